@@ -1,0 +1,86 @@
+import { randomBytes } from 'node:crypto'
+import { chmodSync, linkSync, mkdirSync, readFileSync, renameSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { EbbError, errno, sentence } from '../domain/errors.ts'
+
+/** The folder that holds database, logs and sockets: ours alone, modes 0700 and 0600. */
+export interface Home {
+  readonly directory: string
+  readonly installation: string
+  readonly database: string
+  readonly logs: string
+  readonly archive: string
+  readonly doors: string
+  readonly sentinelLog: string
+}
+
+export function openHome(directory: string): Home {
+  const folders = { logs: join(directory, 'logs'), archive: join(directory, 'archive'), doors: join(directory, 'doors') }
+  try {
+    if (!statSync(directory, { throwIfNoEntry: false })) mkdirSync(directory, { recursive: true, mode: 0o700 })
+    const stat = statSync(directory)
+    if (!stat.isDirectory()) throw new Error('it is not a directory')
+    if (stat.uid !== process.getuid?.()) throw new Error('it belongs to somebody else')
+    if ((stat.mode & 0o077) !== 0) chmodSync(directory, 0o700)
+    for (const folder of Object.values(folders)) if (!statSync(folder, { throwIfNoEntry: false })) mkdirSync(folder, { recursive: true, mode: 0o700 })
+    return { directory, ...folders, installation: installationOf(directory), database: join(directory, 'ebb.db'), sentinelLog: join(directory, 'sentinel.log') }
+  } catch (error) {
+    if (error instanceof EbbError) throw error
+    const hint = errno(error) === 'ENOSPC' ? 'free some space' : 'give another one with --home or EBB_HOME'
+    throw new EbbError('home_unusable', `The home ${directory} cannot be used (${sentence(error)}); ${hint}.`, { cause: error })
+  }
+}
+
+interface Installation {
+  readonly id: string
+  readonly machine: string
+}
+
+/**
+ * The installation's id is in a file of its own: a lost database must not orphan the world. It is bound to the machine:
+ * a copied home must not own what the original made.
+ */
+function installationOf(directory: string): string {
+  const file = join(directory, 'installation.json')
+  const machine = machineId()
+  const known = readInstallation(file)
+  if (known?.machine === machine) return known.id
+  const fresh: Installation = { id: randomBytes(6).toString('hex'), machine }
+  const draft = `${file}.${process.pid}`
+  writeFileSync(draft, JSON.stringify(fresh), { mode: 0o600 })
+  if (known) {
+    renameSync(draft, file)
+    return fresh.id
+  }
+  // Two first starts at once: link(2) lets one win, and the other takes the winner's id.
+  try {
+    linkSync(draft, file)
+  } catch (error) {
+    if (errno(error) !== 'EEXIST') throw error
+  } finally {
+    unlinkSync(draft)
+  }
+  const winner = readInstallation(file)
+  if (!winner) throw new Error(`${file} is not readable as an installation; move it away`)
+  return winner.id
+}
+
+function readInstallation(file: string): Installation | undefined {
+  try {
+    const content = JSON.parse(readFileSync(file, 'utf8')) as Partial<Installation>
+    return /^[0-9a-f]{12}$/.test(content.id ?? '') ? (content as Installation) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function machineId(): string {
+  for (const file of ['/etc/machine-id', '/var/lib/dbus/machine-id']) {
+    try {
+      return readFileSync(file, 'utf8').trim()
+    } catch {
+      // Not every machine has one.
+    }
+  }
+  return ''
+}

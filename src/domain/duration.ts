@@ -1,0 +1,17 @@
+import { EbbError } from './errors.ts'
+
+const unitMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 } as const
+
+/** Timers beyond 2^31-1 ms fire at once in Node, so that is the longest duration there is. */
+const longestMs = 2_147_483_647
+
+/** `250ms`, `5s`, `2m`, `1h`. A bare number is refused: nobody remembers which unit it would have. */
+export function parseDuration(text: string, option: string): number {
+  const match = /^(\d{1,10}(?:\.\d{1,3})?)(ms|s|m|h)$/.exec(text)
+  const unit = match?.[2] as keyof typeof unitMs | undefined
+  const ms = match && unit ? Math.round(Number(match[1]) * unitMs[unit]) : Number.NaN
+  if (!(ms <= longestMs)) {
+    throw new EbbError('bad_usage', `${option} must be a duration such as 250ms, 5s or 2m, not "${text}".`)
+  }
+  return ms
+}

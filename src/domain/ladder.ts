@@ -1,0 +1,24 @@
+import type { Policy } from './policy.ts'
+
+/** The steps of a stop, each a race between the exit and a budget (G14). */
+export const ladderSteps = ['polite', 'terminate', 'kill'] as const
+export type LadderStep = (typeof ladderSteps)[number]
+
+export interface Rung {
+  readonly step: LadderStep
+  readonly budgetMs: number
+}
+
+/**
+ * The rungs a close takes for a resource that knows only some of the steps. Grace is polite and terminate
+ * together; a resource without a polite way gives all of it to terminate.
+ */
+export function ladder(policy: Policy, known: readonly LadderStep[]): readonly Rung[] {
+  const first = ladderSteps.indexOf(policy.firstStep)
+  const steps = ladderSteps.filter((step, index) => index >= first && known.includes(step))
+  const gentle = steps.filter((step) => step !== 'kill').length
+  return steps.map((step) => ({
+    step,
+    budgetMs: step === 'kill' ? policy.deadlineMs : Math.floor(policy.graceMs / gentle),
+  }))
+}

@@ -1,0 +1,54 @@
+import type { LadderStep } from './ladder.ts'
+import type { Wish } from './scope.ts'
+
+/** Why a scope is being closed. */
+export const triggers = [
+  'completed',
+  'terminated',
+  'deleted',
+  'request-finished',
+  'process-exit',
+  'test-reset',
+  'launch-rollback',
+  'reaper',
+  'recovery',
+] as const
+export type Trigger = (typeof triggers)[number]
+
+/** How a close goes about it: which steps, how long, and what is kept. */
+export interface Policy {
+  readonly firstStep: LadderStep
+  readonly graceMs: number
+  readonly deadlineMs: number
+  /** Logs are archived; otherwise they are deleted, and so is the scope's record. */
+  readonly keepsLogs: boolean
+  readonly force: boolean
+}
+
+/** What a kill may take before we say `stuck`: 1,000 processes take 90 ms, a dying disk takes seconds. */
+const killBudgetMs = 10_000
+
+const defaults: Record<Trigger, { firstStep: LadderStep; graceMs: number; keepsLogs: boolean }> = {
+  completed: { firstStep: 'terminate', graceMs: 5_000, keepsLogs: true },
+  terminated: { firstStep: 'polite', graceMs: 5_000, keepsLogs: true },
+  deleted: { firstStep: 'polite', graceMs: 5_000, keepsLogs: false },
+  'request-finished': { firstStep: 'polite', graceMs: 5_000, keepsLogs: true },
+  'process-exit': { firstStep: 'terminate', graceMs: 2_000, keepsLogs: true },
+  'test-reset': { firstStep: 'polite', graceMs: 5_000, keepsLogs: false },
+  'launch-rollback': { firstStep: 'terminate', graceMs: 1_000, keepsLogs: false },
+  reaper: { firstStep: 'polite', graceMs: 5_000, keepsLogs: true },
+  recovery: { firstStep: 'kill', graceMs: 0, keepsLogs: true },
+}
+
+export function policyFor(wish: Wish): Policy {
+  const base = defaults[wish.trigger]
+  const force = wish.force ?? false
+  const graceMs = force ? 0 : (wish.graceMs ?? base.graceMs)
+  return {
+    firstStep: force ? 'kill' : base.firstStep,
+    graceMs,
+    deadlineMs: wish.deadlineMs ?? graceMs + killBudgetMs,
+    keepsLogs: base.keepsLogs && wish.forget !== true,
+    force,
+  }
+}

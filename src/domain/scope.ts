@@ -1,0 +1,45 @@
+import type { Trigger } from './policy.ts'
+
+/** The owner of resources, in a tree: host → namespace → request or task → agent. */
+export type ScopeKind = 'host' | 'namespace' | 'request' | 'task' | 'agent'
+
+export type ScopeState = 'open' | 'closing' | 'closed'
+
+/** What a close was asked to do; stored with `closing`, so that a recovery carries on with it (G6). */
+export interface Wish {
+  readonly trigger: Trigger
+  /** Skips polite and terminate. */
+  readonly force?: boolean
+  /** Rows, logs and archive go too. */
+  readonly forget?: boolean
+  /** Polite and terminate together. */
+  readonly graceMs?: number
+  /** How long the whole close may take before what is left is `stuck`. */
+  readonly deadlineMs?: number
+}
+
+export interface Scope {
+  readonly id: string
+  readonly kind: ScopeKind
+  readonly parentId: string | undefined
+  readonly incarnation: string
+  readonly state: ScopeState
+  readonly wish: Wish | undefined
+}
+
+/** The stronger wish wins: force, deletion and the earlier deadline (G6). */
+export function strengthen(current: Wish, next: Wish): Wish {
+  const forget = current.forget === true || next.forget === true
+  return {
+    trigger: current.trigger,
+    ...((current.force || next.force) && { force: true }),
+    ...(forget && { forget }),
+    ...least('graceMs', current.graceMs, next.graceMs),
+    ...least('deadlineMs', current.deadlineMs, next.deadlineMs),
+  }
+}
+
+function least(key: 'graceMs' | 'deadlineMs', a: number | undefined, b: number | undefined): Partial<Wish> {
+  if (a === undefined && b === undefined) return {}
+  return { [key]: Math.min(a ?? Number.POSITIVE_INFINITY, b ?? Number.POSITIVE_INFINITY) }
+}

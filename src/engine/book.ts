@@ -1,0 +1,132 @@
+import { resourceId as makeResourceId } from '../domain/identity.ts'
+import type { Intent, Proof, Resource, ResourceState } from '../domain/resource.ts'
+import type { Scope, ScopeKind, ScopeState, Wish } from '../domain/scope.ts'
+import type { Kinds, ResourceKind } from '../ports/kind.ts'
+import type { NewScope } from '../ports/ledger.ts'
+
+/**
+ * The scopes and resources this process is responsible for, in memory. A close works on the book alone, so that a
+ * locked or lost database never delays a kill (G12); the ledger is written beside it.
+ */
+
+export interface Entry {
+  readonly intent: Intent
+  readonly kind: ResourceKind
+  name: string
+  ref: unknown
+  state: ResourceState
+  attempts: number
+  proof?: Proof
+  error?: string
+  handle?: unknown
+}
+
+export interface BookScope {
+  readonly id: string
+  readonly kind: ScopeKind
+  readonly parentId: string | undefined
+  readonly incarnation: string
+  state: ScopeState
+  wish: Wish | undefined
+  readonly children: Set<string>
+  readonly entries: Map<string, Entry>
+  /** Creations under way; a close waits for them, because what is being made cannot be proven absent. */
+  readonly creations: Set<Promise<unknown>>
+  /** Aborts the creations when the scope starts to close. */
+  readonly closing: AbortController
+  nextOrdinal: number
+}
+
+export class Book {
+  readonly #kinds: Kinds
+  readonly #scopes = new Map<string, BookScope>()
+
+  constructor(kinds: Kinds) {
+    this.#kinds = kinds
+  }
+
+  find(id: string): BookScope | undefined {
+    return this.#scopes.get(id)
+  }
+
+  scopes(): Iterable<BookScope> {
+    return this.#scopes.values()
+  }
+
+  add(scope: NewScope, state: ScopeState = 'open', wish?: Wish): BookScope {
+    const added: BookScope = {
+      ...scope,
+      state,
+      wish,
+      children: new Set(),
+      entries: new Map(),
+      creations: new Set(),
+      closing: new AbortController(),
+      nextOrdinal: 1,
+    }
+    this.#scopes.set(scope.id, added)
+    if (scope.parentId !== undefined) this.#scopes.get(scope.parentId)?.children.add(scope.id)
+    return added
+  }
+
+  /** Takes over what the ledger holds of a dead incarnation. */
+  load(scopes: readonly Scope[], resources: readonly Resource[]): void {
+    for (const scope of scopes) this.add(scope, scope.state, scope.wish)
+    for (const scope of scopes) if (scope.parentId) this.#scopes.get(scope.parentId)?.children.add(scope.id)
+    for (const resource of resources) {
+      const scope = this.#scopes.get(resource.scopeId)
+      if (!scope || resource.state === 'released') continue
+      const entry = this.enter(scope, resource)
+      entry.state = resource.state
+      entry.attempts = resource.attempts
+    }
+  }
+
+  enter(scope: BookScope, intent: Intent): Entry {
+    const kind = this.kind(intent.kind)
+    const ref = kind.name(intent)
+    const entry: Entry = { intent, kind, ref, name: kind.describe(ref), state: 'intended', attempts: 0 }
+    scope.entries.set(intent.id, entry)
+    return entry
+  }
+
+  kind(name: string): ResourceKind {
+    return this.#kinds.get(name) ?? unsupportedKind(name)
+  }
+
+  nextId(scope: BookScope): string {
+    return makeResourceId(scope.id, scope.nextOrdinal++)
+  }
+
+  /** The scope and everything below it, parents first. */
+  tree(id: string): readonly BookScope[] {
+    const scope = this.#scopes.get(id)
+    if (!scope) return []
+    return [scope, ...[...scope.children].flatMap((child) => this.tree(child))]
+  }
+
+  forget(id: string): void {
+    for (const scope of this.tree(id)) {
+      this.#scopes.delete(scope.id)
+      if (scope.parentId !== undefined) this.#scopes.get(scope.parentId)?.children.delete(scope.id)
+    }
+  }
+}
+
+/** A resource of a kind that this version does not know stays on the books as unknown: never absent, never touched (G4). */
+function unsupportedKind(kind: string): ResourceKind {
+  const refuse = (): never => {
+    throw new Error(`This version of Ebb does not know resources of kind "${kind}".`)
+  }
+  return {
+    kind,
+    name: (intent) => intent.id,
+    describe: (ref) => String(ref),
+    steps: () => [],
+    create: async () => refuse(),
+    observe: async () => ({ is: 'unknown', reason: `this version of Ebb does not know the kind "${kind}"` }),
+    release: async () => refuse(),
+    gone: async () => refuse(),
+    list: async function* () {},
+  }
+}

@@ -1,0 +1,180 @@
+import { randomUUID } from 'node:crypto'
+import { sentence } from '../domain/errors.ts'
+import { waves } from '../domain/plan.ts'
+import { isClean, type Report, type ResourceReport } from '../domain/report.ts'
+import type { Wish } from '../domain/scope.ts'
+import type { Settlement } from '../ports/ledger.ts'
+import type { BookScope, Entry } from './book.ts'
+import type { EngineParts } from './engine.ts'
+import { Flight } from './flight.ts'
+import { noop, within } from './race.ts'
+import { release, type Released } from './release.ts'
+import { sweep } from './sweep.ts'
+
+/** Every flow is this one call: plan, waves, ladder, obligations, proof, sweep, report. */
+
+/** How long the books may take after the world is clean before a close answers without them (G12). */
+const settleBudgetMs = 2_000
+
+/** A creation that does not come back after its scope was told to close is reported, not waited for without end. */
+const creationBudgetMs = 10_000
+
+export function close(parts: EngineParts, scopeId: string, wish: Wish): Promise<Report> {
+  const running = parts.flights.get(scopeId)
+  if (running) {
+    if (running.join(wish)) {
+      parts.ledger.beginClose(scopeId, running.wish).catch(noop)
+      for (const child of parts.book.tree(scopeId).slice(1)) parts.flights.get(child.id)?.join(wish)
+    }
+    return running.report
+  }
+  const scope = parts.book.find(scopeId)
+  if (!scope) return Promise.resolve(alreadyClean(parts, scopeId, wish))
+  return start(parts, scope, wish, true)
+}
+
+function start(parts: EngineParts, scope: BookScope, wish: Wish, isRoot: boolean): Promise<Report> {
+  const flight = new Flight(parts.clock, scope.wish ? { ...scope.wish, ...wish } : wish)
+  parts.flights.set(scope.id, flight)
+  // In memory first, and at once: from here on the scope takes nothing in, whatever the database does (G12, G13).
+  for (const member of parts.book.tree(scope.id)) {
+    if (member.state === 'open') member.state = 'closing'
+    member.wish = flight.wish
+    member.closing.abort()
+  }
+  const marked = isRoot ? parts.ledger.beginClose(scope.id, flight.wish).catch((error: unknown) => void parts.log.warn(`Cleanup: the ledger does not know yet that ${scope.id} is closing.`, { error: sentence(error) })) : Promise.resolve()
+  flight.report = fly(parts, scope, flight, isRoot)
+    .finally(() => parts.flights.delete(scope.id))
+    .then(async (report) => {
+      await within(parts.clock, settleBudgetMs, marked)
+      return report
+    })
+  return flight.report
+}
+
+async function fly(parts: EngineParts, scope: BookScope, flight: Flight, isRoot: boolean): Promise<Report> {
+  const below = await Promise.all([...scope.children].map((id) => closeChild(parts, id, flight)))
+  const creations = await within(parts.clock, Math.min(creationBudgetMs, flight.remainingMs()), Promise.allSettled(scope.creations))
+  const errors = creations.timedOut ? [`A creation in scope ${scope.id} did not come back in time.`] : []
+
+  const released = await releaseAll(parts, scope, flight)
+  if (isRoot) released.push(...(await sweep(parts, scope, flight)))
+
+  const resources = [...below.flatMap((report) => report.resources), ...released.map((one) => one.report)]
+  const success = isClean(resources) && errors.length === 0
+  const report: Report = {
+    success,
+    trigger: flight.wish.trigger,
+    scope: { kind: scope.kind, id: scope.id },
+    startedAt: flight.startedAt,
+    duration: Math.round((parts.clock.now() - flight.startedMs) * 10) / 10,
+    cleanedAgentsCount: below.reduce((sum, child) => sum + child.cleanedAgentsCount, scope.kind === 'agent' && success ? 1 : 0),
+    cleanedMessagesCount: below.reduce((sum, child) => sum + child.cleanedMessagesCount, 0),
+    resources,
+    errors: [...errors, ...below.flatMap((child) => child.errors), ...released.flatMap((one) => (one.report.error ? [describeError(one.report)] : []))],
+    gaveUp: [...below.flatMap((child) => child.gaveUp), ...released.flatMap((one) => one.gaveUp)],
+  }
+  return isRoot ? await finish(parts, scope, flight, report) : report
+}
+
+/** A child that is already closing is joined; its own flight does the work, once (G6). */
+function closeChild(parts: EngineParts, id: string, flight: Flight): Promise<Report> {
+  const running = parts.flights.get(id)
+  if (running) {
+    running.join(flight.wish)
+    return running.report
+  }
+  const child = parts.book.find(id)
+  return child ? start(parts, child, flight.wish, false) : Promise.resolve(alreadyClean(parts, id, flight.wish))
+}
+
+/** Waves in reverse order of dependency; what something stuck depends on waits with it (G7). */
+export async function releaseAll(parts: EngineParts, scope: BookScope, flight: Flight): Promise<Released[]> {
+  const open = [...scope.entries.values()].filter((entry) => entry.state !== 'released')
+  const planned = waves(open.map((entry) => ({ id: entry.intent.id, dependsOn: entry.intent.dependsOn, entry })))
+  const blocked = new Set<string>()
+  const results: Released[] = []
+  for (const wave of planned) {
+    const done = await Promise.all(
+      wave.map(async ({ entry }) => {
+        const result = blocked.has(entry.intent.id) ? heldBack(entry) : await release({ entry, flight, clock: parts.clock })
+        if (entry.state !== 'released') for (const id of entry.intent.dependsOn) blocked.add(id)
+        logRelease(parts, scope, flight, result.report)
+        return result
+      }),
+    )
+    results.push(...done)
+  }
+  return results
+}
+
+function heldBack(entry: Entry): Released {
+  const error = 'Waits for what depends on it.'
+  entry.error = error
+  return { report: { kind: entry.intent.kind, name: entry.name, outcome: 'held-back', steps: [], error }, gaveUp: [] }
+}
+
+/** The world is done; now the books. A ledger that cannot be written changes the report, never the kill (G12). */
+async function finish(parts: EngineParts, scope: BookScope, flight: Flight, report: Report): Promise<Report> {
+  const tree = parts.book.tree(scope.id)
+  const settlement = settlementOf(tree, flight, report)
+  const written = parts.ledger.settle(settlement).then(() => undefined, sentence)
+  const problem = await within(parts.clock, settleBudgetMs, written)
+  const error = problem.timedOut ? 'the database did not answer in time' : problem.value
+  if (report.success) {
+    for (const member of tree) member.state = 'closed'
+    parts.book.forget(scope.id)
+  }
+  const final = error === undefined ? report : { ...report, errors: [...report.errors, `The ledger could not be written (${error}); the next start, or "ebb recover", puts the books right.`] }
+  const fields = { trigger: report.trigger, scope: scope.id, duration: report.duration }
+  if (!report.success) parts.log.error(`Cleanup: scope ${scope.id} is not clean: ${report.errors.join('; ')}`, fields)
+  else if (error !== undefined) parts.log.warn(`Cleanup: scope ${scope.id} is clean, but ${error}`, fields)
+  else parts.log.info(`Cleanup: scope ${scope.id} is clean.`, fields)
+  parts.onReport(final)
+  return final
+}
+
+function settlementOf(tree: readonly BookScope[], flight: Flight, report: Report): Settlement {
+  const entries = tree.flatMap((scope) => [...scope.entries.values()])
+  const ids = tree.map((scope) => scope.id)
+  const forget = report.success && (flight.wish.forget === true || !flight.policy.keepsLogs)
+  return {
+    outcomes: entries.map((entry) => ({
+      resourceId: entry.intent.id,
+      state: entry.state === 'released' || entry.state === 'stuck' ? entry.state : 'closing',
+      attempts: entry.attempts,
+      ...(entry.proof && { proof: entry.proof }),
+      ...(entry.error !== undefined && { error: entry.error }),
+    })),
+    closedScopeIds: report.success ? ids : [],
+    forgottenScopeIds: forget ? ids : [],
+    report: { id: randomUUID(), body: report },
+  }
+}
+
+export function alreadyClean(parts: EngineParts, scopeId: string, wish: Wish): Report {
+  parts.log.info(`Cleanup: scope ${scopeId} was already clean.`, { trigger: wish.trigger, scope: scopeId })
+  return {
+    success: true,
+    trigger: wish.trigger,
+    scope: { kind: scopeId.startsWith('host-') ? 'host' : 'agent', id: scopeId },
+    startedAt: parts.clock.wall(),
+    duration: 0,
+    cleanedAgentsCount: 0,
+    cleanedMessagesCount: 0,
+    resources: [],
+    errors: [],
+    gaveUp: [],
+  }
+}
+
+function describeError(report: ResourceReport): string {
+  return `${report.kind} ${report.name}: ${report.error ?? report.outcome}`
+}
+
+function logRelease(parts: EngineParts, scope: BookScope, flight: Flight, report: ResourceReport): void {
+  const fields = { trigger: flight.wish.trigger, scope: scope.id, resource: report.name, kind: report.kind }
+  if (report.outcome === 'released') parts.log.info(`Cleanup: released ${report.kind} ${report.name}.`, fields)
+  else if (report.outcome === 'stuck') parts.log.error(`Cleanup: ${describeError(report)}`, fields)
+  else parts.log.warn(`Cleanup: ${report.outcome} ${describeError(report)}`, fields)
+}

@@ -1,0 +1,117 @@
+import type { Report } from '../domain/report.ts'
+import type { Wish } from '../domain/scope.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { Host, Sentinel } from '../ports/host.ts'
+import type { Kinds, Planned } from '../ports/kind.ts'
+import type { Ledger, NewScope } from '../ports/ledger.ts'
+import type { Log } from '../ports/log.ts'
+import { Book, type BookScope } from './book.ts'
+import { alreadyClean, close } from './close.ts'
+import type { Flight } from './flight.ts'
+import { acquire, type Handles, launch } from './launch.ts'
+import { scopeClosed, within } from './race.ts'
+import { recover, type Recovery } from './recover.ts'
+
+/** What the engine needs; it knows no kind, no store and no process by name. */
+export interface EngineDeps {
+  readonly ledger: Ledger
+  readonly kinds: Kinds
+  readonly clock: Clock
+  readonly host: Host
+  readonly sentinel: Sentinel
+  readonly log: Log
+  readonly onReport?: (report: Report) => void
+}
+
+/** What the engine's functions share. */
+export interface EngineParts extends Omit<EngineDeps, 'onReport'> {
+  readonly book: Book
+  readonly flights: Map<string, Flight>
+  readonly onReport: (report: Report) => void
+}
+
+export type Role = { readonly role: 'command' } | { readonly role: 'server'; readonly address: string }
+
+/** One supervisor's engine: scopes in a tree, launched and closed by the same few verbs for every flow. */
+export class Engine {
+  readonly parts: EngineParts
+  readonly hostScopeId: string
+  readonly #deps: EngineDeps
+  #begun: Promise<void> | undefined
+
+  constructor(deps: EngineDeps) {
+    this.#deps = deps
+    this.parts = { ...deps, book: new Book(deps.kinds), flights: new Map(), onReport: deps.onReport ?? (() => {}) }
+    this.hostScopeId = `host-${deps.host.incarnationId}`
+  }
+
+  /** The sentinel watches before the first intent; then this incarnation and its host scope are on the books. */
+  begin(role: Role = { role: 'command' }): Promise<void> {
+    this.#begun ??= this.#begin(role)
+    return this.#begun
+  }
+
+  async #begin(role: Role): Promise<void> {
+    const { ledger, host, sentinel, clock, book } = this.parts
+    const record = {
+      id: host.incarnationId,
+      installation: host.installation,
+      identity: host.incarnation,
+      role: role.role,
+      address: role.role === 'server' ? role.address : undefined,
+      claimedBy: undefined,
+      registeredAt: clock.wall(),
+    }
+    await sentinel.ready()
+    const scope: NewScope = { id: this.hostScopeId, kind: 'host', parentId: undefined, incarnation: host.incarnationId }
+    await Promise.all([ledger.register(record), ledger.openScope(scope)])
+    book.add(scope)
+  }
+
+  async openScope(scope: Omit<NewScope, 'incarnation' | 'parentId'> & { readonly parentId?: string }): Promise<BookScope> {
+    const parentId = scope.parentId ?? this.hostScopeId
+    const parent = this.parts.book.find(parentId)
+    if (parent?.state !== 'open') throw scopeClosed(parentId)
+    const opened = { ...scope, parentId, incarnation: this.parts.host.incarnationId }
+    await this.parts.ledger.openScope(opened)
+    // The parent may have begun to close meanwhile; then the ledger refused, or the child closes with it (G13).
+    if ((parent.state as string) !== 'open') throw scopeClosed(parentId)
+    return this.parts.book.add(opened)
+  }
+
+  acquire(scope: BookScope, plan: readonly Planned[]): Promise<Handles> {
+    return acquire(this.parts, scope, plan)
+  }
+
+  launch(scope: BookScope, plan: readonly Planned[]): Promise<Handles> {
+    return launch(this.parts, scope, plan)
+  }
+
+  close(scopeId: string, wish: Wish): Promise<Report> {
+    return close(this.parts, scopeId, wish)
+  }
+
+  recover(): Promise<Recovery> {
+    return recover(this.parts)
+  }
+
+  /** Closes everything, takes this incarnation off the books, and lets the sentinel go. */
+  async shutDown(wish: Wish = { trigger: 'process-exit' }): Promise<Report> {
+    const { book, ledger, host, clock } = this.parts
+    const scope = book.find(this.hostScopeId)
+    const report = scope && scope.children.size + scope.entries.size > 0 ? await this.close(scope.id, wish) : alreadyClean(this.parts, this.hostScopeId, wish)
+    if (!report.success) return report
+    const retired = tidy(this.parts, host.incarnationId).then(() => ledger.retire(host.incarnationId)).catch(() => false)
+    const done = await within(clock, retireBudgetMs, retired)
+    // With books that are behind the sentinel stays, and its recovery puts them right.
+    if (!done.timedOut && done.value) this.#deps.sentinel.dismiss()
+    return report
+  }
+}
+
+/** What an incarnation's resources shared goes after the last of them, and before the incarnation leaves the books. */
+export async function tidy(parts: EngineParts, incarnation: string): Promise<void> {
+  for (const kind of parts.kinds.values()) await kind.tidy?.(incarnation)
+}
+
+const retireBudgetMs = 1_000

@@ -1,0 +1,92 @@
+import { EbbError, sentence } from '../domain/errors.ts'
+import { close } from './close.ts'
+import type { BookScope, Entry } from './book.ts'
+import type { EngineParts } from './engine.ts'
+import type { Planned } from '../ports/kind.ts'
+import { scopeClosed, within } from './race.ts'
+
+/** Live handles by label. */
+export type Handles = ReadonlyMap<string, unknown>
+
+const createBudgetMs = 30_000
+
+/**
+ * Intents first, all in one transaction; then the world, in order of the plan; then `held` (G1). Throws on the first
+ * failure and leaves what is there to the close of the scope.
+ */
+export async function acquire(parts: EngineParts, scope: BookScope, plan: readonly Planned[]): Promise<Handles> {
+  if (scope.state !== 'open') throw scopeClosed(scope.id)
+  const ids = new Map(plan.map((planned) => [planned.label, parts.book.nextId(scope)]))
+  const entries = plan.map((planned): { planned: Planned; entry: Entry } => {
+    const intent = {
+      id: ids.get(planned.label) ?? '',
+      scopeId: scope.id,
+      incarnation: scope.incarnation,
+      kind: planned.kind,
+      spec: planned.spec,
+      dependsOn: (planned.dependsOn ?? []).map((label) => ids.get(label) ?? label),
+      onLoss: planned.onLoss ?? 'end',
+    }
+    return { planned, entry: parts.book.enter(scope, intent) }
+  })
+  const work = create(parts, scope, entries)
+  scope.creations.add(work)
+  try {
+    return await work
+  } finally {
+    scope.creations.delete(work)
+  }
+}
+
+async function create(parts: EngineParts, scope: BookScope, entries: readonly { planned: Planned; entry: Entry }[]): Promise<Handles> {
+  try {
+    await parts.ledger.intend(
+      scope.id,
+      entries.map(({ entry }) => ({ ...entry.intent, name: entry.name })),
+    )
+  } catch (error) {
+    for (const { entry } of entries) scope.entries.delete(entry.intent.id)
+    throw error
+  }
+  const handles = new Map<string, unknown>()
+  for (const { planned, entry } of entries) {
+    // The scope may have begun to close while the intents were written (G13).
+    if (scope.state !== 'open') throw scopeClosed(scope.id)
+    const made = entry.kind.create(entry.ref, planned.spec, {
+      signal: scope.closing.signal,
+      clock: parts.clock,
+      live: planned.live,
+      handle: (label) => handles.get(label),
+      record: async (detail) => {
+        adjust(entry, detail)
+        await parts.ledger.record(entry.intent.id, detail)
+      },
+    })
+    const created = await within(parts.clock, createBudgetMs, made)
+    if (created.timedOut) throw new EbbError('launch_failed', `Creating ${entry.intent.kind} ${entry.name} took too long.`)
+    if (created.value.detail !== undefined) adjust(entry, created.value.detail)
+    entry.state = 'held'
+    entry.handle = created.value.handle
+    handles.set(planned.label, created.value.handle)
+  }
+  await parts.ledger.hold(entries.map(({ entry }) => ({ resourceId: entry.intent.id, ...(entry.intent.detail !== undefined && { detail: entry.intent.detail }) })))
+  return handles
+}
+
+/** A detail belongs to the resource's name from the moment the world told it. */
+function adjust(entry: Entry, detail: unknown): void {
+  Object.assign(entry.intent, { detail })
+  entry.ref = entry.kind.name(entry.intent)
+}
+
+/** A launch is a transaction: on any failure its scope is closed with `launch-rollback`, proven, and the cause is told. */
+export async function launch(parts: EngineParts, scope: BookScope, plan: readonly Planned[]): Promise<Handles> {
+  try {
+    return await acquire(parts, scope, plan)
+  } catch (error) {
+    const report = await close(parts, scope.id, { trigger: 'launch-rollback' })
+    const left = report.success ? '' : ' What it had made could not all be removed; "ebb status" lists it.'
+    if (error instanceof EbbError && report.success) throw error
+    throw new EbbError('launch_failed', `The launch failed and was rolled back: ${sentence(error)}${left}`, { cause: error, details: report })
+  }
+}

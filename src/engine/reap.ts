@@ -1,0 +1,163 @@
+import { scopeOfResource } from '../domain/identity.ts'
+import type { Report } from '../domain/report.ts'
+import type { Found } from '../ports/kind.ts'
+import { close } from './close.ts'
+import type { EngineParts } from './engine.ts'
+import { recover } from './recover.ts'
+import { adopt, listAll } from './sweep.ts'
+
+/** The periodic pass that finds what nobody closed. */
+
+export interface ReaperSettings {
+  readonly intervalMs: number
+  /** How long something unrecorded must have been seen before it is touched. */
+  readonly minimumAgeMs: number
+}
+
+export interface Orphan {
+  readonly kind: string
+  readonly name: string
+  readonly why: 'held-back' | 'leak' | 'unrecorded' | 'dead-incarnation' | 'unknown-incarnation'
+  readonly detail: string
+}
+
+export interface ReaperPass {
+  readonly found: readonly Orphan[]
+  readonly released: readonly Orphan[]
+  readonly left: readonly Orphan[]
+  readonly errors: readonly string[]
+  /** Set when suddenly "everything" looked orphaned; then nothing unrecorded was touched. */
+  readonly breakerOpen: boolean
+}
+
+/** Fewer than this many unrecorded things are never a sign that it is the ledger that is wrong. */
+const breakerFloor = 10
+
+export class Reaper {
+  readonly #parts: EngineParts
+  readonly #settings: ReaperSettings
+  #running: Promise<ReaperPass> | undefined
+  readonly #attempts = new Map<string, { failures: number; dueMs: number }>()
+
+  constructor(parts: EngineParts, settings: ReaperSettings) {
+    this.#parts = parts
+    this.#settings = settings
+  }
+
+  start(signal: AbortSignal): void {
+    this.#parts.clock.every(this.#settings.intervalMs, signal, () => {
+      this.pass({ dryRun: false }).catch((error: unknown) => this.#parts.log.error('The reaper pass failed.', { error: String(error) }))
+    })
+  }
+
+  /** Two passes at once are one pass. */
+  pass(options: { readonly dryRun: boolean }): Promise<ReaperPass> {
+    this.#running ??= this.#pass(options.dryRun).finally(() => {
+      this.#running = undefined
+    })
+    return this.#running
+  }
+
+  async #pass(dryRun: boolean): Promise<ReaperPass> {
+    const found: Orphan[] = []
+    const released: Orphan[] = []
+    const left: Orphan[] = []
+    const errors: string[] = []
+    const settle = (orphan: Orphan, isReleased: boolean): void => void (isReleased ? released : left).push(orphan)
+
+    await this.#deadIncarnations(dryRun, found, settle, errors)
+    await this.#unfinished(dryRun, found, settle)
+    const breakerOpen = await this.#unrecorded(dryRun, found, settle, errors)
+    return { found, released, left, errors, breakerOpen }
+  }
+
+  async #deadIncarnations(dryRun: boolean, found: Orphan[], settle: Settle, errors: string[]): Promise<void> {
+    const { ledger, host } = this.#parts
+    for (const record of await ledger.incarnations()) {
+      if (record.id === host.incarnationId || record.installation !== host.installation) continue
+      const vitality = host.vitality(record.id)
+      if (vitality === 'alive') continue
+      const why = vitality === 'dead' ? 'dead-incarnation' : 'unknown-incarnation'
+      const books = await ledger.books(record.id)
+      for (const resource of books.resources.filter((one) => one.state !== 'released')) {
+        const orphan: Orphan = { kind: resource.kind, name: resource.name, why, detail: `supervisor ${record.identity.pid} is ${vitality}` }
+        found.push(orphan)
+        if (dryRun || vitality === 'unknown') settle(orphan, false)
+      }
+    }
+    if (dryRun) return
+    const recovery = await recover(this.#parts)
+    errors.push(...recovery.errors)
+    const gone = new Set(recovery.reports.flatMap((report) => report.resources.filter((one) => one.outcome === 'released').map((one) => `${one.kind} ${one.name}`)))
+    for (const orphan of found) if (orphan.why === 'dead-incarnation') settle(orphan, gone.has(`${orphan.kind} ${orphan.name}`))
+  }
+
+  /** Closes that did not finish are run again, with backoff: the same close, the same code. */
+  async #unfinished(dryRun: boolean, found: Orphan[], settle: Settle): Promise<void> {
+    const { book, flights, clock } = this.#parts
+    const roots = [...book.scopes()].filter((scope) => scope.state === 'closing' && !flights.has(scope.id) && book.find(scope.parentId ?? '')?.state !== 'closing')
+    for (const scope of roots) {
+      const orphans = book
+        .tree(scope.id)
+        .flatMap((member) => [...member.entries.values()])
+        .filter((entry) => entry.state !== 'released')
+        .map((entry): Orphan => ({ kind: entry.intent.kind, name: entry.name, why: 'held-back', detail: entry.error ?? 'its close did not finish' }))
+      found.push(...orphans)
+      const due = this.#attempts.get(scope.id)
+      const isDue = !due || due.dueMs <= clock.now()
+      const report: Report | undefined = dryRun || !isDue ? undefined : await close(this.#parts, scope.id, { trigger: 'reaper' })
+      for (const orphan of orphans) settle(orphan, report?.success === true)
+      if (report?.success) this.#attempts.delete(scope.id)
+      else if (report) this.#backOff(scope.id)
+    }
+  }
+
+  #backOff(scopeId: string): void {
+    const failures = (this.#attempts.get(scopeId)?.failures ?? 0) + 1
+    const waitMs = Math.min(this.#settings.intervalMs * 2 ** Math.min(failures, 6), 3_600_000)
+    this.#attempts.set(scopeId, { failures, dueMs: this.#parts.clock.now() + waitMs })
+  }
+
+  /** What carries our mark and is in no ledger: touched only after two sightings and a minimum age. */
+  async #unrecorded(dryRun: boolean, found: Orphan[], settle: Settle, errors: string[]): Promise<boolean> {
+    const { host, ledger, clock, log } = this.#parts
+    const listed = await listAll(this.#parts, { installation: host.installation }, undefined)
+    errors.push(...listed.failures.map((failure) => `${failure.report.kind}: ${failure.report.error ?? 'the listing failed'}`))
+    const recorded = new Set((await ledger.books()).resources.filter((one) => one.state !== 'released').map((one) => one.id))
+    const unrecorded = listed.found.filter(({ found: one }) => !recorded.has(one.resourceId) && !this.#isLiving(one))
+    const breakerOpen = unrecorded.length >= breakerFloor && unrecorded.length * 2 > listed.found.length
+    if (breakerOpen) log.error(`The reaper found ${unrecorded.length} of ${listed.found.length} things unrecorded and touches none of them: the ledger may be the one that is wrong.`)
+
+    const kept = new Set<string>()
+    for (const { kind, found: one } of unrecorded) {
+      const orphan: Orphan = { kind, name: one.name, why: 'unrecorded', detail: `made by incarnation ${one.incarnation}, which is not on the books` }
+      found.push(orphan)
+      kept.add(`${kind} ${one.name}`)
+      const sighting = await ledger.sight(kind, one.name, host.incarnation.bootId, clock.now())
+      const isRipe = sighting.count >= 2 && clock.now() - sighting.firstSeenMs >= this.#settings.minimumAgeMs
+      const mayTouch = !dryRun && !breakerOpen && isRipe && host.vitality(one.incarnation) !== 'unknown'
+      settle(orphan, mayTouch && (await this.#end(kind, one)))
+    }
+    await ledger.forgetSightings(kept)
+    return breakerOpen
+  }
+
+  /** Another living supervisor's things are its own business; ours are a leak only when their scope is closed. */
+  #isLiving(one: Found): boolean {
+    const { host, book } = this.#parts
+    if (one.incarnation !== host.incarnationId) return host.vitality(one.incarnation) === 'alive'
+    return book.find(scopeOfResource(one.resourceId))?.entries.get(one.resourceId)?.state !== undefined
+  }
+
+  async #end(kind: string, one: Found): Promise<boolean> {
+    const { book, host, ledger } = this.#parts
+    const id = `reaped-${one.resourceId}`
+    const scope = { id, kind: 'agent' as const, parentId: `host-${host.incarnationId}`, incarnation: host.incarnationId }
+    await ledger.openScope(scope)
+    adopt(this.#parts, book.add(scope), kind, one)
+    const report = await close(this.#parts, id, { trigger: 'reaper', forget: true })
+    return report.success
+  }
+}
+
+type Settle = (orphan: Orphan, isReleased: boolean) => void

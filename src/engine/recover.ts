@@ -1,0 +1,71 @@
+import { sentence } from '../domain/errors.ts'
+import type { Report } from '../domain/report.ts'
+import type { Scope, Wish } from '../domain/scope.ts'
+import type { IncarnationRecord } from '../ports/ledger.ts'
+import { close } from './close.ts'
+import { type EngineParts, tidy } from './engine.ts'
+
+export interface Recovery {
+  readonly reports: readonly Report[]
+  /** Incarnations whose life or death cannot be told from here; left alone (G4). */
+  readonly unknown: readonly string[]
+  readonly errors: readonly string[]
+}
+
+/**
+ * Finishes what dead supervisors of this installation left. Touches only incarnations that are proven dead, each
+ * claimed by compare-and-set, so that two recoveries never work on the same one. Safe at any time.
+ */
+export async function recover(parts: EngineParts): Promise<Recovery> {
+  const reports: Report[] = []
+  const unknown: string[] = []
+  const errors: string[] = []
+  for (const record of await parts.ledger.incarnations()) {
+    if (record.id === parts.host.incarnationId || record.installation !== parts.host.installation) continue
+    const vitality = parts.host.vitality(record.id)
+    if (vitality === 'unknown') unknown.push(record.id)
+    if (vitality !== 'dead' || !mayClaim(parts, record)) continue
+    try {
+      if (!(await parts.ledger.claim(record.id, parts.host.incarnationId, record.claimedBy))) continue
+      reports.push(...(await recoverOne(parts, record)))
+    } catch (error) {
+      errors.push(`Incarnation ${record.id} could not be recovered: ${sentence(error)}`)
+    }
+  }
+  return { reports, unknown, errors }
+}
+
+/** Somebody else's claim counts only while that somebody lives; our own is carried on. */
+function mayClaim(parts: EngineParts, record: IncarnationRecord): boolean {
+  if (record.claimedBy === undefined || record.claimedBy === parts.host.incarnationId) return true
+  return parts.host.vitality(record.claimedBy) === 'dead'
+}
+
+async function recoverOne(parts: EngineParts, record: IncarnationRecord): Promise<readonly Report[]> {
+  const books = await parts.ledger.books(record.id)
+  const open = books.scopes.filter((scope) => scope.state !== 'closed')
+  parts.book.load(open, books.resources)
+  const roots = open.filter((scope) => scope.parentId === undefined || !open.some((other) => other.id === scope.parentId))
+  // Scopes that somebody had asked to delete go first and on their own, so that the stronger wish survives the crash (G6).
+  const wished = open.filter((scope) => isOwnWish(scope, open))
+  const reports: Report[] = []
+  for (const scope of [...wished.filter((one) => !roots.includes(one)), ...roots]) {
+    reports.push(await close(parts, scope.id, recoveryWish(scope)))
+  }
+  if (reports.every((report) => report.success)) {
+    await tidy(parts, record.id)
+    await parts.ledger.retire(record.id)
+  }
+  return reports
+}
+
+function isOwnWish(scope: Scope, all: readonly Scope[]): boolean {
+  const parent = all.find((other) => other.id === scope.parentId)
+  return scope.wish !== undefined && JSON.stringify(parent?.wish) !== JSON.stringify(scope.wish)
+}
+
+/** The trigger says why it is being closed now; what it had been asked to forget stays forgotten. */
+function recoveryWish(scope: Scope): Wish {
+  const forget = scope.wish?.forget === true || scope.wish?.trigger === 'deleted' || scope.wish?.trigger === 'test-reset' || scope.wish?.trigger === 'launch-rollback'
+  return { trigger: 'recovery', ...(forget && { forget }), ...(scope.wish?.force && { force: true }) }
+}

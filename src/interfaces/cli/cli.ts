@@ -1,0 +1,111 @@
+import type { Config, Sources } from '../../config/config.ts'
+import { EbbError, errorTable, sentence } from '../../domain/errors.ts'
+import type { Composition, Supervisor } from '../../main.ts'
+import { type Arguments, type Grammar, parseArguments } from './arguments.ts'
+
+/** The command line: one small module per command, loaded only when it is asked for. */
+
+export interface Wiring {
+  readonly compose: (config: Config, composition?: Composition) => Promise<Supervisor>
+  readonly loadConfig: (sources: Sources) => Config
+}
+
+export interface CommandModule {
+  run(args: Arguments, wiring: Wiring): Promise<number>
+}
+
+export interface CommandEntry extends Grammar {
+  readonly summary: string
+  readonly usage: string
+  readonly examples: readonly string[]
+  readonly load: () => Promise<CommandModule>
+}
+
+const everywhere = ['home', 'logLevel'] as const
+
+export const commands: readonly CommandEntry[] = [
+  {
+    name: 'exec',
+    summary: 'run any command and leave nothing of it behind',
+    usage: 'ebb exec [options] -- COMMAND [ARGUMENT…]',
+    examples: ['ebb exec -- npm test', 'ebb exec --timeout 10m --grace 2s -- claude -p "Fix the flaky test"', 'ebb exec --report report.json --limit-memory 2g -- ./run-agent.sh'],
+    options: [...everywhere, 'grace', 'timeout', 'report', 'containment', 'limitMemory', 'limitPids'],
+    switches: ['json', 'help'],
+    takesCommand: true,
+    load: () => import('./exec.ts'),
+  },
+  {
+    name: 'status',
+    summary: 'is the world clean: what runs, what is stuck, what is held back',
+    usage: 'ebb status [--json]',
+    examples: ['ebb status', 'ebb status --json'],
+    options: everywhere,
+    switches: ['json', 'help'],
+    load: () => import('./status.ts'),
+  },
+  {
+    name: 'recover',
+    summary: 'finish what dead supervisors left on this host; safe at any time',
+    usage: 'ebb recover [--json]',
+    examples: ['ebb recover'],
+    options: everywhere,
+    switches: ['json', 'help'],
+    load: () => import('./recover.ts'),
+  },
+  {
+    name: 'reap',
+    summary: 'one reaper pass now: find what nobody closed, and end it',
+    usage: 'ebb reap [--dry-run] [--json]',
+    examples: ['ebb reap --dry-run', 'ebb reap'],
+    options: [...everywhere, 'reaperMinimumAge'],
+    switches: ['json', 'help', 'dry-run'],
+    load: () => import('./reap.ts'),
+  },
+  {
+    name: 'doctor',
+    summary: 'what this machine offers, and how to get a stronger containment',
+    usage: 'ebb doctor [--json]',
+    examples: ['ebb doctor'],
+    options: [...everywhere, 'containment'],
+    switches: ['json', 'help'],
+    load: () => import('./doctor.ts'),
+  },
+]
+
+export async function runCommandLine(words: readonly string[], wiring: Wiring): Promise<number> {
+  try {
+    const [name = 'help', ...rest] = words
+    if (name === 'help' || name === '--help' || name === '-h') return await help(rest[0])
+    if (name === '--version' || name === 'version') return await version()
+    const command = commands.find((candidate) => candidate.name === name)
+    if (!command) throw new EbbError('bad_usage', `There is no command "${name}"; "ebb help" lists them.`)
+    const args = parseArguments(command, rest)
+    if (args.switches.has('help')) return await help(command.name)
+    const { run } = await command.load()
+    return await run(args, wiring)
+  } catch (error) {
+    process.stderr.write(`ebb: ${sentence(error)}\n`)
+    return exitCodeOf(error, words[0])
+  }
+}
+
+/** `exec` speaks as a shell and `env` do; every other command says 1 for a failure, 2 for wrong usage, 3 for stuck. */
+function exitCodeOf(error: unknown, command: string | undefined): number {
+  if (!(error instanceof EbbError)) return command === 'exec' ? 125 : 1
+  const { exit } = errorTable[error.code]
+  if (command === 'exec') return exit === 1 ? 125 : exit
+  return exit > 100 ? 1 : exit
+}
+
+async function help(name?: string): Promise<number> {
+  const { renderHelp } = await import('./help.ts')
+  process.stdout.write(renderHelp(commands, name))
+  return 0
+}
+
+async function version(): Promise<number> {
+  const { readFileSync } = await import('node:fs')
+  const manifest = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string }
+  process.stdout.write(`${manifest.version}\n`)
+  return 0
+}

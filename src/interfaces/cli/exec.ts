@@ -1,0 +1,133 @@
+import { randomUUID } from 'node:crypto'
+import { constants } from 'node:os'
+import type { Config } from '../../config/config.ts'
+import { EbbError } from '../../domain/errors.ts'
+import { leftOver, type Report } from '../../domain/report.ts'
+import type { BookScope } from '../../engine/book.ts'
+import { within } from '../../engine/race.ts'
+import type { Supervisor } from '../../main.ts'
+import { planProcess, treeLabel } from '../../placements/process.ts'
+import { requireProgram } from '../../placements/program.ts'
+import type { Exit } from '../../ports/effects.ts'
+import type { TreeHandle } from '../../ports/process.ts'
+import type { Arguments } from './arguments.ts'
+import type { Wiring } from './cli.ts'
+import { armFailSafe } from './fail-safe.ts'
+import { writeReport } from './report-file.ts'
+import { onSignals, sharesTerminal } from './signals.ts'
+
+/** `ebb exec -- COMMAND…`: stdio, signals and exit code pass through; nothing the command made outlives it. */
+export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+  if (args.rest.length === 0) throw new EbbError('bad_usage', 'There is no command to run; write it after "--", as in: ebb exec -- npm test')
+  const config = wiring.loadConfig({ flags: args.flags, ...(args.configFile !== undefined && { configFile: args.configFile }) })
+  // Before anything is made: a command that cannot start leaves no trace, not even a record.
+  requireProgram(args.rest, config.environment, process.cwd())
+  const supervisor = await wiring.compose(config)
+  const failSafe = armFailSafe(supervisor)
+  const outcome = await runInScope(supervisor, args.rest)
+  failSafe.disarm()
+  const reportTo = config.report ?? (args.switches.has('json') ? '-' : undefined)
+  if (reportTo !== undefined) writeReport(reportTo, outcome.report)
+  return exitCode(outcome)
+}
+
+interface Outcome {
+  readonly exit: Exit | undefined
+  readonly timedOut: boolean
+  readonly report: Report
+}
+
+async function runInScope(supervisor: Supervisor, argv: readonly string[]): Promise<Outcome> {
+  const { engine, config, placement } = supervisor
+  await engine.begin()
+  const scope = await engine.openScope({ id: randomUUID(), kind: 'agent' })
+  const limits = { ...(config.limitMemory !== undefined && { memoryBytes: config.limitMemory }), ...(config.limitPids !== undefined && { pids: config.limitPids }) }
+  const plan = planProcess(placement, scope.id, {
+    argv,
+    env: config.environment,
+    cwd: process.cwd(),
+    output: 'inherit',
+    stdin: 'inherit',
+    ...(Object.keys(limits).length > 0 && { limits }),
+  })
+  const handles = await engine.launch(scope, plan).catch(async (error: unknown) => {
+    await engine.shutDown()
+    throw error
+  })
+  const recovering = engine.recover().catch((error: unknown) => supervisor.log.warn('Earlier runs could not be recovered.', { error: String(error) }))
+  const outcome = await superviseCommand(supervisor, scope, handles.get(treeLabel) as TreeHandle)
+  await within(engine.parts.clock, recoveryPatienceMs, recovering)
+  await engine.shutDown()
+  return outcome
+}
+
+/** How long a finished command waits for the recovery of earlier runs; what is left then is for the next start. */
+const recoveryPatienceMs = 2_000
+
+async function superviseCommand({ engine, config }: Supervisor, scope: BookScope, tree: TreeHandle): Promise<Outcome> {
+  const { clock } = engine.parts
+  let exit: Exit | undefined
+  const exited = tree.exit.then((how) => {
+    exit = how
+  })
+  const over = new AbortController()
+  const leave = new Promise<'timeout' | 'signal'>((resolve) => {
+    if (config.timeout !== undefined) clock.after(config.timeout, over.signal, () => resolve('timeout'))
+    passSignals(engine, scope, tree, { isOver: () => exit !== undefined, hasExited: exited, signal: over.signal, graceMs: config.grace, leave: () => resolve('signal') })
+  })
+  const why = await Promise.race([exited, leave])
+  const trigger = exit === undefined ? 'terminated' : 'completed'
+  const report = await engine.close(scope.id, { trigger, forget: true, graceMs: config.grace })
+  over.abort()
+  // Proven gone, so its exit is on its way to us; only a stuck one never comes.
+  await within(clock, exitPatienceMs, exited)
+  return { exit, timedOut: why === 'timeout', report }
+}
+
+const exitPatienceMs = 1_000
+
+interface Passing {
+  readonly isOver: () => boolean
+  readonly hasExited: Promise<void>
+  readonly signal: AbortSignal
+  readonly graceMs: number
+  readonly leave: () => void
+}
+
+/**
+ * On a terminal the command shares our foreground group and has had its Ctrl-C from the kernel already: we only count.
+ * Elsewhere the signal is passed on, and when the command does not leave within half the grace, the close begins.
+ */
+function passSignals(engine: Supervisor['engine'], scope: BookScope, tree: TreeHandle, passing: Passing): void {
+  let asked = 0
+  onSignals(passing.signal, (signal, meansLeave) => {
+    if (!meansLeave) {
+      if (!passing.isOver()) process.kill(tree.pid, signal)
+      return
+    }
+    asked += 1
+    if (scope.state !== 'open') {
+      if (asked > 1) engine.close(scope.id, { trigger: 'terminated', force: true }).catch(() => {})
+      return
+    }
+    const isKeyboard = signal === 'SIGINT' || signal === 'SIGQUIT'
+    if (isKeyboard && sharesTerminal()) return
+    if (asked > 1) return passing.leave()
+    if (!passing.isOver()) process.kill(tree.pid, signal)
+    within(engine.parts.clock, passing.graceMs / 2, passing.hasExited).then(passing.leave, passing.leave)
+  })
+}
+
+function exitCode({ exit, timedOut, report }: Outcome): number {
+  if (!report.success) {
+    const left = leftOver(report).map((one) => `  ${one.kind} ${one.name}: ${one.error ?? one.outcome}\n`)
+    process.stderr.write(`ebb: not everything could be released; "ebb status" shows it until it is gone:\n${left.join('')}`)
+    return 3
+  }
+  for (const error of report.errors) process.stderr.write(`ebb: ${error}\n`)
+  if (timedOut) return 124
+  if (exit?.signal) return 128 + constants.signals[exit.signal]
+  return exit?.code ?? 125
+}
+
+export type { Config }

@@ -1,0 +1,108 @@
+import { type Config, loadConfig } from './config/config.ts'
+import { type Home, openHome } from './config/home.ts'
+import { EbbError } from './domain/errors.ts'
+import type { Report } from './domain/report.ts'
+import { Engine, type Role } from './engine/engine.ts'
+import { lineLog } from './observability/log.ts'
+import type { ProcessPlacement } from './placements/process.ts'
+import type { Effects } from './ports/effects.ts'
+import type { ResourceKind } from './ports/kind.ts'
+import type { Log } from './ports/log.ts'
+import { realClock } from './resources/clock.ts'
+import { realEffects } from './resources/effects.ts'
+import { DirectoryKind, FileKind } from './resources/file/kind.ts'
+import { LogKind } from './resources/log/kind.ts'
+import { type Availability, chooseContainment, detectContainments } from './resources/process-tree/detect.ts'
+import { openHost } from './resources/process-tree/host.ts'
+import { ProcessTreeKind } from './resources/process-tree/kind.ts'
+import { procTable } from './resources/process-tree/proc.ts'
+import { PipeSentinel } from './resources/process-tree/sentinel.ts'
+import { openSqliteLedger } from './store/sqlite/ledger.ts'
+
+/** The composition root: the only file that wires everything. */
+
+export interface Supervisor {
+  readonly config: Config
+  readonly home: Home
+  readonly engine: Engine
+  readonly log: Log
+  readonly placement: ProcessPlacement
+  readonly availability: readonly Availability[]
+  /** For exit handlers, which cannot await: every process of ours ends now, and the sentinel does the books. */
+  killAllNow(): void
+  /** Living processes of this installation, counted in the world. */
+  runningProcesses(isTree: (resourceId: string) => boolean): Promise<number>
+  /** Opens nothing that must be closed but the database. */
+  close(): Promise<void>
+}
+
+export interface Composition {
+  readonly role?: Role
+  /** A recovery makes nothing, so nothing needs to watch over it. */
+  readonly watched?: boolean
+  readonly onReport?: (report: Report) => void
+  /** Wraps a port before it is used: the crash matrix and the fault tests come in here. */
+  readonly wrap?: <T extends object>(name: string, port: T) => T
+}
+
+export async function compose(config: Config, composition: Composition = {}): Promise<Supervisor> {
+  if (process.platform === 'win32') throw new EbbError('unsupported_platform', 'Ebb does not run on Windows; use it inside WSL 2.')
+  const wrap = composition.wrap ?? (<T>(_name: string, port: T): T => port)
+  const home = openHome(config.home)
+  const clock = realClock
+  const log = lineLog(config.logLevel, (line) => process.stderr.write(line))
+  const processes = process.platform === 'darwin' ? (await import('./resources/process-tree/ps.ts')).psTable : procTable
+  const host = openHost(home.installation, processes)
+  const effects = wrap<Effects>('effects', realEffects)
+  const { inheritedCookie } = config
+  const containments = detectContainments({ effects, host, processes, inheritedCookie, doors: home.doors, node: process.execPath })
+  const containment = chooseContainment(config.containment, containments)
+
+  const tree = new ProcessTreeKind({ effects, host, processes, containments: containments.all, net: containments.net })
+  const logs = new LogKind({ effects, directory: home.logs, inheritedCookie, installation: home.installation, net: containments.net })
+  const kinds = new Map<string, ResourceKind>([tree, logs, new FileKind(effects), new DirectoryKind(effects)].map((kind) => [kind.kind, kind as ResourceKind]))
+
+  const sentinel = new PipeSentinel({
+    effects,
+    home: home.directory,
+    killSwitch: containments.killSwitch ?? '',
+    main: import.meta.filename,
+    node: process.execPath,
+    log: home.sentinelLog,
+    environment: sentinelEnvironment(config),
+  })
+  const isWatched = composition.watched ?? true
+  if (isWatched) sentinel.ready().catch(() => {}) // Starts while the database opens; the engine waits for it.
+  const ledger = wrap('ledger', await openSqliteLedger({ file: home.database, clock }))
+  const engine = new Engine({
+    ledger,
+    kinds,
+    clock,
+    host,
+    log,
+    sentinel: isWatched ? sentinel : { ready: async () => {}, dismiss: () => {} },
+    ...(composition.onReport && { onReport: composition.onReport }),
+  })
+  return {
+    config,
+    home,
+    engine,
+    log,
+    placement: { installation: home.installation, containment, logDirectory: home.logs, archiveDirectory: home.archive },
+    availability: containments.availability,
+    killAllNow: () => tree.killAllNow(),
+    runningProcesses: (isTree) => tree.running(isTree),
+    close: async () => await ledger[Symbol.asyncDispose](),
+  }
+}
+
+/** What the recovery needs to find its way, and the outer Ebb's mark; nothing else of the user's. */
+function sentinelEnvironment(config: Config): Record<string, string> {
+  const kept = ['PATH', 'HOME', 'TMPDIR', 'EBB_SCOPE', 'LD_LIBRARY_PATH']
+  return Object.fromEntries(kept.flatMap((name) => (config.environment[name] === undefined ? [] : [[name, config.environment[name]]])))
+}
+
+if (import.meta.main) {
+  const { runCommandLine } = await import('./interfaces/cli/cli.ts')
+  process.exit(await runCommandLine(process.argv.slice(2), { compose, loadConfig }))
+}

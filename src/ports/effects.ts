@@ -1,0 +1,55 @@
+import type { Stats } from 'node:fs'
+
+export type Stdio = 'inherit' | 'ignore' | 'pipe' | number
+
+export interface Command {
+  readonly program: string
+  readonly argv: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd?: string
+  readonly stdio: readonly Stdio[]
+  /** A session of its own. */
+  readonly detached?: boolean
+  readonly uid?: number
+}
+
+export interface Exit {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+}
+
+/** A child process of ours. `exit` is its own end, whoever still holds its pipes. */
+export interface Child {
+  readonly pid: number
+  readonly exit: Promise<Exit>
+  readonly stdin: { write(text: string): void; end(text?: string): void } | undefined
+  /** Resolves with the first line of its stdout, or undefined when it ends before one. */
+  firstLine(): Promise<string | undefined>
+  /** Lets our process end while the child runs. */
+  unref(): void
+}
+
+/**
+ * Everything that changes the world goes through here, one call per change, so that the crash matrix can end the
+ * process before and after each of them (G9). Looking at the world does not.
+ */
+export interface Effects {
+  makeDirectory(path: string, mode?: number): void
+  removeDirectory(path: string): void
+  /** Writes an existing file, such as the kernel's `cgroup.kill`; never creates one. */
+  write(path: string, text: string): void
+  /** Fails when the path exists, and never follows a link. */
+  createFile(path: string, content: string | Uint8Array, mode: number): Stats
+  link(from: string, to: string): void
+  rename(from: string, to: string): void
+  unlink(path: string): void
+  /** A directory with all that is in it; links are removed, never followed. */
+  removeTree(path: string): void
+  /** Makes what was written to a file, or the entries of a directory, survive a power cut. */
+  sync(path: string): void
+  makePipe(path: string): Promise<void>
+  openFile(path: string, flags: number, mode?: number): number
+  closeFile(fd: number): void
+  spawn(command: Command): Promise<Child>
+  signal(pid: number, signal: NodeJS.Signals): void
+}

@@ -1,0 +1,96 @@
+import type { Incarnation } from '../domain/identity.ts'
+import type { Report } from '../domain/report.ts'
+import type { Intent, Proof, Resource } from '../domain/resource.ts'
+import type { Scope, ScopeKind, Wish } from '../domain/scope.ts'
+
+export interface IncarnationRecord {
+  readonly id: string
+  readonly installation: string
+  readonly identity: Incarnation
+  readonly role: 'server' | 'command'
+  /** Where a server answers. */
+  readonly address: string | undefined
+  /** The incarnation that recovers this one. */
+  readonly claimedBy: string | undefined
+  readonly registeredAt: string
+}
+
+export interface NewScope {
+  readonly id: string
+  readonly kind: ScopeKind
+  readonly parentId: string | undefined
+  readonly incarnation: string
+}
+
+export interface NewIntent extends Intent {
+  readonly name: string
+}
+
+export interface Outcome {
+  readonly resourceId: string
+  readonly state: 'released' | 'stuck' | 'closing'
+  readonly attempts: number
+  readonly proof?: Proof
+  readonly error?: string
+}
+
+/** What the end of a close writes, in one transaction. */
+export interface Settlement {
+  readonly outcomes: readonly Outcome[]
+  readonly closedScopeIds: readonly string[]
+  /** Scopes whose rows go, with everything below them. */
+  readonly forgottenScopeIds: readonly string[]
+  readonly report?: { readonly id: string; readonly body: Report }
+}
+
+export interface Sighting {
+  readonly kind: string
+  readonly name: string
+  readonly bootId: string
+  readonly firstSeenMs: number
+  readonly count: number
+}
+
+export interface Books {
+  readonly scopes: readonly Scope[]
+  readonly resources: readonly Resource[]
+}
+
+/**
+ * The durable record of all resources. A promise that resolves is a write that survives a power cut. Calls made in
+ * one turn of the event loop may share a transaction; each call by itself is atomic.
+ */
+export interface Ledger extends AsyncDisposable {
+  /** Refused with `server_running` when `role` is server and another server is on the books; see `unseatServer`. */
+  register(incarnation: IncarnationRecord): Promise<void>
+  /** Gives the new server the place of one that is dead; false when somebody else was quicker. */
+  unseatServer(dead: string, incarnation: IncarnationRecord): Promise<boolean>
+  incarnations(): Promise<readonly IncarnationRecord[]>
+  /** Compare and set: true for exactly one of those who saw the same `claimedBy`. */
+  claim(id: string, by: string, seenClaim: string | undefined): Promise<boolean>
+  /** Takes an incarnation off the books, with its scopes that are closed; kept while one is not. */
+  retire(id: string): Promise<boolean>
+
+  /** Refused with `scope_closed` when the parent is closing or closed (G13). */
+  openScope(scope: NewScope): Promise<void>
+  /** All intents of a plan in one transaction, with the check that the scope is open (G1, G13). */
+  intend(scopeId: string, intents: readonly NewIntent[]): Promise<void>
+  /** A detail that only the world could tell, in the middle of a creation. */
+  record(resourceId: string, detail: unknown): Promise<void>
+  hold(held: readonly { readonly resourceId: string; readonly detail?: unknown }[]): Promise<void>
+  /** Something of ours that the ledger did not know, or knew as released, goes back on the books as held. */
+  adopt(scopeId: string, intent: NewIntent): Promise<void>
+
+  /** Marks the scope and everything below it as closing; a second call keeps the stronger wish. */
+  beginClose(scopeId: string, wish: Wish): Promise<void>
+  settle(settlement: Settlement): Promise<void>
+
+  /** Every scope and resource of an incarnation, or of all. */
+  books(incarnation?: string): Promise<Books>
+  reports(limit: number): Promise<readonly { readonly id: string; readonly body: Report }[]>
+
+  /** Counts one more sighting of something unrecorded, and says what is known of it. */
+  sight(kind: string, name: string, bootId: string, nowMs: number): Promise<Sighting>
+  /** Forgets the sightings that are not among `kept`. */
+  forgetSightings(kept: ReadonlySet<string>): Promise<void>
+}

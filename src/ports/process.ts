@@ -1,0 +1,64 @@
+import type { Child, Exit, Stdio } from './effects.ts'
+
+/** What a placement, the process-tree and log kinds, and those who launched have to agree on. */
+
+/** How strongly a process tree is held, strongest first. */
+export const containmentNames = ['cgroup', 'subreaper', 'scan'] as const
+export type ContainmentName = (typeof containmentNames)[number]
+
+export interface Limits {
+  readonly memoryBytes?: number
+  readonly pids?: number
+}
+
+/** Where a containment puts its trees: prefixes to which a resource's id is added. */
+export interface TreePlace {
+  readonly place: string
+  readonly limitPlaces?: readonly string[]
+}
+
+/** What the ledger holds of a tree: enough to find it again, and nothing that could be a secret. */
+export interface TreeSpec extends TreePlace {
+  readonly containment: ContainmentName
+  readonly installation: string
+  /** The program's name, for people. */
+  readonly program: string
+  /** The signal that asks the main process to leave, where its provider knows one. */
+  readonly politeSignal?: NodeJS.Signals
+}
+
+/** What starting a tree takes; in memory only. */
+export interface TreeLaunch {
+  readonly argv: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd: string
+  /** A stream may be a log of the same plan, by its label. */
+  readonly stdio: readonly (Stdio | { readonly log: string })[]
+  readonly limits?: Limits
+  /** A session of its own. */
+  readonly detached: boolean
+}
+
+export interface TreeHandle {
+  readonly pid: number
+  readonly exit: Promise<Exit>
+  readonly stdin: Child['stdin']
+}
+
+export interface LogSpec {
+  readonly installation: string
+  /** The folder of live logs. */
+  readonly directory: string
+  /** Where the log goes when it is complete. */
+  readonly archive: string
+}
+
+export interface LogHandle {
+  /** The live log. */
+  readonly path: string
+  readonly archive: string
+  /** The writing end of the pipe, for the agent. */
+  readonly fd: number
+  /** The agent has it; ours is closed, so that the end of the agent is the end of the stream. */
+  done(): void
+}

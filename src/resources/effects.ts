@@ -1,0 +1,83 @@
+import { spawn as nodeSpawn } from 'node:child_process'
+import * as fs from 'node:fs'
+import { createInterface } from 'node:readline'
+import type { Child, Command, Effects, Exit } from '../ports/effects.ts'
+
+const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY } = fs.constants
+
+/** The real world. Calls on kernel files are synchronous: they take microseconds and must work in an exit handler. */
+export const realEffects: Effects = {
+  makeDirectory: (path, mode = 0o700) => fs.mkdirSync(path, { mode }),
+  removeDirectory: (path) => fs.rmdirSync(path),
+  write: (path, text) => withFile(path, O_WRONLY, undefined, (fd) => void fs.writeSync(fd, text)),
+  createFile: (path, content, mode) =>
+    withFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, (fd) => {
+      fs.writeFileSync(fd, content)
+      fs.fsyncSync(fd)
+      return fs.fstatSync(fd)
+    }),
+  link: (from, to) => fs.linkSync(from, to),
+  rename: (from, to) => fs.renameSync(from, to),
+  unlink: (path) => fs.unlinkSync(path),
+  removeTree: (path) => fs.rmSync(path, { recursive: true, force: true }),
+  sync: (path) => withFile(path, O_RDONLY, undefined, (fd) => fs.fsyncSync(fd)),
+  makePipe,
+  openFile: (path, flags, mode) => fs.openSync(path, flags, mode),
+  closeFile: (fd) => fs.closeSync(fd),
+  spawn,
+  signal: (pid, signal) => {
+    process.kill(pid, signal)
+  },
+}
+
+function withFile<T>(path: string, flags: number, mode: number | undefined, use: (fd: number) => T): T {
+  const fd = fs.openSync(path, flags, mode)
+  try {
+    return use(fd)
+  } finally {
+    fs.closeSync(fd)
+  }
+}
+
+function spawn(command: Command): Promise<Child> {
+  return new Promise((resolve, reject) => {
+    const child = nodeSpawn(command.program, command.argv.slice(1), {
+      argv0: command.argv[0],
+      env: command.env,
+      cwd: command.cwd,
+      stdio: [...command.stdio],
+      detached: command.detached ?? false,
+      ...(command.uid !== undefined && { uid: command.uid }),
+    })
+    // `exit`, not `close`: close waits for every holder of the pipes, and a daemon may hold them for ever.
+    const exit = new Promise<Exit>((settle) => child.once('exit', (code, signal) => settle({ code, signal })))
+    child.once('error', reject)
+    // Whoever reads may be gone before we write; that is told by the exit, not by an exception.
+    child.stdin?.on('error', () => {})
+    child.once('spawn', () => {
+      resolve({
+        pid: child.pid ?? 0,
+        exit,
+        stdin: child.stdin ?? undefined,
+        firstLine: () => firstLine(child.stdout),
+        unref: () => {
+          child.unref()
+          for (const stream of [child.stdin, child.stdout]) if (stream && 'unref' in stream) (stream as { unref(): void }).unref()
+        },
+      })
+    })
+  })
+}
+
+/** Node has no mkfifo(3); the program does. */
+async function makePipe(path: string): Promise<void> {
+  const child = await spawn({ program: 'mkfifo', argv: ['mkfifo', '-m', '600', '--', path], env: { PATH: '/usr/bin:/bin' }, stdio: ['ignore', 'ignore', 'ignore'] })
+  const { code } = await child.exit
+  if (code !== 0) throw new Error(`mkfifo could not make ${path}`)
+}
+
+async function firstLine(stdout: NodeJS.ReadableStream | null): Promise<string | undefined> {
+  if (!stdout) return undefined
+  for await (const line of createInterface({ input: stdout })) return line
+  return undefined
+}

@@ -1,0 +1,168 @@
+import { constants, existsSync, readdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { chainCookie, cookie, cookieName, isSafeId, type Mark, scopeOfResource } from '../../domain/identity.ts'
+import { errno } from '../../domain/errors.ts'
+import type { LadderStep } from '../../domain/ladder.ts'
+import type { Policy } from '../../domain/policy.ts'
+import { absent, type Intent, type Presence, present, type Proof } from '../../domain/resource.ts'
+import type { Effects } from '../../ports/effects.ts'
+import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../ports/kind.ts'
+import type { LogHandle, LogSpec } from '../../ports/process.ts'
+import type { Tree } from '../process-tree/containment.ts'
+import type { ScanContainment } from '../process-tree/scan.ts'
+
+/**
+ * One output stream of an agent, as a file. The file is not the agent's stdout: a tool's `echo x > /dev/stdout` would
+ * truncate it. Between them is a pipe and a tiny `cat >> log`, outside the agent's containment, that ends by itself when
+ * the last writer is gone; the obligation is to archive what it wrote.
+ */
+export interface LogRef extends LogSpec {
+  readonly mark: Mark
+  readonly path: string
+  readonly pipe: string
+}
+
+export interface LogDeps {
+  readonly effects: Effects
+  readonly directory: string
+  readonly inheritedCookie: string | undefined
+  readonly installation: string
+  /** Finds the collector of a supervisor that is gone, by its cookie. */
+  readonly net: ScanContainment
+}
+
+const { O_RDWR, O_RDONLY, O_WRONLY, O_APPEND, O_NONBLOCK } = constants
+
+/** A collector that has not seen the end of the stream by then is fed by somebody who is not ours. */
+const drainBudgetMs = 2_000
+
+interface Collector {
+  readonly exit: Promise<unknown>
+  readonly handle: LogHandle
+  isGone: boolean
+}
+
+export class LogKind implements ResourceKind<LogSpec, LogRef> {
+  readonly kind = 'log'
+  readonly #deps: LogDeps
+  readonly #collectors = new Map<string, Collector>()
+
+  constructor(deps: LogDeps) {
+    this.#deps = deps
+  }
+
+  name(intent: Intent<LogSpec>): LogRef {
+    const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
+    const path = join(intent.spec.directory, `${intent.incarnation}~${intent.id}.log`)
+    return { ...intent.spec, mark, path, pipe: `${path}.pipe` }
+  }
+
+  describe(ref: LogRef): string {
+    return ref.path
+  }
+
+  steps(): readonly LadderStep[] {
+    return ['kill']
+  }
+
+  async create(ref: LogRef, _spec: LogSpec, _ctx: CreateCtx): Promise<Created> {
+    const { effects } = this.#deps
+    effects.createFile(ref.path, '', 0o600)
+    await effects.makePipe(ref.pipe)
+    // Opened for both first, because an open for one side alone would wait for the other.
+    const both = effects.openFile(ref.pipe, O_RDWR | O_NONBLOCK)
+    const reader = effects.openFile(ref.pipe, O_RDONLY)
+    const fd = effects.openFile(ref.pipe, O_WRONLY)
+    effects.closeFile(both)
+    effects.unlink(ref.pipe)
+    const log = effects.openFile(ref.path, O_WRONLY | O_APPEND)
+    const env = { PATH: '/usr/bin:/bin', [cookieName]: chainCookie(this.#deps.inheritedCookie, cookie(ref.mark)) }
+    const child = await effects.spawn({ program: 'cat', argv: ['cat'], env, stdio: [reader, log, 'ignore'], detached: true })
+    for (const ours of [reader, log]) effects.closeFile(ours)
+    let isOpen = true
+    const done = (): void => {
+      if (isOpen) effects.closeFile(fd)
+      isOpen = false
+    }
+    const collector: Collector = { exit: child.exit, handle: { fd, done, path: ref.path, archive: ref.archive }, isGone: false }
+    child.exit.then(() => {
+      collector.isGone = true
+    })
+    this.#collectors.set(ref.mark.resourceId, collector)
+    return { handle: collector.handle }
+  }
+
+  async observe(ref: LogRef, ctx: Ctx): Promise<Presence> {
+    for (const path of [ref.path, ref.pipe]) if (existsSync(path)) return present(path)
+    if (!(await this.#isCollectorGone(ref, ctx))) return present('its collector')
+    return absent({ method: 'no such path, collector ended', strength: 'kernel', at: ctx.clock.wall() })
+  }
+
+  async #isCollectorGone(ref: LogRef, ctx: Ctx): Promise<boolean> {
+    const collector = this.#collectors.get(ref.mark.resourceId)
+    return collector ? collector.isGone : (await this.#deps.net.observe(this.#tree(ref), ctx)).is === 'absent'
+  }
+
+  obligations(ref: LogRef, policy: Policy): readonly string[] {
+    return policy.keepsLogs && existsSync(ref.path) ? ['archive'] : []
+  }
+
+  async meet(_obligation: string, ref: LogRef, ctx: Ctx): Promise<void> {
+    await this.#drain(ref, ctx)
+    const { effects } = this.#deps
+    const folder = dirname(ref.archive)
+    ignore('EEXIST', () => effects.makeDirectory(folder, 0o700))
+    effects.sync(ref.path)
+    effects.rename(ref.path, ref.archive)
+    effects.sync(folder)
+  }
+
+  /** Everything that was written is in the file once the collector has seen the end of the stream. */
+  async #drain(ref: LogRef, ctx: Ctx): Promise<void> {
+    const collector = this.#collectors.get(ref.mark.resourceId)
+    collector?.handle.done()
+    const ended = collector ? collector.exit : this.#deps.net.gone(this.#tree(ref), ctx)
+    const tooLong = new Promise<'late'>((resolve) => ctx.clock.after(drainBudgetMs, ctx.signal, () => resolve('late')))
+    if ((await Promise.race([ended, tooLong])) === 'late') await this.#deps.net.kill(this.#tree(ref))
+  }
+
+  async release(ref: LogRef, _step: LadderStep, ctx: Ctx): Promise<StepEffect> {
+    const { effects } = this.#deps
+    this.#collectors.get(ref.mark.resourceId)?.handle.done()
+    for (const path of [ref.pipe, ref.path]) ignore('ENOENT', () => effects.unlink(path))
+    if (!(await this.#isCollectorGone(ref, ctx))) await this.#deps.net.kill(this.#tree(ref))
+    return {}
+  }
+
+  async gone(ref: LogRef, ctx: Ctx): Promise<Proof> {
+    const collector = this.#collectors.get(ref.mark.resourceId)
+    if (collector) await collector.exit
+    else await this.#deps.net.gone(this.#tree(ref), ctx)
+    return { method: 'collector ended', strength: 'kernel', at: ctx.clock.wall() }
+  }
+
+  async *list(owner: Owner): AsyncIterable<Found> {
+    for (const file of existsSync(this.#deps.directory) ? readdirSync(this.#deps.directory) : []) {
+      const [incarnation = '', rest = ''] = file.split('~')
+      const resourceId = rest.replace(/\.log(\.pipe)?$/, '')
+      if (!isSafeId(resourceId) || (owner.incarnation !== undefined && owner.incarnation !== incarnation)) continue
+      if (owner.scopeIds && !owner.scopeIds.has(scopeOfResource(resourceId))) continue
+      const archive = join(dirname(this.#deps.directory), 'archive', `${resourceId}.log`)
+      yield { resourceId, incarnation, name: join(this.#deps.directory, file), spec: { installation: this.#deps.installation, directory: this.#deps.directory, archive } }
+    }
+  }
+
+  /** The collector as the net knows it: by its cookie alone. */
+  #tree(ref: LogRef): Tree {
+    const spec = { containment: 'scan', installation: ref.installation, program: 'cat', place: '' } as const
+    return { mark: ref.mark, spec, main: undefined, place: '/nonexistent', limitPlaces: [] }
+  }
+}
+
+function ignore(code: string, effect: () => void): void {
+  try {
+    effect()
+  } catch (error) {
+    if (errno(error) !== code) throw error
+  }
+}

@@ -1,0 +1,82 @@
+import { type BigIntStats, lstatSync, readFileSync, statSync } from 'node:fs'
+import { basename, dirname, isAbsolute, join, normalize } from 'node:path'
+import { EbbError, errno } from '../domain/errors.ts'
+
+/** Where a file or directory of ours may be: inside its workspace, through no link, owned by us. */
+
+export interface Confined {
+  readonly workspace: string
+  /** Relative to the workspace. */
+  readonly path: string
+}
+
+/** Pure: the absolute path, or a refusal. */
+export function confine({ workspace, path }: Confined): string {
+  const parts = path.split('/')
+  if (!isAbsolute(workspace) || path === '' || isAbsolute(path) || path.includes('\0') || parts.includes('..') || parts.includes('.') || parts.includes('')) {
+    throw refused(path, 'it must lie inside the workspace, without ".." and without a leading slash')
+  }
+  return join(normalize(workspace), path)
+}
+
+/** Looks at every step from the workspace to the parent: a link there would lead us out of it (G10). */
+export function requireOwnPath(confined: Confined): void {
+  const full = confine(confined)
+  let current = normalize(confined.workspace)
+  const root = statSync(current, { throwIfNoEntry: false })
+  if (!root?.isDirectory()) throw refused(current, 'the workspace is not a directory')
+  for (const part of confined.path.split('/').slice(0, -1)) {
+    current = join(current, part)
+    const stat = lstatSync(current, { throwIfNoEntry: false })
+    if (!stat) throw refused(full, `${current} does not exist`)
+    if (!stat.isDirectory()) throw refused(full, `${current} is a link or a file, not a directory`)
+    if (stat.uid !== process.getuid?.()) throw refused(full, `${current} belongs to somebody else`)
+  }
+}
+
+/** What names a file for good: a path can be taken over by another file, and inode numbers are reused. */
+export interface Inode {
+  readonly device: string
+  readonly inode: string
+  readonly bornNs: string
+}
+
+export function inodeOf(stat: BigIntStats): Inode {
+  return { device: String(stat.dev), inode: String(stat.ino), bornNs: String(stat.birthtimeNs) }
+}
+
+export function lookAt(path: string): BigIntStats | undefined {
+  try {
+    return lstatSync(path, { bigint: true })
+  } catch (error) {
+    if (errno(error) === 'ENOENT' || errno(error) === 'ENOTDIR') return undefined
+    throw error
+  }
+}
+
+export function isSame(stat: BigIntStats | undefined, inode: Inode | undefined): boolean {
+  if (!stat || !inode) return false
+  const now = inodeOf(stat)
+  return now.device === inode.device && now.inode === inode.inode && now.bornNs === inode.bornNs
+}
+
+/** Beside the final place, under a name that only the resource's id can give: whatever is there is ours. */
+export function stagingPath(path: string, resourceId: string): string {
+  return join(dirname(path), `.${basename(path).slice(0, 100)}.${resourceId}.ebb`)
+}
+
+/** Also bind mounts, which share a device with what they hide. None are known where there is no /proc. */
+export function mountPoints(): readonly string[] {
+  try {
+    return readFileSync('/proc/self/mountinfo', 'utf8')
+      .split('\n')
+      .map((line) => line.split(' ')[4] ?? '')
+      .map((point) => point.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8))))
+  } catch {
+    return []
+  }
+}
+
+export function refused(path: string, why: string): EbbError {
+  return new EbbError('path_refused', `The path ${path} is refused: ${why}.`)
+}

@@ -1,0 +1,111 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { errno } from '../../domain/errors.ts'
+import type { Effects } from '../../ports/effects.ts'
+
+/** cgroups(7), cgroup v2: the kernel's files, and what they say. */
+
+export interface CgroupMount {
+  readonly mountPoint: string
+  /** The directory of our own cgroup in it. */
+  readonly own: string
+}
+
+/** Where cgroup v2 is mounted (not always at the root: hybrid set-ups have it at `unified`), and where we are in it. */
+export function findCgroup2(mountinfo: string, selfCgroup: string): CgroupMount | undefined {
+  const path = /^0::(.*)$/m.exec(selfCgroup)?.[1]
+  const mount = parseMounts(mountinfo).find((candidate) => candidate.type === 'cgroup2')
+  if (path === undefined || !mount) return undefined
+  return within(mount, path)
+}
+
+/** Where a v1 controller is mounted, for limits that v2 does not offer here. */
+export function findController(mountinfo: string, selfCgroup: string, controller: string): CgroupMount | undefined {
+  const line = selfCgroup.split('\n').find((candidate) => candidate.split(':')[1]?.split(',').includes(controller))
+  const path = line?.split(':').slice(2).join(':')
+  const mount = parseMounts(mountinfo).find((candidate) => candidate.type === 'cgroup' && candidate.options.includes(controller))
+  if (path === undefined || !mount) return undefined
+  return within(mount, path)
+}
+
+/** A path that leads out of the mount (`/../..`, as seen from inside a cgroup namespace) is nothing we can use. */
+function within(mount: Mount, path: string): CgroupMount | undefined {
+  const inside = mount.root === '/' ? path : path === mount.root ? '/' : path.startsWith(`${mount.root}/`) ? path.slice(mount.root.length) : undefined
+  if (inside === undefined || inside.includes('/..')) return undefined
+  return { mountPoint: mount.point, own: join(mount.point, inside) }
+}
+
+interface Mount {
+  readonly root: string
+  readonly point: string
+  readonly type: string
+  readonly options: readonly string[]
+}
+
+function parseMounts(mountinfo: string): readonly Mount[] {
+  return mountinfo.split('\n').flatMap((line) => {
+    const [left = '', right = ''] = line.split(' - ')
+    const [, , , root, point] = left.split(' ')
+    const [type, , options = ''] = right.split(' ')
+    return root && point && type ? [{ root: unescape(root), point: unescape(point), type, options: options.split(',') }] : []
+  })
+}
+
+/** Blanks and backslashes come as octal (proc_pid_mountinfo(5)). */
+function unescape(path: string): string {
+  return path.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)))
+}
+
+/** Does a living process stand in this cgroup or below it? Undefined when the cgroup is gone. */
+export function isPopulated(directory: string): boolean | undefined {
+  try {
+    return /^populated 1$/m.test(readFileSync(join(directory, 'cgroup.events'), 'utf8'))
+  } catch (error) {
+    if (isGone(error)) return undefined
+    throw error
+  }
+}
+
+/** ENODEV is what a file of a cgroup answers that was removed while it was open. */
+export function isGone(error: unknown): boolean {
+  return errno(error) === 'ENOENT' || errno(error) === 'ENODEV'
+}
+
+export function subdirectories(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map((entry) => entry.name)
+  } catch (error) {
+    if (isGone(error)) return []
+    throw error
+  }
+}
+
+/** Every pid in the cgroup and below it; an agent may have made cgroups of its own. */
+export function members(directory: string): readonly number[] {
+  return [...pidsIn(directory), ...subdirectories(directory).flatMap((name) => members(join(directory, name)))]
+}
+
+function pidsIn(directory: string): readonly number[] {
+  for (const file of ['cgroup.procs', 'cgroup.threads']) {
+    try {
+      return readFileSync(join(directory, file), 'utf8').split('\n').filter(Boolean).map(Number)
+    } catch (error) {
+      if (isGone(error)) return []
+      // A threaded cgroup does not answer for its processes, only for its threads.
+      if (errno(error) !== 'EOPNOTSUPP' && errno(error) !== 'ENOTSUP') throw error
+    }
+  }
+  return []
+}
+
+/** Removes an empty cgroup with everything below it. The kernel refuses (EBUSY) while a process is inside: that is the proof. */
+export function removeCgroup(directory: string, effects: Effects): void {
+  for (const name of subdirectories(directory)) removeCgroup(join(directory, name), effects)
+  try {
+    effects.removeDirectory(directory)
+  } catch (error) {
+    if (!isGone(error)) throw error
+  }
+}

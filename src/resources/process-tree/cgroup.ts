@@ -1,0 +1,248 @@
+import { accessSync, constants, existsSync, readFileSync, watch } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { chainCookie, cookie, cookieName, isSafeId } from '../../domain/identity.ts'
+import { EbbError, errno, sentence } from '../../domain/errors.ts'
+import { absent, type Presence, present, type Proof, unknown } from '../../domain/resource.ts'
+import type { Child, Effects } from '../../ports/effects.ts'
+import type { Host } from '../../ports/host.ts'
+import type { Ctx, Found, Owner } from '../../ports/kind.ts'
+import { type CgroupMount, findCgroup2, isPopulated, members, removeCgroup, subdirectories } from './cgroup-files.ts'
+import type { Limits, TreePlace } from '../../ports/process.ts'
+import type { Containment, Tree, TreeStart } from './containment.ts'
+import { applyLimits, limitPlaces } from './limits.ts'
+import { throughDoors } from './trampoline.ts'
+
+/**
+ * The strongest containment: a cgroup v2 directory per tree, `ebb-INSTALLATION/INCARNATION/end/RESOURCE`, below our own
+ * cgroup, so that an Ebb inside an agent of another Ebb cannot escape it. The kernel kills all of it at once and vouches
+ * that it is empty; the directories are a second ledger.
+ */
+export interface CgroupDeps {
+  readonly effects: Effects
+  readonly host: Host
+  readonly inheritedCookie: string | undefined
+}
+
+const end = 'end'
+
+/** `cgroup.events` notifications are throttled to about 10 ms: look at 1 ms steps first, then wait to be told. */
+const eagerLooks = 15
+const eagerLookMs = 1
+const lazyLookMs = 100
+
+export function cgroupAvailable(): { readonly mount: CgroupMount } | { readonly reason: string } {
+  let mount: CgroupMount | undefined
+  try {
+    mount = findCgroup2(readFileSync('/proc/self/mountinfo', 'utf8'), readFileSync('/proc/self/cgroup', 'utf8'))
+  } catch (error) {
+    return { reason: `this system has no cgroups (${sentence(error)})` }
+  }
+  if (!mount) return { reason: 'cgroup v2 is not mounted where this process can see it' }
+  try {
+    accessSync(mount.own, constants.W_OK)
+    accessSync(join(mount.own, 'cgroup.procs'), constants.W_OK)
+  } catch {
+    return { reason: 'this process may not make cgroups below its own' }
+  }
+  return { mount }
+}
+
+export class CgroupContainment implements Containment {
+  readonly name = 'cgroup'
+  readonly #deps: CgroupDeps
+  readonly #mount: CgroupMount
+  /** `…/ebb-INSTALLATION` */
+  readonly #root: string
+
+  constructor(mount: CgroupMount, deps: CgroupDeps) {
+    this.#deps = deps
+    this.#mount = mount
+    this.#root = join(mount.own, `ebb-${deps.host.installation}`)
+  }
+
+  place(limits?: Limits): TreePlace {
+    const { installation, incarnationId } = this.#deps.host
+    const places = limits ? limitPlaces(limits, `ebb-${installation}.${incarnationId}.`) : []
+    return { place: `${join(this.#root, incarnationId, end)}/`, ...(places.length > 0 && { limitPlaces: places }) }
+  }
+
+  async start(tree: Tree, launch: TreeStart): Promise<Child> {
+    const directory = tree.place
+    this.#makeTree(directory)
+    if (!existsSync(join(directory, 'cgroup.kill'))) {
+      throw new EbbError('containment_unavailable', 'This kernel has no cgroup.kill (it came with Linux 5.14); use --containment scan.')
+    }
+    const limitDoors = applyLimits(tree, launch.limits, this.#deps.effects)
+    const env = { ...launch.env, [cookieName]: chainCookie(this.#deps.inheritedCookie, cookie(tree.mark)) }
+    const command = throughDoors('cgroup', [join(directory, 'cgroup.procs'), ...limitDoors], launch.argv, env)
+    return await this.#deps.effects.spawn({
+      ...command,
+      env,
+      cwd: launch.cwd,
+      stdio: launch.stdio,
+      detached: launch.detached,
+    })
+  }
+
+  /** Another supervisor may remove the shared root, empty for a moment, between two of these; then it is made again. */
+  #makeTree(directory: string): void {
+    const parents = [this.#root, dirname(dirname(directory)), dirname(directory)]
+    for (let attempt = 0; ; attempt++) {
+      try {
+        for (const parent of parents) if (!existsSync(parent)) this.#makeIfMissing(parent)
+        this.#deps.effects.makeDirectory(directory, 0o755)
+        return
+      } catch (error) {
+        if (errno(error) !== 'ENOENT' || attempt === 100) throw error
+      }
+    }
+  }
+
+  #makeIfMissing(directory: string): void {
+    try {
+      this.#deps.effects.makeDirectory(directory, 0o755)
+    } catch (error) {
+      if (errno(error) !== 'EEXIST') throw error
+    }
+  }
+
+  async observe(tree: Tree, ctx: Ctx): Promise<Presence> {
+    if (!existsSync(join(this.#mount.mountPoint, 'cgroup.procs'))) return unknown('cgroup v2 is not mounted here any more')
+    const populated = isPopulated(tree.place)
+    if (populated !== undefined) return present(populated ? `${members(tree.place).length} processes in its cgroup` : 'its empty cgroup')
+    const limit = tree.limitPlaces.find((place) => existsSync(place))
+    if (limit !== undefined) return present(`the limit ${limit}`)
+    return absent({ method: 'cgroup removed', strength: 'kernel', at: ctx.clock.wall() })
+  }
+
+  async signal(tree: Tree, signal: NodeJS.Signals): Promise<void> {
+    const inside = tree.place.slice(this.#mount.mountPoint.length)
+    for (const pid of members(tree.place)) if (isMember(pid, inside)) trySignal(this.#deps.effects, pid, signal)
+  }
+
+  async kill(tree: Tree): Promise<void> {
+    killCgroup(tree.place, this.#deps.effects)
+  }
+
+  async gone(tree: Tree, ctx: Ctx): Promise<Proof> {
+    await emptied(tree.place, ctx)
+    removeCgroup(tree.place, this.#deps.effects)
+    for (const place of tree.limitPlaces) removeCgroup(place, this.#deps.effects)
+    return { method: 'cgroup empty and removed', strength: 'kernel', at: ctx.clock.wall() }
+  }
+
+  /** Below our own cgroup for our own incarnation; anywhere in the hierarchy for the others'. */
+  async *list(owner: Owner): AsyncIterable<Found> {
+    const isOwn = owner.incarnation === this.#deps.host.incarnationId
+    const roots = isOwn ? [this.#root] : findRoots(this.#mount.mountPoint, basename(this.#root))
+    for (const root of roots) {
+      for (const incarnation of subdirectories(root)) {
+        if (owner.incarnation !== undefined && incarnation !== owner.incarnation) continue
+        for (const resourceId of subdirectories(join(root, incarnation, end))) {
+          if (!isSafeId(resourceId)) continue
+          const place = join(root, incarnation, end, resourceId)
+          const spec = { containment: this.name, installation: this.#deps.host.installation, program: 'unknown', place: `${dirname(place)}/` }
+          yield { resourceId, incarnation, name: place, spec }
+        }
+      }
+    }
+  }
+
+  pids(): readonly number[] {
+    return findRoots(this.#mount.mountPoint, basename(this.#root)).flatMap(members)
+  }
+
+  tidy(incarnation: string): void {
+    for (const root of findRoots(this.#mount.mountPoint, basename(this.#root))) {
+      for (const directory of [join(root, incarnation, end), join(root, incarnation), root]) {
+        try {
+          this.#deps.effects.removeDirectory(directory)
+        } catch {
+          break // Not empty, or another supervisor's by now.
+        }
+      }
+    }
+  }
+
+  /** What the sentinel writes to when we are dead. */
+  get killSwitch(): string {
+    return join(this.#root, this.#deps.host.incarnationId, end, 'cgroup.kill')
+  }
+
+  killAllNow(): void {
+    try {
+      this.#deps.effects.write(this.killSwitch, '1')
+    } catch {
+      // Nothing was ever started, or it is gone already.
+    }
+  }
+}
+
+/** Where an installation's root may be: supervisors start in different cgroups, and all of them are looked through. */
+function findRoots(directory: string, name: string): readonly string[] {
+  return subdirectories(directory).flatMap((entry) => (entry === name ? [join(directory, entry)] : entry.startsWith('ebb-') ? [] : findRoots(join(directory, entry), name)))
+}
+
+function killCgroup(directory: string, effects: Effects): void {
+  try {
+    effects.write(join(directory, 'cgroup.kill'), '1')
+  } catch (error) {
+    if (isPopulated(directory) === undefined) return
+    // A root agent can make its cgroup threaded, and then cgroup.kill is not supported: one by one, again and again.
+    if (errno(error) !== 'EOPNOTSUPP' && errno(error) !== 'ENOTSUP') throw error
+    for (const pid of members(directory)) trySignal(effects, pid, 'SIGKILL')
+  }
+}
+
+/** Settles when no living process is left in the cgroup. */
+async function emptied(directory: string, ctx: Ctx): Promise<void> {
+  const events = join(directory, 'cgroup.events')
+  for (let looks = 0; isPopulated(directory) === true; looks++) {
+    if (ctx.signal.aborted) throw new Error('the wait was given up')
+    await (looks < eagerLooks ? after(eagerLookMs, ctx) : changeOf(events, ctx))
+  }
+}
+
+function after(ms: number, ctx: Ctx): Promise<void> {
+  return new Promise((resolve) => {
+    ctx.clock.after(ms, ctx.signal, resolve)
+    ctx.signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}
+
+/** The next notification of the file, or a slow look where notifications are lost. */
+async function changeOf(file: string, ctx: Ctx): Promise<void> {
+  const told = Promise.withResolvers<void>()
+  let watcher: ReturnType<typeof watch> | undefined
+  try {
+    watcher = watch(file, () => told.resolve())
+    watcher.on('error', () => told.resolve())
+  } catch {
+    // Out of inotify watches, or the file is gone: the look decides.
+  }
+  try {
+    // The change may have come between the last look and the watch.
+    if (isPopulated(dirname(file)) !== true) return
+    await Promise.race([told.promise, after(lazyLookMs, ctx)])
+  } finally {
+    watcher?.close()
+  }
+}
+
+/** The pid may have been reused since the cgroup was read: only a process that is inside now gets the signal (G10). */
+function isMember(pid: number, inside: string): boolean {
+  try {
+    const path = /^0::(.*)$/m.exec(readFileSync(`/proc/${pid}/cgroup`, 'utf8'))?.[1] ?? ''
+    return path === inside || path.endsWith(inside) || path.includes(`${inside}/`)
+  } catch {
+    return false
+  }
+}
+
+export function trySignal(effects: Effects, pid: number, signal: NodeJS.Signals): void {
+  try {
+    effects.signal(pid, signal)
+  } catch (error) {
+    if (errno(error) !== 'ESRCH') throw error
+  }
+}

@@ -1,0 +1,48 @@
+import type { Mark } from '../../domain/identity.ts'
+import type { Presence, Proof } from '../../domain/resource.ts'
+import type { Child, Stdio } from '../../ports/effects.ts'
+import type { Ctx, Found, Owner } from '../../ports/kind.ts'
+import type { ContainmentName, Limits, TreeLaunch, TreePlace, TreeSpec } from '../../ports/process.ts'
+
+/** What the world told at creation. */
+export interface TreeDetail {
+  readonly pid: number
+  readonly startTime: string
+}
+
+/** A process tree by name: found again by this alone (G1). */
+export interface Tree {
+  readonly mark: Mark
+  readonly spec: TreeSpec
+  readonly main: TreeDetail | undefined
+  /** The containment's own thing for this tree: a cgroup, or a door. */
+  readonly place: string
+  readonly limitPlaces: readonly string[]
+}
+
+/** A launch whose streams are all descriptors by now. */
+export interface TreeStart extends TreeLaunch {
+  readonly stdio: readonly Stdio[]
+}
+
+/**
+ * One way to hold a process tree. A child enters through a door that the containment makes before the spawn and
+ * removes first at the end, so that a child forked just before a SIGKILL of the supervisor dies at the door.
+ */
+export interface Containment {
+  readonly name: ContainmentName
+  /** The durable part of the name of this incarnation's trees. */
+  place(limits?: Limits): TreePlace
+  start(tree: Tree, launch: TreeStart): Promise<Child>
+  observe(tree: Tree, ctx: Ctx): Promise<Presence>
+  /** To every process of the tree. */
+  signal(tree: Tree, signal: NodeJS.Signals): Promise<void>
+  kill(tree: Tree): Promise<void>
+  gone(tree: Tree, ctx: Ctx): Promise<Proof>
+  list(owner: Owner): AsyncIterable<Found>
+  /** Every pid that stands in one of this installation's trees, where the containment can tell. */
+  pids(): readonly number[]
+  tidy(incarnation: string): void
+  /** Ends every tree of this incarnation without waiting: for exit handlers, which cannot await. */
+  killAllNow(): void
+}

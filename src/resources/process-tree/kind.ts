@@ -1,0 +1,148 @@
+import { parseCookies } from '../../domain/identity.ts'
+import type { LadderStep } from '../../domain/ladder.ts'
+import { absent, type Intent, type Presence, type Proof, unknown } from '../../domain/resource.ts'
+import type { Effects } from '../../ports/effects.ts'
+import type { Host } from '../../ports/host.ts'
+import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../ports/kind.ts'
+import type { ContainmentName, LogHandle, TreeHandle, TreeLaunch, TreeSpec } from '../../ports/process.ts'
+import type { Containment, Tree, TreeDetail } from './containment.ts'
+import type { ProcessTable } from './process-table.ts'
+import { signalEntry, type ScanContainment } from './scan.ts'
+
+/** All processes of a run, held by one of the containments; whatever leaves it is caught by its cookie. */
+
+export interface ProcessTreeDeps {
+  readonly effects: Effects
+  readonly host: Host
+  readonly processes: ProcessTable
+  readonly containments: ReadonlyMap<ContainmentName, Containment>
+  /** The second net, under every containment: a root process can leave its cgroup, but not its environment's mark. */
+  readonly net: ScanContainment
+}
+
+export const processTree = 'process-tree'
+
+export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
+  readonly kind = processTree
+  readonly #deps: ProcessTreeDeps
+  /** The main processes that we are the parent of; their exit is told to us. */
+  readonly #exits = new Map<string, Promise<void>>()
+
+  constructor(deps: ProcessTreeDeps) {
+    this.#deps = deps
+  }
+
+  name(intent: Intent<TreeSpec>): Tree {
+    const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
+    const { place, limitPlaces = [] } = intent.spec
+    return { mark, spec: intent.spec, main: intent.detail as TreeDetail | undefined, place: place + intent.id, limitPlaces: limitPlaces.map((prefix) => prefix + intent.id) }
+  }
+
+  describe(tree: Tree): string {
+    return `${tree.spec.program}${tree.main ? ` (pid ${tree.main.pid})` : ''} in ${tree.spec.containment} ${tree.mark.resourceId}`
+  }
+
+  steps(tree: Tree): readonly LadderStep[] {
+    return tree.spec.politeSignal ? ['polite', 'terminate', 'kill'] : ['terminate', 'kill']
+  }
+
+  async create(tree: Tree, _spec: TreeSpec, ctx: CreateCtx): Promise<Created> {
+    const launch = ctx.live as TreeLaunch
+    const stdio = launch.stdio.map((stream) => (typeof stream === 'object' ? (ctx.handle(stream.log) as LogHandle).fd : stream))
+    const child = await this.#containment(tree).start(tree, { ...launch, stdio })
+    const startTime = this.#deps.processes.find(child.pid)?.startTime
+    const handle: TreeHandle = { pid: child.pid, exit: child.exit, stdin: child.stdin }
+    const { resourceId } = tree.mark
+    this.#exits.set(
+      resourceId,
+      child.exit.then(() => {}),
+    )
+    return { handle, ...(startTime !== undefined && { detail: { pid: child.pid, startTime } satisfies TreeDetail }) }
+  }
+
+  async observe(tree: Tree, ctx: Ctx): Promise<Presence> {
+    if (!this.#deps.host.isThisBoot(tree.mark.incarnation)) {
+      return absent({ method: 'the machine has restarted since', strength: 'kernel', at: ctx.clock.wall() })
+    }
+    const containment = this.#deps.containments.get(tree.spec.containment)
+    if (!containment) return unknown(`the ${tree.spec.containment} containment is not available to this process`)
+    const held = await containment.observe(tree, ctx)
+    if (held.is !== 'absent' || containment === this.#deps.net) return held
+    const stray = await this.#deps.net.observe(withoutDoor(tree), ctx)
+    return stray.is === 'absent' ? held : stray
+  }
+
+  async release(tree: Tree, step: LadderStep, ctx: Ctx): Promise<StepEffect> {
+    const containment = this.#containment(tree)
+    if (step === 'polite') return this.#ask(tree)
+    if (step === 'terminate') {
+      await containment.signal(tree, 'SIGTERM')
+      // SIGTERM stays pending on a stopped process until it is continued.
+      await containment.signal(tree, 'SIGCONT')
+      return {}
+    }
+    await containment.kill(tree)
+    if (containment !== this.#deps.net && (await containment.observe(tree, ctx)).is === 'absent') await this.#deps.net.kill(withoutDoor(tree))
+    return {}
+  }
+
+  /** Polite goes to the main process alone; when that is gone, politeness can bring nothing more. */
+  #ask(tree: Tree): StepEffect {
+    const exit = this.#exits.get(tree.mark.resourceId)
+    const main = tree.main && this.#deps.processes.find(tree.main.pid)
+    if (!tree.spec.politeSignal || !main || main.startTime !== tree.main?.startTime) return { exhausted: Promise.resolve() }
+    signalEntry(this.#deps, main, tree.spec.politeSignal)
+    return exit ? { exhausted: exit } : {}
+  }
+
+  async gone(tree: Tree, ctx: Ctx): Promise<Proof> {
+    const proof = await this.#containment(tree).gone(tree, ctx)
+    this.#exits.delete(tree.mark.resourceId)
+    return proof
+  }
+
+  async *list(owner: Owner): AsyncIterable<Found> {
+    const isWanted = ({ resourceId }: Found): boolean => owner.scopeIds === undefined || owner.scopeIds.has(resourceId.slice(0, resourceId.lastIndexOf('.')))
+    const seen = new Set<string>()
+    for (const containment of this.#deps.containments.values()) {
+      for await (const found of containment.list(owner)) {
+        if (!isWanted(found)) continue
+        seen.add(found.resourceId)
+        yield found
+      }
+    }
+    for await (const found of this.#deps.net.strays(owner)) if (!seen.has(found.resourceId) && isWanted(found)) yield found
+  }
+
+  async tidy(incarnation: string): Promise<void> {
+    for (const containment of this.#deps.containments.values()) containment.tidy(incarnation)
+  }
+
+  /** How many living processes carry this installation's mark or stand in one of its containments. */
+  async running(isTree: (resourceId: string) => boolean): Promise<number> {
+    const { installation } = this.#deps.host
+    const pids = new Set<number>()
+    for (const containment of this.#deps.containments.values()) for (const pid of containment.pids()) pids.add(pid)
+    for (const entry of await this.#deps.processes.snapshot()) {
+      if (parseCookies(entry.cookies ?? '').some((mark) => mark.installation === installation && isTree(mark.resourceId))) pids.add(entry.pid)
+    }
+    pids.delete(process.pid)
+    return pids.size
+  }
+
+  /** For exit handlers: everything of this incarnation, now, without waiting. */
+  killAllNow(): void {
+    for (const containment of this.#deps.containments.values()) containment.killAllNow()
+  }
+
+  #containment(tree: Tree): Containment {
+    const containment = this.#deps.containments.get(tree.spec.containment)
+    if (!containment) throw new Error(`The ${tree.spec.containment} containment is not available to this process.`)
+    return containment
+  }
+}
+
+/** The net looks for processes only; the door belongs to the containment that made it. */
+function withoutDoor(tree: Tree): Tree {
+  return { ...tree, place: '/nonexistent' }
+}

@@ -1,0 +1,116 @@
+import { closeSync, openSync, readdirSync, readlinkSync, readSync } from 'node:fs'
+import { cookieName } from '../../domain/identity.ts'
+import type { ProcessEntry, ProcessTable } from './process-table.ts'
+
+/** Linux's `/proc`, read synchronously in slices: 3–9 times faster than `fs.promises`, and no slice blocks for long. */
+
+const slice = 200
+let buffer = Buffer.allocUnsafe(64 * 1024)
+
+/** Reads a small kernel file into a shared buffer; undefined when the process is gone or not ours to read. */
+function read(path: string): Buffer | undefined {
+  let fd: number
+  try {
+    fd = openSync(path, 'r')
+  } catch {
+    return undefined
+  }
+  try {
+    let length = 0
+    for (;;) {
+      if (length === buffer.length) buffer = Buffer.concat([buffer], buffer.length * 2)
+      const count = readSync(fd, buffer, length, buffer.length - length, length)
+      if (count === 0) return buffer.subarray(0, length)
+      length += count
+    }
+  } catch {
+    return undefined
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** proc_pid_stat(5). The command is in parentheses and may itself hold spaces and parentheses. */
+export function parseStat(stat: string): ProcessEntry | undefined {
+  const open = stat.indexOf('(')
+  const close = stat.lastIndexOf(')')
+  if (open < 0 || close < open) return undefined
+  const field = stat.slice(close + 2).split(' ')
+  return {
+    pid: Number(stat.slice(0, open)),
+    command: stat.slice(open + 1, close),
+    state: field[0] ?? '?',
+    ppid: Number(field[1]),
+    pgid: Number(field[2]),
+    sid: Number(field[3]),
+    startTime: field[19] ?? '0',
+    cookies: undefined,
+  }
+}
+
+export function readEntry(pid: number | 'self'): ProcessEntry | undefined {
+  const stat = read(`/proc/${pid}/stat`)
+  return stat && parseStat(stat.toString('latin1'))
+}
+
+const needle = Buffer.from(`${cookieName}=`)
+
+/** The cookie's value in a process's initial environment. */
+function readCookies(pid: number): string | undefined {
+  const environ = read(`/proc/${pid}/environ`)
+  if (!environ) return undefined
+  for (let from = 0; ; ) {
+    const at = environ.indexOf(needle, from)
+    if (at < 0) return undefined
+    if (at === 0 || environ[at - 1] === 0) {
+      const end = environ.indexOf(0, at)
+      return environ.toString('latin1', at + needle.length, end < 0 ? environ.length : end)
+    }
+    from = at + 1
+  }
+}
+
+function* scan(): Generator<ProcessEntry | undefined> {
+  for (const name of readdirSync('/proc')) {
+    const pid = Number(name)
+    if (!Number.isInteger(pid)) continue
+    const entry = readEntry(pid)
+    // A zombie is dead: it answers kill(pid, 0), holds nothing, and its environment is empty.
+    yield entry && entry.state !== 'Z' && entry.state !== 'X' ? { ...entry, cookies: readCookies(pid) } : undefined
+  }
+}
+
+async function scanInSlices(): Promise<readonly ProcessEntry[]> {
+  const entries: ProcessEntry[] = []
+  let count = 0
+  for (const entry of scan()) {
+    if (entry) entries.push(entry)
+    if (++count % slice === 0) await new Promise<void>((resolve) => setImmediate(resolve))
+  }
+  return entries
+}
+
+let next: Promise<readonly ProcessEntry[]> | undefined
+let current: Promise<unknown> = Promise.resolve()
+
+export const procTable: ProcessTable = {
+  find: (pid) => {
+    const entry = readEntry(pid)
+    return entry?.state === 'Z' || entry?.state === 'X' ? undefined : entry
+  },
+  /** Callers who come while a scan runs share the one after it: a proof must begin after the kill it proves. */
+  snapshot: () => {
+    next ??= current.then(() => {
+      const started = scanInSlices()
+      next = undefined
+      current = started.catch(() => {})
+      return started
+    })
+    return next
+  },
+  snapshotNow: () => [...scan()].flatMap((entry) => (entry ? [entry] : [])),
+}
+
+export function pidNamespace(): string {
+  return /\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? '0'
+}

@@ -1,0 +1,209 @@
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { chainCookie, cookie, cookieName, isSafeId, type Mark, parseCookies } from '../../domain/identity.ts'
+import { EbbError, errno } from '../../domain/errors.ts'
+import { absent, type Presence, present, type Proof } from '../../domain/resource.ts'
+import type { Child, Effects } from '../../ports/effects.ts'
+import type { Host } from '../../ports/host.ts'
+import type { Ctx, Found, Owner } from '../../ports/kind.ts'
+import type { Limits, TreePlace } from '../../ports/process.ts'
+import type { Containment, Tree, TreeStart } from './containment.ts'
+import type { ProcessEntry, ProcessTable } from './process-table.ts'
+import { throughDoors } from './trampoline.ts'
+
+/**
+ * The weakest containment, which needs nothing from the kernel: processes are found by the cookie in their environment,
+ * by descent from one that was found, and by a session or group that one of them made. A daemon that clears its
+ * environment and leaves its family before anybody looks is missed, so the proof is marked `scan`.
+ */
+export interface ScanDeps {
+  readonly effects: Effects
+  readonly host: Host
+  readonly processes: ProcessTable
+  readonly inheritedCookie: string | undefined
+  /** Where the doors are; ours alone. */
+  readonly directory: string
+}
+
+/** Between two scans of processes that are on their way out. */
+const rescanMs = 5
+const emptyPassesNeeded = 2
+
+export class ScanContainment implements Containment {
+  readonly name = 'scan'
+  readonly #deps: ScanDeps
+  /** Every process seen in a tree so far, so that its children are still known when it is gone. */
+  readonly #known = new Map<string, Map<number, ProcessEntry>>()
+
+  constructor(deps: ScanDeps) {
+    this.#deps = deps
+  }
+
+  place(limits?: Limits): TreePlace {
+    if (limits && (limits.memoryBytes !== undefined || limits.pids !== undefined)) {
+      throw new EbbError('limits_unavailable', 'Limits on memory and processes need the cgroup containment; leave them out, or see "ebb doctor".')
+    }
+    return this.#placeOf(this.#deps.host.incarnationId)
+  }
+
+  #placeOf(incarnation: string): TreePlace {
+    return { place: join(this.#deps.directory, `${incarnation}~`) }
+  }
+
+  async start(tree: Tree, launch: TreeStart): Promise<Child> {
+    const { effects } = this.#deps
+    effects.createFile(tree.place, '', 0o600)
+    const env = { ...launch.env, [cookieName]: chainCookie(this.#deps.inheritedCookie, cookie(tree.mark)) }
+    const command = throughDoors('file', [tree.place], launch.argv, env)
+    return await effects.spawn({
+      ...command,
+      env,
+      cwd: launch.cwd,
+      stdio: launch.stdio,
+      detached: launch.detached,
+    })
+  }
+
+  async observe(tree: Tree, ctx: Ctx): Promise<Presence> {
+    if (existsSync(tree.place)) return present('its door')
+    for (let pass = 0; pass < emptyPassesNeeded; pass++) {
+      const found = this.#members(tree, await this.#deps.processes.snapshot())
+      if (found.length > 0) return present(`${found.length} processes`)
+    }
+    this.#known.delete(tree.mark.resourceId)
+    return absent({ method: 'two scans found none', strength: 'scan', at: ctx.clock.wall() })
+  }
+
+  async signal(tree: Tree, signal: NodeJS.Signals): Promise<void> {
+    for (const entry of this.#members(tree, await this.#deps.processes.snapshot())) signalEntry(this.#deps, entry, signal)
+  }
+
+  /** The door first, so that nobody enters; then everybody is stopped, so that nobody forks; then they die. */
+  async kill(tree: Tree): Promise<void> {
+    this.#removeDoor(tree)
+    const stopped = new Map<string, ProcessEntry>()
+    for (let news = true; news; ) {
+      news = false
+      for (const entry of this.#members(tree, await this.#deps.processes.snapshot())) {
+        const key = `${entry.pid} ${entry.startTime}`
+        if (stopped.has(key)) continue
+        news = true
+        stopped.set(key, entry)
+        signalEntry(this.#deps, entry, 'SIGSTOP')
+      }
+    }
+    for (const entry of stopped.values()) signalEntry(this.#deps, entry, 'SIGKILL')
+  }
+
+  async gone(tree: Tree, ctx: Ctx): Promise<Proof> {
+    for (let empty = 0; empty < emptyPassesNeeded; ) {
+      if (ctx.signal.aborted) throw new Error('the wait was given up')
+      const found = this.#members(tree, await this.#deps.processes.snapshot())
+      empty = found.length === 0 ? empty + 1 : 0
+      if (found.length > 0) await new Promise<void>((resolve) => ctx.clock.after(rescanMs, ctx.signal, resolve))
+    }
+    this.#removeDoor(tree)
+    return { method: 'two scans found none', strength: 'scan', at: ctx.clock.wall() }
+  }
+
+  #removeDoor(tree: Tree): void {
+    try {
+      this.#deps.effects.unlink(tree.place)
+    } catch (error) {
+      if (errno(error) !== 'ENOENT') throw error
+    }
+  }
+
+  async *list(owner: Owner): AsyncIterable<Found> {
+    for (const name of existsSync(this.#deps.directory) ? readdirSync(this.#deps.directory) : []) {
+      const [incarnation = '', resourceId = ''] = name.split('~')
+      if (owner.incarnation !== undefined && incarnation !== owner.incarnation) continue
+      if (isSafeId(resourceId)) yield this.#found({ installation: this.#deps.host.installation, incarnation, resourceId })
+    }
+  }
+
+  #found(mark: Mark): Found {
+    const { place } = this.#placeOf(mark.incarnation)
+    return { resourceId: mark.resourceId, incarnation: mark.incarnation, name: place + mark.resourceId, spec: { containment: this.name, installation: mark.installation, program: 'unknown', place } }
+  }
+
+  pids(): readonly number[] {
+    return []
+  }
+
+  tidy(): void {}
+
+  /** Processes that carry the mark but no door: what escaped a stronger containment, or outlived its records. */
+  async *strays(owner: Owner): AsyncIterable<Found> {
+    const seen = new Set<string>()
+    for (const entry of await this.#deps.processes.snapshot()) {
+      for (const mark of parseCookies(entry.cookies ?? '')) {
+        if (mark.installation !== owner.installation || seen.has(mark.resourceId) || !isSafeId(mark.resourceId)) continue
+        if (owner.incarnation !== undefined && mark.incarnation !== owner.incarnation) continue
+        seen.add(mark.resourceId)
+        yield this.#found(mark)
+      }
+    }
+  }
+
+  killAllNow(): void {
+    const { host, processes } = this.#deps
+    for (const entry of processes.snapshotNow()) {
+      const isOurs = parseCookies(entry.cookies ?? '').some((mark) => mark.incarnation === host.incarnationId)
+      if (isOurs) signalEntry(this.#deps, entry, 'SIGKILL')
+    }
+  }
+
+  #members(tree: Tree, entries: readonly ProcessEntry[]): readonly ProcessEntry[] {
+    const known = this.#known.get(tree.mark.resourceId) ?? new Map<number, ProcessEntry>()
+    this.#known.set(tree.mark.resourceId, known)
+    return findMembers(tree, entries, known, process.pid)
+  }
+}
+
+/**
+ * Who belongs to the tree: the cookie, the recorded main process, descent, and sessions or groups that members lead.
+ * Grows `known`. Never a process that started before the tree did: a reused pid must not pull a stranger in (G10).
+ */
+export function findMembers(tree: Tree, entries: readonly ProcessEntry[], known: Map<number, ProcessEntry>, self: number): readonly ProcessEntry[] {
+  const byPid = new Map(entries.map((entry) => [entry.pid, entry]))
+  const marked = (entry: ProcessEntry): boolean => parseCookies(entry.cookies ?? '').some((mark) => mark.resourceId === tree.mark.resourceId && mark.installation === tree.mark.installation)
+  const isMain = (entry: ProcessEntry): boolean => entry.pid === tree.main?.pid && entry.startTime === tree.main.startTime
+  const inside = new Set(entries.filter((entry) => marked(entry) || isMain(entry) || known.get(entry.pid)?.startTime === entry.startTime).map((entry) => entry.pid))
+  for (const pid of inside) remember(known, byPid.get(pid))
+  for (let grew = true; grew; ) {
+    grew = false
+    for (const entry of entries) {
+      if (inside.has(entry.pid) || !isKin(entry, inside, known)) continue
+      inside.add(entry.pid)
+      remember(known, entry)
+      grew = true
+    }
+  }
+  inside.delete(self)
+  return entries.filter((entry) => inside.has(entry.pid) && entry.pid > 1)
+}
+
+function remember(known: Map<number, ProcessEntry>, entry: ProcessEntry | undefined): void {
+  if (entry) known.set(entry.pid, entry)
+}
+
+function isKin(entry: ProcessEntry, inside: ReadonlySet<number>, known: ReadonlyMap<number, ProcessEntry>): boolean {
+  if (inside.has(entry.ppid)) return true
+  // A session or group lives on when its leader is gone, and its number is not given away while it does.
+  const leads = (leader: number, of: 'sid' | 'pgid'): boolean => {
+    const one = known.get(leader)
+    return one !== undefined && one[of] === leader && BigInt(one.startTime) <= BigInt(entry.startTime)
+  }
+  return leads(entry.sid, 'sid') || leads(entry.pgid, 'pgid')
+}
+
+/** Looked at again just before: between the scan and the signal a pid can be given to somebody else (G10). */
+export function signalEntry(deps: Pick<ScanDeps, 'effects' | 'processes'>, entry: ProcessEntry, signal: NodeJS.Signals): void {
+  if (deps.processes.find(entry.pid)?.startTime !== entry.startTime) return
+  try {
+    deps.effects.signal(entry.pid, signal)
+  } catch (error) {
+    if (errno(error) !== 'ESRCH') throw error
+  }
+}

@@ -1,0 +1,83 @@
+import type { Child, Effects } from '../../ports/effects.ts'
+import type { Sentinel } from '../../ports/host.ts'
+
+/**
+ * The tiny process that outlives us by a moment. It waits at the end of a pipe that only we hold; when the pipe closes
+ * without a goodbye we are dead, and it writes the kill switch and becomes `ebb recover`. 1.7 MB of memory, a session of
+ * its own, and nothing of the user's in its argv, so that no `pkill -f` that is meant for an agent hits it.
+ */
+const script = `
+trap '' HUP INT QUIT TERM
+echo ready
+exec >/dev/null
+read -r word
+[ "$word" = bye ] && exit 0
+[ -n "$SENTINEL_KILL" ] && { echo 1 >"$SENTINEL_KILL"; } 2>/dev/null
+unset SENTINEL_KILL
+exec 2>"$SENTINEL_LOG"
+exec "$SENTINEL_NODE" --disable-warning=ExperimentalWarning "$SENTINEL_MAIN" recover
+`
+
+export interface SentinelSettings {
+  readonly effects: Effects
+  readonly home: string
+  /** The file to write `1` to; empty where the containment has none and the recovery does it all. */
+  readonly killSwitch: string
+  /** The command line's entry. */
+  readonly main: string
+  readonly node: string
+  readonly log: string
+  /** An Ebb inside another's agent: its sentinel belongs to the outer one's tree too. */
+  readonly environment: Readonly<Record<string, string>>
+}
+
+/** A sentinel that dies at once, again and again, is a broken machine: stop trying and say so. */
+const restartsAllowed = 20
+
+export class PipeSentinel implements Sentinel {
+  readonly #settings: SentinelSettings
+  #child: Child | undefined
+  #starting: Promise<void> | undefined
+  #isDismissed = false
+  #restarts = 0
+
+  constructor(settings: SentinelSettings) {
+    this.#settings = settings
+  }
+
+  ready(): Promise<void> {
+    this.#starting ??= this.#start()
+    return this.#starting
+  }
+
+  async #start(): Promise<void> {
+    const { effects, home, killSwitch, main, node, log, environment } = this.#settings
+    const child = await effects.spawn({
+      program: '/bin/sh',
+      argv: ['ebb-sentinel', '-c', script],
+      env: { ...environment, EBB_HOME: home, SENTINEL_KILL: killSwitch, SENTINEL_NODE: node, SENTINEL_MAIN: main, SENTINEL_LOG: log },
+      cwd: '/',
+      stdio: ['pipe', 'pipe', 'ignore'],
+      detached: true,
+    })
+    this.#child = child
+    child.exit.then(() => this.#restart())
+    if ((await child.firstLine()) !== 'ready') throw new Error('The sentinel did not start; /bin/sh may be missing.')
+    child.unref()
+  }
+
+  #restart(): void {
+    if (this.#isDismissed || ++this.#restarts > restartsAllowed) return
+    this.#starting = this.#start()
+    this.#starting.catch(() => {})
+  }
+
+  dismiss(): void {
+    this.#isDismissed = true
+    this.#child?.stdin?.end('bye\n')
+  }
+
+  get pid(): number | undefined {
+    return this.#child?.pid
+  }
+}
