@@ -16,7 +16,8 @@ const jobs = {
     if (missing !== 0) return missing
     return run(node, ['node_modules/vitest/vitest.mjs', 'run', ...rest])
   },
-  check: () => runAll(['biome', 'check', '.'], ['oxlint', '--deny-warnings'], ['tsc', '-p', '.'], ['knip']) || run(node, ['scripts/check-docs.mjs']),
+  check: () =>
+    runAll(['biome', 'check', '.'], ['oxlint', '--deny-warnings'], ['tsc', '-p', '.'], ['knip']) || run(node, ['scripts/check-docs.mjs']),
   bench: (rest) => run(node, ['--disable-warning=ExperimentalWarning', 'bench/main.ts', ...rest]),
 }
 
@@ -37,7 +38,9 @@ function runAll(...commands) {
 }
 
 function install() {
-  const lock = createHash('sha256').update(readFileSync(join(root, 'package-lock.json'))).digest('hex')
+  const lock = createHash('sha256')
+    .update(readFileSync(join(root, 'package-lock.json')))
+    .digest('hex')
   const known = existsSync(stamp) ? readFileSync(stamp, 'utf8') : ''
   if (known === lock && existsSync(node)) return
   console.log('ebb set-up: installing dependencies (once)…')
@@ -62,7 +65,8 @@ function systemPackages() {
   }
   console.log(`ebb set-up: ${command}`)
   run('apt-get', ['update', '-qq'])
-  if (run('sh', ['-c', `DEBIAN_FRONTEND=noninteractive ${command} >/dev/null`]) !== 0) console.log('ebb set-up: that did not work; the suites that need it say so.')
+  if (run('sh', ['-c', `DEBIAN_FRONTEND=noninteractive ${command} >/dev/null`]) !== 0)
+    console.log('ebb set-up: that did not work; the suites that need it say so.')
   return 0
 }
 

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { type Config, loadConfig } from './config/config.ts'
 import { type Home, openHome } from './config/home.ts'
 import { EbbError } from './domain/errors.ts'
@@ -11,6 +12,7 @@ import type { Log } from './ports/log.ts'
 import { realClock } from './resources/clock.ts'
 import { realEffects } from './resources/effects.ts'
 import { DirectoryKind, FileKind } from './resources/file/kind.ts'
+import { kernelId } from './resources/ids.ts'
 import { LogKind } from './resources/log/kind.ts'
 import { type Availability, chooseContainment, detectContainments } from './resources/process-tree/detect.ts'
 import { openHost } from './resources/process-tree/host.ts'
@@ -48,7 +50,7 @@ export interface Composition {
 export async function compose(config: Config, composition: Composition = {}): Promise<Supervisor> {
   if (process.platform === 'win32') throw new EbbError('unsupported_platform', 'Ebb does not run on Windows; use it inside WSL 2.')
   const wrap = composition.wrap ?? (<T>(_name: string, port: T): T => port)
-  const home = openHome(config.home)
+  const home = openHome(config.home, kernelId)
   const clock = realClock
   const log = lineLog(config.logLevel, (line) => process.stderr.write(line))
   const processes = process.platform === 'darwin' ? (await import('./resources/process-tree/ps.ts')).psTable : procTable
@@ -60,7 +62,9 @@ export async function compose(config: Config, composition: Composition = {}): Pr
 
   const tree = new ProcessTreeKind({ effects, host, processes, containments: containments.all, net: containments.net })
   const logs = new LogKind({ effects, directory: home.logs, inheritedCookie, installation: home.installation, net: containments.net })
-  const kinds = new Map<string, ResourceKind>([tree, logs, new FileKind(effects), new DirectoryKind(effects)].map((kind) => [kind.kind, kind as ResourceKind]))
+  const kinds = new Map<string, ResourceKind>(
+    [tree, logs, new FileKind(effects), new DirectoryKind(effects)].map((kind) => [kind.kind, kind as ResourceKind]),
+  )
 
   const sentinel = new PipeSentinel({
     effects,
@@ -80,6 +84,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     clock,
     host,
     log,
+    newId: kernelId,
     sentinel: isWatched ? sentinel : { ready: async () => {}, dismiss: () => {} },
     ...(composition.onReport && { onReport: composition.onReport }),
   })
@@ -102,7 +107,10 @@ function sentinelEnvironment(config: Config): Record<string, string> {
   return Object.fromEntries(kept.flatMap((name) => (config.environment[name] === undefined ? [] : [[name, config.environment[name]]])))
 }
 
-if (import.meta.main) {
+/** The command line's entry. */
+export async function runMain(words: readonly string[]): Promise<never> {
   const { runCommandLine } = await import('./interfaces/cli/cli.ts')
-  process.exit(await runCommandLine(process.argv.slice(2), { compose, loadConfig }))
+  process.exit(await runCommandLine(words, { compose, loadConfig, manifest: join(import.meta.dirname, '..', 'package.json') }))
 }
+
+if (import.meta.main) await runMain(process.argv.slice(2))

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { cookieName } from '../domain/identity.ts'
 import { EbbError, sentence } from '../domain/errors.ts'
+import { cookieName } from '../domain/identity.ts'
 import { defaultHome, flagOf, isOptionKey, options, type Settings, variableOf } from './options.ts'
 
 /** Environment, file and flags → one frozen Config. Flag beats variable beats file; what is unknown or bad is refused by name. */
@@ -41,7 +41,8 @@ function fromFile(named: string | undefined, home: string): readonly Source[] {
   } catch (error) {
     throw new EbbError('bad_usage', `The configuration ${file} cannot be read: ${sentence(error)}.`)
   }
-  if (typeof content !== 'object' || content === null || Array.isArray(content)) throw new EbbError('bad_usage', `The configuration ${file} must be a JSON object.`)
+  if (typeof content !== 'object' || content === null || Array.isArray(content))
+    throw new EbbError('bad_usage', `The configuration ${file} must be a JSON object.`)
   return Object.entries(content).map(([key, value]) => [key, String(value), `"${key}" in ${file}`])
 }
 

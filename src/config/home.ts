@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto'
 import { chmodSync, linkSync, mkdirSync, readFileSync, renameSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { EbbError, errno, sentence } from '../domain/errors.ts'
+import type { NewId } from '../ports/ids.ts'
 
 /** The folder that holds database, logs and sockets: ours alone, modes 0700 and 0600. */
 export interface Home {
@@ -14,7 +14,7 @@ export interface Home {
   readonly sentinelLog: string
 }
 
-export function openHome(directory: string): Home {
+export function openHome(directory: string, newId: NewId): Home {
   const folders = { logs: join(directory, 'logs'), archive: join(directory, 'archive'), doors: join(directory, 'doors') }
   try {
     if (!statSync(directory, { throwIfNoEntry: false })) mkdirSync(directory, { recursive: true, mode: 0o700 })
@@ -22,8 +22,15 @@ export function openHome(directory: string): Home {
     if (!stat.isDirectory()) throw new Error('it is not a directory')
     if (stat.uid !== process.getuid?.()) throw new Error('it belongs to somebody else')
     if ((stat.mode & 0o077) !== 0) chmodSync(directory, 0o700)
-    for (const folder of Object.values(folders)) if (!statSync(folder, { throwIfNoEntry: false })) mkdirSync(folder, { recursive: true, mode: 0o700 })
-    return { directory, ...folders, installation: installationOf(directory), database: join(directory, 'ebb.db'), sentinelLog: join(directory, 'sentinel.log') }
+    for (const folder of Object.values(folders))
+      if (!statSync(folder, { throwIfNoEntry: false })) mkdirSync(folder, { recursive: true, mode: 0o700 })
+    return {
+      directory,
+      ...folders,
+      installation: installationOf(directory, newId),
+      database: join(directory, 'ebb.db'),
+      sentinelLog: join(directory, 'sentinel.log'),
+    }
   } catch (error) {
     if (error instanceof EbbError) throw error
     const hint = errno(error) === 'ENOSPC' ? 'free some space' : 'give another one with --home or EBB_HOME'
@@ -40,12 +47,12 @@ interface Installation {
  * The installation's id is in a file of its own: a lost database must not orphan the world. It is bound to the machine:
  * a copied home must not own what the original made.
  */
-function installationOf(directory: string): string {
+function installationOf(directory: string, newId: NewId): string {
   const file = join(directory, 'installation.json')
   const machine = machineId()
   const known = readInstallation(file)
   if (known?.machine === machine) return known.id
-  const fresh: Installation = { id: randomBytes(6).toString('hex'), machine }
+  const fresh: Installation = { id: newId().replaceAll('-', '').slice(0, 12), machine }
   const draft = `${file}.${process.pid}`
   writeFileSync(draft, JSON.stringify(fresh), { mode: 0o600 })
   if (known) {

@@ -13,17 +13,34 @@ interface Option<T> {
   readonly parse: (text: string, name: string) => T
 }
 
-const option = <T>(placeholder: string, help: string, fallback: T, parse: Option<T>['parse']): Option<T> => ({ help, placeholder, fallback, parse })
+const option = <T>(placeholder: string, help: string, fallback: T, parse: Option<T>['parse']): Option<T> => ({
+  help,
+  placeholder,
+  fallback,
+  parse,
+})
 
 export const options = {
-  home: option<string | undefined>('DIR', 'where Ebb keeps its database, logs and sockets', undefined, (text) => (isAbsolute(text) ? text : resolve(text))),
-  containment: option<'auto' | ContainmentName>('auto|cgroup|subreaper|scan', 'how processes are held; auto takes the strongest there is', 'auto', choice('auto', ...containmentNames)),
+  home: option<string | undefined>('DIR', 'where Ebb keeps its database, logs and sockets', undefined, (text) =>
+    isAbsolute(text) ? text : resolve(text),
+  ),
+  containment: option<'auto' | ContainmentName>(
+    'auto|cgroup|subreaper|scan',
+    'how processes are held; auto takes the strongest there is',
+    'auto',
+    choice('auto', ...containmentNames),
+  ),
   grace: option('5s', 'how long a process may take to leave by itself', 5_000, parseDuration),
   timeout: option<number | undefined>('DURATION', 'end the command after this time', undefined, parseDuration),
   report: option<string | undefined>('FILE', 'write the report as JSON; "-" is standard error', undefined, (text) => text),
   limitMemory: option<number | undefined>('SIZE', 'the most memory the run may take, such as 2g', undefined, parseSize),
   limitPids: option<number | undefined>('N', 'the most processes the run may have at a time', undefined, parseCount),
-  logLevel: option<LogLevel>('debug|info|warn|error|silent', 'what to say on standard error', 'warn', choice('debug', 'info', 'warn', 'error', 'silent')),
+  logLevel: option<LogLevel>(
+    'debug|info|warn|error|silent',
+    'what to say on standard error',
+    'warn',
+    choice('debug', 'info', 'warn', 'error', 'silent'),
+  ),
   reaperInterval: option('60s', 'how often the reaper looks for what nobody closed', 60_000, parseDuration),
   reaperMinimumAge: option('60s', 'how old something unrecorded must be before the reaper ends it', 60_000, parseDuration),
 } satisfies Record<string, Option<unknown>>

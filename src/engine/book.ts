@@ -26,6 +26,8 @@ export interface BookScope {
   readonly kind: ScopeKind
   readonly parentId: string | undefined
   readonly incarnation: string
+  /** Settles when the ledger knows the scope. */
+  readonly recorded: Promise<void>
   state: ScopeState
   wish: Wish | undefined
   readonly children: Set<string>
@@ -53,9 +55,10 @@ export class Book {
     return this.#scopes.values()
   }
 
-  add(scope: NewScope, state: ScopeState = 'open', wish?: Wish): BookScope {
+  add(scope: NewScope, recorded: Promise<void> = Promise.resolve(), state: ScopeState = 'open', wish?: Wish): BookScope {
     const added: BookScope = {
       ...scope,
+      recorded,
       state,
       wish,
       children: new Set(),
@@ -71,7 +74,7 @@ export class Book {
 
   /** Takes over what the ledger holds of a dead incarnation. */
   load(scopes: readonly Scope[], resources: readonly Resource[]): void {
-    for (const scope of scopes) this.add(scope, scope.state, scope.wish)
+    for (const scope of scopes) this.add(scope, undefined, scope.state, scope.wish)
     for (const scope of scopes) if (scope.parentId) this.#scopes.get(scope.parentId)?.children.add(scope.id)
     for (const resource of resources) {
       const scope = this.#scopes.get(resource.scopeId)

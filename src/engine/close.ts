@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { sentence } from '../domain/errors.ts'
 import { waves } from '../domain/plan.ts'
 import { isClean, type Report, type ResourceReport } from '../domain/report.ts'
@@ -8,7 +7,7 @@ import type { BookScope, Entry } from './book.ts'
 import type { EngineParts } from './engine.ts'
 import { Flight } from './flight.ts'
 import { noop, within } from './race.ts'
-import { release, type Released } from './release.ts'
+import { type Released, release } from './release.ts'
 import { sweep } from './sweep.ts'
 
 /** Every flow is this one call: plan, waves, ladder, obligations, proof, sweep, report. */
@@ -42,7 +41,14 @@ function start(parts: EngineParts, scope: BookScope, wish: Wish, isRoot: boolean
     member.wish = flight.wish
     member.closing.abort()
   }
-  const marked = isRoot ? parts.ledger.beginClose(scope.id, flight.wish).catch((error: unknown) => void parts.log.warn(`Cleanup: the ledger does not know yet that ${scope.id} is closing.`, { error: sentence(error) })) : Promise.resolve()
+  const marked = isRoot
+    ? parts.ledger
+        .beginClose(scope.id, flight.wish)
+        .catch(
+          (error: unknown) =>
+            void parts.log.warn(`Cleanup: the ledger does not know yet that ${scope.id} is closing.`, { error: sentence(error) }),
+        )
+    : Promise.resolve()
   flight.report = fly(parts, scope, flight, isRoot)
     .finally(() => parts.flights.delete(scope.id))
     .then(async (report) => {
@@ -71,7 +77,11 @@ async function fly(parts: EngineParts, scope: BookScope, flight: Flight, isRoot:
     cleanedAgentsCount: below.reduce((sum, child) => sum + child.cleanedAgentsCount, scope.kind === 'agent' && success ? 1 : 0),
     cleanedMessagesCount: below.reduce((sum, child) => sum + child.cleanedMessagesCount, 0),
     resources,
-    errors: [...errors, ...below.flatMap((child) => child.errors), ...released.flatMap((one) => (one.report.error ? [describeError(one.report)] : []))],
+    errors: [
+      ...errors,
+      ...below.flatMap((child) => child.errors),
+      ...released.flatMap((one) => (one.report.error ? [describeError(one.report)] : [])),
+    ],
     gaveUp: [...below.flatMap((child) => child.gaveUp), ...released.flatMap((one) => one.gaveUp)],
   }
   return isRoot ? await finish(parts, scope, flight, report) : report
@@ -117,7 +127,7 @@ function heldBack(entry: Entry): Released {
 /** The world is done; now the books. A ledger that cannot be written changes the report, never the kill (G12). */
 async function finish(parts: EngineParts, scope: BookScope, flight: Flight, report: Report): Promise<Report> {
   const tree = parts.book.tree(scope.id)
-  const settlement = settlementOf(tree, flight, report)
+  const settlement = settlementOf(parts.newId(), tree, flight, report)
   const written = parts.ledger.settle(settlement).then(() => undefined, sentence)
   const problem = await within(parts.clock, settleBudgetMs, written)
   const error = problem.timedOut ? 'the database did not answer in time' : problem.value
@@ -125,7 +135,13 @@ async function finish(parts: EngineParts, scope: BookScope, flight: Flight, repo
     for (const member of tree) member.state = 'closed'
     parts.book.forget(scope.id)
   }
-  const final = error === undefined ? report : { ...report, errors: [...report.errors, `The ledger could not be written (${error}); the next start, or "ebb recover", puts the books right.`] }
+  const final =
+    error === undefined
+      ? report
+      : {
+          ...report,
+          errors: [...report.errors, `The ledger could not be written (${error}); the next start, or "ebb recover", puts the books right.`],
+        }
   const fields = { trigger: report.trigger, scope: scope.id, duration: report.duration }
   if (!report.success) parts.log.error(`Cleanup: scope ${scope.id} is not clean: ${report.errors.join('; ')}`, fields)
   else if (error !== undefined) parts.log.warn(`Cleanup: scope ${scope.id} is clean, but ${error}`, fields)
@@ -134,7 +150,7 @@ async function finish(parts: EngineParts, scope: BookScope, flight: Flight, repo
   return final
 }
 
-function settlementOf(tree: readonly BookScope[], flight: Flight, report: Report): Settlement {
+function settlementOf(id: string, tree: readonly BookScope[], flight: Flight, report: Report): Settlement {
   const entries = tree.flatMap((scope) => [...scope.entries.values()])
   const ids = tree.map((scope) => scope.id)
   const forget = report.success && (flight.wish.forget === true || !flight.policy.keepsLogs)
@@ -148,7 +164,7 @@ function settlementOf(tree: readonly BookScope[], flight: Flight, report: Report
     })),
     closedScopeIds: report.success ? ids : [],
     forgottenScopeIds: forget ? ids : [],
-    report: { id: randomUUID(), body: report },
+    report: { id, body: report },
   }
 }
 

@@ -2,6 +2,7 @@ import type { Report } from '../domain/report.ts'
 import type { Wish } from '../domain/scope.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Host, Sentinel } from '../ports/host.ts'
+import type { NewId } from '../ports/ids.ts'
 import type { Kinds, Planned } from '../ports/kind.ts'
 import type { Ledger, NewScope } from '../ports/ledger.ts'
 import type { Log } from '../ports/log.ts'
@@ -9,8 +10,8 @@ import { Book, type BookScope } from './book.ts'
 import { alreadyClean, close } from './close.ts'
 import type { Flight } from './flight.ts'
 import { acquire, type Handles, launch } from './launch.ts'
-import { scopeClosed, within } from './race.ts'
-import { recover, type Recovery } from './recover.ts'
+import { noop, scopeClosed, within } from './race.ts'
+import { type Recovery, recover } from './recover.ts'
 
 /** What the engine needs; it knows no kind, no store and no process by name. */
 export interface EngineDeps {
@@ -20,6 +21,7 @@ export interface EngineDeps {
   readonly host: Host
   readonly sentinel: Sentinel
   readonly log: Log
+  readonly newId: NewId
   readonly onReport?: (report: Report) => void
 }
 
@@ -37,7 +39,7 @@ export class Engine {
   readonly parts: EngineParts
   readonly hostScopeId: string
   readonly #deps: EngineDeps
-  #begun: Promise<void> | undefined
+  #beginning: Beginning | undefined
 
   constructor(deps: EngineDeps) {
     this.#deps = deps
@@ -47,11 +49,11 @@ export class Engine {
 
   /** The sentinel watches before the first intent; then this incarnation and its host scope are on the books. */
   begin(role: Role = { role: 'command' }): Promise<void> {
-    this.#begun ??= this.#begin(role)
-    return this.#begun
+    this.#beginning ??= this.#begin(role)
+    return this.#beginning.recorded
   }
 
-  async #begin(role: Role): Promise<void> {
+  #begin(role: Role): Beginning {
     const { ledger, host, sentinel, clock, book } = this.parts
     const record = {
       id: host.incarnationId,
@@ -62,29 +64,39 @@ export class Engine {
       claimedBy: undefined,
       registeredAt: clock.wall(),
     }
-    await sentinel.ready()
     const scope: NewScope = { id: this.hostScopeId, kind: 'host', parentId: undefined, incarnation: host.incarnationId }
-    await Promise.all([ledger.register(record), ledger.openScope(scope)])
-    book.add(scope)
+    const watched = sentinel.ready()
+    const recorded = watched.then(async () => void (await Promise.all([ledger.register(record), ledger.openScope(scope)])))
+    recorded.catch(noop)
+    book.add(scope, recorded)
+    return { watched, recorded }
   }
 
-  async openScope(scope: Omit<NewScope, 'incarnation' | 'parentId'> & { readonly parentId?: string }): Promise<BookScope> {
+  /**
+   * Opens a scope at once in the book; `recorded` settles when the ledger has it too. What is asked for in one turn
+   * shares a transaction, so a first launch costs one fsync: incarnation, scopes and intents together.
+   */
+  openScope(scope: Omit<NewScope, 'incarnation' | 'parentId'> & { readonly parentId?: string }): BookScope {
+    const { book, ledger, host } = this.parts
+    this.begin()
     const parentId = scope.parentId ?? this.hostScopeId
-    const parent = this.parts.book.find(parentId)
-    if (parent?.state !== 'open') throw scopeClosed(parentId)
-    const opened = { ...scope, parentId, incarnation: this.parts.host.incarnationId }
-    await this.parts.ledger.openScope(opened)
-    // The parent may have begun to close meanwhile; then the ledger refused, or the child closes with it (G13).
-    if ((parent.state as string) !== 'open') throw scopeClosed(parentId)
-    return this.parts.book.add(opened)
+    if (book.find(parentId)?.state !== 'open') throw scopeClosed(parentId)
+    const opened = { ...scope, parentId, incarnation: host.incarnationId }
+    const recorded = this.#watched().then(() => ledger.openScope(opened))
+    recorded.catch(noop)
+    return book.add(opened, recorded)
   }
 
   acquire(scope: BookScope, plan: readonly Planned[]): Promise<Handles> {
-    return acquire(this.parts, scope, plan)
+    return acquire(this.parts, scope, plan, this.#watched())
   }
 
   launch(scope: BookScope, plan: readonly Planned[]): Promise<Handles> {
-    return launch(this.parts, scope, plan)
+    return launch(this.parts, scope, plan, this.#watched())
+  }
+
+  #watched(): Promise<void> {
+    return this.#beginning?.watched ?? Promise.resolve()
   }
 
   close(scopeId: string, wish: Wish): Promise<Report> {
@@ -99,9 +111,14 @@ export class Engine {
   async shutDown(wish: Wish = { trigger: 'process-exit' }): Promise<Report> {
     const { book, ledger, host, clock } = this.parts
     const scope = book.find(this.hostScopeId)
-    const report = scope && scope.children.size + scope.entries.size > 0 ? await this.close(scope.id, wish) : alreadyClean(this.parts, this.hostScopeId, wish)
+    const report =
+      scope && scope.children.size + scope.entries.size > 0
+        ? await this.close(scope.id, wish)
+        : alreadyClean(this.parts, this.hostScopeId, wish)
     if (!report.success) return report
-    const retired = tidy(this.parts, host.incarnationId).then(() => ledger.retire(host.incarnationId)).catch(() => false)
+    const retired = tidy(this.parts, host.incarnationId)
+      .then(() => ledger.retire(host.incarnationId))
+      .catch(() => false)
     const done = await within(clock, retireBudgetMs, retired)
     // With books that are behind the sentinel stays, and its recovery puts them right.
     if (!done.timedOut && done.value) this.#deps.sentinel.dismiss()
@@ -112,6 +129,12 @@ export class Engine {
 /** What an incarnation's resources shared goes after the last of them, and before the incarnation leaves the books. */
 export async function tidy(parts: EngineParts, incarnation: string): Promise<void> {
   for (const kind of parts.kinds.values()) await kind.tidy?.(incarnation)
+}
+
+interface Beginning {
+  /** The sentinel watches: intents may be queued behind the incarnation's own record. */
+  readonly watched: Promise<void>
+  readonly recorded: Promise<void>
 }
 
 const retireBudgetMs = 1_000

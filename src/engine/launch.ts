@@ -1,8 +1,8 @@
 import { EbbError, sentence } from '../domain/errors.ts'
-import { close } from './close.ts'
-import type { BookScope, Entry } from './book.ts'
-import type { EngineParts } from './engine.ts'
 import type { Planned } from '../ports/kind.ts'
+import type { BookScope, Entry } from './book.ts'
+import { close } from './close.ts'
+import type { EngineParts } from './engine.ts'
 import { scopeClosed, within } from './race.ts'
 
 /** Live handles by label. */
@@ -14,10 +14,10 @@ const createBudgetMs = 30_000
  * Intents first, all in one transaction; then the world, in order of the plan; then `held` (G1). Throws on the first
  * failure and leaves what is there to the close of the scope.
  */
-export async function acquire(parts: EngineParts, scope: BookScope, plan: readonly Planned[]): Promise<Handles> {
+export async function acquire(parts: EngineParts, scope: BookScope, plan: readonly Planned[], watched: Promise<void>): Promise<Handles> {
   if (scope.state !== 'open') throw scopeClosed(scope.id)
   const ids = new Map(plan.map((planned) => [planned.label, parts.book.nextId(scope)]))
-  const entries = plan.map((planned): { planned: Planned; entry: Entry } => {
+  const entries = plan.map((planned): Step => {
     const intent = {
       id: ids.get(planned.label) ?? '',
       scopeId: scope.id,
@@ -29,7 +29,7 @@ export async function acquire(parts: EngineParts, scope: BookScope, plan: readon
     }
     return { planned, entry: parts.book.enter(scope, intent) }
   })
-  const work = create(parts, scope, entries)
+  const work = create(parts, scope, entries, watched)
   scope.creations.add(work)
   try {
     return await work
@@ -38,12 +38,19 @@ export async function acquire(parts: EngineParts, scope: BookScope, plan: readon
   }
 }
 
-async function create(parts: EngineParts, scope: BookScope, entries: readonly { planned: Planned; entry: Entry }[]): Promise<Handles> {
+interface Step {
+  readonly planned: Planned
+  readonly entry: Entry
+}
+
+async function create(parts: EngineParts, scope: BookScope, entries: readonly Step[], watched: Promise<void>): Promise<Handles> {
   try {
-    await parts.ledger.intend(
-      scope.id,
-      entries.map(({ entry }) => ({ ...entry.intent, name: entry.name })),
-    )
+    await watched
+    const intents = entries.map(({ entry }) => ({ ...entry.intent, name: entry.name }))
+    const [intended, recorded] = await Promise.allSettled([parts.ledger.intend(scope.id, intents), scope.recorded])
+    // The scope's own refusal says more than "no such scope".
+    if (recorded.status === 'rejected') throw recorded.reason
+    if (intended.status === 'rejected') throw intended.reason
   } catch (error) {
     for (const { entry } of entries) scope.entries.delete(entry.intent.id)
     throw error
@@ -69,7 +76,12 @@ async function create(parts: EngineParts, scope: BookScope, entries: readonly { 
     entry.handle = created.value.handle
     handles.set(planned.label, created.value.handle)
   }
-  await parts.ledger.hold(entries.map(({ entry }) => ({ resourceId: entry.intent.id, ...(entry.intent.detail !== undefined && { detail: entry.intent.detail }) })))
+  await parts.ledger.hold(
+    entries.map(({ entry }) => ({
+      resourceId: entry.intent.id,
+      ...(entry.intent.detail !== undefined && { detail: entry.intent.detail }),
+    })),
+  )
   return handles
 }
 
@@ -80,13 +92,16 @@ function adjust(entry: Entry, detail: unknown): void {
 }
 
 /** A launch is a transaction: on any failure its scope is closed with `launch-rollback`, proven, and the cause is told. */
-export async function launch(parts: EngineParts, scope: BookScope, plan: readonly Planned[]): Promise<Handles> {
+export async function launch(parts: EngineParts, scope: BookScope, plan: readonly Planned[], watched: Promise<void>): Promise<Handles> {
   try {
-    return await acquire(parts, scope, plan)
+    return await acquire(parts, scope, plan, watched)
   } catch (error) {
     const report = await close(parts, scope.id, { trigger: 'launch-rollback' })
     const left = report.success ? '' : ' What it had made could not all be removed; "ebb status" lists it.'
     if (error instanceof EbbError && report.success) throw error
-    throw new EbbError('launch_failed', `The launch failed and was rolled back: ${sentence(error)}${left}`, { cause: error, details: report })
+    throw new EbbError('launch_failed', `The launch failed and was rolled back: ${sentence(error)}${left}`, {
+      cause: error,
+      details: report,
+    })
   }
 }

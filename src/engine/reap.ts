@@ -88,20 +88,33 @@ export class Reaper {
     if (dryRun) return
     const recovery = await recover(this.#parts)
     errors.push(...recovery.errors)
-    const gone = new Set(recovery.reports.flatMap((report) => report.resources.filter((one) => one.outcome === 'released').map((one) => `${one.kind} ${one.name}`)))
+    const gone = new Set(
+      recovery.reports.flatMap((report) =>
+        report.resources.filter((one) => one.outcome === 'released').map((one) => `${one.kind} ${one.name}`),
+      ),
+    )
     for (const orphan of found) if (orphan.why === 'dead-incarnation') settle(orphan, gone.has(`${orphan.kind} ${orphan.name}`))
   }
 
   /** Closes that did not finish are run again, with backoff: the same close, the same code. */
   async #unfinished(dryRun: boolean, found: Orphan[], settle: Settle): Promise<void> {
     const { book, flights, clock } = this.#parts
-    const roots = [...book.scopes()].filter((scope) => scope.state === 'closing' && !flights.has(scope.id) && book.find(scope.parentId ?? '')?.state !== 'closing')
+    const roots = [...book.scopes()].filter(
+      (scope) => scope.state === 'closing' && !flights.has(scope.id) && book.find(scope.parentId ?? '')?.state !== 'closing',
+    )
     for (const scope of roots) {
       const orphans = book
         .tree(scope.id)
         .flatMap((member) => [...member.entries.values()])
         .filter((entry) => entry.state !== 'released')
-        .map((entry): Orphan => ({ kind: entry.intent.kind, name: entry.name, why: 'held-back', detail: entry.error ?? 'its close did not finish' }))
+        .map(
+          (entry): Orphan => ({
+            kind: entry.intent.kind,
+            name: entry.name,
+            why: 'held-back',
+            detail: entry.error ?? 'its close did not finish',
+          }),
+        )
       found.push(...orphans)
       const due = this.#attempts.get(scope.id)
       const isDue = !due || due.dueMs <= clock.now()
@@ -126,11 +139,19 @@ export class Reaper {
     const recorded = new Set((await ledger.books()).resources.filter((one) => one.state !== 'released').map((one) => one.id))
     const unrecorded = listed.found.filter(({ found: one }) => !recorded.has(one.resourceId) && !this.#isLiving(one))
     const breakerOpen = unrecorded.length >= breakerFloor && unrecorded.length * 2 > listed.found.length
-    if (breakerOpen) log.error(`The reaper found ${unrecorded.length} of ${listed.found.length} things unrecorded and touches none of them: the ledger may be the one that is wrong.`)
+    if (breakerOpen)
+      log.error(
+        `The reaper found ${unrecorded.length} of ${listed.found.length} things unrecorded and touches none of them: the ledger may be the one that is wrong.`,
+      )
 
     const kept = new Set<string>()
     for (const { kind, found: one } of unrecorded) {
-      const orphan: Orphan = { kind, name: one.name, why: 'unrecorded', detail: `made by incarnation ${one.incarnation}, which is not on the books` }
+      const orphan: Orphan = {
+        kind,
+        name: one.name,
+        why: 'unrecorded',
+        detail: `made by incarnation ${one.incarnation}, which is not on the books`,
+      }
       found.push(orphan)
       kept.add(`${kind} ${one.name}`)
       const sighting = await ledger.sight(kind, one.name, host.incarnation.bootId, clock.now())

@@ -66,6 +66,10 @@ function isOwnWish(scope: Scope, all: readonly Scope[]): boolean {
 
 /** The trigger says why it is being closed now; what it had been asked to forget stays forgotten. */
 function recoveryWish(scope: Scope): Wish {
-  const forget = scope.wish?.forget === true || scope.wish?.trigger === 'deleted' || scope.wish?.trigger === 'test-reset' || scope.wish?.trigger === 'launch-rollback'
+  const forget =
+    scope.wish?.forget === true ||
+    scope.wish?.trigger === 'deleted' ||
+    scope.wish?.trigger === 'test-reset' ||
+    scope.wish?.trigger === 'launch-rollback'
   return { trigger: 'recovery', ...(forget && { forget }), ...(scope.wish?.force && { force: true }) }
 }

@@ -1,5 +1,5 @@
 import { sentence } from '../domain/errors.ts'
-import { ladder, type LadderStep } from '../domain/ladder.ts'
+import { type LadderStep, ladder } from '../domain/ladder.ts'
 import type { ResourceReport, StepTaken } from '../domain/report.ts'
 import { type Presence, type Proof, unknown } from '../domain/resource.ts'
 import type { Clock } from '../ports/clock.ts'

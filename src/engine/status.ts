@@ -16,7 +16,10 @@ export interface Status {
   readonly heldBack: readonly string[]
 }
 
-export async function worldStatus(parts: EngineParts, runningProcesses: (ofKind: (resourceId: string) => boolean) => Promise<number>): Promise<Status> {
+export async function worldStatus(
+  parts: EngineParts,
+  runningProcesses: (ofKind: (resourceId: string) => boolean) => Promise<number>,
+): Promise<Status> {
   const books = await parts.ledger.books()
   const open = books.resources.filter((resource) => resource.state !== 'released')
   const listed = await listAll(parts, { installation: parts.host.installation }, undefined)

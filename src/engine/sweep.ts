@@ -73,7 +73,8 @@ export async function listAll(parts: EngineParts, owner: Owner, flight: Flight |
     [...parts.kinds.values()].map(async (kind) => {
       const lifetime = new AbortController()
       const collect = async (): Promise<void> => {
-        for await (const one of kind.list(owner, { signal: lifetime.signal, clock: parts.clock })) found.push({ kind: kind.kind, found: one })
+        for await (const one of kind.list(owner, { signal: lifetime.signal, clock: parts.clock }))
+          found.push({ kind: kind.kind, found: one })
       }
       try {
         const done = await within(parts.clock, Math.max(listBudgetMs, flight?.remainingMs() ?? 0), collect())

@@ -50,5 +50,9 @@ export function planProcess(placement: ProcessPlacement, scopeId: string, launch
 }
 
 function logSpec(placement: ProcessPlacement, scopeId: string, label: string): LogSpec {
-  return { installation: placement.installation, directory: placement.logDirectory, archive: join(placement.archiveDirectory, scopeId, `${label}.log`) }
+  return {
+    installation: placement.installation,
+    directory: placement.logDirectory,
+    archive: join(placement.archiveDirectory, scopeId, `${label}.log`),
+  }
 }

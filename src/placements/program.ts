@@ -6,14 +6,24 @@ import { EbbError } from '../domain/errors.ts'
 export function requireProgram(argv: readonly string[], env: Readonly<Record<string, string>>, cwd: string): void {
   const [program] = argv
   if (!program) throw new EbbError('launch_refused', 'There is no command to run; name one.')
-  if (argv.some((argument) => argument.includes('\0'))) throw new EbbError('launch_refused', 'An argument of the command holds a NUL character, which no program can be given.')
-  if (!statSync(cwd, { throwIfNoEntry: false })?.isDirectory()) throw new EbbError('launch_refused', `The working directory ${cwd} does not exist or is not a directory.`)
+  if (argv.some((argument) => argument.includes('\0')))
+    throw new EbbError('launch_refused', 'An argument of the command holds a NUL character, which no program can be given.')
+  if (!statSync(cwd, { throwIfNoEntry: false })?.isDirectory())
+    throw new EbbError('launch_refused', `The working directory ${cwd} does not exist or is not a directory.`)
   const candidates = program.includes('/')
     ? [isAbsolute(program) ? program : resolve(cwd, program)]
     : (env.PATH ?? '/usr/bin:/bin').split(delimiter).map((folder) => join(folder === '' ? cwd : resolve(cwd, folder), program))
   const files = candidates.filter((path) => statSync(path, { throwIfNoEntry: false }) !== undefined)
-  if (files.length === 0) throw new EbbError('program_not_found', `${program} was not found${program.includes('/') ? '' : ' on the PATH'}; check its name and that it is installed.`)
-  if (!files.some(isExecutable)) throw new EbbError('program_not_executable', `${files[0] ?? program} is there but cannot be executed; check that it is a program and that its mode allows it.`)
+  if (files.length === 0)
+    throw new EbbError(
+      'program_not_found',
+      `${program} was not found${program.includes('/') ? '' : ' on the PATH'}; check its name and that it is installed.`,
+    )
+  if (!files.some(isExecutable))
+    throw new EbbError(
+      'program_not_executable',
+      `${files[0] ?? program} is there but cannot be executed; check that it is a program and that its mode allows it.`,
+    )
 }
 
 function isExecutable(path: string): boolean {

@@ -1,6 +1,5 @@
 import { spawn as nodeSpawn } from 'node:child_process'
 import * as fs from 'node:fs'
-import { createInterface } from 'node:readline'
 import type { Child, Command, Effects, Exit } from '../ports/effects.ts'
 
 const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY } = fs.constants
@@ -71,13 +70,24 @@ function spawn(command: Command): Promise<Child> {
 
 /** Node has no mkfifo(3); the program does. */
 async function makePipe(path: string): Promise<void> {
-  const child = await spawn({ program: 'mkfifo', argv: ['mkfifo', '-m', '600', '--', path], env: { PATH: '/usr/bin:/bin' }, stdio: ['ignore', 'ignore', 'ignore'] })
+  const child = await spawn({
+    program: 'mkfifo',
+    argv: ['mkfifo', '-m', '600', '--', path],
+    env: { PATH: '/usr/bin:/bin' },
+    stdio: ['ignore', 'ignore', 'ignore'],
+  })
   const { code } = await child.exit
   if (code !== 0) throw new Error(`mkfifo could not make ${path}`)
 }
 
-async function firstLine(stdout: NodeJS.ReadableStream | null): Promise<string | undefined> {
-  if (!stdout) return undefined
-  for await (const line of createInterface({ input: stdout })) return line
-  return undefined
+function firstLine(stdout: NodeJS.ReadableStream | null): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    let text = ''
+    stdout?.on('data', (chunk: Buffer) => {
+      text += chunk.toString('utf8')
+      if (text.includes('\n')) resolve(text.slice(0, text.indexOf('\n')))
+    })
+    stdout?.on('end', () => resolve(undefined))
+    if (!stdout) resolve(undefined)
+  })
 }

@@ -13,7 +13,15 @@ export interface Confined {
 /** Pure: the absolute path, or a refusal. */
 export function confine({ workspace, path }: Confined): string {
   const parts = path.split('/')
-  if (!isAbsolute(workspace) || path === '' || isAbsolute(path) || path.includes('\0') || parts.includes('..') || parts.includes('.') || parts.includes('')) {
+  if (
+    !isAbsolute(workspace) ||
+    path === '' ||
+    isAbsolute(path) ||
+    path.includes('\0') ||
+    parts.includes('..') ||
+    parts.includes('.') ||
+    parts.includes('')
+  ) {
     throw refused(path, 'it must lie inside the workspace, without ".." and without a leading slash')
   }
   return join(normalize(workspace), path)

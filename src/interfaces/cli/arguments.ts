@@ -38,13 +38,18 @@ export function parseArguments(grammar: Grammar, words: readonly string[]): Argu
       continue
     }
     const key = flag === '--config' ? 'config' : byFlag.get(flag)
-    if (key === undefined) throw new EbbError('bad_usage', `"ebb ${grammar.name}" has no option ${flag}; "ebb ${grammar.name} --help" lists what it takes.`)
+    if (key === undefined)
+      throw new EbbError('bad_usage', `"ebb ${grammar.name}" has no option ${flag}; "ebb ${grammar.name} --help" lists what it takes.`)
     const value = inline.length > 0 ? inline.join('=') : words[++index]
     if (value === undefined) throw new EbbError('bad_usage', `${flag} needs a value.`)
     if (key === 'config') configFile = value
     else flags.set(key, value)
   }
   const rest = words.slice(index)
-  if (!grammar.takesCommand && rest.length > 0) throw new EbbError('bad_usage', `"ebb ${grammar.name}" does not take "${rest[0] ?? ''}"; "ebb ${grammar.name} --help" lists what it takes.`)
+  if (!grammar.takesCommand && rest.length > 0)
+    throw new EbbError(
+      'bad_usage',
+      `"ebb ${grammar.name}" does not take "${rest[0] ?? ''}"; "ebb ${grammar.name} --help" lists what it takes.`,
+    )
   return { flags, switches, configFile, rest }
 }

@@ -8,6 +8,8 @@ import { type Arguments, type Grammar, parseArguments } from './arguments.ts'
 export interface Wiring {
   readonly compose: (config: Config, composition?: Composition) => Promise<Supervisor>
   readonly loadConfig: (sources: Sources) => Config
+  /** The package.json that says which version this is. */
+  readonly manifest: string
 }
 
 export interface CommandModule {
@@ -28,7 +30,11 @@ export const commands: readonly CommandEntry[] = [
     name: 'exec',
     summary: 'run any command and leave nothing of it behind',
     usage: 'ebb exec [options] -- COMMAND [ARGUMENT…]',
-    examples: ['ebb exec -- npm test', 'ebb exec --timeout 10m --grace 2s -- claude -p "Fix the flaky test"', 'ebb exec --report report.json --limit-memory 2g -- ./run-agent.sh'],
+    examples: [
+      'ebb exec -- npm test',
+      'ebb exec --timeout 10m --grace 2s -- claude -p "Fix the flaky test"',
+      'ebb exec --report report.json --limit-memory 2g -- ./run-agent.sh',
+    ],
     options: [...everywhere, 'grace', 'timeout', 'report', 'containment', 'limitMemory', 'limitPids'],
     switches: ['json', 'help'],
     takesCommand: true,
@@ -76,7 +82,7 @@ export async function runCommandLine(words: readonly string[], wiring: Wiring): 
   try {
     const [name = 'help', ...rest] = words
     if (name === 'help' || name === '--help' || name === '-h') return await help(rest[0])
-    if (name === '--version' || name === 'version') return await version()
+    if (name === '--version' || name === 'version') return await version(wiring.manifest)
     const command = commands.find((candidate) => candidate.name === name)
     if (!command) throw new EbbError('bad_usage', `There is no command "${name}"; "ebb help" lists them.`)
     const args = parseArguments(command, rest)
@@ -103,9 +109,9 @@ async function help(name?: string): Promise<number> {
   return 0
 }
 
-async function version(): Promise<number> {
+async function version(manifest: string): Promise<number> {
   const { readFileSync } = await import('node:fs')
-  const manifest = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string }
-  process.stdout.write(`${manifest.version}\n`)
+  const { version: number } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }
+  process.stdout.write(`${number}\n`)
   return 0
 }

@@ -18,7 +18,9 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
       `Node         ${facts.node} on ${facts.platform}`,
       `Home         ${facts.home}`,
       `Containment  ${facts.containment}`,
-      ...facts.containments.map(({ name, available, reason, remedy }) => (available ? `  ${name.padEnd(10)} available` : `  ${name.padEnd(10)} not available: ${reason ?? 'unknown'}. ${remedy ?? ''}`)),
+      ...facts.containments.map(({ name, available, reason, remedy }) =>
+        available ? `  ${name.padEnd(10)} available` : `  ${name.padEnd(10)} not available: ${reason ?? 'unknown'}. ${remedy ?? ''}`,
+      ),
     ]
     process.stdout.write(`${lines.join('\n')}\n`)
   }

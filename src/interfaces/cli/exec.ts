@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { constants } from 'node:os'
 import type { Config } from '../../config/config.ts'
 import { EbbError } from '../../domain/errors.ts'
@@ -18,7 +17,8 @@ import { onSignals, sharesTerminal } from './signals.ts'
 
 /** `ebb exec -- COMMAND…`: stdio, signals and exit code pass through; nothing the command made outlives it. */
 export async function run(args: Arguments, wiring: Wiring): Promise<number> {
-  if (args.rest.length === 0) throw new EbbError('bad_usage', 'There is no command to run; write it after "--", as in: ebb exec -- npm test')
+  if (args.rest.length === 0)
+    throw new EbbError('bad_usage', 'There is no command to run; write it after "--", as in: ebb exec -- npm test')
   const config = wiring.loadConfig({ flags: args.flags, ...(args.configFile !== undefined && { configFile: args.configFile }) })
   // Before anything is made: a command that cannot start leaves no trace, not even a record.
   requireProgram(args.rest, config.environment, process.cwd())
@@ -39,9 +39,11 @@ interface Outcome {
 
 async function runInScope(supervisor: Supervisor, argv: readonly string[]): Promise<Outcome> {
   const { engine, config, placement } = supervisor
-  await engine.begin()
-  const scope = await engine.openScope({ id: randomUUID(), kind: 'agent' })
-  const limits = { ...(config.limitMemory !== undefined && { memoryBytes: config.limitMemory }), ...(config.limitPids !== undefined && { pids: config.limitPids }) }
+  const scope = engine.openScope({ id: engine.parts.newId(), kind: 'agent' })
+  const limits = {
+    ...(config.limitMemory !== undefined && { memoryBytes: config.limitMemory }),
+    ...(config.limitPids !== undefined && { pids: config.limitPids }),
+  }
   const plan = planProcess(placement, scope.id, {
     argv,
     env: config.environment,
@@ -54,7 +56,9 @@ async function runInScope(supervisor: Supervisor, argv: readonly string[]): Prom
     await engine.shutDown()
     throw error
   })
-  const recovering = engine.recover().catch((error: unknown) => supervisor.log.warn('Earlier runs could not be recovered.', { error: String(error) }))
+  const recovering = engine
+    .recover()
+    .catch((error: unknown) => supervisor.log.warn('Earlier runs could not be recovered.', { error: String(error) }))
   const outcome = await superviseCommand(supervisor, scope, handles.get(treeLabel) as TreeHandle)
   await within(engine.parts.clock, recoveryPatienceMs, recovering)
   await engine.shutDown()
@@ -73,7 +77,13 @@ async function superviseCommand({ engine, config }: Supervisor, scope: BookScope
   const over = new AbortController()
   const leave = new Promise<'timeout' | 'signal'>((resolve) => {
     if (config.timeout !== undefined) clock.after(config.timeout, over.signal, () => resolve('timeout'))
-    passSignals(engine, scope, tree, { isOver: () => exit !== undefined, hasExited: exited, signal: over.signal, graceMs: config.grace, leave: () => resolve('signal') })
+    passSignals(engine, scope, tree, {
+      isOver: () => exit !== undefined,
+      hasExited: exited,
+      signal: over.signal,
+      graceMs: config.grace,
+      leave: () => resolve('signal'),
+    })
   })
   const why = await Promise.race([exited, leave])
   const trigger = exit === undefined ? 'terminated' : 'completed'

@@ -8,7 +8,9 @@ import type { Supervisor } from '../../main.ts'
 export function armFailSafe(supervisor: Pick<Supervisor, 'killAllNow'>): { disarm(): void } {
   const onExit = (): void => supervisor.killAllNow()
   const onError = (error: unknown): void => {
-    process.stderr.write(`ebb: an error that nobody expected ended this run: ${error instanceof Error ? (error.stack ?? error.message) : sentence(error)}\n`)
+    process.stderr.write(
+      `ebb: an error that nobody expected ended this run: ${error instanceof Error ? (error.stack ?? error.message) : sentence(error)}\n`,
+    )
     process.exit(125)
   }
   process.on('exit', onExit)

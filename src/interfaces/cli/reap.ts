@@ -19,7 +19,9 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
       pass.found.length === 0 ? 'Nothing to reap.' : `${pass.found.length} ${verb}.`,
       ...pass.released.map((one) => `released  ${one.kind} ${one.name}: ${one.detail}`),
       ...pass.left.map((one) => `left      ${one.kind} ${one.name} (${one.why}): ${one.detail}`),
-      ...(pass.breakerOpen ? ['Most of what was found is on no books, so nothing unrecorded was touched: check that --home is the right one.'] : []),
+      ...(pass.breakerOpen
+        ? ['Most of what was found is on no books, so nothing unrecorded was touched: check that --home is the right one.']
+        : []),
       ...pass.errors,
     ]
     process.stdout.write(`${lines.join('\n')}\n`)

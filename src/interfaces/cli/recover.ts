@@ -14,7 +14,9 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   else {
     const released = recovery.reports.flatMap((report) => report.resources).length - left.length
     const lines = [
-      recovery.reports.length === 0 ? 'Nothing to recover.' : `Recovered ${recovery.reports.length} scopes of dead supervisors: ${released} resources released, ${left.length} left.`,
+      recovery.reports.length === 0
+        ? 'Nothing to recover.'
+        : `Recovered ${recovery.reports.length} scopes of dead supervisors: ${released} resources released, ${left.length} left.`,
       ...left.map((one) => `stuck    ${one.kind} ${one.name}: ${one.error ?? one.outcome}`),
       ...recovery.unknown.map((id) => `unknown  incarnation ${id} is of another pid namespace; recover it from there`),
       ...recovery.errors,

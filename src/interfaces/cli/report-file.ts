@@ -9,6 +9,9 @@ export function writeReport(to: string, report: Report): void {
     if (to === '-') writeSync(2, text)
     else writeFileSync(to, text, { mode: 0o600 })
   } catch (error) {
-    throw new EbbError('launch_failed', `The report could not be written to ${to} (${sentence(error)}); the command itself has ended and nothing of it is left.`)
+    throw new EbbError(
+      'launch_failed',
+      `The report could not be written to ${to} (${sentence(error)}); the command itself has ended and nothing of it is left.`,
+    )
   }
 }

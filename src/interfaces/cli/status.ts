@@ -11,7 +11,9 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   else {
     const lines = [
       status.isClean ? 'The world is clean.' : `${status.agentCount} agents, ${status.runningProcesses} processes.`,
-      ...Object.entries(status.resources).map(([kind, { held, closing, stuck }]) => `  ${kind.padEnd(14)} held ${held}, closing ${closing}, stuck ${stuck}`),
+      ...Object.entries(status.resources).map(
+        ([kind, { held, closing, stuck }]) => `  ${kind.padEnd(14)} held ${held}, closing ${closing}, stuck ${stuck}`,
+      ),
       ...status.stuck.map((one) => `stuck      ${one}`),
       ...status.heldBack.map((one) => `held back  ${one}`),
       ...status.leaks.map((one) => `leak       ${one}`),

@@ -1,7 +1,7 @@
 import { dirname } from 'node:path'
 import { errno } from '../../domain/errors.ts'
 import type { LadderStep } from '../../domain/ladder.ts'
-import { absent, type Intent, type Presence, present, type Proof, unknown } from '../../domain/resource.ts'
+import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../domain/resource.ts'
 import type { Effects } from '../../ports/effects.ts'
 import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '../../ports/kind.ts'
 import { type Confined, confine, type Inode, inodeOf, isSame, lookAt, mountPoints, refused, requireOwnPath, stagingPath } from '../path.ts'

@@ -1,10 +1,10 @@
 import { constants, existsSync, readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { chainCookie, cookie, cookieName, isSafeId, type Mark, scopeOfResource } from '../../domain/identity.ts'
 import { errno } from '../../domain/errors.ts'
+import { chainCookie, cookie, cookieName, isSafeId, type Mark, scopeOfResource } from '../../domain/identity.ts'
 import type { LadderStep } from '../../domain/ladder.ts'
 import type { Policy } from '../../domain/policy.ts'
-import { absent, type Intent, type Presence, present, type Proof } from '../../domain/resource.ts'
+import { absent, type Intent, type Presence, type Proof, present } from '../../domain/resource.ts'
 import type { Effects } from '../../ports/effects.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../ports/kind.ts'
 import type { LogHandle, LogSpec } from '../../ports/process.ts'
@@ -148,7 +148,12 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
       if (!isSafeId(resourceId) || (owner.incarnation !== undefined && owner.incarnation !== incarnation)) continue
       if (owner.scopeIds && !owner.scopeIds.has(scopeOfResource(resourceId))) continue
       const archive = join(dirname(this.#deps.directory), 'archive', `${resourceId}.log`)
-      yield { resourceId, incarnation, name: join(this.#deps.directory, file), spec: { installation: this.#deps.installation, directory: this.#deps.directory, archive } }
+      yield {
+        resourceId,
+        incarnation,
+        name: join(this.#deps.directory, file),
+        spec: { installation: this.#deps.installation, directory: this.#deps.directory, archive },
+      }
     }
   }
 

@@ -30,7 +30,8 @@ export function findController(mountinfo: string, selfCgroup: string, controller
 
 /** A path that leads out of the mount (`/../..`, as seen from inside a cgroup namespace) is nothing we can use. */
 function within(mount: Mount, path: string): CgroupMount | undefined {
-  const inside = mount.root === '/' ? path : path === mount.root ? '/' : path.startsWith(`${mount.root}/`) ? path.slice(mount.root.length) : undefined
+  const inside =
+    mount.root === '/' ? path : path === mount.root ? '/' : path.startsWith(`${mount.root}/`) ? path.slice(mount.root.length) : undefined
   if (inside === undefined || inside.includes('/..')) return undefined
   return { mountPoint: mount.point, own: join(mount.point, inside) }
 }

@@ -1,13 +1,13 @@
 import { accessSync, constants, existsSync, readFileSync, watch } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { chainCookie, cookie, cookieName, isSafeId } from '../../domain/identity.ts'
 import { EbbError, errno, sentence } from '../../domain/errors.ts'
-import { absent, type Presence, present, type Proof, unknown } from '../../domain/resource.ts'
+import { chainCookie, cookie, cookieName, isSafeId } from '../../domain/identity.ts'
+import { absent, type Presence, type Proof, present, unknown } from '../../domain/resource.ts'
 import type { Child, Effects } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Ctx, Found, Owner } from '../../ports/kind.ts'
-import { type CgroupMount, findCgroup2, isPopulated, members, removeCgroup, subdirectories } from './cgroup-files.ts'
 import type { Limits, TreePlace } from '../../ports/process.ts'
+import { type CgroupMount, findCgroup2, isPopulated, members, removeCgroup, subdirectories } from './cgroup-files.ts'
 import type { Containment, Tree, TreeStart } from './containment.ts'
 import { applyLimits, limitPlaces } from './limits.ts'
 import { throughDoors } from './trampoline.ts'
@@ -141,7 +141,12 @@ export class CgroupContainment implements Containment {
         for (const resourceId of subdirectories(join(root, incarnation, end))) {
           if (!isSafeId(resourceId)) continue
           const place = join(root, incarnation, end, resourceId)
-          const spec = { containment: this.name, installation: this.#deps.host.installation, program: 'unknown', place: `${dirname(place)}/` }
+          const spec = {
+            containment: this.name,
+            installation: this.#deps.host.installation,
+            program: 'unknown',
+            place: `${dirname(place)}/`,
+          }
           yield { resourceId, incarnation, name: place, spec }
         }
       }
@@ -180,7 +185,9 @@ export class CgroupContainment implements Containment {
 
 /** Where an installation's root may be: supervisors start in different cgroups, and all of them are looked through. */
 function findRoots(directory: string, name: string): readonly string[] {
-  return subdirectories(directory).flatMap((entry) => (entry === name ? [join(directory, entry)] : entry.startsWith('ebb-') ? [] : findRoots(join(directory, entry), name)))
+  return subdirectories(directory).flatMap((entry) =>
+    entry === name ? [join(directory, entry)] : entry.startsWith('ebb-') ? [] : findRoots(join(directory, entry), name),
+  )
 }
 
 function killCgroup(directory: string, effects: Effects): void {

@@ -1,9 +1,9 @@
 import { createRequire } from 'node:module'
+import { EbbError } from '../../domain/errors.ts'
 import type { Effects } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
-import { EbbError } from '../../domain/errors.ts'
 import { type ContainmentName, containmentNames } from '../../ports/process.ts'
-import { cgroupAvailable, CgroupContainment } from './cgroup.ts'
+import { CgroupContainment, cgroupAvailable } from './cgroup.ts'
 import type { Containment } from './containment.ts'
 import type { ProcessTable } from './process-table.ts'
 import { ScanContainment } from './scan.ts'
@@ -44,10 +44,20 @@ export function detectContainments(deps: DetectDeps): Containments {
   if (subreaper === undefined) all.set('subreaper', new SubreaperContainment({ ...deps, net }))
   all.set('scan', net)
   const remedies: Partial<Record<ContainmentName, { reason: string; remedy: string }>> = {
-    ...('reason' in cgroup && { cgroup: { reason: cgroup.reason, remedy: 'Start Ebb in a cgroup of its own: systemd-run --user --scope --property=Delegate=yes ebb …, or run it as root.' } }),
+    ...('reason' in cgroup && {
+      cgroup: {
+        reason: cgroup.reason,
+        remedy: 'Start Ebb in a cgroup of its own: systemd-run --user --scope --property=Delegate=yes ebb …, or run it as root.',
+      },
+    }),
     ...(subreaper !== undefined && { subreaper: { reason: subreaper, remedy: 'Install the optional dependency: npm install koffi.' } }),
   }
-  return { all, net, killSwitch: strongest?.killSwitch, availability: containmentNames.map((name) => ({ name, available: all.has(name), ...remedies[name] })) }
+  return {
+    all,
+    net,
+    killSwitch: strongest?.killSwitch,
+    availability: containmentNames.map((name) => ({ name, available: all.has(name), ...remedies[name] })),
+  }
 }
 
 /** The one that was asked for, or the strongest. */
@@ -55,5 +65,8 @@ export function chooseContainment(wanted: 'auto' | ContainmentName, { all, avail
   const found = wanted === 'auto' ? all.values().next().value : all.get(wanted)
   if (found) return found
   const why = availability.find((one) => one.name === wanted)
-  throw new EbbError('containment_unavailable', `The containment ${wanted} is not available: ${why?.reason ?? 'unknown'}. ${why?.remedy ?? ''}`.trim())
+  throw new EbbError(
+    'containment_unavailable',
+    `The containment ${wanted} is not available: ${why?.reason ?? 'unknown'}. ${why?.remedy ?? ''}`.trim(),
+  )
 }

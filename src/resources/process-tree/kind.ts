@@ -7,7 +7,7 @@ import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } 
 import type { ContainmentName, LogHandle, TreeHandle, TreeLaunch, TreeSpec } from '../../ports/process.ts'
 import type { Containment, Tree, TreeDetail } from './containment.ts'
 import type { ProcessTable } from './process-table.ts'
-import { signalEntry, type ScanContainment } from './scan.ts'
+import { type ScanContainment, signalEntry } from './scan.ts'
 
 /** All processes of a run, held by one of the containments; whatever leaves it is caught by its cookie. */
 
@@ -35,7 +35,13 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
   name(intent: Intent<TreeSpec>): Tree {
     const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
     const { place, limitPlaces = [] } = intent.spec
-    return { mark, spec: intent.spec, main: intent.detail as TreeDetail | undefined, place: place + intent.id, limitPlaces: limitPlaces.map((prefix) => prefix + intent.id) }
+    return {
+      mark,
+      spec: intent.spec,
+      main: intent.detail as TreeDetail | undefined,
+      place: place + intent.id,
+      limitPlaces: limitPlaces.map((prefix) => prefix + intent.id),
+    }
   }
 
   describe(tree: Tree): string {
@@ -82,7 +88,8 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
       return {}
     }
     await containment.kill(tree)
-    if (containment !== this.#deps.net && (await containment.observe(tree, ctx)).is === 'absent') await this.#deps.net.kill(withoutDoor(tree))
+    if (containment !== this.#deps.net && (await containment.observe(tree, ctx)).is === 'absent')
+      await this.#deps.net.kill(withoutDoor(tree))
     return {}
   }
 
@@ -102,7 +109,8 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
   }
 
   async *list(owner: Owner): AsyncIterable<Found> {
-    const isWanted = ({ resourceId }: Found): boolean => owner.scopeIds === undefined || owner.scopeIds.has(resourceId.slice(0, resourceId.lastIndexOf('.')))
+    const isWanted = ({ resourceId }: Found): boolean =>
+      owner.scopeIds === undefined || owner.scopeIds.has(resourceId.slice(0, resourceId.lastIndexOf('.')))
     const seen = new Set<string>()
     for (const containment of this.#deps.containments.values()) {
       for await (const found of containment.list(owner)) {
@@ -111,7 +119,9 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
         yield found
       }
     }
-    for await (const found of this.#deps.net.strays(owner)) if (!seen.has(found.resourceId) && isWanted(found)) yield found
+    // A scope's own trees were each looked for by their cookie when they were released; all of an incarnation's were not.
+    if (owner.scopeIds !== undefined) return
+    for await (const found of this.#deps.net.strays(owner)) if (!seen.has(found.resourceId)) yield found
   }
 
   async tidy(incarnation: string): Promise<void> {
@@ -124,7 +134,8 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     const pids = new Set<number>()
     for (const containment of this.#deps.containments.values()) for (const pid of containment.pids()) pids.add(pid)
     for (const entry of await this.#deps.processes.snapshot()) {
-      if (parseCookies(entry.cookies ?? '').some((mark) => mark.installation === installation && isTree(mark.resourceId))) pids.add(entry.pid)
+      if (parseCookies(entry.cookies ?? '').some((mark) => mark.installation === installation && isTree(mark.resourceId)))
+        pids.add(entry.pid)
     }
     pids.delete(process.pid)
     return pids.size

@@ -2,8 +2,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { EbbError, errno } from '../../domain/errors.ts'
 import type { Effects } from '../../ports/effects.ts'
-import { findCgroup2, findController } from './cgroup-files.ts'
 import type { Limits } from '../../ports/process.ts'
+import { findCgroup2, findController } from './cgroup-files.ts'
 import type { Tree } from './containment.ts'
 
 /**
@@ -36,7 +36,10 @@ export function limitPlaces(limits: Limits, prefix: string): readonly string[] {
     .map((controller) => {
       const mount = findController(mountinfo, self, controller)
       if (!mount) {
-        throw new EbbError('limits_unavailable', `This machine offers no ${controller} controller to Ebb, so that limit cannot be kept; leave it out, or see "ebb doctor".`)
+        throw new EbbError(
+          'limits_unavailable',
+          `This machine offers no ${controller} controller to Ebb, so that limit cannot be kept; leave it out, or see "ebb doctor".`,
+        )
       }
       return join(mount.own, prefix)
     })
@@ -71,6 +74,10 @@ function enableV2(directory: string, controller: Controller, value: string): voi
     }
     writeFileSync(join(directory, `${controller}.max`), value)
   } catch (error) {
-    throw new EbbError('limits_unavailable', `The kernel does not let Ebb set a ${controller} limit here (${errno(error) ?? 'refused'}); start Ebb in a cgroup that is delegated to it, see "ebb doctor".`, { cause: error })
+    throw new EbbError(
+      'limits_unavailable',
+      `The kernel does not let Ebb set a ${controller} limit here (${errno(error) ?? 'refused'}); start Ebb in a cgroup that is delegated to it, see "ebb doctor".`,
+      { cause: error },
+    )
   }
 }

@@ -17,7 +17,18 @@ export function parsePs(output: string): readonly ProcessEntry[] {
     const cookies = new RegExp(`(?:^|\\s)${cookieName}=(\\S+)`).exec(command)?.[1]
     const startTime = String(Math.floor(Date.parse(`${started.replaceAll(/\s+/g, ' ')} UTC`) / 1_000))
     // `sess` is a kernel address on macOS; the process group is what there is to go by.
-    return [{ pid: Number(pid), ppid: Number(ppid), pgid: Number(pgid), sid: Number(pgid), state, startTime, command: command.split(' ')[0] ?? '', cookies }]
+    return [
+      {
+        pid: Number(pid),
+        ppid: Number(ppid),
+        pgid: Number(pgid),
+        sid: Number(pgid),
+        state,
+        startTime,
+        command: command.split(' ')[0] ?? '',
+        cookies,
+      },
+    ]
   })
 }
 

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { chainCookie, cookie, cookieName, isSafeId, type Mark, parseCookies } from '../../domain/identity.ts'
 import { EbbError, errno } from '../../domain/errors.ts'
-import { absent, type Presence, present, type Proof } from '../../domain/resource.ts'
+import { chainCookie, cookie, cookieName, isSafeId, type Mark, parseCookies } from '../../domain/identity.ts'
+import { absent, type Presence, type Proof, present } from '../../domain/resource.ts'
 import type { Child, Effects } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Ctx, Found, Owner } from '../../ports/kind.ts'
@@ -41,7 +41,10 @@ export class ScanContainment implements Containment {
 
   place(limits?: Limits): TreePlace {
     if (limits && (limits.memoryBytes !== undefined || limits.pids !== undefined)) {
-      throw new EbbError('limits_unavailable', 'Limits on memory and processes need the cgroup containment; leave them out, or see "ebb doctor".')
+      throw new EbbError(
+        'limits_unavailable',
+        'Limits on memory and processes need the cgroup containment; leave them out, or see "ebb doctor".',
+      )
     }
     return this.#placeOf(this.#deps.host.incarnationId)
   }
@@ -66,7 +69,9 @@ export class ScanContainment implements Containment {
 
   async observe(tree: Tree, ctx: Ctx): Promise<Presence> {
     if (existsSync(tree.place)) return present('its door')
-    for (let pass = 0; pass < emptyPassesNeeded; pass++) {
+    // Under a stronger containment one scan is enough: it is the second net, and the kernel has vouched already.
+    const passes = tree.spec.containment === this.name ? emptyPassesNeeded : 1
+    for (let pass = 0; pass < passes; pass++) {
       const found = this.#members(tree, await this.#deps.processes.snapshot())
       if (found.length > 0) return present(`${found.length} processes`)
     }
@@ -124,7 +129,12 @@ export class ScanContainment implements Containment {
 
   #found(mark: Mark): Found {
     const { place } = this.#placeOf(mark.incarnation)
-    return { resourceId: mark.resourceId, incarnation: mark.incarnation, name: place + mark.resourceId, spec: { containment: this.name, installation: mark.installation, program: 'unknown', place } }
+    return {
+      resourceId: mark.resourceId,
+      incarnation: mark.incarnation,
+      name: place + mark.resourceId,
+      spec: { containment: this.name, installation: mark.installation, program: 'unknown', place },
+    }
   }
 
   pids(): readonly number[] {
@@ -165,11 +175,23 @@ export class ScanContainment implements Containment {
  * Who belongs to the tree: the cookie, the recorded main process, descent, and sessions or groups that members lead.
  * Grows `known`. Never a process that started before the tree did: a reused pid must not pull a stranger in (G10).
  */
-export function findMembers(tree: Tree, entries: readonly ProcessEntry[], known: Map<number, ProcessEntry>, self: number): readonly ProcessEntry[] {
+export function findMembers(
+  tree: Tree,
+  entries: readonly ProcessEntry[],
+  known: Map<number, ProcessEntry>,
+  self: number,
+): readonly ProcessEntry[] {
   const byPid = new Map(entries.map((entry) => [entry.pid, entry]))
-  const marked = (entry: ProcessEntry): boolean => parseCookies(entry.cookies ?? '').some((mark) => mark.resourceId === tree.mark.resourceId && mark.installation === tree.mark.installation)
+  const marked = (entry: ProcessEntry): boolean =>
+    parseCookies(entry.cookies ?? '').some(
+      (mark) => mark.resourceId === tree.mark.resourceId && mark.installation === tree.mark.installation,
+    )
   const isMain = (entry: ProcessEntry): boolean => entry.pid === tree.main?.pid && entry.startTime === tree.main.startTime
-  const inside = new Set(entries.filter((entry) => marked(entry) || isMain(entry) || known.get(entry.pid)?.startTime === entry.startTime).map((entry) => entry.pid))
+  const inside = new Set(
+    entries
+      .filter((entry) => marked(entry) || isMain(entry) || known.get(entry.pid)?.startTime === entry.startTime)
+      .map((entry) => entry.pid),
+  )
   for (const pid of inside) remember(known, byPid.get(pid))
   for (let grew = true; grew; ) {
     grew = false

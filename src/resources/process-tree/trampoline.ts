@@ -17,7 +17,12 @@ export type Door = 'cgroup' | 'file'
 const shell = '/bin/sh'
 
 /** argv of a command that enters through the doors before it execs. Node resolves nothing: the shell searches the PATH. */
-export function throughDoors(kind: Door, doors: readonly string[], argv: readonly string[], env: Readonly<Record<string, string>>): { program: string; argv: string[] } {
+export function throughDoors(
+  kind: Door,
+  doors: readonly string[],
+  argv: readonly string[],
+  env: Readonly<Record<string, string>>,
+): { program: string; argv: string[] } {
   const enter = kind === 'cgroup' ? enterCgroups : passDoors
   const script = `{ ${markForOomKiller}; } 2>/dev/null; ${enter}; exec "$@"`
   return { program: shell, argv: ['sh', '-c', script, String(oomScore()), ...doors, '--', ...unspeakable(env), ...argv] }

@@ -81,7 +81,9 @@ class SqliteLedger implements Ledger {
   }
 
   claim(id: string, by: string, seenClaim: string | undefined): Promise<boolean> {
-    return this.#commits.write(() => this.#run('UPDATE incarnation SET claimed_by = ? WHERE id = ? AND claimed_by IS ?', by, id, seenClaim ?? null).changes === 1)
+    return this.#commits.write(
+      () => this.#run('UPDATE incarnation SET claimed_by = ? WHERE id = ? AND claimed_by IS ?', by, id, seenClaim ?? null).changes === 1,
+    )
   }
 
   retire(id: string): Promise<boolean> {
@@ -105,13 +107,20 @@ class SqliteLedger implements Ledger {
       if (scope.parentId !== undefined) this.#requireOpen(scope.parentId)
       const [existing] = this.#all('SELECT state FROM scope WHERE id = ?', scope.id)
       if (existing) throw new EbbError('scope_closed', `Scope ${scope.id} exists already and is ${String(existing.state)}; use another id.`)
-      this.#run("INSERT INTO scope (id, kind, parent_id, incarnation, state) VALUES (?, ?, ?, ?, 'open')", scope.id, scope.kind, scope.parentId ?? null, scope.incarnation)
+      this.#run(
+        "INSERT INTO scope (id, kind, parent_id, incarnation, state) VALUES (?, ?, ?, ?, 'open')",
+        scope.id,
+        scope.kind,
+        scope.parentId ?? null,
+        scope.incarnation,
+      )
     })
   }
 
   #requireOpen(scopeId: string): void {
     const [scope] = this.#all('SELECT state FROM scope WHERE id = ?', scopeId)
-    if (scope?.state !== 'open') throw new EbbError('scope_closed', `Scope ${scopeId} is ${String(scope?.state ?? 'gone')} and takes nothing in; open a new one.`)
+    if (scope?.state !== 'open')
+      throw new EbbError('scope_closed', `Scope ${scopeId} is ${String(scope?.state ?? 'gone')} and takes nothing in; open a new one.`)
   }
 
   intend(scopeId: string, intents: readonly NewIntent[]): Promise<void> {
@@ -273,5 +282,9 @@ function toJson(value: unknown): string | null {
 }
 
 function serverRunning(server: IncarnationRecord): EbbError {
-  return new EbbError('server_running', `A server already runs on this home: pid ${server.identity.pid}, ${server.address ?? 'address unknown'}. Use that one, or another --home.`, { details: server })
+  return new EbbError(
+    'server_running',
+    `A server already runs on this home: pid ${server.identity.pid}, ${server.address ?? 'address unknown'}. Use that one, or another --home.`,
+    { details: server },
+  )
 }

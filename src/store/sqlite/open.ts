@@ -27,7 +27,10 @@ export async function openDatabase(file: string, clock: Clock, busyBudgetMs: num
 function prepare(db: DatabaseSync, file: string): void {
   const version = pragma(db, 'user_version')
   if (version > migrations.length) {
-    throw new EbbError('ledger_too_new', `${file} was written by a newer Ebb (schema ${version}, this one knows ${migrations.length}); use that version, or another --home.`)
+    throw new EbbError(
+      'ledger_too_new',
+      `${file} was written by a newer Ebb (schema ${version}, this one knows ${migrations.length}); use that version, or another --home.`,
+    )
   }
   // WAL with FULL: one fsync per commit, and a commit that returned survives a power cut (sqlite.org/pragma.html#pragma_synchronous).
   if (version === 0) db.exec('PRAGMA journal_mode = WAL')
@@ -63,11 +66,19 @@ function isCannotOpen(error: unknown): boolean {
 }
 
 function cannotOpen(file: string, cause: unknown): EbbError {
-  return new EbbError('ledger_unavailable', `The database ${file} cannot be opened (${sentence(cause)}); check that it and its folder are yours to read and write, or use another --home.`, { cause })
+  return new EbbError(
+    'ledger_unavailable',
+    `The database ${file} cannot be opened (${sentence(cause)}); check that it and its folder are yours to read and write, or use another --home.`,
+    { cause },
+  )
 }
 
 function keptAside(file: string, cause: unknown): EbbError {
   const aside = `${file}.corrupt-${new Date().toISOString().replaceAll(/[:.]/g, '-')}`
   for (const suffix of ['', '-wal', '-shm']) if (existsSync(file + suffix)) renameSync(file + suffix, aside + suffix)
-  return new EbbError('ledger_corrupt', `The database ${file} is not readable (${sentence(cause)}); it was kept as ${aside}. Run the command again to start with a new one, then "ebb reap" to find what the old one knew.`, { cause })
+  return new EbbError(
+    'ledger_corrupt',
+    `The database ${file} is not readable (${sentence(cause)}); it was kept as ${aside}. Run the command again to start with a new one, then "ebb reap" to find what the old one knew.`,
+    { cause },
+  )
 }

@@ -14,7 +14,11 @@ export async function retryWhileBusy<T>(clock: Clock, budgetMs: number, attempt:
       if (!isBusy(error)) throw error
       const waitMs = Math.min(25, 2 ** Math.min(tries, 5)) * (0.5 + Math.random() / 2)
       if (clock.now() + waitMs > untilMs) {
-        throw new EbbError('ledger_busy', 'The database is locked by another process; find out which holds it (for example with "fuser"), then try again.', { cause: error })
+        throw new EbbError(
+          'ledger_busy',
+          'The database is locked by another process; find out which holds it (for example with "fuser"), then try again.',
+          { cause: error },
+        )
       }
       await new Promise<void>((resolve) => clock.after(waitMs, new AbortController().signal, resolve))
     }

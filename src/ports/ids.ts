@@ -1,0 +1,2 @@
+/** A random id, UUID v4. */
+export type NewId = () => string
