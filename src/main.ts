@@ -1,14 +1,16 @@
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { type Config, loadConfig } from './config/config.ts'
 import { type Home, openHome } from './config/home.ts'
 import { EbbError } from './domain/errors.ts'
 import type { Report } from './domain/report.ts'
 import { Engine, type Role } from './engine/engine.ts'
 import { lineLog } from './observability/log.ts'
-import type { ProcessPlacement } from './placements/process.ts'
+import { type ProcessPlacement, planProcess } from './placements/process.ts'
+import { requireProgram } from './placements/program.ts'
 import type { Effects } from './ports/effects.ts'
-import type { ResourceKind } from './ports/kind.ts'
+import type { Planned, ResourceKind } from './ports/kind.ts'
 import type { Log } from './ports/log.ts'
+import type { ContainmentName, ProcessLaunch } from './ports/process.ts'
 import { realClock } from './resources/clock.ts'
 import { realEffects } from './resources/effects.ts'
 import { DirectoryKind, FileKind } from './resources/file/kind.ts'
@@ -28,7 +30,9 @@ export interface Supervisor {
   readonly home: Home
   readonly engine: Engine
   readonly log: Log
-  readonly placement: ProcessPlacement
+  readonly containment: ContainmentName
+  /** The ordered plan of intents for a process; throws, and nothing exists yet, when it cannot start. */
+  plan(scopeId: string, launch: ProcessLaunch): readonly Planned[]
   readonly availability: readonly Availability[]
   /** For exit handlers, which cannot await: every process of ours ends now, and the sentinel does the books. */
   killAllNow(): void
@@ -70,7 +74,8 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     effects,
     home: home.directory,
     killSwitch: containments.killSwitch ?? '',
-    main: import.meta.filename,
+    start: join(import.meta.dirname, '..', 'bin', 'start.cjs'),
+    which: basename(import.meta.dirname),
     node: process.execPath,
     log: home.sentinelLog,
     environment: sentinelEnvironment(config),
@@ -88,12 +93,14 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     sentinel: isWatched ? sentinel : { ready: async () => {}, dismiss: () => {} },
     ...(composition.onReport && { onReport: composition.onReport }),
   })
+  const placement: ProcessPlacement = { installation: home.installation, containment, logDirectory: home.logs, archiveDirectory: home.archive }
   return {
     config,
     home,
     engine,
     log,
-    placement: { installation: home.installation, containment, logDirectory: home.logs, archiveDirectory: home.archive },
+    containment: containment.name,
+    plan: (scopeId, launch) => planProcess(placement, scopeId, launch),
     availability: containments.availability,
     killAllNow: () => tree.killAllNow(),
     runningProcesses: (isTree) => tree.running(isTree),
@@ -110,7 +117,5 @@ function sentinelEnvironment(config: Config): Record<string, string> {
 /** The command line's entry. */
 export async function runMain(words: readonly string[]): Promise<never> {
   const { runCommandLine } = await import('./interfaces/cli/cli.ts')
-  process.exit(await runCommandLine(words, { compose, loadConfig, manifest: join(import.meta.dirname, '..', 'package.json') }))
+  process.exit(await runCommandLine(words, { compose, loadConfig, requireProgram, manifest: join(import.meta.dirname, '..', 'package.json') }))
 }
-
-if (import.meta.main) await runMain(process.argv.slice(2))

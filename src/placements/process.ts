@@ -1,19 +1,19 @@
 import { basename, join } from 'node:path'
 import type { Planned } from '../ports/kind.ts'
-import type { ContainmentName, Limits, LogSpec, TreeLaunch, TreePlace, TreeSpec } from '../ports/process.ts'
+import {
+  type ContainmentName,
+  type Limits,
+  type LogSpec,
+  logLabels,
+  type ProcessLaunch,
+  type TreeLaunch,
+  type TreePlace,
+  type TreeSpec,
+  treeLabel,
+} from '../ports/process.ts'
 import { requireProgram } from './program.ts'
 
-/** A process on this host: its logs, where it has any, and its tree. */
-export interface ProcessLaunch {
-  readonly argv: readonly string[]
-  readonly env: Readonly<Record<string, string>>
-  readonly cwd: string
-  /** `inherit` passes ours through untouched; `logs` writes each stream to a file of its own. */
-  readonly output: 'inherit' | 'logs'
-  readonly stdin: 'inherit' | 'ignore' | 'pipe'
-  readonly limits?: Limits
-  readonly politeSignal?: NodeJS.Signals
-}
+/** Placement `process`: a command on this host, with its logs, where it has any, and its tree. */
 
 /** Where this supervisor's processes go. */
 export interface ProcessPlacement {
@@ -22,9 +22,6 @@ export interface ProcessPlacement {
   readonly logDirectory: string
   readonly archiveDirectory: string
 }
-
-export const treeLabel = 'tree'
-export const logLabels = ['stdout', 'stderr'] as const
 
 /** The ordered plan of intents. Throws, and nothing exists yet, when the program cannot start. */
 export function planProcess(placement: ProcessPlacement, scopeId: string, launch: ProcessLaunch): readonly Planned[] {

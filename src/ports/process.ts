@@ -17,6 +17,22 @@ export interface TreePlace {
   readonly limitPlaces?: readonly string[]
 }
 
+/** A process on this host, as those who launch describe it. */
+export interface ProcessLaunch {
+  readonly argv: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd: string
+  /** `inherit` passes ours through untouched; `logs` writes each stream to a file of its own. */
+  readonly output: 'inherit' | 'logs'
+  readonly stdin: 'inherit' | 'ignore' | 'pipe'
+  readonly limits?: Limits
+  readonly politeSignal?: NodeJS.Signals
+}
+
+/** What the resources of a process launch are called in its plan. */
+export const treeLabel = 'tree'
+export const logLabels = ['stdout', 'stderr'] as const
+
 /** What the ledger holds of a tree: enough to find it again, and nothing that could be a secret. */
 export interface TreeSpec extends TreePlace {
   readonly containment: ContainmentName

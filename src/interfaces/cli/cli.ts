@@ -8,6 +8,8 @@ import { type Arguments, type Grammar, parseArguments } from './arguments.ts'
 export interface Wiring {
   readonly compose: (config: Config, composition?: Composition) => Promise<Supervisor>
   readonly loadConfig: (sources: Sources) => Config
+  /** Throws when a program cannot start; asked before anything is made. */
+  readonly requireProgram: (argv: readonly string[], env: Readonly<Record<string, string>>, cwd: string) => void
   /** The package.json that says which version this is. */
   readonly manifest: string
 }

@@ -9,7 +9,7 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
     node: process.version,
     platform: process.platform,
     home: supervisor.home.directory,
-    containment: supervisor.placement.containment.name,
+    containment: supervisor.containment,
     containments: supervisor.availability,
   }
   if (args.switches.has('json')) process.stdout.write(`${JSON.stringify(facts, null, 2)}\n`)

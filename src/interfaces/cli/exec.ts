@@ -1,14 +1,11 @@
 import { constants } from 'node:os'
-import type { Config } from '../../config/config.ts'
 import { EbbError } from '../../domain/errors.ts'
 import { leftOver, type Report } from '../../domain/report.ts'
 import type { BookScope } from '../../engine/book.ts'
 import { within } from '../../engine/race.ts'
 import type { Supervisor } from '../../main.ts'
-import { planProcess, treeLabel } from '../../placements/process.ts'
-import { requireProgram } from '../../placements/program.ts'
 import type { Exit } from '../../ports/effects.ts'
-import type { TreeHandle } from '../../ports/process.ts'
+import { type TreeHandle, treeLabel } from '../../ports/process.ts'
 import type { Arguments } from './arguments.ts'
 import type { Wiring } from './cli.ts'
 import { armFailSafe } from './fail-safe.ts'
@@ -21,7 +18,7 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
     throw new EbbError('bad_usage', 'There is no command to run; write it after "--", as in: ebb exec -- npm test')
   const config = wiring.loadConfig({ flags: args.flags, ...(args.configFile !== undefined && { configFile: args.configFile }) })
   // Before anything is made: a command that cannot start leaves no trace, not even a record.
-  requireProgram(args.rest, config.environment, process.cwd())
+  wiring.requireProgram(args.rest, config.environment, process.cwd())
   const supervisor = await wiring.compose(config)
   const failSafe = armFailSafe(supervisor)
   const outcome = await runInScope(supervisor, args.rest)
@@ -38,13 +35,13 @@ interface Outcome {
 }
 
 async function runInScope(supervisor: Supervisor, argv: readonly string[]): Promise<Outcome> {
-  const { engine, config, placement } = supervisor
+  const { engine, config } = supervisor
   const scope = engine.openScope({ id: engine.parts.newId(), kind: 'agent' })
   const limits = {
     ...(config.limitMemory !== undefined && { memoryBytes: config.limitMemory }),
     ...(config.limitPids !== undefined && { pids: config.limitPids }),
   }
-  const plan = planProcess(placement, scope.id, {
+  const plan = supervisor.plan(scope.id, {
     argv,
     env: config.environment,
     cwd: process.cwd(),
@@ -139,5 +136,3 @@ function exitCode({ exit, timedOut, report }: Outcome): number {
   if (exit?.signal) return 128 + constants.signals[exit.signal]
   return exit?.code ?? 125
 }
-
-export type { Config }

@@ -48,12 +48,12 @@ function parseMounts(mountinfo: string): readonly Mount[] {
     const [left = '', right = ''] = line.split(' - ')
     const [, , , root, point] = left.split(' ')
     const [type, , options = ''] = right.split(' ')
-    return root && point && type ? [{ root: unescape(root), point: unescape(point), type, options: options.split(',') }] : []
+    return root && point && type ? [{ root: decodeOctal(root), point: decodeOctal(point), type, options: options.split(',') }] : []
   })
 }
 
 /** Blanks and backslashes come as octal (proc_pid_mountinfo(5)). */
-function unescape(path: string): string {
+function decodeOctal(path: string): string {
   return path.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)))
 }
 

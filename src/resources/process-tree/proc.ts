@@ -70,13 +70,40 @@ function readCookies(pid: number): string | undefined {
   }
 }
 
+/** Reads the cookie when it is asked for: most processes are too old to be ours, and need no second file opened. */
+class ScannedEntry implements ProcessEntry {
+  readonly pid: number
+  readonly ppid: number
+  readonly pgid: number
+  readonly sid: number
+  readonly state: string
+  readonly startTime: string
+  readonly command: string
+  #cookies: string | undefined | null = null
+
+  constructor(entry: ProcessEntry) {
+    this.pid = entry.pid
+    this.ppid = entry.ppid
+    this.pgid = entry.pgid
+    this.sid = entry.sid
+    this.state = entry.state
+    this.startTime = entry.startTime
+    this.command = entry.command
+  }
+
+  get cookies(): string | undefined {
+    if (this.#cookies === null) this.#cookies = readCookies(this.pid)
+    return this.#cookies
+  }
+}
+
 function* scan(): Generator<ProcessEntry | undefined> {
   for (const name of readdirSync('/proc')) {
     const pid = Number(name)
     if (!Number.isInteger(pid)) continue
     const entry = readEntry(pid)
     // A zombie is dead: it answers kill(pid, 0), holds nothing, and its environment is empty.
-    yield entry && entry.state !== 'Z' && entry.state !== 'X' ? { ...entry, cookies: readCookies(pid) } : undefined
+    yield entry && entry.state !== 'Z' && entry.state !== 'X' ? new ScannedEntry(entry) : undefined
   }
 }
 

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { EbbError, errno } from '../../domain/errors.ts'
-import { chainCookie, cookie, cookieName, isSafeId, type Mark, parseCookies } from '../../domain/identity.ts'
+import { chainCookie, cookie, cookieName, isSafeId, type Mark, parseCookies, parseIncarnationId } from '../../domain/identity.ts'
 import { absent, type Presence, type Proof, present } from '../../domain/resource.ts'
 import type { Child, Effects } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
@@ -173,7 +173,8 @@ export class ScanContainment implements Containment {
 
 /**
  * Who belongs to the tree: the cookie, the recorded main process, descent, and sessions or groups that members lead.
- * Grows `known`. Never a process that started before the tree did: a reused pid must not pull a stranger in (G10).
+ * Grows `known`. Never a process that is older than the tree's supervisor, and never through a pid that was given to
+ * somebody else meanwhile (G10).
  */
 export function findMembers(
   tree: Tree,
@@ -181,43 +182,44 @@ export function findMembers(
   known: Map<number, ProcessEntry>,
   self: number,
 ): readonly ProcessEntry[] {
-  const byPid = new Map(entries.map((entry) => [entry.pid, entry]))
-  const marked = (entry: ProcessEntry): boolean =>
-    parseCookies(entry.cookies ?? '').some(
-      (mark) => mark.resourceId === tree.mark.resourceId && mark.installation === tree.mark.installation,
-    )
-  const isMain = (entry: ProcessEntry): boolean => entry.pid === tree.main?.pid && entry.startTime === tree.main.startTime
-  const inside = new Set(
-    entries
-      .filter((entry) => marked(entry) || isMain(entry) || known.get(entry.pid)?.startTime === entry.startTime)
-      .map((entry) => entry.pid),
-  )
-  for (const pid of inside) remember(known, byPid.get(pid))
-  for (let grew = true; grew; ) {
-    grew = false
-    for (const entry of entries) {
-      if (inside.has(entry.pid) || !isKin(entry, inside, known)) continue
-      inside.add(entry.pid)
-      remember(known, entry)
-      grew = true
-    }
+  const since = Number(parseIncarnationId(tree.mark.incarnation)?.startTime ?? 0)
+  const young = entries.filter((entry) => entry.pid > 1 && entry.pid !== self && Number(entry.startTime) >= since)
+  const living = new Map(young.map((entry) => [entry.pid, entry]))
+  const inside = new Set<number>()
+  const take = (entry: ProcessEntry): void => {
+    inside.add(entry.pid)
+    known.set(entry.pid, entry)
   }
-  inside.delete(self)
-  return entries.filter((entry) => inside.has(entry.pid) && entry.pid > 1)
+  for (const entry of young) if (isKnown(entry, tree, known) || isMarked(entry, tree)) take(entry)
+  for (let before = -1; before < inside.size; ) {
+    before = inside.size
+    for (const entry of young) if (!inside.has(entry.pid) && isKin(entry, inside, known, living)) take(entry)
+  }
+  return young.filter((entry) => inside.has(entry.pid))
 }
 
-function remember(known: Map<number, ProcessEntry>, entry: ProcessEntry | undefined): void {
-  if (entry) known.set(entry.pid, entry)
+function isKnown(entry: ProcessEntry, { main }: Tree, known: ReadonlyMap<number, ProcessEntry>): boolean {
+  return (entry.pid === main?.pid && entry.startTime === main.startTime) || known.get(entry.pid)?.startTime === entry.startTime
 }
 
-function isKin(entry: ProcessEntry, inside: ReadonlySet<number>, known: ReadonlyMap<number, ProcessEntry>): boolean {
-  if (inside.has(entry.ppid)) return true
-  // A session or group lives on when its leader is gone, and its number is not given away while it does.
-  const leads = (leader: number, of: 'sid' | 'pgid'): boolean => {
+function isMarked(entry: ProcessEntry, { mark }: Tree): boolean {
+  return parseCookies(entry.cookies ?? '').some((one) => one.resourceId === mark.resourceId && one.installation === mark.installation)
+}
+
+/** A child, or one of a session or group that a member leads: those live on, under the same number, when the leader is gone. */
+function isKin(
+  entry: ProcessEntry,
+  inside: ReadonlySet<number>,
+  known: ReadonlyMap<number, ProcessEntry>,
+  living: ReadonlyMap<number, ProcessEntry>,
+): boolean {
+  const isLedBy = (leader: number, by: 'sid' | 'pgid'): boolean => {
     const one = known.get(leader)
-    return one !== undefined && one[of] === leader && BigInt(one.startTime) <= BigInt(entry.startTime)
+    if (one?.[by] !== leader || Number(one.startTime) > Number(entry.startTime)) return false
+    const now = living.get(leader)
+    return now === undefined || now.startTime === one.startTime
   }
-  return leads(entry.sid, 'sid') || leads(entry.pgid, 'pgid')
+  return inside.has(entry.ppid) || isLedBy(entry.sid, 'sid') || isLedBy(entry.pgid, 'pgid')
 }
 
 /** Looked at again just before: between the scan and the signal a pid can be given to somebody else (G10). */

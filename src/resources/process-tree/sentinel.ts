@@ -15,7 +15,7 @@ read -r word
 [ -n "$SENTINEL_KILL" ] && { echo 1 >"$SENTINEL_KILL"; } 2>/dev/null
 unset SENTINEL_KILL
 exec 2>"$SENTINEL_LOG"
-exec "$SENTINEL_NODE" --disable-warning=ExperimentalWarning "$SENTINEL_MAIN" recover
+exec "$SENTINEL_NODE" --disable-warning=ExperimentalWarning "$SENTINEL_START" "$SENTINEL_WHICH" recover
 `
 
 export interface SentinelSettings {
@@ -23,8 +23,9 @@ export interface SentinelSettings {
   readonly home: string
   /** The file to write `1` to; empty where the containment has none and the recovery does it all. */
   readonly killSwitch: string
-  /** The command line's entry. */
-  readonly main: string
+  /** The command line's entry, and whether it runs the sources or the bundle. */
+  readonly start: string
+  readonly which: string
   readonly node: string
   readonly log: string
   /** An Ebb inside another's agent: its sentinel belongs to the outer one's tree too. */
@@ -51,11 +52,11 @@ export class PipeSentinel implements Sentinel {
   }
 
   async #start(): Promise<void> {
-    const { effects, home, killSwitch, main, node, log, environment } = this.#settings
+    const { effects, home, killSwitch, start, which, node, log, environment } = this.#settings
     const child = await effects.spawn({
       program: '/bin/sh',
       argv: ['ebb-sentinel', '-c', script],
-      env: { ...environment, EBB_HOME: home, SENTINEL_KILL: killSwitch, SENTINEL_NODE: node, SENTINEL_MAIN: main, SENTINEL_LOG: log },
+      env: { ...environment, EBB_HOME: home, SENTINEL_KILL: killSwitch, SENTINEL_NODE: node, SENTINEL_START: start, SENTINEL_WHICH: which, SENTINEL_LOG: log },
       cwd: '/',
       stdio: ['pipe', 'pipe', 'ignore'],
       detached: true,

@@ -95,8 +95,8 @@ class SqliteLedger implements Ledger {
         id,
       )
       if (open) return false
-      this.#run("UPDATE scope SET parent_id = NULL WHERE parent_id IN (SELECT id FROM scope WHERE incarnation = ? AND kind = 'host')", id)
-      this.#run("DELETE FROM scope WHERE incarnation = ? AND kind = 'host'", id)
+      // With the host scope go the closed ones below it; the audit trail is in the reports.
+      this.#run('DELETE FROM scope WHERE incarnation = ?', id)
       this.#run('DELETE FROM incarnation WHERE id = ?', id)
       return true
     })

@@ -1,0 +1,30 @@
+import { loadConfig } from './config/config.ts'
+import { Ebb } from './interfaces/library/ebb.ts'
+import { compose } from './main.ts'
+
+/** The library's only public door. */
+
+export interface OpenOptions {
+  /** Where database and logs are; default as for the command line. */
+  readonly home?: string
+  readonly containment?: 'auto' | 'cgroup' | 'subreaper' | 'scan'
+  readonly logLevel?: 'debug' | 'info' | 'warn' | 'error' | 'silent'
+}
+
+/** Opens Ebb in this process; earlier runs that died are recovered. Use it with `await using`. */
+export async function openEbb(options: OpenOptions = {}): Promise<Ebb> {
+  const flags = new Map(Object.entries(options).filter((entry): entry is [string, string] => entry[1] !== undefined))
+  const config = loadConfig({ flags })
+  const supervisor = await compose(config)
+  await supervisor.engine.begin()
+  await supervisor.engine.recover()
+  return new Ebb(supervisor, { intervalMs: config.reaperInterval, minimumAgeMs: config.reaperMinimumAge })
+}
+
+export { EbbError, type ErrorCode } from './domain/errors.ts'
+export type { Message } from './domain/message.ts'
+export type { Report, ResourceReport, StepTaken } from './domain/report.ts'
+export type { Proof } from './domain/resource.ts'
+export type { Status } from './engine/status.ts'
+export type { Agent, AgentStatus, LaunchOptions, StopOptions } from './interfaces/library/agent.ts'
+export type { CleanupOptions, Ebb, Request, RequestOptions } from './interfaces/library/ebb.ts'

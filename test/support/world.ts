@@ -1,0 +1,158 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/**
+ * The independent checker: looks at the world with its own eyes, through the kernel's files alone, and shares no code
+ * with `src/`. What the engine overlooks by a wrong reading, this must not overlook by the same one.
+ */
+
+export interface Seen {
+  readonly pid: number
+  readonly ppid: number
+  readonly state: string
+  readonly startTime: string
+  readonly command: string
+  /** As the kernel keeps them, parted by NUL. */
+  readonly argv: string
+  readonly environ: string
+  /** Its line in every hierarchy, as `/proc/PID/cgroup` has it. */
+  readonly cgroups: string
+}
+
+/** Every living process. A zombie is dead: it holds nothing, and only its parent can make it vanish. */
+export function processes(): readonly Seen[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => seen(Number(name)) ?? [])
+}
+
+export function seen(pid: number): Seen | undefined {
+  const stat = text(`/proc/${pid}/stat`)
+  // The command may hold blanks and parentheses itself; the last one closes it.
+  const parts = /^(\d+) \((.*)\) (.*)$/s.exec(stat)
+  if (!parts) return undefined
+  const [, , command = '', rest = ''] = parts
+  const fields = rest.trim().split(' ')
+  const state = fields[0] ?? '?'
+  if (state === 'Z' || state === 'X') return undefined
+  return {
+    pid,
+    command,
+    state,
+    ppid: Number(fields[1]),
+    startTime: fields[19] ?? '',
+    argv: text(`/proc/${pid}/cmdline`),
+    environ: text(`/proc/${pid}/environ`),
+    cgroups: text(`/proc/${pid}/cgroup`),
+  }
+}
+
+function text(file: string): string {
+  try {
+    return readFileSync(file, 'latin1')
+  } catch {
+    return ''
+  }
+}
+
+/** Living processes that carry the marker in their environment or on their command line; never ourselves or our ancestors. */
+export function survivors(marker: string): readonly Seen[] {
+  return strangers(processes()).filter(({ environ, argv }) => environ.includes(marker) || argv.includes(marker))
+}
+
+/** Living processes of a home: told its path, marked with its installation, or standing in one of its cgroups. */
+export function processesOfHome(home: string, installation: string | undefined): readonly Seen[] {
+  return strangers(processes()).filter(
+    ({ environ, cgroups }) =>
+      `\0${environ}`.includes(`\0EBB_HOME=${home}\0`) ||
+      (installation !== undefined && (cgroups.includes(`/ebb-${installation}`) || carries(environ, installation))),
+  )
+}
+
+function carries(environ: string, installation: string): boolean {
+  const cookies = /(?:^|\0)EBB_SCOPE=([^\0]*)/.exec(environ)?.[1] ?? ''
+  return cookies.split(':').some((cookie) => cookie.startsWith(`${installation}/`))
+}
+
+function strangers(all: readonly Seen[]): readonly Seen[] {
+  const byPid = new Map(all.map((one) => [one.pid, one]))
+  const family = new Set<number>()
+  for (let pid = process.pid; pid > 0 && !family.has(pid); pid = byPid.get(pid)?.ppid ?? 0) family.add(pid)
+  return all.filter(({ pid }) => !family.has(pid))
+}
+
+export interface Hierarchy {
+  readonly version: 1 | 2
+  readonly mountPoint: string
+  /** v1 only: the controllers it has. */
+  readonly controllers: readonly string[]
+}
+
+/** Every mounted cgroup hierarchy, of both versions. */
+export function hierarchies(): readonly Hierarchy[] {
+  return text('/proc/self/mountinfo')
+    .split('\n')
+    .flatMap((line) => {
+      const [before = '', after = ''] = line.split(' - ')
+      const [type = '', , options = ''] = after.split(' ')
+      const mountPoint = before.split(' ')[4] ?? ''
+      if (type !== 'cgroup' && type !== 'cgroup2') return []
+      return [{ version: type === 'cgroup' ? (1 as const) : (2 as const), mountPoint, controllers: options.split(',') }]
+    })
+}
+
+/** Our own cgroup in the v2 hierarchy: where a supervisor that we start makes its cgroups. */
+export function ownCgroup2(): string | undefined {
+  const mount = hierarchies().find(({ version }) => version === 2)
+  const path = /^0::(.*)$/m.exec(text('/proc/self/cgroup'))?.[1]
+  return mount && path !== undefined ? join(mount.mountPoint, path) : undefined
+}
+
+/** Directories of an installation in any hierarchy: `ebb-ID`, and v1's limits, `ebb-ID.…`. */
+export function cgroupsOf(installation: string): readonly string[] {
+  const name = `ebb-${installation}`
+  return hierarchies().flatMap(({ mountPoint }) => find(mountPoint, (entry) => entry === name || entry.startsWith(`${name}.`)))
+}
+
+function find(directory: string, isWanted: (name: string) => boolean): readonly string[] {
+  return folders(directory).flatMap((name) => {
+    const path = join(directory, name)
+    return isWanted(name) ? [path, ...find(path, isWanted)] : find(path, isWanted)
+  })
+}
+
+/** A cgroup may go while we walk. */
+function folders(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map((entry) => entry.name)
+  } catch {
+    return []
+  }
+}
+
+export function describe(one: Seen): string {
+  return `${one.pid} ${one.state} ${one.argv.replaceAll('\0', ' ').trim() || one.command}`
+}
+
+/** Between two looks; every wait here ends at a deadline, never at a count of looks. */
+const lookEveryMs = 5
+
+/**
+ * Looks again and again until there is nothing left to wait for: `true`, or an empty list of what is still in the way.
+ * Throws at the deadline and names that list.
+ */
+export async function waitUntil(look: () => boolean | readonly unknown[], deadlineMs: number, what: string): Promise<void> {
+  const until = performance.now() + deadlineMs
+  for (;;) {
+    const answer = look()
+    if (answer === true || (Array.isArray(answer) && answer.length === 0)) return
+    if (performance.now() > until) throw new Error(`Not within ${deadlineMs} ms: ${what}${left(answer)}`)
+    await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
+  }
+}
+
+function left(answer: boolean | readonly unknown[]): string {
+  return typeof answer === 'boolean' ? '' : `; left:\n  ${answer.map((one) => (typeof one === 'string' ? one : JSON.stringify(one))).join('\n  ')}`
+}
