@@ -18,6 +18,7 @@ const jobs = {
   },
   check: () =>
     runAll(['biome', 'check', '.'], ['oxlint', '--deny-warnings'], ['tsc', '-p', '.'], ['knip']) || run(node, ['scripts/check-docs.mjs']),
+  docs: () => run(node, ['scripts/reference.mjs']),
   bench: (rest) => run(node, ['--disable-warning=ExperimentalWarning', 'bench/main.ts', ...rest]),
 }
 
@@ -76,4 +77,5 @@ if (!Object.hasOwn(jobs, job)) {
   process.exit(2)
 }
 install()
+if (job !== 'check' && job !== 'docs') run(node, ['scripts/bundle.mjs', '--if-stale'])
 process.exit(jobs[job](rest))

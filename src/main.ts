@@ -93,7 +93,12 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     sentinel: isWatched ? sentinel : { ready: async () => {}, dismiss: () => {} },
     ...(composition.onReport && { onReport: composition.onReport }),
   })
-  const placement: ProcessPlacement = { installation: home.installation, containment, logDirectory: home.logs, archiveDirectory: home.archive }
+  const placement: ProcessPlacement = {
+    installation: home.installation,
+    containment,
+    logDirectory: home.logs,
+    archiveDirectory: home.archive,
+  }
   return {
     config,
     home,
@@ -101,7 +106,9 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     log,
     containment: containment.name,
     plan: (scopeId, launch) => planProcess(placement, scopeId, launch),
-    availability: containments.availability,
+    get availability() {
+      return containments.availability
+    },
     killAllNow: () => tree.killAllNow(),
     runningProcesses: (isTree) => tree.running(isTree),
     close: async () => await ledger[Symbol.asyncDispose](),
@@ -117,5 +124,7 @@ function sentinelEnvironment(config: Config): Record<string, string> {
 /** The command line's entry. */
 export async function runMain(words: readonly string[]): Promise<never> {
   const { runCommandLine } = await import('./interfaces/cli/cli.ts')
-  process.exit(await runCommandLine(words, { compose, loadConfig, requireProgram, manifest: join(import.meta.dirname, '..', 'package.json') }))
+  process.exit(
+    await runCommandLine(words, { compose, loadConfig, requireProgram, manifest: join(import.meta.dirname, '..', 'package.json') }),
+  )
 }

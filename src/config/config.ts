@@ -21,20 +21,29 @@ export interface Sources {
 
 export function loadConfig({ flags, configFile, env = process.env }: Sources): Config {
   const values = new Map<string, unknown>()
-  const home = resolve(flags.get('home') ?? env.EBB_HOME ?? defaultHome(env))
-  for (const [key, text, name] of [...fromFile(configFile ?? env.EBB_CONFIG, home), ...fromEnvironment(env), ...fromFlags(flags)]) {
+  // An empty variable is an unset one, here as for every setting.
+  const file = configFile ?? (env.EBB_CONFIG || undefined)
+  const fromFiles = file === undefined ? fromHome(resolve(flags.get('home') || env.EBB_HOME || defaultHome(env))) : fromFile(file)
+  for (const [key, text, name] of [...fromFiles, ...fromEnvironment(env), ...fromFlags(flags)]) {
     if (!isOptionKey(key)) throw new EbbError('bad_usage', `There is no setting ${name}; "ebb help" lists them.`)
     values.set(key, options[key].parse(text, name))
   }
+  const home = (values.get('home') as string | undefined) ?? defaultHome(env)
   const settings = Object.fromEntries(Object.entries(options).map(([key, { fallback }]) => [key, values.get(key) ?? fallback]))
   return Object.freeze({ ...(settings as unknown as Settings), home, inheritedCookie: env[cookieName], environment: plainEnvironment(env) })
 }
 
 type Source = readonly [key: string, text: string, name: string]
 
-function fromFile(named: string | undefined, home: string): readonly Source[] {
-  const file = named ?? join(home, 'ebb.config.json')
-  if (named === undefined && !existsSync(file)) return []
+function fromHome(home: string): readonly Source[] {
+  const file = join(home, 'ebb.config.json')
+  const found = existsSync(file) ? fromFile(file) : []
+  const moved = found.find(([key]) => key === 'home')
+  if (moved) throw new EbbError('bad_usage', `${moved[2]} cannot say where the home is; use --home, EBB_HOME or --config.`)
+  return found
+}
+
+function fromFile(file: string): readonly Source[] {
   let content: unknown
   try {
     content = JSON.parse(readFileSync(file, 'utf8'))
@@ -43,7 +52,12 @@ function fromFile(named: string | undefined, home: string): readonly Source[] {
   }
   if (typeof content !== 'object' || content === null || Array.isArray(content))
     throw new EbbError('bad_usage', `The configuration ${file} must be a JSON object.`)
-  return Object.entries(content).map(([key, value]) => [key, String(value), `"${key}" in ${file}`])
+  return Object.entries(content).map(([key, value]) => {
+    const name = `"${key}" in ${file}`
+    if (isOptionKey(key) && typeof value === 'object')
+      throw new EbbError('bad_usage', `${name} must be a text or a number, as its flag would take it.`)
+    return [key, String(value), name]
+  })
 }
 
 function fromEnvironment(env: NodeJS.ProcessEnv): readonly Source[] {

@@ -1,4 +1,4 @@
-import { chmodSync, linkSync, mkdirSync, readFileSync, renameSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, linkSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { EbbError, errno, sentence } from '../domain/errors.ts'
 import type { NewId } from '../ports/ids.ts'
@@ -21,7 +21,7 @@ export function openHome(directory: string, newId: NewId): Home {
     const stat = statSync(directory)
     if (!stat.isDirectory()) throw new Error('it is not a directory')
     if (stat.uid !== process.getuid?.()) throw new Error('it belongs to somebody else')
-    if ((stat.mode & 0o077) !== 0) chmodSync(directory, 0o700)
+    if ((stat.mode & 0o077) !== 0) closeToOthers(directory)
     for (const folder of Object.values(folders))
       if (!statSync(folder, { throwIfNoEntry: false })) mkdirSync(folder, { recursive: true, mode: 0o700 })
     return {
@@ -36,6 +36,14 @@ export function openHome(directory: string, newId: NewId): Home {
     const hint = errno(error) === 'ENOSPC' ? 'free some space' : 'give another one with --home or EBB_HOME'
     throw new EbbError('home_unusable', `The home ${directory} cannot be used (${sentence(error)}); ${hint}.`, { cause: error })
   }
+}
+
+/** A folder that is shared with others and holds other things, such as /tmp, is no home, and not ours to close. */
+function closeToOthers(directory: string): void {
+  const entries = readdirSync(directory)
+  const isHome = entries.includes('installation.json') || entries.every((name) => name === 'ebb.config.json')
+  if (!isHome) throw new Error('others may read it, and it holds things that are not of Ebb')
+  chmodSync(directory, 0o700)
 }
 
 interface Installation {

@@ -21,9 +21,7 @@ const option = <T>(placeholder: string, help: string, fallback: T, parse: Option
 })
 
 export const options = {
-  home: option<string | undefined>('DIR', 'where Ebb keeps its database, logs and sockets', undefined, (text) =>
-    isAbsolute(text) ? text : resolve(text),
-  ),
+  home: option<string | undefined>('DIR', 'where Ebb keeps its database, logs and sockets', undefined, parseFolder),
   containment: option<'auto' | ContainmentName>(
     'auto|cgroup|subreaper|scan',
     'how processes are held; auto takes the strongest there is',
@@ -59,6 +57,12 @@ function choice<const C extends string>(...allowed: readonly C[]): (text: string
     if (found === undefined) throw new EbbError('bad_usage', `${name} must be one of ${allowed.join(', ')}, not "${text}".`)
     return found
   }
+}
+
+/** Nothing is not "here": an unset variable in a script must not make a home of whatever folder it stands in. */
+function parseFolder(text: string, name: string): string {
+  if (text === '') throw new EbbError('bad_usage', `${name} must name a folder.`)
+  return resolve(text)
 }
 
 function parseSize(text: string, name: string): number {

@@ -1,23 +1,23 @@
 /** All errors in one table: what code, which exit code, which HTTP status. The sentence is made where it is thrown. */
 export const errorTable = {
-  bad_usage: { exit: 2, status: 400 },
-  unsupported_platform: { exit: 1, status: 500 },
-  launch_refused: { exit: 125, status: 400 },
-  program_not_found: { exit: 127, status: 400 },
-  program_not_executable: { exit: 126, status: 400 },
-  launch_failed: { exit: 125, status: 500 },
-  limits_unavailable: { exit: 125, status: 400 },
-  containment_unavailable: { exit: 125, status: 500 },
-  scope_closed: { exit: 1, status: 409 },
-  not_released: { exit: 3, status: 409 },
-  home_unusable: { exit: 125, status: 500 },
-  ledger_busy: { exit: 125, status: 503 },
-  ledger_corrupt: { exit: 125, status: 500 },
-  ledger_too_new: { exit: 125, status: 500 },
-  ledger_unavailable: { exit: 125, status: 503 },
-  server_running: { exit: 1, status: 409 },
-  path_refused: { exit: 1, status: 400 },
-} as const satisfies Record<string, { exit: number; status: number }>
+  bad_usage: { exit: 2, status: 400, when: 'a flag, a setting or an argument is unknown or has a bad value' },
+  unsupported_platform: { exit: 1, status: 500, when: 'Ebb is started on Windows' },
+  launch_refused: { exit: 125, status: 400, when: 'the launch cannot start: no command, no such working directory, no such provider' },
+  program_not_found: { exit: 127, status: 400, when: 'the program does not exist' },
+  program_not_executable: { exit: 126, status: 400, when: 'the program is there but cannot be executed' },
+  launch_failed: { exit: 125, status: 500, when: 'something failed in the middle of a launch; it was rolled back' },
+  limits_unavailable: { exit: 125, status: 400, when: 'a limit was asked for that the kernel does not offer here' },
+  containment_unavailable: { exit: 125, status: 500, when: 'the containment that was asked for is not available' },
+  scope_closed: { exit: 1, status: 409, when: 'something was launched into a scope that is closing or closed' },
+  not_released: { exit: 3, status: 409, when: 'a scope was closed and not everything could be proven gone; the report is in the details' },
+  home_unusable: { exit: 125, status: 500, when: 'the home cannot be made, read or written' },
+  ledger_busy: { exit: 125, status: 503, when: 'another process holds the database locked' },
+  ledger_corrupt: { exit: 125, status: 500, when: 'the database is not readable; it was kept aside' },
+  ledger_too_new: { exit: 125, status: 500, when: 'the database was written by a newer Ebb' },
+  ledger_unavailable: { exit: 125, status: 503, when: 'the database cannot be opened or written' },
+  server_running: { exit: 1, status: 409, when: 'a server already runs on this home' },
+  path_refused: { exit: 1, status: 400, when: 'a file or directory would lie outside its workspace, or something foreign is at its place' },
+} as const satisfies Record<string, { exit: number; status: number; when: string }>
 
 export type ErrorCode = keyof typeof errorTable
 

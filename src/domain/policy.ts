@@ -40,6 +40,11 @@ const defaults: Record<Trigger, { firstStep: LadderStep; graceMs: number; keepsL
   recovery: { firstStep: 'kill', graceMs: 0, keepsLogs: true },
 }
 
+/** Do rows, logs and archive go too: because it was said, or because of what the close is for? */
+export function forgets(wish: Wish): boolean {
+  return wish.forget === true || !defaults[wish.trigger].keepsLogs
+}
+
 export function policyFor(wish: Wish): Policy {
   const base = defaults[wish.trigger]
   const force = wish.force ?? false
@@ -48,7 +53,7 @@ export function policyFor(wish: Wish): Policy {
     firstStep: force ? 'kill' : base.firstStep,
     graceMs,
     deadlineMs: wish.deadlineMs ?? graceMs + killBudgetMs,
-    keepsLogs: base.keepsLogs && wish.forget !== true,
+    keepsLogs: !forgets(wish),
     force,
   }
 }

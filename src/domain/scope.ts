@@ -1,4 +1,4 @@
-import type { Trigger } from './policy.ts'
+import { forgets, type Trigger } from './policy.ts'
 
 /** The owner of resources, in a tree: host → namespace → request or task → agent. */
 export type ScopeKind = 'host' | 'namespace' | 'request' | 'task' | 'agent'
@@ -29,7 +29,8 @@ export interface Scope {
 
 /** The stronger wish wins: force, deletion and the earlier deadline (G6). */
 export function strengthen(current: Wish, next: Wish): Wish {
-  const forget = current.forget === true || next.forget === true
+  // Said outright in the result: the reason that implied it may not be the one that is kept.
+  const forget = forgets(current) || forgets(next)
   return {
     trigger: current.trigger,
     ...((current.force || next.force) && { force: true }),
@@ -37,6 +38,11 @@ export function strengthen(current: Wish, next: Wish): Wish {
     ...least('graceMs', current.graceMs, next.graceMs),
     ...least('deadlineMs', current.deadlineMs, next.deadlineMs),
   }
+}
+
+/** A close asked for anew, of a scope that may have been closing before: for the new reason, with the stronger wish. */
+export function renew(stored: Wish | undefined, next: Wish): Wish {
+  return stored ? { ...strengthen(stored, next), trigger: next.trigger } : next
 }
 
 function least(key: 'graceMs' | 'deadlineMs', a: number | undefined, b: number | undefined): Partial<Wish> {

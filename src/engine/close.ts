@@ -1,7 +1,7 @@
 import { sentence } from '../domain/errors.ts'
 import { waves } from '../domain/plan.ts'
 import { isClean, type Report, type ResourceReport } from '../domain/report.ts'
-import type { Wish } from '../domain/scope.ts'
+import { renew, type Wish } from '../domain/scope.ts'
 import type { Settlement } from '../ports/ledger.ts'
 import type { BookScope, Entry } from './book.ts'
 import type { EngineParts } from './engine.ts'
@@ -33,7 +33,7 @@ export function close(parts: EngineParts, scopeId: string, wish: Wish): Promise<
 }
 
 function start(parts: EngineParts, scope: BookScope, wish: Wish, isRoot: boolean): Promise<Report> {
-  const flight = new Flight(parts.clock, scope.wish ? { ...scope.wish, ...wish } : wish)
+  const flight = new Flight(parts.clock, renew(scope.wish, wish))
   parts.flights.set(scope.id, flight)
   // In memory first, and at once: from here on the scope takes nothing in, whatever the database does (G12, G13).
   for (const member of parts.book.tree(scope.id)) {

@@ -1,4 +1,5 @@
 import type { Stats } from 'node:fs'
+import type { Duplex } from 'node:stream'
 
 export type Stdio = 'inherit' | 'ignore' | 'pipe' | number
 
@@ -23,6 +24,8 @@ export interface Child {
   readonly pid: number
   readonly exit: Promise<Exit>
   readonly stdin: { write(text: string): void; end(text?: string): void } | undefined
+  /** Its fourth stream, where that is a pipe: both ways, for a helper of ours. */
+  readonly channel?: Duplex
   /** Resolves with the first line of its stdout, or undefined when it ends before one. */
   firstLine(): Promise<string | undefined>
   /** Lets our process end while the child runs. */

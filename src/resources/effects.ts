@@ -1,5 +1,6 @@
 import { spawn as nodeSpawn } from 'node:child_process'
 import * as fs from 'node:fs'
+import type { Duplex } from 'node:stream'
 import type { Child, Command, Effects, Exit } from '../ports/effects.ts'
 
 const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY } = fs.constants
@@ -58,6 +59,7 @@ function spawn(command: Command): Promise<Child> {
         pid: child.pid ?? 0,
         exit,
         stdin: child.stdin ?? undefined,
+        ...(child.stdio[3] && { channel: child.stdio[3] as Duplex }),
         firstLine: () => firstLine(child.stdout),
         unref: () => {
           child.unref()

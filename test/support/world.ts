@@ -137,7 +137,7 @@ export function describe(one: Seen): string {
 }
 
 /** Between two looks; every wait here ends at a deadline, never at a count of looks. */
-const lookEveryMs = 5
+const lookEveryMs = 10
 
 /**
  * Looks again and again until there is nothing left to wait for: `true`, or an empty list of what is still in the way.
@@ -154,5 +154,7 @@ export async function waitUntil(look: () => boolean | readonly unknown[], deadli
 }
 
 function left(answer: boolean | readonly unknown[]): string {
-  return typeof answer === 'boolean' ? '' : `; left:\n  ${answer.map((one) => (typeof one === 'string' ? one : JSON.stringify(one))).join('\n  ')}`
+  return typeof answer === 'boolean'
+    ? ''
+    : `; left:\n  ${answer.map((one) => (typeof one === 'string' ? one : JSON.stringify(one))).join('\n  ')}`
 }

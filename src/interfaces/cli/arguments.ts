@@ -33,7 +33,9 @@ export function parseArguments(grammar: Grammar, words: readonly string[]): Argu
     }
     if (!word.startsWith('-') || word === '-') break
     const [flag = '', ...inline] = word.split('=')
-    if (grammar.switches.includes(flag.slice(2)) && inline.length === 0) {
+    const isSwitch = flag.startsWith('--') && grammar.switches.includes(flag.slice(2))
+    if (isSwitch) {
+      if (inline.length > 0) throw new EbbError('bad_usage', `${flag} takes no value.`)
       switches.add(flag.slice(2))
       continue
     }

@@ -10,7 +10,7 @@ import type { Arguments } from './arguments.ts'
 import type { Wiring } from './cli.ts'
 import { armFailSafe } from './fail-safe.ts'
 import { writeReport } from './report-file.ts'
-import { onSignals, sharesTerminal } from './signals.ts'
+import { catchSignals, sharesTerminal } from './signals.ts'
 
 /** `ebb exec -- COMMAND…`: stdio, signals and exit code pass through; nothing the command made outlives it. */
 export async function run(args: Arguments, wiring: Wiring): Promise<number> {
@@ -36,6 +36,7 @@ interface Outcome {
 
 async function runInScope(supervisor: Supervisor, argv: readonly string[]): Promise<Outcome> {
   const { engine, config } = supervisor
+  const signals = catchSignals()
   const scope = engine.openScope({ id: engine.parts.newId(), kind: 'agent' })
   const limits = {
     ...(config.limitMemory !== undefined && { memoryBytes: config.limitMemory }),
@@ -56,7 +57,7 @@ async function runInScope(supervisor: Supervisor, argv: readonly string[]): Prom
   const recovering = engine
     .recover()
     .catch((error: unknown) => supervisor.log.warn('Earlier runs could not be recovered.', { error: String(error) }))
-  const outcome = await superviseCommand(supervisor, scope, handles.get(treeLabel) as TreeHandle)
+  const outcome = await superviseCommand(supervisor, scope, handles.get(treeLabel) as TreeHandle, signals)
   await within(engine.parts.clock, recoveryPatienceMs, recovering)
   await engine.shutDown()
   return outcome
@@ -65,7 +66,12 @@ async function runInScope(supervisor: Supervisor, argv: readonly string[]): Prom
 /** How long a finished command waits for the recovery of earlier runs; what is left then is for the next start. */
 const recoveryPatienceMs = 2_000
 
-async function superviseCommand({ engine, config }: Supervisor, scope: BookScope, tree: TreeHandle): Promise<Outcome> {
+async function superviseCommand(
+  { engine, config }: Supervisor,
+  scope: BookScope,
+  tree: TreeHandle,
+  signals: ReturnType<typeof catchSignals>,
+): Promise<Outcome> {
   const { clock } = engine.parts
   let exit: Exit | undefined
   const exited = tree.exit.then((how) => {
@@ -75,15 +81,20 @@ async function superviseCommand({ engine, config }: Supervisor, scope: BookScope
   const leave = new Promise<'timeout' | 'signal'>((resolve) => {
     if (config.timeout !== undefined) clock.after(config.timeout, over.signal, () => resolve('timeout'))
     passSignals(engine, scope, tree, {
+      signals,
       isOver: () => exit !== undefined,
       hasExited: exited,
-      signal: over.signal,
       graceMs: config.grace,
       leave: () => resolve('signal'),
     })
   })
   const why = await Promise.race([exited, leave])
   const trigger = exit === undefined ? 'terminated' : 'completed'
+  clock.after(progressMs, over.signal, () =>
+    say(
+      `what the command left running has ${Math.ceil((config.grace - progressMs) / 1_000)} s to leave by itself; Ctrl-C twice forces it.`,
+    ),
+  )
   const report = await engine.close(scope.id, { trigger, forget: true, graceMs: config.grace })
   over.abort()
   // Proven gone, so its exit is on its way to us; only a stuck one never comes.
@@ -93,36 +104,49 @@ async function superviseCommand({ engine, config }: Supervisor, scope: BookScope
 
 const exitPatienceMs = 1_000
 
+/** Anything that takes longer than this says so. */
+const progressMs = 1_000
+
 interface Passing {
   readonly isOver: () => boolean
   readonly hasExited: Promise<void>
-  readonly signal: AbortSignal
+  readonly signals: ReturnType<typeof catchSignals>
   readonly graceMs: number
   readonly leave: () => void
 }
 
 /**
  * On a terminal the command shares our foreground group and has had its Ctrl-C from the kernel already: we only count.
- * Elsewhere the signal is passed on, and when the command does not leave within half the grace, the close begins.
+ * Elsewhere the signal is passed on, and when the command does not leave within half the grace, the close begins; a
+ * second one forces.
  */
 function passSignals(engine: Supervisor['engine'], scope: BookScope, tree: TreeHandle, passing: Passing): void {
   let asked = 0
-  onSignals(passing.signal, (signal, meansLeave) => {
+  const force = (): void => void engine.close(scope.id, { trigger: 'terminated', force: true }).catch(() => {})
+  passing.signals.listen((signal, meansLeave, isEarly) => {
     if (!meansLeave) {
       if (!passing.isOver()) process.kill(tree.pid, signal)
       return
     }
     asked += 1
-    if (scope.state !== 'open') {
-      if (asked > 1) engine.close(scope.id, { trigger: 'terminated', force: true }).catch(() => {})
-      return
+    // A Ctrl-C that came before there was a command has reached nobody but us.
+    const isKeyboard = !isEarly && (signal === 'SIGINT' || signal === 'SIGQUIT') && sharesTerminal()
+    if (isKeyboard && scope.state === 'open') return
+    if (asked > 1) {
+      force()
+      passing.leave()
+    } else if (scope.state !== 'open') {
+      say('closing what the command left running; once more to force it.')
+    } else {
+      if (!passing.isOver()) process.kill(tree.pid, signal)
+      within(engine.parts.clock, passing.graceMs / 2, passing.hasExited).then(passing.leave, passing.leave)
     }
-    const isKeyboard = signal === 'SIGINT' || signal === 'SIGQUIT'
-    if (isKeyboard && sharesTerminal()) return
-    if (asked > 1) return passing.leave()
-    if (!passing.isOver()) process.kill(tree.pid, signal)
-    within(engine.parts.clock, passing.graceMs / 2, passing.hasExited).then(passing.leave, passing.leave)
   })
+}
+
+/** Words of ours between the command's own, for a person at a terminal only. */
+function say(text: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`ebb: ${text}\n`)
 }
 
 function exitCode({ exit, timedOut, report }: Outcome): number {

@@ -4,17 +4,27 @@ import { readFileSync } from 'node:fs'
 const leaveSignals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
 const newsSignals = ['SIGUSR1', 'SIGUSR2', 'SIGWINCH'] as const
 
-/** Listens until `until` aborts. */
-export function onSignals(until: AbortSignal, listener: (signal: NodeJS.Signals, meansLeave: boolean) => void): void {
+type SignalListener = (signal: NodeJS.Signals, meansLeave: boolean, isEarly: boolean) => void
+
+/**
+ * From now to the end of the process no signal ends us by itself. Those that come before there is a command to tell
+ * are kept, and told first.
+ */
+export function catchSignals(): { listen(listener: SignalListener): void } {
+  const early: NodeJS.Signals[] = []
+  let tell = (signal: NodeJS.Signals): void => void early.push(signal)
   for (const signal of [...leaveSignals, ...newsSignals]) {
-    const meansLeave = (leaveSignals as readonly string[]).includes(signal)
-    const handle = (): void => {
+    process.on(signal, () => {
       // The kernel tells a terminal's whole foreground group of a new window size.
-      if (signal === 'SIGWINCH' && sharesTerminal()) return
-      listener(signal, meansLeave)
-    }
-    process.on(signal, handle)
-    until.addEventListener('abort', () => process.off(signal, handle), { once: true })
+      if (signal !== 'SIGWINCH' || !sharesTerminal()) tell(signal)
+    })
+  }
+  const meansLeave = (signal: NodeJS.Signals): boolean => (leaveSignals as readonly string[]).includes(signal)
+  return {
+    listen: (listener) => {
+      tell = (signal) => listener(signal, meansLeave(signal), false)
+      for (const signal of early) listener(signal, meansLeave(signal), true)
+    },
   }
 }
 

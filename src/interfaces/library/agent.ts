@@ -120,7 +120,11 @@ export class Agent implements AsyncDisposable {
     if (this.#status === 'running') {
       this.#stopped = true
       const { force, grace } = options
-      await this.#supervisor.engine.close(this.id, { trigger: 'terminated', ...(force && { force }), ...(grace !== undefined && { graceMs: grace }) })
+      await this.#supervisor.engine.close(this.id, {
+        trigger: 'terminated',
+        ...(force && { force }),
+        ...(grace !== undefined && { graceMs: grace }),
+      })
     }
     return await this.ended
   }

@@ -1,6 +1,6 @@
 import { EbbError } from '../../domain/errors.ts'
-import type { Report } from '../../domain/report.ts'
 import type { Trigger } from '../../domain/policy.ts'
+import type { Report } from '../../domain/report.ts'
 import { Reaper } from '../../engine/reap.ts'
 import { type Status, worldStatus } from '../../engine/status.ts'
 import type { Supervisor } from '../../main.ts'
@@ -45,7 +45,8 @@ export class Ebb implements AsyncDisposable {
 
   /** A request owns what is launched in it, and closes for good. */
   request(id: string, options: RequestOptions = {}): Request {
-    if (!/^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$/.test(id)) throw new EbbError('bad_usage', `"${id}" cannot be a request id; use letters, digits, and . _ : - (at most 100).`)
+    if (!/^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$/.test(id))
+      throw new EbbError('bad_usage', `"${id}" cannot be a request id; use letters, digits, and . _ : - (at most 100).`)
     if (this.#requests.has(id)) throw new EbbError('scope_closed', `Request ${id} exists already in this process; use another id.`)
     const { engine } = this.#supervisor
     const scope = engine.openScope({ id: `request-${engine.parts.newId()}`, kind: 'request', parentId: this.#namespaceId })

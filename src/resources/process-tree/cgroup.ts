@@ -7,7 +7,7 @@ import type { Child, Effects } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Ctx, Found, Owner } from '../../ports/kind.ts'
 import type { Limits, TreePlace } from '../../ports/process.ts'
-import { type CgroupMount, findCgroup2, isPopulated, members, removeCgroup, subdirectories } from './cgroup-files.ts'
+import { type CgroupMount, findCgroup2, isGone, isPopulated, members, removeCgroup, subdirectories } from './cgroup-files.ts'
 import type { Containment, Tree, TreeStart } from './containment.ts'
 import { applyLimits, limitPlaces } from './limits.ts'
 import { throughDoors } from './trampoline.ts'
@@ -115,9 +115,13 @@ export class CgroupContainment implements Containment {
     return absent({ method: 'cgroup removed', strength: 'kernel', at: ctx.clock.wall() })
   }
 
-  async signal(tree: Tree, signal: NodeJS.Signals): Promise<void> {
+  async signal(tree: Tree, signals: readonly NodeJS.Signals[]): Promise<void> {
     const inside = tree.place.slice(this.#mount.mountPoint.length)
-    for (const pid of members(tree.place)) if (isMember(pid, inside)) trySignal(this.#deps.effects, pid, signal)
+    const readMs = performance.now()
+    for (const pid of members(tree.place)) {
+      if (performance.now() - readMs > freshMs && !isMember(pid, inside)) continue
+      for (const signal of signals) trySignal(this.#deps.effects, pid, signal)
+    }
   }
 
   async kill(tree: Tree): Promise<void> {
@@ -162,8 +166,9 @@ export class CgroupContainment implements Containment {
       for (const directory of [join(root, incarnation, end), join(root, incarnation), root]) {
         try {
           this.#deps.effects.removeDirectory(directory)
-        } catch {
-          break // Not empty, or another supervisor's by now.
+        } catch (error) {
+          // A supervisor that died while it made them has the outer one only; what is not empty is somebody's.
+          if (!isGone(error)) break
         }
       }
     }
@@ -236,7 +241,13 @@ async function changeOf(file: string, ctx: Ctx): Promise<void> {
   }
 }
 
-/** The pid may have been reused since the cgroup was read: only a process that is inside now gets the signal (G10). */
+/**
+ * Pids are given out in a circle (alloc_pid takes the next free one), so a number that was just read cannot be somebody
+ * else's before all others were used up: at 20,000 forks a second that takes more than a second. A list that is older
+ * than this is checked pid by pid, so that no stranger gets a signal (G10).
+ */
+const freshMs = 20
+
 function isMember(pid: number, inside: string): boolean {
   try {
     const path = /^0::(.*)$/m.exec(readFileSync(`/proc/${pid}/cgroup`, 'utf8'))?.[1] ?? ''

@@ -35,8 +35,8 @@ export interface Containment {
   place(limits?: Limits): TreePlace
   start(tree: Tree, launch: TreeStart): Promise<Child>
   observe(tree: Tree, ctx: Ctx): Promise<Presence>
-  /** To every process of the tree. */
-  signal(tree: Tree, signal: NodeJS.Signals): Promise<void>
+  /** To every process of the tree, in this order. */
+  signal(tree: Tree, signals: readonly NodeJS.Signals[]): Promise<void>
   kill(tree: Tree): Promise<void>
   gone(tree: Tree, ctx: Ctx): Promise<Proof>
   list(owner: Owner): AsyncIterable<Found>

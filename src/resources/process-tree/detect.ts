@@ -1,4 +1,3 @@
-import { createRequire } from 'node:module'
 import { EbbError } from '../../domain/errors.ts'
 import type { Effects } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
@@ -7,7 +6,7 @@ import { CgroupContainment, cgroupAvailable } from './cgroup.ts'
 import type { Containment } from './containment.ts'
 import type { ProcessTable } from './process-table.ts'
 import { ScanContainment } from './scan.ts'
-import { SubreaperContainment, subreaperAvailable } from './subreaper.ts'
+import { SubreaperContainment, subreaperUnavailable } from './subreaper.ts'
 
 /** What this machine offers, strongest first, and how to get what it does not. */
 export interface Availability {
@@ -22,6 +21,8 @@ export interface Containments {
   readonly net: ScanContainment
   /** What the sentinel writes to when we are dead; none where a scan must do it. */
   readonly killSwitch: string | undefined
+  /** Asked one by one: looking for an optional dependency takes longer than all the rest of the detection. */
+  availabilityOf(name: ContainmentName): Availability
   readonly availability: readonly Availability[]
 }
 
@@ -40,33 +41,37 @@ export function detectContainments(deps: DetectDeps): Containments {
   const cgroup = cgroupAvailable()
   const strongest = 'mount' in cgroup ? new CgroupContainment(cgroup.mount, deps) : undefined
   if (strongest) all.set('cgroup', strongest)
-  const subreaper = subreaperAvailable(createRequire(import.meta.url))
-  if (subreaper === undefined) all.set('subreaper', new SubreaperContainment({ ...deps, net }))
+  // To end another's tree it needs nothing that may be missing here; whether it can start one is asked for when it matters.
+  if (process.platform === 'linux') all.set('subreaper', new SubreaperContainment({ ...deps, net }))
   all.set('scan', net)
-  const remedies: Partial<Record<ContainmentName, { reason: string; remedy: string }>> = {
-    ...('reason' in cgroup && {
-      cgroup: {
-        reason: cgroup.reason,
-        remedy: 'Start Ebb in a cgroup of its own: systemd-run --user --scope --property=Delegate=yes ebb …, or run it as root.',
-      },
-    }),
-    ...(subreaper !== undefined && { subreaper: { reason: subreaper, remedy: 'Install the optional dependency: npm install koffi.' } }),
+  const availabilityOf = (name: ContainmentName): Availability => {
+    if (name === 'cgroup' && 'reason' in cgroup) return { name, available: false, reason: cgroup.reason, remedy: cgroupRemedy }
+    const reason = name === 'subreaper' ? subreaperUnavailable() : undefined
+    return reason === undefined ? { name, available: true } : { name, available: false, reason, remedy: subreaperRemedy }
   }
   return {
     all,
     net,
     killSwitch: strongest?.killSwitch,
-    availability: containmentNames.map((name) => ({ name, available: all.has(name), ...remedies[name] })),
+    availabilityOf,
+    get availability() {
+      return containmentNames.map(availabilityOf)
+    },
   }
 }
 
+const cgroupRemedy = 'Start Ebb in a cgroup of its own: systemd-run --user --scope --property=Delegate=yes ebb …, or run it as root.'
+const subreaperRemedy = 'Install the optional dependency: npm install koffi.'
+
 /** The one that was asked for, or the strongest. */
-export function chooseContainment(wanted: 'auto' | ContainmentName, { all, availability }: Containments): Containment {
-  const found = wanted === 'auto' ? all.values().next().value : all.get(wanted)
-  if (found) return found
-  const why = availability.find((one) => one.name === wanted)
+export function chooseContainment(wanted: 'auto' | ContainmentName, { all, availabilityOf }: Containments): Containment {
+  // The last one is always there.
+  const name = wanted === 'auto' ? (containmentNames.find((one) => availabilityOf(one).available) ?? 'scan') : wanted
+  const found = all.get(name)
+  const why = availabilityOf(name)
+  if (found && why.available) return found
   throw new EbbError(
     'containment_unavailable',
-    `The containment ${wanted} is not available: ${why?.reason ?? 'unknown'}. ${why?.remedy ?? ''}`.trim(),
+    `The containment ${wanted} is not available: ${why.reason ?? 'unknown'}. ${why.remedy ?? ''}`.trim(),
   )
 }

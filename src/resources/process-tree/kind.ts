@@ -1,6 +1,6 @@
 import { parseCookies } from '../../domain/identity.ts'
 import type { LadderStep } from '../../domain/ladder.ts'
-import { absent, type Intent, type Presence, type Proof, unknown } from '../../domain/resource.ts'
+import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../domain/resource.ts'
 import type { Effects } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../ports/kind.ts'
@@ -74,17 +74,15 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     if (!containment) return unknown(`the ${tree.spec.containment} containment is not available to this process`)
     const held = await containment.observe(tree, ctx)
     if (held.is !== 'absent' || containment === this.#deps.net) return held
-    const stray = await this.#deps.net.observe(withoutDoor(tree), ctx)
-    return stray.is === 'absent' ? held : stray
+    return (await this.#deps.net.hasStrays(tree)) ? present('processes that left their containment') : held
   }
 
   async release(tree: Tree, step: LadderStep, ctx: Ctx): Promise<StepEffect> {
     const containment = this.#containment(tree)
     if (step === 'polite') return this.#ask(tree)
     if (step === 'terminate') {
-      await containment.signal(tree, 'SIGTERM')
       // SIGTERM stays pending on a stopped process until it is continued.
-      await containment.signal(tree, 'SIGCONT')
+      await containment.signal(tree, ['SIGTERM', 'SIGCONT'])
       return {}
     }
     await containment.kill(tree)
@@ -133,9 +131,8 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     const { installation } = this.#deps.host
     const pids = new Set<number>()
     for (const containment of this.#deps.containments.values()) for (const pid of containment.pids()) pids.add(pid)
-    for (const entry of await this.#deps.processes.snapshot()) {
-      if (parseCookies(entry.cookies ?? '').some((mark) => mark.installation === installation && isTree(mark.resourceId)))
-        pids.add(entry.pid)
+    for (const { pid, cookies } of await this.#deps.processes.marked()) {
+      if (parseCookies(cookies).some((mark) => mark.installation === installation && isTree(mark.resourceId))) pids.add(pid)
     }
     pids.delete(process.pid)
     return pids.size

@@ -12,11 +12,19 @@ export interface ProcessEntry {
   readonly cookies: string | undefined
 }
 
+/** A living process that carries a cookie. */
+export interface MarkedProcess {
+  readonly pid: number
+  readonly cookies: string
+}
+
 /** The machine's processes: `/proc` on Linux, `ps` on macOS. Zombies are not in it: they are dead. */
 export interface ProcessTable {
   find(pid: number): ProcessEntry | undefined
-  /** A scan that begins after the call. */
+  /** Every process, by a scan that begins after the call. */
   snapshot(): Promise<readonly ProcessEntry[]>
+  /** Only those that carry a cookie, by a scan that begins after the call: one file a process instead of two. */
+  marked(): Promise<readonly MarkedProcess[]>
   /** The same without waiting, for exit handlers. */
-  snapshotNow(): readonly ProcessEntry[]
+  markedNow(): readonly MarkedProcess[]
 }

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { cookieName } from '../../domain/identity.ts'
-import type { ProcessEntry, ProcessTable } from './process-table.ts'
+import type { MarkedProcess, ProcessEntry, ProcessTable } from './process-table.ts'
 
 /**
  * macOS has no /proc: the same table from `ps`. Written against recorded output and not tested on a Mac; `ps -E` shows
@@ -36,8 +36,13 @@ function snapshotNow(): readonly ProcessEntry[] {
   return parsePs(execFileSync('/bin/ps', columns, { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024, env: { TZ: 'UTC', LC_ALL: 'C' } }))
 }
 
+function markedNow(): readonly MarkedProcess[] {
+  return snapshotNow().flatMap(({ pid, cookies }) => (cookies === undefined ? [] : [{ pid, cookies }]))
+}
+
 export const psTable: ProcessTable = {
   find: (pid) => snapshotNow().find((entry) => entry.pid === pid),
   snapshot: async () => snapshotNow(),
-  snapshotNow,
+  marked: async () => markedNow(),
+  markedNow,
 }

@@ -69,9 +69,7 @@ export class ScanContainment implements Containment {
 
   async observe(tree: Tree, ctx: Ctx): Promise<Presence> {
     if (existsSync(tree.place)) return present('its door')
-    // Under a stronger containment one scan is enough: it is the second net, and the kernel has vouched already.
-    const passes = tree.spec.containment === this.name ? emptyPassesNeeded : 1
-    for (let pass = 0; pass < passes; pass++) {
+    for (let pass = 0; pass < emptyPassesNeeded; pass++) {
       const found = this.#members(tree, await this.#deps.processes.snapshot())
       if (found.length > 0) return present(`${found.length} processes`)
     }
@@ -79,8 +77,15 @@ export class ScanContainment implements Containment {
     return absent({ method: 'two scans found none', strength: 'scan', at: ctx.clock.wall() })
   }
 
-  async signal(tree: Tree, signal: NodeJS.Signals): Promise<void> {
-    for (const entry of this.#members(tree, await this.#deps.processes.snapshot())) signalEntry(this.#deps, entry, signal)
+  /** The second net, under a stronger containment: does anything that carries the tree's mark live? */
+  async hasStrays(tree: Tree): Promise<boolean> {
+    return (await this.#deps.processes.marked()).some((one) => isMarked(one, tree))
+  }
+
+  async signal(tree: Tree, signals: readonly NodeJS.Signals[]): Promise<void> {
+    for (const entry of this.#members(tree, await this.#deps.processes.snapshot())) {
+      for (const signal of signals) signalEntry(this.#deps, entry, signal)
+    }
   }
 
   /** The door first, so that nobody enters; then everybody is stopped, so that nobody forks; then they die. */
@@ -146,8 +151,8 @@ export class ScanContainment implements Containment {
   /** Processes that carry the mark but no door: what escaped a stronger containment, or outlived its records. */
   async *strays(owner: Owner): AsyncIterable<Found> {
     const seen = new Set<string>()
-    for (const entry of await this.#deps.processes.snapshot()) {
-      for (const mark of parseCookies(entry.cookies ?? '')) {
+    for (const { cookies } of await this.#deps.processes.marked()) {
+      for (const mark of parseCookies(cookies)) {
         if (mark.installation !== owner.installation || seen.has(mark.resourceId) || !isSafeId(mark.resourceId)) continue
         if (owner.incarnation !== undefined && mark.incarnation !== owner.incarnation) continue
         seen.add(mark.resourceId)
@@ -158,9 +163,10 @@ export class ScanContainment implements Containment {
 
   killAllNow(): void {
     const { host, processes } = this.#deps
-    for (const entry of processes.snapshotNow()) {
-      const isOurs = parseCookies(entry.cookies ?? '').some((mark) => mark.incarnation === host.incarnationId)
-      if (isOurs) signalEntry(this.#deps, entry, 'SIGKILL')
+    for (const { pid, cookies } of processes.markedNow()) {
+      const isOurs = parseCookies(cookies).some((mark) => mark.incarnation === host.incarnationId)
+      const entry = isOurs && pid !== process.pid ? processes.find(pid) : undefined
+      if (entry) signalEntry(this.#deps, entry, 'SIGKILL')
     }
   }
 
@@ -202,8 +208,8 @@ function isKnown(entry: ProcessEntry, { main }: Tree, known: ReadonlyMap<number,
   return (entry.pid === main?.pid && entry.startTime === main.startTime) || known.get(entry.pid)?.startTime === entry.startTime
 }
 
-function isMarked(entry: ProcessEntry, { mark }: Tree): boolean {
-  return parseCookies(entry.cookies ?? '').some((one) => one.resourceId === mark.resourceId && one.installation === mark.installation)
+function isMarked({ cookies }: Pick<ProcessEntry, 'cookies'>, { mark }: Tree): boolean {
+  return parseCookies(cookies ?? '').some((one) => one.resourceId === mark.resourceId && one.installation === mark.installation)
 }
 
 /** A child, or one of a session or group that a member leads: those live on, under the same number, when the leader is gone. */

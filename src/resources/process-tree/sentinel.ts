@@ -56,7 +56,15 @@ export class PipeSentinel implements Sentinel {
     const child = await effects.spawn({
       program: '/bin/sh',
       argv: ['ebb-sentinel', '-c', script],
-      env: { ...environment, EBB_HOME: home, SENTINEL_KILL: killSwitch, SENTINEL_NODE: node, SENTINEL_START: start, SENTINEL_WHICH: which, SENTINEL_LOG: log },
+      env: {
+        ...environment,
+        EBB_HOME: home,
+        SENTINEL_KILL: killSwitch,
+        SENTINEL_NODE: node,
+        SENTINEL_START: start,
+        SENTINEL_WHICH: which,
+        SENTINEL_LOG: log,
+      },
       cwd: '/',
       stdio: ['pipe', 'pipe', 'ignore'],
       detached: true,

@@ -1,7 +1,254 @@
-import type { Containment, Tree } from './containment.ts'
-export function subreaperAvailable(_require: NodeJS.Require): string | undefined {
-  return 'koffi is not installed'
+import { existsSync, readdirSync } from 'node:fs'
+import { createRequire, getCompileCacheDir } from 'node:module'
+import { dirname, extname, join } from 'node:path'
+import { errno, sentence } from '../../domain/errors.ts'
+import { chainCookie, cookie, cookieName, isSafeId, type Mark, parseCookies } from '../../domain/identity.ts'
+import { absent, type Presence, type Proof, present } from '../../domain/resource.ts'
+import type { Child, Effects } from '../../ports/effects.ts'
+import type { Host } from '../../ports/host.ts'
+import type { Ctx, Found, Owner } from '../../ports/kind.ts'
+import type { Limits, TreePlace } from '../../ports/process.ts'
+import type { Containment, Tree, TreeStart } from './containment.ts'
+import { KeeperHandle } from './keeper-handle.ts'
+import { keeperSuffix } from './keeper-messages.ts'
+import type { MarkedProcess, ProcessEntry, ProcessTable } from './process-table.ts'
+import { type ScanContainment, signalEntry } from './scan.ts'
+import { throughDoors } from './trampoline.ts'
+
+/**
+ * The containment for Linux without a cgroup of our own: each tree hangs below a keeper, a subreaper that no descendant
+ * can leave, and that kills it when we say so or when we die. Its word is the kernel's proof. Where that word cannot be
+ * had (a keeper that was killed, or that another supervisor started) the net does the work, and its proof is marked `scan`.
+ */
+export interface SubreaperDeps {
+  readonly effects: Effects
+  readonly host: Host
+  readonly processes: ProcessTable
+  readonly inheritedCookie: string | undefined
+  /** Where the doors are; shared with the net. */
+  readonly doors: string
+  readonly node: string
+  readonly net: ScanContainment
 }
-export class SubreaperContainment {
-  constructor(_deps: unknown) {}
+
+/** Two of them, where the net's own doors have one: neither takes the other's for its own. */
+const separator = '~~'
+
+/** How long a keeper may be silent after a kill, and one whose supervisor died may take to end its tree. */
+const patienceMs = 3_000
+const lookMs = 5
+
+/** Why it is not available here; undefined when it is. Looks for koffi without loading it. */
+export function subreaperUnavailable(): string | undefined {
+  if (process.platform !== 'linux') return 'only Linux has subreapers'
+  try {
+    createRequire(import.meta.url).resolve('koffi')
+    return undefined
+  } catch (error) {
+    return errno(error) === 'MODULE_NOT_FOUND' ? 'koffi is not installed' : sentence(error)
+  }
+}
+
+export class SubreaperContainment implements Containment {
+  readonly name = 'subreaper'
+  readonly #deps: SubreaperDeps
+  readonly #keepers = new Map<string, KeeperHandle>()
+
+  constructor(deps: SubreaperDeps) {
+    this.#deps = deps
+  }
+
+  place(limits?: Limits): TreePlace {
+    this.#deps.net.place(limits) // Refuses limits, as we must.
+    return this.#placeOf(this.#deps.host.incarnationId)
+  }
+
+  #placeOf(incarnation: string): TreePlace {
+    return { place: join(this.#deps.doors, `${incarnation}${separator}`) }
+  }
+
+  async start(tree: Tree, launch: TreeStart): Promise<Child> {
+    const { effects, inheritedCookie } = this.#deps
+    this.#forgetSettled()
+    effects.createFile(tree.place, '', 0o600)
+    const env = { ...launch.env, [cookieName]: chainCookie(inheritedCookie, cookie(tree.mark)) }
+    const child = await effects.spawn({
+      program: this.#deps.node,
+      argv: ['ebb-keeper', '--no-warnings', keeperFile()],
+      env: keeperEnvironment(launch.env, chainCookie(inheritedCookie, keeperCookie(tree.mark))),
+      cwd: '/',
+      stdio: [...launch.stdio.slice(0, 3), 'pipe'],
+      detached: launch.detached,
+    })
+    const keeper = new KeeperHandle(child)
+    this.#keepers.set(tree.mark.resourceId, keeper)
+    const { cwd, detached } = launch
+    keeper.tell({ do: 'start', ...throughDoors('file', [tree.place], launch.argv, env), env, cwd, detached })
+    const pid = await keeper.started
+    return { pid, exit: keeper.exit, stdin: child.stdin, firstLine: () => child.firstLine(), unref: () => child.unref() }
+  }
+
+  async observe(tree: Tree, ctx: Ctx): Promise<Presence> {
+    const keeper = this.#keepers.get(tree.mark.resourceId)
+    if (keeper?.state === 'running') return present(`its keeper (pid ${keeper.pid})`)
+    if (keeper?.state === 'gone') {
+      if (existsSync(tree.place)) return present('its door')
+      keeper.isSettled = true
+      return absent(kernelProof(ctx))
+    }
+    if (!keeper && (await this.#findKeeper(tree))) return present('its keeper')
+    return await this.#deps.net.observe(tree, ctx)
+  }
+
+  async signal(tree: Tree, signals: readonly NodeJS.Signals[]): Promise<void> {
+    const keeper = this.#keepers.get(tree.mark.resourceId)
+    if (keeper?.state === 'running') keeper.tell({ do: 'signal', signals })
+    else if (keeper?.state !== 'gone') await this.#deps.net.signal(tree, signals)
+  }
+
+  /** The door first, so that nobody enters. Ours is told; another's has noticed its supervisor's death by itself. */
+  async kill(tree: Tree): Promise<void> {
+    this.#removeDoor(tree)
+    const keeper = this.#keepers.get(tree.mark.resourceId)
+    if (keeper?.state === 'gone') return
+    if (keeper?.state === 'running') {
+      this.#wake(keeper)
+      keeper.tell({ do: 'kill' })
+      return
+    }
+    const stranded = keeper ? undefined : await this.#findKeeper(tree)
+    if (stranded) signalEntry(this.#deps, stranded, 'SIGCONT')
+    await this.#deps.net.kill(tree)
+  }
+
+  /** An agent may have stopped its keeper, and a stopped one hears nothing. */
+  #wake(keeper: KeeperHandle): void {
+    const entry = keeper.isThere ? this.#deps.processes.find(keeper.pid) : undefined
+    if (entry) signalEntry(this.#deps, entry, 'SIGCONT')
+  }
+
+  async gone(tree: Tree, ctx: Ctx): Promise<Proof> {
+    const keeper = this.#keepers.get(tree.mark.resourceId)
+    if (!keeper) await this.#strandedKeeperLeft(tree, ctx)
+    else {
+      if (keeper.isDeaf) ctx.clock.after(patienceMs, ctx.signal, () => void this.#takeOver(tree, keeper).catch(() => {}))
+      await Promise.race([keeper.ended, aborted(ctx)])
+      if (keeper.state === 'gone') {
+        this.#removeDoor(tree)
+        return kernelProof(ctx)
+      }
+    }
+    return await this.#deps.net.gone(tree, ctx)
+  }
+
+  async #takeOver(tree: Tree, keeper: KeeperHandle): Promise<void> {
+    const entry = keeper.isDeaf && keeper.isThere ? this.#deps.processes.find(keeper.pid) : undefined
+    if (entry) await this.#killWithKeeper(tree, entry)
+  }
+
+  /** With the keeper as the tree's main process everything below it is a member, marked or not. */
+  async #killWithKeeper(tree: Tree, { pid, startTime }: ProcessEntry): Promise<void> {
+    await this.#deps.net.kill({ ...tree, main: { pid, startTime } })
+  }
+
+  async #strandedKeeperLeft(tree: Tree, ctx: Ctx): Promise<void> {
+    const sinceMs = ctx.clock.now()
+    for (;;) {
+      if (ctx.signal.aborted) throw new Error('the wait was given up')
+      const entry = await this.#findKeeper(tree)
+      if (!entry) return
+      if (ctx.clock.now() - sinceMs > patienceMs) await this.#killWithKeeper(tree, entry)
+      await new Promise<void>((resolve) => ctx.clock.after(lookMs, ctx.signal, resolve))
+    }
+  }
+
+  async #findKeeper(tree: Tree): Promise<ProcessEntry | undefined> {
+    const wanted = keeperCookie(tree.mark)
+    const found = (await this.#deps.processes.marked()).find(({ cookies }) => cookies.split(':').includes(wanted))
+    return found && this.#deps.processes.find(found.pid)
+  }
+
+  #removeDoor(tree: Tree): void {
+    try {
+      this.#deps.effects.unlink(tree.place)
+    } catch (error) {
+      if (errno(error) !== 'ENOENT') throw error
+    }
+  }
+
+  /** By their doors; and, where all of an incarnation's are asked for, by keepers whose door is gone. */
+  async *list(owner: Owner): AsyncIterable<Found> {
+    const { doors, host } = this.#deps
+    const isWanted = ({ incarnation, resourceId }: Mark): boolean =>
+      (owner.incarnation === undefined || incarnation === owner.incarnation) && isSafeId(resourceId)
+    const seen = new Set<string>()
+    for (const name of existsSync(doors) ? readdirSync(doors) : []) {
+      const [incarnation = '', resourceId = ''] = name.split(separator)
+      const mark = { installation: host.installation, incarnation, resourceId }
+      if (!isWanted(mark)) continue
+      seen.add(resourceId)
+      yield this.#found(mark)
+    }
+    if (owner.scopeIds !== undefined) return
+    for (const mark of keeperMarks(await this.#deps.processes.marked())) {
+      if (mark.installation === owner.installation && isWanted(mark) && !seen.has(mark.resourceId)) yield this.#found(mark)
+    }
+  }
+
+  #found({ installation, incarnation, resourceId }: Mark): Found {
+    const { place } = this.#placeOf(incarnation)
+    const spec = { containment: this.name, installation, program: 'unknown', place }
+    return { resourceId, incarnation, name: place + resourceId, spec }
+  }
+
+  pids(): readonly number[] {
+    return []
+  }
+
+  tidy(): void {}
+
+  /** The end of our process is the end of every channel, and that is a kill; this only comes a moment earlier. */
+  killAllNow(): void {
+    for (const keeper of this.#keepers.values()) if (keeper.state === 'running') keeper.tell({ do: 'kill' })
+  }
+
+  #forgetSettled(): void {
+    for (const [resourceId, keeper] of this.#keepers) if (keeper.isSettled) this.#keepers.delete(resourceId)
+  }
+}
+
+/** Beside us, in the sources as in the bundle. */
+function keeperFile(): string {
+  return join(import.meta.dirname, `keeper${extname(import.meta.filename)}`)
+}
+
+function keeperCookie(mark: Mark): string {
+  return cookie(mark) + keeperSuffix
+}
+
+function keeperMarks(processes: readonly MarkedProcess[]): readonly Mark[] {
+  const parts = processes.flatMap(({ cookies }) => cookies.split(':')).filter((part) => part.endsWith(keeperSuffix))
+  return parts.flatMap((part) => parseCookies(part.slice(0, -keeperSuffix.length)))
+}
+
+/** Nothing of the user's but what Node itself may need to start: a NODE_OPTIONS that is meant for the command stays out. */
+function keeperEnvironment(env: Readonly<Record<string, string>>, mark: string): Record<string, string> {
+  const cache = getCompileCacheDir()
+  return {
+    [cookieName]: mark,
+    ...(env.LD_LIBRARY_PATH !== undefined && { LD_LIBRARY_PATH: env.LD_LIBRARY_PATH }),
+    ...(cache !== undefined && { NODE_COMPILE_CACHE: dirname(cache) }),
+  }
+}
+
+function kernelProof(ctx: Ctx): Proof {
+  return { method: 'keeper reaped its last descendant', strength: 'kernel', at: ctx.clock.wall() }
+}
+
+function aborted(ctx: Ctx): Promise<never> {
+  return new Promise((_, reject) => {
+    const giveUp = (): void => reject(new Error('the wait was given up'))
+    if (ctx.signal.aborted) giveUp()
+    else ctx.signal.addEventListener('abort', giveUp, { once: true })
+  })
 }

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { EbbError, sentence } from '../../domain/errors.ts'
 import type { Clock } from '../../ports/clock.ts'
+import { explain, isBusy } from './explain.ts'
 import { retryWhileBusy } from './retry.ts'
 
 interface Write {
@@ -72,17 +72,10 @@ export class GroupCommit {
       this.#db.exec('RELEASE one')
       return () => write.resolve(value)
     } catch (error) {
-      if (!(error instanceof EbbError)) throw error
+      // A disk that is full or broken may have ended the whole transaction; a lock is for the retry.
+      if (!this.#db.isTransaction || isBusy(error)) throw error
       this.#db.exec('ROLLBACK TO one; RELEASE one')
-      return () => write.reject(error)
+      return () => write.reject(explain(error))
     }
   }
-}
-
-/** A full disk and a database that went away are said in a sentence; the caller decides what they mean. */
-function explain(error: unknown): EbbError {
-  if (error instanceof EbbError) return error
-  const text = sentence(error)
-  const hint = /full/.test(text) ? 'free some space and try again' : 'check the disk and the file, then try again'
-  return new EbbError('ledger_unavailable', `The database could not be written (${text}); ${hint}.`, { cause: error })
 }

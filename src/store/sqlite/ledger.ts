@@ -1,9 +1,10 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import { EbbError } from '../../domain/errors.ts'
 import type { Report } from '../../domain/report.ts'
-import { strengthen, type Wish } from '../../domain/scope.ts'
+import { renew, type Wish } from '../../domain/scope.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { Books, IncarnationRecord, Ledger, NewIntent, NewScope, Outcome, Settlement, Sighting } from '../../ports/ledger.ts'
+import { explain } from './explain.ts'
 import { GroupCommit } from './group-commit.ts'
 import { openDatabase } from './open.ts'
 import { retryWhileBusy } from './retry.ts'
@@ -42,7 +43,7 @@ class SqliteLedger implements Ledger {
 
   register(record: IncarnationRecord): Promise<void> {
     return this.#commits.write(() => {
-      const [server] = record.role === 'server' ? this.#all("SELECT * FROM incarnation WHERE role = 'server'") : []
+      const [server] = record.role === 'server' ? this.#all("SELECT * FROM incarnation WHERE role = 'server' AND id != ?", record.id) : []
       if (server) throw serverRunning(toIncarnation(server))
       this.#insertIncarnation(record)
     })
@@ -126,14 +127,14 @@ class SqliteLedger implements Ledger {
   intend(scopeId: string, intents: readonly NewIntent[]): Promise<void> {
     return this.#commits.write(() => {
       this.#requireOpen(scopeId)
-      for (const intent of intents) this.#insertResource(intent, 'intended')
+      for (const intent of intents) this.#insertResource('INSERT', { ...intent, scopeId }, 'intended')
     })
   }
 
-  #insertResource(intent: NewIntent, state: 'intended' | 'held'): void {
+  #insertResource(insert: 'INSERT' | 'INSERT OR REPLACE', intent: NewIntent, state: 'intended' | 'held'): void {
     const at = this.#clock.wall()
     this.#run(
-      `INSERT OR REPLACE INTO resource (id, scope_id, incarnation, kind, name, spec, detail, depends_on, on_loss, state, intended_at, held_at)
+      `${insert} INTO resource (id, scope_id, incarnation, kind, name, spec, detail, depends_on, on_loss, state, intended_at, held_at)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       intent.id,
       intent.scopeId,
@@ -159,9 +160,12 @@ class SqliteLedger implements Ledger {
   hold(held: readonly { readonly resourceId: string; readonly detail?: unknown }[]): Promise<void> {
     return this.#commits.write(() => {
       for (const { resourceId, detail } of held) {
-        // A close that began meanwhile has moved it on already; then only the detail is news.
+        // A close that began meanwhile goes on with it; then only the detail is news.
         this.#run(
-          `UPDATE resource SET detail = COALESCE(?, detail), held_at = ?, state = CASE state WHEN 'intended' THEN 'held' ELSE state END WHERE id = ?`,
+          `UPDATE resource SET detail = COALESCE(?, detail), held_at = ?,
+             state = CASE WHEN state != 'intended' THEN state
+                          WHEN (SELECT state FROM scope WHERE id = scope_id) = 'open' THEN 'held' ELSE 'closing' END
+           WHERE id = ?`,
           toJson(detail),
           this.#clock.wall(),
           resourceId,
@@ -171,15 +175,18 @@ class SqliteLedger implements Ledger {
   }
 
   adopt(scopeId: string, intent: NewIntent): Promise<void> {
-    return this.#commits.write(() => this.#insertResource({ ...intent, scopeId }, 'held'))
+    return this.#commits.write(() => {
+      const [scope] = this.#all('SELECT 1 FROM scope WHERE id = ?', scopeId)
+      if (!scope) throw new EbbError('scope_closed', `Scope ${scopeId} is gone and takes nothing in.`)
+      this.#insertResource('INSERT OR REPLACE', { ...intent, scopeId }, 'held')
+    })
   }
 
   beginClose(scopeId: string, wish: Wish): Promise<void> {
     return this.#commits.write(() => {
       for (const row of this.#all(`${treeOf} SELECT scope.* FROM scope JOIN tree USING (id) WHERE state != 'closed'`, scopeId)) {
         const scope = toScope(row)
-        const stored = scope.wish ? { ...strengthen(scope.wish, wish), trigger: wish.trigger } : wish
-        this.#run("UPDATE scope SET state = 'closing', wish = ? WHERE id = ?", JSON.stringify(stored), scope.id)
+        this.#run("UPDATE scope SET state = 'closing', wish = ? WHERE id = ?", JSON.stringify(renew(scope.wish, wish)), scope.id)
       }
       this.#run(`${treeOf} UPDATE resource SET state = 'closing' WHERE state = 'held' AND scope_id IN (SELECT id FROM tree)`, scopeId)
     })
@@ -263,7 +270,9 @@ class SqliteLedger implements Ledger {
 
   /** A reader of a WAL database meets a lock only while another process rebuilds the index; then it waits its turn. */
   #read(sql: string, ...values: SQLInputValue[]): Promise<readonly Row[]> {
-    return retryWhileBusy(this.#clock, this.#busyBudgetMs, () => this.#all(sql, ...values))
+    return retryWhileBusy(this.#clock, this.#busyBudgetMs, () => this.#all(sql, ...values)).catch((error: unknown) => {
+      throw explain(error)
+    })
   }
 
   #run(sql: string, ...values: SQLInputValue[]): { changes: number | bigint } {

@@ -1,7 +1,8 @@
-import { existsSync, renameSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, openSync, renameSync, type Stats, statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
-import { EbbError, sentence } from '../../domain/errors.ts'
+import { EbbError, errno, sentence } from '../../domain/errors.ts'
 import type { Clock } from '../../ports/clock.ts'
+import { isBusy, isCorrupt, isFull } from './explain.ts'
 import { migrations } from './migrations.ts'
 import { retryWhileBusy } from './retry.ts'
 
@@ -12,16 +13,41 @@ import { retryWhileBusy } from './retry.ts'
 export async function openDatabase(file: string, clock: Clock, busyBudgetMs: number): Promise<DatabaseSync> {
   return await retryWhileBusy(clock, busyBudgetMs, () => {
     let db: DatabaseSync | undefined
+    let found: Stats | undefined
     try {
+      found = statSync(file, { throwIfNoEntry: false })
+      if (!found) makePrivate(file)
       db = new DatabaseSync(file, { timeout: 0 })
       prepare(db, file)
+      if (found && (found.mode & 0o077) !== 0) closeToOthers(file)
       return db
     } catch (error) {
       db?.close()
-      if (isCorrupt(error)) throw keptAside(file, error)
-      throw isCannotOpen(error) ? cannotOpen(file, error) : error
+      if (isCorrupt(error)) throw keptAside(file, found, error)
+      throw error instanceof EbbError || isBusy(error) ? error : cannotOpen(file, error)
     }
   })
+}
+
+/**
+ * SQLite would make it readable for all that the umask allows; its helpers take over the file's mode. Only ever done to a
+ * new file: closing a descriptor of one that this process has open would drop its locks (sqlite.org/howtocorrupt.html).
+ */
+function makePrivate(file: string): void {
+  try {
+    closeSync(openSync(file, 'wx', 0o600))
+  } catch (error) {
+    if (errno(error) !== 'EEXIST') throw error
+  }
+}
+
+function closeToOthers(file: string): void {
+  for (const path of withHelpers(file)) chmodSync(path, 0o600)
+}
+
+/** The file, and what SQLite keeps beside it, as far as they are there. */
+function withHelpers(file: string): readonly string[] {
+  return ['', '-wal', '-shm'].map((suffix) => file + suffix).filter((path) => existsSync(path))
 }
 
 function prepare(db: DatabaseSync, file: string): void {
@@ -48,7 +74,7 @@ function migrate(db: DatabaseSync): void {
     }
     db.exec('COMMIT')
   } catch (error) {
-    db.exec('ROLLBACK')
+    if (db.isTransaction) db.exec('ROLLBACK')
     throw error
   }
 }
@@ -57,25 +83,22 @@ function pragma(db: DatabaseSync, name: string): number {
   return Number(db.prepare(`PRAGMA ${name}`).get()?.[name])
 }
 
-function isCorrupt(error: unknown): boolean {
-  return /file is not a database|malformed|disk image/.test(sentence(error))
-}
-
-function isCannotOpen(error: unknown): boolean {
-  return /unable to open database|readonly database|authorization denied/.test(sentence(error))
-}
-
 function cannotOpen(file: string, cause: unknown): EbbError {
-  return new EbbError(
-    'ledger_unavailable',
-    `The database ${file} cannot be opened (${sentence(cause)}); check that it and its folder are yours to read and write, or use another --home.`,
-    { cause },
-  )
+  const hint = isFull(cause) ? 'free some space' : 'check that it and its folder are yours to read and write'
+  return new EbbError('ledger_unavailable', `The database ${file} cannot be opened (${sentence(cause)}); ${hint}, or use another --home.`, {
+    cause,
+  })
 }
 
-function keptAside(file: string, cause: unknown): EbbError {
+function keptAside(file: string, found: Stats | undefined, cause: unknown): EbbError {
+  // Another process may have met the same file, kept it aside and begun a new one; that one is not ours to move.
+  if (statSync(file, { throwIfNoEntry: false })?.ino !== found?.ino) {
+    return new EbbError('ledger_corrupt', `The database ${file} was not readable, and another process has just kept it aside; try again.`, {
+      cause,
+    })
+  }
   const aside = `${file}.corrupt-${new Date().toISOString().replaceAll(/[:.]/g, '-')}`
-  for (const suffix of ['', '-wal', '-shm']) if (existsSync(file + suffix)) renameSync(file + suffix, aside + suffix)
+  for (const path of withHelpers(file)) renameSync(path, aside + path.slice(file.length))
   return new EbbError(
     'ledger_corrupt',
     `The database ${file} is not readable (${sentence(cause)}); it was kept as ${aside}. Run the command again to start with a new one, then "ebb reap" to find what the old one knew.`,

@@ -1,5 +1,6 @@
-import { EbbError, sentence } from '../../domain/errors.ts'
+import { EbbError } from '../../domain/errors.ts'
 import type { Clock } from '../../ports/clock.ts'
+import { isBusy } from './explain.ts'
 
 /**
  * `node:sqlite` is synchronous: a busy timeout inside it would block the event loop, and with it every ladder. So it
@@ -23,8 +24,4 @@ export async function retryWhileBusy<T>(clock: Clock, budgetMs: number, attempt:
       await new Promise<void>((resolve) => clock.after(waitMs, new AbortController().signal, resolve))
     }
   }
-}
-
-function isBusy(error: unknown): boolean {
-  return /database is locked|database table is locked|database is busy/.test(sentence(error))
 }

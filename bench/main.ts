@@ -1,0 +1,25 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Row, table } from './measure.ts'
+import { benchReaper } from './reaper.ts'
+import { benchSentinel } from './sentinel.ts'
+import { benchCommandLine, benchLaunch } from './start.ts'
+import { benchStop } from './stop.ts'
+
+/** `npm run bench [name…]`: what we claim, measured. Prints JSON and a table; exits 1 when a claim was not kept. */
+const suites = { stop: benchStop, start: benchCommandLine, launch: benchLaunch, sentinel: benchSentinel, reaper: benchReaper }
+
+const wanted = process.argv.slice(2)
+const rows: Row[] = []
+for (const [name, suite] of Object.entries(suites)) {
+  if (wanted.length > 0 && !wanted.includes(name)) continue
+  process.stderr.write(`bench: ${name}…\n`)
+  rows.push(...(await suite()))
+}
+const results = join(import.meta.dirname, 'results')
+mkdirSync(results, { recursive: true })
+const json = JSON.stringify({ at: new Date().toISOString(), node: process.version, rows }, null, 2)
+writeFileSync(join(results, 'latest.json'), `${json}\n`)
+console.log(json)
+console.log(table(rows))
+process.exit(rows.every((row) => row.kept) ? 0 : 1)

@@ -1,0 +1,191 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync, openSync, readSync, writeSync } from 'node:fs'
+import { flushCompileCache } from 'node:module'
+import { Socket } from 'node:net'
+import { sentence } from '../../domain/errors.ts'
+import type { Exit } from '../../ports/effects.ts'
+import { findDescendants } from './descendants.ts'
+import { type Kernel, openKernel } from './ffi.ts'
+import { channelFd, type News, type Order, type StartOrder, splitLines } from './keeper-messages.ts'
+
+/**
+ * The process between a supervisor and one command, and the subreaper of everything below it: whoever is orphaned there
+ * becomes its child, so when waitpid(2) says ECHILD the kernel vouches that nothing is left. It is the sentinel of its
+ * tree too: when the channel ends, the supervisor is dead or done with it, and the tree goes.
+ */
+
+/** On a terminal the command's foreground group is ours too: its Ctrl-C and Ctrl-Z must not end or stop the keeper. */
+const ignoredSignals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGTSTP', 'SIGTTIN', 'SIGTTOU', 'SIGUSR1', 'SIGUSR2'] as const
+
+/** Between two passes over processes that were killed already and have yet to go. */
+const firstPauseMs = 1
+const longestPauseMs = 20
+/** A chain of forks that is always news gets so many passes in one go, then the event loop has its turn. */
+const passesAtOnce = 1_000
+
+class Keeper {
+  readonly #kernel: Kernel
+  #main: ChildProcess | undefined
+  #exit: Exit | undefined
+  #isExitTold = false
+  #isKilling = false
+  #isGone = false
+  #isOrphan = false
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel
+  }
+
+  start(order: StartOrder): void {
+    const { program, argv, env, cwd, detached } = order
+    // libuv resets every signal's disposition in the child, so the command does not inherit what is ignored here.
+    this.#main = spawn(program, argv.slice(1), { argv0: argv[0], env, cwd, detached, stdio: ['inherit', 'inherit', 'inherit'] })
+    this.#main.once('error', (error) => this.#fail(error))
+    this.#main.once('exit', (code, signal) => this.#mainEnded({ code, signal }))
+    if (this.#main.pid === undefined) return
+    this.#tell({ is: 'started', pid: this.#main.pid })
+    process.on('SIGCHLD', () => this.#reap())
+    this.#reap()
+  }
+
+  obey(order: Order): void {
+    if (order.do === 'kill') this.#kill()
+    if (order.do === 'signal') {
+      using all = findDescendants(this.#kernel)
+      for (const signal of order.signals) all.signal(signal)
+    }
+  }
+
+  /** The supervisor has closed the channel: it knows that all is gone, or it is dead. */
+  orphaned(): void {
+    this.#isOrphan = true
+    if (this.#isGone) this.#kernel.exit(0)
+    this.#kill()
+  }
+
+  #fail(error: unknown): void {
+    this.#tell({ is: 'failed', error: sentence(error) })
+    this.#kernel.exit(1)
+  }
+
+  /** Nobody hears an orphan, and the channel's descriptor may be something else's by now. */
+  #tell(...news: readonly News[]): void {
+    if (!this.#isOrphan) tell(news)
+  }
+
+  /** Both libuv and we wait for the command; whoever is first tells. */
+  #mainEnded(exit: Exit): void {
+    this.#exit ??= exit
+    this.#reap()
+  }
+
+  #reap(): void {
+    let dead = this.#kernel.reap()
+    for (; typeof dead === 'object'; dead = this.#kernel.reap()) {
+      if (dead.pid === this.#main?.pid) this.#exit ??= { code: dead.code, signal: dead.signal }
+    }
+    this.#report(dead === 'none')
+  }
+
+  /** What is known at once is told at once: the supervisor's close then finds the proof already there. */
+  #report(isEmpty: boolean): void {
+    const news: News[] = []
+    if (this.#exit && !this.#isExitTold) news.push({ is: 'exit', ...this.#exit })
+    // Without its exit the command may be between libuv's wait and its event.
+    if (isEmpty && this.#exit && !this.#isGone) news.push({ is: 'gone' })
+    this.#isExitTold ||= this.#exit !== undefined
+    this.#isGone ||= isEmpty && this.#exit !== undefined
+    if (news.length > 0) this.#tell(...news)
+    if (this.#isGone && this.#isOrphan) this.#kernel.exit(0)
+  }
+
+  #kill(): void {
+    if (this.#isKilling) return
+    this.#isKilling = true
+    this.#tell({ is: 'killing' })
+    this.#killUntilGone(firstPauseMs)
+  }
+
+  #killUntilGone(pauseMs: number): void {
+    const seen = new Set<number>()
+    for (let pass = 0; !this.#isGone && pass < passesAtOnce && this.#killPass(seen); pass++) this.#reap()
+    this.#reap()
+    if (!this.#isGone) setTimeout(() => this.#killUntilGone(Math.min(longestPauseMs, pauseMs * 2)), pauseMs)
+  }
+
+  /** Everybody is stopped, so that nobody forks, then killed. Was there anybody new? */
+  #killPass(seen: Set<number>): boolean {
+    for (let rounds = 0; ; rounds++) {
+      using all = findDescendants(this.#kernel)
+      const news = all.pids.filter((pid) => !seen.has(pid))
+      all.signal('SIGSTOP', (pid) => !seen.has(pid))
+      for (const pid of news) seen.add(pid)
+      if (news.length > 0 && rounds < stopRounds) continue
+      all.signal('SIGKILL')
+      return rounds > 0
+    }
+  }
+}
+
+/** After so many rounds that each found somebody new, the stopped ones die first. */
+const stopRounds = 10
+
+/** Written synchronously: the last words must be out before the exit. */
+function tell(news: readonly News[]): void {
+  try {
+    writeSync(channelFd, news.map((one) => `${JSON.stringify(one)}\n`).join(''))
+  } catch {
+    // EPIPE: the supervisor is dead, and the end of the channel tells us so.
+  }
+}
+
+/** The command's streams are the command's alone: a pipe must end with it, and a terminal must be left as it leaves it. */
+function letGoOfStreams(): void {
+  for (const fd of [0, 1, 2]) {
+    closeSync(fd)
+    openSync('/dev/null', 'r+') // open(2) gives the lowest number that is free.
+  }
+}
+
+/** The first order is awaited in place: until there is a command, nothing else can happen. */
+function awaitFirstOrder(orders: readonly Order[], take: (chunk: Buffer) => void): void {
+  const chunk = Buffer.alloc(64 * 1024)
+  while (orders.length === 0) {
+    const count = readSync(channelFd, chunk)
+    if (count === 0) return
+    take(chunk.subarray(0, count))
+  }
+}
+
+function run(): void {
+  // Out of reach of a `pkill node` that is meant for an agent.
+  process.title = 'ebb-keeper'
+  for (const signal of ignoredSignals) process.on(signal, () => {})
+  const orders: Order[] = []
+  let obey = (order: Order): void => void orders.push(order)
+  const take = splitLines((line) => obey(JSON.parse(line) as Order))
+  awaitFirstOrder(orders, take)
+  const [first, ...others] = orders
+  if (first?.do !== 'start') return
+
+  const kernel = openKernel()
+  kernel.adoptOrphans()
+  const keeper = new Keeper(kernel)
+  keeper.start(first)
+  letGoOfStreams()
+  obey = (order) => keeper.obey(order)
+  for (const order of others) obey(order)
+  const channel = new Socket({ fd: channelFd, readable: true, writable: false })
+  channel.on('data', take)
+  channel.on('error', () => {})
+  channel.once('close', () => keeper.orphaned())
+  // What was compiled is kept for the next keeper now: this one will leave without a goodbye.
+  flushCompileCache()
+}
+
+try {
+  run()
+} catch (error) {
+  tell([{ is: 'failed', error: sentence(error) }])
+  process.exit(1)
+}

@@ -1,0 +1,47 @@
+import { expect, it } from 'vitest'
+import type { Store } from './ledger.ts'
+
+export function sightingCases(store: Store): void {
+  it('every sighting counts, and the first one says since when', async () => {
+    expect(await store.ledger.sight('log', '/a', 'boot', 1_000.5)).toEqual({
+      kind: 'log',
+      name: '/a',
+      bootId: 'boot',
+      firstSeenMs: 1_000.5,
+      count: 1,
+    })
+    await store.ledger.sight('log', '/a', 'boot', 2_000)
+    expect(await store.ledger.sight('log', '/a', 'boot', 3_000)).toMatchObject({ firstSeenMs: 1_000.5, count: 3 })
+  })
+
+  it('another thing, and the same name of another kind, are seen for the first time', async () => {
+    await store.ledger.sight('log', '/a', 'boot', 1_000)
+    expect(await store.ledger.sight('log', '/b', 'boot', 2_000)).toMatchObject({ firstSeenMs: 2_000, count: 1 })
+    expect(await store.ledger.sight('file', '/a', 'boot', 3_000)).toMatchObject({ firstSeenMs: 3_000, count: 1 })
+  })
+
+  it('after a restart of the machine the age starts again, as the clock did', async () => {
+    await store.ledger.sight('log', '/a', 'boot', 9_000)
+    expect(await store.ledger.sight('log', '/a', 'next boot', 10)).toEqual({
+      kind: 'log',
+      name: '/a',
+      bootId: 'next boot',
+      firstSeenMs: 10,
+      count: 1,
+    })
+  })
+
+  it('sightings of two supervisors add up', async () => {
+    const other = await store.reopen()
+    await Promise.all([store.ledger.sight('log', '/a', 'boot', 1), other.sight('log', '/a', 'boot', 1)])
+    expect(await store.ledger.sight('log', '/a', 'boot', 5)).toMatchObject({ firstSeenMs: 1, count: 3 })
+  })
+
+  it('what was not seen this time is forgotten, and what was seen is kept', async () => {
+    await store.ledger.sight('log', '/a', 'boot', 1)
+    await store.ledger.sight('log', '/b with a blank', 'boot', 1)
+    await store.ledger.forgetSightings(new Set(['log /b with a blank']))
+    expect(await store.ledger.sight('log', '/a', 'boot', 2)).toMatchObject({ count: 1 })
+    expect(await store.ledger.sight('log', '/b with a blank', 'boot', 2)).toMatchObject({ count: 2 })
+  })
+}

@@ -1,0 +1,55 @@
+import { writeSync } from 'node:fs'
+import type { Crash, Said } from './job.ts'
+
+/** Looking at the books changes nothing, so a crash there is a crash between two effects. */
+const looks = new Set(['ledger.incarnations', 'ledger.books', 'ledger.reports'])
+
+/**
+ * Wraps the ports, counts what they are asked to do, and ends this process with SIGKILL at one of those effects. No
+ * list of effects exists anywhere: a new function of a port is a new crash point by itself.
+ */
+export class CrashPoint {
+  readonly #crash: Crash | undefined
+  #count = 0
+
+  constructor(crash: Crash | undefined) {
+    this.#crash = crash
+  }
+
+  get count(): number {
+    return this.#count
+  }
+
+  wrap<T extends object>(name: string, port: T): T {
+    return new Proxy(port, {
+      get: (target, key) => {
+        const value: unknown = Reflect.get(target, key)
+        if (typeof value !== 'function') return value
+        const effect = `${name}.${String(key)}`
+        const call = (...given: unknown[]): unknown => Reflect.apply(value, target, given)
+        return typeof key === 'symbol' || looks.has(effect) ? call : (...given: unknown[]) => this.#around(effect, () => call(...given))
+      },
+    })
+  }
+
+  #around(effect: string, act: () => unknown): unknown {
+    this.#count += 1
+    if (this.#count !== this.#crash?.at) return act()
+    const { when } = this.#crash
+    const end = (): void => die(`${when} ${effect}`)
+    if (when === 'before') end()
+    const answer = act()
+    if (!(answer instanceof Promise) || when === 'during') end()
+    return (answer as Promise<unknown>).finally(end)
+  }
+}
+
+function die(effect: string): void {
+  say({ is: 'crash', effect })
+  process.kill(process.pid, 'SIGKILL')
+}
+
+/** Synchronous: there is no later. */
+export function say(said: Said): void {
+  writeSync(1, `${JSON.stringify(said)}\n`)
+}

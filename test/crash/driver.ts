@@ -1,0 +1,142 @@
+import { readFileSync } from 'node:fs'
+import { loadConfig } from '../../src/config/config.ts'
+import { leftOver } from '../../src/domain/report.ts'
+import type { BookScope } from '../../src/engine/book.ts'
+import { Reaper } from '../../src/engine/reap.ts'
+import { compose, type Supervisor } from '../../src/main.ts'
+import type { Planned } from '../../src/ports/kind.ts'
+import type { LogHandle, TreeHandle } from '../../src/ports/process.ts'
+import { CrashPoint, say } from './crash-point.ts'
+import type { Job, Role } from './job.ts'
+
+/** A supervisor that does one thing and may be killed at any of its effects: the real composition, a real process. */
+
+/** A daemon of its own session that will not hear SIGTERM; its parents are gone when it speaks. */
+const daemon = `(setsid sh -c 'trap "" TERM HUP; echo daemon; exec sleep 600' &)`
+/** A rollback has a grace of its own, so there the daemon listens. */
+const politeDaemon = `(setsid sh -c 'echo daemon; exec sleep 600' &)`
+const graceMs = 20
+
+const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly string[]>> = {
+  terminate: async (supervisor, job) => {
+    const scope = openAgent(supervisor)
+    await launchAndListen(supervisor, scope, planWithLogs(supervisor, job, scope, daemon))
+    await supervisor.engine.close(scope.id, { trigger: 'terminated', graceMs })
+    return await leave(supervisor)
+  },
+  delete: async (supervisor, job) => {
+    const scope = openAgent(supervisor)
+    await launchAndListen(supervisor, scope, planWithLogs(supervisor, job, scope, daemon))
+    await supervisor.engine.close(scope.id, { trigger: 'deleted', graceMs })
+    return await leave(supervisor)
+  },
+  // The last thing of the plan cannot be made, because its place is taken: all before it goes again.
+  rollback: async (supervisor, job) => {
+    const scope = openAgent(supervisor)
+    const plan = [...planWithLogs(supervisor, job, scope, politeDaemon), file(job, 'taken', 'taken.txt', ['tree'])]
+    const outcome = await supervisor.engine.launch(scope, plan).then(
+      () => ['the launch succeeded'],
+      () => [],
+    )
+    return [...outcome, ...(await leave(supervisor))]
+  },
+  // As `ebb exec` does it: nothing in between, the command ends by itself, its daemon stays behind.
+  complete: async (supervisor, job) => {
+    const scope = openAgent(supervisor)
+    const plan = supervisor.plan(scope.id, { ...command(job, `${daemon}; exit 7`), output: 'inherit' })
+    const handles = await supervisor.engine.launch(scope, plan)
+    await (handles.get('tree') as TreeHandle).exit
+    say({ is: 'ready' })
+    await supervisor.engine.close(scope.id, { trigger: 'completed', forget: true, graceMs })
+    return await leave(supervisor)
+  },
+  // Only what carries a mark of its own, for a ledger that gets lost.
+  'logs-only': async (supervisor, job) => {
+    const scope = openAgent(supervisor)
+    await launchAndListen(
+      supervisor,
+      scope,
+      supervisor.plan(scope.id, { ...command(job, `${daemon}; echo line; exec sleep 600`), output: 'logs' }),
+    )
+    await supervisor.engine.close(scope.id, { trigger: 'terminated', graceMs })
+    return await leave(supervisor)
+  },
+  recover: async (supervisor) => {
+    await supervisor.engine.begin()
+    const recovery = await supervisor.engine.recover()
+    const left = recovery.reports.flatMap(leftOver).map((one) => `${one.kind} ${one.name}: ${one.error ?? one.outcome}`)
+    return [...left, ...recovery.errors, ...recovery.unknown, ...(await leave(supervisor))]
+  },
+  reap: async (supervisor) => {
+    await supervisor.engine.begin()
+    const reaper = new Reaper(supervisor.engine.parts, { intervalMs: 1_000, minimumAgeMs: 0 })
+    await reaper.pass({ dryRun: false })
+    const { left, errors } = await reaper.pass({ dryRun: false })
+    return [...left.map((one) => `${one.kind} ${one.name} (${one.why})`), ...errors, ...(await leave(supervisor))]
+  },
+}
+
+function openAgent({ engine }: Supervisor): BookScope {
+  return engine.openScope({ id: engine.parts.newId(), kind: 'agent' })
+}
+
+async function leave({ engine }: Supervisor): Promise<readonly string[]> {
+  return leftOver(await engine.shutDown()).map((one) => `${one.kind} ${one.name}: ${one.error ?? one.outcome}`)
+}
+
+function command(job: Job, script: string): Omit<Parameters<Supervisor['plan']>[1], 'output'> {
+  return { argv: ['/bin/sh', '-c', script], env: environment(), cwd: job.workspace, stdin: 'ignore' }
+}
+
+function environment(): Record<string, string> {
+  return Object.fromEntries(Object.entries(process.env).filter((entry): entry is [string, string] => entry[1] !== undefined))
+}
+
+function file(job: Job, label: string, path: string, dependsOn: readonly string[] = []): Planned {
+  return { label, kind: 'file', spec: { workspace: job.workspace, path }, live: 'ours', dependsOn }
+}
+
+/** A folder, a file in it and one beside it; then the logs, and the tree that needs them all. */
+function planWithLogs(supervisor: Supervisor, job: Job, scope: BookScope, script: string): readonly Planned[] {
+  const files: Planned[] = [
+    { label: 'folder', kind: 'directory', spec: { workspace: job.workspace, path: 'folder' } },
+    file(job, 'inner', 'folder/inner.txt', ['folder']),
+    file(job, 'settings', 'settings.txt'),
+  ]
+  const plan = supervisor.plan(scope.id, { ...command(job, `${script}; echo line; exec sleep 600`), output: 'logs' })
+  const needsFiles = (one: Planned): Planned =>
+    one.label === 'tree' ? { ...one, dependsOn: [...(one.dependsOn ?? []), ...files.map(({ label }) => label)] } : one
+  return [...files, ...plan.map(needsFiles)]
+}
+
+/** Returns when the daemon runs and has spoken. */
+async function launchAndListen(supervisor: Supervisor, scope: BookScope, plan: readonly Planned[]): Promise<void> {
+  const handles = await supervisor.engine.launch(scope, plan)
+  for (const label of ['stdout', 'stderr']) (handles.get(label) as LogHandle).done()
+  const { path } = handles.get('stdout') as LogHandle
+  const { clock } = supervisor.engine.parts
+  while (!/daemon[^]*line|line[^]*daemon/.test(readFileSync(path, 'utf8'))) {
+    await new Promise<void>((resolve) => clock.after(1, new AbortController().signal, resolve))
+  }
+  say({ is: 'ready' })
+}
+
+async function main(job: Job): Promise<void> {
+  const point = new CrashPoint(job.crash)
+  const config = loadConfig({
+    flags: new Map([
+      ['home', job.home],
+      ['containment', job.containment],
+      ['logLevel', 'silent'],
+    ]),
+  })
+  const supervisor = await compose(config, { watched: job.watched, wrap: (name, port) => point.wrap(name, port) })
+  const left = await roles[job.role](supervisor, job)
+  await supervisor.close()
+  say({ is: 'done', effects: point.count, left })
+}
+
+main(JSON.parse(process.argv[2] ?? '{}') as Job).catch((error: unknown) => {
+  process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`)
+  process.exit(1)
+})

@@ -1,0 +1,79 @@
+import { spawn } from 'node:child_process'
+import { closeSync, copyFileSync, mkdirSync, openSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { rolldown } from 'rolldown'
+import { nodeProgram, root } from '../support/home.ts'
+import type { Job, Said } from './job.ts'
+
+/** The driver as one bundled program: a thousand starts from source would take most of the suite's time. */
+export interface Program {
+  readonly driver: string
+  readonly environment: Readonly<Record<string, string | undefined>>
+}
+
+/** In `folder`, laid out as an installation is, so that the sentinel finds its way from the bundle too. */
+export async function buildDriver(folder: string): Promise<Program> {
+  const dist = join(folder, 'dist')
+  mkdirSync(join(folder, 'bin'), { recursive: true })
+  copyFileSync(join(root, 'bin', 'start.cjs'), join(folder, 'bin', 'start.cjs'))
+  const build = await rolldown({
+    input: { main: join(root, 'src/main.ts'), driver: join(root, 'test/crash/driver.ts') },
+    platform: 'node',
+    external: ['koffi'],
+    logLevel: 'warn',
+  })
+  await build.write({ dir: dist, format: 'cjs', entryFileNames: '[name].cjs', chunkFileNames: '[name]-[hash].cjs' })
+  await build.close()
+  return {
+    driver: join(dist, 'driver.cjs'),
+    environment: { NODE_COMPILE_CACHE: join(folder, 'cache'), NODE_PATH: join(root, 'node_modules') },
+  }
+}
+
+export interface DriverEnd {
+  readonly isKilled: boolean
+  readonly isReady: boolean
+  /** Where it was killed. */
+  readonly effect: string | undefined
+  readonly done: Extract<Said, { is: 'done' }> | undefined
+}
+
+const driverDeadlineMs = 30_000
+let runs = 0
+
+/** Its output goes to files: a pipe would be held open by what the driver started, and is not complete at its exit. */
+export function runDriver(program: Program, job: Job): Promise<DriverEnd> {
+  runs += 1
+  const files = ['out', 'err'].map((stream) => join(job.home, `driver-${runs}.${stream}`))
+  const descriptors = files.map((file) => openSync(file, 'w', 0o600))
+  const child = spawn(nodeProgram, ['--disable-warning=ExperimentalWarning', program.driver, JSON.stringify(job)], {
+    env: { ...process.env, ...program.environment },
+    stdio: ['ignore', ...descriptors],
+  })
+  for (const descriptor of descriptors) closeSync(descriptor)
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => child.kill('SIGUSR1'), driverDeadlineMs)
+    child.once('error', reject)
+    child.once('exit', (code, signal) => {
+      clearTimeout(timer)
+      const [stdout = '', stderr = ''] = files.map((file) => readFileSync(file, 'utf8'))
+      const isKilled = signal === 'SIGKILL'
+      if (isKilled || code === 0) resolve(endOf(isKilled, parse(stdout)))
+      else reject(new Error(`The driver failed (${code ?? signal}): ${JSON.stringify(job)}\n${stdout}${stderr}`))
+    })
+  })
+}
+
+function endOf(isKilled: boolean, said: readonly Said[]): DriverEnd {
+  const find = <K extends Said['is']>(is: K): Extract<Said, { is: K }> | undefined =>
+    said.find((one): one is Extract<Said, { is: K }> => one.is === is)
+  return { isKilled, isReady: find('ready') !== undefined, effect: find('crash')?.effect, done: find('done') }
+}
+
+/** The command of the `complete` scenario writes to the same stream. */
+function parse(stdout: string): readonly Said[] {
+  return stdout
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line) as Said)
+}

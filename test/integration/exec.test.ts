@@ -1,0 +1,214 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { fixture } from '../support/fixtures.ts'
+import { ebb, ebbProgram, startEbb, temporaryHome } from '../support/home.ts'
+import { installationOf, openBooks } from '../support/ledger-file.ts'
+import { needs } from '../support/real.ts'
+import { cgroupsOf, seen, survivors, waitUntil } from '../support/world.ts'
+
+/** `ebb exec` is as good as the command itself: its code, its streams, its environment and its signals pass through. */
+
+const exec = (command: readonly string[], flags: readonly string[] = []): readonly string[] => ['exec', ...flags, '--', ...command]
+const sh = (script: string): readonly string[] => ['sh', '-c', script]
+
+describe('the exit code', () => {
+  it.each([0, 1, 7, 125, 255])('%i passes through', async (code) => {
+    expect(await ebb(exec(sh(`exit ${code}`)), { home: temporaryHome() })).toMatchObject({ code, stderr: '' })
+  })
+
+  it.each([
+    ['TERM', 143],
+    ['KILL', 137],
+    ['SEGV', 139],
+    ['USR1', 138],
+  ])('of a command that died of SIG%s is 128 and its number', async (name, code) => {
+    expect(await ebb(exec(sh(`kill -${name} $$`)), { home: temporaryHome() })).toMatchObject({ code, stderr: '' })
+  })
+
+  it('is 124 when the time is up', async () => {
+    const ended = await ebb(exec(['sleep', '60'], ['--timeout', '300ms']), { home: temporaryHome() })
+    expect(ended).toMatchObject({ code: 124, stderr: '' })
+  })
+
+  it('is 124 when the time is up, also when the command then exits with 0', async () => {
+    const script = 'trap "exit 0" TERM; while :; do sleep 0.05; done'
+    expect(await ebb(exec(sh(script), ['--timeout', '500ms']), { home: temporaryHome() })).toMatchObject({ code: 124 })
+  })
+
+  it('does not wait for the rest of its time', async () => {
+    expect(await ebb(exec(sh('exit 4'), ['--timeout', '1h', '--grace', '1h']), { home: temporaryHome() })).toMatchObject({ code: 4 })
+  })
+})
+
+describe('the streams', () => {
+  it('pass through byte by byte', async () => {
+    const bytes = randomBytes(3_000_000)
+    const ended = await ebb(exec(['cat']), { home: temporaryHome(), input: bytes })
+    expect(ended.code).toBe(0)
+    expect(ended.stdout.equals(bytes)).toBe(true)
+  })
+
+  it('are not mixed up', async () => {
+    const ended = await ebb(exec(sh('printf out; printf err >&2')), { home: temporaryHome() })
+    expect(ended).toMatchObject({ stdout: Buffer.from('out'), stderr: 'err' })
+  })
+
+  it('lose nothing when a command opens its standard output anew', async () => {
+    const ended = await ebb(exec([fixture('prints-a-thousand-lines')]), { home: temporaryHome() })
+    const lines = Array.from({ length: 1_000 }, (_, index) => `line ${index + 1}\n`)
+    expect(ended.stdout.toString()).toBe(`${lines.join('')}x\n`)
+  })
+
+  it('of a command that reads nothing are not waited for', async () => {
+    const run = startEbb(exec(['true']), { home: temporaryHome() })
+    expect((await run.ended).code).toBe(0)
+  })
+
+  it('keep the report apart from the output of the command', async () => {
+    const home = temporaryHome()
+    const ended = await ebb(exec(['echo', 'hello'], ['--report', '-']), { home })
+    expect(ended.stdout.toString()).toBe('hello\n')
+    expect(JSON.parse(ended.stderr)).toMatchObject({ success: true, trigger: 'completed' })
+  })
+})
+
+describe('the environment', () => {
+  it('passes through untouched, with one mark more', async () => {
+    const odd = {
+      'BASH_FUNC_x%%': '() { echo hi\n}',
+      'npm_config_//registry.example/:_authToken': 'secret=1',
+      'with-dash': 'a',
+      EMPTY: '',
+      QUOTES: `it's "quoted" $HOME \`x\` \\`,
+      NEWLINES: 'one\ntwo\n',
+      UNICODE: 'Ebbe 🌊',
+      IFS: ':',
+      PS1: 'prompt',
+      OPTIND: '5',
+      PPID: '1',
+      PWD: '/somewhere/else',
+      OLDPWD: '/tmp',
+      _: '/bin/x',
+    }
+    const home = temporaryHome()
+    const ended = await ebb(exec(['env', '-0']), { home, env: odd })
+    const seenBy = new Map(ended.stdout.toString().split('\0').filter(Boolean).map(splitAtEquals))
+    const mark = seenBy.get('EBB_SCOPE')
+    seenBy.delete('EBB_SCOPE')
+    expect(Object.fromEntries(seenBy)).toEqual({ ...process.env, EBB_HOME: home, ...odd })
+    expect(mark).toMatch(new RegExp(`^${installationOf(home)}/`))
+  })
+
+  it('gives the command the working directory of the caller', async () => {
+    const home = temporaryHome()
+    expect((await ebb(exec(['pwd']), { home, cwd: home })).stdout.toString()).toBe(`${home}\n`)
+  })
+
+  it('gives the command exactly its arguments', async () => {
+    const words = ['', ' ', '--', '-x', '$HOME', '*', "it's", 'a\nb', '"']
+    const ended = await ebb(exec(['printf', '%s\\0', ...words]), { home: temporaryHome() })
+    expect(ended.stdout.toString().split('\0').slice(0, -1)).toEqual(words)
+  })
+})
+
+function splitAtEquals(pair: string): readonly [string, string] {
+  const at = pair.indexOf('=')
+  return [pair.slice(0, at), pair.slice(at + 1)]
+}
+
+describe('signals', () => {
+  it.each([
+    ['SIGTERM', 41],
+    ['SIGINT', 42],
+    ['SIGHUP', 43],
+    ['SIGQUIT', 44],
+  ] as const)('%s reaches the command, which may leave in its own way', async (signal, code) => {
+    const run = startEbb(exec([fixture('prints-signals')], ['--grace', '60s']), { home: temporaryHome() })
+    await run.says('ready')
+    run.signal(signal)
+    const ended = await run.ended
+    expect(ended).toMatchObject({ code, stderr: '' })
+    expect(ended.stdout.toString()).toBe(`ready\ngot ${signal.slice(3)}\n`)
+  })
+
+  it('that are news for the command do not end it', async () => {
+    const run = startEbb(exec([fixture('prints-signals')]), { home: temporaryHome() })
+    await run.says('ready')
+    run.signal('SIGUSR1')
+    await run.says('got USR1')
+    run.signal('SIGUSR2')
+    await run.says('got USR2')
+    run.endInput()
+    expect(await run.ended).toMatchObject({ code: 0, stdout: Buffer.from('ready\ngot USR1\ngot USR2\n') })
+  })
+
+  it('that come while the command is only just starting are not lost', async () => {
+    const script = 'trap "exit 7" TERM; kill -TERM $PPID; while :; do sleep 0.05; done'
+    expect(await ebb(exec(sh(script), ['--grace', '60s']), { home: temporaryHome() })).toMatchObject({ code: 7, signal: null })
+  })
+
+  it('end a command that does not listen after its grace, and not before', async () => {
+    const run = startEbb(exec([fixture('ignores-sigterm'), fixture('waits')], ['--grace', '600ms']), { home: temporaryHome() })
+    await run.says('ready')
+    const sentAt = performance.now()
+    run.signal('SIGTERM')
+    expect(await run.ended).toMatchObject({ code: 137 })
+    expect(performance.now() - sentAt).toBeGreaterThan(600)
+  })
+
+  it('do not make it wait when they are repeated', async () => {
+    const run = startEbb(exec([fixture('ignores-sigterm'), fixture('waits')], ['--grace', '60s']), { home: temporaryHome() })
+    await run.says('ready')
+    // The second begins the close, the third forces it; a signal that is still pending swallows its like.
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) run.signal(signal)
+    expect(await run.ended).toMatchObject({ code: 137, stderr: '' })
+  })
+})
+
+describe('many at a time on one home', () => {
+  it('run side by side and each says its own code', async () => {
+    const home = temporaryHome()
+    const codes = Array.from({ length: 20 }, (_, index) => index)
+    const ends = await Promise.all(codes.map((code) => ebb(exec(sh(`sleep 0.1 & exit ${code}`)), { home, deadlineMs: 50_000 })))
+    expect(ends.map(({ code, stderr }) => ({ code, stderr }))).toEqual(codes.map((code) => ({ code, stderr: '' })))
+    expect({ books: openBooks(home), cgroups: cgroupsOf(installationOf(home) ?? '') }).toEqual({ books: [], cgroups: [] })
+  })
+
+  it('are not touched when one of them is killed and cleaned up after', async () => {
+    const home = temporaryHome()
+    const [victim, other] = [1, 2].map(() => startEbb(exec([fixture('ignores-sigterm'), fixture('waits')]), { home }))
+    if (!victim || !other) throw new Error('two runs')
+    await Promise.all([victim.says('ready'), other.says('ready')])
+    const others = survivors(other.mark).filter(({ ppid }) => ppid === other.pid)
+    victim.signal('SIGKILL')
+    await waitUntil(() => openBooks(home).filter((line) => line.includes(`-${victim.pid}-`)), 10_000, 'the sentinel cleans up')
+    expect(others.filter(({ pid, startTime }) => seen(pid)?.startTime === startTime)).toHaveLength(others.length)
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) other.signal(signal)
+    expect(await other.ended).toMatchObject({ code: 137 })
+  })
+})
+
+describe('inside another ebb', () => {
+  needs('cgroup')
+
+  it('the killed inner one is cleaned up after while the outer one runs on', async () => {
+    const home = temporaryHome()
+    const inner = [ebbProgram, 'exec', '--', fixture('ignores-sigterm'), fixture('waits')]
+    // The outer command waits for the killed inner one, says so, and runs on until its input ends.
+    const script = '"$@" </dev/null & echo "inner $!"; wait $!; echo "ended $?"; cat; exit 9'
+    const run = startEbb(exec(['sh', '-c', script, 'sh', ...inner]), { home })
+    await run.says('ready')
+    const installation = installationOf(home) ?? ''
+    const innerPid = Number(/inner (\d+)/.exec(run.output())?.[1])
+    process.kill(innerPid, 'SIGKILL')
+    await run.says('ended 137')
+    await waitUntil(() => survivors(run.mark).filter(({ command }) => command === 'waits'), 10_000, 'the inner tree is gone')
+    await waitUntil(() => openBooks(home).filter((line) => line.includes(`-${innerPid}-`)), 10_000, 'the inner books are closed')
+    run.endInput()
+    expect(await run.ended).toMatchObject({ code: 9 })
+    expect(cgroupsOf(installation)).toEqual([])
+    expect(existsSync(join(home, 'ebb.db'))).toBe(true)
+  })
+})

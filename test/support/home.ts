@@ -1,0 +1,189 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { installationOf } from './ledger-file.ts'
+import { currentMark, fileMark, markVariable } from './mark.ts'
+
+/** Fresh homes, and `bin/ebb` as a real child process. The guard removes the homes when the test that made them ends. */
+
+export const root = join(import.meta.dirname, '..', '..')
+export const ebbProgram = join(root, 'bin', 'ebb')
+export const nodeProgram = join(root, 'node_modules', 'node', 'bin', 'node')
+
+const prefix = 'ebb-test-'
+const made = new Map<string, string | undefined>()
+
+/** A folder that does not exist twice; `ebb` makes it a home at its first start. */
+export function temporaryHome(): string {
+  const directory = mkdtempSync(join(tmpdir(), `${prefix}${currentMark()}`))
+  made.set(directory, undefined)
+  return directory
+}
+
+/** Homes that are looked after, each with its installation as far as it ever had one. */
+export function knownHomes(): ReadonlyMap<string, string | undefined> {
+  for (const [home, known] of made) made.set(home, installationOf(home) ?? known)
+  return made
+}
+
+export function removeHomes(homes: Iterable<string>): void {
+  for (const home of homes) {
+    rmSync(home, { recursive: true, force: true })
+    made.delete(home)
+  }
+}
+
+/** Folders of this test file that are still there, by name alone. */
+export function leftoverFolders(): readonly string[] {
+  return readdirSync(tmpdir())
+    .filter((name) => name.startsWith(`${prefix}${fileMark}`))
+    .map((name) => join(tmpdir(), name))
+}
+
+export interface Step {
+  readonly step: string
+  readonly took: number
+}
+
+export interface Report {
+  readonly success: boolean
+  readonly trigger: string
+  readonly duration: number
+  readonly resources: readonly {
+    readonly kind: string
+    readonly name: string
+    readonly outcome: string
+    readonly steps: readonly Step[]
+    readonly proof?: { readonly method: string; readonly strength: string }
+    readonly error?: string
+  }[]
+  readonly errors: readonly string[]
+}
+
+export interface Ended {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly stdout: Buffer
+  readonly stderr: string
+  readonly pid: number
+  /** Where one was asked for with `report`. */
+  readonly report: Report | undefined
+}
+
+export interface EbbOptions {
+  readonly home: string
+  /** Added to our own environment. */
+  readonly env?: Readonly<Record<string, string | undefined>>
+  readonly cwd?: string
+  /** Given at once, then closed. Without it standard input stays open until `endInput`. */
+  readonly input?: string | Buffer
+  /** Where the report goes; it is read back at the end. */
+  readonly report?: string
+  /** After which the run is killed and the test told. */
+  readonly deadlineMs?: number
+  /** Another way to start it, such as under strace; `bin/ebb` and its words follow. */
+  readonly through?: readonly string[]
+}
+
+export interface RunningEbb {
+  readonly pid: number
+  readonly mark: string
+  readonly ended: Promise<Ended>
+  readonly child: ChildProcess
+  /** Settles when standard output holds the text; fails when the run ends without it. */
+  says(text: string): Promise<void>
+  /** What it has written to standard output so far. */
+  output(): string
+  endInput(): void
+  signal(signal: NodeJS.Signals): void
+}
+
+const defaultDeadlineMs = 25_000
+
+/** Runs to its end. */
+export async function ebb(words: readonly string[], options: EbbOptions): Promise<Ended> {
+  return await startEbb(words, { input: '', ...options }).ended
+}
+
+export function startEbb(words: readonly string[], options: EbbOptions): RunningEbb {
+  const env: NodeJS.ProcessEnv = { ...process.env, EBB_HOME: options.home, ...options.env }
+  const [program = ebbProgram, ...first] = [...(options.through ?? []), ebbProgram]
+  const child = spawn(program, [...first, ...withReport(words, options.report)], {
+    env,
+    ...(options.cwd !== undefined && { cwd: options.cwd }),
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  const output = collect(child)
+  child.stdin.on('error', () => {}) // It may have ended before it read.
+  if (options.input !== undefined) child.stdin.end(options.input)
+  return {
+    pid: child.pid ?? 0,
+    mark: env[markVariable] ?? '',
+    child,
+    ended: whenEnded(child, output, words, options),
+    says: output.says,
+    output: () => output.stdout().toString('utf8'),
+    endInput: () => void child.stdin.end(),
+    signal: (signal) => void child.kill(signal),
+  }
+}
+
+function withReport(words: readonly string[], report: string | undefined): readonly string[] {
+  const [command = '', ...rest] = words
+  return report === undefined ? words : [command, '--report', report, ...rest]
+}
+
+interface Output {
+  readonly stdout: () => Buffer
+  readonly stderr: () => string
+  says(text: string): Promise<void>
+}
+
+function collect(child: ChildProcess): Output {
+  const out: Buffer[] = []
+  const err: Buffer[] = []
+  const told: (() => void)[] = []
+  child.stdout?.on('data', (chunk: Buffer) => {
+    out.push(chunk)
+    for (const tell of told) tell()
+  })
+  child.stderr?.on('data', (chunk: Buffer) => err.push(chunk))
+  const stdout = (): Buffer => Buffer.concat(out)
+  const stderr = (): string => Buffer.concat(err).toString('utf8')
+  const says = (text: string): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const look = (): void => {
+        if (stdout().includes(text)) resolve()
+      }
+      told.push(look)
+      look()
+      child.once('close', () => reject(new Error(`It ended without saying "${text}": ${stdout().toString('utf8')}${stderr()}`)))
+    })
+  return { stdout, stderr, says }
+}
+
+/** Ended means exited and let go of: `close` comes when nobody holds the pipes any more, so a leaked holder is seen here. */
+function whenEnded(child: ChildProcess, output: Output, words: readonly string[], options: EbbOptions): Promise<Ended> {
+  const deadlineMs = options.deadlineMs ?? defaultDeadlineMs
+  const ended = new Promise<Ended>((resolve, reject) => {
+    const timer = setTimeout(() => {
+      child.kill('SIGKILL')
+      reject(
+        new Error(`ebb ${words.join(' ')} did not end within ${deadlineMs} ms:\n${output.stdout().toString('utf8')}${output.stderr()}`),
+      )
+    }, deadlineMs)
+    child.once('error', reject)
+    child.once('close', (code, signal) => {
+      clearTimeout(timer)
+      const report = options.report !== undefined && existsSync(options.report) ? readReport(options.report) : undefined
+      resolve({ code, signal, stdout: output.stdout(), stderr: output.stderr(), pid: child.pid ?? 0, report })
+    })
+  })
+  ended.catch(() => {}) // Whoever waits is told; a test that fails before must not fail twice.
+  return ended
+}
+
+function readReport(file: string): Report {
+  return JSON.parse(readFileSync(file, 'utf8')) as Report
+}

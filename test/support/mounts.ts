@@ -1,0 +1,23 @@
+import { execFileSync } from 'node:child_process'
+
+/** Mounts of a test, which needs root for them; leaving the block takes them away. */
+
+export function tmpfs(point: string, size: string): Disposable {
+  return mount(['-t', 'tmpfs', '-o', `size=${size},mode=700`, 'ebb-test', point], point)
+}
+
+/** What is at `from` is seen at `point` too. */
+export function bindMount(from: string, point: string): Disposable {
+  return mount(['--bind', from, point], point)
+}
+
+function mount(options: readonly string[], point: string): Disposable {
+  execFileSync('mount', options)
+  let isMounted = true
+  return {
+    [Symbol.dispose]: () => {
+      if (isMounted) execFileSync('umount', [point])
+      isMounted = false
+    },
+  }
+}

@@ -1,0 +1,87 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { accessSync, constants } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { beforeEach } from 'vitest'
+import { ebbProgram, removeHomes, temporaryHome } from './home.ts'
+import { hierarchies, ownCgroup2 } from './world.ts'
+
+/**
+ * Real components or none: under `CI=true` a suite whose component is missing fails; elsewhere it is skipped, and the
+ * skip reporter lists it with the reason.
+ */
+const components = {
+  tmux: () => program('tmux'),
+  strace: () => program('strace'),
+  gcc: () => program('gcc'),
+  unshare: () => program('unshare'),
+  ps: () => program('ps'),
+  top: () => program('top'),
+  root: () => (process.getuid?.() === 0 ? undefined : 'the tests do not run as root'),
+  cgroup: () => containment('cgroup'),
+  subreaper: () => containment('subreaper'),
+  scan: () => containment('scan'),
+  koffi: () => containment('subreaper'),
+  'v1 pids controller': () => controller('pids'),
+  'v1 freezer controller': () => controller('freezer'),
+} satisfies Record<string, () => string | undefined>
+
+export type Component = keyof typeof components
+
+const answers = new Map<Component, string | undefined>()
+
+/** Why the component is missing; undefined when it is there. */
+export function missing(component: Component): string | undefined {
+  if (!answers.has(component)) answers.set(component, components[component]())
+  return answers.get(component)
+}
+
+/** For the suite it is called in, or for the whole file. */
+export function needs(...wanted: readonly Component[]): void {
+  beforeEach((context) => {
+    for (const component of wanted) {
+      const reason = missing(component)
+      if (reason === undefined) continue
+      if (process.env.CI === 'true') throw new Error(`This suite needs ${component}: ${reason}.`)
+      context.skip(`needs ${component}: ${reason}`)
+    }
+  })
+}
+
+function program(name: string): string | undefined {
+  return spawnSync('sh', ['-c', 'command -v "$0"', name]).status === 0 ? undefined : `${name} is not installed`
+}
+
+function controller(name: string): string | undefined {
+  const mount = hierarchies().find(({ version, controllers }) => version === 1 && controllers.includes(name))
+  if (!mount) return `there is no v1 ${name} controller`
+  return isWritable(mount.mountPoint) ? undefined : `the v1 ${name} hierarchy is not ours to write`
+}
+
+function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** What the command itself says of this machine. */
+function containment(name: string): string | undefined {
+  if (name === 'cgroup' && !cgroupAvailable()) return 'cgroup v2 is not there, or not ours to write'
+  const home = temporaryHome()
+  try {
+    const facts = execFileSync(ebbProgram, ['doctor', '--json', '--home', home], { cwd: tmpdir(), encoding: 'utf8' })
+    const { containments } = JSON.parse(facts) as { containments: { name: string; available: boolean; reason?: string }[] }
+    const found = containments.find((one) => one.name === name)
+    return found?.available ? undefined : (found?.reason ?? 'ebb doctor does not know it')
+  } finally {
+    removeHomes([home])
+  }
+}
+
+export function cgroupAvailable(): boolean {
+  const own = ownCgroup2()
+  return own !== undefined && isWritable(own) && isWritable(join(own, 'cgroup.procs'))
+}

@@ -1,0 +1,77 @@
+import { afterAll, aroundEach } from 'vitest'
+import { knownHomes, leftoverFolders, removeHomes } from './home.ts'
+import { openBooks } from './ledger-file.ts'
+import { fileMark, markVariable, nextTestMark } from './mark.ts'
+import { cgroupsOf, describe, processesOfHome, type Seen, seen, survivors, waitUntil } from './world.ts'
+
+/**
+ * After every test of every suite: looks at the world with its own eyes and fails the test that left something. What
+ * a file starts for all its tests carries the file's mark and is looked for when the file ends.
+ */
+
+/** A sentinel that was dismissed, or is finishing a recovery, gets this long to leave. */
+const patienceMs = 3_000
+
+process.env[markVariable] = fileMark
+
+aroundEach(async (runTest) => {
+  const mark = nextTestMark()
+  const before = new Set(knownHomes().keys())
+  process.env[markVariable] = mark
+  try {
+    await runTest()
+  } finally {
+    process.env[markVariable] = fileMark
+  }
+  await requireCleanWorld(
+    mark,
+    [...knownHomes().keys()].filter((home) => !before.has(home)),
+  )
+})
+
+afterAll(async () => {
+  await requireCleanWorld(fileMark, [...knownHomes().keys()])
+  const folders = leftoverFolders()
+  removeHomes(folders)
+  if (folders.length > 0) throw new Error(`Temporary folders were left behind: ${folders.join(', ')}`)
+})
+
+async function requireCleanWorld(mark: string, homes: readonly string[]): Promise<void> {
+  const look = (): readonly string[] => [
+    ...processesLeft(mark, homes).map((one) => `process ${describe(one)}`),
+    ...homes.flatMap((home) => cgroupsOf(knownHomes().get(home) ?? 'none')).map((directory) => `cgroup ${directory}`),
+    ...homes.flatMap((home) => intents(home)).map((one) => `intent ${one}`),
+  ]
+  try {
+    await waitUntil(look, patienceMs, 'the test leaves nothing behind')
+  } finally {
+    endAll(processesLeft(mark, homes))
+    removeHomes(homes)
+  }
+}
+
+function processesLeft(mark: string, homes: readonly string[]): readonly Seen[] {
+  const all = [...survivors(mark), ...homes.flatMap((home) => processesOfHome(home, knownHomes().get(home)))]
+  return [...new Map(all.map((one) => [one.pid, one])).values()]
+}
+
+/** A test that spoiled its database on purpose has no intents to show. */
+function intents(home: string): readonly string[] {
+  try {
+    return openBooks(home)
+  } catch {
+    return []
+  }
+}
+
+/** The test has failed already; the next one should not fail for it. They carry our mark, so they are ours to end. */
+function endAll(left: readonly Seen[]): void {
+  for (const { pid, startTime } of left) {
+    if (seen(pid)?.startTime !== startTime) continue
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch {
+      // It went by itself meanwhile.
+    }
+  }
+}

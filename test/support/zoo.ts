@@ -1,0 +1,184 @@
+import { fixture } from './fixtures.ts'
+import { ebbProgram } from './home.ts'
+import { hierarchies, type Seen } from './world.ts'
+
+/** The zoo: what each fixture does, which containments claim to hold it, and what its end must look like. */
+
+export type ContainmentName = 'cgroup' | 'subreaper' | 'scan'
+
+/** It goes by itself, the supervisor is told to leave, its time is up, or the supervisor is killed and the sentinel does it. */
+export type Ending = 'its own exit' | 'SIGTERM' | 'timeout' | 'SIGKILL'
+
+export interface Animal {
+  /** "… is released": the name of the test. */
+  readonly what: string
+  command(containment: ContainmentName): readonly string[]
+  readonly heldBy: readonly ContainmentName[]
+  readonly endings: readonly Ending[]
+  /** Does the tree stand as it should, before its end begins? Without this a fixture that failed to start would pass. */
+  stands(tree: readonly Seen[]): boolean
+  readonly codes?: Partial<Record<Ending, number>>
+  /** The ladder's steps that the report must show; without it, any. */
+  readonly steps?: Partial<Record<Ending, readonly string[]>>
+}
+
+const everywhere = ['cgroup', 'subreaper', 'scan'] as const
+const always = ['its own exit', 'SIGTERM', 'SIGKILL'] as const
+const whenStopped = ['SIGTERM', 'SIGKILL'] as const
+
+const waits = (): string => fixture('waits')
+const unified = (): string => hierarchies().find(({ version }) => version === 2)?.mountPoint ?? ''
+const atLeast = (count: number) => (tree: readonly Seen[]) => tree.length >= count
+const named =
+  (command: string, count = 1) =>
+  (tree: readonly Seen[]) =>
+    tree.filter((one) => one.command === command).length >= count
+const isOutside = (one: Seen): boolean => !/^0::.*\/ebb-/m.test(one.cgroups)
+
+export const zoo: readonly Animal[] = [
+  {
+    what: 'a command that ignores SIGTERM',
+    command: () => [fixture('ignores-sigterm'), waits()],
+    heldBy: everywhere,
+    endings: ['SIGTERM', 'timeout', 'SIGKILL'],
+    stands: atLeast(2),
+    codes: { SIGTERM: 137 },
+    steps: { SIGTERM: ['terminate', 'kill'], timeout: ['terminate', 'kill'] },
+  },
+  {
+    what: 'a daemon that forked twice and called setsid',
+    command: () => [fixture('daemonizes')],
+    heldBy: everywhere,
+    endings: [...always, 'timeout'],
+    stands: (tree) => tree.some(({ ppid }) => !tree.some(({ pid }) => pid === ppid) && ppid !== 0) && tree.length >= 2,
+    steps: { 'its own exit': ['terminate'] },
+  },
+  {
+    what: 'a daemon that cleared its environment',
+    command: () => [fixture('daemonizes-without-environment'), waits()],
+    heldBy: ['cgroup', 'subreaper'],
+    endings: always,
+    stands: (tree) => tree.some(({ environ }) => environ === ''),
+  },
+  {
+    what: 'a chain of forks in which every parent exits at once',
+    command: () => [fixture('hops-from-fork-to-fork')],
+    heldBy: ['cgroup', 'subreaper'],
+    endings: [...always, 'timeout'],
+    stands: atLeast(2),
+  },
+  {
+    what: 'a parent of 1,000 children',
+    command: () => [fixture('has-a-thousand-children')],
+    heldBy: everywhere,
+    endings: always,
+    stands: atLeast(1_001),
+  },
+  {
+    what: 'a command that stopped itself',
+    command: () => [fixture('stops-itself')],
+    heldBy: everywhere,
+    endings: [...whenStopped, 'timeout'],
+    stands: (tree) => tree.some(({ state }) => state === 'T'),
+    // Continued after the SIGTERM, it needs no kill.
+    steps: { SIGTERM: ['terminate'], timeout: ['terminate'] },
+  },
+  {
+    what: 'a child that holds standard output after the exit of its parent',
+    command: () => [fixture('holds-stdout-open-after-its-exit'), waits()],
+    heldBy: everywhere,
+    endings: always,
+    stands: named('waits'),
+    codes: { 'its own exit': 5 },
+  },
+  {
+    what: 'a parent that never reaps its children',
+    command: () => [fixture('never-reaps-its-children')],
+    heldBy: everywhere,
+    endings: always,
+    stands: atLeast(1),
+  },
+  {
+    what: 'a command that exits during the ladder',
+    command: () => [fixture('exits-200ms-after-sigterm')],
+    heldBy: everywhere,
+    endings: whenStopped,
+    stands: atLeast(1),
+    codes: { SIGTERM: 0 },
+    steps: { SIGTERM: ['terminate'] },
+  },
+  {
+    what: 'a command that forks while it is being killed',
+    command: () => [fixture('forks-while-being-killed')],
+    heldBy: everywhere,
+    endings: [...whenStopped, 'timeout'],
+    stands: atLeast(3),
+    codes: { SIGTERM: 137 },
+  },
+  {
+    what: 'a worker whose wrapper died first',
+    command: () => [fixture('dies-before-its-worker'), waits()],
+    heldBy: everywhere,
+    endings: always,
+    stands: named('waits'),
+    codes: { 'its own exit': 137 },
+  },
+  {
+    what: 'a daemon of an ebb inside an ebb',
+    command: (containment) => [
+      fixture('runs-ebb-inside-ebb'),
+      ebbProgram,
+      '--containment',
+      containment,
+      '--grace',
+      '100ms',
+      '--',
+      fixture('daemonizes'),
+    ],
+    heldBy: everywhere,
+    endings: always,
+    stands: named('daemonizes', 2),
+  },
+  {
+    what: 'a command in state D, waiting for its vforked child',
+    command: () => [fixture('waits-for-its-vforked-child')],
+    heldBy: everywhere,
+    endings: always,
+    stands: (tree) => tree.some(({ state }) => state === 'D'),
+  },
+  {
+    what: 'a child that moved itself out of the cgroup',
+    command: () => [fixture('leaves-its-cgroup'), waits(), unified()],
+    heldBy: ['cgroup'],
+    endings: always,
+    stands: (tree) => tree.some((one) => one.command === 'waits' && isOutside(one)),
+  },
+  {
+    what: 'a whole tree that moved itself out of the cgroup',
+    command: () => [fixture('leaves-its-cgroup'), waits(), unified(), 'all'],
+    heldBy: ['cgroup'],
+    endings: always,
+    stands: (tree) => tree.length >= 2 && tree.every(isOutside),
+  },
+  {
+    what: 'a tree that made cgroups of its own',
+    command: () => [fixture('makes-cgroups-of-its-own'), waits(), unified()],
+    heldBy: ['cgroup'],
+    endings: always,
+    stands: (tree) => tree.some(({ cgroups }) => cgroups.includes('/one/two/three')),
+  },
+  {
+    what: 'a child in a frozen cgroup',
+    command: () => [fixture('freezes-a-cgroup-of-its-own'), waits(), unified()],
+    heldBy: ['cgroup'],
+    endings: always,
+    stands: (tree) => tree.some(({ cgroups }) => cgroups.includes('/cold')),
+  },
+  {
+    what: 'a tree that made its cgroup threaded',
+    command: () => [fixture('makes-its-cgroup-threaded'), waits(), unified()],
+    heldBy: ['cgroup'],
+    endings: always,
+    stands: named('waits'),
+  },
+]
