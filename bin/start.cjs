@@ -3,7 +3,15 @@ const { enableCompileCache } = require('node:module')
 const { join } = require('node:path')
 
 enableCompileCache(join(__dirname, '..', 'node_modules', '.cache', 'ebb'))
-const [, , which, ...words] = process.argv
-process.argv.splice(2, 1)
-if (which === 'dist') require('../dist/main.cjs').runMain(words)
-else import('../src/main.ts').then(({ runMain }) => runMain(words))
+
+// Variables that the shell of bin/ebb would have forgotten, in hexadecimal.
+const beside = process.env.EBB_BESIDE ?? ''
+delete process.env.EBB_BESIDE
+for (const entry of Buffer.from(beside, 'hex').toString().split('\0')) {
+  if (entry !== '') process.env[entry.slice(0, entry.indexOf('='))] = entry.slice(entry.indexOf('=') + 1)
+}
+
+const [, , which, descriptors, ...words] = process.argv
+const inherited = descriptors.split(',').filter(Boolean).map(Number)
+if (which === 'dist') require('../dist/main.cjs').runMain(words, inherited)
+else import('../src/main.ts').then(({ runMain }) => runMain(words, inherited))

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
-const inputs = { main: join(root, 'src/main.ts') }
+const inputs = { main: join(root, 'src/main.ts'), keeper: join(root, 'src/resources/process-tree/keeper.ts') }
 
 async function bundle() {
   const { rolldown } = await import('rolldown')

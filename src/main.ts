@@ -3,7 +3,7 @@ import { type Config, loadConfig } from './config/config.ts'
 import { type Home, openHome } from './config/home.ts'
 import { EbbError } from './domain/errors.ts'
 import type { Report } from './domain/report.ts'
-import { Engine, type Role } from './engine/engine.ts'
+import { Engine } from './engine/engine.ts'
 import { lineLog } from './observability/log.ts'
 import { type ProcessPlacement, planProcess } from './placements/process.ts'
 import { requireProgram } from './placements/program.ts'
@@ -43,7 +43,6 @@ export interface Supervisor {
 }
 
 export interface Composition {
-  readonly role?: Role
   /** A recovery makes nothing, so nothing needs to watch over it. */
   readonly watched?: boolean
   readonly onReport?: (report: Report) => void
@@ -121,10 +120,9 @@ function sentinelEnvironment(config: Config): Record<string, string> {
   return Object.fromEntries(kept.flatMap((name) => (config.environment[name] === undefined ? [] : [[name, config.environment[name]]])))
 }
 
-/** The command line's entry. */
-export async function runMain(words: readonly string[]): Promise<never> {
+/** The command line's entry; `inherited` are the open descriptors besides stdio, for the command. */
+export async function runMain(words: readonly string[], inherited: readonly number[]): Promise<never> {
   const { runCommandLine } = await import('./interfaces/cli/cli.ts')
-  process.exit(
-    await runCommandLine(words, { compose, loadConfig, requireProgram, manifest: join(import.meta.dirname, '..', 'package.json') }),
-  )
+  const manifest = join(import.meta.dirname, '..', 'package.json')
+  process.exit(await runCommandLine(words, { compose, loadConfig, requireProgram, manifest, inherited }))
 }

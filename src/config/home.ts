@@ -22,8 +22,7 @@ export function openHome(directory: string, newId: NewId): Home {
     if (!stat.isDirectory()) throw new Error('it is not a directory')
     if (stat.uid !== process.getuid?.()) throw new Error('it belongs to somebody else')
     if ((stat.mode & 0o077) !== 0) closeToOthers(directory)
-    for (const folder of Object.values(folders))
-      if (!statSync(folder, { throwIfNoEntry: false })) mkdirSync(folder, { recursive: true, mode: 0o700 })
+    for (const folder of Object.values(folders)) if (!statSync(folder, { throwIfNoEntry: false })) makeFolder(folder)
     return {
       directory,
       ...folders,
@@ -35,6 +34,15 @@ export function openHome(directory: string, newId: NewId): Home {
     if (error instanceof EbbError) throw error
     const hint = errno(error) === 'ENOSPC' ? 'free some space' : 'give another one with --home or EBB_HOME'
     throw new EbbError('home_unusable', `The home ${directory} cannot be used (${sentence(error)}); ${hint}.`, { cause: error })
+  }
+}
+
+/** Not `recursive`: that says ENOENT on a read-only file system. Another first start may make it at the same time. */
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { mode: 0o700 })
+  } catch (error) {
+    if (errno(error) !== 'EEXIST') throw error
   }
 }
 

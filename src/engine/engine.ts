@@ -1,10 +1,11 @@
+import { isEbbError } from '../domain/errors.ts'
 import type { Report } from '../domain/report.ts'
 import type { Wish } from '../domain/scope.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Host, Sentinel } from '../ports/host.ts'
 import type { NewId } from '../ports/ids.ts'
 import type { Kinds, Planned } from '../ports/kind.ts'
-import type { Ledger, NewScope } from '../ports/ledger.ts'
+import type { IncarnationRecord, Ledger, NewScope } from '../ports/ledger.ts'
 import type { Log } from '../ports/log.ts'
 import { Book, type BookScope } from './book.ts'
 import { alreadyClean, close } from './close.ts'
@@ -66,10 +67,19 @@ export class Engine {
     }
     const scope: NewScope = { id: this.hostScopeId, kind: 'host', parentId: undefined, incarnation: host.incarnationId }
     const watched = sentinel.ready()
-    const recorded = watched.then(async () => void (await Promise.all([ledger.register(record), ledger.openScope(scope)])))
+    const recorded = watched.then(async () => void (await Promise.all([this.#register(record), ledger.openScope(scope)])))
     recorded.catch(noop)
     book.add(scope, recorded)
     return { watched, recorded }
+  }
+
+  /** A second server on a home is refused with the pid and address of the first; a dead one's place is taken over. */
+  #register(record: IncarnationRecord): Promise<void> {
+    const { ledger, host } = this.parts
+    return ledger.register(record).catch(async (error: unknown) => {
+      const seated = isEbbError(error, 'server_running') ? (error.details as IncarnationRecord) : undefined
+      if (!seated || host.vitality(seated.id) !== 'dead' || !(await ledger.unseatServer(seated.id, record))) throw error
+    })
   }
 
   /**

@@ -1,4 +1,5 @@
 import { basename, join } from 'node:path'
+import type { Stdio } from '../ports/effects.ts'
 import type { Planned } from '../ports/kind.ts'
 import {
   type ContainmentName,
@@ -38,7 +39,11 @@ export function planProcess(placement: ProcessPlacement, scopeId: string, launch
     argv: launch.argv,
     env: launch.env,
     cwd: launch.cwd,
-    stdio: [launch.stdin, ...(hasLogs ? logLabels.map((log) => ({ log })) : (['inherit', 'inherit'] as const))],
+    stdio: [
+      launch.stdin,
+      ...(hasLogs ? logLabels.map((log) => ({ log })) : (['inherit', 'inherit'] as const)),
+      ...further(launch.descriptors),
+    ],
     detached: hasLogs,
     ...(launch.limits && { limits: launch.limits }),
   }
@@ -52,4 +57,10 @@ function logSpec(placement: ProcessPlacement, scopeId: string, label: string): L
     directory: placement.logDirectory,
     archive: join(placement.archiveDirectory, scopeId, `${label}.log`),
   }
+}
+
+/** Each descriptor at its own number; those between are left closed (uv_spawn: an ignored one above 2 is not opened). */
+function further(descriptors: readonly number[] = []): readonly Stdio[] {
+  const last = Math.max(2, ...descriptors)
+  return Array.from({ length: last - 2 }, (_, index) => (descriptors.includes(index + 3) ? index + 3 : 'ignore'))
 }

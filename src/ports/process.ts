@@ -25,6 +25,8 @@ export interface ProcessLaunch {
   /** `inherit` passes ours through untouched; `logs` writes each stream to a file of its own. */
   readonly output: 'inherit' | 'logs'
   readonly stdin: 'inherit' | 'ignore' | 'pipe'
+  /** Further open descriptors that keep their numbers. */
+  readonly descriptors?: readonly number[]
   readonly limits?: Limits
   readonly politeSignal?: NodeJS.Signals
 }

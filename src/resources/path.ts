@@ -1,4 +1,4 @@
-import { type BigIntStats, lstatSync, readFileSync, statSync } from 'node:fs'
+import { type BigIntStats, lstatSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, isAbsolute, join, normalize } from 'node:path'
 import { EbbError, errno } from '../domain/errors.ts'
 
@@ -73,8 +73,17 @@ export function stagingPath(path: string, resourceId: string): string {
   return join(dirname(path), `.${basename(path).slice(0, 100)}.${resourceId}.ebb`)
 }
 
-/** Also bind mounts, which share a device with what they hide. None are known where there is no /proc. */
-export function mountPoints(): readonly string[] {
+/**
+ * A mount on the path or below it: also a bind mount, which shares a device with what it hides. The kernel knows them by
+ * their real path, and the workspace may be reached through a link.
+ */
+export function mountAt(path: string): string | undefined {
+  const real = join(realpathSync(dirname(path)), basename(path))
+  return mountPoints().find((point) => point === real || point.startsWith(`${real}/`))
+}
+
+/** None are known where there is no /proc. */
+function mountPoints(): readonly string[] {
   try {
     return readFileSync('/proc/self/mountinfo', 'utf8')
       .split('\n')

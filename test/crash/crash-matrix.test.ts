@@ -1,24 +1,31 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { removeHomes, temporaryHome } from '../support/home.ts'
+import { missing } from '../support/real.ts'
 import type { Moment, Scenario } from './job.ts'
 import { at, describeCrash, type Matrix, recover, run, untilOneFinishes } from './matrix.ts'
 import { Place } from './place.ts'
 import { buildDriver, type DriverEnd, type Program } from './program.ts'
 
+/**
+ * The matrix is generated: k = 1, 2, 3… until a run came to its end alive. Nobody lists effects here, so a new one is
+ * covered the day it is written.
+ */
+
 const scenarios: readonly Scenario[] = ['terminate', 'rollback', 'complete', 'delete']
-const containments = ['cgroup', 'scan']
 const moments: readonly Moment[] = ['before', 'during', 'after']
 const cleanWithinMs = 5_000
+const timeout = 300_000
 
 let program: Program
-let folder: string
+const covered: string[] = []
 
 beforeAll(async () => {
-  folder = temporaryHome()
-  program = await buildDriver(folder)
+  program = await buildDriver()
 })
 
-afterAll(() => removeHomes([folder]))
+afterAll(() => {
+  program[Symbol.dispose]()
+  console.log(`Crash points of launches and closes:\n  ${covered.join('\n  ')}`)
+})
 
 /** One supervisor killed at one effect, one recovery, one look at the world. */
 async function crashAndRecover(matrix: Matrix, role: Scenario, k: number, when: Moment): Promise<DriverEnd> {
@@ -26,7 +33,7 @@ async function crashAndRecover(matrix: Matrix, role: Scenario, k: number, when: 
   const crash = { at: k, when }
   const end = await run(matrix, { place, role, crash })
   await at(describeCrash(crash, end), async () => {
-    const isDeleted = role === 'delete' && place.isDeletionRecorded()
+    const isDeleted = role === 'delete' && (place.isDeletionRecorded() || !end.isKilled)
     if (end.isKilled) {
       place.takeFreedPlaces()
       expect(await recover(place)).toEqual([])
@@ -39,12 +46,16 @@ async function crashAndRecover(matrix: Matrix, role: Scenario, k: number, when: 
   return end
 }
 
-describe.each(containments)('under %s', (containment) => {
+describe.each(['cgroup', 'scan', 'subreaper'] as const)('G9 under %s', (containment) => {
   const matrix = (): Matrix => ({ program, containment })
+  // A keeper is a Node of its own per tree, so there one point in three must do.
+  const stride = containment === 'subreaper' ? 3 : 1
 
-  test.each(scenarios)('G9: a %s that is killed at any effect is recovered to a clean world', { timeout: 300_000 }, async (scenario) => {
+  test.skipIf(missing(containment)).each(scenarios)('a supervisor killed at any effect of a "%s" is recovered', { timeout }, async (role) => {
     let points = 0
-    for (const when of moments) points += await untilOneFinishes((k) => crashAndRecover(matrix(), scenario, k, when))
-    console.log(`${containment}: ${scenario} was killed at ${points} points`)
+    for (const [index, when] of moments.entries()) {
+      points += await untilOneFinishes((k) => crashAndRecover(matrix(), role, k, when), 1 + (index % stride), stride)
+    }
+    covered.push(`${containment}: ${role} at ${points}`)
   })
 })

@@ -11,6 +11,8 @@ const looks = new Set(['ledger.incarnations', 'ledger.books', 'ledger.reports'])
 export class CrashPoint {
   readonly #crash: Crash | undefined
   #count = 0
+  /** Effects so far that the crash could have been at. */
+  #candidates = 0
 
   constructor(crash: Crash | undefined) {
     this.#crash = crash
@@ -34,13 +36,18 @@ export class CrashPoint {
 
   #around(effect: string, act: () => unknown): unknown {
     this.#count += 1
-    if (this.#count !== this.#crash?.at) return act()
-    const { when } = this.#crash
-    const end = (): void => die(`${when} ${effect}`)
-    if (when === 'before') end()
+    const when = this.#crash?.when
+    if (when === 'before' && this.#isIt(effect)) die(`before ${effect}`)
     const answer = act()
-    if (!(answer instanceof Promise) || when === 'during') end()
-    return (answer as Promise<unknown>).finally(end)
+    if (!(answer instanceof Promise) || when === undefined || when === 'before' || !this.#isIt(effect)) return answer
+    if (when === 'during') die(`during ${effect}`)
+    return answer.finally(() => die(`after ${effect}`))
+  }
+
+  #isIt(effect: string): boolean {
+    if (this.#crash?.effect !== undefined && this.#crash.effect !== effect) return false
+    this.#candidates += 1
+    return this.#candidates === this.#crash?.at
   }
 }
 

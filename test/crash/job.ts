@@ -12,13 +12,18 @@ export interface Job {
 export type Scenario = 'terminate' | 'rollback' | 'complete' | 'delete' | 'logs-only'
 export type Role = Scenario | 'recover' | 'reap'
 
-/** `during` is for effects that answer later: asked for, but the answer is never seen. */
+/**
+ * `before` counts every effect; after an effect that is done at once is before the next one. `during` (asked for, the
+ * answer never seen) and `after` count the effects that answer later.
+ */
 export type Moment = 'before' | 'during' | 'after'
 
 export interface Crash {
-  /** The k-th effect, from 1. */
+  /** The k-th effect of those that the moment counts, from 1. */
   readonly at: number
   readonly when: Moment
+  /** Counts only the effects of this name, such as `ledger.hold`. */
+  readonly effect?: string
 }
 
 /** What a driver says on its standard output, one JSON object per line. */

@@ -1,6 +1,6 @@
 import { loadConfig } from '../../src/config/config.ts'
 import { compose } from '../../src/main.ts'
-import type { Crash, Moment, Role } from './job.ts'
+import type { Crash, Role } from './job.ts'
 import type { Place } from './place.ts'
 import { type DriverEnd, type Program, runDriver } from './program.ts'
 
@@ -78,7 +78,5 @@ export async function at<T>(what: string, work: () => Promise<T>): Promise<T> {
 }
 
 export function describeCrash({ at: k, when }: Crash, end: DriverEnd): string {
-  return `effect ${k}, ${end.effect ?? `${when}, not reached`}`
+  return `point ${k}, ${end.effect ?? `${when}, not reached`}`
 }
-
-export type { Moment }

@@ -1,32 +1,35 @@
 import { spawn } from 'node:child_process'
-import { closeSync, copyFileSync, mkdirSync, openSync, readFileSync } from 'node:fs'
+import { closeSync, copyFileSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { rolldown } from 'rolldown'
 import { nodeProgram, root } from '../support/home.ts'
 import type { Job, Said } from './job.ts'
 
-/** The driver as one bundled program: a thousand starts from source would take most of the suite's time. */
-export interface Program {
+/** The driver as a bundled program: a thousand starts from source would take most of the suite's time. */
+export interface Program extends Disposable {
   readonly driver: string
-  readonly environment: Readonly<Record<string, string | undefined>>
+  readonly compileCache: string
 }
 
-/** In `folder`, laid out as an installation is, so that the sentinel finds its way from the bundle too. */
-export async function buildDriver(folder: string): Promise<Program> {
-  const dist = join(folder, 'dist')
-  mkdirSync(join(folder, 'bin'), { recursive: true })
+/** Laid out as an installation is, so that sentinel and keeper find their way; in the repository, so that they find koffi. */
+export async function buildDriver(): Promise<Program> {
+  const cache = join(root, 'node_modules', '.cache')
+  mkdirSync(cache, { recursive: true })
+  const folder = mkdtempSync(join(cache, 'ebb-crash-'))
+  mkdirSync(join(folder, 'bin'))
   copyFileSync(join(root, 'bin', 'start.cjs'), join(folder, 'bin', 'start.cjs'))
-  const build = await rolldown({
-    input: { main: join(root, 'src/main.ts'), driver: join(root, 'test/crash/driver.ts') },
-    platform: 'node',
-    external: ['koffi'],
-    logLevel: 'warn',
-  })
-  await build.write({ dir: dist, format: 'cjs', entryFileNames: '[name].cjs', chunkFileNames: '[name]-[hash].cjs' })
+  const input = {
+    main: join(root, 'src/main.ts'),
+    keeper: join(root, 'src/resources/process-tree/keeper.ts'),
+    driver: join(root, 'test/crash/driver.ts'),
+  }
+  const build = await rolldown({ input, platform: 'node', external: ['koffi'], logLevel: 'warn' })
+  await build.write({ dir: join(folder, 'dist'), format: 'cjs', entryFileNames: '[name].cjs', chunkFileNames: '[name]-[hash].cjs' })
   await build.close()
   return {
-    driver: join(dist, 'driver.cjs'),
-    environment: { NODE_COMPILE_CACHE: join(folder, 'cache'), NODE_PATH: join(root, 'node_modules') },
+    driver: join(folder, 'dist', 'driver.cjs'),
+    compileCache: join(folder, 'cache'),
+    [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
   }
 }
 
@@ -47,7 +50,7 @@ export function runDriver(program: Program, job: Job): Promise<DriverEnd> {
   const files = ['out', 'err'].map((stream) => join(job.home, `driver-${runs}.${stream}`))
   const descriptors = files.map((file) => openSync(file, 'w', 0o600))
   const child = spawn(nodeProgram, ['--disable-warning=ExperimentalWarning', program.driver, JSON.stringify(job)], {
-    env: { ...process.env, ...program.environment },
+    env: { ...process.env, NODE_COMPILE_CACHE: program.compileCache },
     stdio: ['ignore', ...descriptors],
   })
   for (const descriptor of descriptors) closeSync(descriptor)

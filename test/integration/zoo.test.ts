@@ -48,6 +48,7 @@ interface Visit {
 }
 
 async function visit(animal: Animal, containment: ContainmentName, ending: Ending): Promise<void> {
+  // The fixtures write it on their command lines too.
   const mark = `${currentMark()}${ending.replaceAll(' ', '')}-`
   const home = temporaryHome()
   const words = [...animal.command(containment), mark]

@@ -88,18 +88,22 @@ export interface EbbOptions {
 
 export interface RunningEbb {
   readonly pid: number
+  /** In the environment of everything it starts, and of nothing else. */
   readonly mark: string
+  /** Exited, and let go of by whoever held its streams. */
   readonly ended: Promise<Ended>
   readonly child: ChildProcess
   /** Settles when standard output holds the text; fails when the run ends without it. */
   says(text: string): Promise<void>
   /** What it has written to standard output so far. */
   output(): string
+  errorOutput(): string
   endInput(): void
   signal(signal: NodeJS.Signals): void
 }
 
 const defaultDeadlineMs = 25_000
+let runs = 0
 
 /** Runs to its end. */
 export async function ebb(words: readonly string[], options: EbbOptions): Promise<Ended> {
@@ -107,7 +111,8 @@ export async function ebb(words: readonly string[], options: EbbOptions): Promis
 }
 
 export function startEbb(words: readonly string[], options: EbbOptions): RunningEbb {
-  const env: NodeJS.ProcessEnv = { ...process.env, EBB_HOME: options.home, ...options.env }
+  const mark = `${currentMark()}r${++runs}-`
+  const env: NodeJS.ProcessEnv = { ...process.env, EBB_HOME: options.home, [markVariable]: mark, ...options.env }
   const [program = ebbProgram, ...first] = [...(options.through ?? []), ebbProgram]
   const child = spawn(program, [...first, ...withReport(words, options.report)], {
     env,
@@ -119,11 +124,12 @@ export function startEbb(words: readonly string[], options: EbbOptions): Running
   if (options.input !== undefined) child.stdin.end(options.input)
   return {
     pid: child.pid ?? 0,
-    mark: env[markVariable] ?? '',
+    mark: env[markVariable] ?? mark,
     child,
     ended: whenEnded(child, output, words, options),
     says: output.says,
     output: () => output.stdout().toString('utf8'),
+    errorOutput: output.stderr,
     endInput: () => void child.stdin.end(),
     signal: (signal) => void child.kill(signal),
   }

@@ -10,6 +10,8 @@ export interface Wiring {
   readonly loadConfig: (sources: Sources) => Config
   /** Throws when a program cannot start; asked before anything is made. */
   readonly requireProgram: (argv: readonly string[], env: Readonly<Record<string, string>>, cwd: string) => void
+  /** Open descriptors besides stdio, which belong to the command. */
+  readonly inherited: readonly number[]
   /** The package.json that says which version this is. */
   readonly manifest: string
 }

@@ -1,5 +1,5 @@
 import { constants } from 'node:os'
-import { EbbError } from '../../domain/errors.ts'
+import { EbbError, errno } from '../../domain/errors.ts'
 import { leftOver, type Report } from '../../domain/report.ts'
 import type { BookScope } from '../../engine/book.ts'
 import { within } from '../../engine/race.ts'
@@ -18,14 +18,22 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
     throw new EbbError('bad_usage', 'There is no command to run; write it after "--", as in: ebb exec -- npm test')
   const config = wiring.loadConfig({ flags: args.flags, ...(args.configFile !== undefined && { configFile: args.configFile }) })
   // Before anything is made: a command that cannot start leaves no trace, not even a record.
-  wiring.requireProgram(args.rest, config.environment, process.cwd())
+  wiring.requireProgram(args.rest, config.environment, workingDirectory())
   const supervisor = await wiring.compose(config)
   const failSafe = armFailSafe(supervisor)
-  const outcome = await runInScope(supervisor, args.rest)
+  const outcome = await runInScope(supervisor, args.rest, wiring.inherited)
   failSafe.disarm()
   const reportTo = config.report ?? (args.switches.has('json') ? '-' : undefined)
   if (reportTo !== undefined) writeReport(reportTo, outcome.report)
   return exitCode(outcome)
+}
+
+function workingDirectory(): string {
+  try {
+    return process.cwd()
+  } catch (error) {
+    throw new EbbError('launch_refused', 'The working directory does not exist any more; change to another one.', { cause: error })
+  }
 }
 
 interface Outcome {
@@ -34,7 +42,7 @@ interface Outcome {
   readonly report: Report
 }
 
-async function runInScope(supervisor: Supervisor, argv: readonly string[]): Promise<Outcome> {
+async function runInScope(supervisor: Supervisor, argv: readonly string[], descriptors: readonly number[]): Promise<Outcome> {
   const { engine, config } = supervisor
   const signals = catchSignals()
   const scope = engine.openScope({ id: engine.parts.newId(), kind: 'agent' })
@@ -45,9 +53,10 @@ async function runInScope(supervisor: Supervisor, argv: readonly string[]): Prom
   const plan = supervisor.plan(scope.id, {
     argv,
     env: config.environment,
-    cwd: process.cwd(),
+    cwd: workingDirectory(),
     output: 'inherit',
     stdin: 'inherit',
+    descriptors,
     ...(Object.keys(limits).length > 0 && { limits }),
   })
   const handles = await engine.launch(scope, plan).catch(async (error: unknown) => {
@@ -59,7 +68,8 @@ async function runInScope(supervisor: Supervisor, argv: readonly string[]): Prom
     .catch((error: unknown) => supervisor.log.warn('Earlier runs could not be recovered.', { error: String(error) }))
   const outcome = await superviseCommand(supervisor, scope, handles.get(treeLabel) as TreeHandle, signals)
   await within(engine.parts.clock, recoveryPatienceMs, recovering)
-  await engine.shutDown()
+  // What did not go in its own time would only be asked all over again; the sentinel carries on when we have left.
+  if (outcome.report.success) await engine.shutDown()
   return outcome
 }
 
@@ -125,7 +135,7 @@ function passSignals(engine: Supervisor['engine'], scope: BookScope, tree: TreeH
   const force = (): void => void engine.close(scope.id, { trigger: 'terminated', force: true }).catch(() => {})
   passing.signals.listen((signal, meansLeave, isEarly) => {
     if (!meansLeave) {
-      if (!passing.isOver()) process.kill(tree.pid, signal)
+      if (!passing.isOver()) passOn(tree.pid, signal)
       return
     }
     asked += 1
@@ -138,10 +148,19 @@ function passSignals(engine: Supervisor['engine'], scope: BookScope, tree: TreeH
     } else if (scope.state !== 'open') {
       say('closing what the command left running; once more to force it.')
     } else {
-      if (!passing.isOver()) process.kill(tree.pid, signal)
+      if (!passing.isOver()) passOn(tree.pid, signal)
       within(engine.parts.clock, passing.graceMs / 2, passing.hasExited).then(passing.leave, passing.leave)
     }
   })
+}
+
+/** Under a keeper the command is not our child: it may be reaped before its exit is told to us. */
+function passOn(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch (error) {
+    if (errno(error) !== 'ESRCH') throw error
+  }
 }
 
 /** Words of ours between the command's own, for a person at a terminal only. */

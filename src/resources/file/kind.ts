@@ -4,7 +4,7 @@ import type { LadderStep } from '../../domain/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../domain/resource.ts'
 import type { Effects } from '../../ports/effects.ts'
 import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '../../ports/kind.ts'
-import { type Confined, confine, type Inode, inodeOf, isSame, lookAt, mountPoints, refused, requireOwnPath, stagingPath } from '../path.ts'
+import { type Confined, confine, type Inode, inodeOf, isSame, lookAt, mountAt, refused, requireOwnPath, stagingPath } from '../path.ts'
 
 /**
  * A file or directory inside a workspace. It is made under a name that only its id can give, its inode goes into the
@@ -45,12 +45,14 @@ abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
 
   async create(ref: PathRef, spec: PathSpec, ctx: CreateCtx): Promise<Created> {
     requireOwnPath(ref.confined)
-    if (lookAt(ref.path)) throw refused(ref.path, 'something is there already, and it is not ours')
+    requireFree(ref.path)
     this.stage(ref, spec, ctx.live)
     const staged = lookAt(ref.staging)
     if (!staged) throw refused(ref.staging, 'it vanished while it was being made')
     const inode = inodeOf(staged)
     await ctx.record(inode)
+    // Again, because the ledger took its time, and rename(2) would replace an empty directory without a word.
+    requireFree(ref.path)
     this.publish(ref)
     return { detail: inode }
   }
@@ -65,6 +67,7 @@ abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
     if (isSame(stat, ref.inode)) {
       return Number(stat?.uid) === process.getuid?.() ? present(ref.path) : unknown(`${ref.path} belongs to somebody else by now`)
     }
+    if (stat && mountAt(ref.path) !== undefined) return unknown(`something is mounted over ${ref.path}, and hides it; unmount it first`)
     return absent({ method: stat ? 'another file is at its place' : 'no such path', strength: 'kernel', at: ctx.clock.wall() })
   }
 
@@ -115,7 +118,7 @@ export class DirectoryKind extends PathKind {
     this.effects.makeDirectory(ref.staging, spec.mode ?? 0o700)
   }
 
-  /** rename(2) replaces an empty directory and nothing else; `create` has just seen that none is there. */
+  /** rename(2) replaces an empty directory and nothing else; `create` has just seen that nothing is there. */
   protected publish(ref: PathRef): void {
     this.effects.rename(ref.staging, ref.path)
     this.effects.sync(dirname(ref.path))
@@ -123,10 +126,14 @@ export class DirectoryKind extends PathKind {
 
   /** Never across a mount: what an agent has mounted inside is not ours. */
   protected remove(path: string): void {
-    const mounted = mountPoints().find((point) => point.startsWith(`${path}/`))
+    const mounted = mountAt(path)
     if (mounted) throw refused(mounted, 'another file system is mounted there; unmount it first')
     this.effects.removeTree(path)
   }
+}
+
+function requireFree(path: string): void {
+  if (lookAt(path)) throw refused(path, 'something is there already, and it is not ours')
 }
 
 function ignoreMissing(effect: () => void): void {

@@ -14,18 +14,30 @@ export interface CgroupMount {
 /** Where cgroup v2 is mounted (not always at the root: hybrid set-ups have it at `unified`), and where we are in it. */
 export function findCgroup2(mountinfo: string, selfCgroup: string): CgroupMount | undefined {
   const path = /^0::(.*)$/m.exec(selfCgroup)?.[1]
-  const mount = parseMounts(mountinfo).find((candidate) => candidate.type === 'cgroup2')
-  if (path === undefined || !mount) return undefined
-  return within(mount, path)
+  return inOneOf(
+    parseMounts(mountinfo).filter(({ type }) => type === 'cgroup2'),
+    path,
+  )
 }
 
 /** Where a v1 controller is mounted, for limits that v2 does not offer here. */
 export function findController(mountinfo: string, selfCgroup: string, controller: string): CgroupMount | undefined {
   const line = selfCgroup.split('\n').find((candidate) => candidate.split(':')[1]?.split(',').includes(controller))
   const path = line?.split(':').slice(2).join(':')
-  const mount = parseMounts(mountinfo).find((candidate) => candidate.type === 'cgroup' && candidate.options.includes(controller))
-  if (path === undefined || !mount) return undefined
-  return within(mount, path)
+  return inOneOf(
+    parseMounts(mountinfo).filter(({ type, options }) => type === 'cgroup' && options.includes(controller)),
+    path,
+  )
+}
+
+/** A hierarchy may be mounted more than once, and a mount may show only a part of it. */
+function inOneOf(mounts: readonly Mount[], path: string | undefined): CgroupMount | undefined {
+  if (path === undefined) return undefined
+  for (const mount of mounts) {
+    const found = within(mount, path)
+    if (found) return found
+  }
+  return undefined
 }
 
 /** A path that leads out of the mount (`/../..`, as seen from inside a cgroup namespace) is nothing we can use. */

@@ -62,7 +62,7 @@ export function openKernel(): Kernel {
 }
 
 /** wait(2): WIFEXITED, WEXITSTATUS and WTERMSIG. */
-export function decodeStatus(status: number): Pick<DeadChild, 'code' | 'signal'> {
+function decodeStatus(status: number): Pick<DeadChild, 'code' | 'signal'> {
   const signal = status & 0x7f
   if (signal === 0) return { code: (status >> 8) & 0xff, signal: null }
   const name = Object.entries(constants.signals).find(([, number]) => number === signal)?.[0]

@@ -8,13 +8,16 @@ import type { MarkedProcess, ProcessEntry, ProcessTable } from './process-table.
  */
 const columns = ['-axwwE', '-o', 'pid=,ppid=,pgid=,sess=,stat=,lstart=,command=']
 
+const cookiePattern = new RegExp(`(?:^|\\s)${cookieName}=(\\S+)`, 'g')
+
 export function parsePs(output: string): readonly ProcessEntry[] {
   return output.split('\n').flatMap((line) => {
     const match = /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(\S+)\s+(\w{3}\s+\w{3}\s+\d+\s+[\d:]{8}\s+\d{4})\s+(.*)$/.exec(line)
     if (!match) return []
     const [, pid = '', ppid = '', pgid = '', , state = '', started = '', command = ''] = match
     if (state.startsWith('Z')) return []
-    const cookies = new RegExp(`(?:^|\\s)${cookieName}=(\\S+)`).exec(command)?.[1]
+    // The environment comes after the words of the command line, so the last one is the environment's.
+    const cookies = [...command.matchAll(cookiePattern)].at(-1)?.[1]
     const startTime = String(Math.floor(Date.parse(`${started.replaceAll(/\s+/g, ' ')} UTC`) / 1_000))
     // `sess` is a kernel address on macOS; the process group is what there is to go by.
     return [

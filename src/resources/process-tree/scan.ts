@@ -225,7 +225,10 @@ function isKin(
     const now = living.get(leader)
     return now === undefined || now.startTime === one.startTime
   }
-  return inside.has(entry.ppid) || isLedBy(entry.sid, 'sid') || isLedBy(entry.pgid, 'pgid')
+  const parent = inside.has(entry.ppid) ? living.get(entry.ppid) : undefined
+  // A scan takes its time: a parent that is younger than its child got the pid after the child was read.
+  const isChild = parent !== undefined && Number(parent.startTime) <= Number(entry.startTime)
+  return isChild || isLedBy(entry.sid, 'sid') || isLedBy(entry.pgid, 'pgid')
 }
 
 /** Looked at again just before: between the scan and the signal a pid can be given to somebody else (G10). */

@@ -15,7 +15,7 @@ read -r word
 [ -n "$SENTINEL_KILL" ] && { echo 1 >"$SENTINEL_KILL"; } 2>/dev/null
 unset SENTINEL_KILL
 exec 2>"$SENTINEL_LOG"
-exec "$SENTINEL_NODE" --disable-warning=ExperimentalWarning "$SENTINEL_START" "$SENTINEL_WHICH" recover
+exec "$SENTINEL_NODE" --disable-warning=ExperimentalWarning "$SENTINEL_START" "$SENTINEL_WHICH" "" recover
 `
 
 export interface SentinelSettings {

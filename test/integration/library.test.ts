@@ -1,0 +1,228 @@
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { type Ebb, type EbbError, type Message, openEbb } from '../../src/index.ts'
+import { nodeProgram, root, temporaryHome } from '../support/home.ts'
+import { waitUntil } from '../support/world.ts'
+
+const command = (...argv: string[]) => ({ type: 'command', configuration: { command: argv } }) as const
+
+function isAlive(pid: number): boolean {
+  try {
+    return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
+  } catch {
+    return false
+  }
+}
+
+async function collect(messages: AsyncIterable<Message>): Promise<Message[]> {
+  const all: Message[] = []
+  for await (const message of messages) all.push(message)
+  return all
+}
+
+test('a conversation is the prompt and every line, numbered without gaps', async () => {
+  await using ebb = await openEbb({ home: temporaryHome() })
+  await using agent = await ebb.launch({ type: 'command', prompt: 'b\na\n', configuration: { command: ['sort'] } })
+  const messages = await collect(agent.messages())
+  expect(messages.map(({ sequenceNumber, type, content }) => [sequenceNumber, type, content])).toEqual([
+    [1, 'user', 'b\na\n'],
+    [2, 'response', 'a'],
+    [3, 'response', 'b'],
+  ])
+  expect(agent.status).toBe('completed')
+  expect(agent.exitCode).toBe(0)
+})
+
+test('a tool that opens /dev/stdout again truncates nothing', async () => {
+  await using ebb = await openEbb({ home: temporaryHome() })
+  await using agent = await ebb.launch(command('sh', '-c', 'seq 1 1000; echo x > /dev/stdout; echo err >&2'))
+  const messages = await collect(agent.messages())
+  const lines = messages.filter(({ type }) => type === 'response').map(({ content }) => content)
+  expect(lines).toEqual([...Array.from({ length: 1_000 }, (_, index) => String(index + 1)), 'x'])
+  expect(messages.filter(({ type }) => type === 'error')).toMatchObject([{ content: 'err', metadata: { stream: 'stderr' } }])
+})
+
+test('a last line without an end is a line, and one that is too long is cut and says so', async () => {
+  await using ebb = await openEbb({ home: temporaryHome() })
+  await using agent = await ebb.launch(command('sh', '-c', 'head -c 3000000 /dev/zero | tr "\\0" a; echo; printf end'))
+  const messages = await collect(agent.messages())
+  expect(messages.map(({ content, metadata }) => [content.length, metadata])).toEqual([
+    [1_048_576, { truncated: true }],
+    [3, undefined],
+  ])
+})
+
+test('an agent that ends takes the daemon it started with it, and its logs are archived', async () => {
+  const home = temporaryHome()
+  await using ebb = await openEbb({ home })
+  const agent = await ebb.launch(command('sh', '-c', 'setsid sleep 1000 & echo $!'))
+  const [line] = await collect(agent.messages())
+  const report = await agent.ended
+  expect(report).toMatchObject({ success: true, trigger: 'completed', cleanedAgentsCount: 1 })
+  expect(isAlive(Number(line?.content))).toBe(false)
+  expect(readdirSync(join(home, 'logs'))).toEqual([])
+  expect(readFileSync(join(home, 'archive', agent.id, 'stdout.log'), 'utf8')).toBe(`${line?.content}\n`)
+})
+
+test('a stopped agent is terminated, whatever its exit code says, and stopping twice gives the first report', async () => {
+  await using ebb = await openEbb({ home: temporaryHome() })
+  const agent = await ebb.launch(command('sh', '-c', 'trap "exit 0" TERM; echo ready; while :; do sleep 0.01; done'))
+  for await (const message of agent.messages()) if (message.content === 'ready') break
+  const report = await agent.stop()
+  expect(report.success).toBe(true)
+  expect(agent.status).toBe('terminated')
+  expect(await agent.stop()).toBe(report)
+})
+
+test('an agent that is too slow is ended and has failed', async () => {
+  await using ebb = await openEbb({ home: temporaryHome() })
+  const agent = await ebb.launch({ type: 'command', configuration: { command: ['sleep', '1000'], timeout: 50 } })
+  expect((await agent.ended).success).toBe(true)
+  expect(agent.status).toBe('failed')
+  expect(isAlive(agent.pid)).toBe(false)
+})
+
+test('leaving a request closes everything in it, and it takes nothing in afterwards', async () => {
+  await using ebb = await openEbb({ home: temporaryHome() })
+  const pids: number[] = []
+  const request = ebb.request('req-123')
+  {
+    await using scope = request
+    for (let count = 0; count < 3; count++) pids.push((await scope.launch(command('sleep', '1000'))).pid)
+    expect(pids.every(isAlive)).toBe(true)
+  }
+  expect(pids.some(isAlive)).toBe(false)
+  await expect(request.launch(command('true'))).rejects.toMatchObject({ code: 'scope_closed' })
+})
+
+test('a request closed alone leaves its neighbour running', async () => {
+  await using ebb = await openEbb({ home: temporaryHome() })
+  const one = await ebb.request('one').launch(command('sleep', '1000'))
+  const other = await ebb.request('other').launch(command('sleep', '1000'))
+  const report = await ebb.cleanup({ scope: 'single', requestId: 'one' })
+  expect(report).toMatchObject({ success: true, trigger: 'request-finished', scope: { kind: 'request' } })
+  expect([isAlive(one.pid), isAlive(other.pid)]).toEqual([false, true])
+})
+
+test('a request ends by its timeout and by its signal', async () => {
+  await using ebb = await openEbb({ home: temporaryHome() })
+  const abort = new AbortController()
+  const timed = await ebb.request('timed', { timeoutMs: 50 }).launch(command('sleep', '1000'))
+  const aborted = await ebb.request('aborted', { signal: abort.signal }).launch(command('sleep', '1000'))
+  abort.abort()
+  await Promise.all([timed.ended, aborted.ended])
+  expect([isAlive(timed.pid), isAlive(aborted.pid)]).toEqual([false, false])
+})
+
+test('a reset leaves a clean world that is open again', async () => {
+  const home = temporaryHome()
+  await using ebb = await openEbb({ home })
+  const agents = await Promise.all(Array.from({ length: 5 }, () => ebb.launch(command('sleep', '1000'))))
+  expect((await ebb.status()).runningProcesses).toBe(5)
+  const report = await ebb.reset()
+  expect(report).toMatchObject({ success: true, trigger: 'test-reset', cleanedAgentsCount: 5 })
+  expect(agents.some(({ pid }) => isAlive(pid))).toBe(false)
+  expect(await ebb.status()).toMatchObject({ isClean: true, agentCount: 0, runningProcesses: 0, leaks: [], stuck: [] })
+  expect(readdirSync(join(home, 'archive'))).toEqual([])
+  await using again = await ebb.launch(command('true'))
+  expect((await again.ended).success).toBe(true)
+})
+
+test('a launch that cannot start is refused clearly and leaves nothing', async () => {
+  const home = temporaryHome()
+  await using ebb = await openEbb({ home })
+  await expect(ebb.launch(command('no-such-program'))).rejects.toMatchObject({ code: 'program_not_found' })
+  await expect(ebb.launch({ type: 'command', configuration: { command: ['true'], workingDirectory: '/no/such/folder' } })).rejects.toMatchObject({
+    code: 'launch_refused',
+  })
+  await expect(ebb.launch(command())).rejects.toMatchObject({ code: 'launch_refused' })
+  expect(readdirSync(join(home, 'logs'))).toEqual([])
+  expect(await ebb.status()).toMatchObject({ isClean: true })
+})
+
+test('a launch that fails half-way is rolled back, proven, and says why', async () => {
+  const home = temporaryHome()
+  await using ebb = await openEbb({ home })
+  const launch = ebb.launch({ type: 'command', configuration: { command: ['true'], env: { BROKEN: 'a\0b' } } })
+  const error = await launch.then(
+    () => undefined,
+    (reason: EbbError) => reason,
+  )
+  expect(error).toMatchObject({ code: 'launch_failed' })
+  expect(error?.message).toMatch(/rolled back/)
+  expect(readdirSync(join(home, 'logs'))).toEqual([])
+  expect(await ebb.status()).toMatchObject({ isClean: true })
+})
+
+/** A program of its own that uses the library, so that its end can be watched from outside. */
+async function guest(home: string, body: string): Promise<{ child: ReturnType<typeof spawn>; pid: number }> {
+  const folder = join(home, 'guest')
+  mkdirSync(folder, { recursive: true })
+  const file = join(folder, 'guest.ts')
+  writeFileSync(
+    file,
+    `import { openEbb } from ${JSON.stringify(join(root, 'src', 'index.ts'))}
+     const ebb = await openEbb({ home: ${JSON.stringify(join(home, 'home'))} })
+     const agent = await ebb.launch({ type: 'command', configuration: { command: ['sh', '-c', 'trap "" TERM; setsid sleep 1000 & wait'] } })
+     console.log(agent.pid)
+     ${body}`,
+  )
+  const child = spawn(nodeProgram, ['--disable-warning=ExperimentalWarning', file], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const pid = await new Promise<number>((resolve) => child.stdout?.once('data', (data: Buffer) => resolve(Number(data))))
+  return { child, pid }
+}
+
+const exited = (child: ReturnType<typeof spawn>): Promise<NodeJS.Signals | number | null> =>
+  new Promise((resolve) => void child.once('exit', (code, signal) => resolve(signal ?? code)))
+
+for (const [how, body, end] of [
+  ['a plain exit', 'process.exit(7)', 7],
+  ['an uncaught error', 'throw new Error("nobody caught this")', 1],
+  ['SIGTERM', 'process.kill(process.pid, "SIGTERM"); setInterval(() => {}, 1000)', 'SIGTERM'],
+  ['SIGINT', 'process.kill(process.pid, "SIGINT"); setInterval(() => {}, 1000)', 'SIGINT'],
+  ['SIGHUP', 'process.kill(process.pid, "SIGHUP"); setInterval(() => {}, 1000)', 'SIGHUP'],
+  ['SIGKILL', 'process.kill(process.pid, "SIGKILL")', 'SIGKILL'],
+] as const) {
+  test(`nothing outlives a program that ends by ${how}`, async () => {
+    const home = temporaryHome()
+    const { child, pid } = await guest(home, body)
+    const ended = exited(child)
+    expect(await ended).toBe(end)
+    await waitUntil(() => !isAlive(pid), 5_000, 'the agent of the program that ended')
+    await waitUntil(() => openRows(join(home, 'home')) === 0, 5_000, 'the books of the program that ended')
+  })
+}
+
+/** Read by ourselves, not through the ledger. */
+function openRows(home: string): number {
+  const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
+  if (!existsSync(join(home, 'ebb.db'))) return -1
+  const db = new DatabaseSync(join(home, 'ebb.db'), { readOnly: true })
+  try {
+    return Number(db.prepare("SELECT (SELECT count(*) FROM incarnation) + (SELECT count(*) FROM resource WHERE state != 'released') AS n").get()?.n)
+  } catch {
+    return -1
+  } finally {
+    db.close()
+  }
+}
+
+test('what could not be released is thrown, with the report', async () => {
+  const home = temporaryHome()
+  const ebb: Ebb = await openEbb({ home, logLevel: 'silent' })
+  const agent = await ebb.launch(command('sleep', '1000'))
+  // The archive's place is taken by a file, so the logs are held back: visibly, and nothing is lost.
+  writeFileSync(join(home, 'archive', agent.id), '')
+  const report = await agent.stop()
+  expect(report.success).toBe(false)
+  expect(report.resources.filter(({ outcome }) => outcome === 'held-back').map(({ kind }) => kind)).toEqual(['log', 'log'])
+  expect(agent.status).toBe('stuck')
+  expect(isAlive(agent.pid)).toBe(false)
+  expect((await ebb.status()).heldBack).toHaveLength(2)
+  const { rmSync } = process.getBuiltinModule('node:fs')
+  rmSync(join(home, 'archive', agent.id))
+  await ebb[Symbol.asyncDispose]()
+  expect(existsSync(join(home, 'archive', agent.id, 'stdout.log'))).toBe(true)
+})

@@ -1,0 +1,53 @@
+import { loadConfig } from '../../src/config/config.ts'
+import type { BookScope } from '../../src/engine/book.ts'
+import type { Handles } from '../../src/engine/launch.ts'
+import { type Composition, compose, type Supervisor } from '../../src/main.ts'
+import type { Planned } from '../../src/ports/kind.ts'
+import { type LogHandle, logLabels, type ProcessLaunch, type TreeHandle, treeLabel } from '../../src/ports/process.ts'
+import { temporaryHome } from './home.ts'
+
+/** The engine as the command line composes it, inside the test's own process, on a throw-away home. */
+
+export interface SupervisorOptions extends Composition {
+  readonly home?: string
+  readonly flags?: Readonly<Record<string, string>>
+}
+
+export interface TestSupervisor extends Supervisor, AsyncDisposable {
+  /** A scope with what the plan says, and the handles by label. */
+  launch(plan: (scopeId: string) => readonly Planned[]): Promise<{ readonly scope: BookScope; readonly handles: Handles }>
+  run(argv: readonly string[], more?: Partial<ProcessLaunch>): Promise<Run>
+}
+
+/** A command that was launched, with both its streams in logs. */
+export interface Run {
+  readonly scope: BookScope
+  readonly tree: TreeHandle
+  readonly stdout: LogHandle
+  readonly stderr: LogHandle
+}
+
+export async function openSupervisor(options: SupervisorOptions = {}): Promise<TestSupervisor> {
+  const { home = temporaryHome(), flags = {}, ...composition } = options
+  const config = loadConfig({ flags: new Map(Object.entries({ home, logLevel: 'silent', ...flags })) })
+  const supervisor = await compose(config, composition)
+  const { engine } = supervisor
+  const launch: TestSupervisor['launch'] = async (plan) => {
+    const scope = engine.openScope({ id: engine.parts.newId(), kind: 'agent' })
+    return { scope, handles: await engine.launch(scope, plan(scope.id)) }
+  }
+  return Object.assign(supervisor, {
+    launch,
+    run: async (argv: readonly string[], more: Partial<ProcessLaunch> = {}): Promise<Run> => {
+      const command: ProcessLaunch = { argv, env: config.environment, cwd: home, output: 'logs', stdin: 'ignore', ...more }
+      const { scope, handles } = await launch((scopeId) => supervisor.plan(scopeId, command))
+      const [stdout, stderr] = logLabels.map((label) => handles.get(label) as LogHandle)
+      return { scope, tree: handles.get(treeLabel) as TreeHandle, stdout: stdout as LogHandle, stderr: stderr as LogHandle }
+    },
+    [Symbol.asyncDispose]: async (): Promise<void> => {
+      const report = await engine.shutDown({ trigger: 'process-exit', force: true, deadlineMs: 5_000 })
+      await supervisor.close()
+      if (!report.success) throw new Error(`The supervisor of the test could not leave: ${report.errors.join('; ')}`)
+    },
+  })
+}

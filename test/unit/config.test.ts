@@ -1,0 +1,140 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { type Config, loadConfig } from '../../src/config/config.ts'
+import { flagOf, options, variableOf } from '../../src/config/options.ts'
+import { temporaryHome } from '../support/home.ts'
+
+interface Given {
+  readonly flags?: Record<string, string>
+  readonly env?: Record<string, string>
+  /** Written to the home's own file. */
+  readonly file?: unknown
+  /** Written elsewhere and named. */
+  readonly named?: unknown
+}
+
+function load({ flags = {}, env = {}, file, named }: Given): Config {
+  const home = temporaryHome()
+  if (file !== undefined) writeFileSync(join(home, 'ebb.config.json'), typeof file === 'string' ? file : JSON.stringify(file))
+  const configFile = join(home, 'named.json')
+  if (named !== undefined) writeFileSync(configFile, JSON.stringify(named))
+  return loadConfig({
+    flags: new Map(Object.entries(flags)),
+    env: { ...(named === undefined && { EBB_HOME: home }), HOME: '/nonexistent', ...env },
+    ...(named !== undefined && { configFile }),
+  })
+}
+
+const refusal = (text: string): unknown => expect.objectContaining({ code: 'bad_usage', message: expect.stringContaining(text) })
+
+describe('where a setting comes from', () => {
+  it('flag beats variable beats file beats what we would do', () => {
+    const file = { grace: '1s' }
+    const env = { EBB_GRACE: '2s' }
+    const flags = { grace: '3s' }
+    expect(load({}).grace).toBe(5_000)
+    expect(load({ file }).grace).toBe(1_000)
+    expect(load({ file, env }).grace).toBe(2_000)
+    expect(load({ file, env, flags }).grace).toBe(3_000)
+  })
+
+  it('an empty variable is an unset one', () => {
+    expect(load({ file: { grace: '1s' }, env: { EBB_GRACE: '' } }).grace).toBe(1_000)
+  })
+
+  it('numbers in a file need no quotes', () => {
+    expect(load({ file: { limitPids: 20, limitMemory: '2g' } })).toMatchObject({ limitPids: 20, limitMemory: 2 * 1_024 ** 3 })
+  })
+
+  it('a file that is named takes the place of the one in the home', () => {
+    expect(load({ named: { grace: '7s' }, env: { EBB_HOME: '/elsewhere' } })).toMatchObject({ grace: 7_000, home: '/elsewhere' })
+  })
+
+  it('every setting is a flag, a variable and a key', () => {
+    expect([flagOf('limitMemory'), variableOf('limitMemory')]).toEqual(['--limit-memory', 'EBB_LIMIT_MEMORY'])
+    const values = { home: '/h', containment: 'scan', grace: '1s', timeout: '2s', report: '-', limitMemory: '1k', limitPids: '3' }
+    for (const [key, value] of Object.entries(values)) {
+      const byFlag = load({ flags: { [key]: value } })
+      expect(load({ env: { [variableOf(key)]: value } })[key as keyof Config]).toEqual(byFlag[key as keyof Config])
+      if (key !== 'home') expect(load({ file: { [key]: value } })[key as keyof Config]).toEqual(byFlag[key as keyof Config])
+    }
+  })
+
+  it('cannot be changed afterwards', () => {
+    expect(Object.isFrozen(load({}))).toBe(true)
+  })
+})
+
+describe('the home', () => {
+  it('is found by flag, variable, named file, XDG and HOME, in this order', () => {
+    const env = { EBB_HOME: '/by-variable', XDG_STATE_HOME: '/xdg', HOME: '/home/me' }
+    expect(load({ flags: { home: '/by-flag' }, env }).home).toBe('/by-flag')
+    expect(load({ env }).home).toBe('/by-variable')
+    expect(load({ env: { ...env, EBB_HOME: '' }, named: { home: '/by-file' } }).home).toBe('/by-file')
+    expect(load({ env: { ...env, EBB_HOME: '' } }).home).toBe('/xdg/ebb')
+    expect(load({ env: { HOME: '/home/me', EBB_HOME: '' } }).home).toBe('/home/me/.local/state/ebb')
+    expect(load({ env: { HOME: '/home/me', EBB_HOME: '', XDG_STATE_HOME: 'relative' } }).home).toBe('/home/me/.local/state/ebb')
+  })
+
+  it('a relative one is made absolute', () => {
+    expect(load({ flags: { home: 'here' } }).home).toBe(join(process.cwd(), 'here'))
+  })
+
+  it('an empty flag is refused instead of meaning the folder one stands in', () => {
+    expect(() => load({ flags: { home: '' } })).toThrow(refusal('--home must name a folder'))
+  })
+
+  it('a home without a HOME is asked for', () => {
+    expect(() => load({ env: { EBB_HOME: '', HOME: '' } })).toThrow(expect.objectContaining({ code: 'home_unusable' }))
+  })
+
+  it('the file in the home cannot say where the home is', () => {
+    expect(() => load({ file: { home: '/elsewhere' } })).toThrow(refusal('"home" in'))
+  })
+})
+
+describe('what is refused, by name', () => {
+  it.each([
+    ['an unknown key', { file: { grase: '1s' } }, '"grase" in'],
+    ['an unknown flag', { flags: { grase: '1s' } }, '--grase'],
+    ['a bad value in a file', { file: { grace: 5 } }, '"grace" in'],
+    ['a bad value in a variable', { env: { EBB_GRACE: 'soon' } }, 'EBB_GRACE must be a duration'],
+    ['a bad value of a flag', { flags: { grace: 'soon' } }, '--grace must be a duration'],
+    ['a containment that does not exist', { flags: { containment: 'magic' } }, '--containment must be one of auto, cgroup, subreaper, scan'],
+    ['a size without a number', { flags: { limitMemory: 'lots' } }, '--limit-memory must be a size'],
+    ['no processes at all', { env: { EBB_LIMIT_PIDS: '0' } }, 'EBB_LIMIT_PIDS must be a whole number'],
+    ['a value that is no value', { file: { report: { to: 'x' } } }, '"report" in'],
+    ['a null', { file: { report: null } }, '"report" in'],
+    ['a file that is no JSON', { file: '{ grace: 1 }' }, 'ebb.config.json cannot be read'],
+    ['a file that is no object', { file: ['grace'] }, 'must be a JSON object'],
+    ['a key that every object has', { file: { constructor: '1' } }, '"constructor" in'],
+  ] as [string, Given, string][])('%s', (_what, given, text) => {
+    expect(() => load(given)).toThrow(refusal(text))
+  })
+
+  it('a named file that is not there', () => {
+    expect(() => loadConfig({ flags: new Map(), env: {}, configFile: '/nonexistent/ebb.json' })).toThrow(refusal('/nonexistent/ebb.json cannot be read'))
+  })
+
+  it('a folder in the place of the file', () => {
+    const home = temporaryHome()
+    mkdirSync(join(home, 'ebb.config.json'))
+    expect(() => loadConfig({ flags: new Map(), env: { EBB_HOME: home } })).toThrow(refusal('cannot be read'))
+  })
+})
+
+describe('the cookie', () => {
+  it('is a mark and never a setting', () => {
+    const config = load({ env: { EBB_SCOPE: 'a/b/c' } })
+    expect(config.inheritedCookie).toBe('a/b/c')
+    expect(config).not.toHaveProperty('scope')
+    expect(options).not.toHaveProperty('scope')
+    expect(() => load({ flags: { scope: 'a/b/c' } })).toThrow(refusal('--scope'))
+    expect(() => load({ file: { scope: 'a/b/c' } })).toThrow(refusal('"scope" in'))
+  })
+
+  it('no setting has its name', () => {
+    expect(Object.keys(options).map(variableOf)).not.toContain('EBB_SCOPE')
+  })
+})

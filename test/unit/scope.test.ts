@@ -1,0 +1,85 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { policyFor, triggers } from '../../src/domain/policy.ts'
+import { renew, strengthen, type Wish } from '../../src/domain/scope.ts'
+
+const wishes: fc.Arbitrary<Wish> = fc
+  .record(
+    {
+      trigger: fc.constantFrom(...triggers),
+      force: fc.boolean(),
+      forget: fc.boolean(),
+      graceMs: fc.nat(10_000),
+      deadlineMs: fc.nat(10_000),
+    },
+    { requiredKeys: ['trigger'] },
+  )
+  .map((wish) => wish as Wish)
+
+/** Everything but the reason, which is not a matter of strength. */
+function strength({ force, forget, graceMs, deadlineMs }: Wish): unknown {
+  return { force: force ?? false, forget: forget ?? false, graceMs, deadlineMs }
+}
+
+describe('the stronger wish (G6)', () => {
+  it('force, deletion and the earlier deadline win, whoever asked first', () => {
+    const weak: Wish = { trigger: 'terminated', graceMs: 5_000, deadlineMs: 15_000 }
+    const strong: Wish = { trigger: 'terminated', force: true, forget: true, graceMs: 10, deadlineMs: 100 }
+    expect(strengthen(weak, strong)).toEqual(strong)
+    expect(strengthen(strong, weak)).toEqual(strong)
+  })
+
+  it('a close that joins another keeps the reason of the first', () => {
+    expect(strengthen({ trigger: 'completed' }, { trigger: 'process-exit' }).trigger).toBe('completed')
+  })
+
+  it.each(['deleted', 'test-reset', 'launch-rollback'] as const)('a close for %s joins as a deletion, though it does not say so', (trigger) => {
+    expect(strengthen({ trigger: 'terminated' }, { trigger })).toEqual({ trigger: 'terminated', forget: true })
+    expect(policyFor(strengthen({ trigger: 'terminated' }, { trigger })).keepsLogs).toBe(false)
+  })
+
+  it('a close asked for anew has the new reason and forgets nothing of the old wish', () => {
+    expect(renew({ trigger: 'deleted', force: true }, { trigger: 'reaper' })).toEqual({ trigger: 'reaper', force: true, forget: true })
+    expect(renew(undefined, { trigger: 'reaper' })).toEqual({ trigger: 'reaper' })
+  })
+
+  it('never grows weaker', () => {
+    fc.assert(
+      fc.property(wishes, wishes, (a, b) => {
+        const both = strengthen(a, b)
+        for (const one of [a, b]) {
+          expect(both.force ?? false).toBe((both.force ?? false) || (one.force ?? false))
+          expect(policyFor(both).keepsLogs && !policyFor(one).keepsLogs).toBe(false)
+          if (one.graceMs !== undefined) expect(both.graceMs).toBeLessThanOrEqual(one.graceMs)
+          if (one.deadlineMs !== undefined) expect(both.deadlineMs).toBeLessThanOrEqual(one.deadlineMs)
+        }
+      }),
+    )
+  })
+
+  it('does not depend on who asked first, but for the reason', () => {
+    fc.assert(
+      fc.property(wishes, wishes, (a, b) => {
+        expect(strength(strengthen(a, b))).toEqual(strength(strengthen(b, a)))
+      }),
+    )
+  })
+
+  it('does not depend on how three are put together', () => {
+    fc.assert(
+      fc.property(wishes, wishes, wishes, (a, b, c) => {
+        expect(strengthen(strengthen(a, b), c)).toEqual(strengthen(a, strengthen(b, c)))
+      }),
+    )
+  })
+
+  it('asking for the same again changes nothing', () => {
+    fc.assert(
+      fc.property(wishes, wishes, (a, b) => {
+        const once = strengthen(a, b)
+        expect(strengthen(once, b)).toEqual(once)
+        expect(policyFor(strengthen(a, a))).toEqual(policyFor(a))
+      }),
+    )
+  })
+})
