@@ -81,7 +81,11 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   })
   const isWatched = composition.watched ?? true
   if (isWatched) sentinel.ready().catch(() => {}) // Starts while the database opens; the engine waits for it.
-  const ledger = wrap('ledger', await openSqliteLedger({ file: home.database, clock }))
+  const opened = await openSqliteLedger({ file: home.database, clock }).catch((error: unknown) => {
+    sentinel.dismiss() // There is nothing to watch: its recovery would only meet the same database.
+    throw error
+  })
+  const ledger = wrap('ledger', opened)
   const engine = new Engine({
     ledger,
     kinds,

@@ -19,6 +19,10 @@ export interface Entry {
   proof?: Proof
   error?: string
   handle?: unknown
+  /** Its creation has not come back: what cannot be seen now may still appear. */
+  isBeingMade: boolean
+  /** Obligations that were not met before it was ended by force. */
+  gaveUp: readonly string[]
 }
 
 export interface BookScope {
@@ -88,7 +92,7 @@ export class Book {
   enter(scope: BookScope, intent: Intent): Entry {
     const kind = this.kind(intent.kind)
     const ref = kind.name(intent)
-    const entry: Entry = { intent, kind, ref, name: kind.describe(ref), state: 'intended', attempts: 0 }
+    const entry: Entry = { intent, kind, ref, name: kind.describe(ref), state: 'intended', attempts: 0, isBeingMade: false, gaveUp: [] }
     scope.entries.set(intent.id, entry)
     return entry
   }

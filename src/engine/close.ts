@@ -1,5 +1,6 @@
 import { sentence } from '../domain/errors.ts'
 import { waves } from '../domain/plan.ts'
+import { forgets } from '../domain/policy.ts'
 import { isClean, type Report, type ResourceReport } from '../domain/report.ts'
 import { renew, type Wish } from '../domain/scope.ts'
 import type { Settlement } from '../ports/ledger.ts'
@@ -23,7 +24,10 @@ export function close(parts: EngineParts, scopeId: string, wish: Wish): Promise<
   if (running) {
     if (running.join(wish)) {
       parts.ledger.beginClose(scopeId, running.wish).catch(noop)
-      for (const child of parts.book.tree(scopeId).slice(1)) parts.flights.get(child.id)?.join(wish)
+      for (const member of parts.book.tree(scopeId)) {
+        member.wish = renew(member.wish, running.wish)
+        if (member.id !== scopeId) parts.flights.get(member.id)?.join(wish)
+      }
     }
     return running.report
   }
@@ -38,12 +42,14 @@ function start(parts: EngineParts, scope: BookScope, wish: Wish, isRoot: boolean
   // In memory first, and at once: from here on the scope takes nothing in, whatever the database does (G12, G13).
   for (const member of parts.book.tree(scope.id)) {
     if (member.state === 'open') member.state = 'closing'
-    member.wish = flight.wish
+    // A scope below may have been asked for more than the one above it, by a close of its own that did not finish.
+    member.wish = renew(member.wish, flight.wish)
     member.closing.abort()
   }
   const marked = isRoot
-    ? parts.ledger
-        .beginClose(scope.id, flight.wish)
+    ? scope.recorded
+        .catch(noop)
+        .then(() => parts.ledger.beginClose(scope.id, flight.wish))
         .catch(
           (error: unknown) =>
             void parts.log.warn(`Cleanup: the ledger does not know yet that ${scope.id} is closing.`, { error: sentence(error) }),
@@ -67,7 +73,7 @@ async function fly(parts: EngineParts, scope: BookScope, flight: Flight, isRoot:
   if (isRoot) released.push(...(await sweep(parts, scope, flight)))
 
   const resources = [...below.flatMap((report) => report.resources), ...released.map((one) => one.report)]
-  const success = isClean(resources) && errors.length === 0
+  const success = isClean(resources) && errors.length === 0 && below.every((child) => child.success)
   const report: Report = {
     success,
     trigger: flight.wish.trigger,
@@ -102,7 +108,7 @@ function closeChild(parts: EngineParts, id: string, flight: Flight): Promise<Rep
 export async function releaseAll(parts: EngineParts, scope: BookScope, flight: Flight): Promise<Released[]> {
   const open = [...scope.entries.values()].filter((entry) => entry.state !== 'released')
   const planned = waves(open.map((entry) => ({ id: entry.intent.id, dependsOn: entry.intent.dependsOn, entry })))
-  const blocked = new Set<string>()
+  const blocked = new Set(parts.book.tree(scope.id).slice(1).flatMap(neededBelow))
   const results: Released[] = []
   for (const wave of planned) {
     const done = await Promise.all(
@@ -118,6 +124,11 @@ export async function releaseAll(parts: EngineParts, scope: BookScope, flight: F
   return results
 }
 
+/** What the things that are still there in a scope below depend on. */
+function neededBelow(scope: BookScope): readonly string[] {
+  return [...scope.entries.values()].flatMap((entry) => (entry.state === 'released' ? [] : entry.intent.dependsOn))
+}
+
 function heldBack(entry: Entry): Released {
   const error = 'Waits for what depends on it.'
   entry.error = error
@@ -128,10 +139,14 @@ function heldBack(entry: Entry): Released {
 async function finish(parts: EngineParts, scope: BookScope, flight: Flight, report: Report): Promise<Report> {
   const tree = parts.book.tree(scope.id)
   const settlement = settlementOf(parts.newId(), tree, flight, report)
-  const written = parts.ledger.settle(settlement).then(() => undefined, sentence)
+  // A scope that is still on its way into the ledger must not arrive there after its end.
+  const written = Promise.allSettled(tree.map((member) => member.recorded))
+    .then(() => parts.ledger.settle(settlement))
+    .then(() => undefined, sentence)
   const problem = await within(parts.clock, settleBudgetMs, written)
   const error = problem.timedOut ? 'the database did not answer in time' : problem.value
-  if (report.success) {
+  // With books that are behind it stays in ours, and the reaper, or the next close, settles it again.
+  if (report.success && error === undefined) {
     for (const member of tree) member.state = 'closed'
     parts.book.forget(scope.id)
   }
@@ -140,7 +155,7 @@ async function finish(parts: EngineParts, scope: BookScope, flight: Flight, repo
       ? report
       : {
           ...report,
-          errors: [...report.errors, `The ledger could not be written (${error}); the next start, or "ebb recover", puts the books right.`],
+          errors: [...report.errors, `The ledger could not be written (${error}); the reaper, or the next start, puts the books right.`],
         }
   const fields = { trigger: report.trigger, scope: scope.id, duration: report.duration }
   if (!report.success) parts.log.error(`Cleanup: scope ${scope.id} is not clean: ${report.errors.join('; ')}`, fields)
@@ -153,7 +168,7 @@ async function finish(parts: EngineParts, scope: BookScope, flight: Flight, repo
 function settlementOf(id: string, tree: readonly BookScope[], flight: Flight, report: Report): Settlement {
   const entries = tree.flatMap((scope) => [...scope.entries.values()])
   const ids = tree.map((scope) => scope.id)
-  const forget = report.success && (flight.wish.forget === true || !flight.policy.keepsLogs)
+  const forgotten = tree.filter((scope) => forgets(scope.wish ?? flight.wish)).map((scope) => scope.id)
   return {
     outcomes: entries.map((entry) => ({
       resourceId: entry.intent.id,
@@ -163,7 +178,7 @@ function settlementOf(id: string, tree: readonly BookScope[], flight: Flight, re
       ...(entry.error !== undefined && { error: entry.error }),
     })),
     closedScopeIds: report.success ? ids : [],
-    forgottenScopeIds: forget ? ids : [],
+    forgottenScopeIds: report.success ? forgotten : [],
     report: { id, body: report },
   }
 }

@@ -1,4 +1,4 @@
-import { isEbbError } from '../domain/errors.ts'
+import { EbbError, isEbbError } from '../domain/errors.ts'
 import type { Report } from '../domain/report.ts'
 import type { Wish } from '../domain/scope.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -30,6 +30,7 @@ export interface EngineDeps {
 export interface EngineParts extends Omit<EngineDeps, 'onReport'> {
   readonly book: Book
   readonly flights: Map<string, Flight>
+  readonly running: { recovery?: Promise<Recovery> }
   readonly onReport: (report: Report) => void
 }
 
@@ -44,7 +45,7 @@ export class Engine {
 
   constructor(deps: EngineDeps) {
     this.#deps = deps
-    this.parts = { ...deps, book: new Book(deps.kinds), flights: new Map(), onReport: deps.onReport ?? (() => {}) }
+    this.parts = { ...deps, book: new Book(deps.kinds), flights: new Map(), running: {}, onReport: deps.onReport ?? (() => {}) }
     this.hostScopeId = `host-${deps.host.incarnationId}`
   }
 
@@ -55,7 +56,7 @@ export class Engine {
   }
 
   #begin(role: Role): Beginning {
-    const { ledger, host, sentinel, clock, book } = this.parts
+    const { host, sentinel, clock, book } = this.parts
     const record = {
       id: host.incarnationId,
       installation: host.installation,
@@ -67,18 +68,18 @@ export class Engine {
     }
     const scope: NewScope = { id: this.hostScopeId, kind: 'host', parentId: undefined, incarnation: host.incarnationId }
     const watched = sentinel.ready()
-    const recorded = watched.then(async () => void (await Promise.all([this.#register(record), ledger.openScope(scope)])))
+    const recorded = watched.then(() => this.#register(record, scope))
     recorded.catch(noop)
     book.add(scope, recorded)
     return { watched, recorded }
   }
 
   /** A second server on a home is refused with the pid and address of the first; a dead one's place is taken over. */
-  #register(record: IncarnationRecord): Promise<void> {
+  #register(record: IncarnationRecord, scope: NewScope): Promise<void> {
     const { ledger, host } = this.parts
-    return ledger.register(record).catch(async (error: unknown) => {
+    return ledger.register(record, scope).catch(async (error: unknown) => {
       const seated = isEbbError(error, 'server_running') ? (error.details as IncarnationRecord) : undefined
-      if (!seated || host.vitality(seated.id) !== 'dead' || !(await ledger.unseatServer(seated.id, record))) throw error
+      if (!seated || host.vitality(seated.id) !== 'dead' || !(await ledger.unseatServer(seated.id, record, scope))) throw error
     })
   }
 
@@ -91,6 +92,7 @@ export class Engine {
     this.begin()
     const parentId = scope.parentId ?? this.hostScopeId
     if (book.find(parentId)?.state !== 'open') throw scopeClosed(parentId)
+    if (book.find(scope.id)) throw new EbbError('scope_closed', `Scope ${scope.id} exists already; use another id.`)
     const opened = { ...scope, parentId, incarnation: host.incarnationId }
     const recorded = this.#watched().then(() => ledger.openScope(opened))
     recorded.catch(noop)

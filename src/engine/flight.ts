@@ -11,6 +11,7 @@ export class Flight {
   readonly #clock: Clock
   #wish: Wish
   #deadlineMs: number
+  #forcedMs: number | undefined
   #changed = Promise.withResolvers<void>()
 
   constructor(clock: Clock, wish: Wish) {
@@ -19,6 +20,11 @@ export class Flight {
     this.startedMs = clock.now()
     this.startedAt = clock.wall()
     this.#deadlineMs = this.startedMs + policyFor(wish).deadlineMs
+    this.#noteForce()
+  }
+
+  #noteForce(): void {
+    if (this.#wish.force) this.#forcedMs ??= this.#clock.now()
   }
 
   get wish(): Wish {
@@ -33,6 +39,12 @@ export class Flight {
     return Math.max(0, this.#deadlineMs - this.#clock.now())
   }
 
+  /** How long obligations may still be tried: by force half of the time, because the other half is for the kill. */
+  obligationsMs(): number {
+    const untilMs = this.#forcedMs === undefined ? this.#deadlineMs : (this.#forcedMs + this.#deadlineMs) / 2
+    return Math.max(0, untilMs - this.#clock.now())
+  }
+
   /** Settles when the wish grows stronger. */
   get changed(): Promise<void> {
     return this.#changed.promise
@@ -44,6 +56,7 @@ export class Flight {
     this.#wish = strengthen(this.#wish, wish)
     if (JSON.stringify(this.#wish) === before) return false
     this.#deadlineMs = Math.min(this.#deadlineMs, this.#clock.now() + this.policy.deadlineMs)
+    this.#noteForce()
     this.#changed.resolve()
     this.#changed = Promise.withResolvers()
     return true

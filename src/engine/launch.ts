@@ -1,5 +1,5 @@
-import { EbbError, sentence } from '../domain/errors.ts'
-import type { Planned } from '../ports/kind.ts'
+import { EbbError, isEbbError, sentence } from '../domain/errors.ts'
+import type { CreateCtx, Created, Planned } from '../ports/kind.ts'
 import type { BookScope, Entry } from './book.ts'
 import { close } from './close.ts'
 import type { EngineParts } from './engine.ts'
@@ -44,34 +44,22 @@ interface Step {
 }
 
 async function create(parts: EngineParts, scope: BookScope, entries: readonly Step[], watched: Promise<void>): Promise<Handles> {
-  try {
-    await watched
-    const intents = entries.map(({ entry }) => ({ ...entry.intent, name: entry.name }))
-    const [intended, recorded] = await Promise.allSettled([parts.ledger.intend(scope.id, intents), scope.recorded])
-    // The scope's own refusal says more than "no such scope".
-    if (recorded.status === 'rejected') throw recorded.reason
-    if (intended.status === 'rejected') throw intended.reason
-  } catch (error) {
+  await watched
+  const intents = entries.map(({ entry }) => ({ ...entry.intent, name: entry.name }))
+  const [intended, recorded] = await Promise.allSettled([parts.ledger.intend(scope.id, intents), scope.recorded])
+  // Refused for certain. Any other error may be a lost answer: then the intents are on the books, and the close looks.
+  if (intended.status === 'rejected' && isEbbError(intended.reason, 'scope_closed'))
     for (const { entry } of entries) scope.entries.delete(entry.intent.id)
-    throw error
-  }
+  // The scope's own refusal says more than "no such scope".
+  if (recorded.status === 'rejected') throw recorded.reason
+  if (intended.status === 'rejected') throw intended.reason
   const handles = new Map<string, unknown>()
   for (const { planned, entry } of entries) {
     // The scope may have begun to close while the intents were written (G13).
     if (scope.state !== 'open') throw scopeClosed(scope.id)
-    const made = entry.kind.create(entry.ref, planned.spec, {
-      signal: scope.closing.signal,
-      clock: parts.clock,
-      live: planned.live,
-      handle: (label) => handles.get(label),
-      record: async (detail) => {
-        adjust(entry, detail)
-        await parts.ledger.record(entry.intent.id, detail)
-      },
-    })
+    const made = make(parts, scope, { planned, entry }, handles)
     const created = await within(parts.clock, createBudgetMs, made)
     if (created.timedOut) throw new EbbError('launch_failed', `Creating ${entry.intent.kind} ${entry.name} took too long.`)
-    if (created.value.detail !== undefined) adjust(entry, created.value.detail)
     entry.state = 'held'
     entry.handle = created.value.handle
     handles.set(planned.label, created.value.handle)
@@ -85,6 +73,31 @@ async function create(parts: EngineParts, scope: BookScope, entries: readonly St
   return handles
 }
 
+/** One resource. A close waits for it even when the launch no longer does: what is being made may still appear. */
+async function make(parts: EngineParts, scope: BookScope, { planned, entry }: Step, handles: Handles): Promise<Created> {
+  entry.isBeingMade = true
+  const ctx: CreateCtx = {
+    signal: scope.closing.signal,
+    clock: parts.clock,
+    live: planned.live,
+    handle: (label) => handles.get(label),
+    record: async (detail) => {
+      adjust(entry, detail)
+      await parts.ledger.record(entry.intent.id, detail)
+    },
+  }
+  const made = (async () => await entry.kind.create(entry.ref, planned.spec, ctx))()
+  scope.creations.add(made)
+  try {
+    const created = await made
+    if (created.detail !== undefined) adjust(entry, created.detail)
+    return created
+  } finally {
+    entry.isBeingMade = false
+    scope.creations.delete(made)
+  }
+}
+
 /** A detail belongs to the resource's name from the moment the world told it. */
 function adjust(entry: Entry, detail: unknown): void {
   Object.assign(entry.intent, { detail })
@@ -96,7 +109,8 @@ export async function launch(parts: EngineParts, scope: BookScope, plan: readonl
   try {
     return await acquire(parts, scope, plan, watched)
   } catch (error) {
-    const report = await close(parts, scope.id, { trigger: 'launch-rollback' })
+    // Somebody closed it meanwhile: theirs is the wish that counts, and a rollback has nothing to add.
+    const report = await (parts.flights.get(scope.id)?.report ?? close(parts, scope.id, { trigger: 'launch-rollback' }))
     const left = report.success ? '' : ' What it had made could not all be removed; "ebb status" lists it.'
     if (error instanceof EbbError && report.success) throw error
     throw new EbbError('launch_failed', `The launch failed and was rolled back: ${sentence(error)}${left}`, {

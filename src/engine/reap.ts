@@ -1,8 +1,9 @@
+import { sentence } from '../domain/errors.ts'
 import { scopeOfResource } from '../domain/identity.ts'
 import type { Report } from '../domain/report.ts'
 import type { Found } from '../ports/kind.ts'
 import { close } from './close.ts'
-import type { EngineParts } from './engine.ts'
+import { type EngineParts, tidy } from './engine.ts'
 import { recover } from './recover.ts'
 import { adopt, listAll } from './sweep.ts'
 
@@ -145,6 +146,7 @@ export class Reaper {
       )
 
     const kept = new Set<string>()
+    const touched = new Set<string>()
     for (const { kind, found: one } of unrecorded) {
       const orphan: Orphan = {
         kind,
@@ -156,8 +158,11 @@ export class Reaper {
       kept.add(`${kind} ${one.name}`)
       const sighting = await ledger.sight(kind, one.name, host.incarnation.bootId, clock.now())
       const isRipe = sighting.count >= 2 && clock.now() - sighting.firstSeenMs >= this.#settings.minimumAgeMs
-      const mayTouch = !dryRun && !breakerOpen && isRipe && host.vitality(one.incarnation) !== 'unknown'
-      settle(orphan, mayTouch && (await this.#end(kind, one)))
+      // Two kinds may know one resource: a log, and the process that writes it. One at a time; the other is gone by the next pass.
+      const isRival = touched.has(one.resourceId)
+      const mayTouch = !dryRun && !breakerOpen && isRipe && !isRival && host.vitality(one.incarnation) !== 'unknown'
+      if (mayTouch) touched.add(one.resourceId)
+      settle(orphan, mayTouch && (await this.#end(kind, one, errors)))
     }
     await ledger.forgetSightings(kept)
     return breakerOpen
@@ -170,14 +175,21 @@ export class Reaper {
     return book.find(scopeOfResource(one.resourceId))?.entries.get(one.resourceId)?.state !== undefined
   }
 
-  async #end(kind: string, one: Found): Promise<boolean> {
+  async #end(kind: string, one: Found, errors: string[]): Promise<boolean> {
     const { book, host, ledger } = this.#parts
     const id = `reaped-${one.resourceId}`
     const scope = { id, kind: 'agent' as const, parentId: `host-${host.incarnationId}`, incarnation: host.incarnationId }
-    await ledger.openScope(scope)
-    adopt(this.#parts, book.add(scope), kind, one)
-    const report = await close(this.#parts, id, { trigger: 'reaper', forget: true })
-    return report.success
+    try {
+      await ledger.openScope(scope)
+      adopt(this.#parts, book.add(scope), kind, one)
+      const report = await close(this.#parts, id, { trigger: 'reaper', forget: true })
+      // Its incarnation is on no books, so nobody else takes away what its resources shared.
+      if (report.success) await tidy(this.#parts, one.incarnation)
+      return report.success
+    } catch (error) {
+      errors.push(`${kind} ${one.name} could not be ended: ${sentence(error)}`)
+      return false
+    }
   }
 }
 

@@ -14,9 +14,17 @@ export interface Recovery {
 
 /**
  * Finishes what dead supervisors of this installation left. Touches only incarnations that are proven dead, each
- * claimed by compare-and-set, so that two recoveries never work on the same one. Safe at any time.
+ * claimed by compare-and-set, so that two recoveries never work on the same one. Safe at any time; two at once in one
+ * process are one.
  */
-export async function recover(parts: EngineParts): Promise<Recovery> {
+export function recover(parts: EngineParts): Promise<Recovery> {
+  parts.running.recovery ??= recoverAll(parts).finally(() => {
+    delete parts.running.recovery
+  })
+  return parts.running.recovery
+}
+
+async function recoverAll(parts: EngineParts): Promise<Recovery> {
   const reports: Report[] = []
   const unknown: string[] = []
   const errors: string[] = []
@@ -43,8 +51,15 @@ function mayClaim(parts: EngineParts, record: IncarnationRecord): boolean {
 
 async function recoverOne(parts: EngineParts, record: IncarnationRecord): Promise<readonly Report[]> {
   const books = await parts.ledger.books(record.id)
-  const open = books.scopes.filter((scope) => scope.state !== 'closed')
-  parts.book.load(open, books.resources)
+  // A closed scope with something open in it is a close whose books were lost half-way: it is looked at again.
+  const isOwing = (id: string): boolean => books.resources.some((resource) => resource.scopeId === id && resource.state !== 'released')
+  const open = books.scopes.filter((scope) => scope.state !== 'closed' || isOwing(scope.id))
+  // What the reaper is closing again at this moment is in the book already, and newer there.
+  const news = open.filter((scope) => !parts.flights.has(scope.id))
+  parts.book.load(
+    news,
+    books.resources.filter((resource) => news.some((scope) => scope.id === resource.scopeId)),
+  )
   const roots = open.filter((scope) => scope.parentId === undefined || !open.some((other) => other.id === scope.parentId))
   // Scopes that somebody had asked to delete go first and on their own, so that the stronger wish survives the crash (G6).
   const wished = open.filter((scope) => isOwnWish(scope, open))

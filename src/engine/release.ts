@@ -26,15 +26,22 @@ export interface Released {
 
 type End = Pick<ResourceReport, 'outcome'> & { proof?: Proof; error?: string; gaveUp?: readonly string[] }
 
-/** Longest wait between two kills of something that will not go. */
-const killPauseMs = 250
+/** Absent now proves nothing about something whose creation is still under way. */
+const stillBeingMade: End = { outcome: 'stuck', error: 'Its creation has not come back yet, so it may still appear.' }
+
+/** How long the first kill may take before it is repeated, then twice that, and so on: a kill can get lost. */
+const killPatienceMs = 500
+
+/** A look that takes longer is lost; another one may not be. */
+const lookPatienceMs = 5_000
 
 export async function release(job: Release): Promise<Released> {
   const { entry } = job
   const steps: StepTaken[] = []
   entry.attempts += 1
   entry.state = 'closing'
-  const end = await settle(job, steps).catch((error: unknown): End => ({ outcome: 'stuck', error: sentence(error) }))
+  const settled = await settle(job, steps).catch((error: unknown): End => ({ outcome: 'stuck', error: sentence(error) }))
+  const end = entry.isBeingMade && settled.proof ? stillBeingMade : settled
   if (end.outcome === 'stuck') entry.state = 'stuck'
   else if (end.outcome !== 'held-back') entry.state = 'released'
   if (end.proof) entry.proof = end.proof
@@ -46,16 +53,22 @@ export async function release(job: Release): Promise<Released> {
 
 async function settle(job: Release, steps: StepTaken[]): Promise<End> {
   const first = await lookUntilKnown(job)
-  if (first.is === 'absent') return { outcome: 'released', proof: first.proof }
+  if (first.is === 'absent') return over(job, first.proof)
   if (first.is === 'unknown') return { outcome: 'stuck', error: first.reason }
 
   const unmet = await meetObligations(job)
   if (unmet.length > 0 && !job.flight.policy.force) return { outcome: 'held-back', error: unmet.join('; ') }
 
+  job.entry.gaveUp = unmet
   const last = await climb(job, steps)
   if (last.is === 'unknown') return { outcome: 'stuck', error: last.reason }
   if (last.is === 'present') return { outcome: 'stuck', error: `Still present: ${last.detail ?? job.entry.name}` }
-  return { outcome: unmet.length > 0 ? 'given-up' : 'released', proof: last.proof, gaveUp: unmet }
+  return over(job, last.proof)
+}
+
+/** What was given up is named when the thing is seen gone, even if an earlier close did it and could not see it (G8). */
+function over({ entry: { gaveUp } }: Release, proof: Proof): End {
+  return gaveUp.length > 0 ? { outcome: 'given-up', proof, gaveUp } : { outcome: 'released', proof }
 }
 
 /** Gentle steps once each, as far as the wish still allows them; then kill until it is gone or the deadline has come. */
@@ -68,9 +81,9 @@ async function climb(job: Release, steps: StepTaken[]): Promise<Presence> {
     if (end.is !== 'present') return end
   }
   for (let attempt = 1; ; attempt++) {
-    const end = await take(job, 'kill', job.flight.remainingMs(), steps)
+    const end = await take(job, 'kill', killPatienceMs * 2 ** (attempt - 1), steps)
     if (end.is !== 'present' || job.flight.remainingMs() === 0) return end
-    await pause(job.clock, Math.min(backoffMs(attempt, killPauseMs), job.flight.remainingMs()), job.flight.changed)
+    await pause(job.clock, Math.min(backoffMs(attempt), job.flight.remainingMs()), job.flight.changed)
   }
 }
 
@@ -84,14 +97,13 @@ async function take(job: Release, step: LadderStep, budgetMs: number, steps: Ste
   const ctx: Ctx = { signal: lifetime.signal, clock }
   let problem: string | undefined
   try {
-    const effect = await within(clock, untilMs - clock.now(), entry.kind.release(entry.ref, step, ctx))
-    const exhausted = effect.timedOut ? undefined : effect.value.exhausted
-    const over = entry.kind.gone(entry.ref, ctx).then(noop)
-    // A failing `gone` must not end the wait early on its own account: the look afterwards decides.
-    const ended = Promise.race(exhausted ? [over, exhausted] : [over]).catch((error: unknown) => {
-      problem = sentence(error)
+    let exhausted: Promise<void> | undefined
+    const asked = entry.kind.release(entry.ref, step, ctx).then((effect) => {
+      exhausted = effect.exhausted
     })
-    await waitFor(job, step, untilMs, ended)
+    await waitFor(job, step, untilMs, asked)
+    const gone = entry.kind.gone(entry.ref, ctx).then(noop)
+    await waitFor(job, step, untilMs, exhausted ? Promise.race([gone, exhausted]) : gone)
   } catch (error) {
     problem = sentence(error)
   } finally {
@@ -135,7 +147,7 @@ async function look(job: Release): Promise<Presence> {
   const lifetime = new AbortController()
   try {
     const observed = job.entry.kind.observe(job.entry.ref, { signal: lifetime.signal, clock: job.clock })
-    const seen = await within(job.clock, Math.max(lastLookMs, job.flight.remainingMs()), observed)
+    const seen = await within(job.clock, Math.max(lastLookMs, Math.min(lookPatienceMs, job.flight.remainingMs())), observed)
     return seen.timedOut ? unknown('the look at it did not come back in time') : seen.value
   } catch (error) {
     return unknown(sentence(error))
@@ -144,22 +156,40 @@ async function look(job: Release): Promise<Presence> {
   }
 }
 
-/** Each obligation is tried until it is met or the deadline has come; a failure holds the resource back (G8). */
+/** What is owed and could not be done: it holds the resource back, or is given up by force (G8). */
 async function meetObligations(job: Release): Promise<readonly string[]> {
-  const { entry, flight, clock } = job
+  const { entry, flight } = job
   const owed = entry.kind.obligations?.(entry.ref, flight.policy) ?? []
   const unmet: string[] = []
   for (const obligation of owed) {
-    const lifetime = new AbortController()
-    try {
-      const work = entry.kind.meet?.(obligation, entry.ref, { signal: lifetime.signal, clock })
-      const met = await within(clock, flight.remainingMs(), work ?? Promise.resolve())
-      if (met.timedOut) unmet.push(`${obligation} of ${entry.name} was not done in time`)
-    } catch (error) {
-      unmet.push(`${obligation} of ${entry.name} failed: ${sentence(error)}`)
-    } finally {
-      lifetime.abort()
-    }
+    const problem = await meet(job, obligation)
+    if (problem !== undefined) unmet.push(problem)
   }
   return unmet
+}
+
+/** Without force once, because it holds back and is tried again later; by force again and again, because then it is lost. */
+async function meet(job: Release, obligation: string): Promise<string | undefined> {
+  for (let attempt = 1; ; attempt++) {
+    const problem = await meetOnce(job, obligation)
+    if (problem === undefined || !job.flight.policy.force || job.flight.obligationsMs() === 0) return problem
+    await pause(job.clock, Math.min(backoffMs(attempt), job.flight.obligationsMs()), job.flight.changed)
+  }
+}
+
+async function meetOnce({ entry, flight, clock }: Release, obligation: string): Promise<string | undefined> {
+  const lifetime = new AbortController()
+  try {
+    const work = entry.kind.meet?.(obligation, entry.ref, { signal: lifetime.signal, clock }) ?? Promise.resolve()
+    for (;;) {
+      const changed = flight.changed.then(() => 'changed' as const)
+      const met = await within(clock, flight.obligationsMs(), Promise.race([work, changed]))
+      if (met.timedOut) return `${obligation} of ${entry.name} was not done in time`
+      if (met.value !== 'changed') return undefined
+    }
+  } catch (error) {
+    return `${obligation} of ${entry.name} failed: ${sentence(error)}`
+  } finally {
+    lifetime.abort()
+  }
 }

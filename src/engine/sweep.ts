@@ -1,4 +1,5 @@
 import { sentence } from '../domain/errors.ts'
+import type { Intent } from '../domain/resource.ts'
 import type { Found, Owner } from '../ports/kind.ts'
 import type { BookScope } from './book.ts'
 import { releaseAll } from './close.ts'
@@ -19,20 +20,19 @@ export async function sweep(parts: EngineParts, scope: BookScope, flight: Flight
     incarnation: scope.incarnation,
     ...(scope.kind !== 'host' && { scopeIds: tree }),
   }
-  // What already failed to go is reported once, by its own release; the sweep is for what nobody knew.
-  const reported = new Set<string>()
-  for (;;) {
+  for (let round = 1; ; round++) {
     const listed = await listAll(parts, owner, flight)
-    results.push(...listed.failures)
-    const news = listed.found.filter(({ found }) => isNews(parts, found, tree) && !reported.has(found.resourceId))
-    if (news.length === 0) return results
-    for (const { kind, found } of news) {
-      reported.add(found.resourceId)
-      adopt(parts, scope, kind, found)
-    }
+    const news = listed.found.filter(({ found }) => isNews(parts, found, tree))
+    if (news.length === 0) return [...results, ...listed.failures]
+    if (round > 1 && flight.remainingMs() === 0) return [...results, ...listed.failures, ...news.map(cameBack)]
+    for (const { kind, found } of news) adopt(parts, scope, kind, found)
     results.push(...(await releaseAll(parts, scope, flight)).filter((one) => one.report.outcome !== 'held-back'))
-    if (flight.remainingMs() === 0) return results
   }
+}
+
+function cameBack({ kind, found }: Listed['found'][number]): Released {
+  const error = 'It was there again at the deadline.'
+  return { report: { kind, name: found.name, outcome: 'stuck', steps: [], error }, gaveUp: [] }
 }
 
 /** Not in the book, or in the book as released: the world says otherwise, and the world is right. */
@@ -45,19 +45,29 @@ function isNews(parts: EngineParts, found: Found, tree: ReadonlySet<string>): bo
 }
 
 export function adopt(parts: EngineParts, scope: BookScope, kind: string, found: Found): void {
-  const intent = {
+  const known = forgetEntry(parts, scope, kind, found.resourceId)
+  const intent: Intent = {
     id: found.resourceId,
     scopeId: scope.id,
     incarnation: found.incarnation,
     kind,
-    spec: found.spec,
+    spec: known?.spec ?? found.spec,
+    ...(known?.detail !== undefined && { detail: known.detail }),
     dependsOn: [],
     onLoss: 'end',
-  } as const
+  }
   const entry = parts.book.enter(scope, intent)
   entry.state = 'held'
   parts.ledger.adopt(scope.id, { ...intent, name: entry.name }).catch(noop)
   parts.log.warn(`Cleanup: adopted ${kind} ${entry.name}, which the ledger did not know.`, { scope: scope.id })
+}
+
+/** Something that came back has one entry, not two: the old one would still say that it is released. */
+function forgetEntry(parts: EngineParts, scope: BookScope, kind: string, resourceId: string): Intent | undefined {
+  const owner = parts.book.tree(scope.id).find((member) => member.entries.has(resourceId))
+  const intent = owner?.entries.get(resourceId)?.intent
+  owner?.entries.delete(resourceId)
+  return intent?.kind === kind ? intent : undefined
 }
 
 interface Listed {

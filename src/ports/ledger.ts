@@ -61,10 +61,13 @@ export interface Books {
  * one turn of the event loop may share a transaction; each call by itself is atomic.
  */
 export interface Ledger extends AsyncDisposable {
-  /** Refused with `server_running` when `role` is server and another server is on the books; see `unseatServer`. */
-  register(incarnation: IncarnationRecord): Promise<void>
+  /**
+   * With its host scope in one transaction: what hangs below a host must be found by its incarnation. Refused with
+   * `server_running` when `role` is server and another server is on the books; see `unseatServer`.
+   */
+  register(incarnation: IncarnationRecord, host?: NewScope): Promise<void>
   /** Gives the new server the place of one that is dead; false when somebody else was quicker. */
-  unseatServer(dead: string, incarnation: IncarnationRecord): Promise<boolean>
+  unseatServer(dead: string, incarnation: IncarnationRecord, host?: NewScope): Promise<boolean>
   incarnations(): Promise<readonly IncarnationRecord[]>
   /** Compare and set: true for exactly one of those who saw the same `claimedBy`. */
   claim(id: string, by: string, seenClaim: string | undefined): Promise<boolean>

@@ -63,7 +63,8 @@ function spawn(command: Command): Promise<Child> {
         firstLine: () => firstLine(child.stdout),
         unref: () => {
           child.unref()
-          for (const stream of [child.stdin, child.stdout]) if (stream && 'unref' in stream) (stream as { unref(): void }).unref()
+          for (const stream of [child.stdin, child.stdout, child.stdio[3]])
+            if (stream && 'unref' in stream) (stream as { unref(): void }).unref()
         },
       })
     })

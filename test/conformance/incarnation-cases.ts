@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { IncarnationRecord, Ledger } from '../../src/ports/ledger.ts'
 import type { Store } from './ledger.ts'
-import { holdResources, incarnation, intent, openAgent, released, scope, scopeOf, server, settlement, statesOf } from './records.ts'
+import { holdResources, incarnation, intent, openAgent, released, scopeOf, server, settlement, statesOf } from './records.ts'
 
 const contenders = 12
 
@@ -151,12 +151,13 @@ function retiring(store: Store): void {
     expect(await store.ledger.retire('nobody')).toBe(true)
   })
 
-  it('a resource that was adopted from another incarnation is kept with the scope that took it in', async () => {
+  it('a resource that was adopted from another incarnation belongs to the one whose scope took it in', async () => {
     await store.ledger.register(incarnation('i1'))
     await openAgent(store.ledger, 'reaped')
     await store.ledger.adopt('reaped', intent('reaped', 1, { id: 'lost.1', incarnation: 'gone' }))
+    expect(await store.ledger.retire('gone')).toBe(true)
     expect(await store.ledger.retire('i1')).toBe(false)
-    expect(await store.ledger.retire('gone')).toBe(false)
-    await store.ledger.openScope(scope('more', 'host-i1'))
+    expect((await store.ledger.books('i1')).resources).toMatchObject([{ id: 'lost.1', incarnation: 'gone', state: 'held' }])
+    expect((await store.ledger.books('gone')).resources).toEqual([])
   })
 }

@@ -12,7 +12,9 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }))
 const documents = ['README.md', ...readdirSync(join(root, 'docs', 'guide')).map((name) => join('docs', 'guide', name))]
 
 const blocks = (file: string, language: string): string[] =>
-  [...readFileSync(join(root, file), 'utf8').matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))].map(([, body = '']) => body)
+  [...readFileSync(join(root, file), 'utf8').matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))].map(
+    ([, body = '']) => body,
+  )
 
 describe('every TypeScript example in the documents runs', () => {
   for (const file of documents) {
@@ -22,7 +24,11 @@ describe('every TypeScript example in the documents runs', () => {
         mkdirSync(scratch, { recursive: true })
         const program = join(scratch, `example-${process.pid}-${index}.ts`)
         writeFileSync(program, body)
-        const run = spawnSync(nodeProgram, ['--disable-warning=ExperimentalWarning', program], { cwd: home, encoding: 'utf8', timeout: 30_000 })
+        const run = spawnSync(nodeProgram, ['--disable-warning=ExperimentalWarning', program], {
+          cwd: home,
+          encoding: 'utf8',
+          timeout: 30_000,
+        })
         expect([run.status, run.stderr]).toEqual([0, ''])
         expect(run.stdout).not.toBe('')
       })

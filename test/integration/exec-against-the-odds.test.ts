@@ -8,7 +8,7 @@ import { installationOf, openBooks } from '../support/ledger-file.ts'
 import { currentMark } from '../support/mark.ts'
 import { tmpfs } from '../support/mounts.ts'
 import { cgroupAvailable, missing, needs } from '../support/real.ts'
-import { cgroupsOf, describe as show, hierarchies, processesOfHome, type Seen, survivors, waitUntil } from '../support/world.ts'
+import { cgroupsOf, hierarchies, processesOfHome, type Seen, describe as show, survivors, waitUntil } from '../support/world.ts'
 
 /** G11 and G12: killing needs nothing but the kernel, the books are put right later, and what cannot be killed is shown. */
 
@@ -91,8 +91,8 @@ describe('a full disk', () => {
   needs('root')
 
   it('does not stop the kill, and a recovery puts the books right when there is space again', async () => {
-    const home = temporaryHome()
-    using _mounted = tmpfs(home, '2m')
+    using disk = tmpfs(temporaryHome(), '2m')
+    const home = disk.point
     const run = startEbb(['exec', ...grace, '--', ...stubborn()], { home })
     await run.says('ready')
     // The ledger has said "held" when the books show it; from then on there is no byte left to write.

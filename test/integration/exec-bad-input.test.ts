@@ -96,8 +96,8 @@ describe('a home that cannot be used', () => {
     needs('root')
 
     it('is refused with 125 when it is not writable', async () => {
-      const home = temporaryHome()
-      using _mounted = tmpfs(home, '1m,ro')
+      using disk = tmpfs(temporaryHome(), '1m,ro')
+      const home = disk.point
       expectRefused(await ebb(['exec', '--', 'true'], { home }), 125, /The home .* cannot be used .*read-only/i)
     })
 
@@ -109,8 +109,8 @@ describe('a home that cannot be used', () => {
     })
 
     it('is refused with 125 when there is no space left', async () => {
-      const home = temporaryHome()
-      using _mounted = tmpfs(home, '4k')
+      using disk = tmpfs(temporaryHome(), '4k')
+      const home = disk.point
       writeFileSync(join(home, 'filler'), '')
       try {
         writeFileSync(join(home, 'filler'), Buffer.alloc(8_192))

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { fixture } from '../support/fixtures.ts'
 import { ebb, ebbProgram, startEbb, temporaryHome } from '../support/home.ts'
 import { installationOf, openBooks } from '../support/ledger-file.ts'
+import { currentMark, markVariable } from '../support/mark.ts'
 import { needs } from '../support/real.ts'
 import { cgroupsOf, seen, survivors, waitUntil } from '../support/world.ts'
 
@@ -93,11 +94,11 @@ describe('the environment', () => {
       PWD: process.cwd(),
     }
     const home = temporaryHome()
-    const ended = await ebb(exec(['env', '-0']), { home, env: odd })
+    const ended = await ebb(exec(['env', '-0']), { home, env: { ...odd, [markVariable]: currentMark() } })
     const seenBy = new Map(ended.stdout.toString().split('\0').filter(Boolean).map(splitAtEquals))
     const mark = seenBy.get('EBB_SCOPE')
     seenBy.delete('EBB_SCOPE')
-    expect(Object.fromEntries(seenBy)).toEqual({ ...process.env, EBB_HOME: home, ...odd })
+    expect(Object.fromEntries(seenBy)).toEqual({ ...process.env, EBB_HOME: home, [markVariable]: currentMark(), ...odd })
     expect(mark).toMatch(new RegExp(`^${installationOf(home)}/`))
   })
 

@@ -38,7 +38,10 @@ class Fuse {
 
 function fused(fuse: Fuse): Effects {
   return new Proxy(realEffects, {
-    get: (target, key: keyof Effects) => (...args: unknown[]) => fuse.burn(() => Reflect.apply(target[key], target, args) as unknown),
+    get:
+      (target, key: keyof Effects) =>
+      (...args: unknown[]) =>
+        fuse.burn(() => Reflect.apply(target[key], target, args) as unknown),
   })
 }
 
@@ -73,7 +76,12 @@ describe.each([
     }
   }
 
-  async function create(kind: FileKind | DirectoryKind, intent: Intent<PathSpec>, fuse: Fuse, write: (detail: unknown) => void): Promise<void> {
+  async function create(
+    kind: FileKind | DirectoryKind,
+    intent: Intent<PathSpec>,
+    fuse: Fuse,
+    write: (detail: unknown) => void,
+  ): Promise<void> {
     const ctx: CreateCtx = {
       signal: new AbortController().signal,
       clock: realClock,

@@ -1,4 +1,16 @@
-import { chownSync, existsSync, linkSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chownSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Report } from '../../src/domain/report.ts'
@@ -15,11 +27,21 @@ const kinds: readonly Kind[] = ['file', 'directory']
 const nobody = 65_534
 
 const open = (): Promise<TestSupervisor> => openSupervisor({ watched: false })
-const at = (kind: Kind, workspace: string, path: string, live?: unknown): Planned => ({ label: path, kind, spec: { workspace, path }, live })
+const at = (kind: Kind, workspace: string, path: string, live?: unknown): Planned => ({
+  label: path,
+  kind,
+  spec: { workspace, path },
+  live,
+})
 const pathRefused = (text: string): unknown => expect.objectContaining({ code: 'path_refused', message: expect.stringContaining(text) })
 
 /** A workspace with one resource in it, as a launch leaves them. */
-async function make(supervisor: TestSupervisor, kind: Kind, path = 'ours', workspace = temporaryHome()): Promise<{ scopeId: string; path: string; workspace: string }> {
+async function make(
+  supervisor: TestSupervisor,
+  kind: Kind,
+  path = 'ours',
+  workspace = temporaryHome(),
+): Promise<{ scopeId: string; path: string; workspace: string }> {
   const { scope } = await supervisor.launch(() => [at(kind, workspace, path, 'content')])
   return { scopeId: scope.id, path: join(workspace, path), workspace }
 }
@@ -39,7 +61,10 @@ describe('a file and a directory', () => {
     expect((statSync(join(workspace, 'prompt')).mode & 0o777).toString(8)).toBe('600')
     expect((statSync(join(workspace, 'deep/folder')).mode & 0o777).toString(8)).toBe('700')
     expect(readdirSync(workspace, { recursive: true }).toSorted()).toEqual(['deep', 'deep/folder', 'prompt'])
-    expect(await close(supervisor, scope.id)).toMatchObject({ success: true, resources: [{ proof: { strength: 'kernel' } }, { proof: { strength: 'kernel' } }] })
+    expect(await close(supervisor, scope.id)).toMatchObject({
+      success: true,
+      resources: [{ proof: { strength: 'kernel' } }, { proof: { strength: 'kernel' } }],
+    })
     expect(readdirSync(workspace, { recursive: true })).toEqual(['deep'])
   })
 
@@ -60,7 +85,10 @@ describe('a file and a directory', () => {
     await using supervisor = await open()
     const made = await make(supervisor, 'file')
     rmSync(made.path)
-    expect(await close(supervisor, made.scopeId)).toMatchObject({ success: true, resources: [{ steps: [], proof: { method: 'no such path' } }] })
+    expect(await close(supervisor, made.scopeId)).toMatchObject({
+      success: true,
+      resources: [{ steps: [], proof: { method: 'no such path' } }],
+    })
   })
 })
 
@@ -147,7 +175,10 @@ describe.each(kinds)('a %s that was replaced is not ours any more (G10)', (kind)
     const made = await make(supervisor, kind)
     renameSync(made.path, `${made.path}.old`)
     put(made.path)
-    expect(await close(supervisor, made.scopeId)).toMatchObject({ success: true, resources: [{ proof: { method: 'another file is at its place' } }] })
+    expect(await close(supervisor, made.scopeId)).toMatchObject({
+      success: true,
+      resources: [{ proof: { method: 'another file is at its place' } }],
+    })
     expect(readdirSync(made.workspace).toSorted()).toEqual(['ours', 'ours.old'])
   })
 
@@ -209,7 +240,9 @@ describe('somebody else', () => {
     const workspace = temporaryHome()
     mkdirSync(join(workspace, 'theirs/deep'), { recursive: true })
     chownSync(join(workspace, 'theirs'), nobody, nobody)
-    await expect(supervisor.launch(() => [at(kind, workspace, 'theirs/deep/ours')])).rejects.toThrow(pathRefused('belongs to somebody else'))
+    await expect(supervisor.launch(() => [at(kind, workspace, 'theirs/deep/ours')])).rejects.toThrow(
+      pathRefused('belongs to somebody else'),
+    )
     expect(readdirSync(join(workspace, 'theirs/deep'))).toEqual([])
   })
 
@@ -218,7 +251,10 @@ describe('somebody else', () => {
     const made = await make(supervisor, kind)
     chownSync(made.path, nobody, nobody)
     const report = await close(supervisor, made.scopeId, true)
-    expect(report).toMatchObject({ success: false, resources: [{ outcome: 'stuck', error: expect.stringContaining('belongs to somebody else') }] })
+    expect(report).toMatchObject({
+      success: false,
+      resources: [{ outcome: 'stuck', error: expect.stringContaining('belongs to somebody else') }],
+    })
     expect(existsSync(made.path)).toBe(true)
     chownSync(made.path, 0, 0)
     expect(await close(supervisor, made.scopeId)).toMatchObject({ success: true })
@@ -228,24 +264,30 @@ describe('somebody else', () => {
 describe('a directory and mounts', () => {
   needs('root')
 
-  it.each(['a workspace', 'a workspace that is reached through a link'])('with a mount inside, in %s, nothing of it is removed until it is unmounted', async (where) => {
-    await using supervisor = await open()
-    const [real, theirs] = [temporaryHome(), temporaryHome()]
-    const workspace = where === 'a workspace' ? real : join(temporaryHome(), 'link')
-    if (workspace !== real) symlinkSync(real, workspace)
-    writeFileSync(join(theirs, 'kept'), 'kept')
-    const made = await make(supervisor, 'directory', 'ours', workspace)
-    mkdirSync(join(made.path, 'mounted here'))
-    writeFileSync(join(made.path, 'own'), '')
-    using mounted = bindMount(theirs, join(made.path, 'mounted here'))
-    const report = await close(supervisor, made.scopeId, true)
-    expect(report).toMatchObject({ success: false, resources: [{ outcome: 'stuck', error: expect.stringContaining('unmount it first') }] })
-    expect(readdirSync(theirs)).toEqual(['kept'])
-    expect(readdirSync(made.path).toSorted()).toEqual(['mounted here', 'own'])
-    mounted[Symbol.dispose]()
-    expect(await close(supervisor, made.scopeId)).toMatchObject({ success: true })
-    expect(readdirSync(theirs)).toEqual(['kept'])
-  })
+  it.each(['a workspace', 'a workspace that is reached through a link'])(
+    'with a mount inside, in %s, nothing of it is removed until it is unmounted',
+    async (where) => {
+      await using supervisor = await open()
+      const [real, theirs] = [temporaryHome(), temporaryHome()]
+      const workspace = where === 'a workspace' ? real : join(temporaryHome(), 'link')
+      if (workspace !== real) symlinkSync(real, workspace)
+      writeFileSync(join(theirs, 'kept'), 'kept')
+      const made = await make(supervisor, 'directory', 'ours', workspace)
+      mkdirSync(join(made.path, 'mounted here'))
+      writeFileSync(join(made.path, 'own'), '')
+      using mounted = bindMount(theirs, join(made.path, 'mounted here'))
+      const report = await close(supervisor, made.scopeId, true)
+      expect(report).toMatchObject({
+        success: false,
+        resources: [{ outcome: 'stuck', error: expect.stringContaining('unmount it first') }],
+      })
+      expect(readdirSync(theirs)).toEqual(['kept'])
+      expect(readdirSync(made.path).toSorted()).toEqual(['mounted here', 'own'])
+      mounted[Symbol.dispose]()
+      expect(await close(supervisor, made.scopeId)).toMatchObject({ success: true })
+      expect(readdirSync(theirs)).toEqual(['kept'])
+    },
+  )
 
   it('with a mount on top of it, it is not said to be gone, and what is mounted is not touched', async () => {
     await using supervisor = await open()

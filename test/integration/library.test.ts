@@ -134,7 +134,9 @@ test('a launch that cannot start is refused clearly and leaves nothing', async (
   const home = temporaryHome()
   await using ebb = await openEbb({ home })
   await expect(ebb.launch(command('no-such-program'))).rejects.toMatchObject({ code: 'program_not_found' })
-  await expect(ebb.launch({ type: 'command', configuration: { command: ['true'], workingDirectory: '/no/such/folder' } })).rejects.toMatchObject({
+  await expect(
+    ebb.launch({ type: 'command', configuration: { command: ['true'], workingDirectory: '/no/such/folder' } }),
+  ).rejects.toMatchObject({
     code: 'launch_refused',
   })
   await expect(ebb.launch(command())).rejects.toMatchObject({ code: 'launch_refused' })
@@ -201,7 +203,9 @@ function openRows(home: string): number {
   if (!existsSync(join(home, 'ebb.db'))) return -1
   const db = new DatabaseSync(join(home, 'ebb.db'), { readOnly: true })
   try {
-    return Number(db.prepare("SELECT (SELECT count(*) FROM incarnation) + (SELECT count(*) FROM resource WHERE state != 'released') AS n").get()?.n)
+    return Number(
+      db.prepare("SELECT (SELECT count(*) FROM incarnation) + (SELECT count(*) FROM resource WHERE state != 'released') AS n").get()?.n,
+    )
   } catch {
     return -1
   } finally {

@@ -144,6 +144,20 @@ describe('what is refused', () => {
     expect(readFileSync(join(file, '..', aside))).toEqual(content)
   })
 
+  it('a database that turns out to be damaged later says so, and is neither moved nor deleted under those who use it', async () => {
+    const file = newFile()
+    const ledger = await open(file)
+    await Promise.all(Array.from({ length: 200 }, (_, index) => ledger.register(incarnation(`i${index}`))))
+    await ledger[Symbol.asyncDispose]()
+    const content = readFileSync(file)
+    content.fill(0x5a, 4_096)
+    writeFileSync(file, content)
+    await using damaged = await open(file)
+    await expect(damaged.incarnations()).rejects.toMatchObject({ code: 'ledger_corrupt', message: expect.stringContaining('ebb reap') })
+    await expect(damaged.register(incarnation('next'))).rejects.toMatchObject({ code: 'ledger_corrupt' })
+    expect(existsSync(file)).toBe(true)
+  })
+
   it('a folder in its place is refused in one sentence', async () => {
     const file = newFile()
     mkdirSync(file)

@@ -42,7 +42,8 @@ describe('a locked database', () => {
     })
     const gaps = await timerGaps(40)
     expect(isWritten).toBe(false)
-    expect(Math.max(...gaps)).toBeLessThan(250)
+    // A busy timeout inside SQLite would have held the loop for as long as the lock, which is for good.
+    expect(Math.max(...gaps)).toBeLessThan(2_000)
     locked.release()
     await write
     expect(await ledger.incarnations()).toHaveLength(1)
@@ -63,8 +64,9 @@ describe('a locked database', () => {
     const file = newFile()
     await using ledger = await open(file)
     await ledger.register(incarnation('i1'))
-    using _locked = lock(file)
+    using locked = lock(file)
     expect(await ledger.incarnations()).toHaveLength(1)
+    locked.release()
   })
 
   it('an open waits too', async () => {
@@ -143,12 +145,11 @@ describe('a full disk', () => {
   needs('root')
 
   it('is said in a sentence, loses nothing that was promised, and is over when there is space again', async () => {
-    const point = temporaryHome()
-    using _mounted = tmpfs(point, '1m')
-    const file = join(point, 'ledger.db')
+    using disk = tmpfs(temporaryHome(), '1m')
+    const file = join(disk.point, 'ledger.db')
     await using ledger = await open(file)
     await openAgent(ledger)
-    const filler = join(point, 'filler')
+    const filler = join(disk.point, 'filler')
     fill(filler)
     const { promised, refusal } = await writeUntilRefused(ledger)
     expect(refusal).toMatchObject({ code: 'ledger_unavailable', message: expect.stringContaining('free some space') })
@@ -160,11 +161,10 @@ describe('a full disk', () => {
   })
 
   it('a first open says so too, and works when there is space', async () => {
-    const point = temporaryHome()
-    using _mounted = tmpfs(point, '256k')
-    const filler = join(point, 'filler')
+    using disk = tmpfs(temporaryHome(), '256k')
+    const filler = join(disk.point, 'filler')
     fill(filler)
-    const file = join(point, 'ledger.db')
+    const file = join(disk.point, 'ledger.db')
     await expect(open(file)).rejects.toMatchObject({
       code: 'ledger_unavailable',
       message: expect.stringMatching(/ledger\.db cannot be opened/),

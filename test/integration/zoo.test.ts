@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Decoy, decoyProcess, disturbed, placeNeighbours } from '../support/decoys.ts'
 import { type Ended, type RunningEbb, startEbb, temporaryHome } from '../support/home.ts'
+import { Leash, leashVariable } from '../support/leash.ts'
 import { installationOf, leftInHome, openBooks } from '../support/ledger-file.ts'
 import { currentMark, markVariable } from '../support/mark.ts'
 import { needs } from '../support/real.ts'
@@ -32,7 +33,9 @@ for (const containment of ['cgroup', 'subreaper', 'scan'] as const) {
     needs('gcc', containment)
     for (const animal of zoo.filter(({ heldBy }) => heldBy.includes(containment))) {
       it(`${animal.what} is released`, async () => {
-        await Promise.all(animal.endings.map((ending) => visit(animal, containment, ending)))
+        // Side by side, and all to their end: one that fails must not leave the others half-way.
+        const visits = await Promise.allSettled(animal.endings.map((ending) => visit(animal, containment, ending)))
+        for (const one of visits) if (one.status === 'rejected') throw one.reason
       })
     }
   })
@@ -45,33 +48,40 @@ interface Visit {
   readonly home: string
   readonly run: RunningEbb
   readonly decoy: Decoy
+  readonly leash: Leash
 }
 
 async function visit(animal: Animal, containment: ContainmentName, ending: Ending): Promise<void> {
   // The fixtures write it on their command lines too.
   const mark = `${currentMark()}${ending.replaceAll(' ', '')}-`
   const home = temporaryHome()
+  using leash = new Leash(temporaryHome())
   const words = [...animal.command(containment), mark]
   const decoy = await decoyProcess('a process with the same command line', [mark])
-  // Long enough for the tree to stand before its time is up.
-  const limit = ending === 'timeout' ? ['--timeout', '2s'] : []
+  const limit = ending === 'timeout' ? ['--timeout', '1s'] : []
   const run = startEbb(['exec', '--containment', containment, '--grace', '300ms', ...limit, '--', ...words], {
     home,
-    env: { [markVariable]: mark },
+    env: { [markVariable]: mark, [leashVariable]: leash.path },
     report: join(home, 'report.json'),
   })
-  const one: Visit = { animal, containment, ending, home, run, decoy }
+  const one: Visit = { animal, containment, ending, home, run, decoy, leash }
   try {
     await run.says('ready')
-    const stands = waitUntil(() => animal.stands(treeOf(one)), startDeadlineMs, `${animal.what} stands`)
-    await Promise.race([stands, run.ended.then(tooEarly)])
-    if (ending === 'its own exit') run.endInput()
-    else if (ending !== 'timeout') run.signal(ending)
+    await end(one)
     await (ending === 'SIGKILL' ? requireCleanedBySentinel(one) : requireReleased(one))
     expect(disturbed([decoy])).toEqual([])
   } finally {
     await decoy.remove()
   }
+}
+
+async function end(one: Visit): Promise<void> {
+  const { animal, ending, run, leash } = one
+  if (ending === 'timeout') return
+  const stands = waitUntil(() => leash.isHeld() && animal.stands(treeOf(one)), startDeadlineMs, `${animal.what} stands`)
+  await Promise.race([stands, run.ended.then(tooEarly)])
+  if (ending === 'its own exit') run.endInput()
+  else run.signal(ending)
 }
 
 function tooEarly(ended: Ended): never {
@@ -84,11 +94,12 @@ function treeOf({ run, decoy }: Visit): readonly Seen[] {
 
 /** At the moment of its exit, not a while later: a supervisor that says "released" has seen it. */
 async function requireReleased(one: Visit): Promise<void> {
-  const { animal, containment, ending, home, run } = one
+  const { animal, containment, ending, home, run, leash } = one
   const ended = await run.ended
-  const left = treeOf(one)
+  const isHeld = leash.isHeld()
+  const left = treeOf(one).map(show)
   const cgroups = cgroupsOf(installationOf(home) ?? '')
-  expect({ left: left.map(show), cgroups, inHome: leftInHome(home) }).toEqual({ left: [], cgroups: [], inHome: [] })
+  expect({ isHeld, left, cgroups, inHome: leftInHome(home) }).toEqual({ isHeld: false, left: [], cgroups: [], inHome: [] })
   expect({ code: ended.code, signal: ended.signal, stderr: ended.stderr }).toEqual({
     code: animal.codes?.[ending] ?? usualCodes[ending],
     signal: null,
@@ -103,12 +114,12 @@ async function requireReleased(one: Visit): Promise<void> {
 }
 
 async function requireCleanedBySentinel(one: Visit): Promise<void> {
-  const { home, run } = one
-  await waitUntil(
-    () => [...treeOf(one), ...processesOfHome(home, installationOf(home))].map(show),
-    sentinelDeadlineMs,
-    'the sentinel cleans up',
-  )
+  const { home, run, leash } = one
+  const look = (): readonly string[] => [
+    ...[...treeOf(one), ...processesOfHome(home, installationOf(home))].map(show),
+    ...(leash.isHeld() ? ['somebody who holds the leash'] : []),
+  ]
+  await waitUntil(look, sentinelDeadlineMs, 'the sentinel cleans up')
   expect({ cgroups: cgroupsOf(installationOf(home) ?? ''), inHome: leftInHome(home), books: openBooks(home) }).toEqual({
     cgroups: [],
     inHome: [],

@@ -18,6 +18,8 @@ export function openBooks(home: string): readonly string[] {
   if (!existsSync(file)) return []
   const db = new DatabaseSync(file, { readOnly: true, timeout: 1_000 })
   try {
+    // A first start may be about to make the tables.
+    if (db.prepare('PRAGMA user_version').get()?.user_version === 0) return []
     const resources = db.prepare("SELECT kind, name, state, error FROM resource WHERE state != 'released'").all()
     const incarnations = db.prepare('SELECT id FROM incarnation').all()
     return [

@@ -1,20 +1,24 @@
 import { execFileSync } from 'node:child_process'
 
 /** Mounts of a test, which needs root for them; leaving the block takes them away. */
+export interface Mount extends Disposable {
+  readonly point: string
+}
 
-export function tmpfs(point: string, size: string): Disposable {
+export function tmpfs(point: string, size: string): Mount {
   return mount(['-t', 'tmpfs', '-o', `size=${size},mode=700`, 'ebb-test', point], point)
 }
 
 /** What is at `from` is seen at `point` too. */
-export function bindMount(from: string, point: string): Disposable {
+export function bindMount(from: string, point: string): Mount {
   return mount(['--bind', from, point], point)
 }
 
-function mount(options: readonly string[], point: string): Disposable {
+function mount(options: readonly string[], point: string): Mount {
   execFileSync('mount', options)
   let isMounted = true
   return {
+    point,
     [Symbol.dispose]: () => {
       if (isMounted) execFileSync('umount', [point])
       isMounted = false

@@ -23,6 +23,7 @@ const components = {
   scan: () => containment('scan'),
   koffi: () => containment('subreaper'),
   'v1 pids controller': () => controller('pids'),
+  'v1 memory controller': () => controller('memory'),
   'v1 freezer controller': () => controller('freezer'),
 } satisfies Record<string, () => string | undefined>
 

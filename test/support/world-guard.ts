@@ -1,8 +1,10 @@
+import { rmdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, aroundEach } from 'vitest'
 import { knownHomes, leftoverFolders, removeHomes } from './home.ts'
 import { openBooks } from './ledger-file.ts'
 import { fileMark, markVariable, nextTestMark } from './mark.ts'
-import { cgroupsOf, describe, processesOfHome, type Seen, seen, survivors, waitUntil } from './world.ts'
+import { cgroupsOf, describe, folders, processesOfHome, type Seen, seen, survivors, waitUntil } from './world.ts'
 
 /**
  * After every test of every suite: looks at the world with its own eyes and fails the test that left something. What
@@ -46,6 +48,7 @@ async function requireCleanWorld(mark: string, homes: readonly string[]): Promis
     await waitUntil(look, patienceMs, 'the test leaves nothing behind')
   } finally {
     endAll(processesLeft(mark, homes))
+    for (const home of homes) for (const directory of cgroupsOf(knownHomes().get(home) ?? 'none')) removeCgroup(directory)
     removeHomes(homes)
   }
 }
@@ -73,5 +76,14 @@ function endAll(left: readonly Seen[]): void {
     } catch {
       // It went by itself meanwhile.
     }
+  }
+}
+
+function removeCgroup(directory: string): void {
+  for (const name of folders(directory)) removeCgroup(join(directory, name))
+  try {
+    rmdirSync(directory)
+  } catch {
+    // Somebody is still dying in it; the message above named it.
   }
 }

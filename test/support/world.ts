@@ -122,7 +122,7 @@ function find(directory: string, isWanted: (name: string) => boolean): readonly 
 }
 
 /** A cgroup may go while we walk. */
-function folders(directory: string): readonly string[] {
+export function folders(directory: string): readonly string[] {
   try {
     return readdirSync(directory, { withFileTypes: true })
       .filter((entry) => entry.isDirectory())

@@ -49,7 +49,7 @@ export const zoo: readonly Animal[] = [
     what: 'a daemon that forked twice and called setsid',
     command: () => [fixture('daemonizes')],
     heldBy: everywhere,
-    endings: [...always, 'timeout'],
+    endings: always,
     stands: (tree) => tree.some(({ ppid }) => !tree.some(({ pid }) => pid === ppid) && ppid !== 0) && tree.length >= 2,
     steps: { 'its own exit': ['terminate'] },
   },
@@ -65,7 +65,8 @@ export const zoo: readonly Animal[] = [
     command: () => [fixture('hops-from-fork-to-fork')],
     heldBy: ['cgroup', 'subreaper'],
     endings: [...always, 'timeout'],
-    stands: atLeast(2),
+    // It says "ready" after its first hop; no list of processes is fast enough to show it.
+    stands: atLeast(1),
   },
   {
     what: 'a parent of 1,000 children',
@@ -78,10 +79,10 @@ export const zoo: readonly Animal[] = [
     what: 'a command that stopped itself',
     command: () => [fixture('stops-itself')],
     heldBy: everywhere,
-    endings: [...whenStopped, 'timeout'],
+    endings: whenStopped,
     stands: (tree) => tree.some(({ state }) => state === 'T'),
     // Continued after the SIGTERM, it needs no kill.
-    steps: { SIGTERM: ['terminate'], timeout: ['terminate'] },
+    steps: { SIGTERM: ['terminate'] },
   },
   {
     what: 'a child that holds standard output after the exit of its parent',
@@ -111,7 +112,7 @@ export const zoo: readonly Animal[] = [
     what: 'a command that forks while it is being killed',
     command: () => [fixture('forks-while-being-killed')],
     heldBy: everywhere,
-    endings: [...whenStopped, 'timeout'],
+    endings: whenStopped,
     stands: atLeast(3),
     codes: { SIGTERM: 137 },
   },

@@ -26,7 +26,11 @@ describe('the words of a command line', () => {
   })
 
   it('without -- the command begins at the first word that is no flag', () => {
-    expect(parse('--grace', '1s', 'npm', '--json', 'test')).toMatchObject({ flags: { grace: '1s' }, switches: [], rest: ['npm', '--json', 'test'] })
+    expect(parse('--grace', '1s', 'npm', '--json', 'test')).toMatchObject({
+      flags: { grace: '1s' },
+      switches: [],
+      rest: ['npm', '--json', 'test'],
+    })
     expect(parse('-', '--json')).toMatchObject({ rest: ['-', '--json'] })
     expect(parse('', '--json')).toMatchObject({ rest: ['', '--json'] })
   })
@@ -74,7 +78,10 @@ describe('the commands', () => {
 
   it.each(commands.map((command) => [command.name, command] as const))('the examples of %s are accepted', (_name, command) => {
     for (const example of command.examples) {
-      const words = example.replace(/^ebb \S+ ?/, '').split(' ').filter(Boolean)
+      const words = example
+        .replace(/^ebb \S+ ?/, '')
+        .split(' ')
+        .filter(Boolean)
       expect(() => parseArguments(command, words)).not.toThrow()
     }
   })

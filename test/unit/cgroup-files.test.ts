@@ -54,7 +54,10 @@ describe('where cgroup v2 is', () => {
   })
 
   it('nowhere, on a machine that has only the old one, or none', () => {
-    const old = hybrid.split('\n').filter((line) => !line.includes('cgroup2')).join('\n')
+    const old = hybrid
+      .split('\n')
+      .filter((line) => !line.includes('cgroup2'))
+      .join('\n')
     expect(findCgroup2(old, '4:memory:/\n0::/\n')).toBeUndefined()
     expect(findCgroup2(hybrid, '4:memory:/\n')).toBeUndefined()
     expect(findCgroup2('', '')).toBeUndefined()

@@ -101,7 +101,11 @@ describe('what is refused, by name', () => {
     ['a bad value in a file', { file: { grace: 5 } }, '"grace" in'],
     ['a bad value in a variable', { env: { EBB_GRACE: 'soon' } }, 'EBB_GRACE must be a duration'],
     ['a bad value of a flag', { flags: { grace: 'soon' } }, '--grace must be a duration'],
-    ['a containment that does not exist', { flags: { containment: 'magic' } }, '--containment must be one of auto, cgroup, subreaper, scan'],
+    [
+      'a containment that does not exist',
+      { flags: { containment: 'magic' } },
+      '--containment must be one of auto, cgroup, subreaper, scan',
+    ],
     ['a size without a number', { flags: { limitMemory: 'lots' } }, '--limit-memory must be a size'],
     ['no processes at all', { env: { EBB_LIMIT_PIDS: '0' } }, 'EBB_LIMIT_PIDS must be a whole number'],
     ['a value that is no value', { file: { report: { to: 'x' } } }, '"report" in'],
@@ -114,7 +118,9 @@ describe('what is refused, by name', () => {
   })
 
   it('a named file that is not there', () => {
-    expect(() => loadConfig({ flags: new Map(), env: {}, configFile: '/nonexistent/ebb.json' })).toThrow(refusal('/nonexistent/ebb.json cannot be read'))
+    expect(() => loadConfig({ flags: new Map(), env: {}, configFile: '/nonexistent/ebb.json' })).toThrow(
+      refusal('/nonexistent/ebb.json cannot be read'),
+    )
   })
 
   it('a folder in the place of the file', () => {

@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { parseDuration } from '../../src/domain/duration.ts'
 
@@ -19,7 +19,9 @@ describe('durations', () => {
   it.each(['', '5', '5 s', ' 5s', '5s ', '-1s', '+1s', '1e3s', '.5s', '5S', '5d', 's', 'Infinitys', 'NaNms', '5s5s', '5s\n', '٥s'])(
     '%j is refused by name',
     (text) => {
-      expect(() => parseDuration(text, '--grace')).toThrow(expect.objectContaining({ code: 'bad_usage', message: expect.stringContaining('--grace') }))
+      expect(() => parseDuration(text, '--grace')).toThrow(
+        expect.objectContaining({ code: 'bad_usage', message: expect.stringContaining('--grace') }),
+      )
     },
   )
 

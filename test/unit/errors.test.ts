@@ -46,7 +46,11 @@ describe('errors', () => {
 
   it('whatever was thrown can be said and asked for its errno', () => {
     expect([sentence(new Error('a')), sentence('b'), sentence(undefined), sentence({})]).toEqual(['a', 'b', 'undefined', '[object Object]'])
-    expect([errno(Object.assign(new Error('x'), { code: 'ENOENT' })), errno(new Error('x')), errno({ code: 'ENOENT' })]).toEqual(['ENOENT', undefined, undefined])
+    expect([errno(Object.assign(new Error('x'), { code: 'ENOENT' })), errno(new Error('x')), errno({ code: 'ENOENT' })]).toEqual([
+      'ENOENT',
+      undefined,
+      undefined,
+    ])
     expect(errno(Object.assign(new Error('x'), { code: 5 }))).toBeUndefined()
   })
 })

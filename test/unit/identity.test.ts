@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   chainCookie,
@@ -30,9 +30,12 @@ describe('incarnations', () => {
     expect(incarnationId({ ...life, pidNamespace: '1' })).not.toBe(incarnationId(life))
   })
 
-  it.each(['', 'x', '../..', 'ab564ffa7180-4026531836-4711', `${incarnationId(life)}-1`, `${incarnationId(life)}\n`])('%j is no incarnation', (text) => {
-    expect(parseIncarnationId(text)).toBeUndefined()
-  })
+  it.each(['', 'x', '../..', 'ab564ffa7180-4026531836-4711', `${incarnationId(life)}-1`, `${incarnationId(life)}\n`])(
+    '%j is no incarnation',
+    (text) => {
+      expect(parseIncarnationId(text)).toBeUndefined()
+    },
+  )
 
   it('is a safe name for a directory', () => {
     expect(isSafeId(incarnationId(life))).toBe(true)
@@ -75,9 +78,12 @@ describe('ids', () => {
     expect(isSafeId(id)).toBe(true)
   })
 
-  it.each(['', '.', '..', '.hidden', '-flag', 'a..b', 'a/b', 'a b', 'a\0b', 'a\n', 'ä', 'a:b', 'a~b', 'x'.repeat(129)])('%j is not safe', (id) => {
-    expect(isSafeId(id)).toBe(false)
-  })
+  it.each(['', '.', '..', '.hidden', '-flag', 'a..b', 'a/b', 'a b', 'a\0b', 'a\n', 'ä', 'a:b', 'a~b', 'x'.repeat(129)])(
+    '%j is not safe',
+    (id) => {
+      expect(isSafeId(id)).toBe(false)
+    },
+  )
 
   it('a safe id leads nowhere but to itself as a part of a path or of a cookie', () => {
     const ids = fc.stringMatching(/^[A-Za-z0-9][A-Za-z0-9._-]{0,40}$/)

@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ladder, ladderSteps } from '../../src/domain/ladder.ts'
 import { type Policy, policyFor, triggers } from '../../src/domain/policy.ts'
@@ -82,6 +82,10 @@ describe('the policy of each flow', () => {
   })
 
   it('a wish may name its own grace and deadline, and may ask to forget', () => {
-    expect(policyFor({ trigger: 'completed', graceMs: 1, deadlineMs: 2, forget: true })).toMatchObject({ graceMs: 1, deadlineMs: 2, keepsLogs: false })
+    expect(policyFor({ trigger: 'completed', graceMs: 1, deadlineMs: 2, forget: true })).toMatchObject({
+      graceMs: 1,
+      deadlineMs: 2,
+      keepsLogs: false,
+    })
   })
 })

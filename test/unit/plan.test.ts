@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Ordered, waves } from '../../src/domain/plan.ts'
 
@@ -8,7 +8,9 @@ const on = (id: string, ...dependsOn: readonly string[]): Ordered => ({ id, depe
 /** What depends on nothing but earlier ones, in a random order: every acyclic graph has this shape. */
 const graphs = fc
   .array(fc.array(fc.nat(), { maxLength: 4 }), { minLength: 1, maxLength: 30 })
-  .map((edges) => edges.map((targets, index) => on(`r${index}`, ...new Set(index === 0 ? [] : targets.map((target) => `r${target % index}`)))))
+  .map((edges) =>
+    edges.map((targets, index) => on(`r${index}`, ...new Set(index === 0 ? [] : targets.map((target) => `r${target % index}`)))),
+  )
   .chain((graph) => fc.shuffledSubarray(graph, { minLength: graph.length }))
 
 /** Cycles, edges to nowhere and to oneself included. */

@@ -36,7 +36,10 @@ describe('the process table of macOS', () => {
   it('finds the cookie in the environment, at its end, in its middle and with another Ebb before it', () => {
     const mark = { installation: 'a1b2c3d4e5f6', incarnation: '0f1e2d3c4b5a-0-4711-1794648011', resourceId: 'agent.1' }
     expect(parseCookies(entries.get(4720)?.cookies ?? '')).toEqual([mark])
-    expect(parseCookies(entries.get(4725)?.cookies ?? '')).toEqual([{ ...mark, installation: 'outer0000000', incarnation: '0f1e2d3c4b5a-0-100-1', resourceId: 'x.1' }, mark])
+    expect(parseCookies(entries.get(4725)?.cookies ?? '')).toEqual([
+      { ...mark, installation: 'outer0000000', incarnation: '0f1e2d3c4b5a-0-100-1', resourceId: 'x.1' },
+      mark,
+    ])
   })
 
   it('a variable whose name only ends like ours, and a program that may not be looked into, carry nothing', () => {

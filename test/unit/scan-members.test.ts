@@ -112,7 +112,9 @@ describe('who does not (G10)', () => {
 
   it('who is older than the supervisor, whatever it carries and whoever its parent seems to be', () => {
     const old = { startTime: '999' }
-    expect(members([main, entry(200, { ...old, cookies: cookie(mark) }), entry(201, { ...old, ppid: 100 }), entry(202, { ...old, sid: 100 })])).toEqual([100])
+    expect(
+      members([main, entry(200, { ...old, cookies: cookie(mark) }), entry(201, { ...old, ppid: 100 }), entry(202, { ...old, sid: 100 })]),
+    ).toEqual([100])
   })
 
   it('who is older than the leader of the session it seems to be in', () => {

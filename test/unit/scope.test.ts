@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { policyFor, triggers } from '../../src/domain/policy.ts'
 import { renew, strengthen, type Wish } from '../../src/domain/scope.ts'
@@ -33,10 +33,13 @@ describe('the stronger wish (G6)', () => {
     expect(strengthen({ trigger: 'completed' }, { trigger: 'process-exit' }).trigger).toBe('completed')
   })
 
-  it.each(['deleted', 'test-reset', 'launch-rollback'] as const)('a close for %s joins as a deletion, though it does not say so', (trigger) => {
-    expect(strengthen({ trigger: 'terminated' }, { trigger })).toEqual({ trigger: 'terminated', forget: true })
-    expect(policyFor(strengthen({ trigger: 'terminated' }, { trigger })).keepsLogs).toBe(false)
-  })
+  it.each(['deleted', 'test-reset', 'launch-rollback'] as const)(
+    'a close for %s joins as a deletion, though it does not say so',
+    (trigger) => {
+      expect(strengthen({ trigger: 'terminated' }, { trigger })).toEqual({ trigger: 'terminated', forget: true })
+      expect(policyFor(strengthen({ trigger: 'terminated' }, { trigger })).keepsLogs).toBe(false)
+    },
+  )
 
   it('a close asked for anew has the new reason and forgets nothing of the old wish', () => {
     expect(renew({ trigger: 'deleted', force: true }, { trigger: 'reaper' })).toEqual({ trigger: 'reaper', force: true, forget: true })

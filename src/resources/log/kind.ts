@@ -69,16 +69,27 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     const { effects } = this.#deps
     effects.createFile(ref.path, '', 0o600)
     await effects.makePipe(ref.pipe)
+    const descriptors = new Descriptors(effects)
+    try {
+      return { handle: await this.#collect(ref, descriptors) }
+    } catch (error) {
+      descriptors.closeAll()
+      throw error
+    }
+  }
+
+  async #collect(ref: LogRef, descriptors: Descriptors): Promise<LogHandle> {
+    const { effects } = this.#deps
     // Opened for both first, because an open for one side alone would wait for the other.
-    const both = effects.openFile(ref.pipe, O_RDWR | O_NONBLOCK)
-    const reader = effects.openFile(ref.pipe, O_RDONLY)
-    const fd = effects.openFile(ref.pipe, O_WRONLY)
-    effects.closeFile(both)
+    const both = descriptors.open(ref.pipe, O_RDWR | O_NONBLOCK)
+    const reader = descriptors.open(ref.pipe, O_RDONLY)
+    const fd = descriptors.open(ref.pipe, O_WRONLY)
+    descriptors.close(both)
     effects.unlink(ref.pipe)
-    const log = effects.openFile(ref.path, O_WRONLY | O_APPEND)
+    const log = descriptors.open(ref.path, O_WRONLY | O_APPEND)
     const env = { PATH: '/usr/bin:/bin', [cookieName]: chainCookie(this.#deps.inheritedCookie, cookie(ref.mark)) }
     const child = await effects.spawn({ program: 'cat', argv: ['cat'], env, stdio: [reader, log, 'ignore'], detached: true })
-    for (const ours of [reader, log]) effects.closeFile(ours)
+    for (const ours of [reader, log]) descriptors.close(ours)
     let isOpen = true
     const done = (): void => {
       if (isOpen) effects.closeFile(fd)
@@ -89,7 +100,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
       collector.isGone = true
     })
     this.#collectors.set(ref.mark.resourceId, collector)
-    return { handle: collector.handle }
+    return collector.handle
   }
 
   async observe(ref: LogRef, ctx: Ctx): Promise<Presence> {
@@ -161,6 +172,31 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
   #tree(ref: LogRef): Tree {
     const spec = { containment: 'scan', installation: ref.installation, program: 'cat', place: '' } as const
     return { mark: ref.mark, spec, main: undefined, place: '/nonexistent', limitPlaces: [] }
+  }
+}
+
+/** What a creation has open, so that one that fails leaves none. */
+class Descriptors {
+  readonly #effects: Effects
+  readonly #open = new Set<number>()
+
+  constructor(effects: Effects) {
+    this.#effects = effects
+  }
+
+  open(path: string, flags: number): number {
+    const fd = this.#effects.openFile(path, flags)
+    this.#open.add(fd)
+    return fd
+  }
+
+  close(fd: number): void {
+    this.#effects.closeFile(fd)
+    this.#open.delete(fd)
+  }
+
+  closeAll(): void {
+    for (const fd of this.#open) this.close(fd)
   }
 }
 

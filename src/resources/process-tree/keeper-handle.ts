@@ -1,5 +1,4 @@
 import type { Duplex } from 'node:stream'
-import { EbbError } from '../../domain/errors.ts'
 import type { Child, Exit } from '../../ports/effects.ts'
 import { type News, type Order, splitLines } from './keeper-messages.ts'
 
@@ -67,7 +66,7 @@ export class KeeperHandle {
 
   #hear(news: News): void {
     if (news.is === 'started') this.#started.resolve(news.pid)
-    if (news.is === 'failed') this.#started.reject(new EbbError('launch_failed', `The command could not be started: ${news.error}.`))
+    if (news.is === 'failed') this.#started.reject(new Error(`the command could not be started (${news.error})`))
     if (news.is === 'killing') this.#wasKillHeard = true
     if (news.is === 'exit') this.#exit.resolve({ code: news.code, signal: news.signal })
     if (news.is === 'gone') {
@@ -79,7 +78,7 @@ export class KeeperHandle {
 
   #end(): void {
     this.#state = this.#isGone ? 'gone' : 'lost'
-    this.#started.reject(new EbbError('launch_failed', 'The keeper of the command ended before the command was started.'))
+    this.#started.reject(new Error('its keeper ended before the command was started'))
     this.#exit.resolve({ code: null, signal: null })
   }
 }

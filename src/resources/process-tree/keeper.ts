@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync, readSync, writeSync } from 'node:fs'
 import { flushCompileCache } from 'node:module'
 import { Socket } from 'node:net'
+import { constants, setPriority } from 'node:os'
 import { sentence } from '../../domain/errors.ts'
 import type { Exit } from '../../ports/effects.ts'
 import { findDescendants } from './descendants.ts'
@@ -15,13 +16,15 @@ import { channelFd, type News, type Order, type StartOrder, splitLines } from '.
  */
 
 /** On a terminal the command's foreground group is ours too: its Ctrl-C and Ctrl-Z must not end or stop the keeper. */
-const ignoredSignals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGTSTP', 'SIGTTIN', 'SIGTTOU', 'SIGUSR1', 'SIGUSR2'] as const
+const ignoredSignals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGALRM', 'SIGTSTP', 'SIGTTIN', 'SIGTTOU', 'SIGUSR1', 'SIGUSR2'] as const
 
 /** Between two passes over processes that were killed already and have yet to go. */
 const firstPauseMs = 1
 const longestPauseMs = 20
-/** A chain of forks that is always news gets so many passes in one go, then the event loop has its turn. */
-const passesAtOnce = 1_000
+/** A chain of forks is hunted without a pause for this long; then the event loop has its turn. */
+const burstMs = 50
+/** After so many rounds that each met somebody new, those that are stopped die first. */
+const stopRounds = 10
 
 class Keeper {
   readonly #kernel: Kernel
@@ -103,32 +106,44 @@ class Keeper {
     if (this.#isKilling) return
     this.#isKilling = true
     this.#tell({ is: 'killing' })
+    outrun()
     this.#killUntilGone(firstPauseMs)
   }
 
   #killUntilGone(pauseMs: number): void {
+    const untilMs = performance.now() + burstMs
     const seen = new Set<number>()
-    for (let pass = 0; !this.#isGone && pass < passesAtOnce && this.#killPass(seen); pass++) this.#reap()
-    this.#reap()
-    if (!this.#isGone) setTimeout(() => this.#killUntilGone(Math.min(longestPauseMs, pauseMs * 2)), pauseMs)
+    let news = true
+    while (news && !this.#isGone && performance.now() < untilMs) news = this.#killPass(seen)
+    if (this.#isGone) return
+    // Without news they are only on their way out.
+    setTimeout(() => this.#killUntilGone(Math.min(longestPauseMs, pauseMs * 2)), news ? 0 : pauseMs)
   }
 
-  /** Everybody is stopped, so that nobody forks, then killed. Was there anybody new? */
+  /** Everybody is stopped, so that nobody forks, until nobody new is met; then they die. Was there anybody new? */
   #killPass(seen: Set<number>): boolean {
     for (let rounds = 0; ; rounds++) {
-      using all = findDescendants(this.#kernel)
+      // The dead first: a chain of forks leaves thousands, and each would cost a look.
+      this.#reap()
+      using all = findDescendants(this.#kernel, 'SIGSTOP')
       const news = all.pids.filter((pid) => !seen.has(pid))
-      all.signal('SIGSTOP', (pid) => !seen.has(pid))
       for (const pid of news) seen.add(pid)
       if (news.length > 0 && rounds < stopRounds) continue
       all.signal('SIGKILL')
+      this.#reap()
       return rounds > 0
     }
   }
 }
 
-/** After so many rounds that each found somebody new, the stopped ones die first. */
-const stopRounds = 10
+/** A thousand processes that spin leave us a thousandth of the machine, where we may not ask for more. */
+function outrun(): void {
+  try {
+    setPriority(constants.priority.PRIORITY_HIGHEST)
+  } catch {
+    // Not root: then the limits on what one user may fork are the help.
+  }
+}
 
 /** Written synchronously: the last words must be out before the exit. */
 function tell(news: readonly News[]): void {

@@ -4,16 +4,29 @@ import type { Sentinel } from '../../ports/host.ts'
 /**
  * The tiny process that outlives us by a moment. It waits at the end of a pipe that only we hold; when the pipe closes
  * without a goodbye we are dead, and it writes the kill switch and becomes `ebb recover`. 1.7 MB of memory, a session of
- * its own, and nothing of the user's in its argv, so that no `pkill -f` that is meant for an agent hits it.
+ * its own, and nothing of the user's in its argv, so that no `pkill -f` that is meant for an agent hits it. PIPE is
+ * ignored because we may be dead before it says that it is ready.
+ *
+ * A Node that gets only some of its threads waits for the others for ever, so it is not started before ten pids are
+ * free at once (tried with nested subshells; `command eval` keeps sh alive when a fork fails). Those of the killed come
+ * back when they are reaped; when none do, the books are for the next start.
  */
 const script = `
-trap '' HUP INT QUIT TERM
+trap '' HUP INT QUIT TERM PIPE
 echo ready
 exec >/dev/null
 read -r word
 [ "$word" = bye ] && exit 0
 [ -n "$SENTINEL_KILL" ] && { echo 1 >"$SENTINEL_KILL"; } 2>/dev/null
 unset SENTINEL_KILL
+probe='(:)'
+for _ in 1 2 3 4 5 6 7 8 9; do probe="($probe || exit 1)"; done
+read -r since _ </proc/uptime
+until command eval "$probe"; do
+  command eval 'sleep 0.05'
+  read -r now _ </proc/uptime
+  [ $((\${now%.*} - \${since%.*})) -lt 30 ] || exit 1
+done 2>/dev/null
 exec 2>"$SENTINEL_LOG"
 exec "$SENTINEL_NODE" --disable-warning=ExperimentalWarning "$SENTINEL_START" "$SENTINEL_WHICH" "" recover
 `
@@ -71,6 +84,7 @@ export class PipeSentinel implements Sentinel {
     })
     this.#child = child
     child.exit.then(() => this.#restart())
+    if (this.#isDismissed) this.dismiss() // It was, while this one was being started.
     if ((await child.firstLine()) !== 'ready') throw new Error('The sentinel did not start; /bin/sh may be missing.')
     child.unref()
   }

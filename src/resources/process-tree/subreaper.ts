@@ -35,7 +35,7 @@ export interface SubreaperDeps {
 const separator = '~~'
 
 /** How long a keeper may be silent after a kill, and one whose supervisor died may take to end its tree. */
-const patienceMs = 3_000
+const patienceMs = 5_000
 const lookMs = 5
 
 /** Why it is not available here; undefined when it is. Looks for koffi without loading it. */

@@ -41,26 +41,27 @@ class SqliteLedger implements Ledger {
     this.#commits = new GroupCommit(db, clock, busyBudgetMs)
   }
 
-  register(record: IncarnationRecord): Promise<void> {
+  register(record: IncarnationRecord, host?: NewScope): Promise<void> {
     return this.#commits.write(() => {
       const [server] = record.role === 'server' ? this.#all("SELECT * FROM incarnation WHERE role = 'server' AND id != ?", record.id) : []
       if (server) throw serverRunning(toIncarnation(server))
-      this.#insertIncarnation(record)
+      this.#insertIncarnation(record, host)
     })
   }
 
-  unseatServer(dead: string, record: IncarnationRecord): Promise<boolean> {
+  unseatServer(dead: string, record: IncarnationRecord, host?: NewScope): Promise<boolean> {
     return this.#commits.write(() => {
       // The dead one keeps its books for the recovery; only the seat is taken.
       const { changes } = this.#run("UPDATE incarnation SET role = 'command', address = NULL WHERE id = ? AND role = 'server'", dead)
       if (changes === 0) return false
-      this.#insertIncarnation(record)
+      this.#insertIncarnation(record, host)
       return true
     })
   }
 
-  #insertIncarnation(record: IncarnationRecord): void {
+  #insertIncarnation(record: IncarnationRecord, host: NewScope | undefined): void {
     const { identity } = record
+    if (host) this.#insertScope(host)
     this.#run(
       `INSERT OR REPLACE INTO incarnation (id, installation, boot_id, pid_namespace, pid, start_time, role, address, claimed_by, registered_at)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -90,7 +91,7 @@ class SqliteLedger implements Ledger {
   retire(id: string): Promise<boolean> {
     return this.#commits.write(() => {
       const [open] = this.#all(
-        `SELECT 1 FROM resource WHERE incarnation = ? AND state != 'released'
+        `SELECT 1 FROM resource JOIN scope ON scope.id = scope_id WHERE scope.incarnation = ? AND resource.state != 'released'
          UNION ALL SELECT 1 FROM scope WHERE incarnation = ? AND kind != 'host' AND state != 'closed' LIMIT 1`,
         id,
         id,
@@ -106,16 +107,20 @@ class SqliteLedger implements Ledger {
   openScope(scope: NewScope): Promise<void> {
     return this.#commits.write(() => {
       if (scope.parentId !== undefined) this.#requireOpen(scope.parentId)
-      const [existing] = this.#all('SELECT state FROM scope WHERE id = ?', scope.id)
-      if (existing) throw new EbbError('scope_closed', `Scope ${scope.id} exists already and is ${String(existing.state)}; use another id.`)
-      this.#run(
-        "INSERT INTO scope (id, kind, parent_id, incarnation, state) VALUES (?, ?, ?, ?, 'open')",
-        scope.id,
-        scope.kind,
-        scope.parentId ?? null,
-        scope.incarnation,
-      )
+      this.#insertScope(scope)
     })
+  }
+
+  #insertScope(scope: NewScope): void {
+    const [existing] = this.#all('SELECT state FROM scope WHERE id = ?', scope.id)
+    if (existing) throw new EbbError('scope_closed', `Scope ${scope.id} exists already and is ${String(existing.state)}; use another id.`)
+    this.#run(
+      "INSERT INTO scope (id, kind, parent_id, incarnation, state) VALUES (?, ?, ?, ?, 'open')",
+      scope.id,
+      scope.kind,
+      scope.parentId ?? null,
+      scope.incarnation,
+    )
   }
 
   #requireOpen(scopeId: string): void {
@@ -216,11 +221,13 @@ class SqliteLedger implements Ledger {
   }
 
   async books(incarnation?: string): Promise<Books> {
-    const where = incarnation === undefined ? '' : 'WHERE incarnation = ?'
+    const where = incarnation === undefined ? '' : 'WHERE scope.incarnation = ?'
     const values = incarnation === undefined ? [] : [incarnation]
+    // By the scope: what a reaper adopted was made by another incarnation, and is now the reaper's to answer for.
+    const held = `SELECT resource.* FROM resource JOIN scope ON scope.id = scope_id ${where} ORDER BY intended_at, resource.id`
     return {
       scopes: (await this.#read(`SELECT * FROM scope ${where}`, ...values)).map(toScope),
-      resources: (await this.#read(`SELECT * FROM resource ${where} ORDER BY intended_at, id`, ...values)).map(toResource),
+      resources: (await this.#read(held, ...values)).map(toResource),
     }
   }
 

@@ -1,0 +1,213 @@
+import { randomBytes } from 'node:crypto'
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { ebb, temporaryHome } from '../support/home.ts'
+import { leftInHome } from '../support/ledger-file.ts'
+import { startOther } from '../support/other-supervisor.ts'
+import { openSupervisor, type Run, type TestSupervisor } from '../support/supervisor.ts'
+import { processesOfHome, type Seen, waitUntil } from '../support/world.ts'
+
+/** The output of a command: everything of it is in the archive, or nothing is taken away (G8). */
+
+const shell = (script: string): readonly string[] => ['/bin/sh', '-c', script]
+const numbers = (from: number, to: number): string => Array.from({ length: to - from + 1 }, (_, index) => `${from + index}\n`).join('')
+const open = (): Promise<TestSupervisor> => openSupervisor({ watched: false })
+
+/** The tiny processes between the command and its log files. */
+function collectors({ home }: TestSupervisor): readonly Seen[] {
+  return processesOfHome(home.directory, home.installation).filter(({ command }) => command === 'cat')
+}
+
+async function runToItsEnd(supervisor: TestSupervisor, argv: readonly string[]): Promise<Run> {
+  const run = await supervisor.run(argv)
+  await run.tree.exit
+  return run
+}
+
+describe('the archive', () => {
+  it('has every line, also those from before a tool wrote to /dev/stdout', async () => {
+    await using supervisor = await open()
+    const run = await runToItsEnd(supervisor, shell('seq 1000; echo x > /dev/stdout; seq 1001 1010; echo oops >&2'))
+    expect(await supervisor.engine.close(run.scope.id, { trigger: 'completed' })).toMatchObject({ success: true, gaveUp: [] })
+    expect(readFileSync(run.stdout.archive, 'utf8')).toBe(`${numbers(1, 1_000)}x\n${numbers(1_001, 1_010)}`)
+    expect(readFileSync(run.stderr.archive, 'utf8')).toBe('oops\n')
+    expect(leftInHome(supervisor.home.directory)).toEqual([])
+  })
+
+  it('has every byte: NULs, what is no text, and a line of ten megabytes', async () => {
+    await using supervisor = await open()
+    const content = Buffer.concat([
+      Buffer.from([0, 255, 254, 10, 13, 0, 0x80]),
+      Buffer.alloc(10 * 1_024 * 1_024, 'x'),
+      randomBytes(300_000),
+      Buffer.from([0]),
+    ])
+    const file = join(temporaryHome(), 'content')
+    writeFileSync(file, content)
+    const run = await runToItsEnd(supervisor, ['/bin/cat', file])
+    await supervisor.engine.close(run.scope.id, { trigger: 'completed' })
+    expect(readFileSync(run.stdout.archive).equals(content)).toBe(true)
+  })
+
+  it('has what a command wrote that was killed in the middle', async () => {
+    await using supervisor = await open()
+    const run = await supervisor.run(shell('trap "" TERM; seq 2000; echo ready >&2; sleep 1000'))
+    await waitUntil(() => readFileSync(run.stderr.path, 'utf8') === 'ready\n', 30_000, 'the command is ready')
+    await supervisor.engine.close(run.scope.id, { trigger: 'terminated', force: true })
+    expect(readFileSync(run.stdout.archive, 'utf8')).toBe(numbers(1, 2_000))
+  })
+
+  it('has an empty file for a stream that said nothing', async () => {
+    await using supervisor = await open()
+    const run = await runToItsEnd(supervisor, ['/bin/true'])
+    await supervisor.engine.close(run.scope.id, { trigger: 'completed' })
+    expect(readdirSync(dirname(run.stdout.archive)).toSorted()).toEqual(['stderr.log', 'stdout.log'])
+    expect(readFileSync(run.stdout.archive)).toHaveLength(0)
+  })
+
+  it.each([{ trigger: 'deleted' }, { trigger: 'completed', forget: true }] as const)(
+    'has nothing of what is closed with %j',
+    async (wish) => {
+      await using supervisor = await open()
+      const run = await runToItsEnd(supervisor, shell('echo secret'))
+      expect(await supervisor.engine.close(run.scope.id, wish)).toMatchObject({ success: true })
+      expect(readdirSync(supervisor.home.archive)).toEqual([])
+      expect(leftInHome(supervisor.home.directory)).toEqual([])
+    },
+  )
+})
+
+describe('the collector', () => {
+  it('stands outside the cgroup of the agent, where the kill does not reach it before it has read everything', async () => {
+    await using supervisor = await open()
+    const run = await supervisor.run(['/bin/sleep', '1000'])
+    const inside = (one: Seen): boolean => one.cgroups.includes(supervisor.home.installation)
+    expect(collectors(supervisor).map(inside)).toEqual([false, false])
+    await supervisor.engine.close(run.scope.id, { trigger: 'terminated', force: true })
+    expect(collectors(supervisor)).toEqual([])
+  })
+
+  it('ends by itself when the last writer is gone, also when that is not the command', async () => {
+    await using supervisor = await open()
+    const run = await supervisor.run(shell('(sleep 0.2; echo late) & echo early'))
+    for (const log of [run.stdout, run.stderr]) log.done()
+    await run.tree.exit
+    await waitUntil(() => collectors(supervisor), 30_000, 'the collectors end by themselves')
+    expect(readFileSync(run.stdout.path, 'utf8')).toBe('early\nlate\n')
+    await supervisor.engine.close(run.scope.id, { trigger: 'completed' })
+  })
+
+  it('is not waited for without end when a stranger holds the pipe open', async () => {
+    await using supervisor = await open()
+    const run = await runToItsEnd(supervisor, shell('seq 100'))
+    await waitUntil(() => readFileSync(run.stdout.path, 'utf8') === numbers(1, 100), 30_000, 'the lines have come through')
+    const held = collectors(supervisor).map(({ pid }) => openSync(`/proc/${pid}/fd/0`, 'w'))
+    const report = await supervisor.engine.close(run.scope.id, { trigger: 'completed' })
+    for (const fd of held) closeSync(fd)
+    expect(report).toMatchObject({ success: true })
+    expect(report.duration).toBeLessThan(10_000)
+    expect(readFileSync(run.stdout.archive, 'utf8')).toBe(numbers(1, 100))
+  })
+
+  it('a creation that fails at any point leaves no process, no file and no open descriptor', async () => {
+    const descriptors = (): number => readdirSync('/proc/self/fd').length
+    for (const broken of ['createFile', 'makePipe', 'openFile', 'closeFile', 'unlink', 'spawn']) {
+      let isBroken = false
+      await using supervisor = await openSupervisor({
+        watched: false,
+        wrap: (name, port) => (name === 'effects' ? failing(port, broken, () => isBroken) : port),
+      })
+      await supervisor.engine.begin()
+      const before = descriptors()
+      isBroken = true
+      const launched = supervisor.run(['/bin/true']).finally(() => {
+        isBroken = false
+      })
+      await expect(launched).rejects.toThrow()
+      expect([broken, descriptors()]).toEqual([broken, before])
+      expect(leftInHome(supervisor.home.directory)).toEqual([])
+    }
+  })
+})
+
+/** Fails once, at the first call of the effect. */
+function failing<T extends object>(port: T, effect: string, isBroken: () => boolean): T {
+  let hasFailed = false
+  return new Proxy(port, {
+    get: (target, key) => {
+      const value: unknown = Reflect.get(target, key)
+      return (...args: unknown[]): unknown => {
+        if (key === effect && isBroken() && !hasFailed) {
+          hasFailed = true
+          throw new Error(`${effect} is broken`)
+        }
+        return Reflect.apply(value as () => unknown, target, args)
+      }
+    },
+  })
+}
+
+describe('an archive that cannot be written', () => {
+  /** A file stands where the folder should be. */
+  async function runWithBrokenArchive(supervisor: TestSupervisor): Promise<{ run: Run; obstacle: string }> {
+    const run = await runToItsEnd(supervisor, shell('seq 50'))
+    const obstacle = dirname(run.stdout.archive)
+    writeFileSync(obstacle, 'in the way')
+    return { run, obstacle }
+  }
+
+  it('holds the log back, visibly, and the next try archives it', async () => {
+    await using supervisor = await open()
+    const { run, obstacle } = await runWithBrokenArchive(supervisor)
+    const report = await supervisor.engine.close(run.scope.id, { trigger: 'completed' })
+    const logs = report.resources.filter(({ kind }) => kind === 'log')
+    expect(report.success).toBe(false)
+    expect(logs).toMatchObject([{ outcome: 'held-back', error: expect.stringContaining('archive of') }, { outcome: 'held-back' }])
+    expect(readFileSync(run.stdout.path, 'utf8')).toBe(numbers(1, 50))
+    const status = await ebb(['status', '--json'], { home: supervisor.home.directory })
+    expect([status.code, JSON.parse(status.stdout.toString()).heldBack]).toEqual([
+      3,
+      [expect.stringContaining('log'), expect.stringContaining('log')],
+    ])
+    rmSync(obstacle)
+    expect(await supervisor.engine.close(run.scope.id, { trigger: 'reaper' })).toMatchObject({ success: true })
+    expect(readFileSync(run.stdout.archive, 'utf8')).toBe(numbers(1, 50))
+    expect(leftInHome(supervisor.home.directory)).toEqual([])
+  })
+
+  it('is given up by force, and the report names what was lost', async () => {
+    await using supervisor = await open()
+    const { run } = await runWithBrokenArchive(supervisor)
+    const report = await supervisor.engine.close(run.scope.id, { trigger: 'terminated', force: true, deadlineMs: 500 })
+    expect(report).toMatchObject({ success: true })
+    expect(report.gaveUp).toHaveLength(2)
+    expect(report.gaveUp.join()).toContain(run.stdout.path)
+    expect(report.resources.filter(({ kind }) => kind === 'log')).toMatchObject([{ outcome: 'given-up' }, { outcome: 'given-up' }])
+    expect(leftInHome(supervisor.home.directory)).toEqual([])
+  })
+
+  it('is tried until the deadline, also by force: what becomes possible meanwhile is done', async () => {
+    await using supervisor = await open()
+    const { run, obstacle } = await runWithBrokenArchive(supervisor)
+    const closing = supervisor.engine.close(run.scope.id, { trigger: 'terminated', force: true, deadlineMs: 20_000 })
+    await waitUntil(() => existsSync(run.stdout.path) && collectors(supervisor).length === 0, 30_000, 'the first try is over')
+    rmSync(obstacle)
+    expect(await closing).toMatchObject({ success: true, gaveUp: [] })
+    expect(readFileSync(run.stdout.archive, 'utf8')).toBe(numbers(1, 50))
+  })
+})
+
+describe('a supervisor that was killed', () => {
+  it.each(['cgroup', 'scan'] as const)('leaves a log that the recovery archives, whole (%s)', async (containment) => {
+    const home = temporaryHome()
+    await using other = await startOther({ home, containment, argv: shell('seq 3000; echo ready >&2; sleep 1000') })
+    const live = join(home, 'logs')
+    const hasAll = (): boolean => readdirSync(live).some((name) => readFileSync(join(live, name), 'utf8') === 'ready\n')
+    await waitUntil(hasAll, 30_000, 'the command has said everything')
+    await other.kill()
+    await waitUntil(() => leftInHome(home), 30_000, 'the sentinel has brought the home in order')
+    await waitUntil(() => existsSync(other.archive), 30_000, 'the log is in the archive')
+    expect(readFileSync(other.archive, 'utf8')).toBe(numbers(1, 3_000))
+  })
+})

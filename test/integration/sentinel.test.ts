@@ -1,0 +1,129 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { temporaryHome } from '../support/home.ts'
+import { installationOf, leftInHome, openBooks } from '../support/ledger-file.ts'
+import { startOther } from '../support/other-supervisor.ts'
+import { needs } from '../support/real.ts'
+import { openSupervisor } from '../support/supervisor.ts'
+import { cgroupsOf, processes, processesOfHome, type Seen, seen, waitUntil } from '../support/world.ts'
+
+/** The tiny process that notices our death. */
+
+const sentinelsOf = (home: string): readonly Seen[] =>
+  processesOfHome(home, undefined).filter(({ argv }) => argv.startsWith('ebb-sentinel\0'))
+
+async function sentinelOf(home: string, but?: number): Promise<Seen> {
+  const look = (): Seen | undefined => sentinelsOf(home).find(({ pid }) => pid !== but)
+  await waitUntil(() => look() !== undefined, 30_000, 'a sentinel watches')
+  return look() ?? expect.unreachable()
+}
+
+const statusOf = (pid: number, key: string): string =>
+  new RegExp(`^${key}:\\s*(.*)$`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? ''
+const sessionOf = (pid: number): number => Number(readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ')[3])
+
+describe('the sentinel', () => {
+  it('is smaller than 3 MB, in a session of its own, and says nothing of the user', async () => {
+    await using supervisor = await openSupervisor()
+    await supervisor.run(['/bin/sh', '-c', 'sleep 1000 # the-users-secret'], {
+      env: { ...supervisor.config.environment, TOKEN: 'the-users-token' },
+    })
+    const { pid, argv, environ } = await sentinelOf(supervisor.home.directory)
+    expect(Number.parseInt(statusOf(pid, 'VmRSS'), 10)).toBeLessThan(3 * 1_024)
+    expect(sessionOf(pid)).toBe(pid)
+    expect(argv).not.toMatch(/secret|token/)
+    expect(argv).not.toContain(supervisor.home.directory)
+    expect(environ).not.toMatch(/secret|token/)
+  })
+
+  it('watches before anything is on the books', async () => {
+    let watching: number | undefined
+    const home = temporaryHome()
+    await using supervisor = await openSupervisor({
+      home,
+      wrap: (name, port) => (name === 'ledger' ? watched(port, () => (watching ??= sentinelsOf(home).length)) : port),
+    })
+    await supervisor.run(['/bin/true'])
+    expect(watching).toBe(1)
+  })
+
+  it('is stopped by no polite signal', async () => {
+    await using supervisor = await openSupervisor()
+    await supervisor.engine.begin()
+    const { pid } = await sentinelOf(supervisor.home.directory)
+    for (const signal of ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM'] as const) process.kill(pid, signal)
+    await waitUntil(() => /^0+$/.test(statusOf(pid, 'SigPnd')) && /^0+$/.test(statusOf(pid, 'ShdPnd')), 30_000, 'the signals were taken')
+    expect(seen(pid)?.pid).toBe(pid)
+  })
+
+  it('is started again when it is killed, and leaves when it is dismissed', async () => {
+    const home = temporaryHome()
+    const supervisor = await openSupervisor({ home })
+    await supervisor.engine.begin()
+    const first = await sentinelOf(home)
+    process.kill(first.pid, 'SIGKILL')
+    const second = await sentinelOf(home, first.pid)
+    await supervisor[Symbol.asyncDispose]()
+    await waitUntil(() => processesOfHome(home, undefined), 30_000, 'the sentinel leaves')
+    expect(seen(second.pid)).toBeUndefined()
+    // A sentinel that had taken our leaving for a death would have opened its log.
+    expect(existsSync(supervisor.home.sentinelLog)).toBe(false)
+  })
+
+  it('leaves when a start fails before there was anything to watch', async () => {
+    const home = temporaryHome()
+    writeFileSync(join(home, 'ebb.db'), 'this is no database')
+    await expect(openSupervisor({ home })).rejects.toMatchObject({ code: 'ledger_corrupt' })
+    await waitUntil(() => processesOfHome(home, undefined), 30_000, 'the sentinel leaves')
+    expect(existsSync(join(home, 'sentinel.log'))).toBe(false)
+  })
+})
+
+function watched<T extends object>(port: T, look: () => void): T {
+  return new Proxy(port, {
+    get: (target, key) => {
+      const value: unknown = Reflect.get(target, key)
+      if (key === 'register' || key === 'openScope' || key === 'intend') look()
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+}
+
+describe.each(['cgroup', 'scan'] as const)('after SIGKILL of the supervisor (%s)', (containment) => {
+  needs(containment)
+
+  const fifty = ['/bin/sh', '-c', 'for i in $(seq 49); do sleep 1000 & done; wait']
+
+  /** Everything that a dead supervisor could leave in the world. */
+  function left(home: string): readonly unknown[] {
+    const installation = installationOf(home)
+    return [...processesOfHome(home, installation), ...cgroupsOf(installation ?? ''), ...openBooks(home), ...leftInHome(home)]
+  }
+
+  const sleepers = (home: string): number => processesOfHome(home, installationOf(home)).filter(({ command }) => command === 'sleep').length
+
+  it('a world of 50 processes is clean again', async ({ annotate }) => {
+    const home = temporaryHome()
+    await using other = await startOther({ home, containment, argv: fifty })
+    await waitUntil(() => sleepers(home) === 49, 30_000, 'all are there')
+    const since = performance.now()
+    await other.kill()
+    await waitUntil(() => sleepers(home) === 0, 30_000, 'the processes are gone')
+    const goneMs = performance.now() - since
+    await waitUntil(() => left(home), 30_000, 'the world is clean')
+    await annotate(`processes gone after ${Math.round(goneMs)} ms, books closed after ${Math.round(performance.now() - since)} ms`)
+    expect(processes().some(({ pid }) => pid === other.tree)).toBe(false)
+  })
+
+  it('it is clean too when its first sentinel had been killed', async () => {
+    const home = temporaryHome()
+    await using other = await startOther({ home, containment, argv: ['/bin/sleep', '1000'] })
+    const first = await sentinelOf(home)
+    process.kill(first.pid, 'SIGKILL')
+    // It need not have said that it is ready: from its first moment on, our death is its business.
+    await sentinelOf(home, first.pid)
+    await other.kill()
+    await waitUntil(() => left(home), 30_000, 'the world is clean')
+  })
+})

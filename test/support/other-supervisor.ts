@@ -1,0 +1,50 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { Limits } from '../../src/ports/process.ts'
+import { nodeProgram, root } from './home.ts'
+
+/** A supervisor in a process of its own, that can be killed; a test that fails before it does so kills it when it leaves. */
+export interface OtherSupervisor extends AsyncDisposable {
+  readonly pid: number
+  readonly scopeId: string
+  readonly incarnation: string
+  /** The pid of its command. */
+  readonly tree: number
+  readonly archive: string
+  /** SIGKILL; settles when the kernel says that it is over. */
+  kill(): Promise<void>
+}
+
+export interface OtherOptions {
+  readonly home: string
+  readonly containment: 'cgroup' | 'subreaper' | 'scan'
+  readonly argv: readonly string[]
+  readonly limits?: Limits
+}
+
+export async function startOther(options: OtherOptions): Promise<OtherSupervisor> {
+  const child = spawn(nodeProgram, otherArguments(options), { stdio: ['ignore', 'pipe', 'inherit'] })
+  const told = await firstLine(child)
+  const gone = once(child, 'exit')
+  const kill = async (): Promise<void> => {
+    child.kill('SIGKILL')
+    await gone
+  }
+  return { pid: child.pid ?? 0, ...told, kill, [Symbol.asyncDispose]: kill }
+}
+
+export function otherArguments({ home, containment, limits, argv }: OtherOptions): readonly string[] {
+  const program = join(root, 'test', 'fixtures', 'supervises-a-command.ts')
+  return ['--disable-warning=ExperimentalWarning', program, home, containment, limits ? JSON.stringify(limits) : '', ...argv]
+}
+
+/** What it says of itself. */
+type Told = Pick<OtherSupervisor, 'scopeId' | 'incarnation' | 'tree' | 'archive'>
+
+export async function firstLine(child: ChildProcess): Promise<Told> {
+  if (!child.stdout) throw new Error('The supervisor was started without a pipe.')
+  for await (const line of createInterface({ input: child.stdout })) return JSON.parse(line) as Told
+  throw new Error('The supervisor ended before it had launched its command.')
+}

@@ -1,0 +1,139 @@
+import fc from 'fast-check'
+import { ladderSteps } from '../../src/domain/ladder.ts'
+import { triggers } from '../../src/domain/policy.ts'
+import type { Report } from '../../src/domain/report.ts'
+import type { Wish } from '../../src/domain/scope.ts'
+import type { BookScope } from '../../src/engine/book.ts'
+import type { Planned } from '../../src/ports/kind.ts'
+import type { Fault } from './faults.ts'
+import { type Life, listedKind, type Simulation, thing, unlistedKind } from './simulation.ts'
+
+/** Random scope trees, plans, wishes, faults and interleavings, and the one who carries them out. */
+
+export type Command =
+  | { readonly does: 'open'; readonly parent: number }
+  /** Where `above` is set, everything in the plan also depends on something of a scope further up. */
+  | { readonly does: 'launch' | 'acquire'; readonly scope: number; readonly plan: readonly Planned[]; readonly above?: number }
+  | { readonly does: 'close'; readonly scope: number; readonly wish: Wish }
+  | { readonly does: 'reap' }
+  | { readonly does: 'recover' }
+  | { readonly does: 'wait'; readonly ms: number }
+
+/** Mostly well, or nothing would ever get far enough to go wrong in an interesting place. */
+const fault: fc.Arbitrary<Fault> = fc.record({
+  fate: fc.oneof(
+    { weight: 8, arbitrary: fc.constant('well' as const) },
+    { weight: 4, arbitrary: fc.constantFrom('refused', 'lost', 'mute', 'deaf') },
+    { weight: 3, arbitrary: fc.constant('slow' as const) },
+  ),
+  delayMs: fc.oneof(fc.nat(20), fc.nat(3_000), fc.nat(60_000)),
+  isBlind: fc.oneof({ weight: 9, arbitrary: fc.constant(false) }, { weight: 1, arbitrary: fc.constant(true) }),
+})
+
+export const decks: fc.Arbitrary<readonly Fault[]> = fc.array(fault, { maxLength: 40 })
+
+const plans: fc.Arbitrary<readonly Planned[]> = fc
+  .array(
+    fc.record({
+      kind: fc.constantFrom(listedKind, unlistedKind),
+      hears: fc.constantFrom(...ladderSteps),
+      times: fc.integer({ min: 1, max: 3 }),
+      owes: fc.subarray(['archive', 'upload']),
+      needs: fc.array(fc.nat(5), { maxLength: 3 }),
+    }),
+    { minLength: 1, maxLength: 5 },
+  )
+  .map((items) =>
+    items.map(({ needs, ...is }, index) => {
+      // On earlier ones of the same plan only: a launch walks its plan in order.
+      const dependsOn = [...new Set(needs.filter((other) => other < index).map((other) => `thing${other}`))]
+      return thing(`thing${index}`, { ...is, dependsOn })
+    }),
+  )
+
+const wishes: fc.Arbitrary<Wish> = fc
+  .record(
+    {
+      trigger: fc.constantFrom(...triggers),
+      force: fc.constant(true),
+      forget: fc.constant(true),
+      graceMs: fc.nat(2_000),
+      deadlineMs: fc.nat(5_000),
+    },
+    { requiredKeys: ['trigger'] },
+  )
+  .map((wish) => wish as Wish)
+
+const optionalAbove = { requiredKeys: ['does', 'scope', 'plan'] } satisfies { requiredKeys: ('does' | 'scope' | 'plan')[] }
+
+export const commands: fc.Arbitrary<readonly Command[]> = fc.array(
+  fc.oneof(
+    { weight: 3, arbitrary: fc.record({ does: fc.constant('open' as const), parent: fc.nat(8) }) },
+    { weight: 4, arbitrary: fc.record({ does: fc.constantFrom('launch', 'acquire'), scope: fc.nat(8), plan: plans, above: fc.nat(20) }, optionalAbove) },
+    { weight: 4, arbitrary: fc.record({ does: fc.constant('close' as const), scope: fc.nat(8), wish: wishes }) },
+    { weight: 1, arbitrary: fc.constantFrom({ does: 'reap' as const }, { does: 'recover' as const }) },
+    { weight: 4, arbitrary: fc.record({ does: fc.constant('wait' as const), ms: fc.oneof(fc.nat(50), fc.nat(5_000), fc.nat(60_000)) }) },
+  ),
+  { minLength: 3, maxLength: 25 },
+)
+
+/** Carries the commands out without waiting for any but `wait`; what they asked for may still be under way at the end. */
+export class Player {
+  readonly #simulation: Simulation
+  readonly #life: Life
+  readonly #scopes: BookScope[] = []
+  readonly pending: Promise<unknown>[] = []
+  readonly closes: { readonly wish: Wish; readonly report: Promise<Report> }[] = []
+
+  constructor(simulation: Simulation, life: Life) {
+    this.#simulation = simulation
+    this.#life = life
+  }
+
+  async play(all: readonly Command[]): Promise<void> {
+    for (const command of all) {
+      if (command.does === 'wait') await this.#simulation.clock.run(this.#simulation.clock.pause(command.ms))
+      else this.#begin(command)
+    }
+  }
+
+  #begin(command: Exclude<Command, { does: 'wait' }>): void {
+    const { engine, reaper } = this.#life
+    if (command.does === 'reap') return this.#keep(reaper.pass({ dryRun: false }))
+    if (command.does === 'recover') return this.#keep(engine.recover())
+    if (command.does === 'open') return this.#open(command.parent)
+    const scope = this.#scopes[command.scope % Math.max(1, this.#scopes.length)]
+    if (!scope) return
+    if (command.does !== 'close') return this.#keep(engine[command.does](scope, this.#withAbove(scope, command.plan, command.above)))
+    const report = engine.close(scope.id, command.wish)
+    this.closes.push({ wish: command.wish, report })
+    this.#keep(report)
+  }
+
+  #open(parent: number): void {
+    const parents = [undefined, ...this.#scopes.map(({ id }) => id)]
+    const parentId = parents[parent % parents.length]
+    try {
+      this.#scopes.push(
+        this.#life.engine.openScope({ id: this.#life.engine.parts.newId(), kind: 'agent', ...(parentId !== undefined && { parentId }) }),
+      )
+    } catch {
+      // The parent is closing: refused, as it should be.
+    }
+  }
+
+  #withAbove(scope: BookScope, plan: readonly Planned[], above: number | undefined): readonly Planned[] {
+    const { book } = this.#life.engine.parts
+    const ids: string[] = []
+    for (let up = book.find(scope.parentId ?? ''); up; up = book.find(up.parentId ?? '')) {
+      ids.push(...[...up.entries.values()].filter(({ state }) => state === 'held').map(({ intent }) => intent.id))
+    }
+    const id = above === undefined ? undefined : ids[above % Math.max(1, ids.length)]
+    return id === undefined ? plan : plan.map((one) => ({ ...one, dependsOn: [...(one.dependsOn ?? []), id] }))
+  }
+
+  #keep(work: Promise<unknown>): void {
+    work.catch(() => {})
+    this.pending.push(work)
+  }
+}

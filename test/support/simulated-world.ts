@@ -1,0 +1,213 @@
+import type { LadderStep } from '../../src/domain/ladder.ts'
+import type { Policy } from '../../src/domain/policy.ts'
+import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../src/domain/resource.ts'
+import type { Clock } from '../../src/ports/clock.ts'
+import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../src/ports/kind.ts'
+import { type Faults, never } from './faults.ts'
+
+/**
+ * A world of named things in memory, with kinds over it that fail as a test asks them to. Every call of the engine is
+ * watched as it happens: what breaks a guarantee is written to `violations`, with the guarantee's number.
+ */
+
+export interface ThingSpec {
+  /** The gentlest step that it hears. */
+  readonly hears: LadderStep
+  /** How many of those it takes. */
+  readonly times: number
+  /** Obligations: work that must be done before it goes. */
+  readonly owes: readonly string[]
+}
+
+export interface Thing {
+  readonly kind: string
+  readonly id: string
+  readonly scopeId: string
+  readonly incarnation: string
+  readonly spec: ThingSpec
+  readonly dependsOn: readonly string[]
+  readonly owes: Set<string>
+  timesLeft: number
+}
+
+export interface ThingRef extends Omit<Thing, 'timesLeft' | 'owes'> {}
+
+const order: readonly LadderStep[] = ['polite', 'terminate', 'kill']
+
+export class SimulatedWorld {
+  readonly clock: Clock
+  readonly things = new Map<string, Thing>()
+  readonly violations: string[] = []
+  /** Ids whose intent is durable: told by the ledger's wrapper. */
+  readonly intended = new Set<string>()
+  /** What the engine last learnt of a thing. */
+  readonly lastSeen = new Map<string, Presence['is']>()
+  /** Destroyed though work was still owed on it. */
+  readonly lost = new Set<string>()
+  readonly archive = new Set<string>()
+  /** Releases that were asked for, by id. */
+  readonly releases: string[] = []
+  /** May this scope take something in? Told by the engine's book. */
+  isOpen: (scopeId: string) => boolean = () => true
+  readonly #waived = new Set<string>()
+  readonly #departures = new Map<string, PromiseWithResolvers<void>>()
+
+  constructor(clock: Clock) {
+    this.clock = clock
+  }
+
+  add(ref: ThingRef): void {
+    if (!this.intended.has(ref.id)) this.violations.push(`G1: ${ref.id} was made before its intent was durable`)
+    this.things.set(ref.id, { ...ref, owes: new Set(ref.spec.owes), timesLeft: ref.spec.times })
+  }
+
+  /** A thing that was there before, or that somebody else made. */
+  place(ref: ThingRef): void {
+    this.intended.add(ref.id)
+    this.add(ref)
+  }
+
+  departure(id: string): Promise<void> {
+    if (!this.things.has(id)) return Promise.resolve()
+    const waiting = this.#departures.get(id) ?? Promise.withResolvers<void>()
+    this.#departures.set(id, waiting)
+    return waiting.promise
+  }
+
+  push(id: string, step: LadderStep): void {
+    const thing = this.things.get(id)
+    if (!thing || order.indexOf(step) < order.indexOf(thing.spec.hears)) return
+    thing.timesLeft -= 1
+    if (thing.timesLeft <= 0) this.#destroy(thing)
+  }
+
+  #destroy(thing: Thing): void {
+    for (const other of this.things.values()) {
+      if (other.dependsOn.includes(thing.id)) this.violations.push(`G7: ${thing.id} went before ${other.id}, which depends on it`)
+    }
+    if (thing.owes.size > 0 && !this.#waived.has(thing.id)) this.lost.add(thing.id)
+    this.things.delete(thing.id)
+    this.#departures.get(thing.id)?.resolve()
+    this.#departures.delete(thing.id)
+  }
+
+  noteCreate(ref: ThingRef): void {
+    if (!this.isOpen(ref.scopeId)) this.violations.push(`G13: ${ref.id} was begun in a scope that takes nothing in`)
+  }
+
+  noteRelease(ref: ThingRef): void {
+    this.releases.push(ref.id)
+    const seen = this.lastSeen.get(ref.id)
+    if (seen !== 'present') this.violations.push(`G4: ${ref.id} was acted upon, though it was last seen as ${seen ?? 'never looked at'}`)
+  }
+
+  obligations(ref: ThingRef, policy: Policy): readonly string[] {
+    if (policy.keepsLogs) this.#waived.delete(ref.id)
+    else this.#waived.add(ref.id)
+    return policy.keepsLogs ? [...(this.things.get(ref.id)?.owes ?? [])] : []
+  }
+
+  meet(id: string, obligation: string): void {
+    const thing = this.things.get(id)
+    if (!thing) throw new Error(`${id} is gone, and what was owed on it is lost`)
+    thing.owes.delete(obligation)
+    this.archive.add(`${obligation} of ${id}`)
+  }
+
+  /** Things of ours in the world, for a look that the engine has no part in. */
+  left(isOurs: (thing: Thing) => boolean = () => true): readonly string[] {
+    return [...this.things.values()].filter(isOurs).map(({ kind, id }) => `${kind} ${id}`)
+  }
+}
+
+/** One kind of the simulated world; `isListed` is false for things that are found through the ledger or not at all. */
+export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
+  readonly kind: string
+  readonly #world: SimulatedWorld
+  readonly #faults: Faults
+  readonly #isListed: boolean
+  readonly #creationsComeBack: boolean
+
+  constructor(world: SimulatedWorld, faults: Faults, is: { kind: string; isListed: boolean; creationsComeBack: boolean }) {
+    this.kind = is.kind
+    this.#world = world
+    this.#faults = faults
+    this.#isListed = is.isListed
+    this.#creationsComeBack = is.creationsComeBack
+  }
+
+  name(intent: Intent<ThingSpec>): ThingRef {
+    const { id, scopeId, incarnation, spec, dependsOn } = intent
+    return { kind: this.kind, id, scopeId, incarnation, spec, dependsOn }
+  }
+
+  describe(ref: ThingRef): string {
+    return ref.id
+  }
+
+  steps(): readonly LadderStep[] {
+    return order
+  }
+
+  async create(ref: ThingRef, _spec: ThingSpec, _ctx: CreateCtx): Promise<Created> {
+    if (this.#faults.isDead) return await never()
+    this.#world.noteCreate(ref)
+    // One that never answers is for the tests that end the process: here it comes back at last.
+    const make = (): Created => {
+      this.#world.add(ref)
+      return {}
+    }
+    return await this.#faults.around('create', make, this.#creationsComeBack ? ['mute', 'deaf'] : [])
+  }
+
+  async observe(ref: ThingRef, ctx: Ctx): Promise<Presence> {
+    if (this.#faults.isDead) return await never()
+    const { lastSeen, clock } = this.#world
+    lastSeen.set(ref.id, 'unknown')
+    const seen = await this.#faults.around('observe', ({ isBlind }): Presence => {
+      if (isBlind) return unknown('the simulated probe is blind')
+      if (this.#world.things.has(ref.id)) return present()
+      return absent({ method: 'not in the simulated world', strength: 'api', at: clock.wall() })
+    })
+    // An answer that nobody waits for any more was not learnt.
+    if (!ctx.signal.aborted) lastSeen.set(ref.id, seen.is)
+    return seen
+  }
+
+  async release(ref: ThingRef, step: LadderStep): Promise<StepEffect> {
+    if (this.#faults.isDead) return await never()
+    this.#world.noteRelease(ref)
+    return await this.#faults.around('release', () => {
+      this.#world.push(ref.id, step)
+      return {}
+    })
+  }
+
+  async gone(ref: ThingRef, ctx: Ctx): Promise<Proof> {
+    await this.#faults.around('gone', () => {})
+    const aborted = new Promise<void>((_, reject) =>
+      ctx.signal.addEventListener('abort', () => reject(new Error('the wait was given up')), { once: true }),
+    )
+    await Promise.race([this.#world.departure(ref.id), aborted])
+    return { method: 'left the simulated world', strength: 'api', at: ctx.clock.wall() }
+  }
+
+  async *list(owner: Owner): AsyncIterable<Found> {
+    await this.#faults.around('list', () => {})
+    if (!this.#isListed) return
+    for (const { kind, id, scopeId, incarnation, spec } of this.#world.things.values()) {
+      if (kind !== this.kind || owner.installation !== 'here') continue
+      if (owner.incarnation !== undefined && owner.incarnation !== incarnation) continue
+      if (owner.scopeIds && !owner.scopeIds.has(scopeId)) continue
+      yield { resourceId: id, incarnation, name: id, spec }
+    }
+  }
+
+  obligations(ref: ThingRef, policy: Policy): readonly string[] {
+    return this.#world.obligations(ref, policy)
+  }
+
+  async meet(obligation: string, ref: ThingRef): Promise<void> {
+    await this.#faults.around('meet', () => this.#world.meet(ref.id, obligation))
+  }
+}

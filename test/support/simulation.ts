@@ -1,0 +1,161 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Vitality } from '../../src/domain/identity.ts'
+import type { Report } from '../../src/domain/report.ts'
+import { Engine } from '../../src/engine/engine.ts'
+import { Reaper, type ReaperPass } from '../../src/engine/reap.ts'
+import type { Host } from '../../src/ports/host.ts'
+import type { Kinds, Planned } from '../../src/ports/kind.ts'
+import type { Ledger, NewIntent, Settlement } from '../../src/ports/ledger.ts'
+import { openSqliteLedger } from '../../src/store/sqlite/ledger.ts'
+import { type Fault, Faults } from './faults.ts'
+import { SimulatedKind, SimulatedWorld, type ThingSpec } from './simulated-world.ts'
+import { VirtualClock } from './virtual-clock.ts'
+
+/** The real engine and the real ledger, in a simulated world, on simulated time, one supervisor's life after the other. */
+
+export const listedKind = 'listed'
+export const unlistedKind = 'unlisted'
+
+export interface LifeOptions {
+  readonly deck?: readonly Fault[]
+  /** False: a creation may never answer, as before a crash. */
+  readonly creationsComeBack?: boolean
+  readonly minimumAgeMs?: number
+}
+
+export interface Life {
+  readonly id: string
+  readonly engine: Engine
+  readonly reaper: Reaper
+  readonly faults: Faults
+  readonly ledger: Ledger
+  readonly reports: readonly Report[]
+  readonly logged: readonly string[]
+  /** SIGKILL: nothing that it still asks for happens. */
+  die(): void
+}
+
+export const reaperIntervalMs = 60_000
+
+export class Simulation implements AsyncDisposable {
+  readonly clock = new VirtualClock()
+  readonly world = new SimulatedWorld(this.clock)
+  readonly vitality = new Map<string, Vitality>()
+  readonly #folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'ebb-simulation-'))
+  #store: Ledger | undefined
+  #ids = 0
+  #lives = 0
+
+  static async open(): Promise<Simulation> {
+    const simulation = new Simulation()
+    simulation.#store = await openSqliteLedger({ file: join(simulation.#folder, 'ebb.db'), clock: simulation.clock })
+    return simulation
+  }
+
+  /** The books themselves, without faults. */
+  get store(): Ledger {
+    if (!this.#store) throw new Error('The simulation is not open.')
+    return this.#store
+  }
+
+  live(options: LifeOptions = {}): Life {
+    const id = `life${++this.#lives}`
+    const faults = new Faults(this.clock, options.deck)
+    const reports: Report[] = []
+    const logged: string[] = []
+    const log = (message: string): void => void logged.push(message)
+    const ledger = this.#wrapLedger(faults)
+    const engine = new Engine({
+      ledger,
+      kinds: this.#kinds(faults, options.creationsComeBack ?? true),
+      clock: this.clock,
+      host: this.#host(id),
+      sentinel: { ready: async () => {}, dismiss: () => {} },
+      log: { debug: log, info: log, warn: log, error: log },
+      newId: () => `id${++this.#ids}`,
+      onReport: (report) => void reports.push(report),
+    })
+    this.vitality.set(id, 'alive')
+    this.world.isOpen = (scopeId) => engine.parts.book.find(scopeId)?.state === 'open'
+    const reaper = new Reaper(engine.parts, { intervalMs: reaperIntervalMs, minimumAgeMs: options.minimumAgeMs ?? 1_000 })
+    const die = (): void => {
+      faults.isDead = true
+      this.vitality.set(id, 'dead')
+    }
+    return { id, engine, reaper, faults, ledger, reports, logged, die }
+  }
+
+  #kinds(faults: Faults, creationsComeBack: boolean): Kinds {
+    return new Map(
+      [listedKind, unlistedKind].map((kind) => {
+        return [kind, new SimulatedKind(this.world, faults, { kind, isListed: kind === listedKind, creationsComeBack })]
+      }),
+    ) as Kinds
+  }
+
+  #host(id: string): Host {
+    return {
+      installation: 'here',
+      incarnation: { bootId: 'boot', pidNamespace: '1', pid: this.#lives, startTime: String(this.#lives) },
+      incarnationId: id,
+      isThisBoot: () => true,
+      vitality: (other) => this.vitality.get(other) ?? 'dead',
+    }
+  }
+
+  /** A ledger that fails, and tells the world what is durable. It never keeps silent: the real one has a budget for that. */
+  #wrapLedger(faults: Faults): Ledger {
+    return new Proxy(this.store, {
+      get: (target, key) => {
+        const value: unknown = Reflect.get(target, key)
+        if (typeof value !== 'function' || typeof key === 'symbol') return value
+        return async (...given: unknown[]): Promise<unknown> =>
+          await faults.around(`ledger.${key}`, async () => {
+            if (key === 'settle') this.#checkSettlement(given[0] as Settlement)
+            const answer: unknown = await Reflect.apply(value, target, given)
+            if (key === 'intend') for (const intent of given[1] as readonly NewIntent[]) this.world.intended.add(intent.id)
+            if (key === 'adopt') this.world.intended.add((given[1] as NewIntent).id)
+            return answer
+          }, ['mute', 'deaf'])
+      },
+    })
+  }
+
+  #checkSettlement(settlement: Settlement): void {
+    const { things, lastSeen, violations } = this.world
+    for (const { resourceId, state } of settlement.outcomes) {
+      if (state !== 'released') continue
+      if (things.has(resourceId)) violations.push(`G3: ${resourceId} was booked as released while it was there`)
+      if (lastSeen.get(resourceId) !== 'absent')
+        violations.push(`G4: ${resourceId} was booked as released, last seen ${lastSeen.get(resourceId)}`)
+    }
+    for (const { id, scopeId } of things.values()) {
+      if (settlement.closedScopeIds.includes(scopeId)) violations.push(`G2: ${scopeId} was booked as closed while ${id} was there`)
+    }
+  }
+
+  /** What the books still hold open. */
+  async openBooks(): Promise<readonly string[]> {
+    const { scopes, resources } = await this.clock.run(this.store.books())
+    return [
+      ...resources.filter(({ state }) => state !== 'released').map(({ id, state }) => `${id} ${state}`),
+      ...scopes.filter(({ state }) => state !== 'closed').map(({ id, state }) => `scope ${id} ${state}`),
+    ]
+  }
+
+  async pass(reaper: Reaper, dryRun = false): Promise<ReaperPass> {
+    return await this.clock.run(reaper.pass({ dryRun }))
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.clock.run(Promise.resolve(this.store[Symbol.asyncDispose]()))
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+}
+
+export function thing(label: string, is: Partial<ThingSpec> & { kind?: string; dependsOn?: readonly string[] } = {}): Planned {
+  const { kind = listedKind, dependsOn = [], hears = 'polite', times = 1, owes = [] } = is
+  return { label, kind, dependsOn, spec: { hears, times, owes } satisfies ThingSpec }
+}

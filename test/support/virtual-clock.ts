@@ -1,0 +1,68 @@
+import type { Clock } from '../../src/ports/clock.ts'
+
+interface Timer {
+  readonly atMs: number
+  readonly order: number
+  readonly signal: AbortSignal
+  readonly callback: () => void
+}
+
+/** So many turns of the event loop let everything move that can move without time passing, group commits included. */
+const turns = 3
+/** Nothing moves, no timer is left, and somebody still waits: that is a hang, not a slow run. */
+const idleRoundsAllowed = 20
+
+/** Time that passes only when nothing else can happen: an hour of deadlines takes a millisecond. */
+export class VirtualClock implements Clock {
+  #nowMs = 1_000
+  #order = 0
+  #timers: Timer[] = []
+
+  now(): number {
+    return this.#nowMs
+  }
+
+  wall(): string {
+    return new Date(this.#nowMs).toISOString()
+  }
+
+  after(ms: number, signal: AbortSignal, callback: () => void): void {
+    if (!signal.aborted) this.#timers.push({ atMs: this.#nowMs + Math.max(0, ms), order: this.#order++, signal, callback })
+  }
+
+  every(ms: number, signal: AbortSignal, callback: () => void): void {
+    this.after(ms, signal, () => {
+      callback()
+      this.every(ms, signal, callback)
+    })
+  }
+
+  pause(ms: number): Promise<void> {
+    return new Promise((resolve) => this.after(ms, new AbortController().signal, resolve))
+  }
+
+  /** Lets time pass until the work is done. */
+  async run<T>(work: Promise<T>): Promise<T> {
+    let isDone = false
+    const done = (): void => {
+      isDone = true
+    }
+    work.then(done, done)
+    for (let idle = 0; ; ) {
+      for (let turn = 0; turn < turns && !isDone; turn++) await new Promise<void>((resolve) => setImmediate(resolve))
+      if (isDone) return await work
+      idle = this.#fireNext() ? 0 : idle + 1
+      if (idle > idleRoundsAllowed) throw new Error('Nothing can move any more, and the work is not done.')
+    }
+  }
+
+  #fireNext(): boolean {
+    this.#timers = this.#timers.filter((timer) => !timer.signal.aborted)
+    const [first, ...rest] = this.#timers.toSorted((a, b) => a.atMs - b.atMs || a.order - b.order)
+    if (!first) return false
+    this.#timers = rest
+    this.#nowMs = Math.max(this.#nowMs, first.atMs)
+    first.callback()
+    return true
+  }
+}
