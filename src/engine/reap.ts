@@ -146,7 +146,7 @@ export class Reaper {
       )
 
     const kept = new Set<string>()
-    const touched = new Set<string>()
+    const failed = new Set<string>()
     for (const { kind, found: one } of unrecorded) {
       const orphan: Orphan = {
         kind,
@@ -158,11 +158,12 @@ export class Reaper {
       kept.add(`${kind} ${one.name}`)
       const sighting = await ledger.sight(kind, one.name, host.incarnation.bootId, clock.now())
       const isRipe = sighting.count >= 2 && clock.now() - sighting.firstSeenMs >= this.#settings.minimumAgeMs
-      // Two kinds may know one resource: a log, and the process that writes it. One at a time; the other is gone by the next pass.
-      const isRival = touched.has(one.resourceId)
-      const mayTouch = !dryRun && !breakerOpen && isRipe && !isRival && host.vitality(one.incarnation) !== 'unknown'
-      if (mayTouch) touched.add(one.resourceId)
-      settle(orphan, mayTouch && (await this.#end(kind, one, errors)))
+      // Two kinds may know one resource, such as a log and the process that writes it: its name is taken until the first is gone.
+      const isFree = !failed.has(one.resourceId)
+      const mayTouch = !dryRun && !breakerOpen && isRipe && isFree && host.vitality(one.incarnation) !== 'unknown'
+      const isEnded = mayTouch && (await this.#end(kind, one, errors))
+      if (mayTouch && !isEnded) failed.add(one.resourceId)
+      settle(orphan, isEnded)
     }
     await ledger.forgetSightings(kept)
     return breakerOpen

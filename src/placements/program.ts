@@ -13,7 +13,7 @@ export function requireProgram(argv: readonly string[], env: Readonly<Record<str
   const candidates = program.includes('/')
     ? [isAbsolute(program) ? program : resolve(cwd, program)]
     : (env.PATH ?? '/usr/bin:/bin').split(delimiter).map((folder) => join(folder === '' ? cwd : resolve(cwd, folder), program))
-  const files = candidates.filter((path) => statSync(path, { throwIfNoEntry: false }) !== undefined)
+  const files = candidates.filter(isThere)
   if (files.length === 0)
     throw new EbbError(
       'program_not_found',
@@ -24,6 +24,15 @@ export function requireProgram(argv: readonly string[], env: Readonly<Record<str
       'program_not_executable',
       `${files[0] ?? program} is there but cannot be executed; check that it is a program and that its mode allows it.`,
     )
+}
+
+/** A folder of the PATH that we may not enter holds nothing for us, as for execvp(3). */
+function isThere(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false }) !== undefined
+  } catch {
+    return false
+  }
 }
 
 function isExecutable(path: string): boolean {

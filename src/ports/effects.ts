@@ -24,7 +24,7 @@ export interface Child {
   readonly pid: number
   readonly exit: Promise<Exit>
   readonly stdin: { write(text: string): void; end(text?: string): void } | undefined
-  /** Its fourth stream, where that is a pipe: both ways, for a helper of ours. */
+  /** Its last stream, where that is a pipe beyond the standard ones: both ways, for a helper of ours. */
   readonly channel?: Duplex
   /** Resolves with the first line of its stdout, or undefined when it ends before one. */
   firstLine(): Promise<string | undefined>

@@ -49,6 +49,7 @@ function spawn(command: Command): Promise<Child> {
       detached: command.detached ?? false,
       ...(command.uid !== undefined && { uid: command.uid }),
     })
+    const channel = command.stdio.length > 3 ? (child.stdio.at(-1) as Duplex | null) : undefined
     // `exit`, not `close`: close waits for every holder of the pipes, and a daemon may hold them for ever.
     const exit = new Promise<Exit>((settle) => child.once('exit', (code, signal) => settle({ code, signal })))
     child.once('error', reject)
@@ -59,12 +60,11 @@ function spawn(command: Command): Promise<Child> {
         pid: child.pid ?? 0,
         exit,
         stdin: child.stdin ?? undefined,
-        ...(child.stdio[3] && { channel: child.stdio[3] as Duplex }),
+        ...(channel && { channel }),
         firstLine: () => firstLine(child.stdout),
         unref: () => {
           child.unref()
-          for (const stream of [child.stdin, child.stdout, child.stdio[3]])
-            if (stream && 'unref' in stream) (stream as { unref(): void }).unref()
+          for (const stream of [child.stdin, child.stdout, channel]) if (stream && 'unref' in stream) (stream as { unref(): void }).unref()
         },
       })
     })

@@ -13,7 +13,7 @@ import type { Job, Role } from './job.ts'
 
 /** A daemon of its own session that will not hear SIGTERM; its parents are gone when it speaks. */
 const daemon = `(setsid sh -c 'trap "" TERM HUP; echo daemon; exec sleep 600' &)`
-/** A rollback has a grace of its own, so there the daemon listens. */
+/** Rollback and reaper have a grace of their own, so there the daemon listens. */
 const politeDaemon = `(setsid sh -c 'echo daemon; exec sleep 600' &)`
 const graceMs = 20
 
@@ -56,7 +56,7 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
     await launchAndListen(
       supervisor,
       scope,
-      supervisor.plan(scope.id, { ...command(job, `${daemon}; echo line; exec sleep 600`), output: 'logs' }),
+      supervisor.plan(scope.id, { ...command(job, `${politeDaemon}; echo line; exec sleep 600`), output: 'logs' }),
     )
     await supervisor.engine.close(scope.id, { trigger: 'terminated', graceMs })
     return await leave(supervisor)
@@ -115,7 +115,7 @@ async function launchAndListen(supervisor: Supervisor, scope: BookScope, plan: r
   for (const label of ['stdout', 'stderr']) (handles.get(label) as LogHandle).done()
   const { path } = handles.get('stdout') as LogHandle
   const { clock } = supervisor.engine.parts
-  while (!/daemon[^]*line|line[^]*daemon/.test(readFileSync(path, 'utf8'))) {
+  for (let said = ''; !said.includes('daemon') || !said.includes('line'); said = readFileSync(path, 'utf8')) {
     await new Promise<void>((resolve) => clock.after(1, new AbortController().signal, resolve))
   }
   say({ is: 'ready' })

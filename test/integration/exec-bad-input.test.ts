@@ -46,22 +46,25 @@ describe('a command that cannot start', () => {
 })
 
 describe('wrong usage', () => {
-  it.each([
-    ['no command', ['exec'], /no command to run/],
-    ['no command after the dashes', ['exec', '--'], /no command to run/],
-    ['an unknown flag', ['exec', '--no-such-flag', '--', 'true'], /no option --no-such-flag/],
-    ['an unknown short flag', ['exec', '-x', '--', 'true'], /no option -x/],
-    ['a flag without its value', ['exec', '--grace'], /--grace needs a value/],
-    ['a duration without a unit', ['exec', '--grace', '5', '--', 'true'], /--grace must be a duration .* not "5"/],
-    ['a duration that is none', ['exec', '--timeout', 'soon', '--', 'true'], /--timeout must be a duration .* not "soon"/],
-    ['a negative duration', ['exec', '--timeout=-5s', '--', 'true'], /--timeout must be a duration/],
-    ['an unknown containment', ['exec', '--containment', 'wish', '--', 'true'], /--containment must be one of .* not "wish"/],
-    ['a size that is none', ['exec', '--limit-memory', 'much', '--', 'true'], /--limit-memory must be a size/],
-    ['an unknown command of ours', ['no-such-command'], /no command "no-such-command"/],
-    ['a word that nobody takes', ['status', 'please'], /does not take "please"/],
-  ] as const)('is refused with 2 and named: %s', async (_what, words, sentence) => {
+  const wrong: readonly (readonly [words: readonly string[], sentence: RegExp])[] = [
+    [['exec'], /no command to run/],
+    [['exec', '--'], /no command to run/],
+    [['exec', '--no-such-flag', '--', 'true'], /no option --no-such-flag/],
+    [['exec', '-x', '--', 'true'], /no option -x/],
+    [['exec', '--grace'], /--grace needs a value/],
+    [['exec', '--grace', '5', '--', 'true'], /--grace must be a duration .* not "5"/],
+    [['exec', '--timeout', 'soon', '--', 'true'], /--timeout must be a duration .* not "soon"/],
+    [['exec', '--timeout=-5s', '--', 'true'], /--timeout must be a duration/],
+    [['exec', '--containment', 'wish', '--', 'true'], /--containment must be one of .* not "wish"/],
+    [['exec', '--limit-memory', 'much', '--', 'true'], /--limit-memory must be a size/],
+    [['no-such-command'], /no command "no-such-command"/],
+    [['status', 'please'], /does not take "please"/],
+  ]
+
+  it('is refused with 2 and named, and nothing is made', async () => {
     const home = freshHome()
-    expectRefused(await ebb(words, { home }), 2, sentence)
+    const ends = await Promise.all(wrong.map(([words]) => ebb(words, { home })))
+    for (const [index, [, sentence]] of wrong.entries()) expectRefused(ends[index] as Ended, 2, sentence)
     expect(existsSync(home)).toBe(false)
   })
 

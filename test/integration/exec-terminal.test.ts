@@ -13,13 +13,13 @@ describe('on a terminal', () => {
 
   const exec = `${ebbProgram} exec`
 
-  function open(): Terminal & { readonly home: string } {
+  async function open(): Promise<Terminal & { readonly home: string }> {
     const home = temporaryHome()
-    return Object.assign(new Terminal({ EBB_HOME: home }), { home })
+    return Object.assign(await Terminal.open({ EBB_HOME: home }), { home })
   }
 
   it('a full-screen program works and gives the screen back', async () => {
-    await using terminal = open()
+    await using terminal = await open()
     terminal.type(`${exec} -- ${fixture('draws-full-screen')}; echo "code $?"`)
     await terminal.shows('size 100x30, key -')
     terminal.press('x')
@@ -32,7 +32,7 @@ describe('on a terminal', () => {
   })
 
   it('top works as it does without us', async () => {
-    await using terminal = open()
+    await using terminal = await open()
     terminal.type(`${exec} -- top -d 60; echo "code $?"`)
     await terminal.shows(/PID +USER/)
     terminal.press('q')
@@ -40,7 +40,7 @@ describe('on a terminal', () => {
   })
 
   it('Ctrl-C reaches the command once for each press', async () => {
-    await using terminal = open()
+    await using terminal = await open()
     terminal.type(`${exec} -- ${fixture('counts-interrupts')}; echo "code $?"`)
     await terminal.shows(/^ready/m)
     for (const count of [1, 2, 3]) {
@@ -53,7 +53,7 @@ describe('on a terminal', () => {
   })
 
   it('Ctrl-C ends a command that does not care for it, with 130', async () => {
-    await using terminal = open()
+    await using terminal = await open()
     terminal.type(`${exec} -- ${fixture('waits')}; echo "code $?"`)
     await runs(terminal.home)
     terminal.press('C-c')
@@ -61,7 +61,7 @@ describe('on a terminal', () => {
   })
 
   it('Ctrl-C does not force a command that ignores it, however often, before the close has begun', async () => {
-    await using terminal = open()
+    await using terminal = await open()
     terminal.type(`${exec} -- sh -c 'trap "" INT; echo ready; read -r line; echo "still $line"; exit 8'; echo "code $?"`)
     await terminal.shows(/^ready/m)
     for (const _ of [1, 2, 3]) terminal.press('C-c')
@@ -71,7 +71,7 @@ describe('on a terminal', () => {
   })
 
   it('a second Ctrl-C forces once the close has begun', async () => {
-    await using terminal = open()
+    await using terminal = await open()
     const stubborn = `trap "" INT TERM; ${fixture('waits')} & echo ready; read -r _; exit 5`
     terminal.type(`${exec} --grace 10m -- sh -c '${stubborn}'; echo "code $?"`)
     await terminal.shows(/^ready/m)
@@ -91,7 +91,7 @@ describe('on a terminal', () => {
   })
 
   it('Ctrl-Z stops the command and fg brings it back', async () => {
-    await using terminal = open()
+    await using terminal = await open()
     terminal.type(`${exec} -- cat; echo "code $?"`)
     terminal.type('hello')
     await terminal.shows(/hello\nhello/)
@@ -107,7 +107,7 @@ describe('on a terminal', () => {
   it('closing the terminal ends everything', async () => {
     const home = temporaryHome()
     {
-      await using terminal = new Terminal({ EBB_HOME: home })
+      await using terminal = await Terminal.open({ EBB_HOME: home })
       terminal.type(`${exec} -- sh -c 'trap "" HUP; ${fixture('daemonizes')}'`)
       await terminal.shows(/^ready/m)
     }

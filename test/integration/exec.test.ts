@@ -11,21 +11,22 @@ import { cgroupsOf, seen, survivors, waitUntil } from '../support/world.ts'
 
 /** `ebb exec` is as good as the command itself: its code, its streams, its environment and its signals pass through. */
 
+needs('gcc')
+
 const exec = (command: readonly string[], flags: readonly string[] = []): readonly string[] => ['exec', ...flags, '--', ...command]
 const sh = (script: string): readonly string[] => ['sh', '-c', script]
 
 describe('the exit code', () => {
-  it.each([0, 1, 7, 125, 255])('%i passes through', async (code) => {
-    expect(await ebb(exec(sh(`exit ${code}`)), { home: temporaryHome() })).toMatchObject({ code, stderr: '' })
+  it('of the command passes through', async () => {
+    const codes = [0, 1, 7, 125, 255]
+    const ends = await Promise.all(codes.map((code) => ebb(exec(sh(`exit ${code}`)), { home: temporaryHome() })))
+    expect(ends.map(({ code, stderr }) => ({ code, stderr }))).toEqual(codes.map((code) => ({ code, stderr: '' })))
   })
 
-  it.each([
-    ['TERM', 143],
-    ['KILL', 137],
-    ['SEGV', 139],
-    ['USR1', 138],
-  ])('of a command that died of SIG%s is 128 and its number', async (name, code) => {
-    expect(await ebb(exec(sh(`kill -${name} $$`)), { home: temporaryHome() })).toMatchObject({ code, stderr: '' })
+  it('of a command that died of a signal is 128 and its number', async () => {
+    const names = ['TERM', 'KILL', 'SEGV', 'USR1']
+    const ends = await Promise.all(names.map((name) => ebb(exec(sh(`kill -${name} $$`)), { home: temporaryHome() })))
+    expect(ends.map(({ code }) => code)).toEqual([143, 137, 139, 138])
   })
 
   it('is 124 when the time is up', async () => {

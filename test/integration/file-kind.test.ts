@@ -2,6 +2,7 @@ import {
   chownSync,
   existsSync,
   linkSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -15,7 +16,13 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Report } from '../../src/domain/report.ts'
 import type { Planned } from '../../src/ports/kind.ts'
+import { realClock } from '../../src/resources/clock.ts'
+import { realEffects } from '../../src/resources/effects.ts'
+import { FileKind, type PathRef } from '../../src/resources/file/kind.ts'
+import { inodeOf } from '../../src/resources/path.ts'
+import { intent } from '../conformance/records.ts'
 import { temporaryHome } from '../support/home.ts'
+import { hookOn } from '../support/hooked.ts'
 import { bindMount, tmpfs } from '../support/mounts.ts'
 import { needs } from '../support/real.ts'
 import { openSupervisor, type TestSupervisor } from '../support/supervisor.ts'
@@ -144,26 +151,42 @@ describe.each(kinds)('where a %s may not be', (kind) => {
     const place = join(workspace, 'ours')
     await using supervisor = await openSupervisor({
       watched: false,
-      wrap: (name, port) => (name === 'ledger' ? beforeCall(port, 'record', () => mkdirSync(place)) : port),
+      wrap: hookOn('ledger', (method) => {
+        if (method === 'record') mkdirSync(place)
+      }),
     })
     await expect(supervisor.launch(() => [at(kind, workspace, 'ours')])).rejects.toThrow(pathRefused('something is there already'))
     expect(readdirSync(workspace)).toEqual(['ours'])
     expect(readdirSync(place)).toEqual([])
   })
-})
 
-function beforeCall<T extends object>(port: T, method: string, hook: () => void): T {
-  return new Proxy(port, {
-    get: (target, key) => {
-      const value: unknown = Reflect.get(target, key)
-      if (typeof value !== 'function') return value
-      return (...args: unknown[]): unknown => {
-        if (key === method) hook()
-        return Reflect.apply(value, target, args)
-      }
-    },
+  it('not where something appears at the very last moment', async () => {
+    const workspace = temporaryHome()
+    const place = join(workspace, 'ours')
+    await using supervisor = await openSupervisor({
+      watched: false,
+      wrap: hookOn('effects', (method) => {
+        if (method === 'link' || method === 'rename') writeFileSync(place, 'theirs')
+      }),
+    })
+    await expect(supervisor.launch(() => [at(kind, workspace, 'ours')])).rejects.toThrow()
+    expect(readFileSync(place, 'utf8')).toBe('theirs')
+    expect(readdirSync(workspace)).toEqual(['ours'])
   })
-}
+
+  it('not through a link that stands where it is being made', async () => {
+    await using supervisor = await open()
+    const [workspace, outside] = [temporaryHome(), temporaryHome()]
+    writeFileSync(join(outside, 'theirs'), 'theirs')
+    const plan = (scopeId: string): readonly Planned[] => {
+      symlinkSync(join(outside, 'theirs'), join(workspace, `.ours.${scopeId}.1.ebb`))
+      return [at(kind, workspace, 'ours', 'content')]
+    }
+    await expect(supervisor.launch(plan)).rejects.toThrow(/EEXIST|ELOOP/)
+    expect(readFileSync(join(outside, 'theirs'), 'utf8')).toBe('theirs')
+    expect(readdirSync(workspace)).toEqual([])
+  })
+})
 
 describe.each(kinds)('a %s that was replaced is not ours any more (G10)', (kind) => {
   it.each([
@@ -214,21 +237,23 @@ describe('a file that is hard to tell', () => {
     expect(existsSync(made.path)).toBe(false)
   })
 
-  it('another file with the same inode number is told by its birth', async () => {
-    await using supervisor = await open()
-    const made = await make(supervisor, 'file')
-    const { ino, birthtimeMs } = statSync(made.path)
-    rmSync(made.path)
-    // File systems give a free number away at once; the clock behind birth times ticks every few milliseconds.
-    for (let tries = 0; tries < 10_000; tries++) {
-      writeFileSync(made.path, 'theirs')
-      const now = statSync(made.path)
-      if (now.ino === ino && now.birthtimeMs !== birthtimeMs) break
-      rmSync(made.path)
-    }
-    expect(statSync(made.path).ino).toBe(ino)
-    expect(await close(supervisor, made.scopeId)).toMatchObject({ success: true })
-    expect(readFileSync(made.path, 'utf8')).toBe('theirs')
+  it.each([
+    ['birth', { bornNs: '1' }],
+    ['device', { device: '1' }],
+    ['number', { inode: '1' }],
+  ])('another file is told by the %s of its inode, though all else is the same', async (_part, other) => {
+    const workspace = temporaryHome()
+    const path = join(workspace, 'ours')
+    writeFileSync(path, 'theirs')
+    const inode = inodeOf(lstatSync(path, { bigint: true }))
+    const kind = new FileKind(realEffects)
+    const ctx = { signal: new AbortController().signal, clock: realClock }
+    const refOf = (detail: unknown): PathRef => kind.name({ ...intent('agent', 1), spec: { workspace, path: 'ours' }, detail })
+    const stranger = refOf({ ...inode, ...other })
+    expect(await kind.observe(stranger, ctx)).toMatchObject({ is: 'absent', proof: { method: 'another file is at its place' } })
+    await kind.release(stranger)
+    expect(readFileSync(path, 'utf8')).toBe('theirs')
+    expect(await kind.observe(refOf(inode), ctx)).toMatchObject({ is: 'present' })
   })
 })
 

@@ -2,7 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import type { Composition } from '../../src/main.ts'
 import { ebb, temporaryHome } from '../support/home.ts'
+import { hookOn } from '../support/hooked.ts'
 import { leftInHome } from '../support/ledger-file.ts'
 import { startOther } from '../support/other-supervisor.ts'
 import { openSupervisor, type Run, type TestSupervisor } from '../support/supervisor.ts'
@@ -98,6 +100,18 @@ describe('the collector', () => {
     await supervisor.engine.close(run.scope.id, { trigger: 'completed' })
   })
 
+  it('has seen the end of the stream before its log is archived', async () => {
+    const alive: string[] = []
+    await using supervisor = await openSupervisor({ watched: false, wrap: onRename(note) })
+    function note(from: string): void {
+      const id = /~(.*)\.log$/.exec(from)?.[1] ?? ''
+      alive.push(...collectors(supervisor).flatMap(({ environ }) => (environ.includes(`/${id}\0`) ? [id] : [])))
+    }
+    const run = await runToItsEnd(supervisor, shell('seq 10'))
+    expect(await supervisor.engine.close(run.scope.id, { trigger: 'completed' })).toMatchObject({ success: true })
+    expect(alive).toEqual([])
+  })
+
   it('is not waited for without end when a stranger holds the pipe open', async () => {
     await using supervisor = await open()
     const run = await runToItsEnd(supervisor, shell('seq 100'))
@@ -113,38 +127,25 @@ describe('the collector', () => {
   it('a creation that fails at any point leaves no process, no file and no open descriptor', async () => {
     const descriptors = (): number => readdirSync('/proc/self/fd').length
     for (const broken of ['createFile', 'makePipe', 'openFile', 'closeFile', 'unlink', 'spawn']) {
-      let isBroken = false
-      await using supervisor = await openSupervisor({
-        watched: false,
-        wrap: (name, port) => (name === 'effects' ? failing(port, broken, () => isBroken) : port),
+      let failures = 0
+      const wrap = hookOn('effects', (method) => {
+        if (method === broken && failures-- > 0) throw new Error(`${broken} is broken`)
       })
+      await using supervisor = await openSupervisor({ watched: false, wrap })
       await supervisor.engine.begin()
       const before = descriptors()
-      isBroken = true
-      const launched = supervisor.run(['/bin/true']).finally(() => {
-        isBroken = false
-      })
-      await expect(launched).rejects.toThrow()
+      failures = 1
+      await expect(supervisor.run(['/bin/true'])).rejects.toThrow(`${broken} is broken`)
       expect([broken, descriptors()]).toEqual([broken, before])
       expect(leftInHome(supervisor.home.directory)).toEqual([])
     }
   })
 })
 
-/** Fails once, at the first call of the effect. */
-function failing<T extends object>(port: T, effect: string, isBroken: () => boolean): T {
-  let hasFailed = false
-  return new Proxy(port, {
-    get: (target, key) => {
-      const value: unknown = Reflect.get(target, key)
-      return (...args: unknown[]): unknown => {
-        if (key === effect && isBroken() && !hasFailed) {
-          hasFailed = true
-          throw new Error(`${effect} is broken`)
-        }
-        return Reflect.apply(value as () => unknown, target, args)
-      }
-    },
+/** Called at every move of a file, just before it. */
+function onRename(hook: (from: string) => void): NonNullable<Composition['wrap']> {
+  return hookOn('effects', (method, args) => {
+    if (method === 'rename') hook(String(args[0]))
   })
 }
 
@@ -188,10 +189,11 @@ describe('an archive that cannot be written', () => {
   })
 
   it('is tried until the deadline, also by force: what becomes possible meanwhile is done', async () => {
-    await using supervisor = await open()
+    const tried = new Set<string>()
+    await using supervisor = await openSupervisor({ watched: false, wrap: onRename((from) => tried.add(from)) })
     const { run, obstacle } = await runWithBrokenArchive(supervisor)
-    const closing = supervisor.engine.close(run.scope.id, { trigger: 'terminated', force: true, deadlineMs: 20_000 })
-    await waitUntil(() => existsSync(run.stdout.path) && collectors(supervisor).length === 0, 30_000, 'the first try is over')
+    const closing = supervisor.engine.close(run.scope.id, { trigger: 'terminated', force: true, deadlineMs: 30_000 })
+    await waitUntil(() => tried.size === 2, 30_000, 'both have been tried')
     rmSync(obstacle)
     expect(await closing).toMatchObject({ success: true, gaveUp: [] })
     expect(readFileSync(run.stdout.archive, 'utf8')).toBe(numbers(1, 50))

@@ -2,6 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { temporaryHome } from '../support/home.ts'
+import { hookOn } from '../support/hooked.ts'
 import { installationOf, leftInHome, openBooks } from '../support/ledger-file.ts'
 import { startOther } from '../support/other-supervisor.ts'
 import { needs } from '../support/real.ts'
@@ -40,10 +41,10 @@ describe('the sentinel', () => {
   it('watches before anything is on the books', async () => {
     let watching: number | undefined
     const home = temporaryHome()
-    await using supervisor = await openSupervisor({
-      home,
-      wrap: (name, port) => (name === 'ledger' ? watched(port, () => (watching ??= sentinelsOf(home).length)) : port),
+    const wrap = hookOn('ledger', () => {
+      watching ??= sentinelsOf(home).length
     })
+    await using supervisor = await openSupervisor({ home, wrap })
     await supervisor.run(['/bin/true'])
     expect(watching).toBe(1)
   })
@@ -79,16 +80,6 @@ describe('the sentinel', () => {
     expect(existsSync(join(home, 'sentinel.log'))).toBe(false)
   })
 })
-
-function watched<T extends object>(port: T, look: () => void): T {
-  return new Proxy(port, {
-    get: (target, key) => {
-      const value: unknown = Reflect.get(target, key)
-      if (key === 'register' || key === 'openScope' || key === 'intend') look()
-      return typeof value === 'function' ? value.bind(target) : value
-    },
-  })
-}
 
 describe.each(['cgroup', 'scan'] as const)('after SIGKILL of the supervisor (%s)', (containment) => {
   needs(containment)

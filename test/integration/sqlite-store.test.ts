@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, 
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { promisify } from 'node:util'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { Ledger } from '../../src/ports/ledger.ts'
 import { realClock } from '../../src/resources/clock.ts'
 import { openSqliteLedger } from '../../src/store/sqlite/ledger.ts'
@@ -69,6 +69,21 @@ describe('opening', () => {
     await using ledger = await open(file)
     await ledger.register(incarnation('i1'))
     for (const suffix of ['', '-wal', '-shm']) expect([suffix, mode(file + suffix)]).toEqual([suffix, '600'])
+  })
+
+  it('a file that another process brings up to date between our look and our turn is not brought up to date twice', async () => {
+    const file = newFile()
+    const exec = vi.spyOn(DatabaseSync.prototype, 'exec')
+    let others: Promise<Ledger> | undefined
+    exec.mockImplementation(function (this: DatabaseSync, sql: string) {
+      exec.mockRestore()
+      others = open(file)
+      this.exec(sql)
+    })
+    await using ledger = await open(file)
+    await using other = await (others ?? expect.unreachable())
+    await other.register(incarnation('i1'))
+    expect(await ledger.incarnations()).toHaveLength(1)
   })
 
   it('ten processes that open a new file at once all get in', async () => {

@@ -100,7 +100,19 @@ describe('what passes through a keeper', () => {
     const ended = await ebb(exec(sh('cat; ls -l /proc/self/fd')), { home, input: 'some words\n' })
     const [first, ...descriptors] = ended.stdout.toString('utf8').trim().split('\n')
     expect(first).toBe('some words')
-    expect(descriptors.filter((line) => / 3 -> (?!\/proc\/)/.test(line))).toEqual([])
+    expect(descriptors.filter((line) => /\s([3-9]|\d\d+) -> socket/.test(line))).toEqual([])
+  })
+
+  it('further descriptors, under their own numbers', async () => {
+    const home = temporaryHome()
+    const script = 'printf "from three" >"$0/words"; exec 3<"$0/words" 4>"$0/out"; exec "$@"'
+    const run = startEbb(exec(sh('cat <&3; echo to four >&4; echo ready; read -r _')), { home, through: ['sh', '-c', script, home] })
+    await run.says('from threeready')
+    const held = readdirSync(`/proc/${keeperOf(home).pid}/fd`).map((fd) => readlinkSync(`/proc/${keeperOf(home).pid}/fd/${fd}`))
+    expect(held.filter((path) => path.startsWith(home))).toEqual([])
+    run.endInput()
+    await run.ended
+    expect(readFileSync(join(home, 'out'), 'utf8')).toBe('to four\n')
   })
 
   it('a signal, to the command itself', async () => {

@@ -59,7 +59,7 @@ async function visit(animal: Animal, containment: ContainmentName, ending: Endin
   const words = [...animal.command(containment), mark]
   const decoy = await decoyProcess('a process with the same command line', [mark])
   const limit = ending === 'timeout' ? ['--timeout', '1s'] : []
-  const run = startEbb(['exec', '--containment', containment, '--grace', '300ms', ...limit, '--', ...words], {
+  const run = startEbb(['exec', '--containment', containment, '--grace', animal.grace ?? '300ms', ...limit, '--', ...words], {
     home,
     env: { [markVariable]: mark, [leashVariable]: leash.path },
     report: join(home, 'report.json'),

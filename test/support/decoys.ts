@@ -71,7 +71,9 @@ async function neighbourExec(): Promise<Decoy> {
     deadlineMs: 300_000,
   })
   const find = (): Seen | undefined => survivors(mark).find(({ command }) => command === 'waits')
-  await waitUntil(() => find() !== undefined, 10_000, 'the neighbour runs')
+  const failed = run.ended.then(({ stderr }) => Promise.reject(new Error(`The neighbour ended: ${stderr}`)))
+  await Promise.race([waitUntil(() => find() !== undefined, 10_000, 'the neighbour runs'), failed])
+  failed.catch(() => {}) // Later it may end, when it is told to.
   const remove = async (): Promise<void> => {
     run.signal('SIGTERM')
     await run.ended
@@ -87,4 +89,16 @@ export function disturbed(decoys: readonly Decoy[]): readonly string[] {
       return now?.startTime !== startTime || now.state === 'T' || now.cgroups !== cgroups
     })
     .map(({ what }) => what)
+}
+
+/** Does the work with decoys all around it, and fails when one was disturbed. */
+export async function amongNeighbours(work: () => Promise<void>): Promise<void> {
+  const neighbours = await placeNeighbours()
+  try {
+    await work()
+    const gone = disturbed(neighbours)
+    if (gone.length > 0) throw new Error(`Disturbed, though none of ours: ${gone.join('; ')}`)
+  } finally {
+    for (const decoy of neighbours) await decoy.remove()
+  }
 }

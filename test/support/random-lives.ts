@@ -1,7 +1,6 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { ladderSteps } from '../../src/domain/ladder.ts'
 import { triggers } from '../../src/domain/policy.ts'
-import type { Report } from '../../src/domain/report.ts'
 import type { Wish } from '../../src/domain/scope.ts'
 import type { BookScope } from '../../src/engine/book.ts'
 import type { Planned } from '../../src/ports/kind.ts'
@@ -69,7 +68,10 @@ const optionalAbove = { requiredKeys: ['does', 'scope', 'plan'] } satisfies { re
 export const commands: fc.Arbitrary<readonly Command[]> = fc.array(
   fc.oneof(
     { weight: 3, arbitrary: fc.record({ does: fc.constant('open' as const), parent: fc.nat(8) }) },
-    { weight: 4, arbitrary: fc.record({ does: fc.constantFrom('launch', 'acquire'), scope: fc.nat(8), plan: plans, above: fc.nat(20) }, optionalAbove) },
+    {
+      weight: 4,
+      arbitrary: fc.record({ does: fc.constantFrom('launch', 'acquire'), scope: fc.nat(8), plan: plans, above: fc.nat(20) }, optionalAbove),
+    },
     { weight: 4, arbitrary: fc.record({ does: fc.constant('close' as const), scope: fc.nat(8), wish: wishes }) },
     { weight: 1, arbitrary: fc.constantFrom({ does: 'reap' as const }, { does: 'recover' as const }) },
     { weight: 4, arbitrary: fc.record({ does: fc.constant('wait' as const), ms: fc.oneof(fc.nat(50), fc.nat(5_000), fc.nat(60_000)) }) },
@@ -83,7 +85,6 @@ export class Player {
   readonly #life: Life
   readonly #scopes: BookScope[] = []
   readonly pending: Promise<unknown>[] = []
-  readonly closes: { readonly wish: Wish; readonly report: Promise<Report> }[] = []
 
   constructor(simulation: Simulation, life: Life) {
     this.#simulation = simulation
@@ -98,16 +99,18 @@ export class Player {
   }
 
   #begin(command: Exclude<Command, { does: 'wait' }>): void {
+    if (command.does === 'open') this.#open(command.parent)
+    else this.pending.push(this.#ask(command).catch(() => {}))
+  }
+
+  #ask(command: Exclude<Command, { does: 'wait' | 'open' }>): Promise<unknown> {
     const { engine, reaper } = this.#life
-    if (command.does === 'reap') return this.#keep(reaper.pass({ dryRun: false }))
-    if (command.does === 'recover') return this.#keep(engine.recover())
-    if (command.does === 'open') return this.#open(command.parent)
+    if (command.does === 'reap') return reaper.pass({ dryRun: false })
+    if (command.does === 'recover') return engine.recover()
     const scope = this.#scopes[command.scope % Math.max(1, this.#scopes.length)]
-    if (!scope) return
-    if (command.does !== 'close') return this.#keep(engine[command.does](scope, this.#withAbove(scope, command.plan, command.above)))
-    const report = engine.close(scope.id, command.wish)
-    this.closes.push({ wish: command.wish, report })
-    this.#keep(report)
+    if (!scope) return Promise.resolve()
+    if (command.does === 'close') return engine.close(scope.id, command.wish)
+    return engine[command.does](scope, this.#withAbove(scope, command.plan, command.above))
   }
 
   #open(parent: number): void {
@@ -130,10 +133,5 @@ export class Player {
     }
     const id = above === undefined ? undefined : ids[above % Math.max(1, ids.length)]
     return id === undefined ? plan : plan.map((one) => ({ ...one, dependsOn: [...(one.dependsOn ?? []), id] }))
-  }
-
-  #keep(work: Promise<unknown>): void {
-    work.catch(() => {})
-    this.pending.push(work)
   }
 }

@@ -45,11 +45,14 @@ export class SimulatedWorld {
   /** Destroyed though work was still owed on it. */
   readonly lost = new Set<string>()
   readonly archive = new Set<string>()
+  /** Incarnations whose shared things were taken away. */
+  readonly tidied: string[] = []
   /** Releases that were asked for, by id. */
   readonly releases: string[] = []
-  /** May this scope take something in? Told by the engine's book. */
-  isOpen: (scopeId: string) => boolean = () => true
+  /** By incarnation: may this scope take something in? Told by the book of each engine. */
+  readonly isOpen = new Map<string, (scopeId: string) => boolean>()
   readonly #waived = new Set<string>()
+  readonly #returning = new Map<string, { readonly ref: ThingRef; times: number }>()
   readonly #departures = new Map<string, PromiseWithResolvers<void>>()
 
   constructor(clock: Clock) {
@@ -65,6 +68,27 @@ export class SimulatedWorld {
   place(ref: ThingRef): void {
     this.intended.add(ref.id)
     this.add(ref)
+  }
+
+  /** When it was seen gone and somebody lists, it is there again: so many times. */
+  comesBack(id: string, is: Pick<ThingSpec, 'hears' | 'times'>, times = 1): void {
+    const thing = this.things.get(id)
+    if (thing) this.#returning.set(id, { ref: { ...thing, spec: { ...thing.spec, ...is } }, times })
+  }
+
+  list(): readonly Thing[] {
+    for (const [id, back] of this.#returning) {
+      if (this.things.has(id) || back.times === 0) continue
+      back.times -= 1
+      this.place(back.ref)
+    }
+    return [...this.things.values()]
+  }
+
+  /** From now on it hears the first word. */
+  heal(id: string): void {
+    const thing = this.things.get(id)
+    if (thing) thing.timesLeft = 1
   }
 
   departure(id: string): Promise<void> {
@@ -92,7 +116,7 @@ export class SimulatedWorld {
   }
 
   noteCreate(ref: ThingRef): void {
-    if (!this.isOpen(ref.scopeId)) this.violations.push(`G13: ${ref.id} was begun in a scope that takes nothing in`)
+    if (!this.isOpen.get(ref.incarnation)?.(ref.scopeId)) this.violations.push(`G13: ${ref.id} was begun in a scope that takes nothing in`)
   }
 
   noteRelease(ref: ThingRef): void {
@@ -195,12 +219,16 @@ export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
   async *list(owner: Owner): AsyncIterable<Found> {
     await this.#faults.around('list', () => {})
     if (!this.#isListed) return
-    for (const { kind, id, scopeId, incarnation, spec } of this.#world.things.values()) {
+    for (const { kind, id, scopeId, incarnation, spec } of this.#world.list()) {
       if (kind !== this.kind || owner.installation !== 'here') continue
       if (owner.incarnation !== undefined && owner.incarnation !== incarnation) continue
       if (owner.scopeIds && !owner.scopeIds.has(scopeId)) continue
       yield { resourceId: id, incarnation, name: id, spec }
     }
+  }
+
+  async tidy(incarnation: string): Promise<void> {
+    if (!this.#faults.isDead) this.#world.tidied.push(incarnation)
   }
 
   obligations(ref: ThingRef, policy: Policy): readonly string[] {

@@ -78,7 +78,7 @@ export class Simulation implements AsyncDisposable {
       onReport: (report) => void reports.push(report),
     })
     this.vitality.set(id, 'alive')
-    this.world.isOpen = (scopeId) => engine.parts.book.find(scopeId)?.state === 'open'
+    this.world.isOpen.set(id, (scopeId) => engine.parts.book.find(scopeId)?.state === 'open')
     const reaper = new Reaper(engine.parts, { intervalMs: reaperIntervalMs, minimumAgeMs: options.minimumAgeMs ?? 1_000 })
     const die = (): void => {
       faults.isDead = true

@@ -7,7 +7,14 @@ import { waitUntil } from './world.ts'
 export class Terminal implements AsyncDisposable {
   readonly #socket = join(temporaryHome(), 'socket')
 
-  constructor(env: Readonly<Record<string, string>>) {
+  /** Ready when the shell has shown its prompt: what is typed before would be echoed in the wrong place. */
+  static async open(env: Readonly<Record<string, string>>): Promise<Terminal> {
+    const terminal = new Terminal(env)
+    await terminal.shows('prompt>')
+    return terminal
+  }
+
+  private constructor(env: Readonly<Record<string, string>>) {
     const shell = ['env', '-u', 'TMUX', 'PS1=prompt> ', 'ENV=', 'HISTFILE=', 'sh', '-i']
     const variables = Object.entries(env).flatMap(([name, value]) => ['-e', `${name}=${value}`])
     this.#tmux(['-f', '/dev/null', 'new-session', '-d', '-x', '100', '-y', '30', ...variables, ...shell])

@@ -43,17 +43,17 @@ export class VirtualClock implements Clock {
 
   /** Lets time pass until the work is done. */
   async run<T>(work: Promise<T>): Promise<T> {
-    let isDone = false
-    const done = (): void => {
-      isDone = true
-    }
-    work.then(done, done)
-    for (let idle = 0; ; ) {
-      for (let turn = 0; turn < turns && !isDone; turn++) await new Promise<void>((resolve) => setImmediate(resolve))
-      if (isDone) return await work
+    const progress = { isDone: false }
+    const over = work.finally(() => {
+      progress.isDone = true
+    })
+    over.catch(() => {})
+    for (let idle = 0; idle <= idleRoundsAllowed; ) {
+      for (let turn = 0; turn < turns; turn++) await new Promise<void>((resolve) => setImmediate(resolve))
+      if (progress.isDone) return await over
       idle = this.#fireNext() ? 0 : idle + 1
-      if (idle > idleRoundsAllowed) throw new Error('Nothing can move any more, and the work is not done.')
     }
+    throw new Error('Nothing can move any more, and the work is not done.')
   }
 
   #fireNext(): boolean {

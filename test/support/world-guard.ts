@@ -12,7 +12,7 @@ import { cgroupsOf, describe, folders, processesOfHome, type Seen, seen, survivo
  */
 
 /** A sentinel that was dismissed, or is finishing a recovery, gets this long to leave. */
-const patienceMs = 3_000
+const patienceMs = Number(process.env.EBB_TEST_PATIENCE_MS ?? 3_000)
 
 process.env[markVariable] = fileMark
 

@@ -15,6 +15,8 @@ export interface Animal {
   command(containment: ContainmentName): readonly string[]
   readonly heldBy: readonly ContainmentName[]
   readonly endings: readonly Ending[]
+  /** Of the outer supervisor, where 300 ms are too short for an orderly end. */
+  readonly grace?: string
   /** Does the tree stand as it should, before its end begins? Without this a fixture that failed to start would pass. */
   stands(tree: readonly Seen[]): boolean
   readonly codes?: Partial<Record<Ending, number>>
@@ -34,6 +36,23 @@ const named =
   (tree: readonly Seen[]) =>
     tree.filter((one) => one.command === command).length >= count
 const isOutside = (one: Seen): boolean => !/^0::.*\/ebb-/m.test(one.cgroups)
+
+function ebbInsideEbb(what: string, home: 'same home' | 'own home'): Animal {
+  return {
+    what,
+    command: (containment) => [
+      fixture('runs-ebb-inside-ebb'),
+      ebbProgram,
+      home,
+      ...['--containment', containment, '--grace', '100ms', '--'],
+      fixture('daemonizes'),
+    ],
+    heldBy: everywhere,
+    endings: always,
+    grace: '5s',
+    stands: named('daemonizes', 2),
+  }
+}
 
 export const zoo: readonly Animal[] = [
   {
@@ -67,6 +86,7 @@ export const zoo: readonly Animal[] = [
     endings: [...always, 'timeout'],
     // It says "ready" after its first hop; no list of processes is fast enough to show it.
     stands: atLeast(1),
+    codes: { SIGTERM: 137 },
   },
   {
     what: 'a parent of 1,000 children',
@@ -124,22 +144,8 @@ export const zoo: readonly Animal[] = [
     stands: named('waits'),
     codes: { 'its own exit': 137 },
   },
-  {
-    what: 'a daemon of an ebb inside an ebb',
-    command: (containment) => [
-      fixture('runs-ebb-inside-ebb'),
-      ebbProgram,
-      '--containment',
-      containment,
-      '--grace',
-      '100ms',
-      '--',
-      fixture('daemonizes'),
-    ],
-    heldBy: everywhere,
-    endings: always,
-    stands: named('daemonizes', 2),
-  },
+  ebbInsideEbb('a daemon of an ebb inside an ebb', 'same home'),
+  ebbInsideEbb('a daemon of an ebb inside an ebb, with a home of its own,', 'own home'),
   {
     what: 'a command in state D, waiting for its vforked child',
     command: () => [fixture('waits-for-its-vforked-child')],
@@ -181,5 +187,6 @@ export const zoo: readonly Animal[] = [
     heldBy: ['cgroup'],
     endings: always,
     stands: named('waits'),
+    codes: { SIGTERM: 137 },
   },
 ]

@@ -62,7 +62,9 @@ describe('a launch', () => {
     const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
     await run(life.engine.launch(scope, [thing('a')]))
     expect(() => life.engine.openScope({ id: 'agent', kind: 'agent' })).toThrow(/exists already/)
-    expect(await run(life.engine.close('agent', { trigger: 'completed' }))).toMatchObject({ resources: [{ name: 'agent.1', outcome: 'released' }] })
+    expect(await run(life.engine.close('agent', { trigger: 'completed' }))).toMatchObject({
+      resources: [{ name: 'agent.1', outcome: 'released' }],
+    })
   })
 })
 
@@ -95,7 +97,9 @@ describe('a close during a launch', () => {
     life.faults.next('create', ['slow'], 50_000)
     const launched = life.engine.launch(scope, [thing('late', { kind })])
     await expect(run(launched)).rejects.toThrow(/took too long/)
-    expect(life.reports).toMatchObject([{ success: false, resources: [{ outcome: 'stuck', error: expect.stringContaining('may still appear') }] }])
+    expect(life.reports).toMatchObject([
+      { success: false, resources: [{ outcome: 'stuck', error: expect.stringContaining('may still appear') }] },
+    ])
     expect(await simulation.openBooks()).toContain('agent.1 stuck')
 
     await run(simulation.clock.pause(60_000))

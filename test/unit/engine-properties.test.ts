@@ -51,7 +51,10 @@ describe('whatever fails in one life', () => {
 })
 
 describe('whoever dies, and whenever', () => {
-  const lives = fc.array(fc.record({ all: commands, deck: decks, recovers: fc.boolean(), lastMs: fc.nat(20_000) }), { minLength: 1, maxLength: 3 })
+  const lives = fc.array(fc.record({ all: commands, deck: decks, recovers: fc.boolean(), lastMs: fc.nat(20_000) }), {
+    minLength: 1,
+    maxLength: 3,
+  })
 
   test('G9: the next life brings the world to clean, and a living neighbour keeps what is its own', { timeout }, async () => {
     await fc.assert(

@@ -5,6 +5,8 @@ import { constants } from 'node:os'
 export interface Kernel {
   /** Orphans among our descendants become our children from now on (PR_SET_CHILD_SUBREAPER(2const)). */
   adoptOrphans(): void
+  /** Node does it for low numbers only (uv_disable_stdio_inheritance). */
+  closeOnExec(fd: number): void
   /** One dead child; `alive` when there are only living ones, `none` when there is no child at all (ECHILD). */
   reap(): DeadChild | 'alive' | 'none'
   /** A descriptor that means this process and no later one of the same pid; undefined where it cannot be had. */
@@ -21,6 +23,8 @@ export interface DeadChild {
 }
 
 const prSetChildSubreaper = 36
+const fSetFd = 2
+const fdCloExec = 1
 const wNoHang = 1
 /** Children of clone(2) that announce their end by another signal than SIGCHLD count too. */
 const wAll = 0x40000000
@@ -35,6 +39,7 @@ export function openKernel(): Kernel {
   // Our own process: its C library is loaded already, whatever it is called.
   const libc = koffi.load(null)
   const prctl: Syscall = libc.func('int prctl(int, long, long, long, long)')
+  const fcntl: (fd: number, command: number, flags: number) => number = libc.func('int fcntl(int, int, int)')
   const waitpid: (pid: number, status: Int32Array, options: number) => number = libc.func('int waitpid(int, int *, int)')
   const syscall: Syscall = libc.func('long syscall(long, long, long, long, long)')
   const exit: (code: number) => void = libc.func('void _exit(int)')
@@ -42,6 +47,9 @@ export function openKernel(): Kernel {
   return {
     adoptOrphans: () => {
       if (prctl(prSetChildSubreaper, 1, 0, 0, 0) !== 0) throw new Error(`prctl was refused (errno ${koffi.errno()})`)
+    },
+    closeOnExec: (fd) => {
+      if (fcntl(fd, fSetFd, fdCloExec) !== 0) throw new Error(`fcntl was refused (errno ${koffi.errno()})`)
     },
     reap: () => {
       for (;;) {

@@ -31,17 +31,18 @@ export class KeeperHandle {
     this.started = this.#started.promise
     this.exit = this.#exit.promise
     this.#channel = child.channel
-    const closed = new Promise<void>((resolve) => child.channel?.once('close', resolve))
     // A failed write is a keeper that has ended; its exit says so.
     this.#channel.on('error', () => {})
     this.#channel.on(
       'data',
       splitLines((line) => this.#hear(JSON.parse(line) as News)),
     )
-    const left = child.exit.then(() => {
+    this.ended = child.exit.then(async () => {
       this.#hasLeft = true
+      // Its last words were written before; they are read in the next turn of the event loop.
+      for (let turn = 0; turn < 2; turn++) await new Promise<void>((resolve) => setImmediate(resolve))
+      this.#end()
     })
-    this.ended = Promise.all([left, closed]).then(() => this.#end())
     this.started.catch(() => {})
   }
 
@@ -77,6 +78,7 @@ export class KeeperHandle {
   }
 
   #end(): void {
+    this.#channel.destroy()
     this.#state = this.#isGone ? 'gone' : 'lost'
     this.#started.reject(new Error('its keeper ended before the command was started'))
     this.#exit.resolve({ code: null, signal: null })

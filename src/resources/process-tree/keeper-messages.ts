@@ -1,8 +1,6 @@
 import type { Exit } from '../../ports/effects.ts'
 
-/** What supervisor and keeper say to each other on the keeper's fourth descriptor: one JSON object per line. */
-
-export const channelFd = 3
+/** What supervisor and keeper say to each other, on a channel that the command does not have: one JSON object per line. */
 
 /** The part that a keeper's cookie ends with. It is nobody's member: no scan may take it for one and kill it. */
 export const keeperSuffix = '/keeper'
@@ -15,6 +13,8 @@ export interface StartOrder {
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   readonly detached: boolean
+  /** What it gets besides its standard streams, each under its own number. */
+  readonly descriptors: readonly number[]
 }
 
 export type Order =

@@ -7,13 +7,15 @@ import { sentence } from '../../domain/errors.ts'
 import type { Exit } from '../../ports/effects.ts'
 import { findDescendants } from './descendants.ts'
 import { type Kernel, openKernel } from './ffi.ts'
-import { channelFd, type News, type Order, type StartOrder, splitLines } from './keeper-messages.ts'
+import { type News, type Order, type StartOrder, splitLines } from './keeper-messages.ts'
 
 /**
  * The process between a supervisor and one command, and the subreaper of everything below it: whoever is orphaned there
  * becomes its child, so when waitpid(2) says ECHILD the kernel vouches that nothing is left. It is the sentinel of its
  * tree too: when the channel ends, the supervisor is dead or done with it, and the tree goes.
  */
+
+const channelFd = Number(process.argv[2])
 
 /** On a terminal the command's foreground group is ours too: its Ctrl-C and Ctrl-Z must not end or stop the keeper. */
 const ignoredSignals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGALRM', 'SIGTSTP', 'SIGTTIN', 'SIGTTOU', 'SIGUSR1', 'SIGUSR2'] as const
@@ -41,8 +43,9 @@ class Keeper {
 
   start(order: StartOrder): void {
     const { program, argv, env, cwd, detached } = order
+    const stdio = Array.from({ length: Math.max(2, ...order.descriptors) + 1 }, (_, fd) => (isHeld(order, fd) ? fd : 'ignore'))
     // libuv resets every signal's disposition in the child, so the command does not inherit what is ignored here.
-    this.#main = spawn(program, argv.slice(1), { argv0: argv[0], env, cwd, detached, stdio: ['inherit', 'inherit', 'inherit'] })
+    this.#main = spawn(program, argv.slice(1), { argv0: argv[0], env, cwd, detached, stdio })
     this.#main.once('error', (error) => this.#fail(error))
     this.#main.once('exit', (code, signal) => this.#mainEnded({ code, signal }))
     if (this.#main.pid === undefined) return
@@ -136,6 +139,10 @@ class Keeper {
   }
 }
 
+function isHeld({ descriptors }: StartOrder, fd: number): boolean {
+  return fd < 3 || descriptors.includes(fd)
+}
+
 /** A thousand processes that spin leave us a thousandth of the machine, where we may not ask for more. */
 function outrun(): void {
   try {
@@ -155,7 +162,8 @@ function tell(news: readonly News[]): void {
 }
 
 /** The command's streams are the command's alone: a pipe must end with it, and a terminal must be left as it leaves it. */
-function letGoOfStreams(): void {
+function letGoOfStreams(descriptors: readonly number[]): void {
+  for (const fd of descriptors) closeSync(fd)
   for (const fd of [0, 1, 2]) {
     closeSync(fd)
     openSync('/dev/null', 'r+') // open(2) gives the lowest number that is free.
@@ -185,9 +193,10 @@ function run(): void {
 
   const kernel = openKernel()
   kernel.adoptOrphans()
+  kernel.closeOnExec(channelFd)
   const keeper = new Keeper(kernel)
   keeper.start(first)
-  letGoOfStreams()
+  letGoOfStreams(first.descriptors)
   obey = (order) => keeper.obey(order)
   for (const order of others) obey(order)
   const channel = new Socket({ fd: channelFd, readable: true, writable: false })

@@ -35,7 +35,7 @@ export interface SubreaperDeps {
 const separator = '~~'
 
 /** How long a keeper may be silent after a kill, and one whose supervisor died may take to end its tree. */
-const patienceMs = 5_000
+const patienceMs = 4_000
 const lookMs = 5
 
 /** Why it is not available here; undefined when it is. Looks for koffi without loading it. */
@@ -53,6 +53,8 @@ export class SubreaperContainment implements Containment {
   readonly name = 'subreaper'
   readonly #deps: SubreaperDeps
   readonly #keepers = new Map<string, KeeperHandle>()
+  /** Since when a keeper is waited for, across the kills of a ladder. */
+  readonly #waitingSinceMs = new Map<string, number>()
 
   constructor(deps: SubreaperDeps) {
     this.#deps = deps
@@ -74,16 +76,18 @@ export class SubreaperContainment implements Containment {
     const env = { ...launch.env, [cookieName]: chainCookie(inheritedCookie, cookie(tree.mark)) }
     const child = await effects.spawn({
       program: this.#deps.node,
-      argv: ['ebb-keeper', '--no-warnings', keeperFile()],
+      // The channel comes after the command's own descriptors, which keep their numbers.
+      argv: ['ebb-keeper', '--no-warnings', keeperFile(), String(launch.stdio.length)],
       env: keeperEnvironment(launch.env, chainCookie(inheritedCookie, keeperCookie(tree.mark))),
       cwd: '/',
-      stdio: [...launch.stdio.slice(0, 3), 'pipe'],
+      stdio: [...launch.stdio, 'pipe'],
       detached: launch.detached,
     })
     const keeper = new KeeperHandle(child)
     this.#keepers.set(tree.mark.resourceId, keeper)
     const { cwd, detached } = launch
-    keeper.tell({ do: 'start', ...throughDoors('file', [tree.place], launch.argv, env), env, cwd, detached })
+    const descriptors = launch.stdio.flatMap((stream, fd) => (fd > 2 && stream !== 'ignore' ? [fd] : []))
+    keeper.tell({ do: 'start', ...throughDoors('file', [tree.place], launch.argv, env), env, cwd, detached, descriptors })
     const pid = await keeper.started
     return { pid, exit: keeper.exit, stdin: child.stdin, firstLine: () => child.firstLine(), unref: () => child.unref() }
   }
@@ -93,11 +97,20 @@ export class SubreaperContainment implements Containment {
     if (keeper?.state === 'running') return present(`its keeper (pid ${keeper.pid})`)
     if (keeper?.state === 'gone') {
       if (existsSync(tree.place)) return present('its door')
-      keeper.isSettled = true
+      this.#settle(tree)
       return absent(kernelProof(ctx))
     }
     if (!keeper && (await this.#findKeeper(tree))) return present('its keeper')
-    return await this.#deps.net.observe(tree, ctx)
+    const seen = await this.#deps.net.observe(tree, ctx)
+    if (seen.is === 'absent') this.#settle(tree)
+    return seen
+  }
+
+  /** Kept until the next start, in case that it is looked at once more: the kernel's proof is in it. */
+  #settle({ mark: { resourceId } }: Tree): void {
+    this.#waitingSinceMs.delete(resourceId)
+    const keeper = this.#keepers.get(resourceId)
+    if (keeper) keeper.isSettled = true
   }
 
   async signal(tree: Tree, signals: readonly NodeJS.Signals[]): Promise<void> {
@@ -131,7 +144,8 @@ export class SubreaperContainment implements Containment {
     const keeper = this.#keepers.get(tree.mark.resourceId)
     if (!keeper) await this.#strandedKeeperLeft(tree, ctx)
     else {
-      if (keeper.isDeaf) ctx.clock.after(patienceMs, ctx.signal, () => void this.#takeOver(tree, keeper).catch(() => {}))
+      const takeOver = (): void => void this.#takeOver(tree, keeper).catch(() => {})
+      if (keeper.isDeaf) ctx.clock.after(this.#patienceLeftMs(tree, ctx), ctx.signal, takeOver)
       await Promise.race([keeper.ended, aborted(ctx)])
       if (keeper.state === 'gone') {
         this.#removeDoor(tree)
@@ -139,6 +153,12 @@ export class SubreaperContainment implements Containment {
       }
     }
     return await this.#deps.net.gone(tree, ctx)
+  }
+
+  #patienceLeftMs({ mark: { resourceId } }: Tree, { clock }: Ctx): number {
+    const sinceMs = this.#waitingSinceMs.get(resourceId) ?? clock.now()
+    this.#waitingSinceMs.set(resourceId, sinceMs)
+    return Math.max(0, sinceMs + patienceMs - clock.now())
   }
 
   async #takeOver(tree: Tree, keeper: KeeperHandle): Promise<void> {
@@ -152,12 +172,11 @@ export class SubreaperContainment implements Containment {
   }
 
   async #strandedKeeperLeft(tree: Tree, ctx: Ctx): Promise<void> {
-    const sinceMs = ctx.clock.now()
     for (;;) {
       if (ctx.signal.aborted) throw new Error('the wait was given up')
       const entry = await this.#findKeeper(tree)
       if (!entry) return
-      if (ctx.clock.now() - sinceMs > patienceMs) await this.#killWithKeeper(tree, entry)
+      if (this.#patienceLeftMs(tree, ctx) === 0) await this.#killWithKeeper(tree, entry)
       await new Promise<void>((resolve) => ctx.clock.after(lookMs, ctx.signal, resolve))
     }
   }

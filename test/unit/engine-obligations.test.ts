@@ -1,0 +1,104 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { type Life, reaperIntervalMs, Simulation, thing } from '../support/simulation.ts'
+
+/** G8: what is owed is done before its source goes, or holds it back; force gives it up, and says so. */
+
+let simulation: Simulation
+let life: Life
+
+beforeEach(async () => {
+  simulation = await Simulation.open()
+  life = simulation.live()
+  const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
+  await simulation.clock.run(life.engine.launch(scope, [thing('log', { hears: 'kill', owes: ['archive'] })]))
+})
+
+afterEach(async () => {
+  expect(simulation.world.violations).toEqual([])
+  await simulation[Symbol.asyncDispose]()
+})
+
+const run = <T>(work: Promise<T>): Promise<T> => simulation.clock.run(work)
+const refusals = (count: number): 'refused'[] => Array.from({ length: count }, () => 'refused')
+
+describe('an obligation', () => {
+  test('is met before its source is ended', async () => {
+    const report = await run(life.engine.close('agent', { trigger: 'completed', graceMs: 0 }))
+    expect(report).toMatchObject({ success: true, gaveUp: [], resources: [{ outcome: 'released' }] })
+    expect([...simulation.world.archive, ...simulation.world.lost]).toEqual(['archive of agent.1'])
+  })
+
+  test('that cannot be met holds its source back, visibly, and nothing is done to it', async () => {
+    life.faults.next('meet', ['refused'])
+    const report = await run(life.engine.close('agent', { trigger: 'completed', graceMs: 0 }))
+    expect(report).toMatchObject({
+      success: false,
+      resources: [{ outcome: 'held-back', error: expect.stringContaining('archive of agent.1 failed') }],
+    })
+    expect([simulation.world.releases, simulation.world.left()]).toEqual([[], ['listed agent.1']])
+    expect(await simulation.openBooks()).toEqual(['agent.1 closing', 'scope host-life1 open', 'scope agent closing'])
+  })
+
+  test('that never comes back holds its source back at the deadline', async () => {
+    life.faults.next('meet', ['deaf'])
+    const report = await run(life.engine.close('agent', { trigger: 'completed', graceMs: 0, deadlineMs: 3_000 }))
+    expect(report).toMatchObject({ success: false, duration: 3_000, resources: [{ outcome: 'held-back' }] })
+    expect(simulation.world.left()).toEqual(['listed agent.1'])
+  })
+
+  test('is tried again by the reaper, with growing intervals, until it is met', async () => {
+    life.faults.next('meet', refusals(3))
+    await run(life.engine.close('agent', { trigger: 'completed', graceMs: 0 }))
+    const triedAt: number[] = []
+    for (let minute = 0; minute < 20; minute++) {
+      const pass = await simulation.pass(life.reaper)
+      if (life.reports.length > triedAt.length + 1) triedAt.push(minute)
+      if (pass.released.length > 0) break
+      expect(pass.left).toMatchObject([{ why: 'held-back', name: 'agent.1' }])
+      await run(simulation.clock.pause(reaperIntervalMs))
+    }
+    expect(triedAt).toEqual([0, 2, 6])
+    expect([simulation.world.left(), ...simulation.world.archive]).toEqual([[], 'archive of agent.1'])
+  })
+
+  test('is given up by force, and the report names it', async () => {
+    life.faults.next('meet', refusals(1_000))
+    const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
+    expect(report).toMatchObject({
+      success: true,
+      resources: [{ outcome: 'given-up' }],
+      gaveUp: [expect.stringContaining('archive of agent.1')],
+    })
+    expect([...simulation.world.lost]).toEqual(['agent.1'])
+  })
+
+  test.each(['mute', 'deaf'] as const)('that is %s leaves a forced close time for the kill', async (fate) => {
+    life.faults.next('meet', [fate])
+    const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true, deadlineMs: 4_000 }))
+    expect(report).toMatchObject({ success: true, duration: 2_000 })
+  })
+
+  test('that hangs is left alone when force joins', async () => {
+    life.faults.next('meet', ['deaf', ...refusals(1_000)])
+    const closed = life.engine.close('agent', { trigger: 'terminated', graceMs: 0, deadlineMs: 600_000 })
+    await run(simulation.clock.pause(1_000))
+    life.engine.close('agent', { trigger: 'terminated', force: true, deadlineMs: 2_000 })
+    expect(await run(closed)).toMatchObject({ success: true, duration: 2_000, gaveUp: [expect.stringContaining('archive')] })
+  })
+
+  test('that was given up when nobody could see the end is named when the end is seen', async () => {
+    life.faults.next('meet', refusals(1_000))
+    life.faults.next('observe', ['well', ...refusals(1_000)])
+    const first = await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
+    expect([first.success, simulation.world.left()]).toEqual([false, []])
+    life.faults.next('observe', [])
+    const second = await run(life.engine.close('agent', { trigger: 'reaper' }))
+    expect(second).toMatchObject({ success: true, gaveUp: [expect.stringContaining('archive of agent.1')] })
+  })
+
+  test('is not asked for when the agent is deleted', async () => {
+    const report = await run(life.engine.close('agent', { trigger: 'deleted', graceMs: 0 }))
+    expect(report).toMatchObject({ success: true, gaveUp: [], resources: [{ outcome: 'released' }] })
+    expect(simulation.world.archive.size).toBe(0)
+  })
+})

@@ -1,0 +1,204 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { Planned } from '../../src/ports/kind.ts'
+import { type Life, Simulation, thing, unlistedKind } from '../support/simulation.ts'
+
+let simulation: Simulation
+
+beforeEach(async () => {
+  simulation = await Simulation.open()
+})
+
+afterEach(async () => {
+  expect(simulation.world.violations).toEqual([])
+  await simulation[Symbol.asyncDispose]()
+})
+
+const run = <T>(work: Promise<T>): Promise<T> => simulation.clock.run(work)
+const pause = (ms: number): Promise<void> => run(simulation.clock.pause(ms))
+
+async function agent(life: Life, plan: readonly Planned[], id = 'agent'): Promise<void> {
+  await run(life.engine.launch(life.engine.openScope({ id, kind: 'agent' }), plan))
+}
+
+describe('a recovery', () => {
+  test('kills at once, in order, and takes the dead incarnation off the books', async () => {
+    const dead = simulation.live()
+    await agent(dead, [thing('a', { kind: unlistedKind }), thing('b', { dependsOn: ['a'], hears: 'kill' })])
+    dead.die()
+    const life = simulation.live()
+    const { reports } = await run(life.engine.recover())
+    expect(reports).toMatchObject([{ success: true, trigger: 'recovery', duration: 0 }])
+    expect(simulation.world.left()).toEqual([])
+    expect(await run(simulation.store.incarnations())).toEqual([])
+    expect(simulation.world.tidied).toContain(dead.id)
+  })
+
+  test('finds what was intended and made, but never held', async () => {
+    const dead = simulation.live()
+    dead.faults.next('ledger.hold', ['slow'], 1_000)
+    dead.engine.launch(dead.engine.openScope({ id: 'agent', kind: 'agent' }), [thing('a', { kind: unlistedKind })]).catch(() => {})
+    await pause(10)
+    dead.die()
+    expect(await simulation.openBooks()).toContain('agent.1 intended')
+    await run(simulation.live().engine.recover())
+    expect([simulation.world.left(), await simulation.openBooks()]).toEqual([[], []])
+  })
+
+  test('leaves the living alone', async () => {
+    const living = simulation.live()
+    await agent(living, [thing('a')])
+    expect(await run(simulation.live().engine.recover())).toEqual({ reports: [], unknown: [], errors: [] })
+    expect(simulation.world.left()).toEqual(['listed agent.1'])
+  })
+
+  test('leaves alone, and names, whose life or death cannot be told (G4)', async () => {
+    const far = simulation.live()
+    await agent(far, [thing('a')])
+    simulation.vitality.set(far.id, 'unknown')
+    expect(await run(simulation.live().engine.recover())).toEqual({ reports: [], unknown: [far.id], errors: [] })
+    expect(simulation.world.left()).toEqual(['listed agent.1'])
+  })
+
+  test('that meets something it cannot release keeps the incarnation on the books, and the next one goes on', async () => {
+    const dead = simulation.live()
+    await agent(dead, [thing('a', { hears: 'kill', times: 99 }), thing('b')])
+    dead.die()
+    const life = simulation.live()
+    expect(await run(life.engine.recover())).toMatchObject({ reports: [{ success: false }] })
+    expect((await run(simulation.store.incarnations())).map(({ id }) => id)).toEqual([dead.id])
+    simulation.world.heal('agent.1')
+    expect(await run(life.engine.recover())).toMatchObject({ reports: [{ success: true }] })
+    expect([simulation.world.left(), await simulation.openBooks(), await run(simulation.store.incarnations())]).toEqual([[], [], []])
+  })
+
+  test('of one incarnation that fails does not keep it from the others', async () => {
+    const [first, second] = [simulation.live(), simulation.live()]
+    await agent(first, [thing('a')], 'one')
+    await agent(second, [thing('b')], 'two')
+    first.die()
+    second.die()
+    const life = simulation.live()
+    life.faults.next('ledger.claim', ['refused'])
+    const recovery = await run(life.engine.recover())
+    expect(recovery).toMatchObject({ reports: [{ success: true }], errors: [expect.stringContaining(first.id)] })
+    expect(simulation.world.left()).toEqual(['listed one.1'])
+  })
+
+  test('looks again at what is open in a scope that is booked as closed', async () => {
+    const dead = simulation.live()
+    await agent(dead, [thing('a', { kind: unlistedKind })])
+    await run(simulation.store.settle({ outcomes: [], closedScopeIds: ['agent'], forgottenScopeIds: [] }))
+    dead.die()
+    await run(simulation.live().engine.recover())
+    expect([simulation.world.left(), await run(simulation.store.incarnations())]).toEqual([[], []])
+  })
+})
+
+describe('the claim', () => {
+  test('is one recovery’s only: two that come at once do the work once', async () => {
+    const dead = simulation.live()
+    await agent(dead, [thing('a', { hears: 'kill' })])
+    dead.die()
+    const [one, other] = [simulation.live(), simulation.live()]
+    const recoveries = await run(Promise.all([one.engine.recover(), other.engine.recover()]))
+    expect(recoveries.map(({ reports }) => reports.length).toSorted()).toEqual([0, 1])
+    expect(simulation.world.releases).toEqual(['agent.1'])
+  })
+
+  test('of somebody who lives counts, however long it takes', async () => {
+    const dead = simulation.live()
+    await agent(dead, [thing('a')])
+    dead.die()
+    await run(simulation.store.claim(dead.id, simulation.live().id, undefined))
+    expect((await run(simulation.live().engine.recover())).reports).toEqual([])
+    expect(simulation.world.left()).toEqual(['listed agent.1'])
+  })
+
+  test('of somebody who died is taken over', async () => {
+    const dead = simulation.live()
+    await agent(dead, [thing('a')])
+    dead.die()
+    const claimant = simulation.live()
+    await run(simulation.store.claim(dead.id, claimant.id, undefined))
+    claimant.die()
+    expect((await run(simulation.live().engine.recover())).reports).toMatchObject([{ success: true }])
+    expect(simulation.world.left()).toEqual([])
+  })
+
+  test('of somebody who cannot be told to be dead counts (G4)', async () => {
+    const dead = simulation.live()
+    await agent(dead, [thing('a')])
+    dead.die()
+    const claimant = simulation.live()
+    await run(simulation.store.claim(dead.id, claimant.id, undefined))
+    simulation.vitality.set(claimant.id, 'unknown')
+    expect((await run(simulation.live().engine.recover())).reports).toEqual([])
+  })
+
+  test('two recoveries in one process are one', async () => {
+    const dead = simulation.live()
+    await agent(dead, [thing('a', { hears: 'kill', times: 3 })])
+    dead.die()
+    const { engine, reaper } = simulation.live()
+    const [first, second] = [engine.recover(), engine.recover()]
+    expect(second).toBe(first)
+    await run(Promise.all([first, reaper.pass({ dryRun: false })]))
+    expect(simulation.world.releases).toHaveLength(3)
+  })
+})
+
+describe('the stored wish is carried on (G6)', () => {
+  const log = thing('log', { hears: 'kill', owes: ['archive'] })
+
+  test('a deletion stays a deletion: nothing is archived, and the rows go', async () => {
+    const dead = simulation.live()
+    await agent(dead, [log])
+    dead.engine.close('agent', { trigger: 'deleted', graceMs: 60_000 }).catch(() => {})
+    await pause(1_000)
+    dead.die()
+    expect(simulation.world.left()).toEqual(['listed agent.1'])
+    await run(simulation.live().engine.recover())
+    expect([simulation.world.left(), simulation.world.archive.size]).toEqual([[], 0])
+    expect(await run(simulation.store.books())).toEqual({ scopes: [], resources: [] })
+  })
+
+  test('a termination stays one: the log is archived', async () => {
+    const dead = simulation.live()
+    await agent(dead, [log])
+    dead.faults.next('meet', ['deaf'])
+    dead.engine.close('agent', { trigger: 'terminated', graceMs: 60_000 }).catch(() => {})
+    await pause(1_000)
+    dead.die()
+    await run(simulation.live().engine.recover())
+    expect([...simulation.world.archive]).toEqual(['archive of agent.1'])
+  })
+
+  test('force stays force: what cannot be met is given up, and named', async () => {
+    const dead = simulation.live()
+    await agent(dead, [log])
+    dead.faults.next('meet', ['deaf'])
+    dead.engine.close('agent', { trigger: 'terminated', force: true }).catch(() => {})
+    await pause(1_000)
+    dead.die()
+    const life = simulation.live()
+    life.faults.next(
+      'meet',
+      Array.from({ length: 1_000 }, () => 'refused' as const),
+    )
+    const { reports } = await run(life.engine.recover())
+    expect(reports[0]?.gaveUp).toEqual([expect.stringContaining('archive of agent.1')])
+    expect(simulation.world.left()).toEqual([])
+  })
+
+  test('a scope that nobody closed keeps its log, whatever was asked of its neighbour', async () => {
+    const dead = simulation.live()
+    await agent(dead, [log], 'kept')
+    await agent(dead, [log], 'deleted')
+    dead.engine.close('deleted', { trigger: 'deleted', graceMs: 60_000 }).catch(() => {})
+    await pause(1_000)
+    dead.die()
+    await run(simulation.live().engine.recover())
+    expect([...simulation.world.archive]).toEqual(['archive of kept.1'])
+    expect(simulation.world.left()).toEqual([])
+  })
+})
