@@ -57,7 +57,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   const clock = realClock
   const log = lineLog(config.logLevel, (line) => process.stderr.write(line))
   const processes = process.platform === 'darwin' ? (await import('./resources/process-tree/ps.ts')).psTable : procTable
-  const host = openHost(home.installation, processes)
+  const host = openHost(home.installation, processes, config.inheritedCookie)
   const effects = wrap<Effects>('effects', realEffects)
   const { inheritedCookie } = config
   const containments = detectContainments({ effects, host, processes, inheritedCookie, doors: home.doors, node: process.execPath })

@@ -177,13 +177,13 @@ export class Reaper {
   }
 
   async #end(kind: string, one: Found, errors: string[]): Promise<boolean> {
-    const { book, host, ledger } = this.#parts
-    const id = `reaped-${one.resourceId}`
+    const { book, host, ledger, newId } = this.#parts
+    const id = `reaped-${newId()}`
     const scope = { id, kind: 'agent' as const, parentId: `host-${host.incarnationId}`, incarnation: host.incarnationId }
     try {
       await ledger.openScope(scope)
       adopt(this.#parts, book.add(scope), kind, one)
-      const report = await close(this.#parts, id, { trigger: 'reaper', forget: true })
+      const report = await close(this.#parts, id, { trigger: 'reaper' })
       // Its incarnation is on no books, so nobody else takes away what its resources shared.
       if (report.success) await tidy(this.#parts, one.incarnation)
       return report.success

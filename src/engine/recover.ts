@@ -43,8 +43,12 @@ async function recoverAll(parts: EngineParts): Promise<Recovery> {
   return { reports, unknown, errors }
 }
 
-/** Somebody else's claim counts only while that somebody lives; our own is carried on. */
+/**
+ * Somebody else's claim counts only while that somebody lives; our own is carried on. A tree that we are part of
+ * ourselves is not ours to end: we would be the one who is always left.
+ */
 function mayClaim(parts: EngineParts, record: IncarnationRecord): boolean {
+  if (parts.host.outerIncarnations?.has(record.id)) return false
   if (record.claimedBy === undefined || record.claimedBy === parts.host.incarnationId) return true
   return parts.host.vitality(record.claimedBy) === 'dead'
 }

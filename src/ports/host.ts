@@ -6,6 +6,8 @@ export interface Host {
   /** Our own life. */
   readonly incarnation: Incarnation
   readonly incarnationId: string
+  /** Supervisors whose trees we are part of ourselves. */
+  readonly outerIncarnations?: ReadonlySet<string>
   /** Does the process behind an incarnation's id still live? Another pid namespace is `unknown`. */
   vitality(incarnationId: string): Vitality
   /** Was it of this boot? If not, the kernel that held its processes is gone. */

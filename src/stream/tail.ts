@@ -46,10 +46,11 @@ async function* linesOf(fd: number, tail: Tail, signal: AbortSignal): AsyncGener
   const chunk = Buffer.allocUnsafe(256 * 1024)
   const line = new LineBuffer()
   let isComplete = false
-  const complete = tail.complete.then(done, done)
-  function done(): void {
-    isComplete = true
-  }
+  const complete = tail.complete
+    .catch(() => {})
+    .then(() => {
+      isComplete = true
+    })
   while (!signal.aborted) {
     // Read the flag first: what is empty after the end was seen is really empty.
     const wasComplete = isComplete

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { IncarnationRecord, Ledger } from '../../src/ports/ledger.ts'
 import type { Store } from './ledger.ts'
-import { holdResources, incarnation, intent, openAgent, released, scopeOf, server, settlement, statesOf } from './records.ts'
+import { holdResources, incarnation, intent, openAgent, released, scope, scopeOf, server, settlement, statesOf } from './records.ts'
 
 const contenders = 12
 
@@ -46,6 +46,21 @@ function registering(store: Store): void {
     expect(Object.keys(await byId(store.ledger))).toEqual(['first'])
   })
 
+  it('an incarnation and its host scope are on the books together', async () => {
+    await store.ledger.register(incarnation('i1'), scope('host-i1'))
+    expect(Object.keys(await byId(store.ledger))).toEqual(['i1'])
+    expect(await statesOf(store.ledger)).toEqual({ 'host-i1': 'open' })
+  })
+
+  it('when one of them is refused, the other is not on the books either', async () => {
+    await store.ledger.register(server('first'), scope('host-first'))
+    await expect(store.ledger.register(server('second'), scope('host-second'))).rejects.toMatchObject({ code: 'server_running' })
+    await expect(store.ledger.register(incarnation('third'), scope('host-first'))).rejects.toThrow()
+    expect(await store.ledger.unseatServer('nobody', server('fourth'), scope('host-fourth'))).toBe(false)
+    expect(Object.keys(await byId(store.ledger))).toEqual(['first'])
+    expect(await statesOf(store.ledger)).toEqual({ 'host-first': 'open' })
+  })
+
   it('exactly one of many servers that start at once is seated', async () => {
     const other = await store.reopen()
     const starts = Array.from({ length: contenders }, (_, index) => (index % 2 ? store.ledger : other).register(server(`s${index}`)))
@@ -76,7 +91,8 @@ function takingOver(store: Store): void {
   it('an unseated server stays on the books for the recovery, as one that answers nowhere', async () => {
     await store.ledger.register(server('dead'))
     await openAgent(store.ledger, 'agent', 'dead')
-    await store.ledger.unseatServer('dead', server('next'))
+    expect(await store.ledger.unseatServer('dead', server('next'), scope('host-next'))).toBe(true)
+    expect(await scopeOf(store.ledger, 'host-next')).toBeDefined()
     expect((await byId(store.ledger)).dead).toMatchObject({ role: 'command', address: undefined })
     expect((await store.ledger.books('dead')).scopes.map(({ id }) => id)).toContain('agent')
   })

@@ -12,7 +12,14 @@ import { buildDriver, type DriverEnd, type Program } from './program.ts'
  */
 
 const scenarios: readonly Scenario[] = ['terminate', 'rollback', 'complete', 'delete']
-const moments: readonly Moment[] = ['before', 'during', 'after']
+/** What follows an answer at once is before the next effect; where both are tried, they find the same. */
+const moments: Record<Scenario, readonly Moment[]> = {
+  terminate: ['before', 'during', 'after'],
+  rollback: ['before', 'during'],
+  complete: ['before', 'during', 'after'],
+  delete: ['before', 'during'],
+  'logs-only': [],
+}
 const cleanWithinMs = 5_000
 const timeout = 300_000
 
@@ -56,7 +63,7 @@ describe.each(['cgroup', 'scan', 'subreaper'] as const)('G9 under %s', (containm
   test.each(scenarios)('a supervisor killed at any effect of a "%s" is recovered', { timeout }, async (role) => {
     let points = 0
     await amongNeighbours(async () => {
-      for (const [index, when] of moments.entries()) {
+      for (const [index, when] of moments[role].entries()) {
         points += await untilOneFinishes((k) => crashAndRecover(matrix(), role, k, when), 1 + (index % stride), stride)
       }
     })

@@ -11,7 +11,7 @@ import { buildDriver, type DriverEnd, type Program } from './program.ts'
 /** The recovery is killed as well, the reaper too, and the sentinel does it without being asked. */
 
 const scenarios: readonly Scenario[] = ['terminate', 'rollback', 'complete', 'delete']
-const moments: readonly Moment[] = ['before', 'during', 'after']
+const moments: readonly Moment[] = ['before', 'during']
 const cleanWithinMs = 5_000
 /** The sentinel starts a process and opens a database, on a machine that may be busy. */
 const sentinelWithinMs = 15_000

@@ -67,7 +67,7 @@ describe('a locked database', () => {
     const home = temporaryHome()
     const run = startEbb(['exec', ...grace, '--', ...stubborn()], { home })
     await run.says('ready')
-    const db = new DatabaseSync(join(home, 'ebb.db'))
+    const db = new DatabaseSync(join(home, 'ebb.db'), { timeout: 5_000 })
     db.exec('BEGIN EXCLUSIVE')
     let refused: Ended
     try {

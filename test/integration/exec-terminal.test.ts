@@ -84,7 +84,9 @@ describe('on a terminal', () => {
       10_000,
       'the main process ends, and the close begins',
     )
+    // Two at once may be one to the kernel.
     terminal.press('C-c')
+    await terminal.shows(/once more to force/)
     terminal.press('C-c')
     await terminal.shows('code 5')
     expect(openBooks(terminal.home)).toEqual([])

@@ -7,7 +7,7 @@ import { ebb, ebbProgram, startEbb, temporaryHome } from '../support/home.ts'
 import { installationOf, openBooks } from '../support/ledger-file.ts'
 import { currentMark, markVariable } from '../support/mark.ts'
 import { needs } from '../support/real.ts'
-import { cgroupsOf, seen, survivors, waitUntil } from '../support/world.ts'
+import { cgroupsOf, processesOfHome, seen, survivors, waitUntil } from '../support/world.ts'
 
 /** `ebb exec` is as good as the command itself: its code, its streams, its environment and its signals pass through. */
 
@@ -207,10 +207,30 @@ describe('inside another ebb', () => {
     process.kill(innerPid, 'SIGKILL')
     await run.says('ended 137')
     await waitUntil(() => survivors(run.mark).filter(({ command }) => command === 'waits'), 10_000, 'the inner tree is gone')
-    await waitUntil(() => openBooks(home).filter((line) => line.includes(`-${innerPid}-`)), 10_000, 'the inner books are closed')
+    // The recovery is inside the outer one too: it must have left before the outer one goes.
+    const others = (): readonly string[] =>
+      openBooks(home).filter((line) => line.startsWith('incarnation') && !line.includes(`-${run.pid}-`))
+    await waitUntil(others, 10_000, 'the inner books are closed')
     run.endInput()
     expect(await run.ended).toMatchObject({ code: 9 })
     expect(cgroupsOf(installation)).toEqual([])
     expect(existsSync(join(home, 'ebb.db'))).toBe(true)
+  })
+
+  it('the inner one leaves its dead outer one to the sentinel, and does not end what it is part of itself', async () => {
+    const home = temporaryHome()
+    const script = 'echo ready; read -r _; "$@" </dev/null; echo "inner $?"; cat'
+    const inner = [ebbProgram, 'exec', '--containment', 'scan', '--', 'sh', '-c', 'exit 3']
+    const run = startEbb(exec(['sh', '-c', script, 'sh', ...inner], ['--containment', 'scan']), { home })
+    await run.says('ready')
+    // Held back, so that the inner one comes first.
+    const sentinel = processesOfHome(home, installationOf(home)).find(({ argv }) => argv.startsWith('ebb-sentinel'))
+    process.kill(sentinel?.pid ?? 0, 'SIGSTOP')
+    run.signal('SIGKILL')
+    run.child.stdin?.write('\n')
+    await run.says('inner 3')
+    process.kill(sentinel?.pid ?? 0, 'SIGCONT')
+    await waitUntil(() => openBooks(home), 10_000, 'the sentinel cleans up')
+    expect(survivors(run.mark)).toEqual([])
   })
 })

@@ -5,10 +5,11 @@ import { describe, expect, it } from 'vitest'
 import type { Composition } from '../../src/main.ts'
 import { ebb, temporaryHome } from '../support/home.ts'
 import { hookOn } from '../support/hooked.ts'
-import { leftInHome } from '../support/ledger-file.ts'
+import { installationOf, leftInHome } from '../support/ledger-file.ts'
 import { startOther } from '../support/other-supervisor.ts'
+import { needs } from '../support/real.ts'
 import { openSupervisor, type Run, type TestSupervisor } from '../support/supervisor.ts'
-import { processesOfHome, type Seen, waitUntil } from '../support/world.ts'
+import { cgroupsOf, processesOfHome, type Seen, waitUntil } from '../support/world.ts'
 
 /** The output of a command: everything of it is in the archive, or nothing is taken away (G8). */
 
@@ -200,16 +201,40 @@ describe('an archive that cannot be written', () => {
   })
 })
 
-describe('a supervisor that was killed', () => {
-  it.each(['cgroup', 'scan'] as const)('leaves a log that the recovery archives, whole (%s)', async (containment) => {
+/** Its standard error, which comes last. */
+function saysReady(home: string): boolean {
+  const live = join(home, 'logs')
+  return readdirSync(live).some((name) => readFileSync(join(live, name), 'utf8') === 'ready\n')
+}
+
+describe.each(['cgroup', 'scan'] as const)('a supervisor that was killed (%s)', (containment) => {
+  needs(containment)
+
+  it('leaves a log that the recovery archives, whole', async () => {
     const home = temporaryHome()
     await using other = await startOther({ home, containment, argv: shell('seq 3000; echo ready >&2; sleep 1000') })
-    const live = join(home, 'logs')
-    const hasAll = (): boolean => readdirSync(live).some((name) => readFileSync(join(live, name), 'utf8') === 'ready\n')
-    await waitUntil(hasAll, 30_000, 'the command has said everything')
+    await waitUntil(() => saysReady(home), 30_000, 'the command has said everything')
     await other.kill()
     await waitUntil(() => leftInHome(home), 30_000, 'the sentinel has brought the home in order')
     await waitUntil(() => existsSync(other.archive), 30_000, 'the log is in the archive')
     expect(readFileSync(other.archive, 'utf8')).toBe(numbers(1, 3_000))
+  })
+})
+
+describe('a supervisor that was killed and whose ledger was lost', () => {
+  needs('cgroup', 'v1 memory controller', 'v1 pids controller')
+
+  it('leaves a log that the reaper archives, and limits that it removes', async () => {
+    const home = temporaryHome()
+    const limits = { memoryBytes: 64 * 1_024 * 1_024, pids: 20 }
+    await using other = await startOther({ home, containment: 'cgroup', argv: shell('seq 50; echo ready >&2; sleep 1000'), limits })
+    await waitUntil(() => saysReady(home), 30_000, 'the command has said everything')
+    for (const suffix of ['', '-wal', '-shm']) rmSync(join(home, `ebb.db${suffix}`))
+    await other.kill()
+    await waitUntil(() => processesOfHome(home, installationOf(home)), 30_000, 'the sentinel has done what it can')
+    for (let sighting = 1; sighting <= 2; sighting++) await ebb(['reap', '--reaper-minimum-age', '0s'], { home })
+    expect(readFileSync(join(home, 'archive', `${other.scopeId}.1.log`), 'utf8')).toBe(numbers(1, 50))
+    expect(cgroupsOf(installationOf(home) ?? '')).toEqual([])
+    expect(leftInHome(home)).toEqual([])
   })
 })

@@ -1,8 +1,9 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import type { Command, Effects } from '../../src/ports/effects.ts'
 import { temporaryHome } from '../support/home.ts'
-import { hookOn } from '../support/hooked.ts'
+import { hooked } from '../support/hooked.ts'
 import { installationOf, leftInHome, openBooks } from '../support/ledger-file.ts'
 import { startOther } from '../support/other-supervisor.ts'
 import { needs } from '../support/real.ts'
@@ -38,15 +39,19 @@ describe('the sentinel', () => {
     expect(environ).not.toMatch(/secret|token/)
   })
 
-  it('watches before anything is on the books', async () => {
-    let watching: number | undefined
-    const home = temporaryHome()
-    const wrap = hookOn('ledger', () => {
-      watching ??= sentinelsOf(home).length
+  it('watches before anything is on the books (G9)', async () => {
+    const gate = Promise.withResolvers<void>()
+    const asked: string[] = []
+    await using supervisor = await openSupervisor({
+      wrap: (name, port) =>
+        name === 'ledger' ? hooked(port, (method) => asked.push(method)) : name === 'effects' ? gated(port, gate.promise) : port,
     })
-    await using supervisor = await openSupervisor({ home, wrap })
-    await supervisor.run(['/bin/true'])
-    expect(watching).toBe(1)
+    const launching = supervisor.run(['/bin/true'])
+    for (let turn = 0; turn < 100; turn++) await new Promise((resolve) => setImmediate(resolve))
+    expect(asked).toEqual([])
+    gate.resolve()
+    await launching
+    expect(asked[0]).toBe('register')
   })
 
   it('is stopped by no polite signal', async () => {
@@ -81,6 +86,12 @@ describe('the sentinel', () => {
   })
 })
 
+/** Effects that start no process before the gate opens. */
+function gated<T extends object>(port: T, gate: Promise<void>): T {
+  const { spawn } = port as unknown as Effects
+  return Object.assign(Object.create(port) as T, { spawn: async (command: Command) => await gate.then(() => spawn(command)) })
+}
+
 describe.each(['cgroup', 'scan'] as const)('after SIGKILL of the supervisor (%s)', (containment) => {
   needs(containment)
 
@@ -105,6 +116,7 @@ describe.each(['cgroup', 'scan'] as const)('after SIGKILL of the supervisor (%s)
     await waitUntil(() => left(home), 30_000, 'the world is clean')
     await annotate(`processes gone after ${Math.round(goneMs)} ms, books closed after ${Math.round(performance.now() - since)} ms`)
     expect(processes().some(({ pid }) => pid === other.tree)).toBe(false)
+    expect((statSync(join(home, 'sentinel.log')).mode & 0o777).toString(8)).toBe('600')
   })
 
   it('it is clean too when its first sentinel had been killed', async () => {

@@ -119,4 +119,13 @@ describe('a close during a launch', () => {
     expect(await run(life.engine.close('request', { trigger: 'request-finished' }))).toMatchObject({ success: true })
     expect(simulation.world.left()).toEqual([])
   })
+
+  test('of a scope above is no success while a plan below is still on its way into the ledger', async () => {
+    const request = life.engine.openScope({ id: 'request', kind: 'request' })
+    const agent = life.engine.openScope({ id: 'agent', kind: 'agent', parentId: request.id })
+    life.faults.next('ledger.intend', ['slow'], 25_000)
+    life.engine.launch(agent, [thing('late')]).catch(() => {})
+    await run(simulation.clock.pause(10))
+    expect(await run(life.engine.close('request', { trigger: 'request-finished' }))).toMatchObject({ success: false })
+  })
 })

@@ -9,7 +9,7 @@ import type { Ctx, Found, Owner } from '../../ports/kind.ts'
 import type { Limits, TreePlace } from '../../ports/process.ts'
 import { type CgroupMount, findCgroup2, isGone, isPopulated, members, removeCgroup, subdirectories } from './cgroup-files.ts'
 import type { Containment, Tree, TreeStart } from './containment.ts'
-import { applyLimits, limitPlaces } from './limits.ts'
+import { applyLimits, limitPlaces, removeLostLimits } from './limits.ts'
 import { throughDoors } from './trampoline.ts'
 
 /**
@@ -62,7 +62,7 @@ export class CgroupContainment implements Containment {
 
   place(limits?: Limits): TreePlace {
     const { installation, incarnationId } = this.#deps.host
-    const places = limits ? limitPlaces(limits, `ebb-${installation}.${incarnationId}.`) : []
+    const places = limits ? limitPlaces(limits, limitPrefix(installation, incarnationId)) : []
     return { place: `${join(this.#root, incarnationId, end)}/`, ...(places.length > 0 && { limitPlaces: places }) }
   }
 
@@ -162,6 +162,9 @@ export class CgroupContainment implements Containment {
   }
 
   tidy(incarnation: string): void {
+    const { host, effects } = this.#deps
+    // Our own limits went with their trees; a lost record does not say which limits a tree had.
+    if (incarnation !== host.incarnationId) removeLostLimits(limitPrefix(host.installation, incarnation), effects)
     for (const root of findRoots(this.#mount.mountPoint, basename(this.#root))) {
       for (const directory of [join(root, incarnation, end), join(root, incarnation), root]) {
         try {
@@ -186,6 +189,11 @@ export class CgroupContainment implements Containment {
       // Nothing was ever started, or it is gone already.
     }
   }
+}
+
+/** Of the names of v1 limits; a resource's id follows. */
+function limitPrefix(installation: string, incarnation: string): string {
+  return `ebb-${installation}.${incarnation}.`
 }
 
 /** Where an installation's root may be: supervisors start in different cgroups, and all of them are looked through. */

@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { type Incarnation, incarnationId, parseIncarnationId, shortBootId } from '../../domain/identity.ts'
+import { type Incarnation, incarnationId, parseCookies, parseIncarnationId, shortBootId } from '../../domain/identity.ts'
 import type { Host } from '../../ports/host.ts'
 import { pidNamespace, readEntry } from './proc.ts'
 import type { ProcessTable } from './process-table.ts'
 
 /** This machine: our own identity, and whether another supervisor still lives. */
-export function openHost(installation: string, processes: ProcessTable): Host {
+export function openHost(installation: string, processes: ProcessTable, inheritedCookie = ''): Host {
   const incarnation = process.platform === 'darwin' ? darwinIncarnation(processes) : linuxIncarnation()
   const id = incarnationId(incarnation)
   const boot = shortBootId(incarnation.bootId)
@@ -14,6 +14,7 @@ export function openHost(installation: string, processes: ProcessTable): Host {
     installation,
     incarnation,
     incarnationId: id,
+    outerIncarnations: new Set(parseCookies(inheritedCookie).map((mark) => mark.incarnation)),
     isThisBoot: (other) => parseIncarnationId(other)?.shortBootId === boot,
     vitality: (other) => {
       const name = parseIncarnationId(other)

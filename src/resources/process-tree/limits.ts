@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { EbbError, errno } from '../../domain/errors.ts'
 import type { Effects } from '../../ports/effects.ts'
 import type { Limits } from '../../ports/process.ts'
-import { findCgroup2, findController } from './cgroup-files.ts'
+import { findCgroup2, findController, removeCgroup, subdirectories } from './cgroup-files.ts'
 import type { Tree } from './containment.ts'
 
 /**
@@ -62,6 +62,28 @@ export function applyLimits(tree: Tree, limits: Limits | undefined, effects: Eff
     doors.push(join(place, 'cgroup.procs'))
   }
   return doors
+}
+
+/** Limits whose record was lost are found by their name, wherever their supervisor stood, and removed if they are empty. */
+export function removeLostLimits(prefix: string, effects: Effects): void {
+  const { mountinfo, self } = sources()
+  for (const controller of controllers) {
+    const mount = findController(mountinfo, self, controller)
+    for (const directory of mount ? startingWith(mount.mountPoint, prefix) : []) {
+      try {
+        removeCgroup(directory, effects)
+      } catch (error) {
+        if (errno(error) !== 'EBUSY') throw error
+      }
+    }
+  }
+}
+
+function startingWith(directory: string, prefix: string): readonly string[] {
+  return subdirectories(directory).flatMap((name) => {
+    const path = join(directory, name)
+    return name.startsWith(prefix) ? [path] : startingWith(path, prefix)
+  })
 }
 
 /** A controller must be handed down through every parent; the kernel refuses (EBUSY) where processes stand between. */

@@ -12,6 +12,7 @@ import type { Sentinel } from '../../ports/host.ts'
  * back when they are reaped; when none do, the books are for the next start.
  */
 const script = `
+umask 077
 trap '' HUP INT QUIT TERM PIPE
 echo ready
 exec >/dev/null
