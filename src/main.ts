@@ -77,6 +77,10 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     which: basename(import.meta.dirname),
     node: process.execPath,
     log: home.sentinelLog,
+    onLost: () =>
+      log.error(
+        'The sentinel was ended again and again and is not started any more: a SIGKILL of this process would leave its agents to the next start.',
+      ),
     environment: sentinelEnvironment(config),
   })
   const isWatched = composition.watched ?? true

@@ -45,10 +45,15 @@ export function forgets(wish: Wish): boolean {
   return wish.forget === true || !defaults[wish.trigger].keepsLogs
 }
 
+/** What was said, or what the reason implies: an exit hurries more than a stop. */
+export function graceOf(wish: Wish): number {
+  return wish.graceMs ?? defaults[wish.trigger].graceMs
+}
+
 export function policyFor(wish: Wish): Policy {
   const base = defaults[wish.trigger]
   const force = wish.force ?? false
-  const graceMs = force ? 0 : (wish.graceMs ?? base.graceMs)
+  const graceMs = force ? 0 : graceOf(wish)
   return {
     firstStep: force ? 'kill' : base.firstStep,
     graceMs,

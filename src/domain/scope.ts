@@ -1,4 +1,4 @@
-import { forgets, type Trigger } from './policy.ts'
+import { forgets, graceOf, type Trigger } from './policy.ts'
 
 /** The owner of resources, in a tree: host → namespace → request or task → agent. */
 export type ScopeKind = 'host' | 'namespace' | 'request' | 'task' | 'agent'
@@ -35,8 +35,8 @@ export function strengthen(current: Wish, next: Wish): Wish {
     trigger: current.trigger,
     ...((current.force || next.force) && { force: true }),
     ...(forget && { forget }),
-    ...least('graceMs', current.graceMs, next.graceMs),
-    ...least('deadlineMs', current.deadlineMs, next.deadlineMs),
+    graceMs: Math.min(graceOf(current), graceOf(next)),
+    ...least(current.deadlineMs, next.deadlineMs),
   }
 }
 
@@ -45,7 +45,7 @@ export function renew(stored: Wish | undefined, next: Wish): Wish {
   return stored ? { ...strengthen(stored, next), trigger: next.trigger } : next
 }
 
-function least(key: 'graceMs' | 'deadlineMs', a: number | undefined, b: number | undefined): Partial<Wish> {
+function least(a: number | undefined, b: number | undefined): Pick<Wish, 'deadlineMs'> {
   if (a === undefined && b === undefined) return {}
-  return { [key]: Math.min(a ?? Number.POSITIVE_INFINITY, b ?? Number.POSITIVE_INFINITY) }
+  return { deadlineMs: Math.min(a ?? Number.POSITIVE_INFINITY, b ?? Number.POSITIVE_INFINITY) }
 }

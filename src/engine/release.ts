@@ -75,24 +75,25 @@ function over({ entry: { gaveUp } }: Release, proof: Proof): End {
 async function climb(job: Release, steps: StepTaken[]): Promise<Presence> {
   const known = job.entry.kind.steps(job.entry.ref)
   for (const step of known) {
-    const rung = ladder(job.flight.policy, known).find((candidate) => candidate.step === step)
-    if (!rung || step === 'kill') continue
-    const end = await take(job, step, rung.budgetMs, steps)
+    // Asked anew whenever the wish changes: a joined close may leave less time, or none (G6).
+    const budgetMs = (): number => ladder(job.flight.policy, known).find((rung) => rung.step === step)?.budgetMs ?? 0
+    if (step === 'kill' || budgetMs() === 0) continue
+    const end = await take(job, step, budgetMs, steps)
     if (end.is !== 'present') return end
   }
   for (let attempt = 1; ; attempt++) {
-    const end = await take(job, 'kill', killPatienceMs * 2 ** (attempt - 1), steps)
+    const end = await take(job, 'kill', () => killPatienceMs * 2 ** (attempt - 1), steps)
     if (end.is !== 'present' || job.flight.remainingMs() === 0) return end
     await pause(job.clock, Math.min(backoffMs(attempt), job.flight.remainingMs()), job.flight.changed)
   }
 }
 
 /** One step: do it, wait for the exit, the budget or a stronger wish, then look. */
-async function take(job: Release, step: LadderStep, budgetMs: number, steps: StepTaken[]): Promise<Presence> {
-  const { entry, flight, clock } = job
+async function take(job: Release, step: LadderStep, budgetMs: () => number, steps: StepTaken[]): Promise<Presence> {
+  const { entry, clock } = job
   const startedMs = clock.now()
   const at = clock.wall()
-  const untilMs = startedMs + Math.min(budgetMs, flight.remainingMs())
+  const untilMs = (): number => startedMs + budgetMs()
   const lifetime = new AbortController()
   const ctx: Ctx = { signal: lifetime.signal, clock }
   let problem: string | undefined
@@ -101,9 +102,9 @@ async function take(job: Release, step: LadderStep, budgetMs: number, steps: Ste
     const asked = entry.kind.release(entry.ref, step, ctx).then((effect) => {
       exhausted = effect.exhausted
     })
-    await waitFor(job, step, untilMs, asked)
+    await waitFor(job, untilMs, asked)
     const gone = entry.kind.gone(entry.ref, ctx).then(noop)
-    await waitFor(job, step, untilMs, exhausted ? Promise.race([gone, exhausted]) : gone)
+    await waitFor(job, untilMs, exhausted ? Promise.race([gone, exhausted]) : gone)
   } catch (error) {
     problem = sentence(error)
   } finally {
@@ -114,11 +115,11 @@ async function take(job: Release, step: LadderStep, budgetMs: number, steps: Ste
   return seen.is === 'present' && problem !== undefined ? { is: 'present', detail: problem } : seen
 }
 
-/** Waits for the event until the budget is used up; a wish that becomes force ends every gentle step at once (G6). */
-async function waitFor(job: Release, step: LadderStep, untilMs: number, ended: Promise<void>): Promise<void> {
+/** Waits for the event until the budget is used up, which a stronger wish may shorten at any time (G6). */
+async function waitFor(job: Release, untilMs: () => number, ended: Promise<void>): Promise<void> {
   for (;;) {
-    if (step !== 'kill' && job.flight.policy.force) return
-    const leftMs = Math.min(untilMs - job.clock.now(), job.flight.remainingMs())
+    const leftMs = Math.min(untilMs() - job.clock.now(), job.flight.remainingMs())
+    if (leftMs <= 0) return
     const changed = job.flight.changed.then(() => 'changed' as const)
     const winner = await within(job.clock, leftMs, Promise.race([ended.then(() => 'ended' as const), changed]))
     if (winner.timedOut || winner.value === 'ended') return

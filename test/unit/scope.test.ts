@@ -36,14 +36,24 @@ describe('the stronger wish (G6)', () => {
   it.each(['deleted', 'test-reset', 'launch-rollback'] as const)(
     'a close for %s joins as a deletion, though it does not say so',
     (trigger) => {
-      expect(strengthen({ trigger: 'terminated' }, { trigger })).toEqual({ trigger: 'terminated', forget: true })
+      expect(strengthen({ trigger: 'terminated' }, { trigger })).toMatchObject({ trigger: 'terminated', forget: true })
       expect(policyFor(strengthen({ trigger: 'terminated' }, { trigger })).keepsLogs).toBe(false)
     },
   )
 
   it('a close asked for anew has the new reason and forgets nothing of the old wish', () => {
-    expect(renew({ trigger: 'deleted', force: true }, { trigger: 'reaper' })).toEqual({ trigger: 'reaper', force: true, forget: true })
+    expect(renew({ trigger: 'deleted', force: true }, { trigger: 'reaper' })).toMatchObject({
+      trigger: 'reaper',
+      force: true,
+      forget: true,
+    })
     expect(renew(undefined, { trigger: 'reaper' })).toEqual({ trigger: 'reaper' })
+  })
+
+  it('an exit that joins a stop leaves as little time as an exit by itself', () => {
+    const { graceMs } = policyFor({ trigger: 'process-exit' })
+    expect(policyFor({ trigger: 'terminated' }).graceMs).toBeGreaterThan(graceMs)
+    expect(policyFor(strengthen({ trigger: 'terminated' }, { trigger: 'process-exit' })).graceMs).toBe(graceMs)
   })
 
   it('never grows weaker', () => {

@@ -1,5 +1,5 @@
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { EbbError, errno } from '../../domain/errors.ts'
 import type { Effects } from '../../ports/effects.ts'
 import type { Limits } from '../../ports/process.ts'
@@ -53,7 +53,7 @@ export function applyLimits(tree: Tree, limits: Limits | undefined, effects: Eff
   for (const controller of wanted(limits)) {
     const value = String(controller === 'memory' ? limits.memoryBytes : limits.pids)
     if (offeredByV2().includes(controller)) {
-      enableV2(tree.place, controller, value)
+      enableV2(tree.place, controller, value, effects)
       continue
     }
     const place = places.shift() ?? ''
@@ -87,14 +87,17 @@ function startingWith(directory: string, prefix: string): readonly string[] {
 }
 
 /** A controller must be handed down through every parent; the kernel refuses (EBUSY) where processes stand between. */
-function enableV2(directory: string, controller: Controller, value: string): void {
-  const parts = directory.split('/')
-  const first = parts.findIndex((part) => part.startsWith('ebb-'))
+function enableV2(directory: string, controller: Controller, value: string, effects: Effects): void {
+  // Down from our own cgroup: …/ebb-INSTALLATION/INCARNATION/end/RESOURCE.
+  const parents = [
+    dirname(dirname(dirname(dirname(directory)))),
+    dirname(dirname(dirname(directory))),
+    dirname(dirname(directory)),
+    dirname(directory),
+  ]
   try {
-    for (let depth = first; depth < parts.length; depth++) {
-      writeFileSync(join(parts.slice(0, depth).join('/'), 'cgroup.subtree_control'), `+${controller}`)
-    }
-    writeFileSync(join(directory, `${controller}.max`), value)
+    for (const parent of parents) effects.write(join(parent, 'cgroup.subtree_control'), `+${controller}`)
+    effects.write(join(directory, `${controller}.max`), value)
   } catch (error) {
     throw new EbbError(
       'limits_unavailable',

@@ -42,6 +42,8 @@ export interface SentinelSettings {
   readonly which: string
   readonly node: string
   readonly log: string
+  /** Nothing watches over us any more. */
+  readonly onLost: () => void
   /** An Ebb inside another's agent: its sentinel belongs to the outer one's tree too. */
   readonly environment: Readonly<Record<string, string>>
 }
@@ -91,7 +93,11 @@ export class PipeSentinel implements Sentinel {
   }
 
   #restart(): void {
-    if (this.#isDismissed || ++this.#restarts > restartsAllowed) return
+    if (this.#isDismissed) return
+    if (++this.#restarts > restartsAllowed) {
+      this.#settings.onLost()
+      return
+    }
     this.#starting = this.#start()
     this.#starting.catch(() => {})
   }
