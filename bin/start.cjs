@@ -2,6 +2,10 @@
 const { enableCompileCache } = require('node:module')
 const { join } = require('node:path')
 
+if (Number(process.versions.node.split('.')[0]) < 24) {
+  console.error(`ebb: the pinned Node is not installed here; run "npm ci" in ${join(__dirname, '..')}, then try again.`)
+  process.exit(125)
+}
 enableCompileCache(join(__dirname, '..', 'node_modules', '.cache', 'ebb'))
 
 // Variables that the shell of bin/ebb would have forgotten, in hexadecimal.

@@ -48,8 +48,7 @@ async function create(parts: EngineParts, scope: BookScope, entries: readonly St
   const intents = entries.map(({ entry }) => ({ ...entry.intent, name: entry.name }))
   const [intended, recorded] = await Promise.allSettled([parts.ledger.intend(scope.id, intents), scope.recorded])
   // Refused for certain. Any other error may be a lost answer: then the intents are on the books, and the close looks.
-  if (intended.status === 'rejected' && isEbbError(intended.reason, 'scope_closed'))
-    for (const { entry } of entries) scope.entries.delete(entry.intent.id)
+  if (intended.status === 'rejected' && isRefusal(intended.reason)) for (const { entry } of entries) scope.entries.delete(entry.intent.id)
   // The scope's own refusal says more than "no such scope".
   if (recorded.status === 'rejected') throw recorded.reason
   if (intended.status === 'rejected') throw intended.reason
@@ -71,6 +70,11 @@ async function create(parts: EngineParts, scope: BookScope, entries: readonly St
     })),
   )
   return handles
+}
+
+/** A closing scope, or a lock that was never had: nothing was written. */
+function isRefusal(error: unknown): boolean {
+  return isEbbError(error, 'scope_closed') || isEbbError(error, 'ledger_busy')
 }
 
 /** One resource. A close waits for it even when the launch no longer does: what is being made may still appear. */
@@ -109,6 +113,11 @@ export async function launch(parts: EngineParts, scope: BookScope, plan: readonl
   try {
     return await acquire(parts, scope, plan, watched)
   } catch (error) {
+    // Nothing was made, and the books that could be told are locked: there is nothing to roll back.
+    if (isEbbError(error, 'ledger_busy') && scope.entries.size === 0) {
+      parts.book.forget(scope.id)
+      throw error
+    }
     // Somebody closed it meanwhile: theirs is the wish that counts, and a rollback has nothing to add.
     const report = await (parts.flights.get(scope.id)?.report ?? close(parts, scope.id, { trigger: 'launch-rollback' }))
     const left = report.success ? '' : ' What it had made could not all be removed; "ebb status" lists it.'

@@ -117,6 +117,7 @@ async function take(job: Release, step: LadderStep, budgetMs: () => number, step
 
 /** Waits for the event until the budget is used up, which a stronger wish may shorten at any time (G6). */
 async function waitFor(job: Release, untilMs: () => number, ended: Promise<void>): Promise<void> {
+  ended.catch(noop) // With no time left nobody hears it fail.
   for (;;) {
     const leftMs = Math.min(untilMs() - job.clock.now(), job.flight.remainingMs())
     if (leftMs <= 0) return

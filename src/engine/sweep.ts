@@ -5,7 +5,7 @@ import type { BookScope } from './book.ts'
 import { releaseAll } from './close.ts'
 import type { EngineParts } from './engine.ts'
 import type { Flight } from './flight.ts'
-import { noop, within } from './race.ts'
+import { backoffMs, noop, pause, within } from './race.ts'
 import type { Released } from './release.ts'
 
 /**
@@ -25,6 +25,8 @@ export async function sweep(parts: EngineParts, scope: BookScope, flight: Flight
     const news = listed.found.filter(({ found }) => isNews(parts, found, tree))
     if (news.length === 0) return [...results, ...listed.failures]
     if (round > 1 && flight.remainingMs() === 0) return [...results, ...listed.failures, ...news.map(cameBack)]
+    // What keeps coming back is not chased without a breath.
+    if (round > 1) await pause(parts.clock, Math.min(backoffMs(round), flight.remainingMs()), flight.changed)
     for (const { kind, found } of news) adopt(parts, scope, kind, found)
     results.push(...(await releaseAll(parts, scope, flight)).filter((one) => one.report.outcome !== 'held-back'))
   }

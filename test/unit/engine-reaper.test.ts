@@ -41,6 +41,14 @@ describe('something unrecorded', () => {
     expect((await simulation.pass(life.reaper)).left).toHaveLength(1)
   })
 
+  test('gets its second sighting also where no age is asked for', async () => {
+    const eager = simulation.live({ minimumAgeMs: 0 })
+    await run(eager.engine.begin())
+    stray('old.1')
+    expect((await simulation.pass(eager.reaper)).released).toEqual([])
+    expect((await simulation.pass(eager.reaper)).released).toMatchObject([{ name: 'old.1' }])
+  })
+
   test('that went away meanwhile begins anew when it comes back', async () => {
     stray('old.1')
     await simulation.pass(life.reaper)
