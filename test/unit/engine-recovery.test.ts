@@ -147,6 +147,21 @@ describe('the claim', () => {
   })
 })
 
+test('a recovery does not disturb a close that the reaper has under way', async () => {
+  const dead = simulation.live()
+  await agent(dead, [thing('a', { kind: unlistedKind, hears: 'kill', times: 99 })])
+  dead.die()
+  const { engine, faults } = simulation.live()
+  await run(engine.recover())
+  simulation.world.heal('agent.1')
+  faults.next('release', ['slow'], 2_000)
+  const closed = engine.close('agent', { trigger: 'reaper', force: true })
+  await pause(10)
+  await run(engine.recover())
+  expect(await run(closed)).toMatchObject({ success: true, resources: [{ outcome: 'released' }] })
+  expect([simulation.world.left(), await simulation.openBooks(), await run(simulation.store.incarnations())]).toEqual([[], [], []])
+})
+
 describe('the stored wish is carried on (G6)', () => {
   const log = thing('log', { hears: 'kill', owes: ['archive'] })
 
