@@ -120,7 +120,6 @@ async function waitFor(job: Release, untilMs: () => number, ended: Promise<void>
   ended.catch(noop) // With no time left nobody hears it fail.
   for (;;) {
     const leftMs = Math.min(untilMs() - job.clock.now(), job.flight.remainingMs())
-    if (leftMs <= 0) return
     const changed = job.flight.changed.then(() => 'changed' as const)
     const winner = await within(job.clock, leftMs, Promise.race([ended.then(() => 'ended' as const), changed]))
     if (winner.timedOut || winner.value === 'ended') return
