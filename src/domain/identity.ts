@@ -73,6 +73,11 @@ export function scopeOfResource(id: string): string {
   return id.slice(0, Math.max(0, id.lastIndexOf('.')))
 }
 
+/** The place in its scope's plan; later ones may depend on earlier ones. */
+export function ordinalOfResource(id: string): number {
+  return Number(id.slice(id.lastIndexOf('.') + 1)) || 0
+}
+
 /** Ids become directory names and cookie parts, so nothing else may ever be in them. */
 export function isSafeId(id: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(id) && !id.includes('..')
