@@ -31,7 +31,7 @@ beforeAll(async () => {
 })
 
 afterAll(() => {
-  program[Symbol.dispose](); console.log("CPU", process.cpuUsage(), process.resourceUsage().involuntaryContextSwitches)
+  program[Symbol.dispose]()
   console.log(`Crash points of launches and closes:\n  ${covered.join('\n  ')}`)
 })
 

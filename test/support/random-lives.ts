@@ -31,7 +31,7 @@ const fault: fc.Arbitrary<Fault> = fc.record({
 
 export const decks: fc.Arbitrary<readonly Fault[]> = fc.array(fault, { maxLength: 40 })
 
-const plans: fc.Arbitrary<readonly Planned[]> = fc
+export const plans: fc.Arbitrary<readonly Planned[]> = fc
   .array(
     fc.record({
       kind: fc.constantFrom(listedKind, unlistedKind),
@@ -50,7 +50,7 @@ const plans: fc.Arbitrary<readonly Planned[]> = fc
     }),
   )
 
-const wishes: fc.Arbitrary<Wish> = fc
+export const wishes: fc.Arbitrary<Wish> = fc
   .record(
     {
       trigger: fc.constantFrom(...triggers),

@@ -1,6 +1,8 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { commands, decks, Player } from '../support/random-lives.ts'
+import { forgets } from '../../src/domain/policy.ts'
+import type { Report } from '../../src/domain/report.ts'
+import { commands, decks, Player, plans, wishes } from '../support/random-lives.ts'
 import { type Life, listedKind, reaperIntervalMs, Simulation, thing, unlistedKind } from '../support/simulation.ts'
 
 /**
@@ -44,6 +46,44 @@ describe('whatever fails in one life', () => {
         await expectClean(simulation)
         const named = life.reports.flatMap(({ gaveUp }) => gaveUp).join('\n')
         for (const id of simulation.world.lost) expect(named, 'G8: what was given up is named').toContain(id)
+      }),
+      runs,
+    )
+  })
+})
+
+describe('closing', () => {
+  const sequences = fc.array(fc.record({ wish: wishes, afterMs: fc.nat(3_000) }), { minLength: 2, maxLength: 6 })
+
+  test('any number of times, at once or one after the other, is closing once (G5, G6)', { timeout }, async () => {
+    await fc.assert(
+      fc.asyncProperty(plans, sequences, async (plan, closes) => {
+        await using simulation = await Simulation.open()
+        const { clock, world } = simulation
+        const { engine, reports } = simulation.live()
+        await clock.run(engine.launch(engine.openScope({ id: 'agent', kind: 'agent' }), plan))
+        const asked: Promise<Report>[] = []
+        for (const { wish, afterMs } of closes) {
+          const flight = engine.parts.flights.get('agent')
+          const report = engine.close('agent', wish)
+          if (flight) expect(report).toBe(asked.at(-1))
+          // What joined is at least as strong as what was asked for: force and deletion are never lost on the way.
+          if (flight && wish.force) expect(flight.policy.force).toBe(true)
+          if (flight && forgets(wish)) expect(flight.policy.keepsLogs).toBe(false)
+          asked.push(report)
+          await clock.run(clock.pause(afterMs))
+        }
+        const answers = await clock.run(Promise.all(asked))
+        const isClean = answers.at(-1)?.success === true
+        const { length } = world.releases
+        if (isClean)
+          expect(await clock.run(engine.close('agent', { trigger: 'deleted', force: true }))).toMatchObject({
+            success: true,
+            resources: [],
+          })
+        if (isClean) expect([world.left(), world.releases.length]).toEqual([[], length])
+        expect(reports.filter(({ success }) => success).length).toBeLessThanOrEqual(1)
+        expect(world.violations).toEqual([])
       }),
       runs,
     )

@@ -12,8 +12,8 @@ beforeEach(async () => {
 })
 
 afterEach(async () => {
-  expect(simulation.world.violations).toEqual([])
   await simulation[Symbol.asyncDispose]()
+  expect(simulation.world.violations).toEqual([])
 })
 
 const run = <T>(work: Promise<T>): Promise<T> => simulation.clock.run(work)

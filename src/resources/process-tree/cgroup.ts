@@ -117,10 +117,12 @@ export class CgroupContainment implements Containment {
 
   async signal(tree: Tree, signals: readonly NodeJS.Signals[]): Promise<void> {
     const inside = tree.place.slice(this.#mount.mountPoint.length)
-    const readMs = performance.now()
-    for (const pid of members(tree.place)) {
-      if (performance.now() - readMs > freshMs && !isMember(pid, inside)) continue
-      for (const signal of signals) trySignal(this.#deps.effects, pid, signal)
+    // Read anew for each signal: of a thousand that were sent the first, most need no second.
+    for (const signal of signals) {
+      const readMs = performance.now()
+      for (const pid of members(tree.place)) {
+        if (performance.now() - readMs < freshMs || isMember(pid, inside)) trySignal(this.#deps.effects, pid, signal)
+      }
     }
   }
 

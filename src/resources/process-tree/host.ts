@@ -21,7 +21,11 @@ export function openHost(installation: string, processes: ProcessTable, inherite
       if (!name) return 'unknown'
       if (name.shortBootId !== boot) return 'dead'
       if (name.pidNamespace !== incarnation.pidNamespace) return 'unknown'
-      return processes.find(name.pid)?.startTime === name.startTime ? 'alive' : 'dead'
+      try {
+        return processes.find(name.pid)?.startTime === name.startTime ? 'alive' : 'dead'
+      } catch {
+        return 'unknown' // Nobody could look: that is no death certificate (G4).
+      }
     },
   }
 }
