@@ -105,6 +105,15 @@ export const zoo: readonly Animal[] = [
     steps: { SIGTERM: ['terminate'] },
   },
   {
+    what: 'a command whose main thread has ended',
+    command: () => [fixture('ends-its-main-thread')],
+    heldBy: everywhere,
+    endings: whenStopped,
+    // It holds the leash, and no list of processes shows it as alive any more.
+    stands: (tree) => !tree.some(({ command }) => command.startsWith('ends-its-main')),
+    codes: { SIGTERM: 137 },
+  },
+  {
     what: 'a child that holds standard output after the exit of its parent',
     command: () => [fixture('holds-stdout-open-after-its-exit'), waits()],
     heldBy: everywhere,

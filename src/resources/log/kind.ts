@@ -106,12 +106,17 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
   async observe(ref: LogRef, ctx: Ctx): Promise<Presence> {
     for (const path of [ref.path, ref.pipe]) if (existsSync(path)) return present(path)
     if (!(await this.#isCollectorGone(ref, ctx))) return present('its collector')
-    return absent({ method: 'no such path, collector ended', strength: 'kernel', at: ctx.clock.wall() })
+    return absent({ method: 'no such path, collector ended', strength: this.#strength(ref), at: ctx.clock.wall() })
   }
 
   async #isCollectorGone(ref: LogRef, ctx: Ctx): Promise<boolean> {
     const collector = this.#collectors.get(ref.mark.resourceId)
     return collector ? collector.isGone : (await this.#deps.net.observe(this.#tree(ref), ctx)).is === 'absent'
+  }
+
+  /** The kernel tells a parent of its child's end; another supervisor's collector can only be looked for. */
+  #strength(ref: LogRef): Proof['strength'] {
+    return this.#collectors.has(ref.mark.resourceId) ? 'kernel' : 'scan'
   }
 
   obligations(ref: LogRef, policy: Policy): readonly string[] {
@@ -149,7 +154,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     const collector = this.#collectors.get(ref.mark.resourceId)
     if (collector) await collector.exit
     else await this.#deps.net.gone(this.#tree(ref), ctx)
-    return { method: 'collector ended', strength: 'kernel', at: ctx.clock.wall() }
+    return { method: 'collector ended', strength: this.#strength(ref), at: ctx.clock.wall() }
   }
 
   async *list(owner: Owner): AsyncIterable<Found> {

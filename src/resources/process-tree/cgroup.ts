@@ -51,6 +51,7 @@ export class CgroupContainment implements Containment {
   readonly name = 'cgroup'
   readonly #deps: CgroupDeps
   readonly #mount: CgroupMount
+  readonly #killedBefore = new Set<string>()
   /** `…/ebb-INSTALLATION` */
   readonly #root: string
 
@@ -126,14 +127,18 @@ export class CgroupContainment implements Containment {
     }
   }
 
+  /** cgroup.kill passes over a process whose main thread has ended; who is still there at a second kill gets a signal of its own. */
   async kill(tree: Tree): Promise<void> {
     killCgroup(tree.place, this.#deps.effects)
+    if (this.#killedBefore.has(tree.place)) for (const pid of members(tree.place)) trySignal(this.#deps.effects, pid, 'SIGKILL')
+    this.#killedBefore.add(tree.place)
   }
 
   async gone(tree: Tree, ctx: Ctx): Promise<Proof> {
     await emptied(tree.place, ctx)
     removeCgroup(tree.place, this.#deps.effects)
     for (const place of tree.limitPlaces) removeCgroup(place, this.#deps.effects)
+    this.#killedBefore.delete(tree.place)
     return { method: 'cgroup empty and removed', strength: 'kernel', at: ctx.clock.wall() }
   }
 

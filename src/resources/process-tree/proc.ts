@@ -64,7 +64,10 @@ const needle = Buffer.from(`${cookieName}=`)
 
 /** The cookie's value in a process's initial environment. */
 function readCookies(pid: number): string | undefined {
-  const environ = read(`/proc/${pid}/environ`)
+  let environ = read(`/proc/${pid}/environ`)
+  // A zombie's is empty; where only the main thread is one, another thread still has it.
+  const thread = environ?.length === 0 ? otherThread(pid) : undefined
+  if (thread !== undefined) environ = read(`/proc/${pid}/task/${thread}/environ`)
   if (!environ) return undefined
   for (let from = 0; ; ) {
     const at = environ.indexOf(needle, from)
@@ -130,13 +133,23 @@ function withoutZombies(all: readonly number[]): readonly number[] {
   }
 }
 
-/** A zombie is dead: it answers kill(pid, 0), but holds nothing. */
+/** A zombie is dead: it answers kill(pid, 0), but holds nothing. Unless only its main thread is, and others run on. */
 function living(pid: number): ProcessEntry | undefined {
   const entry = readEntry(pid)
-  return entry && entry.state !== 'Z' && entry.state !== 'X' ? new ScannedEntry(entry) : undefined
+  if (!entry || entry.state === 'X') return undefined
+  return entry.state !== 'Z' || otherThread(pid) !== undefined ? new ScannedEntry(entry) : undefined
 }
 
-/** A zombie's environment is empty, so it carries nothing. */
+/** A thread besides the main one. */
+function otherThread(pid: number): string | undefined {
+  try {
+    return readdirSync(`/proc/${pid}/task`).find((thread) => Number(thread) !== pid)
+  } catch (error) {
+    if (telling.has(errno(error))) return undefined
+    throw error
+  }
+}
+
 function marked(pid: number): MarkedProcess | undefined {
   const cookies = readCookies(pid)
   return cookies === undefined ? undefined : { pid, cookies }
