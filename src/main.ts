@@ -21,7 +21,7 @@ import { openHost } from './resources/process-tree/host.ts'
 import { ProcessTreeKind } from './resources/process-tree/kind.ts'
 import { procTable } from './resources/process-tree/proc.ts'
 import { PipeSentinel } from './resources/process-tree/sentinel.ts'
-import { openSqliteLedger } from './store/sqlite/ledger.ts'
+import { openSqliteLedger } from './store/sqlite/store.ts'
 
 /** The composition root: the only file that wires everything. */
 

@@ -79,7 +79,7 @@ export class Reaper {
       const vitality = host.vitality(record.id)
       if (vitality === 'alive') continue
       const why = vitality === 'dead' ? 'dead-incarnation' : 'unknown-incarnation'
-      const books = await ledger.books(record.id)
+      const books = await ledger.books(record.id, 'open')
       for (const resource of books.resources.filter((one) => one.state !== 'released')) {
         const orphan: Orphan = { kind: resource.kind, name: resource.name, why, detail: `supervisor ${record.identity.pid} is ${vitality}` }
         found.push(orphan)
@@ -137,7 +137,7 @@ export class Reaper {
     const { host, ledger, clock, log } = this.#parts
     const listed = await listAll(this.#parts, { installation: host.installation }, undefined)
     errors.push(...listed.failures.map((failure) => `${failure.report.kind}: ${failure.report.error ?? 'the listing failed'}`))
-    const recorded = new Set((await ledger.books()).resources.filter((one) => one.state !== 'released').map((one) => one.id))
+    const recorded = new Set((await ledger.books(undefined, 'open')).resources.map((one) => one.id))
     const unrecorded = listed.found.filter(({ found: one }) => !recorded.has(one.resourceId) && !this.#isLiving(one)).sort(lastMadeFirst)
     const breakerOpen = unrecorded.length >= breakerFloor && unrecorded.length * 2 > listed.found.length
     if (breakerOpen)

@@ -54,7 +54,7 @@ function mayClaim(parts: EngineParts, record: IncarnationRecord): boolean {
 }
 
 async function recoverOne(parts: EngineParts, record: IncarnationRecord): Promise<readonly Report[]> {
-  const books = await parts.ledger.books(record.id)
+  const books = await parts.ledger.books(record.id, 'open')
   // A closed scope with something open in it is a close whose books were lost half-way: it is looked at again.
   const isOwing = (id: string): boolean => books.resources.some((resource) => resource.scopeId === id && resource.state !== 'released')
   const open = books.scopes.filter((scope) => scope.state !== 'closed' || isOwing(scope.id))

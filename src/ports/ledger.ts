@@ -2,6 +2,7 @@ import type { Incarnation } from '../domain/identity.ts'
 import type { Report } from '../domain/report.ts'
 import type { Intent, Proof, Resource } from '../domain/resource.ts'
 import type { Scope, ScopeKind, Wish } from '../domain/scope.ts'
+import type { AgentEnd } from './agents.ts'
 
 export interface IncarnationRecord {
   readonly id: string
@@ -40,7 +41,14 @@ export interface Settlement {
   readonly closedScopeIds: readonly string[]
   /** Scopes whose rows go, with everything below them. */
   readonly forgottenScopeIds: readonly string[]
-  readonly report?: { readonly id: string; readonly body: Report }
+  /** What becomes of the rows of agents whose scopes these are. Those of forgotten scopes go, with their messages. */
+  readonly agents?: { readonly ended: readonly AgentEnd[]; readonly stuckIds: readonly string[] }
+  readonly report?: StoredReport
+}
+
+export interface StoredReport {
+  readonly id: string
+  readonly body: Report
 }
 
 export interface Sighting {
@@ -71,7 +79,7 @@ export interface Ledger extends AsyncDisposable {
   incarnations(): Promise<readonly IncarnationRecord[]>
   /** Compare and set: true for exactly one of those who saw the same `claimedBy`. */
   claim(id: string, by: string, seenClaim: string | undefined): Promise<boolean>
-  /** Takes an incarnation off the books, with its scopes that are closed; kept while one is not. */
+  /** Takes an incarnation off the books, with its closed scopes, but for those of agents that are still known; kept while one is open. */
   retire(id: string): Promise<boolean>
 
   /** Refused with `scope_closed` when the parent is closing or closed (G13). */
@@ -88,9 +96,14 @@ export interface Ledger extends AsyncDisposable {
   beginClose(scopeId: string, wish: Wish): Promise<void>
   settle(settlement: Settlement): Promise<void>
 
-  /** Every scope and resource of an incarnation, or of all. */
-  books(incarnation?: string): Promise<Books>
-  reports(limit: number): Promise<readonly { readonly id: string; readonly body: Report }[]>
+  /** Every scope and resource of an incarnation, or of all; `open` leaves out what is over. */
+  books(incarnation?: string, only?: 'open'): Promise<Books>
+  resources(scopeId: string): Promise<readonly Resource[]>
+  /** Newest first. */
+  reports(limit: number): Promise<readonly StoredReport[]>
+  findReport(id: string): Promise<Report | undefined>
+  /** A report of something that was more than one close. */
+  addReport(report: StoredReport): Promise<void>
 
   /** Counts one more sighting of something unrecorded, and says what is known of it. */
   sight(kind: string, name: string, bootId: string, nowMs: number): Promise<Sighting>

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Ledger } from '../../src/ports/ledger.ts'
 import { realClock } from '../../src/resources/clock.ts'
-import { openSqliteLedger } from '../../src/store/sqlite/ledger.ts'
+import { openSqliteLedger } from '../../src/store/sqlite/store.ts'
 import { ledgerConformance } from './ledger.ts'
 
 ledgerConformance('SQLite', async () => {

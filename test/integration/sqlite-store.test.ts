@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { describe, expect, it, vi } from 'vitest'
 import type { Ledger } from '../../src/ports/ledger.ts'
 import { realClock } from '../../src/resources/clock.ts'
-import { openSqliteLedger } from '../../src/store/sqlite/ledger.ts'
+import { openSqliteLedger } from '../../src/store/sqlite/store.ts'
 import { migrations } from '../../src/store/sqlite/migrations.ts'
 import { openDatabase } from '../../src/store/sqlite/open.ts'
 import { incarnation } from '../conformance/records.ts'
@@ -165,13 +165,21 @@ describe('what is refused', () => {
     await Promise.all(Array.from({ length: 200 }, (_, index) => ledger.register(incarnation(`i${index}`))))
     await ledger[Symbol.asyncDispose]()
     const content = readFileSync(file)
-    content.fill(0x5a, 4_096)
+    for (const page of rootPages(file)) content.fill(0x5a, (page - 1) * 4_096, page * 4_096)
     writeFileSync(file, content)
     await using damaged = await open(file)
     await expect(damaged.incarnations()).rejects.toMatchObject({ code: 'ledger_corrupt', message: expect.stringContaining('ebb reap') })
     await expect(damaged.register(incarnation('next'))).rejects.toMatchObject({ code: 'ledger_corrupt' })
     expect(existsSync(file)).toBe(true)
   })
+
+  /** Where the tables begin: damage there leaves the schema readable. */
+  function rootPages(file: string): readonly number[] {
+    const db = new DatabaseSync(file)
+    const pages = db.prepare('SELECT rootpage FROM sqlite_schema').all().map((row) => Number(row.rootpage))
+    db.close()
+    return pages.filter((page) => page > 1)
+  }
 
   it('a folder in its place is refused in one sentence', async () => {
     const file = newFile()

@@ -62,4 +62,64 @@ export const migrations: readonly string[] = [
     PRIMARY KEY (kind, name)
   ) STRICT;
   `,
+  `
+  CREATE TABLE agent (
+    -- Gives the order of creation, and a short key for the messages.
+    number          INTEGER PRIMARY KEY AUTOINCREMENT,
+    id              TEXT NOT NULL UNIQUE,
+    name            TEXT,
+    type            TEXT NOT NULL,
+    placement       TEXT NOT NULL,
+    namespace       TEXT NOT NULL,
+    request_id      TEXT,
+    task_id         TEXT,
+    parent_agent_id TEXT,
+    status          TEXT NOT NULL CHECK (status IN ('initializing', 'running', 'stopping', 'completed', 'failed', 'terminated', 'stuck')),
+    prompt          TEXT NOT NULL,
+    configuration   TEXT NOT NULL,
+    message_count   INTEGER NOT NULL DEFAULT 0,
+    incarnation     TEXT NOT NULL,
+    created_at      TEXT NOT NULL,
+    started_at      TEXT,
+    completed_at    TEXT,
+    exit_code       INTEGER,
+    signal          TEXT,
+    error           TEXT,
+    result          TEXT,
+    report          TEXT
+  ) STRICT;
+  CREATE INDEX agent_namespace ON agent (namespace, number);
+  CREATE INDEX agent_status ON agent (status, number);
+
+  CREATE TABLE message (
+    agent      INTEGER NOT NULL REFERENCES agent (number) ON DELETE CASCADE,
+    sequence   INTEGER NOT NULL,
+    id         TEXT NOT NULL,
+    type       TEXT NOT NULL,
+    role       TEXT,
+    content    TEXT NOT NULL,
+    raw        TEXT,
+    metadata   TEXT,
+    created_at TEXT NOT NULL,
+    PRIMARY KEY (agent, sequence)
+  ) STRICT, WITHOUT ROWID;
+
+  -- Where the reading of an output stream stands; moved in the transaction that saves what was read.
+  CREATE TABLE position (
+    agent  INTEGER NOT NULL REFERENCES agent (number) ON DELETE CASCADE,
+    stream TEXT NOT NULL,
+    offset INTEGER NOT NULL,
+    PRIMARY KEY (agent, stream)
+  ) STRICT, WITHOUT ROWID;
+
+  -- Requests and tasks by the names that clients give them; open or closed is for the scope to say.
+  CREATE TABLE owner (
+    kind       TEXT NOT NULL CHECK (kind IN ('request', 'task')),
+    namespace  TEXT NOT NULL,
+    id         TEXT NOT NULL,
+    scope_id   TEXT NOT NULL UNIQUE,
+    created_at TEXT NOT NULL,
+    PRIMARY KEY (kind, namespace, id)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ]

@@ -1,0 +1,104 @@
+import type { AgentResult } from '../domain/agent.ts'
+import type { MessageBody } from '../domain/message.ts'
+
+/** Which program an agent is: how it is started, what its lines mean, how it is asked to leave. */
+
+export interface Capabilities {
+  readonly streaming: boolean
+  readonly multiTurn: boolean
+  readonly toolUse: boolean
+  readonly fileAccess: boolean
+  readonly customInstructions: boolean
+  readonly mcpSupport: boolean
+  readonly modelSelection: boolean
+}
+
+export interface Model {
+  readonly id: string
+  readonly name: string
+  readonly description: string
+  readonly contextWindow: number
+  readonly capabilities: readonly string[]
+  readonly isAvailable: boolean
+  readonly isDefault: boolean
+}
+
+export interface McpServer {
+  readonly name: string
+  readonly command: string
+  readonly args?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
+  readonly transport?: string
+}
+
+export const scheduledEventTypes = ['message', 'status', 'error', 'complete'] as const
+
+/** One event of a synthetic agent's script. */
+export interface ScheduledEvent {
+  /** Milliseconds from the start. */
+  readonly delay: number
+  readonly type: (typeof scheduledEventTypes)[number]
+  readonly data?: Readonly<Record<string, unknown>>
+}
+
+/** What a client may say about an agent besides its prompt; validated at the edge. */
+export interface Configuration {
+  readonly sessionId?: string
+  readonly outputFormat?: string
+  readonly customArgs?: readonly string[]
+  readonly metadata?: Readonly<Record<string, unknown>>
+  /** Milliseconds. */
+  readonly timeout?: number
+  readonly idleTimeout?: number
+  readonly allowedTools?: readonly string[]
+  readonly disallowedTools?: readonly string[]
+  readonly workingDirectory?: string
+  readonly conversationName?: string
+  readonly model?: string
+  readonly instructions?: string
+  readonly command?: readonly string[]
+  readonly schedule?: readonly ScheduledEvent[]
+  readonly env?: Readonly<Record<string, string>>
+  readonly limits?: { readonly memoryBytes?: number; readonly pids?: number; readonly logBytes?: number }
+  readonly mcp?: { readonly servers: readonly McpServer[]; readonly strict?: boolean }
+}
+
+export interface Assignment {
+  readonly agentId: string
+  readonly prompt: string
+  readonly configuration: Configuration
+}
+
+/** A provider's part of a launch; the placement makes a plan of it. */
+export interface Invocation {
+  readonly argv: readonly string[]
+  /** On top of the inherited environment. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Written to its standard input, which is then closed. The prompt goes here: an argument may be 128 KB at most, and `ps` shows it. */
+  readonly stdin: string
+  /** The signal that asks the main process to leave, where SIGTERM is not the best one. */
+  readonly politeSignal?: NodeJS.Signals
+}
+
+/** What one line of standard output says: one message or more, and perhaps the agent's verdict on its own work. */
+export interface Parsed {
+  readonly messages: readonly [MessageBody, ...MessageBody[]]
+  readonly result?: AgentResult
+}
+
+export interface Provider {
+  readonly type: string
+  readonly name: string
+  readonly description: string
+  readonly capabilities: Capabilities
+  readonly models: readonly Model[]
+  /** The program to look for on the PATH; undefined when there is nothing to install. */
+  readonly program: string | undefined
+  /** Pure. Throws `launch_refused` when the configuration lacks what this provider needs. */
+  invoke(assignment: Assignment): Invocation
+  /**
+   * Pure, and without memory of earlier lines: a supervisor that was restarted goes on in the middle. `line` is never
+   * empty of meaning to the caller: what cannot be understood is a message too.
+   */
+  parse(line: string): Parsed
+}

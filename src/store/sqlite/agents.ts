@@ -1,0 +1,212 @@
+import type { SQLInputValue } from 'node:sqlite'
+import { EbbError } from '../../domain/errors.ts'
+import type { Message } from '../../domain/message.ts'
+import type { ScopeState } from '../../domain/scope.ts'
+import type {
+  AgentChange,
+  AgentFilter,
+  AgentPage,
+  AgentRecord,
+  AgentStore,
+  NewAgent,
+  NewMessage,
+  OwnerKind,
+  OwnerRecord,
+  Progress,
+  StreamPosition,
+  Totals,
+} from '../../ports/agents.ts'
+import { forgetAgent } from './agent-ends.ts'
+import { agentColumns, toAgent, toMessage, toRecord } from './agent-rows.ts'
+import { type Database, toJson } from './database.ts'
+import { MessageLog } from './messages.ts'
+
+/** So many messages are deleted in one go; a deletion of a million must not stop the world for a second. */
+const deletedAtOnce = 5_000
+
+/** The rows of agents, their messages and their owners, in the ledger's own file. */
+export class SqliteAgents implements AgentStore {
+  readonly #db: Database
+  readonly #messages: MessageLog
+
+  constructor(database: Database, file: string, busyBudgetMs: number) {
+    this.#db = database
+    this.#messages = new MessageLog(file, database.clock, busyBudgetMs)
+  }
+
+  create(agent: NewAgent, prompt: NewMessage): Promise<void> {
+    return this.#db.write(() => {
+      this.#db.run(
+        `INSERT INTO agent (id, name, type, placement, namespace, request_id, task_id, parent_agent_id, status, prompt, configuration,
+           message_count, incarnation, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'initializing', ?, ?, 1, ?, ?)`,
+        agent.id,
+        agent.name ?? null,
+        agent.type,
+        agent.placement,
+        agent.namespace,
+        agent.requestId ?? null,
+        agent.taskId ?? null,
+        agent.parentAgentId ?? null,
+        agent.prompt,
+        JSON.stringify(agent.configuration),
+        agent.incarnation,
+        agent.createdAt,
+      )
+      this.#db.run(
+        `INSERT INTO message (agent, sequence, id, type, role, content, created_at)
+         SELECT number, 1, ?, ?, ?, ?, ? FROM agent WHERE id = ?`,
+        prompt.id,
+        prompt.type,
+        prompt.role ?? null,
+        prompt.content,
+        agent.createdAt,
+        agent.id,
+      )
+    })
+  }
+
+  change(agentId: string, change: AgentChange): Promise<void> {
+    return this.#db.write(() => {
+      this.#db.run(
+        `UPDATE agent SET status = COALESCE(?, status), started_at = COALESCE(?, started_at), exit_code = COALESCE(?, exit_code),
+           signal = COALESCE(?, signal), result = COALESCE(?, result), error = COALESCE(?, error)
+         WHERE id = ? AND status NOT IN ('completed', 'failed', 'terminated')`,
+        change.status ?? null,
+        change.startedAt ?? null,
+        change.exit?.code ?? null,
+        change.exit?.signal ?? null,
+        toJson(change.result),
+        toJson(change.error),
+        agentId,
+      )
+    })
+  }
+
+  async find(agentId: string): Promise<AgentRecord | undefined> {
+    const [row] = await this.#db.read(`SELECT ${agentColumns}, incarnation, result, report FROM agent WHERE id = ?`, agentId)
+    return row && toRecord(row)
+  }
+
+  async list(filter: AgentFilter): Promise<AgentPage> {
+    const { conditions, values } = conditionsOf(filter)
+    const limit = filter.limit === undefined ? '' : `LIMIT ${filter.limit + 1}`
+    const rows = await this.#db.read(
+      `SELECT ${agentColumns} FROM agent WHERE ${conditions.join(' AND ')} ORDER BY number DESC ${limit}`,
+      ...values,
+    )
+    const page = filter.limit === undefined ? rows : rows.slice(0, filter.limit)
+    const nextCursor = page.length < rows.length ? { nextCursor: String(page.at(-1)?.number) } : {}
+    return { agents: page.map(toAgent), ...nextCursor }
+  }
+
+  async remove(agentIds: readonly string[]): Promise<Totals> {
+    for (const id of agentIds) await this.trim(id)
+    return await this.#db.write(() => {
+      let agents = 0
+      let messages = 0
+      for (const id of agentIds) {
+        const [row] = this.#db.all('SELECT message_count FROM agent WHERE id = ?', id)
+        if (row) agents += 1
+        messages += Number(row?.message_count ?? 0)
+        forgetAgent(this.#db, id)
+        this.#db.run('DELETE FROM scope WHERE id = ?', id)
+      }
+      return { agents, messages }
+    })
+  }
+
+  async trim(agentId: string): Promise<void> {
+    const [row] = await this.#db.read('SELECT number, message_count FROM agent WHERE id = ?', agentId)
+    if (!row || Number(row.message_count) <= deletedAtOnce) return
+    for (let upTo = deletedAtOnce; upTo < Number(row.message_count); upTo += deletedAtOnce) {
+      await this.#db.write(() => void this.#db.run('DELETE FROM message WHERE agent = ? AND sequence <= ?', Number(row.number), upTo))
+    }
+  }
+
+  async totals(namespace: string | undefined, except: ReadonlySet<string>): Promise<Totals> {
+    const rows = await this.#db.read(
+      `SELECT incarnation, count(*) AS agents, sum(message_count) AS messages FROM agent
+       ${namespace === undefined ? '' : 'WHERE namespace = ?'} GROUP BY incarnation`,
+      ...(namespace === undefined ? [] : [namespace]),
+    )
+    const counted = rows.filter((row) => !except.has(String(row.incarnation)))
+    const sum = (column: string): number => counted.reduce((total, row) => total + Number(row[column]), 0)
+    return { agents: sum('agents'), messages: sum('messages') }
+  }
+
+  save(progress: readonly Progress[]): Promise<readonly (readonly Message[])[]> {
+    return this.#messages.save(progress)
+  }
+
+  async positions(agentId: string): Promise<readonly StreamPosition[]> {
+    const rows = await this.#db.read('SELECT stream, offset FROM position JOIN agent ON number = agent WHERE agent.id = ?', agentId)
+    return rows.map((row) => ({ agentId, stream: String(row.stream), offset: Number(row.offset) }))
+  }
+
+  async messages(agentId: string, since: number, limit: number): Promise<readonly Message[]> {
+    const rows = await this.#db.read(
+      `SELECT message.* FROM message WHERE agent = (SELECT number FROM agent WHERE id = ?) AND sequence > ? ORDER BY sequence LIMIT ?`,
+      agentId,
+      since,
+      limit,
+    )
+    return rows.map((row) => toMessage(agentId, row))
+  }
+
+  openOwner(owner: Omit<OwnerRecord, 'state'>): Promise<void> {
+    return this.#db.write(() => {
+      const [known] = this.#db.all('SELECT 1 FROM owner WHERE kind = ? AND namespace = ? AND id = ?', owner.kind, owner.namespace, owner.id)
+      if (known) throw new EbbError('scope_closed', `The ${owner.kind} ${owner.id} exists already; use another id.`)
+      this.#db.run(
+        'INSERT INTO owner (kind, namespace, id, scope_id, created_at) VALUES (?, ?, ?, ?, ?)',
+        owner.kind,
+        owner.namespace,
+        owner.id,
+        owner.scopeId,
+        owner.createdAt,
+      )
+    })
+  }
+
+  async findOwner(kind: OwnerKind, namespace: string, id: string): Promise<OwnerRecord | undefined> {
+    const [row] = await this.#db.read(
+      `SELECT owner.*, scope.state FROM owner LEFT JOIN scope ON scope.id = scope_id WHERE owner.kind = ? AND namespace = ? AND owner.id = ?`,
+      kind,
+      namespace,
+      id,
+    )
+    // A scope that has left the books was closed first.
+    const state = (row?.state ?? 'closed') as ScopeState
+    return row && { kind, namespace, id, scopeId: String(row.scope_id), state, createdAt: String(row.created_at) }
+  }
+
+  async removeOwners(namespace: string | undefined): Promise<void> {
+    const where = namespace === undefined ? '' : 'AND namespace = ?'
+    await this.#db.write(
+      () =>
+        void this.#db.run(
+          `DELETE FROM owner WHERE NOT EXISTS (SELECT 1 FROM scope WHERE scope.id = scope_id AND state != 'closed') ${where}`,
+          ...(namespace === undefined ? [] : [namespace]),
+        ),
+    )
+  }
+
+  close(): Promise<void> {
+    return this.#messages.close()
+  }
+}
+
+function conditionsOf(filter: AgentFilter): { conditions: readonly string[]; values: SQLInputValue[] } {
+  const conditions = ['TRUE']
+  const values: SQLInputValue[] = []
+  const add = (condition: string, ...more: SQLInputValue[]): void => {
+    conditions.push(condition)
+    values.push(...more)
+  }
+  if (filter.namespace !== undefined) add('namespace = ?', filter.namespace)
+  if (filter.statuses) add(`status IN (${filter.statuses.map(() => '?').join(', ')})`, ...filter.statuses)
+  if (filter.requestId !== undefined) add('request_id = ?', filter.requestId)
+  if (filter.taskId !== undefined) add('task_id = ?', filter.taskId)
+  if (filter.cursor !== undefined) add('number < ?', Number(filter.cursor))
+  return { conditions, values }
+}

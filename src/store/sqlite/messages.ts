@@ -1,0 +1,82 @@
+import { DatabaseSync } from 'node:sqlite'
+import type { Message } from '../../domain/message.ts'
+import type { NewMessage, Progress } from '../../ports/agents.ts'
+import type { Clock } from '../../ports/clock.ts'
+import { Database, toJson } from './database.ts'
+
+/**
+ * The hot path: messages and the position of their reading, in one transaction. It has a connection of its own that
+ * does not wait for the disk at every commit (`synchronous = NORMAL`): a crash of ours loses nothing, and after a power
+ * cut messages and position are back at the same earlier point, from which the log is read again.
+ */
+export class MessageLog {
+  readonly #file: string
+  readonly #clock: Clock
+  readonly #busyBudgetMs: number
+  #database: Database | undefined
+
+  constructor(file: string, clock: Clock, busyBudgetMs: number) {
+    this.#file = file
+    this.#clock = clock
+    this.#busyBudgetMs = busyBudgetMs
+  }
+
+  save(progress: readonly Progress[]): Promise<readonly (readonly Message[])[]> {
+    const db = this.#open()
+    return db.patiently(() => {
+      db.connection.exec('BEGIN IMMEDIATE')
+      try {
+        const at = this.#clock.wall()
+        const saved = progress.map((one) => saveOne(db, one, at))
+        db.connection.exec('COMMIT')
+        return saved
+      } catch (error) {
+        if (db.connection.isTransaction) db.connection.exec('ROLLBACK')
+        throw error
+      }
+    })
+  }
+
+  /** Opened with the first message: a run without agents does without it. */
+  #open(): Database {
+    if (!this.#database) {
+      const connection = new DatabaseSync(this.#file, { timeout: 0 })
+      connection.exec('PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON')
+      this.#database = new Database(connection, this.#clock, this.#busyBudgetMs)
+    }
+    return this.#database
+  }
+
+  async close(): Promise<void> {
+    await this.#database?.close()
+  }
+}
+
+/** Exactly once: the position moves from where the reader found it, or nothing is saved at all. */
+function saveOne(db: Database, { agentId, messages, position }: Progress, at: string): readonly Message[] {
+  const [agent] = db.all('SELECT number, message_count FROM agent WHERE id = ?', agentId)
+  if (!agent) return []
+  const number = Number(agent.number)
+  if (position && !move(db, number, position)) return []
+  const insert = db.prepare(
+    'INSERT INTO message (agent, sequence, id, type, role, content, raw, metadata, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
+  )
+  const first = Number(agent.message_count) + 1
+  const saved = messages.map((message, index): Message => {
+    insert.run(number, first + index, message.id, message.type, message.role ?? null, message.content, rawText(message), toJson(message.metadata), at)
+    return { ...message, agentId, sequenceNumber: first + index, createdAt: at }
+  })
+  if (saved.length > 0) db.run('UPDATE agent SET message_count = ? WHERE number = ?', first + saved.length - 1, number)
+  return saved
+}
+
+function move(db: Database, agent: number, { stream, from, to }: NonNullable<Progress['position']>): boolean {
+  const moved = db.run('UPDATE position SET offset = ? WHERE agent = ? AND stream = ? AND offset = ?', to, agent, stream, from)
+  if (moved.changes === 1) return true
+  if (from !== 0) return false
+  return db.run('INSERT OR IGNORE INTO position (agent, stream, offset) VALUES (?, ?, ?)', agent, stream, to).changes === 1
+}
+
+function rawText(message: NewMessage): string | null {
+  return toJson(message.raw)
+}
