@@ -1,4 +1,5 @@
 import { resourceId as makeResourceId } from '../domain/identity.ts'
+import type { Report } from '../domain/report.ts'
 import type { Intent, Proof, Resource, ResourceState } from '../domain/resource.ts'
 import type { Scope, ScopeKind, ScopeState, Wish } from '../domain/scope.ts'
 import type { Kinds, ResourceKind } from '../ports/kind.ts'
@@ -30,6 +31,10 @@ export interface BookScope {
   readonly kind: ScopeKind
   readonly parentId: string | undefined
   readonly incarnation: string
+  /** How reports call it, where clients know it by a name of their own. */
+  readonly label?: string
+  /** Of its latest close. */
+  report?: Report
   /** Settles when the ledger knows the scope. */
   readonly recorded: Promise<void>
   state: ScopeState
@@ -59,7 +64,12 @@ export class Book {
     return this.#scopes.values()
   }
 
-  add(scope: NewScope, recorded: Promise<void> = Promise.resolve(), state: ScopeState = 'open', wish?: Wish): BookScope {
+  add(
+    scope: NewScope & { readonly label?: string },
+    recorded: Promise<void> = Promise.resolve(),
+    state: ScopeState = 'open',
+    wish?: Wish,
+  ): BookScope {
     const added: BookScope = {
       ...scope,
       recorded,

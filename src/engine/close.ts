@@ -3,7 +3,8 @@ import { waves } from '../domain/plan.ts'
 import { forgets } from '../domain/policy.ts'
 import { isClean, type Report, type ResourceReport } from '../domain/report.ts'
 import { renew, type Wish } from '../domain/scope.ts'
-import type { Settlement } from '../ports/ledger.ts'
+import type { EndedScope } from '../ports/endings.ts'
+import type { Outcome } from '../ports/ledger.ts'
 import type { BookScope, Entry } from './book.ts'
 import type { EngineParts } from './engine.ts'
 import { Flight } from './flight.ts'
@@ -19,7 +20,12 @@ const settleBudgetMs = 2_000
 /** A creation that does not come back after its scope was told to close is reported, not waited for without end. */
 const creationBudgetMs = 10_000
 
-export function close(parts: EngineParts, scopeId: string, wish: Wish): Promise<Report> {
+export interface CloseOptions {
+  /** Part of something larger, whose report will be the one that is kept and told. */
+  readonly isPart?: boolean
+}
+
+export function close(parts: EngineParts, scopeId: string, wish: Wish, options: CloseOptions = {}): Promise<Report> {
   const running = parts.flights.get(scopeId)
   if (running) {
     if (running.join(wish)) {
@@ -33,11 +39,14 @@ export function close(parts: EngineParts, scopeId: string, wish: Wish): Promise<
   }
   const scope = parts.book.find(scopeId)
   if (!scope) return Promise.resolve(alreadyClean(parts, scopeId, wish))
-  return start(parts, scope, wish, true)
+  return start(parts, scope, wish, options.isPart ? 'part' : 'root')
 }
 
-function start(parts: EngineParts, scope: BookScope, wish: Wish, isRoot: boolean): Promise<Report> {
-  const flight = new Flight(parts.clock, renew(scope.wish, wish))
+/** Where a close stands: asked for by itself, as part of something larger, or because of the scope above. */
+type Place = 'root' | 'part' | 'below'
+
+function start(parts: EngineParts, scope: BookScope, wish: Wish, place: Place): Promise<Report> {
+  const flight = new Flight(parts.clock, renew(scope.wish, wish), parts.newId())
   parts.flights.set(scope.id, flight)
   // In memory first, and at once: from here on the scope takes nothing in, whatever the database does (G12, G13).
   for (const member of parts.book.tree(scope.id)) {
@@ -46,16 +55,17 @@ function start(parts: EngineParts, scope: BookScope, wish: Wish, isRoot: boolean
     member.wish = renew(member.wish, flight.wish)
     member.closing.abort()
   }
-  const marked = isRoot
-    ? scope.recorded
-        .catch(noop)
-        .then(() => parts.ledger.beginClose(scope.id, flight.wish))
-        .catch(
-          (error: unknown) =>
-            void parts.log.warn(`Cleanup: the ledger does not know yet that ${scope.id} is closing.`, { error: sentence(error) }),
-        )
-    : Promise.resolve()
-  flight.report = fly(parts, scope, flight, isRoot)
+  const marked =
+    place !== 'below'
+      ? scope.recorded
+          .catch(noop)
+          .then(() => parts.ledger.beginClose(scope.id, flight.wish))
+          .catch(
+            (error: unknown) =>
+              void parts.log.warn(`Cleanup: the ledger does not know yet that ${scope.id} is closing.`, { error: sentence(error) }),
+          )
+      : Promise.resolve()
+  flight.report = fly(parts, scope, flight, place)
     .finally(() => parts.flights.delete(scope.id))
     .then(async (report) => {
       await within(parts.clock, settleBudgetMs, marked)
@@ -64,20 +74,21 @@ function start(parts: EngineParts, scope: BookScope, wish: Wish, isRoot: boolean
   return flight.report
 }
 
-async function fly(parts: EngineParts, scope: BookScope, flight: Flight, isRoot: boolean): Promise<Report> {
+async function fly(parts: EngineParts, scope: BookScope, flight: Flight, place: Place): Promise<Report> {
   const below = await Promise.all([...scope.children].map((id) => closeChild(parts, id, flight)))
   const creations = await within(parts.clock, Math.min(creationBudgetMs, flight.remainingMs()), Promise.allSettled(scope.creations))
   const errors = creations.timedOut ? [`A creation in scope ${scope.id} did not come back in time.`] : []
 
   const released = await releaseAll(parts, scope, flight)
-  if (isRoot) released.push(...(await sweep(parts, scope, flight)))
+  const swept = place === 'below' ? [] : await sweep(parts, scope, flight)
+  released.push(...swept)
 
   const resources = [...below.flatMap((report) => report.resources), ...released.map((one) => one.report)]
   const success = isClean(resources) && errors.length === 0 && below.every((child) => child.success)
   const report: Report = {
     success,
     trigger: flight.wish.trigger,
-    scope: { kind: scope.kind, id: scope.id },
+    scope: { kind: scope.kind, id: scope.label ?? scope.id },
     startedAt: flight.startedAt,
     duration: Math.round((parts.clock.now() - flight.startedMs) * 10) / 10,
     cleanedAgentsCount: below.reduce((sum, child) => sum + child.cleanedAgentsCount, scope.kind === 'agent' && success ? 1 : 0),
@@ -90,7 +101,8 @@ async function fly(parts: EngineParts, scope: BookScope, flight: Flight, isRoot:
     ],
     gaveUp: [...below.flatMap((child) => child.gaveUp), ...released.flatMap((one) => one.gaveUp)],
   }
-  return isRoot ? await finish(parts, scope, flight, report) : report
+  scope.report = report
+  return place === 'below' ? report : await finish(parts, scope, flight, { place, isSwept: isClean(swept.map((one) => one.report)) })
 }
 
 /** A child that is already closing is joined; its own flight does the work, once (G6). */
@@ -101,7 +113,7 @@ function closeChild(parts: EngineParts, id: string, flight: Flight): Promise<Rep
     return running.report
   }
   const child = parts.book.find(id)
-  return child ? start(parts, child, flight.wish, false) : Promise.resolve(alreadyClean(parts, id, flight.wish))
+  return child ? start(parts, child, flight.wish, 'below') : Promise.resolve(alreadyClean(parts, id, flight.wish))
 }
 
 /** Waves in reverse order of dependency; what something stuck depends on waits with it (G7). */
@@ -135,21 +147,19 @@ function heldBack(entry: Entry): Released {
   return { report: { kind: entry.intent.kind, name: entry.name, outcome: 'held-back', steps: [], error }, gaveUp: [] }
 }
 
+interface Finish {
+  readonly place: Place
+  /** Did the sweep leave nothing? */
+  readonly isSwept: boolean
+}
+
 /** The world is done; now the books. A ledger that cannot be written changes the report, never the kill (G12). */
-async function finish(parts: EngineParts, scope: BookScope, flight: Flight, report: Report): Promise<Report> {
-  const tree = parts.book.tree(scope.id)
-  const settlement = settlementOf(parts.newId(), tree, flight, report)
-  // A scope that is still on its way into the ledger must not arrive there after its end.
-  const written = Promise.allSettled(tree.map((member) => member.recorded))
-    .then(() => parts.ledger.settle(settlement))
-    .then(() => undefined, sentence)
-  const problem = await within(parts.clock, settleBudgetMs, written)
-  const error = problem.timedOut ? 'the database did not answer in time' : problem.value
+async function finish(parts: EngineParts, scope: BookScope, flight: Flight, at: Finish): Promise<Report> {
+  const outcome = await within(parts.clock, settleBudgetMs, settle(parts, scope, flight, at).catch(sentence))
+  const result = outcome.timedOut ? 'the database did not answer in time' : outcome.value
   // With books that are behind it stays in ours, and the reaper, or the next close, settles it again.
-  if (report.success && error === undefined) {
-    for (const member of tree) member.state = 'closed'
-    parts.book.forget(scope.id)
-  }
+  const error = typeof result === 'string' ? result : undefined
+  const report = typeof result === 'string' ? reportOf(scope) : result
   const final =
     error === undefined
       ? report
@@ -161,26 +171,63 @@ async function finish(parts: EngineParts, scope: BookScope, flight: Flight, repo
   if (!report.success) parts.log.error(`Cleanup: scope ${scope.id} is not clean: ${report.errors.join('; ')}`, fields)
   else if (error !== undefined) parts.log.warn(`Cleanup: scope ${scope.id} is clean, but ${error}`, fields)
   else parts.log.info(`Cleanup: scope ${scope.id} is clean.`, fields)
-  parts.onReport(final)
+  if (at.place === 'root') parts.onReport(final)
   return final
 }
 
-function settlementOf(id: string, tree: readonly BookScope[], flight: Flight, report: Report): Settlement {
-  const entries = tree.flatMap((scope) => [...scope.entries.values()])
-  const ids = tree.map((scope) => scope.id)
-  const forgotten = tree.filter((scope) => forgets(scope.wish ?? flight.wish)).map((scope) => scope.id)
-  return {
-    outcomes: entries.map((entry) => ({
+/** One transaction: what became of every resource, which scopes are closed, how their agents ended, and the report. */
+async function settle(parts: EngineParts, scope: BookScope, flight: Flight, { place, isSwept }: Finish): Promise<Report> {
+  const tree = parts.book.tree(scope.id)
+  // A scope that is still on its way into the ledger must not arrive there after its end.
+  await Promise.allSettled(tree.map((member) => member.recorded))
+  // What is clean is closed, also when its neighbour is not; but what the sweep found may be anybody's.
+  const clean = isSwept ? tree.filter((member) => member.report?.success) : []
+  const ended = clean.map(
+    (member): EndedScope => ({
+      id: member.id,
+      report: reportOf(member),
+      wish: member.wish ?? flight.wish,
+      isForgotten: forgets(member.wish ?? flight.wish),
+      isOrphan: member.incarnation !== parts.host.incarnationId,
+    }),
+  )
+  const stuckIds = tree.filter((member) => member.kind === 'agent' && !member.report?.success && hasStuck(member)).map(({ id }) => id)
+  const agents = await parts.endings.prepare(ended)
+  const report = { ...reportOf(scope), cleanedMessagesCount: reportOf(scope).cleanedMessagesCount + agents.messagesGoing }
+  await parts.ledger.settle({
+    outcomes: outcomesOf(tree),
+    closedScopeIds: ended.map(({ id }) => id),
+    forgottenScopeIds: ended.filter(({ isForgotten }) => isForgotten).map(({ id }) => id),
+    agents: { ended: agents.ended, stuckIds },
+    ...(place === 'root' && { report: { id: flight.id, body: report } }),
+  })
+  for (const member of clean) {
+    member.state = 'closed'
+    parts.book.forget(member.id)
+  }
+  parts.endings.settled(ended, agents.ended, stuckIds)
+  return report
+}
+
+function reportOf(scope: BookScope): Report {
+  if (!scope.report) throw new Error(`Scope ${scope.id} was settled before it was closed.`)
+  return scope.report
+}
+
+function hasStuck(scope: BookScope): boolean {
+  return [...scope.entries.values()].some((entry) => entry.state === 'stuck')
+}
+
+function outcomesOf(tree: readonly BookScope[]): readonly Outcome[] {
+  return tree
+    .flatMap((scope) => [...scope.entries.values()])
+    .map((entry) => ({
       resourceId: entry.intent.id,
       state: entry.state === 'released' || entry.state === 'stuck' ? entry.state : 'closing',
       attempts: entry.attempts,
       ...(entry.proof && { proof: entry.proof }),
       ...(entry.error !== undefined && { error: entry.error }),
-    })),
-    closedScopeIds: report.success ? ids : [],
-    forgottenScopeIds: report.success ? forgotten : [],
-    report: { id, body: report },
-  }
+    }))
 }
 
 export function alreadyClean(parts: EngineParts, scopeId: string, wish: Wish): Report {

@@ -2,13 +2,14 @@ import { EbbError, isEbbError } from '../domain/errors.ts'
 import type { Report } from '../domain/report.ts'
 import type { Wish } from '../domain/scope.ts'
 import type { Clock } from '../ports/clock.ts'
+import type { Endings } from '../ports/endings.ts'
 import type { Host, Sentinel } from '../ports/host.ts'
 import type { NewId } from '../ports/ids.ts'
 import type { Kinds, Planned } from '../ports/kind.ts'
 import type { IncarnationRecord, Ledger, NewScope } from '../ports/ledger.ts'
 import type { Log } from '../ports/log.ts'
 import { Book, type BookScope } from './book.ts'
-import { alreadyClean, close } from './close.ts'
+import { alreadyClean, type CloseOptions, close } from './close.ts'
 import type { Flight } from './flight.ts'
 import { acquire, type Handles, launch } from './launch.ts'
 import { noop, scopeClosed, within } from './race.ts'
@@ -24,10 +25,12 @@ export interface EngineDeps {
   readonly log: Log
   readonly newId: NewId
   readonly onReport?: (report: Report) => void
+  readonly endings?: Endings
 }
 
 /** What the engine's functions share. */
-export interface EngineParts extends Omit<EngineDeps, 'onReport'> {
+export interface EngineParts extends Omit<EngineDeps, 'onReport' | 'endings'> {
+  readonly endings: Endings
   readonly book: Book
   readonly flights: Map<string, Flight>
   readonly running: { recovery?: Promise<Recovery> }
@@ -45,7 +48,14 @@ export class Engine {
 
   constructor(deps: EngineDeps) {
     this.#deps = deps
-    this.parts = { ...deps, book: new Book(deps.kinds), flights: new Map(), running: {}, onReport: deps.onReport ?? (() => {}) }
+    this.parts = {
+      ...deps,
+      book: new Book(deps.kinds),
+      flights: new Map(),
+      running: {},
+      onReport: deps.onReport ?? noop,
+      endings: deps.endings ?? noEndings,
+    }
     this.hostScopeId = `host-${deps.host.incarnationId}`
   }
 
@@ -87,7 +97,7 @@ export class Engine {
    * Opens a scope at once in the book; `recorded` settles when the ledger has it too. What is asked for in one turn
    * shares a transaction, so a first launch costs one fsync: incarnation, scopes and intents together.
    */
-  openScope(scope: Omit<NewScope, 'incarnation' | 'parentId'> & { readonly parentId?: string }): BookScope {
+  openScope(scope: Omit<NewScope, 'incarnation' | 'parentId'> & { readonly parentId?: string; readonly label?: string }): BookScope {
     const { book, ledger, host } = this.parts
     this.begin()
     const parentId = scope.parentId ?? this.hostScopeId
@@ -111,8 +121,8 @@ export class Engine {
     return this.#beginning?.watched ?? Promise.resolve()
   }
 
-  close(scopeId: string, wish: Wish): Promise<Report> {
-    return close(this.parts, scopeId, wish)
+  close(scopeId: string, wish: Wish, options: CloseOptions = {}): Promise<Report> {
+    return close(this.parts, scopeId, wish, options)
   }
 
   recover(): Promise<Recovery> {
@@ -137,6 +147,9 @@ export class Engine {
     return report
   }
 }
+
+/** For those who have no agents with rows. */
+const noEndings: Endings = { prepare: async () => ({ ended: [], messagesGoing: 0 }), settled: noop }
 
 /** What an incarnation's resources shared goes after the last of them, and before the incarnation leaves the books. */
 export async function tidy(parts: EngineParts, incarnation: string): Promise<void> {

@@ -5,6 +5,8 @@ import type { Clock } from '../ports/clock.ts'
 
 /** One close under way. Those who ask again join it, and the stronger wish reaches the running ladder at once (G6). */
 export class Flight {
+  /** Of its report in the audit trail. */
+  readonly id: string
   readonly startedMs: number
   readonly startedAt: string
   report!: Promise<Report>
@@ -14,7 +16,8 @@ export class Flight {
   #forcedMs: number | undefined
   #changed = Promise.withResolvers<void>()
 
-  constructor(clock: Clock, wish: Wish) {
+  constructor(clock: Clock, wish: Wish, id: string) {
+    this.id = id
     this.#clock = clock
     this.#wish = wish
     this.startedMs = clock.now()

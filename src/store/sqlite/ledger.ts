@@ -2,7 +2,17 @@ import { EbbError } from '../../domain/errors.ts'
 import type { Report } from '../../domain/report.ts'
 import type { Resource } from '../../domain/resource.ts'
 import { renew, type Wish } from '../../domain/scope.ts'
-import type { Books, IncarnationRecord, Ledger, NewIntent, NewScope, Outcome, Settlement, Sighting, StoredReport } from '../../ports/ledger.ts'
+import type {
+  Books,
+  IncarnationRecord,
+  Ledger,
+  NewIntent,
+  NewScope,
+  Outcome,
+  Settlement,
+  Sighting,
+  StoredReport,
+} from '../../ports/ledger.ts'
 import { endAgents, forgetAgent } from './agent-ends.ts'
 import { type Database, toJson } from './database.ts'
 import { toIncarnation, toResource, toScope } from './rows.ts'
@@ -22,7 +32,8 @@ export class SqliteLedger implements Ledger {
 
   register(record: IncarnationRecord, host?: NewScope): Promise<void> {
     return this.#db.write(() => {
-      const [server] = record.role === 'server' ? this.#db.all("SELECT * FROM incarnation WHERE role = 'server' AND id != ?", record.id) : []
+      const [server] =
+        record.role === 'server' ? this.#db.all("SELECT * FROM incarnation WHERE role = 'server' AND id != ?", record.id) : []
       if (server) throw serverRunning(toIncarnation(server))
       this.#insertIncarnation(record, host)
     })
@@ -260,7 +271,9 @@ export class SqliteLedger implements Ledger {
   }
 
   async forgetSightings(kept: ReadonlySet<string>): Promise<void> {
-    const gone = (await this.#db.read('SELECT kind, name FROM sighting')).filter((row) => !kept.has(`${String(row.kind)} ${String(row.name)}`))
+    const gone = (await this.#db.read('SELECT kind, name FROM sighting')).filter(
+      (row) => !kept.has(`${String(row.kind)} ${String(row.name)}`),
+    )
     if (gone.length === 0) return
     await this.#db.write(() => {
       for (const row of gone) this.#db.run('DELETE FROM sighting WHERE kind = ? AND name = ?', String(row.kind), String(row.name))

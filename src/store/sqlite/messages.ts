@@ -63,7 +63,17 @@ function saveOne(db: Database, { agentId, messages, position }: Progress, at: st
   )
   const first = Number(agent.message_count) + 1
   const saved = messages.map((message, index): Message => {
-    insert.run(number, first + index, message.id, message.type, message.role ?? null, message.content, rawText(message), toJson(message.metadata), at)
+    insert.run(
+      number,
+      first + index,
+      message.id,
+      message.type,
+      message.role ?? null,
+      message.content,
+      rawText(message),
+      toJson(message.metadata),
+      at,
+    )
     return { ...message, agentId, sequenceNumber: first + index, createdAt: at }
   })
   if (saved.length > 0) db.run('UPDATE agent SET message_count = ? WHERE number = ?', first + saved.length - 1, number)
