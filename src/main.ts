@@ -1,27 +1,30 @@
 import { basename, join } from 'node:path'
 import { type Config, loadConfig } from './config/config.ts'
 import { type Home, openHome } from './config/home.ts'
+import type { Control } from './control/control.ts'
+import { AgentEndings } from './control/endings.ts'
 import { EbbError } from './domain/errors.ts'
 import type { Report } from './domain/report.ts'
 import { Engine } from './engine/engine.ts'
 import { lineLog } from './observability/log.ts'
 import { type ProcessPlacement, planProcess } from './placements/process.ts'
 import { requireProgram } from './placements/program.ts'
+import type { AgentStore } from './ports/agents.ts'
 import type { Effects } from './ports/effects.ts'
 import type { Planned, ResourceKind } from './ports/kind.ts'
 import type { Log } from './ports/log.ts'
-import type { ContainmentName, ProcessLaunch } from './ports/process.ts'
+import type { ContainmentName, ProcessLaunch, TreeMember } from './ports/process.ts'
 import { realClock } from './resources/clock.ts'
 import { realEffects } from './resources/effects.ts'
 import { DirectoryKind, FileKind } from './resources/file/kind.ts'
 import { kernelId } from './resources/ids.ts'
-import { LogKind } from './resources/log/kind.ts'
+import { type CompleteLog, LogKind } from './resources/log/kind.ts'
 import { type Availability, chooseContainment, detectContainments } from './resources/process-tree/detect.ts'
 import { openHost } from './resources/process-tree/host.ts'
 import { ProcessTreeKind } from './resources/process-tree/kind.ts'
 import { procTable } from './resources/process-tree/proc.ts'
 import { PipeSentinel } from './resources/process-tree/sentinel.ts'
-import { openSqliteLedger } from './store/sqlite/store.ts'
+import { openSqliteStore, type Store } from './store/sqlite/store.ts'
 
 /** The composition root: the only file that wires everything. */
 
@@ -34,10 +37,14 @@ export interface Supervisor {
   /** The ordered plan of intents for a process; throws, and nothing exists yet, when it cannot start. */
   plan(scopeId: string, launch: ProcessLaunch): readonly Planned[]
   readonly availability: readonly Availability[]
+  /** The rows of agents, of whichever supervisor. */
+  readonly agents: AgentStore
+  /** The control plane over this engine; loaded only by those who have agents. */
+  control(): Promise<Control>
   /** For exit handlers, which cannot await: every process of ours ends now, and the sentinel does the books. */
   killAllNow(): void
-  /** Living processes of this installation, counted in the world. */
-  runningProcesses(isTree: (resourceId: string) => boolean): Promise<number>
+  /** Living processes of this installation, seen in the world. */
+  runningProcesses(): Promise<readonly TreeMember[]>
   /** Opens nothing that must be closed but the database. */
   close(): Promise<void>
 }
@@ -64,7 +71,16 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   const containment = chooseContainment(config.containment, containments)
 
   const tree = new ProcessTreeKind({ effects, host, processes, containments: containments.all, net: containments.net })
-  const logs = new LogKind({ effects, directory: home.logs, inheritedCookie, installation: home.installation, net: containments.net })
+  // What the kinds need of what is opened after them.
+  let readToEnd = async (_log: CompleteLog): Promise<void> => {}
+  const logs = new LogKind({
+    effects,
+    directory: home.logs,
+    inheritedCookie,
+    installation: home.installation,
+    net: containments.net,
+    readToEnd: (log) => readToEnd(log),
+  })
   const kinds = new Map<string, ResourceKind>(
     [tree, logs, new FileKind(effects), new DirectoryKind(effects)].map((kind) => [kind.kind, kind as ResourceKind]),
   )
@@ -85,11 +101,14 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   })
   const isWatched = composition.watched ?? true
   if (isWatched) sentinel.ready().catch(() => {}) // Starts while the database opens; the engine waits for it.
-  const opened = await openSqliteLedger({ file: home.database, clock }).catch((error: unknown) => {
+  const opened = await openSqliteStore({ file: config.store ?? home.database, clock }).catch((error: unknown): Promise<Store> => {
     sentinel.dismiss() // There is nothing to watch: its recovery would only meet the same database.
     throw error
   })
-  const ledger = wrap('ledger', opened)
+  const ledger = wrap('ledger', opened.ledger)
+  const agents = wrap('agents', opened.agents)
+  const endings = new AgentEndings(agents, clock)
+  let control: Promise<Control> | undefined
   const engine = new Engine({
     ledger,
     kinds,
@@ -98,7 +117,11 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     log,
     newId: kernelId,
     sentinel: isWatched ? sentinel : { ready: async () => {}, dismiss: () => {} },
-    ...(composition.onReport && { onReport: composition.onReport }),
+    endings,
+    onReport: (report) => {
+      composition.onReport?.(report)
+      control?.then((opened) => opened.reported(report)).catch(() => {})
+    },
   })
   const placement: ProcessPlacement = {
     installation: home.installation,
@@ -106,18 +129,28 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     logDirectory: home.logs,
     archiveDirectory: home.archive,
   }
+  const plan = (scopeId: string, launch: ProcessLaunch): readonly Planned[] => planProcess(placement, scopeId, launch)
+  const runningProcesses = (): Promise<readonly TreeMember[]> => tree.running()
+  const wiring = { config, home, engine, agents, endings, effects, plan, runningProcesses, processes }
+  // A log of an agent whose supervisor died is read to its end by whoever recovers it.
+  readToEnd = async (log) => await (await import('./wiring.ts')).readToEnd(wiring, control, log)
   return {
     config,
     home,
     engine,
     log,
+    agents,
     containment: containment.name,
-    plan: (scopeId, launch) => planProcess(placement, scopeId, launch),
+    plan,
+    control: () => {
+      control ??= import('./wiring.ts').then(({ wireControl }) => wireControl(wiring))
+      return control
+    },
     get availability() {
       return containments.availability
     },
     killAllNow: () => tree.killAllNow(),
-    runningProcesses: (isTree) => tree.running(isTree),
+    runningProcesses,
     close: async () => await ledger[Symbol.asyncDispose](),
   }
 }

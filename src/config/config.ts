@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { EbbError, sentence } from '../domain/errors.ts'
 import { cookieName } from '../domain/identity.ts'
-import { defaultHome, flagOf, isOptionKey, options, type Settings, variableOf } from './options.ts'
+import { defaultHome, flagOf, isOptionKey, options, type Settings, shapeOf, variableOf } from './options.ts'
 
 /** Environment, file and flags → one frozen Config. Flag beats variable beats file; what is unknown or bad is refused by name. */
 export interface Config extends Omit<Settings, 'home'> {
@@ -11,6 +11,8 @@ export interface Config extends Omit<Settings, 'home'> {
   readonly inheritedCookie: string | undefined
   /** The environment that commands inherit. */
   readonly environment: Readonly<Record<string, string>>
+  /** The environment that agents inherit: the same without our settings, of which one is a token. */
+  readonly agentEnvironment: Readonly<Record<string, string>>
 }
 
 export interface Sources {
@@ -30,7 +32,10 @@ export function loadConfig({ flags, configFile, env = process.env }: Sources): C
   }
   const home = (values.get('home') as string | undefined) ?? defaultHome(env)
   const settings = Object.fromEntries(Object.entries(options).map(([key, { fallback }]) => [key, values.get(key) ?? fallback]))
-  return Object.freeze({ ...(settings as unknown as Settings), home, inheritedCookie: env[cookieName], environment: plainEnvironment(env) })
+  const environment = plainEnvironment(env)
+  const ours = new Set(['EBB_CONFIG', ...Object.keys(options).map(variableOf)])
+  const agentEnvironment = Object.fromEntries(Object.entries(environment).filter(([name]) => !ours.has(name)))
+  return Object.freeze({ ...(settings as unknown as Settings), home, inheritedCookie: env[cookieName], environment, agentEnvironment })
 }
 
 type Source = readonly [key: string, text: string, name: string]
@@ -54,6 +59,7 @@ function fromFile(file: string): readonly Source[] {
     throw new EbbError('bad_usage', `The configuration ${file} must be a JSON object.`)
   return Object.entries(content).map(([key, value]) => {
     const name = `"${key}" in ${file}`
+    if (isOptionKey(key) && shapeOf(key) === 'list' && Array.isArray(value)) return [key, value.join(','), name]
     if (isOptionKey(key) && typeof value === 'object')
       throw new EbbError('bad_usage', `${name} must be a text or a number, as its flag would take it.`)
     return [key, String(value), name]

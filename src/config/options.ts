@@ -8,6 +8,8 @@ import { type ContainmentName, containmentNames } from '../ports/process.ts'
 
 interface Option<T> {
   readonly help: string
+  /** `switch`: on the command line it takes no value. `list`: it may be given more than once; as one text, with commas. */
+  readonly shape?: 'switch' | 'list'
   readonly placeholder: string
   readonly fallback: T
   readonly parse: (text: string, name: string) => T
@@ -18,6 +20,14 @@ const option = <T>(placeholder: string, help: string, fallback: T, parse: Option
   placeholder,
   fallback,
   parse,
+})
+
+/** On or off; off unless it is said. */
+const toggle = (help: string): Option<boolean> => ({ ...option('true|false', help, false as boolean, parseToggle), shape: 'switch' })
+
+const list = (placeholder: string, help: string): Option<readonly string[]> => ({
+  ...option<readonly string[]>(placeholder, help, [], parseList),
+  shape: 'list',
 })
 
 export const options = {
@@ -39,6 +49,26 @@ export const options = {
     'warn',
     choice('debug', 'info', 'warn', 'error', 'silent'),
   ),
+  host: option('127.0.0.1', 'the address to listen on; another one than loopback needs a token', '127.0.0.1', parseText),
+  port: option('4400', 'the port to listen on; 0 takes a free one', 4_400, parsePort),
+  store: option<string | undefined>('sqlite:FILE', 'where the records are; by default in the home', undefined, parseStore),
+  token: option<string | undefined>(
+    'TOKEN',
+    'what callers must show; needed when others than this machine may call',
+    undefined,
+    parseToken,
+  ),
+  allowHost: list('HOST', 'another name under which the server may be called'),
+  allowOrigin: list('URL', 'a web page that may call the server'),
+  testEndpoints: toggle('offer the routes that reset the world, for tests'),
+  keepOnExit: toggle('leave what is marked to be kept for the next start'),
+  url: option<string | undefined>('URL', 'the server to talk to, instead of the one of the home', undefined, parseUrl),
+  maxAgents: option('500', 'how many agents may run at once', 500, parseCount),
+  minFree: option('256m', 'how much of the disk must be free for a launch', 268_435_456, parseSize),
+  limitLog: option('2g', 'how much an agent may write on each of its streams before it is ended', 2_147_483_648, parseSize),
+  limitMessages: option('1000000', 'how many messages an agent may write before it is ended', 1_000_000, parseCount),
+  agentTimeout: option('24h', 'how old an agent may become, unless its launch says so', 86_400_000, parseDuration),
+  idleTimeout: option('60m', 'how long an agent may be silent, unless its launch says so', 3_600_000, parseDuration),
   reaperInterval: option('60s', 'how often the reaper looks for what nobody closed', 60_000, parseDuration),
   reaperMinimumAge: option('60s', 'how old something unrecorded must be before the reaper ends it', 60_000, parseDuration),
 } satisfies Record<string, Option<unknown>>
@@ -47,6 +77,7 @@ export type Options = typeof options
 export type OptionKey = keyof Options
 export type Settings = { readonly [K in OptionKey]: ReturnType<Options[K]['parse']> | Options[K]['fallback'] }
 
+export const shapeOf = (key: OptionKey): Option<unknown>['shape'] => (options[key] as Option<unknown>).shape
 export const isOptionKey = (key: string): key is OptionKey => Object.hasOwn(options, key)
 export const flagOf = (key: string): string => `--${key.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
 export const variableOf = (key: string): string => `EBB_${key.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`
@@ -63,6 +94,47 @@ function choice<const C extends string>(...allowed: readonly C[]): (text: string
 function parseFolder(text: string, name: string): string {
   if (text === '') throw new EbbError('bad_usage', `${name} must name a folder.`)
   return resolve(text)
+}
+
+function parseText(text: string, name: string): string {
+  if (text === '') throw new EbbError('bad_usage', `${name} needs a value.`)
+  return text
+}
+
+function parsePort(text: string, name: string): number {
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535)
+    throw new EbbError('bad_usage', `${name} must be a port from 0 to 65535, not "${text}".`)
+  return Number(text)
+}
+
+function parseStore(text: string, name: string): string {
+  const file = /^sqlite:(.+)$/s.exec(text)?.[1]
+  if (file === undefined) throw new EbbError('bad_usage', `${name} must be sqlite:FILE, not "${text}".`)
+  return resolve(file)
+}
+
+/** It travels in a header: visible ASCII, and long enough that nobody guesses it. */
+function parseToken(text: string, name: string): string {
+  if (!/^[\x21-\x7e]{8,512}$/.test(text)) throw new EbbError('bad_usage', `${name} must have 8 to 512 visible characters and no spaces.`)
+  return text
+}
+
+function parseToggle(text: string, name: string): boolean {
+  if (!/^(true|false|1|0|yes|no|on|off)$/i.test(text)) throw new EbbError('bad_usage', `${name} must be true or false, not "${text}".`)
+  return /^(true|1|yes|on)$/i.test(text)
+}
+
+function parseList(text: string, name: string): readonly string[] {
+  const items = text.split(',').map((item) => item.trim())
+  if (items.includes('')) throw new EbbError('bad_usage', `${name} holds an empty entry.`)
+  return items
+}
+
+function parseUrl(text: string, name: string): string {
+  const url = URL.parse(text)
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
+    throw new EbbError('bad_usage', `${name} must be a URL such as http://localhost:4400, not "${text}".`)
+  return url.origin
 }
 
 function parseSize(text: string, name: string): number {

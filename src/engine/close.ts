@@ -185,6 +185,7 @@ async function settle(parts: EngineParts, scope: BookScope, flight: Flight, { pl
   const ended = clean.map(
     (member): EndedScope => ({
       id: member.id,
+      kind: member.kind,
       report: reportOf(member),
       wish: member.wish ?? flight.wish,
       isForgotten: forgets(member.wish ?? flight.wish),

@@ -1,4 +1,7 @@
+import { scopeOfResource } from '../domain/identity.ts'
 import type { Resource } from '../domain/resource.ts'
+import type { Totals } from '../ports/agents.ts'
+import type { TreeMember } from '../ports/process.ts'
 import type { EngineParts } from './engine.ts'
 import { listAll } from './sweep.ts'
 
@@ -16,27 +19,44 @@ export interface Status {
   readonly heldBack: readonly string[]
 }
 
-export async function worldStatus(
-  parts: EngineParts,
-  runningProcesses: (ofKind: (resourceId: string) => boolean) => Promise<number>,
-): Promise<Status> {
-  const books = await parts.ledger.books()
-  const open = books.resources.filter((resource) => resource.state !== 'released')
+/** What only others can count, and whose world it is about; by default everybody's. */
+export interface StatusSources {
+  readonly runningProcesses: () => Promise<readonly TreeMember[]>
+  readonly isOurs?: (scopeId: string, incarnation: string) => boolean
+  /** Rows of agents and messages. */
+  readonly rows?: () => Promise<Totals>
+  readonly activeSubscriptions?: () => number
+}
+
+export async function worldStatus(parts: EngineParts, sources: StatusSources): Promise<Status> {
+  const isOurs = sources.isOurs ?? (() => true)
+  const books = await parts.ledger.books(undefined, 'open')
+  const recorded = new Set(books.resources.map((resource) => resource.id))
+  const open = books.resources.filter((resource) => isOurs(resource.scopeId, resource.incarnation))
   const listed = await listAll(parts, { installation: parts.host.installation }, undefined)
-  const recorded = new Set(open.map((resource) => resource.id))
+  const unrecorded = listed.found.filter(
+    ({ found }) => !recorded.has(found.resourceId) && isOurs(scopeOfResource(found.resourceId), found.incarnation),
+  )
   const leaks = [
-    ...listed.found.filter(({ found }) => !recorded.has(found.resourceId)).map(({ kind, found }) => `${kind} ${found.name}`),
+    ...unrecorded.map(({ kind, found }) => `${kind} ${found.name}`),
     ...listed.failures.map(({ report }) => `${report.kind}: ${report.error ?? 'the listing failed'}`),
   ]
-  const logs = new Set(open.filter((resource) => resource.kind === 'log').map((resource) => resource.id))
-  const processes = await runningProcesses((id) => !logs.has(id))
-  const agentCount = books.scopes.filter((scope) => scope.kind === 'agent' && scope.state !== 'closed').length
+  const logs = new Set(books.resources.filter((resource) => resource.kind === 'log').map((resource) => resource.id))
+  const processes = (await sources.runningProcesses()).filter(
+    ({ resourceId, incarnation }) => !logs.has(resourceId) && isOurs(scopeOfResource(resourceId), incarnation),
+  )
+  const openAgents = books.scopes.filter(
+    ({ id, kind, state, incarnation }) => kind === 'agent' && state !== 'closed' && isOurs(id, incarnation),
+  )
+  const rows = (await sources.rows?.()) ?? { agents: 0, messages: 0 }
+  const agentCount = Math.max(rows.agents, openAgents.length)
+  const activeSubscriptions = sources.activeSubscriptions?.() ?? 0
   return {
-    isClean: open.length + leaks.length + processes + agentCount === 0,
+    isClean: open.length + leaks.length + processes.length + agentCount + rows.messages + activeSubscriptions === 0,
     agentCount,
-    messageCount: 0,
-    runningProcesses: processes,
-    activeSubscriptions: 0,
+    messageCount: rows.messages,
+    runningProcesses: processes.length,
+    activeSubscriptions,
     resources: countByKind(open),
     leaks,
     stuck: open.filter((resource) => resource.state === 'stuck').map(describe),

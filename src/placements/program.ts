@@ -10,10 +10,7 @@ export function requireProgram(argv: readonly string[], env: Readonly<Record<str
     throw new EbbError('launch_refused', 'An argument of the command holds a NUL character, which no program can be given.')
   if (!statSync(cwd, { throwIfNoEntry: false })?.isDirectory())
     throw new EbbError('launch_refused', `The working directory ${cwd} does not exist or is not a directory.`)
-  const candidates = program.includes('/')
-    ? [isAbsolute(program) ? program : resolve(cwd, program)]
-    : (env.PATH ?? '/usr/bin:/bin').split(delimiter).map((folder) => join(folder === '' ? cwd : resolve(cwd, folder), program))
-  const files = candidates.filter(isThere)
+  const files = candidates(program, env, cwd).filter(isThere)
   if (files.length === 0)
     throw new EbbError(
       'program_not_found',
@@ -24,6 +21,16 @@ export function requireProgram(argv: readonly string[], env: Readonly<Record<str
       'program_not_executable',
       `${files[0] ?? program} is there but cannot be executed; check that it is a program and that its mode allows it.`,
     )
+}
+
+/** Where a program is, as execvp(3) would find it; undefined when it cannot be started. */
+export function findProgram(program: string, env: Readonly<Record<string, string>>, cwd = '/'): string | undefined {
+  return candidates(program, env, cwd).find((path) => isThere(path) && isExecutable(path))
+}
+
+function candidates(program: string, env: Readonly<Record<string, string>>, cwd: string): readonly string[] {
+  if (program.includes('/')) return [isAbsolute(program) ? program : resolve(cwd, program)]
+  return (env.PATH ?? '/usr/bin:/bin').split(delimiter).map((folder) => join(folder === '' ? cwd : resolve(cwd, folder), program))
 }
 
 /** A folder of the PATH that we may not enter holds nothing for us, as for execvp(3). */

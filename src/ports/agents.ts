@@ -66,6 +66,8 @@ export interface Progress {
   readonly messages: readonly NewMessage[]
   /** Moves from the one to the other offset, or nothing is saved: somebody else has read this already. */
   readonly position?: { readonly stream: string; readonly from: number; readonly to: number }
+  /** The agent's verdict on its own work, if it was among the lines. */
+  readonly result?: AgentResult
 }
 
 export interface AgentFilter {
@@ -73,6 +75,8 @@ export interface AgentFilter {
   readonly statuses?: readonly AgentStatus[]
   readonly requestId?: string
   readonly taskId?: string
+  /** Rows of these are somebody else's. */
+  readonly exceptIncarnations?: ReadonlySet<string>
   readonly limit?: number
   /** As it was given in an earlier answer. */
   readonly cursor?: string

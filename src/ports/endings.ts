@@ -1,10 +1,11 @@
 import type { Report } from '../domain/report.ts'
-import type { Wish } from '../domain/scope.ts'
+import type { ScopeKind, Wish } from '../domain/scope.ts'
 import type { AgentEnd } from './agents.ts'
 
 /** A scope whose every resource was proven gone. */
 export interface EndedScope {
   readonly id: string
+  readonly kind: ScopeKind
   readonly report: Report
   readonly wish: Wish
   /** Its records go with it. */

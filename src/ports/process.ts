@@ -57,6 +57,22 @@ export interface TreeLaunch {
   readonly detached: boolean
 }
 
+/** A living process that stands in a tree of this installation, or carries its mark. */
+export interface TreeMember {
+  readonly pid: number
+  readonly resourceId: string
+  readonly incarnation: string
+}
+
+/** What people want to know of a living process. */
+export interface ProcessDetails {
+  readonly pid: number
+  readonly ppid: number
+  readonly command: string
+  readonly startedAt: string
+  readonly rssBytes: number
+}
+
 export interface TreeHandle {
   readonly pid: number
   readonly exit: Promise<Exit>

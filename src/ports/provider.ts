@@ -60,6 +60,8 @@ export interface Configuration {
   readonly schedule?: readonly ScheduledEvent[]
   readonly env?: Readonly<Record<string, string>>
   readonly limits?: { readonly memoryBytes?: number; readonly pids?: number; readonly logBytes?: number }
+  /** Synthetic agents only: with a real child process. */
+  readonly process?: boolean
   readonly mcp?: { readonly servers: readonly McpServer[]; readonly strict?: boolean }
 }
 
@@ -86,6 +88,13 @@ export interface Parsed {
   readonly result?: AgentResult
 }
 
+/** What the supervisor itself plays of an agent. */
+export interface Script {
+  readonly events: readonly ScheduledEvent[]
+  /** Is there a program to be started besides? */
+  readonly hasProcess: boolean
+}
+
 export interface Provider {
   readonly type: string
   readonly name: string
@@ -101,4 +110,24 @@ export interface Provider {
    * empty of meaning to the caller: what cannot be understood is a message too.
    */
   parse(line: string): Parsed
+  /** For an agent that is scripted, wholly or in part. */
+  script?(assignment: Assignment): Script
+}
+
+/** A provider as clients see it, in the contract's shape. */
+export interface ProviderInfo {
+  readonly type: string
+  readonly name: string
+  readonly description: string
+  readonly isAvailable: boolean
+  readonly version?: string
+  readonly capabilities: Capabilities
+  readonly models: readonly Model[]
+}
+
+export interface ProviderCatalogue {
+  readonly types: readonly string[]
+  find(type: string): Provider | undefined
+  /** Looked up anew: what was installed a moment ago is there. */
+  describe(): Promise<readonly ProviderInfo[]>
 }

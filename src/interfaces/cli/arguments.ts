@@ -1,4 +1,4 @@
-import { flagOf, type OptionKey } from '../../config/options.ts'
+import { flagOf, isOptionKey, type OptionKey, shapeOf } from '../../config/options.ts'
 import { EbbError } from '../../domain/errors.ts'
 
 /** The words of a command line, read once: flags by key, switches, and the rest. */
@@ -42,10 +42,12 @@ export function parseArguments(grammar: Grammar, words: readonly string[]): Argu
     const key = flag === '--config' ? 'config' : byFlag.get(flag)
     if (key === undefined)
       throw new EbbError('bad_usage', `"ebb ${grammar.name}" has no option ${flag}; "ebb ${grammar.name} --help" lists what it takes.`)
-    const value = inline.length > 0 ? inline.join('=') : words[++index]
+    const shape = isOptionKey(key) ? shapeOf(key) : undefined
+    const value = inline.length > 0 ? inline.join('=') : shape === 'switch' ? 'true' : words[++index]
     if (value === undefined) throw new EbbError('bad_usage', `${flag} needs a value.`)
+    const earlier = shape === 'list' ? flags.get(key) : undefined
     if (key === 'config') configFile = value
-    else flags.set(key, value)
+    else flags.set(key, earlier === undefined ? value : `${earlier},${value}`)
   }
   const rest = words.slice(index)
   if (!grammar.takesCommand && rest.length > 0)

@@ -5,7 +5,7 @@ import { openQuietly } from './open.ts'
 
 export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const supervisor = await openQuietly(args, wiring)
-  const status = await worldStatus(supervisor.engine.parts, supervisor.runningProcesses)
+  const status = await worldStatus(supervisor.engine.parts, supervisor)
   await supervisor.close()
   if (args.switches.has('json')) process.stdout.write(`${JSON.stringify(status, null, 2)}\n`)
   else {

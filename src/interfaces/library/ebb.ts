@@ -74,7 +74,7 @@ export class Ebb implements AsyncDisposable {
   }
 
   status(): Promise<Status> {
-    return worldStatus(this.#supervisor.engine.parts, this.#supervisor.runningProcesses)
+    return worldStatus(this.#supervisor.engine.parts, this.#supervisor)
   }
 
   /** Everything of this process goes, logs and records too; verified, and open again afterwards. */

@@ -1,5 +1,5 @@
 import { constants, existsSync, readdirSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { errno } from '../../domain/errors.ts'
 import { chainCookie, cookie, cookieName, isSafeId, type Mark, scopeOfResource } from '../../domain/identity.ts'
 import type { LadderStep } from '../../domain/ladder.ts'
@@ -22,11 +22,21 @@ export interface LogRef extends LogSpec {
   readonly pipe: string
 }
 
+/** A log whose writer is gone. */
+export interface CompleteLog {
+  readonly scopeId: string
+  /** `stdout` or `stderr`. */
+  readonly stream: string
+  readonly path: string
+}
+
 export interface LogDeps {
   readonly effects: Effects
   readonly directory: string
   readonly inheritedCookie: string | undefined
   readonly installation: string
+  /** Resolves when every line of a complete log has become a message; nobody may be interested. */
+  readonly readToEnd?: (log: CompleteLog) => Promise<void>
   /** Finds the collector of a supervisor that is gone, by its cookie. */
   readonly net: ScanContainment
 }
@@ -125,7 +135,9 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
 
   async meet(_obligation: string, ref: LogRef, ctx: Ctx): Promise<void> {
     await this.#drain(ref, ctx)
-    const { effects } = this.#deps
+    const { effects, readToEnd } = this.#deps
+    // Before it moves: a supervisor that dies between the two finds the rest of the lines where it left them.
+    await readToEnd?.({ scopeId: scopeOfResource(ref.mark.resourceId), stream: basename(ref.archive, '.log'), path: ref.path })
     const folder = dirname(ref.archive)
     ignore('EEXIST', () => effects.makeDirectory(folder, 0o700))
     effects.sync(ref.path)

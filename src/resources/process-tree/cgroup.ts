@@ -6,7 +6,7 @@ import { absent, type Presence, type Proof, present, unknown } from '../../domai
 import type { Child, Effects } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Ctx, Found, Owner } from '../../ports/kind.ts'
-import type { Limits, TreePlace } from '../../ports/process.ts'
+import type { Limits, TreeMember, TreePlace } from '../../ports/process.ts'
 import { type CgroupMount, findCgroup2, isGone, isPopulated, members, removeCgroup, subdirectories } from './cgroup-files.ts'
 import type { Containment, Tree, TreeStart } from './containment.ts'
 import { applyLimits, limitPlaces, removeLostLimits } from './limits.ts'
@@ -164,8 +164,14 @@ export class CgroupContainment implements Containment {
     }
   }
 
-  pids(): readonly number[] {
-    return findRoots(this.#mount.mountPoint, basename(this.#root)).flatMap(members)
+  *members(): Iterable<TreeMember> {
+    for (const root of findRoots(this.#mount.mountPoint, basename(this.#root))) {
+      for (const incarnation of subdirectories(root)) {
+        for (const resourceId of subdirectories(join(root, incarnation, end))) {
+          for (const pid of members(join(root, incarnation, end, resourceId))) yield { pid, resourceId, incarnation }
+        }
+      }
+    }
   }
 
   tidy(incarnation: string): void {

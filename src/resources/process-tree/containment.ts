@@ -2,7 +2,7 @@ import type { Mark } from '../../domain/identity.ts'
 import type { Presence, Proof } from '../../domain/resource.ts'
 import type { Child, Stdio } from '../../ports/effects.ts'
 import type { Ctx, Found, Owner } from '../../ports/kind.ts'
-import type { ContainmentName, Limits, TreeLaunch, TreePlace, TreeSpec } from '../../ports/process.ts'
+import type { ContainmentName, Limits, TreeLaunch, TreeMember, TreePlace, TreeSpec } from '../../ports/process.ts'
 
 /** What the world told at creation. */
 export interface TreeDetail {
@@ -40,8 +40,8 @@ export interface Containment {
   kill(tree: Tree): Promise<void>
   gone(tree: Tree, ctx: Ctx): Promise<Proof>
   list(owner: Owner): AsyncIterable<Found>
-  /** Every pid that stands in one of this installation's trees, where the containment can tell. */
-  pids(): readonly number[]
+  /** Every process that stands in one of this installation's trees, where the containment can tell. */
+  members(): Iterable<TreeMember>
   tidy(incarnation: string): void
   /** Ends every tree of this incarnation without waiting: for exit handlers, which cannot await. */
   killAllNow(): void

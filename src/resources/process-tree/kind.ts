@@ -4,7 +4,7 @@ import { absent, type Intent, type Presence, type Proof, present, unknown } from
 import type { Effects } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../ports/kind.ts'
-import type { ContainmentName, LogHandle, TreeHandle, TreeLaunch, TreeSpec } from '../../ports/process.ts'
+import type { ContainmentName, LogHandle, TreeHandle, TreeLaunch, TreeMember, TreeSpec } from '../../ports/process.ts'
 import type { Containment, Tree, TreeDetail } from './containment.ts'
 import type { ProcessTable } from './process-table.ts'
 import { type ScanContainment, signalEntry } from './scan.ts'
@@ -126,16 +126,17 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     for (const containment of this.#deps.containments.values()) containment.tidy(incarnation)
   }
 
-  /** How many living processes carry this installation's mark or stand in one of its containments. */
-  async running(isTree: (resourceId: string) => boolean): Promise<number> {
+  /** The living processes that carry this installation's mark or stand in one of its containments. */
+  async running(): Promise<readonly TreeMember[]> {
     const { installation } = this.#deps.host
-    const pids = new Set<number>()
-    for (const containment of this.#deps.containments.values()) for (const pid of containment.pids()) pids.add(pid)
+    const found = new Map<number, TreeMember>()
+    for (const containment of this.#deps.containments.values()) for (const member of containment.members()) found.set(member.pid, member)
     for (const { pid, cookies } of await this.#deps.processes.marked()) {
-      if (parseCookies(cookies).some((mark) => mark.installation === installation && isTree(mark.resourceId))) pids.add(pid)
+      const mark = parseCookies(cookies).find((one) => one.installation === installation)
+      if (mark && !found.has(pid)) found.set(pid, { pid, resourceId: mark.resourceId, incarnation: mark.incarnation })
     }
-    pids.delete(process.pid)
-    return pids.size
+    found.delete(process.pid)
+    return [...found.values()]
   }
 
   /** For exit handlers: everything of this incarnation, now, without waiting. */

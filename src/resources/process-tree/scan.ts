@@ -6,7 +6,7 @@ import { absent, type Presence, type Proof, present } from '../../domain/resourc
 import type { Child, Effects } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Ctx, Found, Owner } from '../../ports/kind.ts'
-import type { Limits, TreePlace } from '../../ports/process.ts'
+import type { Limits, TreeMember, TreePlace } from '../../ports/process.ts'
 import type { Containment, Tree, TreeStart } from './containment.ts'
 import type { ProcessEntry, ProcessTable } from './process-table.ts'
 import { throughDoors } from './trampoline.ts'
@@ -142,7 +142,7 @@ export class ScanContainment implements Containment {
     }
   }
 
-  pids(): readonly number[] {
+  members(): Iterable<TreeMember> {
     return []
   }
 

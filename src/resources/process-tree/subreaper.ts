@@ -7,7 +7,7 @@ import { absent, type Presence, type Proof, present } from '../../domain/resourc
 import type { Child, Effects } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Ctx, Found, Owner } from '../../ports/kind.ts'
-import type { Limits, TreePlace } from '../../ports/process.ts'
+import type { Limits, TreeMember, TreePlace } from '../../ports/process.ts'
 import type { Containment, Tree, TreeStart } from './containment.ts'
 import { KeeperHandle } from './keeper-handle.ts'
 import { keeperSuffix } from './keeper-messages.ts'
@@ -220,7 +220,7 @@ export class SubreaperContainment implements Containment {
     return { resourceId, incarnation, name: place + resourceId, spec }
   }
 
-  pids(): readonly number[] {
+  members(): Iterable<TreeMember> {
     return []
   }
 

@@ -207,6 +207,8 @@ function conditionsOf(filter: AgentFilter): { conditions: readonly string[]; val
   if (filter.statuses) add(`status IN (${filter.statuses.map(() => '?').join(', ')})`, ...filter.statuses)
   if (filter.requestId !== undefined) add('request_id = ?', filter.requestId)
   if (filter.taskId !== undefined) add('task_id = ?', filter.taskId)
+  const except = [...(filter.exceptIncarnations ?? [])]
+  if (except.length > 0) add(`incarnation NOT IN (${except.map(() => '?').join(', ')})`, ...except)
   if (filter.cursor !== undefined) add('number < ?', Number(filter.cursor))
   return { conditions, values }
 }

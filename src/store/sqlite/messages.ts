@@ -53,7 +53,7 @@ export class MessageLog {
 }
 
 /** Exactly once: the position moves from where the reader found it, or nothing is saved at all. */
-function saveOne(db: Database, { agentId, messages, position }: Progress, at: string): readonly Message[] {
+function saveOne(db: Database, { agentId, messages, position, result }: Progress, at: string): readonly Message[] {
   const [agent] = db.all('SELECT number, message_count FROM agent WHERE id = ?', agentId)
   if (!agent) return []
   const number = Number(agent.number)
@@ -77,6 +77,7 @@ function saveOne(db: Database, { agentId, messages, position }: Progress, at: st
     return { ...message, agentId, sequenceNumber: first + index, createdAt: at }
   })
   if (saved.length > 0) db.run('UPDATE agent SET message_count = ? WHERE number = ?', first + saved.length - 1, number)
+  if (result) db.run('UPDATE agent SET result = ? WHERE number = ?', JSON.stringify(result), number)
   return saved
 }
 

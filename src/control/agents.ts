@@ -1,0 +1,309 @@
+import { type Agent, isFinal, type KeptConfiguration } from '../domain/agent.ts'
+import { EbbError, isEbbError } from '../domain/errors.ts'
+import type { Report } from '../domain/report.ts'
+import type { Wish } from '../domain/scope.ts'
+import type { BookScope } from '../engine/book.ts'
+import type { Engine } from '../engine/engine.ts'
+import { noop } from '../engine/race.ts'
+import type { AgentEnd, AgentFilter, AgentPage, AgentRecord, AgentStore } from '../ports/agents.ts'
+import type { Planned } from '../ports/kind.ts'
+import { type LogHandle, logLabels, type ProcessLaunch, type TreeHandle, treeLabel } from '../ports/process.ts'
+import type { Assignment, Configuration, Provider, ProviderCatalogue, Script } from '../ports/provider.ts'
+import { messageId } from '../stream/message-id.ts'
+import type { Stream } from '../stream/stream.ts'
+import type { AgentEndings } from './endings.ts'
+import type { Events } from './events.ts'
+import { Gate } from './gate.ts'
+import type { Namespaces } from './namespaces.ts'
+import type { Owners } from './owners.ts'
+import { play } from './player.ts'
+import { Run } from './run.ts'
+import type { Caps } from './settings.ts'
+import { sourceOf } from './source.ts'
+
+/** What a client asks for when it launches an agent; validated at the edge. */
+export interface LaunchRequest {
+  readonly type: string
+  readonly prompt: string
+  readonly placement?: string
+  readonly namespace: string
+  readonly requestId?: string
+  readonly taskId?: string
+  readonly parentAgentId?: string
+  readonly configuration: Configuration
+}
+
+export interface AgentsDeps {
+  readonly engine: Engine
+  readonly store: AgentStore
+  readonly stream: Stream
+  readonly events: Events
+  readonly endings: AgentEndings
+  readonly namespaces: Namespaces
+  readonly owners: Owners
+  readonly caps: Caps
+  readonly catalogue: ProviderCatalogue
+  /** What an agent inherits: ours, without our settings. */
+  readonly environment: Readonly<Record<string, string>>
+  readonly plan: (scopeId: string, launch: ProcessLaunch) => readonly Planned[]
+  readonly freeBytes: () => number
+  /** Where the logs of ended agents are; gone when it returns, or it throws. */
+  readonly removeArchive: (agentId: string) => void
+}
+
+/** Spawning is synchronous in Node: more launches at once would only keep everything else waiting. */
+const launchesAtOnce = 4
+
+/** The agents of this supervisor: launched, stopped and deleted; their rows follow the world, never the other way round. */
+export class Agents {
+  readonly #deps: AgentsDeps
+  readonly #runs = new Map<string, Run>()
+  readonly #gate = new Gate(launchesAtOnce)
+
+  constructor(deps: AgentsDeps) {
+    this.#deps = deps
+  }
+
+  get living(): ReadonlyMap<string, Run> {
+    return this.#runs
+  }
+
+  /** A launch is a transaction: what cannot start is refused before anything exists, what fails half-way leaves nothing. */
+  async launch(request: LaunchRequest): Promise<Agent> {
+    const { engine, caps } = this.#deps
+    this.#requireRoom()
+    const id = engine.parts.newId()
+    const provider = this.#provider(request)
+    const assignment: Assignment = { agentId: id, prompt: request.prompt, configuration: request.configuration }
+    const script = provider.script?.(assignment) ?? { events: [], hasProcess: true }
+    const invocation = script.hasProcess ? provider.invoke(assignment) : undefined
+    const plan = invocation ? this.#plan(id, invocation, request.configuration) : []
+    const parentId = await this.#owner(request)
+    // The gate comes before the scope: who waits there holds nothing.
+    return await this.#gate.pass(async () => {
+      const scope = engine.openScope({ id, kind: 'agent', parentId })
+      const run = this.#begin(scope, request)
+      try {
+        const createdAt = engine.parts.clock.wall()
+        const [handles] = await Promise.all([engine.launch(scope, plan), this.#createRow(id, request, createdAt)])
+        await run.started(engine.parts.clock.wall())
+        const record = await this.get(id)
+        this.#deps.events.emit('created', { agent: record.agent })
+        run.watchTime(request.configuration.timeout ?? caps.timeoutMs, request.configuration.idleTimeout ?? caps.idleMs)
+        this.#set(run, handles, invocation?.stdin ?? '', request, provider)
+        this.#play(run, provider, script)
+        return record.agent
+      } catch (error) {
+        // The engine has rolled back what it made; this is for what only the rows know.
+        await engine.close(id, { trigger: 'launch-rollback' }, { isPart: true })
+        this.#forgetRun(id)
+        await this.#deps.store.remove([id])
+        throw error
+      }
+    })
+  }
+
+  #requireRoom(): void {
+    const { caps, freeBytes } = this.#deps
+    if (this.#runs.size >= caps.maxAgents)
+      throw new EbbError(
+        'too_many_agents',
+        `${this.#runs.size} agents run already, which is as many as --max-agents allows; stop one first.`,
+      )
+    const free = freeBytes()
+    if (free < caps.minFreeBytes)
+      throw new EbbError(
+        'disk_low',
+        `Only ${Math.floor(free / 1_048_576)} MB are free on the disk of the home, and --min-free wants ${Math.floor(caps.minFreeBytes / 1_048_576)}; make room first.`,
+      )
+  }
+
+  #provider(request: LaunchRequest): Provider {
+    const provider = this.#deps.catalogue.find(request.type)
+    if (!provider)
+      throw new EbbError('invalid_request', `There is no provider "${request.type}"; use one of ${this.#deps.catalogue.types.join(', ')}.`, {
+        details: [{ path: 'type', message: 'unknown provider' }],
+      })
+    if (request.placement !== undefined && request.placement !== 'process')
+      throw new EbbError('invalid_request', `There is no placement "${request.placement}"; use "process".`, {
+        details: [{ path: 'placement', message: 'unknown placement' }],
+      })
+    return provider
+  }
+
+  /** Everything that can be known before is checked here, and told in one way: the launch was refused. */
+  #plan(id: string, invocation: ReturnType<Provider['invoke']>, configuration: Configuration): readonly Planned[] {
+    const { limits } = configuration
+    try {
+      return this.#deps.plan(id, {
+        argv: invocation.argv,
+        env: { ...this.#deps.environment, ...invocation.env, ...configuration.env },
+        cwd: configuration.workingDirectory ?? process.cwd(),
+        output: 'logs',
+        stdin: 'pipe',
+        ...((limits?.memoryBytes !== undefined || limits?.pids !== undefined) && { limits }),
+        ...(invocation.politeSignal && { politeSignal: invocation.politeSignal }),
+      })
+    } catch (error) {
+      if (isEbbError(error, 'program_not_found') || isEbbError(error, 'program_not_executable') || isEbbError(error, 'limits_unavailable'))
+        throw new EbbError('launch_refused', error.message, { cause: error })
+      throw error
+    }
+  }
+
+  /** Its task, else its request, else its namespace. */
+  async #owner({ namespace, taskId, requestId }: LaunchRequest): Promise<string> {
+    const { owners, namespaces } = this.#deps
+    namespaces.enter(namespace)
+    if (taskId !== undefined) return await owners.enter({ kind: 'task', namespace, id: taskId })
+    if (requestId !== undefined) return await owners.enter({ kind: 'request', namespace, id: requestId })
+    return namespaces.enter(namespace)
+  }
+
+  #begin(scope: BookScope, request: LaunchRequest): Run {
+    const { engine, store, events, endings } = this.#deps
+    const { id } = scope
+    const run: Run = new Run(id, request.namespace, scope.closing.signal, {
+      clock: engine.parts.clock,
+      change: (change) => store.change(id, change),
+      onStatus: (status) => events.emit('status', { agentId: id, namespace: request.namespace, status }),
+      onEnd: (end, isForgotten) => this.#ended(run, end, isForgotten),
+      close: (trigger) => void engine.close(id, { trigger }).catch(noop),
+    })
+    this.#runs.set(id, run)
+    endings.living.set(id, run)
+    return run
+  }
+
+  #createRow(id: string, request: LaunchRequest, createdAt: string): Promise<void> {
+    const { engine, store } = this.#deps
+    return store.create(
+      {
+        id,
+        type: request.type,
+        placement: request.placement ?? 'process',
+        namespace: request.namespace,
+        ...(request.requestId !== undefined && { requestId: request.requestId }),
+        ...(request.taskId !== undefined && { taskId: request.taskId }),
+        ...(request.parentAgentId !== undefined && { parentAgentId: request.parentAgentId }),
+        prompt: request.prompt,
+        configuration: kept(request.configuration),
+        incarnation: engine.parts.host.incarnationId,
+        createdAt,
+      },
+      { id: messageId(id, 'prompt', 0, 0), type: 'user', role: 'user', content: request.prompt },
+    )
+  }
+
+  /** It runs: its input is written, its output followed, its exit awaited. */
+  #set(run: Run, handles: ReadonlyMap<string, unknown>, stdin: string, request: LaunchRequest, provider: Provider): void {
+    const tree = handles.get(treeLabel) as TreeHandle | undefined
+    if (!tree) return
+    const limitBytes = request.configuration.limits?.logBytes ?? this.#deps.caps.logBytes
+    for (const label of logLabels) {
+      const log = handles.get(label) as LogHandle
+      log.done()
+      this.#deps.stream.follow(sourceOf({ agentId: run.id, stream: label, path: log.path, offset: 0, limitBytes }, provider))
+    }
+    tree.stdin?.end(stdin)
+    run.watchExit(tree.exit)
+  }
+
+  #play(run: Run, provider: Provider, script: Script): void {
+    if (script.events.length === 0) return
+    const { stream, engine } = this.#deps
+    play({ run, provider, events: script.events, stream, clock: engine.parts.clock }).catch((error: unknown) =>
+      engine.parts.log.error('A schedule could not be played.', { agent: run.id, error: String(error) }),
+    )
+  }
+
+  /** The books say that it is over: whoever watches is told, in the contract's order. */
+  #ended(run: Run, end: AgentEnd | undefined, isForgotten: boolean): void {
+    const { events, engine } = this.#deps
+    const { id, namespace } = run
+    this.#forgetRun(id)
+    // A launch that was rolled back was never told of; so its end is not either.
+    if (end?.report.trigger !== 'launch-rollback') this.#tell(run, end)
+    if (isForgotten && end?.report.trigger !== 'launch-rollback') events.emit('deleted', { agentId: id, namespace })
+    engine.parts.log.info('An agent has ended.', { scope: id, status: end?.status ?? 'gone' })
+  }
+
+  #tell({ id, namespace, startedMs, messageCount }: Run, end: AgentEnd | undefined): void {
+    if (!end) return
+    const { events, engine } = this.#deps
+    const duration = Math.round(engine.parts.clock.now() - startedMs)
+    if (end.error) events.emit('error', { agentId: id, error: end.error })
+    if (end.status !== 'terminated') {
+      const status = end.status === 'completed' ? 'success' : 'failed'
+      events.emit('complete', { agentId: id, result: { status, duration, messageCount } })
+    }
+    events.emit('status', { agentId: id, namespace, status: end.status })
+    events.emit('terminated', { agentId: id, namespace, exitCode: end.exit?.code ?? null, duration })
+  }
+
+  #forgetRun(id: string): void {
+    this.#runs.delete(id)
+    this.#deps.endings.living.delete(id)
+    this.#deps.stream.leave(id)
+  }
+
+  async get(id: string): Promise<AgentRecord> {
+    const record = await this.#deps.store.find(id)
+    if (!record) throw new EbbError('agent_not_found', `There is no agent ${id}; it may have been deleted.`)
+    return record
+  }
+
+  list(filter: AgentFilter): Promise<AgentPage> {
+    return this.#deps.store.list(filter)
+  }
+
+  /** Ends it, proven. For one that has ended: the report of its first close. */
+  async stop(id: string, options: { readonly force?: boolean; readonly graceMs?: number }): Promise<Report> {
+    const record = await this.get(id)
+    if (isFinal(record.agent.status) && record.report) return record.report
+    this.#requireOwn(record)
+    return await this.#deps.engine.close(id, { trigger: 'terminated', ...options })
+  }
+
+  /** Everything of it goes, rows too. Throws `not_released`, and the row stays, when that cannot be proven in time. */
+  async remove(id: string, options: { readonly force?: boolean; readonly deadlineMs?: number }): Promise<void> {
+    const record = await this.get(id)
+    if (this.#deps.engine.parts.book.find(id)) {
+      const report = await this.#deps.engine.close(id, { trigger: 'deleted', forget: true, ...options })
+      if (!report.success)
+        throw new EbbError('not_released', `The agent ${id} could not be released: ${report.errors.join('; ')}`, { details: report })
+    } else this.#requireOwn(record)
+    // It may have ended by itself just before, and was then kept.
+    if (await this.#deps.store.find(id)) await this.removeEnded([record.agent])
+  }
+
+  /** Rows and archives of agents that have ended. Resolves with how many messages went. */
+  async removeEnded(agents: readonly Agent[]): Promise<{ readonly agents: number; readonly messages: number }> {
+    for (const { id } of agents) this.#deps.removeArchive(id)
+    const gone = await this.#deps.store.remove(agents.map(({ id }) => id))
+    for (const { id, namespace } of agents) this.#deps.events.emit('deleted', { agentId: id, namespace })
+    return gone
+  }
+
+  /** Only its incarnation acts on a scope. */
+  #requireOwn({ agent, incarnation }: AgentRecord): void {
+    const { host } = this.#deps.engine.parts
+    if (isFinal(agent.status) || incarnation === host.incarnationId || host.vitality(incarnation) === 'dead') return
+    throw new EbbError('agent_foreign', `The agent ${agent.id} belongs to another running ebb (${incarnation}); end it there.`)
+  }
+
+  close(scopeId: string, wish: Wish): Promise<Report> {
+    return this.#deps.engine.close(scopeId, wish)
+  }
+}
+
+/** Never environment values or instructions: only what clients are told again. */
+function kept({ workingDirectory, conversationName, metadata, sessionId, model }: Configuration): KeptConfiguration {
+  return {
+    ...(workingDirectory !== undefined && { workingDirectory }),
+    ...(conversationName !== undefined && { conversationName }),
+    ...(metadata !== undefined && { metadata }),
+    ...(sessionId !== undefined && { sessionId }),
+    ...(model !== undefined && { model }),
+  }
+}

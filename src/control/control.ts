@@ -1,0 +1,113 @@
+import { scopeOfResource } from '../domain/identity.ts'
+import type { Message } from '../domain/message.ts'
+import type { Report } from '../domain/report.ts'
+import type { Engine } from '../engine/engine.ts'
+import { Reaper, type ReaperSettings } from '../engine/reap.ts'
+import type { AgentStore, Progress } from '../ports/agents.ts'
+import type { ProcessDetails, TreeMember } from '../ports/process.ts'
+import type { Stream } from '../stream/stream.ts'
+import { Agents, type AgentsDeps } from './agents.ts'
+import { Cleanup } from './cleanup.ts'
+import type { AgentEndings } from './endings.ts'
+import { Events } from './events.ts'
+import { History } from './history.ts'
+import { Namespaces } from './namespaces.ts'
+import { Owners } from './owners.ts'
+import { Waiting } from './waiting.ts'
+
+export interface ControlDeps extends Omit<AgentsDeps, 'namespaces' | 'owners' | 'events' | 'stream' | 'engine' | 'store' | 'endings'> {
+  readonly engine: Engine
+  readonly store: AgentStore
+  readonly endings: AgentEndings
+  /** Opened with what it has to tell. */
+  readonly openStream: (told: StreamListener) => Stream
+  readonly reaper: ReaperSettings
+  readonly runningProcesses: () => Promise<readonly TreeMember[]>
+  readonly describeProcess: (pid: number) => ProcessDetails | undefined
+}
+
+export interface StreamListener {
+  readonly onSaved: (progress: Progress, messages: readonly Message[]) => void
+  readonly onCut: (agentId: string) => void
+}
+
+/** So many failed closes of one scope in a row, and somebody should look. */
+const failuresToAlert = 3
+
+/** The control plane: everything that the server, the library and the command line do with agents, in one place. */
+export class Control {
+  readonly engine: Engine
+  readonly events: Events
+  readonly agents: Agents
+  readonly owners: Owners
+  readonly cleanup: Cleanup
+  readonly history: History
+  readonly reaper: Reaper
+  readonly store: AgentStore
+  readonly waiting: Waiting
+  readonly stream: Stream
+  readonly #deps: ControlDeps
+  readonly #lifetime = new AbortController()
+  readonly #failures = new Map<string, number>()
+
+  constructor(deps: ControlDeps) {
+    const { engine, store, runningProcesses } = deps
+    this.#deps = deps
+    this.engine = engine
+    this.store = store
+    this.events = new Events((error) => engine.parts.log.error('A listener failed.', { error: String(error) }))
+    const namespaces = new Namespaces(engine)
+    this.owners = new Owners(engine, store, namespaces)
+    this.stream = deps.openStream({
+      onSaved: (progress, messages) => this.#saved(progress, messages),
+      onCut: (agentId) => this.#tooMuch(agentId, 'bytes'),
+    })
+    this.agents = new Agents({ ...deps, stream: this.stream, events: this.events, namespaces, owners: this.owners })
+    this.history = new History(engine)
+    this.cleanup = new Cleanup({ engine, store, agents: this.agents, namespaces, history: this.history, runningProcesses })
+    this.reaper = new Reaper(engine.parts, deps.reaper)
+    this.waiting = new Waiting(this.events, engine.parts.clock)
+  }
+
+  startReaper(): void {
+    this.reaper.start(this.#lifetime.signal)
+  }
+
+  #saved({ agentId, result }: Progress, messages: readonly Message[]): void {
+    const run = this.agents.living.get(agentId)
+    run?.heard(messages.at(-1)?.sequenceNumber ?? 0)
+    this.events.emit('messages', { agentId, messages })
+    if (result) run?.lastWord(result)
+    if ((run?.messageCount ?? 0) > this.#deps.caps.messages) this.#tooMuch(agentId, 'messages')
+  }
+
+  #tooMuch(agentId: string, what: 'bytes' | 'messages'): void {
+    const message = `The agent wrote more ${what} than it may (--limit-log, --limit-messages) and was ended.`
+    this.agents.living.get(agentId)?.violates({ name: 'output_limit', message })
+  }
+
+  /** Every report of the engine comes by here. */
+  reported(report: Report): void {
+    this.events.emit('report', { report })
+    const { id } = report.scope
+    const failures = report.success ? 0 : (this.#failures.get(id) ?? 0) + 1
+    if (failures === 0) this.#failures.delete(id)
+    else this.#failures.set(id, failures)
+    if (failures === failuresToAlert) this.events.emit('alert', { scope: report.scope, failures })
+  }
+
+  /** The processes of one agent, seen now. */
+  async processesOf(agentId: string): Promise<readonly ProcessDetails[]> {
+    const logs = new Set((await this.engine.parts.ledger.resources(agentId)).filter(({ kind }) => kind === 'log').map(({ id }) => id))
+    const members = (await this.#deps.runningProcesses()).filter(
+      ({ resourceId }) => scopeOfResource(resourceId) === agentId && !logs.has(resourceId),
+    )
+    return members.flatMap(({ pid }) => this.#deps.describeProcess(pid) ?? [])
+  }
+
+  /** After the engine has shut down: nothing is read or told any more. */
+  async close(): Promise<void> {
+    this.#lifetime.abort()
+    await this.stream[Symbol.asyncDispose]()
+  }
+}

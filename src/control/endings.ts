@@ -1,0 +1,69 @@
+import { endingOf, isFinal, type LastDays } from '../domain/agent.ts'
+import type { AgentEnd, AgentRecord, AgentStore } from '../ports/agents.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { EndedScope, Endings } from '../ports/endings.ts'
+
+/** An agent of this process, as far as its end is concerned. */
+export interface LivingAgent {
+  /** Settles once its exit is known, or shortly after its end was proven. */
+  lastDays(): Promise<LastDays>
+  settled(end: AgentEnd | undefined, isForgotten: boolean): void
+  stuck(): void
+}
+
+/** How agents end: decided between the proof and the books, told after the books. Also for those of dead supervisors. */
+export class AgentEndings implements Endings {
+  readonly living = new Map<string, LivingAgent>()
+  readonly #agents: AgentStore
+  readonly #clock: Clock
+
+  constructor(agents: AgentStore, clock: Clock) {
+    this.#agents = agents
+    this.#clock = clock
+  }
+
+  async prepare(scopes: readonly EndedScope[]): Promise<{ ended: readonly AgentEnd[]; messagesGoing: number }> {
+    const ended: AgentEnd[] = []
+    let messagesGoing = 0
+    for (const scope of scopes.filter(({ kind }) => kind === 'agent')) {
+      const record = await this.#agents.find(scope.id)
+      if (!record) continue
+      if (scope.isForgotten) {
+        messagesGoing += record.agent.session.messageCount
+        await this.#agents.trim(scope.id)
+      }
+      if (!isFinal(record.agent.status)) ended.push(await this.#end(scope, record))
+    }
+    return { ended, messagesGoing }
+  }
+
+  async #end(scope: EndedScope, record: AgentRecord): Promise<AgentEnd> {
+    const days = (await this.living.get(scope.id)?.lastDays()) ?? orphanDays(record)
+    return {
+      agentId: scope.id,
+      ...endingOf(days),
+      ...(days.exit && { exit: days.exit }),
+      completedAt: this.#clock.wall(),
+      report: scope.report,
+    }
+  }
+
+  settled(scopes: readonly EndedScope[], ended: readonly AgentEnd[], stuckIds: readonly string[]): void {
+    const ends = new Map(ended.map((end) => [end.agentId, end]))
+    for (const scope of scopes) this.living.get(scope.id)?.settled(ends.get(scope.id), scope.isForgotten)
+    for (const id of stuckIds) this.living.get(id)?.stuck()
+  }
+}
+
+/** Its supervisor is dead: the row says how far it had come. */
+function orphanDays({ agent, result }: AgentRecord): LastDays {
+  const hasExited = agent.exitCode !== undefined || agent.signal !== undefined
+  return {
+    isOrphan: true,
+    // A stop was under way, and neither an exit nor a verdict had come before it.
+    wasStopped: agent.status === 'stopping' && !hasExited && !result,
+    ...(agent.error && { violation: agent.error }),
+    ...(result && { result }),
+    ...(hasExited && { exit: { code: agent.exitCode ?? null, signal: agent.signal ?? null } }),
+  }
+}

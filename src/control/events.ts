@@ -1,0 +1,48 @@
+import type { Agent, AgentError, AgentStatus } from '../domain/agent.ts'
+import type { Message } from '../domain/message.ts'
+import type { Report } from '../domain/report.ts'
+
+/** What happens to agents, for those who watch. Names follow the contract's socket events. */
+export interface EventMap {
+  created: { readonly agent: Agent }
+  status: { readonly agentId: string; readonly namespace: string; readonly status: AgentStatus }
+  messages: { readonly agentId: string; readonly messages: readonly Message[] }
+  error: { readonly agentId: string; readonly error: AgentError }
+  complete: {
+    readonly agentId: string
+    readonly result: { readonly status: 'success' | 'failed'; readonly duration: number; readonly messageCount: number }
+  }
+  terminated: { readonly agentId: string; readonly namespace: string; readonly exitCode: number | null; readonly duration: number }
+  deleted: { readonly agentId: string; readonly namespace: string }
+  report: { readonly report: Report; readonly namespace?: string }
+  alert: { readonly scope: Report['scope']; readonly failures: number }
+}
+
+type Listener<T> = (event: T) => void
+
+/** Told in the order in which they listened; one that throws does not keep the others from hearing. */
+export class Events {
+  readonly #listeners = new Map<keyof EventMap, Set<Listener<never>>>()
+  readonly #onFailure: (error: unknown) => void
+
+  constructor(onFailure: (error: unknown) => void) {
+    this.#onFailure = onFailure
+  }
+
+  on<K extends keyof EventMap>(name: K, listener: Listener<EventMap[K]>, signal?: AbortSignal): void {
+    const listeners = this.#listeners.get(name) ?? new Set()
+    this.#listeners.set(name, listeners)
+    listeners.add(listener)
+    signal?.addEventListener('abort', () => listeners.delete(listener), { once: true })
+  }
+
+  emit<K extends keyof EventMap>(name: K, event: EventMap[K]): void {
+    for (const listener of this.#listeners.get(name) ?? []) {
+      try {
+        ;(listener as Listener<EventMap[K]>)(event)
+      } catch (error) {
+        this.#onFailure(error)
+      }
+    }
+  }
+}

@@ -1,0 +1,94 @@
+import type { Report } from '../domain/report.ts'
+import type { Engine } from '../engine/engine.ts'
+
+export interface HistoryEntry {
+  readonly id: string
+  readonly state: 'running' | 'done'
+  readonly trigger: Report['trigger']
+  readonly scope: Report['scope']
+  readonly startedAt: string
+  readonly duration: number
+  readonly success: boolean
+  readonly released: number
+  readonly stuck: number
+  readonly errors: readonly string[]
+}
+
+/** Something larger than one close, such as a reset, while it runs. */
+interface Undertaking {
+  readonly trigger: Report['trigger']
+  readonly scope: Report['scope']
+  readonly startedAt: string
+  readonly startedMs: number
+}
+
+/** The audit trail, and what is under way. */
+export class History {
+  readonly #engine: Engine
+  readonly #running = new Map<string, Undertaking>()
+
+  constructor(engine: Engine) {
+    this.#engine = engine
+  }
+
+  /** Keeps the report of `work` under an id that is known from the start. */
+  async record(id: string, trigger: Report['trigger'], scope: Report['scope'], work: () => Promise<Report>): Promise<Report> {
+    const { clock, ledger, log, onReport } = this.#engine.parts
+    this.#running.set(id, { trigger, scope, startedAt: clock.wall(), startedMs: clock.now() })
+    try {
+      const report = await work()
+      await ledger
+        .addReport({ id, body: report })
+        .catch((error: unknown) => log.warn('A report could not be kept.', { error: String(error) }))
+      onReport(report)
+      return report
+    } finally {
+      this.#running.delete(id)
+    }
+  }
+
+  async list(limit: number): Promise<readonly HistoryEntry[]> {
+    const done = await this.#engine.parts.ledger.reports(limit)
+    return [...this.#underWay(), ...done.map(({ id, body }) => entryOf(id, body))].slice(0, limit)
+  }
+
+  async find(id: string): Promise<(HistoryEntry & { readonly report?: Report }) | undefined> {
+    const running = this.#underWay().find((entry) => entry.id === id)
+    if (running) return running
+    const report = await this.#engine.parts.ledger.findReport(id)
+    return report && { ...entryOf(id, report), report }
+  }
+
+  #underWay(): readonly HistoryEntry[] {
+    const { flights, clock, book } = this.#engine.parts
+    const closes = [...flights].flatMap(([scopeId, flight]) => {
+      const scope = book.find(scopeId)
+      // What is closed because of the scope above is part of that close.
+      if (!scope || flights.has(scope.parentId ?? '')) return []
+      const about = { trigger: flight.wish.trigger, scope: { kind: scope.kind, id: scope.label ?? scopeId } }
+      return [running(flight.id, { ...about, startedAt: flight.startedAt, startedMs: flight.startedMs }, clock.now())]
+    })
+    return [...[...this.#running].map(([id, undertaking]) => running(id, undertaking, clock.now())), ...closes]
+  }
+}
+
+function running(id: string, { trigger, scope, startedAt, startedMs }: Undertaking, nowMs: number): HistoryEntry {
+  const duration = Math.round(nowMs - startedMs)
+  return { id, state: 'running', trigger, scope, startedAt, duration, success: false, released: 0, stuck: 0, errors: [] }
+}
+
+function entryOf(id: string, report: Report): HistoryEntry {
+  const count = (...outcomes: readonly string[]): number => report.resources.filter(({ outcome }) => outcomes.includes(outcome)).length
+  return {
+    id,
+    state: 'done',
+    trigger: report.trigger,
+    scope: report.scope,
+    startedAt: report.startedAt,
+    duration: report.duration,
+    success: report.success,
+    released: count('released', 'given-up'),
+    stuck: count('stuck', 'held-back'),
+    errors: report.errors,
+  }
+}

@@ -1,0 +1,165 @@
+import type { AgentError, AgentResult, AgentStatus, LastDays } from '../domain/agent.ts'
+import { noop, within } from '../engine/race.ts'
+import type { AgentChange, AgentEnd } from '../ports/agents.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { Exit } from '../ports/effects.ts'
+import type { LivingAgent } from './endings.ts'
+
+/** Proven gone, so its exit is on its way to us; only under a containment that cannot tell does it never come. */
+const exitPatienceMs = 1_000
+
+/** An agent that has said its last word leaves by itself; if not, it is ended after this. */
+const lastWordPatienceMs = 10_000
+
+export interface RunDeps {
+  readonly clock: Clock
+  readonly change: (change: AgentChange) => Promise<void>
+  readonly onStatus: (status: AgentStatus) => void
+  readonly onEnd: (end: AgentEnd | undefined, isForgotten: boolean) => void
+  /** Closes the scope, because the agent ended by itself or broke a rule. */
+  readonly close: (trigger: 'completed' | 'terminated') => void
+}
+
+/** A living agent: what it did, what we did to it, and in which order. That order decides how it ended. */
+export class Run implements LivingAgent {
+  readonly id: string
+  readonly namespace: string
+  readonly startedMs: number
+  /** Settles when the agent is over, with its rows or without. */
+  readonly over = Promise.withResolvers<void>()
+  readonly #deps: RunDeps
+  readonly #lifetime = new AbortController()
+  #status: AgentStatus = 'initializing'
+  #cause: 'itself' | 'us' | undefined
+  #violation: AgentError | undefined
+  #exit: Exit | undefined
+  #exited: Promise<void> = Promise.resolve()
+  #result: AgentResult | undefined
+  #lastSignOfLifeMs: number
+  /** The prompt is the first. */
+  messageCount = 1
+
+  constructor(id: string, namespace: string, closing: AbortSignal, deps: RunDeps) {
+    this.id = id
+    this.namespace = namespace
+    this.#deps = deps
+    this.startedMs = deps.clock.now()
+    this.#lastSignOfLifeMs = this.startedMs
+    closing.addEventListener('abort', () => this.#closing(), { once: true })
+  }
+
+  get status(): AgentStatus {
+    return this.#status
+  }
+
+  get exit(): Exit | undefined {
+    return this.#exit
+  }
+
+  get signal(): AbortSignal {
+    return this.#lifetime.signal
+  }
+
+  async started(at: string): Promise<void> {
+    if (this.#status !== 'initializing') return
+    this.#status = 'running'
+    await this.#deps.change({ status: 'running', startedAt: at })
+  }
+
+  /** A synthetic agent may say that it is still getting ready, and when it is. */
+  say(status: 'initializing' | 'running'): void {
+    if (this.#cause !== undefined || status === this.#status) return
+    this.#status = status
+    this.#deps.change({ status }).catch(noop)
+    this.#deps.onStatus(status)
+  }
+
+  watchExit(exit: Promise<Exit>): void {
+    this.#exited = exit.then((how) => {
+      this.#exit = how
+      this.#endsItself({ exit: how })
+    })
+  }
+
+  watchTime(timeoutMs: number, idleMs: number): void {
+    const { clock } = this.#deps
+    clock.after(timeoutMs, this.signal, () =>
+      this.violates({ name: 'timeout', message: `The agent ran longer than its timeout of ${timeoutMs} ms and was ended.` }),
+    )
+    const look = (): void => {
+      const leftMs = this.#lastSignOfLifeMs + idleMs - clock.now()
+      if (leftMs > 0) clock.after(leftMs, this.signal, look)
+      else this.violates({ name: 'idle_timeout', message: `The agent wrote nothing for ${idleMs} ms and was ended.` })
+    }
+    clock.after(idleMs, this.signal, look)
+  }
+
+  /** Messages of it were saved, this many by now. */
+  heard(messageCount: number): void {
+    this.messageCount = messageCount
+    this.#lastSignOfLifeMs = this.#deps.clock.now()
+  }
+
+  /** Its own verdict; then it should leave. */
+  lastWord(result: AgentResult): void {
+    this.#result = result
+    this.#deps.clock.after(lastWordPatienceMs, this.signal, () => this.#endsItself({ result }))
+  }
+
+  /** For agents without a process: the last word is the end. */
+  endsWith(result: AgentResult): void {
+    this.#result = result
+    this.#endsItself({ result })
+  }
+
+  violates(rule: AgentError): void {
+    if (this.#cause !== undefined) return
+    this.#violation = rule
+    this.#cause = 'us'
+    this.#stopping({ error: rule })
+    this.#deps.close('terminated')
+  }
+
+  #endsItself(change: AgentChange): void {
+    if (this.#cause !== undefined) return
+    this.#cause = 'itself'
+    this.#stopping(change)
+    this.#deps.close('completed')
+  }
+
+  /** The scope began to close: if the agent had not ended by itself before, it was us. */
+  #closing(): void {
+    if (this.#cause !== undefined) return
+    this.#cause = 'us'
+    this.#stopping({})
+  }
+
+  #stopping(change: AgentChange): void {
+    this.#lifetime.abort()
+    this.#status = 'stopping'
+    this.#deps.change({ ...change, status: 'stopping' }).catch(noop)
+    this.#deps.onStatus('stopping')
+  }
+
+  async lastDays(): Promise<LastDays> {
+    await within(this.#deps.clock, exitPatienceMs, this.#exited)
+    return {
+      wasStopped: this.#cause !== 'itself',
+      ...(this.#violation && { violation: this.#violation }),
+      ...(this.#result && { result: this.#result }),
+      ...(this.#exit && { exit: this.#exit }),
+    }
+  }
+
+  settled(end: AgentEnd | undefined, isForgotten: boolean): void {
+    this.#lifetime.abort()
+    if (end) this.#status = end.status
+    this.#deps.onEnd(end, isForgotten)
+    this.over.resolve()
+  }
+
+  stuck(): void {
+    this.#status = 'stuck'
+    this.#deps.onStatus('stuck')
+  }
+}

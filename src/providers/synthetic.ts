@@ -1,0 +1,80 @@
+import { type MessageBody, type MessageType, messageTypes } from '../domain/message.ts'
+import type { Assignment, Parsed, Provider, ScheduledEvent } from '../ports/provider.ts'
+
+/** What it says when nobody wrote a script for it. */
+function builtIn(prompt: string): readonly ScheduledEvent[] {
+  return [
+    { delay: 20, type: 'message', data: { content: `You said: ${prompt.slice(0, 200)}` } },
+    { delay: 40, type: 'message', data: { content: 'I am a synthetic agent: I look at nothing, and I change nothing.' } },
+    { delay: 60, type: 'message', data: { content: 'That was all.' } },
+    { delay: 80, type: 'complete', data: { success: true } },
+  ]
+}
+
+/** Plays a schedule, in the supervisor's memory or by `program`, a real child process: for tests, demonstrations and benchmarks. */
+export function synthetic(program: string): Provider {
+  return {
+    type: 'synthetic',
+    name: 'Synthetic agent',
+    description: 'Plays a schedule of messages; needs no program, no key and no network.',
+    capabilities: {
+      streaming: true,
+      multiTurn: false,
+      toolUse: false,
+      fileAccess: false,
+      customInstructions: false,
+      mcpSupport: false,
+      modelSelection: false,
+    },
+    models: [],
+    program: undefined,
+
+    script: (assignment) => {
+      const hasProcess = assignment.configuration.process === true
+      const events = scheduleOf(assignment)
+      // The child has no other way to speak than its lines; what is no line, the supervisor says.
+      return { hasProcess, events: hasProcess ? events.filter((event) => event.type === 'status') : events }
+    },
+
+    invoke: (assignment) => ({
+      argv: [process.execPath, program, ...(assignment.configuration.customArgs ?? [])],
+      stdin: JSON.stringify(scheduleOf(assignment).filter((event) => event.type !== 'status')),
+    }),
+
+    parse: (line) => {
+      const event = readEvent(line)
+      if (event?.type === 'error') return failure(event.data ?? {})
+      return { messages: [event?.type === 'message' ? spoken(event.data ?? {}) : { type: 'response', content: line }] }
+    },
+  }
+}
+
+function scheduleOf({ prompt, configuration }: Assignment): readonly ScheduledEvent[] {
+  return configuration.schedule ?? builtIn(prompt)
+}
+
+function readEvent(line: string): ScheduledEvent | undefined {
+  try {
+    const value = JSON.parse(line) as ScheduledEvent | null
+    return typeof value === 'object' && value !== null && typeof value.type === 'string' ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function spoken(data: Readonly<Record<string, unknown>>): MessageBody {
+  const type = messageTypes.includes(data.type as MessageType) ? (data.type as MessageType) : 'assistant'
+  const metadata = data.metadata
+  return {
+    type,
+    content: typeof data.content === 'string' ? data.content : JSON.stringify(data.content ?? ''),
+    ...(typeof data.role === 'string' && { role: data.role }),
+    ...(typeof metadata === 'object' && metadata !== null && { metadata: metadata as Record<string, unknown> }),
+  }
+}
+
+function failure(data: Readonly<Record<string, unknown>>): Parsed {
+  const name = typeof data.name === 'string' ? data.name : 'agent_error'
+  const message = typeof data.message === 'string' ? data.message : 'The agent failed.'
+  return { messages: [{ type: 'error', content: message, metadata: { name } }], result: { isSuccess: false, error: { name, message } } }
+}

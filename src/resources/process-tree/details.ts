@@ -1,0 +1,40 @@
+import { readFileSync } from 'node:fs'
+import { errno } from '../../domain/errors.ts'
+import type { ProcessDetails } from '../../ports/process.ts'
+import type { ProcessTable } from './process-table.ts'
+
+/** proc(5): times in `/proc` are in clock ticks, which are hundredths of a second on every Linux that Node runs on. */
+const ticksPerSecond = 100
+const pageBytes = 4_096
+
+/** What people want to know of a living process; undefined when it is gone. */
+export function detailsOf(processes: ProcessTable, pid: number): ProcessDetails | undefined {
+  const entry = processes.find(pid)
+  if (!entry) return undefined
+  return {
+    pid,
+    ppid: entry.ppid,
+    command: entry.command,
+    startedAt: new Date(bootMs() + (Number(entry.startTime) / ticksPerSecond) * 1_000).toISOString(),
+    rssBytes: residentPages(pid) * pageBytes,
+  }
+}
+
+function bootMs(): number {
+  return Number(/^btime (\d+)$/m.exec(readOrEmpty('/proc/stat'))?.[1] ?? 0) * 1_000
+}
+
+/** proc_pid_statm(5): size, resident, … */
+function residentPages(pid: number): number {
+  return Number(readOrEmpty(`/proc/${pid}/statm`).split(' ')[1] ?? 0)
+}
+
+function readOrEmpty(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    // Gone meanwhile, or a system without /proc.
+    if (errno(error) === 'ENOENT' || errno(error) === 'ESRCH') return ''
+    throw error
+  }
+}

@@ -1,0 +1,127 @@
+import { closeSync, openSync, readSync } from 'node:fs'
+import { errno } from '../domain/errors.ts'
+import type { MessageBody } from '../domain/message.ts'
+import type { NewMessage, Progress } from '../ports/agents.ts'
+import type { Parsed } from '../ports/provider.ts'
+import { type Line, LineCutter } from './lines.ts'
+import { messageId } from './message-id.ts'
+
+/** One output stream of one agent. */
+export interface Source {
+  readonly agentId: string
+  /** `stdout` or `stderr`. */
+  readonly stream: string
+  readonly path: string
+  /** Where the reading goes on. */
+  readonly offset: number
+  readonly parse: (line: string) => Parsed
+  /** More than this is not read. */
+  readonly limitBytes: number
+}
+
+const chunk = Buffer.allocUnsafe(256 * 1_024)
+
+/** Reads a log from an offset on. It is opened once: an archive moves the file, but an open descriptor stays with it. */
+export class LogReader {
+  readonly source: Source
+  readonly #lines: LineCutter
+  #fd: number | undefined
+  #savedOffset: number
+  #isWriterGone = false
+  /** Nothing more will come of it. */
+  isOver = false
+  /** There was more than may be read. */
+  isCut = false
+  readonly over = Promise.withResolvers<void>()
+
+  constructor(source: Source) {
+    this.source = source
+    this.#lines = new LineCutter(source.offset)
+    this.#savedOffset = source.offset
+    this.#fd = openForReading(source.path)
+    // An earlier life of ours has read all that may be read, and said so.
+    if (source.offset >= source.limitBytes) this.end()
+  }
+
+  /** The writer is gone: what is there now is all there will be. */
+  endOfWriting(): void {
+    this.#isWriterGone = true
+  }
+
+  /** The next lines, if there are any; `more` in the middle of a long line; undefined at the end of what was written so far. */
+  read(): Progress | 'more' | undefined {
+    if (this.isOver) return undefined
+    const bytes = this.#readChunk()
+    const lines = bytes > 0 ? this.#lines.add(chunk.subarray(0, bytes)) : []
+    this.isCut = this.#lines.readOffset >= this.source.limitBytes
+    if (this.isCut || (bytes === 0 && this.#isWriterGone)) {
+      lines.push(...this.#lastLine())
+      this.end()
+    }
+    if (lines.length > 0 || this.isCut) return this.#progress(lines)
+    return bytes > 0 ? 'more' : undefined
+  }
+
+  /** The last line may lack its end; it is read only when nobody can write that end any more. */
+  #lastLine(): readonly Line[] {
+    const rest = this.#lines.rest()
+    return rest ? [rest] : []
+  }
+
+  #readChunk(): number {
+    if (this.#fd === undefined) return 0
+    const room = Math.max(0, this.source.limitBytes - this.#lines.readOffset)
+    return readSync(this.#fd, chunk, 0, Math.min(chunk.length, room), this.#lines.readOffset)
+  }
+
+  #progress(lines: readonly Line[]): Progress {
+    const messages: NewMessage[] = []
+    let result: Progress['result']
+    for (const line of lines) {
+      const parsed = this.source.parse(line.text)
+      result = parsed.result ?? result
+      messages.push(...parsed.messages.map((message, part) => ({ ...noted(message, line), id: this.#id(line.offset, part) })))
+    }
+    const { agentId, stream, limitBytes } = this.source
+    if (this.isCut) messages.push({ ...cutNote(stream, limitBytes), id: this.#id(limitBytes, -1) })
+    const from = this.#savedOffset
+    this.#savedOffset = this.#lines.lineOffset
+    return { agentId, messages, position: { stream, from, to: this.#savedOffset }, ...(result && { result }) }
+  }
+
+  #id(offset: number, part: number): string {
+    return messageId(this.source.agentId, this.source.stream, offset, part)
+  }
+
+  end(): void {
+    this.isOver = true
+    if (this.#fd !== undefined) closeSync(this.#fd)
+    this.#fd = undefined
+  }
+}
+
+function openForReading(path: string): number | undefined {
+  try {
+    return openSync(path, 'r')
+  } catch (error) {
+    // Archived or deleted already: then there is nothing left to read.
+    if (errno(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** What had to be done to a line so that it could be kept is said with it. */
+function noted(message: MessageBody, line: Line): MessageBody {
+  if (line.isValidUtf8 && line.totalBytes === undefined) return message
+  const metadata = {
+    ...message.metadata,
+    ...(line.totalBytes !== undefined && { truncated: true, totalBytes: line.totalBytes }),
+    ...(!line.isValidUtf8 && { invalidUtf8: true }),
+  }
+  return { ...message, metadata }
+}
+
+function cutNote(stream: string, limitBytes: number): MessageBody {
+  const content = `Ebb reads no more of ${stream}: the agent has written more than ${limitBytes} bytes.`
+  return { type: 'system', content, metadata: { stream, truncated: true } }
+}

@@ -1,0 +1,185 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import { sentence } from '../domain/errors.ts'
+import type { Message } from '../domain/message.ts'
+import type { AgentStore, Progress } from '../ports/agents.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { Log } from '../ports/log.ts'
+import { LogWatch } from './log-watch.ts'
+import { LogReader, type Source } from './reader.ts'
+
+/**
+ * tail → parse → save → emit, for all agents. What was read is saved in one transaction with the position of the
+ * reading, and emitted only then, in order: whoever is restarted goes on where the last save was, without loss and
+ * without repeats.
+ */
+
+export interface StreamDeps {
+  readonly agents: AgentStore
+  readonly clock: Clock
+  readonly log: Log
+  /** The folder of live logs. */
+  readonly directory: string
+  readonly onSaved: (progress: Progress, messages: readonly Message[]) => void
+  /** There was more output than may be read. */
+  readonly onCut: (agentId: string) => void
+}
+
+/** One batch keeps the event loop busy for so long at most, besides its save. */
+const batchBudgetMs = 8
+const batchMessages = 4_000
+
+/** A database that cannot be written is tried again this soon; nothing is lost meanwhile, it is in the logs. */
+const saveRetryMs = 100
+
+interface Pending {
+  readonly progress: Progress
+  readonly reader?: LogReader
+  readonly saved: PromiseWithResolvers<readonly Message[]>
+}
+
+export class Stream implements AsyncDisposable {
+  readonly #deps: StreamDeps
+  readonly #watch: LogWatch
+  readonly #readers = new Map<string, LogReader>()
+  readonly #ready = new Set<LogReader>()
+  #queue: Pending[] = []
+  #pumping: Promise<void> | undefined
+  #isLeaving = false
+
+  constructor(deps: StreamDeps) {
+    this.#deps = deps
+    this.#watch = new LogWatch(deps.directory, deps.clock)
+  }
+
+  /** From now on what the agent writes becomes messages. */
+  follow(source: Source): LogReader {
+    const reader = new LogReader(source)
+    this.#readers.set(source.path, reader)
+    this.#watch.add(source.path, () => this.#wake(reader))
+    this.#wake(reader)
+    return reader
+  }
+
+  /** The writer is gone and has been proven so: resolves when every line it wrote is saved. */
+  async finish(path: string, open: () => Promise<Source | undefined>): Promise<void> {
+    let reader = this.#readers.get(path)
+    if (!reader) {
+      const source = await open()
+      if (!source) return
+      reader = this.follow(source)
+    }
+    reader.endOfWriting()
+    this.#wake(reader)
+    await reader.over.promise
+  }
+
+  /** Messages that come from no log. Resolves with them as they were saved; with none when the agent is gone. */
+  append(progress: Progress): Promise<readonly Message[]> {
+    const saved = Promise.withResolvers<readonly Message[]>()
+    this.#queue.push({ progress, saved })
+    this.#pump()
+    return saved.promise
+  }
+
+  /** The agent is gone with its rows: nothing of it is read any more. */
+  leave(agentId: string): void {
+    for (const reader of this.#readers.values()) if (reader.source.agentId === agentId) this.#drop(reader)
+  }
+
+  #wake(reader: LogReader): void {
+    this.#ready.add(reader)
+    this.#pump()
+  }
+
+  #pump(): void {
+    if (this.#isLeaving) return
+    this.#pumping ??= this.#run().finally(() => {
+      this.#pumping = undefined
+      if (this.#ready.size > 0 || this.#queue.length > 0) this.#pump()
+    })
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#isLeaving && (this.#ready.size > 0 || this.#queue.length > 0)) {
+      await turn()
+      const batch = this.#collect()
+      if (batch.length > 0) await this.#save(batch)
+    }
+  }
+
+  /** A little of everybody, in turn: an agent that writes without end does not keep the others waiting. */
+  #collect(): readonly Pending[] {
+    const batch = this.#queue
+    this.#queue = []
+    const untilMs = this.#deps.clock.now() + batchBudgetMs
+    let messages = 0
+    for (const reader of this.#ready) {
+      if (messages >= batchMessages || this.#deps.clock.now() > untilMs) break
+      this.#ready.delete(reader)
+      const progress = this.#read(reader)
+      if (!progress) continue
+      if (progress === 'more') {
+        this.#ready.add(reader)
+        continue
+      }
+      // Behind the others, until a read comes back empty.
+      this.#ready.add(reader)
+      messages += progress.messages.length
+      batch.push({ progress, reader, saved: Promise.withResolvers() })
+    }
+    return batch
+  }
+
+  #read(reader: LogReader): Progress | 'more' | undefined {
+    try {
+      const progress = reader.read()
+      if (!progress && reader.isOver) this.#drop(reader)
+      return progress
+    } catch (error) {
+      this.#deps.log.error('A log cannot be read any more.', { agent: reader.source.agentId, error: sentence(error) })
+      this.#drop(reader)
+      return undefined
+    }
+  }
+
+  async #save(batch: readonly Pending[]): Promise<void> {
+    const saved = await this.#saveUntilDone(batch)
+    if (!saved) return
+    batch.forEach(({ progress, reader, saved: promise }, index) => {
+      const messages = saved[index] ?? []
+      if (messages.length > 0) this.#deps.onSaved(progress, messages)
+      promise.resolve(messages)
+      if (!reader) return
+      if (reader.isCut) this.#deps.onCut(progress.agentId)
+      // Nothing was saved of something: the agent is gone, or somebody else reads its log.
+      if (reader.isOver || (messages.length === 0 && progress.messages.length > 0)) this.#drop(reader)
+    })
+  }
+
+  async #saveUntilDone(batch: readonly Pending[]): Promise<readonly (readonly Message[])[] | undefined> {
+    for (let isFirst = true; !this.#isLeaving; isFirst = false) {
+      try {
+        return await this.#deps.agents.save(batch.map(({ progress }) => progress))
+      } catch (error) {
+        if (isFirst) this.#deps.log.warn('Messages wait in their logs: the database cannot be written.', { error: sentence(error) })
+        await new Promise<void>((resolve) => this.#deps.clock.after(saveRetryMs, new AbortController().signal, resolve))
+      }
+    }
+    return undefined
+  }
+
+  #drop(reader: LogReader): void {
+    this.#ready.delete(reader)
+    this.#readers.delete(reader.source.path)
+    this.#watch.remove(reader.source.path)
+    reader.end()
+    reader.over.resolve()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isLeaving = true
+    this.#watch[Symbol.dispose]()
+    await this.#pumping
+    for (const reader of this.#readers.values()) this.#drop(reader)
+  }
+}

@@ -1,0 +1,99 @@
+import { existsSync, statfsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Config } from './config/config.ts'
+import type { Home } from './config/home.ts'
+import { Control } from './control/control.ts'
+import type { AgentEndings } from './control/endings.ts'
+import { sourceOf } from './control/source.ts'
+import type { Engine } from './engine/engine.ts'
+import { firstOutput } from './placements/probe.ts'
+import { findProgram } from './placements/program.ts'
+import type { AgentStore } from './ports/agents.ts'
+import type { Effects } from './ports/effects.ts'
+import type { Planned } from './ports/kind.ts'
+import type { ProcessLaunch, TreeMember } from './ports/process.ts'
+import { Catalogue } from './providers/catalogue.ts'
+import { claudeCode } from './providers/claude-code.ts'
+import { codex } from './providers/codex.ts'
+import { command } from './providers/command.ts'
+import { geminiCli } from './providers/gemini-cli.ts'
+import { opencode } from './providers/opencode.ts'
+import { synthetic } from './providers/synthetic.ts'
+import type { CompleteLog } from './resources/log/kind.ts'
+import { detailsOf } from './resources/process-tree/details.ts'
+import type { ProcessTable } from './resources/process-tree/process-table.ts'
+import { Stream } from './stream/stream.ts'
+
+/** The second half of the composition root: what only those need who have agents. Loaded when they ask for it. */
+
+export interface Wiring {
+  readonly config: Config
+  readonly home: Home
+  readonly engine: Engine
+  readonly agents: AgentStore
+  readonly endings: AgentEndings
+  readonly effects: Effects
+  readonly processes: ProcessTable
+  readonly plan: (scopeId: string, launch: ProcessLaunch) => readonly Planned[]
+  readonly runningProcesses: () => Promise<readonly TreeMember[]>
+}
+
+export function wireCatalogue(config: Config): Catalogue {
+  const child = join(import.meta.dirname, '..', 'bin', 'synthetic-agent.cjs')
+  return new Catalogue([claudeCode, codex, geminiCli, opencode, command, synthetic(child)], {
+    environment: config.agentEnvironment,
+    findProgram,
+    readVersion: (argv) => firstOutput(argv, config.agentEnvironment),
+  })
+}
+
+export function wireControl({ config, home, engine, agents, endings, effects, processes, plan, runningProcesses }: Wiring): Control {
+  const catalogue = wireCatalogue(config)
+  const { clock, log } = engine.parts
+  return new Control({
+    engine,
+    store: agents,
+    endings,
+    openStream: (told) => new Stream({ agents, clock, log, directory: home.logs, ...told }),
+    catalogue,
+    environment: config.agentEnvironment,
+    caps: {
+      maxAgents: config.maxAgents,
+      minFreeBytes: config.minFree,
+      logBytes: config.limitLog,
+      messages: config.limitMessages,
+      timeoutMs: config.agentTimeout,
+      idleMs: config.idleTimeout,
+    },
+    reaper: { intervalMs: config.reaperInterval, minimumAgeMs: config.reaperMinimumAge },
+    plan,
+    runningProcesses,
+    describeProcess: (pid) => detailsOf(processes, pid),
+    freeBytes: () => {
+      const { bavail, bsize } = statfsSync(home.directory)
+      return bavail * bsize
+    },
+    removeArchive: (agentId) => {
+      const folder = join(home.archive, agentId)
+      effects.removeTree(folder)
+      if (existsSync(folder)) throw new Error(`The archive ${folder} is still there.`)
+    },
+  })
+}
+
+/** The last lines of an agent: by the stream that follows it, or, for an agent of a dead supervisor, by one of our own. */
+export async function readToEnd(wiring: Wiring, control: Promise<Control> | undefined, log: CompleteLog): Promise<void> {
+  const { agents, config, engine, home } = wiring
+  const open = async () => {
+    const record = await agents.find(log.scopeId)
+    if (!record) return undefined
+    const position = (await agents.positions(log.scopeId)).find(({ stream }) => stream === log.stream)
+    const where = { agentId: log.scopeId, stream: log.stream, path: log.path, offset: position?.offset ?? 0, limitBytes: config.limitLog }
+    return sourceOf(where, wireCatalogue(config).find(record.agent.type))
+  }
+  const following = (await control)?.stream
+  if (following) return await following.finish(log.path, open)
+  const { clock, log: words } = engine.parts
+  await using own = new Stream({ agents, clock, log: words, directory: home.logs, onSaved: () => {}, onCut: () => {} })
+  await own.finish(log.path, open)
+}
