@@ -7,6 +7,7 @@ import { EbbError } from './domain/errors.ts'
 import type { Report } from './domain/report.ts'
 import { Engine } from './engine/engine.ts'
 import { lineLog } from './observability/log.ts'
+import { watchedKind } from './observability/watched-kind.ts'
 import { type ProcessPlacement, planProcess } from './placements/process.ts'
 import { requireProgram } from './placements/program.ts'
 import type { AgentStore } from './ports/agents.ts'
@@ -39,6 +40,8 @@ export interface Supervisor {
   readonly availability: readonly Availability[]
   /** The rows of agents, of whichever supervisor. */
   readonly agents: AgentStore
+  /** What of our foundations is broken. */
+  problems(): readonly string[]
   /** The control plane over this engine; loaded only by those who have agents. */
   control(): Promise<Control>
   /** For exit handlers, which cannot await: every process of ours ends now, and the sentinel does the books. */
@@ -52,7 +55,12 @@ export interface Supervisor {
 export interface Composition {
   /** A recovery makes nothing, so nothing needs to watch over it. */
   readonly watched?: boolean
+  /** Where a server's words go; else lines on standard error. */
+  readonly log?: Log
   readonly onReport?: (report: Report) => void
+  /** A look at something of this kind brought no answer. */
+  readonly onUnknown?: (kind: string) => void
+  readonly onLogBytes?: (what: 'archived' | 'freed', bytes: number) => void
   /** Wraps a port before it is used: the crash matrix and the fault tests come in here. */
   readonly wrap?: <T extends object>(name: string, port: T) => T
 }
@@ -62,7 +70,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   const wrap = composition.wrap ?? (<T>(_name: string, port: T): T => port)
   const home = openHome(config.home, kernelId)
   const clock = realClock
-  const log = lineLog(config.logLevel, (line) => process.stderr.write(line))
+  const log = composition.log ?? lineLog(config.logLevel, (line) => process.stderr.write(line))
   const processes = process.platform === 'darwin' ? (await import('./resources/process-tree/ps.ts')).psTable : procTable
   const host = openHost(home.installation, processes, config.inheritedCookie)
   const effects = wrap<Effects>('effects', realEffects)
@@ -79,10 +87,14 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     inheritedCookie,
     installation: home.installation,
     net: containments.net,
-    readToEnd: (log) => readToEnd(log),
+    readToEnd: (complete) => readToEnd(complete),
+    ...(composition.onLogBytes && { onBytes: composition.onLogBytes }),
   })
   const kinds = new Map<string, ResourceKind>(
-    [tree, logs, new FileKind(effects), new DirectoryKind(effects)].map((kind) => [kind.kind, kind as ResourceKind]),
+    [tree, logs, new FileKind(effects), new DirectoryKind(effects)].map((kind) => [
+      kind.kind,
+      composition.onUnknown ? watchedKind(kind as ResourceKind, composition.onUnknown) : (kind as ResourceKind),
+    ]),
   )
 
   const sentinel = new PipeSentinel({
@@ -93,12 +105,15 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     which: basename(import.meta.dirname),
     node: process.execPath,
     log: home.sentinelLog,
-    onLost: () =>
+    onLost: () => {
+      problems.push('The sentinel was ended again and again; a SIGKILL of this process would leave its agents to the next start.')
       log.error(
         'The sentinel was ended again and again and is not started any more: a SIGKILL of this process would leave its agents to the next start.',
-      ),
+      )
+    },
     environment: sentinelEnvironment(config),
   })
+  const problems: string[] = []
   const isWatched = composition.watched ?? true
   if (isWatched) sentinel.ready().catch(() => {}) // Starts while the database opens; the engine waits for it.
   const opened = await openSqliteStore({ file: config.store ?? home.database, clock }).catch((error: unknown): Promise<Store> => {
@@ -140,6 +155,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     engine,
     log,
     agents,
+    problems: () => problems,
     containment: containment.name,
     plan,
     control: () => {

@@ -121,9 +121,13 @@ export class Agents {
   #provider(request: LaunchRequest): Provider {
     const provider = this.#deps.catalogue.find(request.type)
     if (!provider)
-      throw new EbbError('invalid_request', `There is no provider "${request.type}"; use one of ${this.#deps.catalogue.types.join(', ')}.`, {
-        details: [{ path: 'type', message: 'unknown provider' }],
-      })
+      throw new EbbError(
+        'invalid_request',
+        `There is no provider "${request.type}"; use one of ${this.#deps.catalogue.types.join(', ')}.`,
+        {
+          details: [{ path: 'type', message: 'unknown provider' }],
+        },
+      )
     if (request.placement !== undefined && request.placement !== 'process')
       throw new EbbError('invalid_request', `There is no placement "${request.placement}"; use "process".`, {
         details: [{ path: 'placement', message: 'unknown placement' }],

@@ -5,6 +5,7 @@ import type { Engine } from '../engine/engine.ts'
 import { Reaper, type ReaperSettings } from '../engine/reap.ts'
 import type { AgentStore, Progress } from '../ports/agents.ts'
 import type { ProcessDetails, TreeMember } from '../ports/process.ts'
+import type { ProviderCatalogue } from '../ports/provider.ts'
 import type { Stream } from '../stream/stream.ts'
 import { Agents, type AgentsDeps } from './agents.ts'
 import { Cleanup } from './cleanup.ts'
@@ -46,6 +47,7 @@ export class Control {
   readonly store: AgentStore
   readonly waiting: Waiting
   readonly stream: Stream
+  readonly catalogue: ProviderCatalogue
   readonly #deps: ControlDeps
   readonly #lifetime = new AbortController()
   readonly #failures = new Map<string, number>()
@@ -55,6 +57,7 @@ export class Control {
     this.#deps = deps
     this.engine = engine
     this.store = store
+    this.catalogue = deps.catalogue
     this.events = new Events((error) => engine.parts.log.error('A listener failed.', { error: String(error) }))
     const namespaces = new Namespaces(engine)
     this.owners = new Owners(engine, store, namespaces)

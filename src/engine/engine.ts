@@ -13,7 +13,7 @@ import { alreadyClean, type CloseOptions, close } from './close.ts'
 import type { Flight } from './flight.ts'
 import { acquire, type Handles, launch } from './launch.ts'
 import { noop, scopeClosed, within } from './race.ts'
-import { type Recovery, recover } from './recover.ts'
+import { type Recovery, recover, recoverPatiently } from './recover.ts'
 
 /** What the engine needs; it knows no kind, no store and no process by name. */
 export interface EngineDeps {
@@ -127,6 +127,10 @@ export class Engine {
 
   recover(): Promise<Recovery> {
     return recover(this.parts)
+  }
+
+  recoverPatiently(budgetMs: number): Promise<Recovery> {
+    return recoverPatiently(this.parts, budgetMs)
   }
 
   /** Closes everything, takes this incarnation off the books, and lets the sentinel go. */

@@ -38,6 +38,8 @@ export class Reaper {
   readonly #parts: EngineParts
   readonly #settings: ReaperSettings
   #running: Promise<ReaperPass> | undefined
+  /** Told of each thing that a pass found. */
+  onFound: (kind: string) => void = () => {}
   readonly #attempts = new Map<string, { failures: number; dueMs: number }>()
 
   constructor(parts: EngineParts, settings: ReaperSettings) {
@@ -69,6 +71,7 @@ export class Reaper {
     await this.#deadIncarnations(dryRun, found, settle, errors)
     await this.#unfinished(dryRun, found, settle)
     const breakerOpen = await this.#unrecorded(dryRun, found, settle, errors)
+    if (!dryRun) for (const { kind } of found) this.onFound(kind)
     return { found, released, left, errors, breakerOpen }
   }
 

@@ -4,6 +4,7 @@ import type { Scope, Wish } from '../domain/scope.ts'
 import type { IncarnationRecord } from '../ports/ledger.ts'
 import { close } from './close.ts'
 import { type EngineParts, tidy } from './engine.ts'
+import { backoffMs, noop, pause } from './race.ts'
 
 export interface Recovery {
   readonly reports: readonly Report[]
@@ -22,6 +23,24 @@ export function recover(parts: EngineParts): Promise<Recovery> {
     delete parts.running.recovery
   })
   return parts.running.recovery
+}
+
+/** Also waits for what another process is recovering just now, such as a sentinel's: afterwards the books are right. */
+export async function recoverPatiently(parts: EngineParts, budgetMs: number): Promise<Recovery> {
+  const untilMs = parts.clock.now() + budgetMs
+  const recovery = await recover(parts)
+  for (let attempt = 1; parts.clock.now() < untilMs && (await isBeingRecovered(parts)); attempt++) {
+    await pause(parts.clock, backoffMs(attempt, 100), new Promise(noop))
+  }
+  return recovery
+}
+
+async function isBeingRecovered(parts: EngineParts): Promise<boolean> {
+  const { host, ledger } = parts
+  return (await ledger.incarnations()).some(
+    ({ id, claimedBy }) =>
+      claimedBy !== undefined && host.vitality(id) === 'dead' && host.vitality(claimedBy) === 'alive' && claimedBy !== host.incarnationId,
+  )
 }
 
 async function recoverAll(parts: EngineParts): Promise<Recovery> {

@@ -42,7 +42,7 @@ function isThere(path: string): boolean {
   }
 }
 
-function isExecutable(path: string): boolean {
+export function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK)
     return statSync(path).isFile()

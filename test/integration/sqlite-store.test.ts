@@ -6,9 +6,9 @@ import { promisify } from 'node:util'
 import { describe, expect, it, vi } from 'vitest'
 import type { Ledger } from '../../src/ports/ledger.ts'
 import { realClock } from '../../src/resources/clock.ts'
-import { openSqliteLedger } from '../../src/store/sqlite/store.ts'
 import { migrations } from '../../src/store/sqlite/migrations.ts'
 import { openDatabase } from '../../src/store/sqlite/open.ts'
+import { openSqliteLedger } from '../../src/store/sqlite/store.ts'
 import { incarnation } from '../conformance/records.ts'
 import { ebb, nodeProgram, root, temporaryHome } from '../support/home.ts'
 
@@ -176,7 +176,10 @@ describe('what is refused', () => {
   /** Where the tables begin: damage there leaves the schema readable. */
   function rootPages(file: string): readonly number[] {
     const db = new DatabaseSync(file)
-    const pages = db.prepare('SELECT rootpage FROM sqlite_schema').all().map((row) => Number(row.rootpage))
+    const pages = db
+      .prepare('SELECT rootpage FROM sqlite_schema')
+      .all()
+      .map((row) => Number(row.rootpage))
     db.close()
     return pages.filter((page) => page > 1)
   }

@@ -1,4 +1,4 @@
-import { constants, existsSync, readdirSync } from 'node:fs'
+import { constants, existsSync, readdirSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { errno } from '../../domain/errors.ts'
 import { chainCookie, cookie, cookieName, isSafeId, type Mark, scopeOfResource } from '../../domain/identity.ts'
@@ -37,6 +37,7 @@ export interface LogDeps {
   readonly installation: string
   /** Resolves when every line of a complete log has become a message; nobody may be interested. */
   readonly readToEnd?: (log: CompleteLog) => Promise<void>
+  readonly onBytes?: (what: 'archived' | 'freed', bytes: number) => void
   /** Finds the collector of a supervisor that is gone, by its cookie. */
   readonly net: ScanContainment
 }
@@ -140,6 +141,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     await readToEnd?.({ scopeId: scopeOfResource(ref.mark.resourceId), stream: basename(ref.archive, '.log'), path: ref.path })
     const folder = dirname(ref.archive)
     ignore('EEXIST', () => effects.makeDirectory(folder, 0o700))
+    this.#deps.onBytes?.('archived', sizeOf(ref.path))
     effects.sync(ref.path)
     effects.rename(ref.path, ref.archive)
     effects.sync(folder)
@@ -157,6 +159,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
   async release(ref: LogRef, _step: LadderStep, ctx: Ctx): Promise<StepEffect> {
     const { effects } = this.#deps
     this.#collectors.get(ref.mark.resourceId)?.handle.done()
+    this.#deps.onBytes?.('freed', sizeOf(ref.path))
     for (const path of [ref.pipe, ref.path]) ignore('ENOENT', () => effects.unlink(path))
     if (!(await this.#isCollectorGone(ref, ctx))) await this.#deps.net.kill(this.#tree(ref))
     return {}
@@ -215,6 +218,10 @@ class Descriptors {
   closeAll(): void {
     for (const fd of this.#open) this.close(fd)
   }
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0
 }
 
 function ignore(code: string, effect: () => void): void {

@@ -1,0 +1,37 @@
+import { readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { errno } from '../domain/errors.ts'
+
+/** By which the other commands find the server of a home; for its owner's eyes only, because it may hold the token. */
+export interface ServerFile {
+  readonly url: string
+  readonly pid: number
+  readonly token?: string
+}
+
+const fileIn = (home: string): string => join(home, 'server.json')
+
+export function writeServerFile(home: string, content: ServerFile): void {
+  const draft = `${fileIn(home)}.${process.pid}`
+  writeFileSync(draft, `${JSON.stringify(content)}\n`, { mode: 0o600 })
+  renameSync(draft, fileIn(home))
+}
+
+export function readServerFile(home: string): ServerFile | undefined {
+  try {
+    const content = JSON.parse(readFileSync(fileIn(home), 'utf8')) as Partial<ServerFile>
+    return typeof content.url === 'string' && typeof content.pid === 'number' ? (content as ServerFile) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Ours only: a server that came after us may have written its own. */
+export function removeServerFile(home: string): void {
+  if (readServerFile(home)?.pid !== process.pid) return
+  try {
+    unlinkSync(fileIn(home))
+  } catch (error) {
+    if (errno(error) !== 'ENOENT') throw error
+  }
+}

@@ -1,0 +1,122 @@
+import { readFileSync } from 'node:fs'
+import { removeServerFile, writeServerFile } from '../../config/server-file.ts'
+import type { Control } from '../../control/control.ts'
+import type { Report } from '../../domain/report.ts'
+import type { Supervisor } from '../../main.ts'
+import { Metrics } from '../../observability/metrics.ts'
+import { structuredLog } from '../../observability/structured-log.ts'
+import { type RunningServer, requireSafe, startServer } from '../http/server.ts'
+import type { Arguments } from './arguments.ts'
+import type { Wiring } from './cli.ts'
+import { armFailSafe } from './fail-safe.ts'
+
+/** From the signal to the exit. */
+const exitBudgetMs = 8_000
+
+/** Of which the ladder, the books and the goodbye need the rest. */
+const closeBudgetMs = 7_000
+
+/** Before the first call is answered, what an earlier server left is over; what takes longer goes on beside. */
+const recoveryBudgetMs = 15_000
+
+/** `ebb serve`: the control plane in the foreground, until a signal ends it. */
+export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+  const config = wiring.loadConfig({ flags: args.flags, ...(args.configFile !== undefined && { configFile: args.configFile }) })
+  requireSafe(config)
+  const leaving = leaveSignals()
+  const { log, logger } = structuredLog(config.logLevel)
+  let metrics: Metrics | undefined
+  const supervisor = await wiring.compose(config, {
+    log,
+    onReport: (report) => metrics?.report(report),
+    onUnknown: (kind) => metrics?.unknown(kind),
+    onLogBytes: (what, bytes) => metrics?.bytes(what, bytes),
+  })
+  const { engine } = supervisor
+  metrics = new Metrics({ resources: async () => (await engine.parts.ledger.books(undefined, 'open')).resources })
+  await engine.begin({ role: 'server', address: `http://${config.host}:${config.port}` })
+  const failSafe = armFailSafe(supervisor)
+  try {
+    await engine.recoverPatiently(recoveryBudgetMs)
+    const control = await supervisor.control()
+    count(control, metrics)
+    control.startReaper()
+    const server = await startServer({
+      control,
+      catalogue: control.catalogue,
+      settings: { ...config, allowHosts: config.allowHost, allowOrigins: config.allowOrigin, hasTestRoutes: config.testEndpoints },
+      logger,
+      metrics: () => metrics.read(),
+      containment: supervisor.containment,
+      version: (JSON.parse(readFileSync(wiring.manifest, 'utf8')) as { version: string }).version,
+      problems: supervisor.problems,
+    })
+    announce(server, supervisor, args.switches.has('json'))
+    await leaving.asked
+    return await leave(supervisor, control, server, leaving)
+  } catch (error) {
+    await engine.shutDown()
+    throw error
+  } finally {
+    removeServerFile(supervisor.home.directory)
+    failSafe.disarm()
+    await supervisor.close()
+  }
+}
+
+function count({ events, reaper }: Control, metrics: Metrics): void {
+  events.on('messages', ({ messages }) => metrics.messages(messages.length))
+  reaper.onFound = (kind) => metrics.orphan(kind)
+}
+
+function announce({ url }: RunningServer, { config, home, containment }: Supervisor, isJson: boolean): void {
+  writeServerFile(home.directory, { url, pid: process.pid, ...(config.token !== undefined && { token: config.token }) })
+  const text = isJson
+    ? JSON.stringify({ url, pid: process.pid, home: home.directory })
+    : `Ebb listens on ${url} (${containment}); Ctrl-C closes everything.`
+  process.stdout.write(`${text}\n`)
+}
+
+interface Leaving {
+  readonly asked: Promise<void>
+  onAgain: () => void
+}
+
+/** The first signal asks, the second one forces. */
+function leaveSignals(): Leaving {
+  const asked = Promise.withResolvers<void>()
+  let times = 0
+  const leaving: Leaving = { asked: asked.promise, onAgain: () => {} }
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => {
+      times += 1
+      if (times === 1) asked.resolve()
+      else leaving.onAgain()
+    })
+  }
+  return leaving
+}
+
+/** Everything is closed, proven; then nobody is listened to any more. */
+async function leave(supervisor: Supervisor, control: Control, server: RunningServer, leaving: Leaving): Promise<number> {
+  const { engine, log } = supervisor
+  leaving.onAgain = () => void engine.close(engine.hostScopeId, { trigger: 'process-exit', force: true }).catch(() => {})
+  const untilMs = engine.parts.clock.now() + exitBudgetMs
+  const report = await engine.shutDown({ trigger: 'process-exit', deadlineMs: closeBudgetMs })
+  if (!report.success) complain(report)
+  await control.close()
+  const over = new AbortController()
+  const late = new Promise<void>((resolve) =>
+    engine.parts.clock.after(Math.max(100, untilMs - engine.parts.clock.now()), over.signal, resolve),
+  )
+  await Promise.race([server.close(), late])
+  over.abort()
+  log.info('Ebb has left.', { scope: engine.hostScopeId, trigger: 'process-exit' })
+  return report.success ? 0 : 3
+}
+
+function complain(report: Report): void {
+  process.stderr.write(
+    `ebb: not everything could be released; "ebb status" shows it until it is gone:\n${report.errors.map((error) => `  ${error}\n`).join('')}`,
+  )
+}

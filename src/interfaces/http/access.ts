@@ -1,0 +1,73 @@
+import { timingSafeEqual } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import { EbbError } from '../../domain/errors.ts'
+
+/** Who may talk to the server: no web page may drive it, whatever name it has found for this machine. */
+
+export interface AccessRules {
+  /** The host that is listened on. */
+  readonly host: string
+  readonly allowHosts: readonly string[]
+  readonly allowOrigins: readonly string[]
+  readonly token: string | undefined
+}
+
+const ownNames = ['localhost', '127.0.0.1', '[::1]']
+
+export class Access {
+  readonly #hosts: ReadonlySet<string>
+  readonly #origins: ReadonlySet<string>
+  readonly #token: Buffer | undefined
+
+  constructor(rules: AccessRules) {
+    this.#hosts = new Set([...ownNames, bracketed(rules.host), ...rules.allowHosts].map((name) => name.toLowerCase()))
+    this.#origins = new Set(rules.allowOrigins.map((origin) => origin.replace(/\/$/, '').toLowerCase()))
+    this.#token = rules.token === undefined ? undefined : Buffer.from(rules.token)
+  }
+
+  /**
+   * A page whose name was rebound to this machine comes with its own name as Host; a page that calls across origins
+   * comes with its Origin. Both are told apart from ourselves here.
+   */
+  requireKnownCaller({ headers }: Pick<IncomingMessage, 'headers'>): void {
+    const host = headers.host?.toLowerCase()
+    if (host === undefined || !(this.#hosts.has(host) || this.#hosts.has(withoutPort(host))))
+      throw new EbbError('forbidden', `The server is not called "${headers.host ?? ''}"; --allow-host adds a name.`)
+    const { origin } = headers
+    if (origin !== undefined && !this.#isOwn(origin, host) && !this.isAllowedOrigin(origin))
+      throw new EbbError('forbidden', `The page ${origin.slice(0, 200)} may not use this server; --allow-origin lets it in.`)
+  }
+
+  isAllowedOrigin(origin: string): boolean {
+    return this.#origins.has(origin.toLowerCase())
+  }
+
+  #isOwn(origin: string, host: string): boolean {
+    const url = URL.parse(origin)
+    return url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && url.host.toLowerCase() === host
+  }
+
+  requireToken(shown: string | undefined): void {
+    if (this.#token === undefined) return
+    const given = Buffer.from(shown ?? '')
+    if (given.length !== this.#token.length || !timingSafeEqual(given, this.#token))
+      throw new EbbError('unauthorized', 'The server wants its token: send it as "Authorization: Bearer TOKEN".')
+  }
+}
+
+export function bearerOf(authorization: string | undefined): string | undefined {
+  return /^Bearer (.+)$/i.exec(authorization ?? '')?.[1]
+}
+
+function bracketed(host: string): string {
+  return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host
+}
+
+function withoutPort(host: string): string {
+  return host.replace(/:\d+$/, '')
+}
+
+/** Only this machine can reach these. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
+}

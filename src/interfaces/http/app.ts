@@ -1,0 +1,153 @@
+import {
+  type FastifyBaseLogger,
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  fastify,
+  LogController,
+} from 'fastify'
+import type { Control } from '../../control/control.ts'
+import { EbbError, errorTable } from '../../domain/errors.ts'
+import type { ProviderCatalogue } from '../../ports/provider.ts'
+import { type Access, bearerOf } from './access.ts'
+import { openApi } from './openapi.ts'
+import { type Route, read } from './route.ts'
+import { agentRoutes } from './routes/agents.ts'
+import { cleanupRoutes } from './routes/cleanup.ts'
+import { requestRoutes } from './routes/requests.ts'
+import { serverRoutes, type Vitals } from './routes/server.ts'
+import { testRoutes } from './routes/test.ts'
+import { namespaceName } from './schemas.ts'
+
+export interface AppDeps {
+  readonly control: Control
+  readonly catalogue: ProviderCatalogue
+  readonly access: Access
+  readonly vitals: Vitals
+  readonly hasTestRoutes: boolean
+  readonly version: string
+  readonly logger: FastifyBaseLogger
+  /** What Prometheus reads: the type and the text. */
+  readonly metrics: () => Promise<{ readonly type: string; readonly text: string }>
+}
+
+const bodyBytes = 1_048_576
+
+/** The HTTP interface: every route of the contract, validated by its own schema, and errors in one shape. */
+export function createApp(deps: AppDeps): FastifyInstance {
+  const { control, catalogue, access, vitals } = deps
+  const app = fastify({
+    loggerInstance: deps.logger,
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: bodyBytes,
+    // Ids are a UUID or 100 characters; longer addresses are refused.
+    routerOptions: { maxParamLength: 200 },
+    forceCloseConnections: true,
+  })
+  app.removeAllContentTypeParsers()
+  const parseJson = app.getDefaultJsonParser('error', 'error')
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
+    // Many clients announce JSON and send nothing: that is a body without wishes.
+    if (body === '') done(null, undefined)
+    else parseJson(request, body as string, done)
+  })
+  app.addHook('onRequest', async (request, reply) => {
+    access.requireKnownCaller(request.raw)
+    if (allowOrigin(access, request, reply)) return reply
+    access.requireToken(bearerOf(request.headers.authorization))
+    return undefined
+  })
+  app.setErrorHandler((error: FastifyError, request, reply) => answerError(error, request, reply))
+  app.setNotFoundHandler(async (request) => {
+    throw new EbbError(
+      'not_found',
+      `There is no ${request.method} ${request.url.split('?')[0] ?? ''}; /api/openapi.json lists what there is.`,
+    )
+  })
+
+  const routes = [
+    ...serverRoutes(control, catalogue, vitals),
+    ...agentRoutes(control, vitals.containment),
+    ...requestRoutes(control),
+    ...cleanupRoutes(control),
+    ...(deps.hasTestRoutes ? testRoutes(control) : []),
+  ]
+  for (const route of routes) addRoute(app, route)
+  const document = openApi(routes, deps.version)
+  app.get('/api/openapi.json', async () => document)
+  app.get('/metrics', async (_request, reply) => {
+    const { type, text } = await deps.metrics()
+    return await reply.type(type).send(text)
+  })
+  return app
+}
+
+function addRoute(app: FastifyInstance, route: Route): void {
+  const status = Number(Object.keys(route.answers)[0])
+  app.route({
+    method: route.method,
+    url: `/api${route.path.replaceAll(/\{(\w+)\}/g, ':$1')}`,
+    ...(route.bodyLimit !== undefined && { bodyLimit: route.bodyLimit }),
+    handler: async (request, reply) => {
+      const query = read(route.query, request.query, 'query')
+      const call = {
+        params: read(route.params, request.params, 'id'),
+        query,
+        body: read(route.body, request.body, 'body'),
+        namespace: namespaceOf(query, request),
+        reply,
+      }
+      reply.code(status)
+      const answer = await route.handle(call)
+      return answer === undefined ? reply.send() : answer
+    },
+  })
+}
+
+function namespaceOf(query: unknown, request: FastifyRequest): string | undefined {
+  const said = (query as { readonly namespace?: string } | undefined)?.namespace
+  if (said !== undefined) return said
+  const header = request.headers['x-ebb-namespace']
+  return header === undefined ? undefined : (read(namespaceName, header, 'query') as string)
+}
+
+/** True when the call was only the question whether it may be made. */
+function allowOrigin(access: Access, request: FastifyRequest, reply: FastifyReply): boolean {
+  const { origin } = request.headers
+  if (origin === undefined || !access.isAllowedOrigin(origin)) return false
+  reply.headers({
+    'Access-Control-Allow-Origin': origin,
+    'Access-Control-Allow-Credentials': 'true',
+    'Access-Control-Expose-Headers': 'X-Next-Cursor',
+    Vary: 'Origin',
+  })
+  if (request.method !== 'OPTIONS') return false
+  reply.headers({
+    'Access-Control-Allow-Methods': 'GET, POST, DELETE',
+    'Access-Control-Allow-Headers': 'Authorization, Content-Type, X-Ebb-Namespace',
+    'Access-Control-Max-Age': '600',
+  })
+  reply.code(204).send()
+  return true
+}
+
+function answerError(error: FastifyError | EbbError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const known = error instanceof EbbError ? error : fromFastify(error)
+  const { status } = errorTable[known.code]
+  if (known.code === 'internal') request.log.error({ err: error }, 'A call failed.')
+  return reply
+    .code(status)
+    .type('application/json; charset=utf-8')
+    .send({ statusCode: status, code: known.code, message: known.message, ...(known.details !== undefined && { details: known.details }) })
+}
+
+function fromFastify(error: FastifyError): EbbError {
+  if (error.statusCode === 413) return new EbbError('too_large', 'The body is larger than this call takes.')
+  if (error.statusCode === 415) return new EbbError('unsupported_media', 'The body must be JSON, with "Content-Type: application/json".')
+  if (error.statusCode !== undefined && error.statusCode < 500)
+    return new EbbError('invalid_request', `The call cannot be read: ${error.message}.`, {
+      details: [{ path: '', message: error.message }],
+    })
+  return new EbbError('internal', 'Something went wrong in the server; its log says what.')
+}

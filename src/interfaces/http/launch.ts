@@ -1,0 +1,21 @@
+import type { z } from 'zod'
+import type { LaunchRequest } from '../../control/agents.ts'
+import type { Configuration } from '../../ports/provider.ts'
+import type { launchBody } from './schemas.ts'
+
+/** What is said about no namespace is about this one. */
+export const defaultNamespace = 'default'
+
+/** A body that was validated, as the control plane takes it: what was not said is not there. */
+export function launchOf(body: z.output<typeof launchBody>, namespace: string | undefined): LaunchRequest {
+  const { configuration, ...rest } = body
+  return {
+    ...(compact(rest) as Omit<LaunchRequest, 'namespace' | 'configuration'>),
+    namespace: body.namespace ?? namespace ?? defaultNamespace,
+    configuration: compact(configuration ?? {}) as Configuration,
+  }
+}
+
+function compact<T extends object>(value: T): object {
+  return Object.fromEntries(Object.entries(value).filter(([, part]) => part !== undefined))
+}

@@ -1,0 +1,68 @@
+import { z } from 'zod'
+import type { Control } from '../../../control/control.ts'
+import type { OwnerName } from '../../../control/owners.ts'
+import { EbbError } from '../../../domain/errors.ts'
+import { defaultNamespace } from '../launch.ts'
+import { type Route, route } from '../route.ts'
+import * as schemas from '../schemas.ts'
+import { shown } from './agents.ts'
+
+export function requestRoutes(control: Control): readonly Route[] {
+  const { owners, agents, engine } = control
+  const nameOf = (id: string, namespace: string | undefined): OwnerName => ({
+    kind: 'request',
+    namespace: namespace ?? defaultNamespace,
+    id,
+  })
+
+  async function show(name: OwnerName): Promise<unknown> {
+    const { scopeId, state } = await owners.find(name)
+    const { agents: found } = await agents.list({ namespace: name.namespace, requestId: name.id })
+    const scopeIds = [scopeId, ...found.map(({ id }) => id)]
+    const resources = await Promise.all(scopeIds.map((id) => engine.parts.ledger.resources(id)))
+    return { id: name.id, namespace: name.namespace, state, agents: found, resources: resources.flat().map(shown) }
+  }
+
+  return [
+    route({
+      method: 'POST',
+      path: '/requests',
+      summary: 'Open a request before its first agent',
+      body: schemas.requestBody,
+      answers: { 201: schemas.request },
+      handle: async ({ body, namespace }) => {
+        const name = nameOf(body.id, body.namespace ?? namespace)
+        await owners.open(name, body.timeout)
+        return await show(name)
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/requests/{requestId}',
+      summary: 'A request, with its agents and what they made',
+      params: schemas.requestParams,
+      query: schemas.inNamespace,
+      answers: { 200: schemas.request },
+      handle: ({ params, namespace }) => show(nameOf(params.requestId, namespace)),
+    }),
+    route({
+      method: 'POST',
+      path: '/requests/{requestId}/cleanup',
+      summary: 'End a request with everything in it, proven; it takes no agent any more',
+      params: schemas.requestParams,
+      query: schemas.inNamespace,
+      body: schemas.requestCleanupBody,
+      answers: { 200: schemas.report, 202: z.object({ id: z.string() }) },
+      handle: async ({ params, body, namespace, reply }) => {
+        const { scopeId, state } = await owners.find(nameOf(params.requestId, namespace))
+        if (state !== 'closed' && !engine.parts.book.find(scopeId))
+          throw new EbbError('agent_foreign', `The request ${params.requestId} belongs to another running ebb; end it there.`)
+        const report = owners.close(scopeId, body.force ?? false)
+        if (body.waitForCompletion ?? true) return await report
+        report.catch(() => {})
+        reply.code(202)
+        return { id: engine.parts.flights.get(scopeId)?.id ?? scopeId }
+      },
+    }),
+  ]
+}

@@ -1,0 +1,313 @@
+import { z } from 'zod'
+import { agentStatuses } from '../../domain/agent.ts'
+import { messageTypes } from '../../domain/message.ts'
+import { triggers } from '../../domain/policy.ts'
+import { scheduledEventTypes } from '../../ports/provider.ts'
+
+/** The one source of what callers may send and what they get: validation, types and the OpenAPI document. */
+
+/** Ids become names in logs and records; nothing that could be a path or a shell's. */
+const plainName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$/, 'letters, digits, and . _ : - (at most 100)')
+export const namespaceName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/, 'letters, digits, and . _ - (at most 100)')
+export const agentId = z.uuid()
+const instant = z.iso.datetime()
+const record = z.record(z.string(), z.unknown())
+
+/** Durations are ms; Node's timers end at 2^31-1. */
+const durationMs = z.number().int().min(0).max(2_147_483_647)
+export const durationText = z.coerce.number().int().min(0).max(2_147_483_647)
+export const flag = z.enum(['true', 'false', '1', '0', '']).transform((text) => text !== 'false' && text !== '0')
+
+/** NUL ends a C string: no program can be given one. */
+const argument = z
+  .string()
+  .max(131_071)
+  .regex(/^[^\0]*$/, 'no NUL characters')
+const variables = z.record(z.string().regex(/^[^=\0]+$/, 'a name without = and NUL'), argument)
+
+/** Larger than any prompt that a person writes; what is larger belongs in a file. */
+const prompt = z.string().max(1_048_576)
+
+const scheduledEvent = z.object({
+  delay: durationMs,
+  type: z.enum(scheduledEventTypes),
+  data: record.optional(),
+})
+const schedule = z.array(scheduledEvent).max(10_000)
+
+export const configuration = z.object({
+  sessionId: z.string().max(200).optional(),
+  outputFormat: z.string().max(100).optional(),
+  customArgs: z.array(argument).max(1_000).optional(),
+  metadata: record.optional(),
+  timeout: durationMs.min(1).optional(),
+  idleTimeout: durationMs.min(1).optional(),
+  allowedTools: z.array(argument).max(1_000).optional(),
+  disallowedTools: z.array(argument).max(1_000).optional(),
+  workingDirectory: argument.min(1).max(4_096).optional(),
+  conversationName: z.string().max(100).optional(),
+  model: argument.min(1).max(200).optional(),
+  instructions: z.string().max(100_000).optional(),
+  command: z.array(argument).min(1).max(10_000).optional(),
+  schedule: schedule.optional(),
+  env: variables.optional(),
+  limits: z
+    .object({
+      memoryBytes: z.number().int().min(1).optional(),
+      pids: z.number().int().min(1).optional(),
+      logBytes: z.number().int().min(1).optional(),
+    })
+    .optional(),
+  mcp: z
+    .object({
+      servers: z
+        .array(
+          z.object({
+            name: plainName,
+            command: argument.min(1),
+            args: z.array(argument).max(1_000).optional(),
+            env: variables.optional(),
+            transport: z.string().max(100).optional(),
+          }),
+        )
+        .max(100),
+      strict: z.boolean().optional(),
+    })
+    .optional(),
+})
+
+export const launchBody = z.object({
+  type: z.string().min(1).max(100),
+  prompt,
+  placement: z.string().max(100).optional(),
+  namespace: namespaceName.optional(),
+  requestId: plainName.optional(),
+  taskId: plainName.optional(),
+  parentAgentId: agentId.optional(),
+  configuration: configuration.optional(),
+})
+
+export const syntheticBody = z.object({ prompt, schedule, process: z.boolean().optional(), namespace: namespaceName.optional() })
+export const stopBody = z.object({ force: z.boolean().optional(), grace: durationMs.optional() })
+export const requestBody = z.object({ id: plainName, timeout: durationMs.min(1).optional(), namespace: namespaceName.optional() })
+export const requestCleanupBody = z.object({ force: z.boolean().optional(), waitForCompletion: z.boolean().optional() })
+export const cleanupBody = z.object({
+  scope: z.enum(['single', 'all']),
+  requestId: plainName.optional(),
+  agentId: agentId.optional(),
+  taskId: plainName.optional(),
+  namespace: namespaceName.optional(),
+  force: z.boolean().optional(),
+})
+export const resetBody = z.object({
+  force: z.boolean().optional(),
+  waitForCompletion: z.boolean().optional(),
+  timeout: durationMs.optional(),
+  namespace: namespaceName.optional(),
+})
+export const reaperBody = z.object({ dryRun: z.boolean().optional() })
+
+export const agentParams = z.object({ id: agentId })
+export const requestParams = z.object({ requestId: plainName })
+export const reportParams = z.object({ id: agentId })
+const count = z.coerce.number().int().min(0)
+export const limit = z.coerce.number().int().min(1).max(100_000)
+/** A call that waits ends at the event; intermediaries cut longer ones. */
+const wait = z.coerce.number().int().min(0).max(60_000).describe('Wait so long, in ms, for the event')
+
+export const inNamespace = z.object({ namespace: namespaceName.optional() })
+export const agentsQuery = z.object({
+  namespace: namespaceName.optional(),
+  status: z
+    .string()
+    .transform((text) => text.split(','))
+    .pipe(z.array(z.enum(agentStatuses)))
+    .optional(),
+  limit: limit.optional(),
+  cursor: z
+    .string()
+    .regex(/^\d{1,15}$/)
+    .optional(),
+})
+export const messagesQuery = z.object({ since: count.optional(), limit: limit.optional(), wait: wait.optional() })
+export const waitQuery = z.object({ wait: wait.optional() })
+export const deleteQuery = z.object({ force: flag.optional(), timeout: durationText.optional() })
+export const historyQuery = z.object({ limit: limit.optional() })
+
+export const agentStatus = z.enum(agentStatuses)
+const agentError = z.object({ name: z.string(), message: z.string() })
+export const agent = z.object({
+  id: agentId,
+  name: z.string().optional(),
+  type: z.string(),
+  status: agentStatus,
+  placement: z.string(),
+  namespace: z.string(),
+  requestId: z.string().optional(),
+  taskId: z.string().optional(),
+  parentAgentId: z.string().optional(),
+  session: z.object({
+    id: z.string(),
+    prompt: z.string(),
+    messageCount: z.number().int(),
+    configuration: z.object({
+      workingDirectory: z.string().optional(),
+      conversationName: z.string().optional(),
+      metadata: record.optional(),
+      sessionId: z.string().optional(),
+      model: z.string().optional(),
+    }),
+  }),
+  createdAt: instant,
+  startedAt: instant.optional(),
+  completedAt: instant.optional(),
+  exitCode: z.number().int().optional(),
+  signal: z.string().optional(),
+  error: agentError.optional(),
+})
+
+export const created = z.object({ id: agentId, agentId, status: agentStatus, createdAt: instant })
+export const message = z.object({
+  id: z.uuid(),
+  agentId,
+  sequenceNumber: z.number().int().min(1),
+  type: z.enum(messageTypes),
+  role: z.string().optional(),
+  content: z.string(),
+  raw: z.unknown().optional(),
+  metadata: record.optional(),
+  createdAt: instant,
+})
+
+const proof = z.object({ method: z.string(), strength: z.enum(['kernel', 'api', 'scan']), at: instant })
+export const scope = z.object({ kind: z.enum(['host', 'namespace', 'request', 'task', 'agent']), id: z.string() })
+export const report = z.object({
+  success: z.boolean(),
+  trigger: z.enum(triggers),
+  scope,
+  startedAt: instant,
+  duration: z.number(),
+  cleanedAgentsCount: z.number().int(),
+  cleanedMessagesCount: z.number().int(),
+  resources: z.array(
+    z.object({
+      kind: z.string(),
+      name: z.string(),
+      outcome: z.enum(['released', 'stuck', 'held-back', 'given-up']),
+      steps: z.array(z.object({ step: z.enum(['polite', 'terminate', 'kill']), at: instant, took: z.number() })),
+      proof: proof.optional(),
+      error: z.string().optional(),
+    }),
+  ),
+  errors: z.array(z.string()),
+  gaveUp: z.array(z.string()),
+})
+
+export const resource = z.object({
+  id: z.string(),
+  kind: z.string(),
+  name: z.string(),
+  state: z.enum(['intended', 'held', 'closing', 'released', 'stuck']),
+  dependsOn: z.array(z.string()),
+  intendedAt: instant,
+  heldAt: instant.optional(),
+  releasedAt: instant.optional(),
+  attempts: z.number().int(),
+  proof: proof.optional(),
+  error: z.string().optional(),
+})
+
+export const process = z.object({
+  agent_id: agentId,
+  process_alive: z.boolean(),
+  exit_code: z.number().int().nullable(),
+  uptime: z.number(),
+  containment: z.string(),
+  processes: z.array(
+    z.object({ pid: z.number().int(), ppid: z.number().int(), command: z.string(), startedAt: instant, rssBytes: z.number() }),
+  ),
+})
+
+export const request = z.object({
+  id: z.string(),
+  namespace: z.string(),
+  state: z.enum(['open', 'closing', 'closed']),
+  agents: z.array(agent),
+  resources: z.array(resource),
+})
+
+const counts = {
+  agentCount: z.number().int(),
+  messageCount: z.number().int(),
+  runningProcesses: z.number().int(),
+  activeSubscriptions: z.number().int(),
+}
+export const cleanupStatus = z.object({
+  isClean: z.boolean(),
+  ...counts,
+  resources: z.record(z.string(), z.object({ held: z.number().int(), closing: z.number().int(), stuck: z.number().int() })),
+  leaks: z.array(z.string()),
+  stuck: z.array(z.string()),
+  heldBack: z.array(z.string()),
+})
+export const cleanState = z.object({ isClean: z.boolean(), issues: z.array(z.string()), ...counts })
+
+export const historyEntry = z.object({
+  id: z.string(),
+  state: z.enum(['running', 'done']),
+  trigger: z.enum(triggers),
+  scope,
+  startedAt: instant,
+  duration: z.number(),
+  success: z.boolean(),
+  released: z.number().int(),
+  stuck: z.number().int(),
+  errors: z.array(z.string()),
+})
+
+const orphan = z.object({ kind: z.string(), name: z.string(), why: z.string(), detail: z.string() })
+export const reaperPass = z.object({ found: z.array(orphan), released: z.array(orphan), left: z.array(orphan) })
+
+export const health = z.object({
+  status: z.enum(['ok', 'broken']),
+  pid: z.number().int(),
+  uptime: z.number(),
+  memoryUsage: z.record(z.string(), z.number()),
+  activeAgents: z.number().int(),
+  totalAgents: z.number().int(),
+  databaseStatus: z.enum(['connected', 'unavailable']),
+  startedAt: instant,
+  port: z.number().int(),
+  nodeVersion: z.string(),
+  instanceId: z.string(),
+  containment: z.string(),
+  stuck: z.number().int(),
+  problems: z.array(z.string()).optional(),
+})
+
+export const providers = z.object({
+  totalCount: z.number().int(),
+  providers: z.array(
+    z.object({
+      type: z.string(),
+      name: z.string(),
+      description: z.string(),
+      isAvailable: z.boolean(),
+      version: z.string().optional(),
+      capabilities: z.record(z.string(), z.boolean()),
+      models: z.array(
+        z.object({
+          id: z.string(),
+          name: z.string(),
+          description: z.string(),
+          contextWindow: z.number().int(),
+          capabilities: z.array(z.string()),
+          isAvailable: z.boolean(),
+          isDefault: z.boolean(),
+        }),
+      ),
+    }),
+  ),
+})
+
+export const failure = z.object({ statusCode: z.number().int(), code: z.string(), message: z.string(), details: z.unknown().optional() })

@@ -1,0 +1,76 @@
+import type { FastifyBaseLogger } from 'fastify'
+import type { Control } from '../../control/control.ts'
+import { EbbError } from '../../domain/errors.ts'
+import type { ProviderCatalogue } from '../../ports/provider.ts'
+import { SocketInterface } from '../socket/socket.ts'
+import { Access, isLoopback } from './access.ts'
+import { createApp } from './app.ts'
+import { listen } from './listen.ts'
+
+export interface ServerSettings {
+  readonly host: string
+  readonly port: number
+  readonly token: string | undefined
+  readonly allowHosts: readonly string[]
+  readonly allowOrigins: readonly string[]
+  readonly hasTestRoutes: boolean
+}
+
+export interface ServerDeps {
+  readonly control: Control
+  readonly catalogue: ProviderCatalogue
+  readonly settings: ServerSettings
+  readonly logger: FastifyBaseLogger
+  readonly metrics: () => Promise<{ readonly type: string; readonly text: string }>
+  readonly containment: string
+  readonly version: string
+  readonly problems: () => readonly string[]
+}
+
+export interface RunningServer {
+  readonly url: string
+  close(): Promise<void>
+}
+
+/** What others than this machine can reach needs a token; refused before anything is opened. */
+export function requireSafe({ host, token }: Pick<ServerSettings, 'host' | 'token'>): void {
+  if (isLoopback(host) || token !== undefined) return
+  throw new EbbError('bad_usage', `Listening on ${host} lets other machines in; give a --token, or listen on 127.0.0.1.`)
+}
+
+/** HTTP and sockets on one port. */
+export async function startServer(deps: ServerDeps): Promise<RunningServer> {
+  const { control, settings } = deps
+  requireSafe(settings)
+  const { host, allowHosts, allowOrigins, token } = settings
+  const access = new Access({ host, allowHosts, allowOrigins, token })
+  let port = settings.port
+  const { clock, host: machine } = control.engine.parts
+  const app = createApp({
+    control,
+    catalogue: deps.catalogue,
+    access,
+    vitals: {
+      instanceId: machine.incarnationId,
+      startedAt: clock.wall(),
+      containment: deps.containment,
+      port: () => port,
+      problems: deps.problems,
+    },
+    hasTestRoutes: settings.hasTestRoutes,
+    version: deps.version,
+    logger: deps.logger,
+    metrics: deps.metrics,
+  })
+  const sockets = new SocketInterface(app.server, control, access, allowOrigins)
+  const listening = await listen(app, host, port)
+  port = listening.port
+  const name = host.includes(':') ? `[${host}]` : host
+  return {
+    url: `http://${name}:${port}`,
+    close: async () => {
+      await sockets.close()
+      await listening.close()
+    },
+  }
+}

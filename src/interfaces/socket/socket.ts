@@ -1,0 +1,185 @@
+import type { Server as HttpServer } from 'node:http'
+import { Server, type Socket } from 'socket.io'
+import { z } from 'zod'
+import type { Control } from '../../control/control.ts'
+import { isEbbError, sentence } from '../../domain/errors.ts'
+import { type Access, bearerOf } from '../http/access.ts'
+import { agentId, namespaceName } from '../http/schemas.ts'
+import { Outbox } from './outbox.ts'
+import { Subscription } from './subscription.ts'
+
+/** A client that lets so many broadcasts pile up is not listening. */
+const mostWaiting = 20_000
+
+const subscribeBody = z.object({ agentId, since: z.number().int().min(0).optional() })
+const unsubscribeBody = z.object({ agentId })
+
+/** Live events, as the contract names them. Subscriptions belong to their connection, and go with it. */
+export class SocketInterface {
+  readonly #io: Server
+  readonly #control: Control
+  /** By agent: a message is for its subscribers only. */
+  readonly #byAgent = new Map<string, Map<Socket, Subscription>>()
+  readonly #outboxes = new Map<Socket, Outbox>()
+
+  constructor(http: HttpServer, control: Control, access: Access, allowOrigins: readonly string[]) {
+    this.#control = control
+    this.#io = new Server(http, {
+      serveClient: false,
+      maxHttpBufferSize: 65_536,
+      ...(allowOrigins.length > 0 && { cors: { origin: [...allowOrigins], credentials: true } }),
+      allowRequest: (request, answer) => {
+        try {
+          access.requireKnownCaller(request)
+          answer(null, true)
+        } catch (error) {
+          answer(sentence(error), false)
+        }
+      },
+    })
+    this.#io.use((socket, next) => {
+      try {
+        const { token, namespace } = socket.handshake.auth as { token?: unknown; namespace?: unknown }
+        access.requireToken(typeof token === 'string' ? token : bearerOf(socket.handshake.headers.authorization))
+        if (namespace !== undefined) socket.data.namespace = namespaceName.parse(namespace)
+        next()
+      } catch (error) {
+        next(isEbbError(error) ? error : new Error('The namespace of this connection is malformed.'))
+      }
+    })
+    this.#io.on('connection', (socket) => this.#welcome(socket))
+    this.#listen()
+    control.cleanup.countSubscriptions = (namespace) => this.count(namespace)
+    control.cleanup.dropSubscriptions = (namespace) => this.#drop((one) => namespace === undefined || one.namespace === namespace)
+  }
+
+  count(namespace?: string): number {
+    let total = 0
+    for (const subscriptions of this.#byAgent.values())
+      for (const one of subscriptions.values()) if (namespace === undefined || one.namespace === namespace) total += 1
+    return total
+  }
+
+  #welcome(socket: Socket): void {
+    this.#outboxes.set(socket, new Outbox(socket))
+    socket.emit('connected', { clientId: socket.id, timestamp: now() })
+    socket.on('subscribe', (body: unknown) => void this.#subscribe(socket, body))
+    socket.on('unsubscribe', (body: unknown) => this.#unsubscribe(socket, body))
+    socket.on('disconnect', () => {
+      this.#outboxes.delete(socket)
+      for (const [id, subscriptions] of this.#byAgent) {
+        subscriptions.get(socket)?.end()
+        subscriptions.delete(socket)
+        if (subscriptions.size === 0) this.#byAgent.delete(id)
+      }
+    })
+  }
+
+  async #subscribe(socket: Socket, body: unknown): Promise<void> {
+    const parsed = subscribeBody.safeParse(body)
+    if (!parsed.success) return complain(socket, 'subscribe', 'A subscription needs the UUID of an agent, as {agentId, since?}.', body)
+    const { agentId: id, since } = parsed.data
+    try {
+      const { agent } = await this.#control.agents.get(id)
+      const outbox = this.#outboxes.get(socket)
+      if (!outbox) return
+      const known = this.#byAgent.get(id) ?? new Map<Socket, Subscription>()
+      known.get(socket)?.end()
+      const readPage = (after: number, limit: number) => this.#control.store.messages(id, after, limit)
+      const subscription = new Subscription({ socket, outbox, agent, since: since ?? agent.session.messageCount, readPage })
+      this.#byAgent.set(id, known.set(socket, subscription))
+      socket.emit('subscribed', { agentId: id, timestamp: now() })
+      // What was saved while the agent was looked up is in the store, and is read from there too.
+      subscription.replay()
+    } catch (error) {
+      complain(socket, 'subscribe', sentence(error), body)
+    }
+  }
+
+  #unsubscribe(socket: Socket, body: unknown): void {
+    const parsed = unsubscribeBody.safeParse(body)
+    if (!parsed.success) {
+      complain(socket, 'unsubscribe', 'This needs the UUID of an agent, as {agentId}.', body)
+      return
+    }
+    const id = parsed.data.agentId
+    this.#remove(id, socket)
+    socket.emit('unsubscribed', { agentId: id, timestamp: now() })
+  }
+
+  #remove(id: string, socket: Socket): void {
+    const subscriptions = this.#byAgent.get(id)
+    subscriptions?.get(socket)?.end()
+    subscriptions?.delete(socket)
+    if (subscriptions?.size === 0) this.#byAgent.delete(id)
+  }
+
+  #listen(): void {
+    const { events } = this.#control
+    events.on('messages', ({ agentId: id, messages }) => {
+      for (const subscription of this.#byAgent.get(id)?.values() ?? []) subscription.take(messages)
+    })
+    events.on('created', ({ agent }) => this.#broadcast('agent:created', { agent }, agent.namespace))
+    events.on('status', ({ agentId: id, namespace, status }) => {
+      this.#toSubscribers(id, 'agent:status', { agentId: id, status })
+      this.#broadcast('agent:updated', { agentId: id, status }, namespace)
+    })
+    events.on('error', (event) => this.#toSubscribers(event.agentId, 'agent:error', event))
+    events.on('complete', (event) => this.#toSubscribers(event.agentId, 'agent:complete', event))
+    events.on('terminated', ({ namespace, ...event }) => this.#broadcast('agent:terminated', event, namespace))
+    events.on('deleted', ({ agentId: id, namespace }) => {
+      this.#broadcast('agent:deleted', { agentId: id }, namespace)
+      this.#drop((one) => one.agentId === id)
+    })
+    events.on('report', ({ report }) => this.#broadcast('cleanup:report', { report }, undefined))
+    events.on('alert', (event) => this.#broadcast('cleanup:alert', event, undefined))
+  }
+
+  /** After the messages that were saved before, also for one who is behind. */
+  #toSubscribers(id: string, name: string, event: object): void {
+    const timestamp = now()
+    for (const [socket, subscription] of this.#byAgent.get(id) ?? []) subscription.tell(() => socket.emit(name, { ...event, timestamp }))
+  }
+
+  /** To everybody, or to those of a namespace and those who named none; a subscriber who is behind hears it in its order. */
+  #broadcast(name: string, event: object, namespace: string | undefined): void {
+    const timestamp = now()
+    const about = (event as { readonly agentId?: string }).agentId
+    for (const [socket, outbox] of this.#outboxes) {
+      const own = socket.data.namespace as string | undefined
+      if (own !== undefined && namespace !== undefined && own !== namespace) continue
+      if (outbox.packets > mostWaiting) {
+        socket.disconnect(true)
+        continue
+      }
+      const say = (): void => void socket.emit(name, { ...event, timestamp })
+      const subscription = about === undefined ? undefined : this.#byAgent.get(about)?.get(socket)
+      if (subscription) subscription.tell(say)
+      else say()
+    }
+  }
+
+  #drop(isMeant: (subscription: Subscription) => boolean): void {
+    for (const [id, subscriptions] of [...this.#byAgent]) {
+      for (const [socket, subscription] of [...subscriptions]) {
+        if (!isMeant(subscription)) continue
+        subscription.tell(() => socket.emit('unsubscribed', { agentId: id, timestamp: now() }))
+        this.#remove(id, socket)
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#io.disconnectSockets(true)
+    await this.#io.close()
+  }
+}
+
+function complain(socket: Socket, event: string, message: string, body: unknown): void {
+  const about = (body as { readonly agentId?: unknown } | null | undefined)?.agentId
+  socket.emit('error', { event, message, agentId: typeof about === 'string' ? about.slice(0, 100) : null })
+}
+
+function now(): string {
+  return new Date().toISOString()
+}

@@ -1,0 +1,98 @@
+import { realpath, stat } from 'node:fs/promises'
+import type { Capabilities, Model, Provider } from '../ports/provider.ts'
+
+/** A provider as clients see it. */
+export interface ProviderInfo {
+  readonly type: string
+  readonly name: string
+  readonly description: string
+  /** Its program is installed. */
+  readonly isAvailable: boolean
+  readonly version?: string
+  readonly capabilities: Capabilities
+  readonly models: readonly Model[]
+}
+
+type Environment = Readonly<Record<string, string>>
+
+export interface CatalogueDeps {
+  /** The environment that agents get. */
+  readonly environment: Environment
+  /** The path of a program that can be executed, by the PATH of `env`. */
+  readonly findProgram: (program: string, env: Environment) => string | undefined
+  /** Runs `argv` and answers what it printed; ends what it started. */
+  readonly readVersion: (argv: readonly string[]) => Promise<string | undefined>
+  /** How long a listing waits for a version. */
+  readonly patienceMs?: number
+}
+
+/** Somebody looks at the listing: a version that takes longer is in the next one. */
+const usualPatienceMs = 3_000
+
+/** The providers there are, and which of them can be used here. */
+export class Catalogue {
+  readonly #providers: ReadonlyMap<string, Provider>
+  readonly #deps: CatalogueDeps
+  /** By the file's path and its age: a program that was updated is asked again, and another one is not. */
+  readonly #versions = new Map<string, Promise<string | undefined>>()
+
+  constructor(providers: readonly Provider[], deps: CatalogueDeps) {
+    this.#providers = new Map(providers.map((provider) => [provider.type, provider]))
+    this.#deps = deps
+  }
+
+  get types(): readonly string[] {
+    return [...this.#providers.keys()]
+  }
+
+  find(type: string): Provider | undefined {
+    return this.#providers.get(type)
+  }
+
+  isInstalled({ program }: Provider, env: Environment = this.#deps.environment): boolean {
+    return program === undefined || this.#deps.findProgram(program, env) !== undefined
+  }
+
+  /** Side by side; a program that fails or is slow costs its own version and nothing else. */
+  async describe(): Promise<readonly ProviderInfo[]> {
+    return Promise.all([...this.#providers.values()].map((provider) => this.#describeOne(provider)))
+  }
+
+  async #describeOne(provider: Provider): Promise<ProviderInfo> {
+    const { type, name, description, capabilities, models, program } = provider
+    const path = program === undefined ? undefined : this.#deps.findProgram(program, this.#deps.environment)
+    const version = path === undefined ? undefined : await this.#version(path)
+    const isAvailable = program === undefined || path !== undefined
+    return { type, name, description, isAvailable, ...(version !== undefined && { version }), capabilities, models }
+  }
+
+  async #version(path: string): Promise<string | undefined> {
+    const { promise: late, resolve } = Promise.withResolvers<undefined>()
+    const timer = setTimeout(() => resolve(undefined), this.#deps.patienceMs ?? usualPatienceMs)
+    try {
+      return await Promise.race([this.#cached(path), late])
+    } catch {
+      return undefined
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  async #cached(path: string): Promise<string | undefined> {
+    const file = await realpath(path)
+    const key = `${(await stat(file)).mtimeMs} ${file}`
+    const known = this.#versions.get(key)
+    if (known) return known
+    for (const old of this.#versions.keys()) if (old.endsWith(` ${file}`)) this.#versions.delete(old)
+    const version = this.#deps.readVersion([path, '--version']).then(numberOf)
+    this.#versions.set(key, version)
+    // What failed is asked again by the next listing; one that hangs is not started a second time.
+    version.catch(() => this.#versions.delete(key))
+    return version
+  }
+}
+
+/** `2.1.197 (Claude Code)` and `codex-cli 0.166.0` say the same kind of thing. */
+function numberOf(printed: string | undefined): string | undefined {
+  return printed === undefined ? undefined : (/\d+\.\d+\S*/.exec(printed)?.[0] ?? (printed.trim().split('\n')[0] || undefined))
+}

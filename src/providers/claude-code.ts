@@ -1,0 +1,167 @@
+import type { Configuration, Provider } from '../ports/provider.ts'
+import { carry, fits, flag, flagList, instructed, isRemote } from './invocation.ts'
+import { blocksText, type Json, list, object, readable, text } from './json.ts'
+import { call, failure, message, parseLine, type Reading, say, thinking } from './line.ts'
+
+/** Claude Code, headless. Flags and lines as of 2.1.197. */
+export const claudeCode: Provider = {
+  type: 'claude-code',
+  name: 'Claude Code',
+  description: 'The coding agent of Anthropic, in its print mode.',
+  capabilities: {
+    streaming: true,
+    multiTurn: true,
+    toolUse: true,
+    fileAccess: true,
+    customInstructions: true,
+    mcpSupport: true,
+    modelSelection: true,
+  },
+  models: [
+    model('opus', 'Claude Opus', 'The latest Opus: for the hardest work.', true),
+    model('sonnet', 'Claude Sonnet', 'The latest Sonnet: for daily work.', false),
+    model('haiku', 'Claude Haiku', 'The latest Haiku: the fastest.', false),
+  ],
+  program: 'claude',
+
+  invoke: ({ prompt, configuration }) => {
+    const { model, sessionId, outputFormat, disallowedTools, customArgs } = configuration
+    const permissions = permissionsOf(configuration)
+    const mcp = mcpOf(configuration)
+    const appended = flag('--append-system-prompt', configuration.instructions)
+    const isAppended = appended.every(fits)
+    return {
+      argv: [
+        'claude',
+        '--print',
+        `--output-format=${outputFormat || 'stream-json'}`,
+        // Without it stream-json is refused.
+        '--verbose',
+        ...permissions.argv,
+        ...flagList('--disallowedTools', disallowedTools),
+        ...flag('--model', model),
+        // Not --session-id, which refuses a session that exists.
+        ...flag('--resume', sessionId),
+        ...(isAppended ? appended : []),
+        ...mcp.argv,
+        ...(customArgs ?? []),
+      ],
+      env: { ...permissions.env, ...mcp.env },
+      stdin: isAppended ? prompt : instructed(prompt, configuration.instructions),
+      // To SIGTERM it may leave the shell of a young tool behind; SIGINT takes its tools with it in 150 ms.
+      politeSignal: 'SIGINT',
+    }
+  },
+
+  parse: (line) => parseLine(line, read),
+}
+
+function model(id: string, name: string, description: string, isDefault: boolean): Provider['models'][number] {
+  return { id, name, description, contextWindow: 200_000, capabilities: ['text', 'tools', 'vision'], isAvailable: true, isDefault }
+}
+
+/**
+ * Nobody is there to be asked, and an agent that may not use its tools is of no use: all of them are allowed, which as
+ * root it only believes with IS_SANDBOX. Whoever names the allowed ones gets a mode in which what would have to be
+ * asked for is denied; with the bypass such a list would limit nothing.
+ */
+function permissionsOf({ allowedTools }: Configuration): { argv: readonly string[]; env?: Record<string, string> } {
+  if (allowedTools?.length) return { argv: ['--permission-mode=dontAsk', ...flagList('--allowedTools', allowedTools)] }
+  return { argv: ['--dangerously-skip-permissions'], env: { IS_SANDBOX: '1' } }
+}
+
+/** Claude expands `${NAME}` in the configuration, so the values of the variables stay out of the arguments. */
+function mcpOf({ mcp }: Configuration): { argv: readonly string[]; env?: Readonly<Record<string, string>> } {
+  if (!mcp) return { argv: [] }
+  const { servers, env } = carry(mcp.servers)
+  const entries = servers.map(({ server, carriers }) => [
+    server.name,
+    isRemote(server)
+      ? { type: server.transport, url: server.command }
+      : {
+          command: server.command,
+          args: server.args ?? [],
+          env: Object.fromEntries(Object.entries(carriers).map(([name, carrier]) => [name, `\${${carrier}}`])),
+        },
+  ])
+  const config = servers.length > 0 ? JSON.stringify({ mcpServers: Object.fromEntries(entries) }) : undefined
+  return { argv: [...flag('--mcp-config', config), ...(mcp.strict ? ['--strict-mcp-config'] : [])], env }
+}
+
+function read(event: Json): Reading | undefined {
+  switch (event.type) {
+    case 'system':
+      return say(system(event))
+    case 'assistant':
+    case 'user':
+      return say(...spoken(event, event.type))
+    case 'result':
+      return result(event)
+    default:
+      return undefined
+  }
+}
+
+function system(event: Json): ReturnType<typeof message> {
+  const { subtype, model } = event
+  if (subtype === 'init')
+    return message('system', `The session began with ${readable(model) || 'the default model'}.`, {
+      subtype,
+      sessionId: text(event.session_id),
+      model: text(model),
+    })
+  if (subtype === 'api_retry')
+    return message(
+      'system',
+      `The model answered ${readable(event.error)} (${readable(event.error_status)}); attempt ${readable(event.attempt)} of ${readable(event.max_retries)}.`,
+      { subtype },
+    )
+  const said = text(event.message) ?? text(event.content) ?? text(event.description)
+  return message('system', said ?? (readable(subtype) || 'system'), { subtype: text(subtype) })
+}
+
+function spoken(event: Json, role: 'assistant' | 'user'): ReturnType<typeof message>[] {
+  const { content } = object(event.message)
+  const shared = { parentToolUseId: text(event.parent_tool_use_id), error: text(event.error) }
+  if (typeof content === 'string') return [message(role, content, shared)]
+  return list(content).map((value) => {
+    const block = object(value)
+    switch (block.type) {
+      case 'thinking':
+      case 'redacted_thinking':
+        return thinking(text(block.thinking) ?? '', shared)
+      case 'tool_use':
+      case 'server_tool_use': {
+        const tool = text(block.name) ?? 'tool'
+        return message('tool', call(tool, object(block.input)), { tool, toolUseId: text(block.id), ...shared })
+      }
+      case 'tool_result':
+        return message('tool', blocksText(block.content), {
+          toolUseId: text(block.tool_use_id),
+          isError: block.is_error === true,
+          ...shared,
+        })
+      default:
+        return message(role, text(block.text) ?? readable(value), shared)
+    }
+  })
+}
+
+/** `is_error` and not `subtype`: a model that answered 400 is a "success" with an error in it. */
+function result(event: Json): Reading {
+  const subtype = text(event.subtype)
+  const isError = event.is_error === undefined ? subtype !== 'success' : Boolean(event.is_error)
+  const content = text(event.result) ?? (blocksText(list(event.errors)) || (subtype ?? ''))
+  const body = message('response', content, {
+    subtype,
+    isError,
+    numTurns: event.num_turns,
+    costUsd: event.total_cost_usd,
+    durationMs: event.duration_ms,
+    usage: event.usage,
+    sessionId: text(event.session_id),
+  })
+  const name = subtype === undefined || subtype === 'success' ? 'agent_failed' : subtype
+  const error = { name, message: content || 'Claude Code reported that it failed.' }
+  return { messages: [body], result: isError ? failure(error) : { isSuccess: true } }
+}

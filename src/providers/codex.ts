@@ -1,0 +1,174 @@
+import { cookieName } from '../domain/identity.ts'
+import type { Configuration, Provider } from '../ports/provider.ts'
+import { type CarriedServer, carry, fits, flag, instructed, isRemote, refuse } from './invocation.ts'
+import { blocksText, type Json, list, object, readable, text } from './json.ts'
+import { call, failure, message, parseLine, type Reading, say, thinking } from './line.ts'
+
+/** Codex, headless. Flags and lines as of 0.166.0. */
+export const codex: Provider = {
+  type: 'codex',
+  name: 'Codex',
+  description: 'The coding agent of OpenAI, by codex exec.',
+  capabilities: {
+    streaming: true,
+    multiTurn: true,
+    toolUse: true,
+    fileAccess: true,
+    customInstructions: true,
+    mcpSupport: true,
+    modelSelection: true,
+  },
+  models: [
+    model('gpt-6.1-sol', 'GPT-6.1 Sol', 'What codex chooses by itself.', 272_000, true),
+    model('gpt-6.1-terra', 'GPT-6.1 Terra', 'With the larger context.', 500_000, false),
+    model('gpt-6-luna', 'GPT-6 Luna', 'Of the generation before.', 272_000, false),
+  ],
+  program: 'codex',
+
+  invoke: ({ prompt, configuration }) => {
+    const { model, sessionId, outputFormat, customArgs, allowedTools, disallowedTools, instructions } = configuration
+    if (allowedTools?.length || disallowedTools?.length)
+      refuse('Codex cannot be limited to certain tools; leave out allowedTools and disallowedTools, or use another provider.')
+    const mcp = mcpOf(configuration)
+    const developer = instructions ? [`--config=developer_instructions=${toml(instructions)}`] : []
+    const isDeveloper = developer.every(fits)
+    return {
+      argv: [
+        'codex',
+        'exec',
+        ...(sessionId ? ['resume'] : []),
+        ...(outputFormat === 'text' ? [] : ['--json']),
+        '--skip-git-repo-check',
+        // Nobody is there to approve. This also turns its own sandbox off, and a scope is none: it bounds lives, not files.
+        '--dangerously-bypass-approvals-and-sandbox',
+        ...flag('--model', model),
+        ...(isDeveloper ? developer : []),
+        ...mcp.argv,
+        ...(sessionId ? [sessionId] : []),
+        // The prompt is on the standard input.
+        '-',
+        ...(customArgs ?? []),
+      ],
+      env: { ...mcp.env },
+      stdin: isDeveloper ? prompt : instructed(prompt, instructions),
+      // At anything else it leaves MCP servers that ignore the end of their input.
+      politeSignal: 'SIGINT',
+    }
+  },
+
+  parse: (line) => parseLine(line, read),
+}
+
+function model(id: string, name: string, description: string, contextWindow: number, isDefault: boolean): Provider['models'][number] {
+  return { id, name, description, contextWindow, capabilities: ['text', 'tools'], isAvailable: true, isDefault }
+}
+
+/** JSON's strings are TOML's but for DEL and for halves of surrogate pairs; codex takes what is no TOML literally, quotes and all. */
+function toml(value: string): string {
+  return JSON.stringify(value.toWellFormed()).replaceAll('\u007f', '\\u007f')
+}
+
+function tomlList(values: readonly string[]): string {
+  return `[${values.map(toml).join(',')}]`
+}
+
+/** As one table, because a dotted key cannot hold a name with a dot in it. Codex adds it to the servers of its own configuration. */
+function mcpOf({ mcp }: Configuration): { argv: readonly string[]; env?: Readonly<Record<string, string>> } {
+  if (!mcp) return { argv: [] }
+  if (mcp.strict)
+    refuse(
+      'Codex always uses the MCP servers of its own configuration too; leave out mcp.strict, or add --ignore-user-config to customArgs.',
+    )
+  const { servers, env } = carry(mcp.servers)
+  if (servers.length === 0) return { argv: [] }
+  return { argv: [`--config=mcp_servers={${servers.map((one) => `${toml(one.server.name)}={${serverTable(one)}}`).join(',')}}`], env }
+}
+
+/**
+ * Codex gives a server a few variables only, and those it is told to forward under their own names: the cookie is
+ * forwarded, or a server that outlives codex could not be recognised, and a shell gives the carried values their names.
+ */
+function serverTable({ server, carriers }: CarriedServer): string {
+  if (isRemote(server)) return `url=${toml(server.command)}`
+  const argv = [server.command, ...(server.args ?? [])]
+  const pairs = Object.entries(carriers)
+  const [command = '', ...args] =
+    pairs.length === 0 ? argv : ['/bin/sh', '-c', `${pairs.map(exportLine).join('; ')}; exec "$0" "$@"`, ...argv]
+  return `command=${toml(command)},args=${tomlList(args)},env_vars=${tomlList([cookieName, ...Object.values(carriers)])}`
+}
+
+function exportLine([name, carrier]: [string, string]): string {
+  if (!/^[A-Za-z_]\w*$/.test(name)) refuse(`${name} cannot be the name of a variable of an MCP server of codex.`)
+  return `export ${name}="$${carrier}"; unset ${carrier}`
+}
+
+function read(event: Json): Reading | undefined {
+  switch (event.type) {
+    case 'thread.started':
+      return say(message('system', 'The thread began.', { sessionId: text(event.thread_id) }))
+    case 'turn.started':
+      return say(message('system', 'The turn began.'))
+    case 'turn.completed':
+      return { messages: [message('system', 'The turn is complete.', { usage: event.usage })], result: { isSuccess: true } }
+    case 'turn.failed': {
+      const reason = text(object(event.error).message) ?? 'Codex reported that its turn failed.'
+      return { messages: [message('error', reason)], result: failure({ name: 'turn_failed', message: reason }) }
+    }
+    // "Reconnecting... 1/5" is one of these, and the turn may yet be completed: no verdict.
+    case 'error':
+      return say(message('error', text(event.message) ?? readable(event)))
+    case 'item.started':
+    case 'item.updated':
+    case 'item.completed':
+      return item(object(event.item), event.type === 'item.completed')
+    default:
+      return undefined
+  }
+}
+
+function item(item: Json, isCompleted: boolean): Reading | undefined {
+  const itemId = text(item.id)
+  switch (item.type) {
+    case 'agent_message':
+      return say(message('assistant', text(item.text) ?? '', { itemId }))
+    case 'reasoning':
+      return say(thinking(text(item.text) ?? '', { itemId }))
+    case 'error':
+      return say(message('error', text(item.message) ?? readable(item)))
+    case 'todo_list':
+      return say(message('system', list(item.items).map(todo).join('\n'), { itemId }))
+    case 'command_execution':
+      return tool(item, 'shell', text(item.command) ?? '', isCompleted ? text(item.aggregated_output) : undefined)
+    case 'file_change':
+      return tool(item, 'file_change', list(item.changes).map(change).join('\n'))
+    case 'web_search':
+      return tool(item, 'web_search', call('web_search', item))
+    case 'mcp_tool_call': {
+      const name = `${readable(item.server)}.${readable(item.tool)}`
+      const output = text(object(item.error).message) ?? blocksText(object(item.result).content)
+      return tool(item, name, call(name, object(item.arguments)), output || undefined)
+    }
+    default:
+      return undefined
+  }
+}
+
+function tool(item: Json, name: string, what: string, output?: string): Reading {
+  return say(
+    message('tool', output ? `${what}\n${output}` : what, {
+      tool: name,
+      toolUseId: text(item.id),
+      status: text(item.status),
+      exitCode: item.exit_code,
+      isError: item.status === 'failed' ? true : undefined,
+    }),
+  )
+}
+
+function change(value: unknown): string {
+  return `${readable(object(value).kind)} ${readable(object(value).path)}`
+}
+
+function todo(value: unknown): string {
+  return `${object(value).completed === true ? '[x]' : '[ ]'} ${readable(object(value).text)}`
+}

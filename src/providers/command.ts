@@ -1,0 +1,29 @@
+import type { Provider } from '../ports/provider.ts'
+import { refuse } from './invocation.ts'
+import { parseLine } from './line.ts'
+
+/** Any command: the prompt on its standard input, its lines as they are, its exit code the verdict. */
+export const command: Provider = {
+  type: 'command',
+  name: 'Command',
+  description: 'Runs configuration.command with the prompt on its standard input.',
+  capabilities: {
+    streaming: true,
+    multiTurn: false,
+    toolUse: false,
+    fileAccess: true,
+    customInstructions: false,
+    mcpSupport: false,
+    modelSelection: false,
+  },
+  models: [],
+  program: undefined,
+
+  invoke: ({ prompt, configuration }) => {
+    const { command, customArgs } = configuration
+    if (!command?.[0]) refuse('An agent of type command needs configuration.command, an array of a program and its arguments.')
+    return { argv: [...command, ...(customArgs ?? [])], stdin: prompt }
+  },
+
+  parse: (line) => parseLine(line, () => undefined),
+}

@@ -1,0 +1,106 @@
+import type { Provider } from '../ports/provider.ts'
+import { flag, flagList, instructed, refuse } from './invocation.ts'
+import { type Json, object, readable, text } from './json.ts'
+import { call, failure, message, parseLine, type Reading, say } from './line.ts'
+
+/** Gemini CLI, headless. Flags and lines as of 0.61.0. */
+export const geminiCli: Provider = {
+  type: 'gemini-cli',
+  name: 'Gemini CLI',
+  description: 'The coding agent of Google, in its headless mode.',
+  capabilities: {
+    streaming: true,
+    multiTurn: true,
+    toolUse: true,
+    fileAccess: true,
+    customInstructions: true,
+    // It reads MCP servers from settings files only, and a provider writes none.
+    mcpSupport: false,
+    modelSelection: true,
+  },
+  models: [
+    model('auto', 'Automatic', 'Gemini CLI chooses by the task.', true),
+    model('pro', 'Gemini Pro', 'The latest Pro: for the hardest work.', false),
+    model('flash', 'Gemini Flash', 'The latest Flash: for daily work.', false),
+    model('flash-lite', 'Gemini Flash-Lite', 'The latest Flash-Lite: the fastest.', false),
+  ],
+  program: 'gemini',
+
+  invoke: ({ prompt, configuration }) => {
+    const { model, sessionId, outputFormat, instructions, allowedTools, disallowedTools, mcp, customArgs } = configuration
+    if (disallowedTools?.length) refuse('Gemini CLI cannot be denied certain tools; name the allowed ones in allowedTools instead.')
+    if (mcp?.servers.length || mcp?.strict) refuse('Gemini CLI takes MCP servers only from its own settings.json; add them there.')
+    return {
+      argv: [
+        'gemini',
+        `--output-format=${outputFormat || 'stream-json'}`,
+        // Nobody is there to be asked. With a list, what would have to be asked for and is not on it is denied.
+        ...(allowedTools?.length ? ['--approval-mode=default', ...flagList('--allowed-tools', allowedTools)] : ['--approval-mode=yolo']),
+        ...flag('--model', model),
+        ...flag('--resume', sessionId),
+        ...(customArgs ?? []),
+      ],
+      env: {
+        // It would start itself again as a child and then hear no signal at all: 20 s and no end.
+        GEMINI_CLI_NO_RELAUNCH: 'true',
+        // Nobody is there to be asked whether the folder is trusted, and whoever launches an agent in it has answered.
+        GEMINI_CLI_TRUST_WORKSPACE: 'true',
+      },
+      // GEMINI_SYSTEM_MD is a file, and in place of its own system prompt.
+      stdin: instructed(prompt, instructions),
+      politeSignal: 'SIGTERM',
+    }
+  },
+
+  parse: (line) => parseLine(line, read),
+}
+
+function model(id: string, name: string, description: string, isDefault: boolean): Provider['models'][number] {
+  return { id, name, description, contextWindow: 1_048_576, capabilities: ['text', 'tools', 'vision'], isAvailable: true, isDefault }
+}
+
+function read(event: Json): Reading | undefined {
+  switch (event.type) {
+    case 'init':
+      return say(
+        message('system', `The session began with ${readable(event.model) || 'the default model'}.`, {
+          sessionId: text(event.session_id),
+          model: text(event.model),
+        }),
+      )
+    case 'message':
+      return say(message(event.role === 'user' ? 'user' : 'assistant', readable(event.content), { delta: event.delta }))
+    case 'tool_use': {
+      const tool = text(event.tool_name) ?? 'tool'
+      return say(message('tool', call(tool, object(event.parameters)), { tool, toolUseId: text(event.tool_id) }))
+    }
+    case 'tool_result':
+      return say(
+        message('tool', readable(event.output) || readable(object(event.error).message), {
+          toolUseId: text(event.tool_id),
+          status: text(event.status),
+          isError: event.status !== 'success',
+        }),
+      )
+    // A warning, or a loop that it saw; the verdict comes with the result.
+    case 'error':
+      return say(message('error', text(event.message) ?? readable(event), { severity: text(event.severity) }))
+    case 'result':
+      return result(event)
+    default:
+      return undefined
+  }
+}
+
+function result(event: Json): Reading {
+  const isSuccess = event.status === 'success'
+  const { type, message: reason } = object(event.error)
+  const error = { name: text(type) ?? 'agent_failed', message: text(reason) ?? 'Gemini CLI reported that it failed.' }
+  const body = message('response', isSuccess ? 'Done.' : error.message, {
+    status: text(event.status),
+    isError: !isSuccess,
+    durationMs: object(event.stats).duration_ms,
+    usage: event.stats,
+  })
+  return { messages: [body], result: isSuccess ? { isSuccess } : failure(error) }
+}

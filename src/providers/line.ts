@@ -1,0 +1,52 @@
+import type { AgentError, AgentResult } from '../domain/agent.ts'
+import type { MessageBody, MessageType } from '../domain/message.ts'
+import type { Parsed } from '../ports/provider.ts'
+import { type Json, parseObject, readable, text } from './json.ts'
+
+/** What a provider makes of one JSON line. */
+export interface Reading {
+  readonly messages: readonly MessageBody[]
+  readonly result?: AgentResult
+}
+
+/**
+ * Every line is a message, also one that nobody understands. The object goes with the first message only: a line that
+ * gives several is kept once.
+ */
+export function parseLine(line: string, read: (event: Json) => Reading | undefined): Parsed {
+  const raw = parseObject(line)
+  if (!raw) return { messages: [{ type: 'response', content: line }] }
+  const { messages, result } = read(raw) ?? { messages: [] }
+  const [first = { type: 'response', content: line }, ...rest] = messages
+  return { messages: [{ ...first, raw }, ...rest], ...(result && { result }) }
+}
+
+export function message(type: MessageType, content: string, metadata: Json = {}): MessageBody {
+  const known = Object.entries(metadata).filter(([, value]) => value !== undefined && value !== null)
+  return {
+    type,
+    ...((type === 'assistant' || type === 'user') && { role: type }),
+    content,
+    ...(known.length > 0 && { metadata: Object.fromEntries(known) }),
+  }
+}
+
+export function say(...messages: readonly MessageBody[]): Reading {
+  return { messages }
+}
+
+export function thinking(content: string, metadata: Json = {}): MessageBody {
+  return message('assistant', content, { thinking: true, ...metadata })
+}
+
+export function failure(error: AgentError): AgentResult {
+  return { isSuccess: false, error }
+}
+
+/** The one argument that says the most about a call; whole files and edits are in the raw line. */
+const tellingArguments = ['command', 'file_path', 'filePath', 'path', 'pattern', 'query', 'url', 'description']
+
+export function call(tool: string, input: Json): string {
+  const telling = tellingArguments.map((name) => text(input[name])).find((value) => value !== undefined)
+  return `${tool}: ${telling ?? readable(input)}`
+}

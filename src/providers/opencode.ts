@@ -1,0 +1,140 @@
+import type { Configuration, McpServer, Provider } from '../ports/provider.ts'
+import { flag, instructed, isRemote, refuse } from './invocation.ts'
+import { type Json, object, readable, text } from './json.ts'
+import { call, failure, message, parseLine, type Reading, say, thinking } from './line.ts'
+
+const configVariable = 'OPENCODE_CONFIG_CONTENT'
+
+/** OpenCode, headless. Flags and lines as of 1.18.33. It has no last word: the exit code decides. */
+export const opencode: Provider = {
+  type: 'opencode',
+  name: 'OpenCode',
+  description: 'The open coding agent, by opencode run, with the models of any vendor.',
+  capabilities: {
+    streaming: true,
+    multiTurn: true,
+    toolUse: true,
+    fileAccess: true,
+    customInstructions: true,
+    mcpSupport: true,
+    modelSelection: true,
+  },
+  // Which models there are, and which one is used by default, is in its own configuration; `opencode models` lists hundreds.
+  models: [
+    model('anthropic/claude-opus-5', 'Claude Opus 5', 1_000_000),
+    model('anthropic/claude-sonnet-5', 'Claude Sonnet 5', 1_000_000),
+    model('anthropic/claude-haiku-4-5', 'Claude Haiku 4.5', 200_000),
+    model('opencode/big-pickle', 'Big Pickle', 200_000),
+  ],
+  program: 'opencode',
+
+  invoke: ({ prompt, configuration }) => {
+    const { model, sessionId, outputFormat, workingDirectory, instructions, mcp, customArgs } = configuration
+    if (mcp?.strict) refuse('OpenCode always uses the MCP servers of its own configuration too; leave out mcp.strict.')
+    const rules = rulesOf(configuration)
+    const content = contentOf(rules, mcp?.servers ?? [])
+    if (content && configuration.env?.[configVariable] !== undefined)
+      refuse(`Tools and MCP servers are told to OpenCode by ${configVariable}; leave them out, or leave it out of configuration.env.`)
+    return {
+      argv: [
+        'opencode',
+        'run',
+        ...(outputFormat === 'text' ? [] : ['--format=json']),
+        // Nobody is there to be asked; what is denied stays denied.
+        '--auto',
+        ...flag('--model', model),
+        ...flag('--session', sessionId),
+        // It believes PWD more than the folder it is in.
+        ...flag('--dir', workingDirectory?.startsWith('/') ? workingDirectory : undefined),
+        ...(rules ? ['--agent=build'] : []),
+        ...(customArgs ?? []),
+      ],
+      env: content ? { [configVariable]: JSON.stringify(content) } : {},
+      // An agent's prompt in its configuration would take the place of its own system prompt.
+      stdin: instructed(prompt, instructions),
+    }
+  },
+
+  parse: (line) => parseLine(line, read),
+}
+
+function model(id: string, name: string, contextWindow: number): Provider['models'][number] {
+  const description = `By the provider ${id.split('/')[0]} of OpenCode.`
+  return { id, name, description, contextWindow, capabilities: ['text', 'tools'], isAvailable: true, isDefault: false }
+}
+
+/** Its rule for everything that writes files has one name. */
+const editTools = new Set(['edit', 'write', 'patch', 'multiedit', 'apply_patch'])
+
+type Rules = Readonly<Record<string, 'allow' | 'deny'>>
+
+function rulesOf({ allowedTools = [], disallowedTools = [] }: Configuration): Rules | undefined {
+  if (allowedTools.length + disallowedTools.length === 0) return undefined
+  const named = (tools: readonly string[], verdict: 'allow' | 'deny'): Rules =>
+    Object.fromEntries(tools.map((tool) => [editTools.has(tool) ? 'edit' : tool, verdict]))
+  return { ...(allowedTools.length > 0 && { '*': 'deny' }), ...named(allowedTools, 'allow'), ...named(disallowedTools, 'deny') }
+}
+
+/**
+ * The rules twice: an agent's own come last and so outweigh what the user's configuration allows, and the general ones
+ * are for the agents it starts itself.
+ */
+function contentOf(rules: Rules | undefined, servers: readonly McpServer[]): Json | undefined {
+  if (!rules && servers.length === 0) return undefined
+  return {
+    ...(rules && { permission: rules, agent: { build: { permission: rules } } }),
+    ...(servers.length > 0 && { mcp: Object.fromEntries(servers.map((server) => [server.name, entryOf(server)])) }),
+  }
+}
+
+function entryOf(server: McpServer): Json {
+  if (isRemote(server)) return { type: 'remote', url: server.command, enabled: true }
+  return { type: 'local', command: [server.command, ...(server.args ?? [])], environment: server.env ?? {}, enabled: true }
+}
+
+function read(event: Json): Reading | undefined {
+  const part = object(event.part)
+  switch (event.type) {
+    case 'text':
+      return say(message('assistant', text(part.text) ?? ''))
+    case 'reasoning':
+      return say(thinking(text(part.text) ?? ''))
+    case 'tool_use':
+      return say(tool(part))
+    case 'step_start':
+      return say(message('system', 'A step began.', { sessionId: text(event.sessionID) }))
+    case 'step_finish':
+      return say(
+        message('system', `The step is complete: ${readable(part.reason) || 'no reason given'}.`, {
+          reason: text(part.reason),
+          usage: part.tokens,
+          costUsd: part.cost,
+        }),
+      )
+    case 'error':
+      return error(object(event.error))
+    default:
+      return undefined
+  }
+}
+
+function tool(part: Json): ReturnType<typeof message> {
+  const name = text(part.tool) ?? 'tool'
+  const state = object(part.state)
+  const output = text(state.error) ?? text(state.output)
+  const what = call(name, object(state.input))
+  return message('tool', output ? `${what}\n${output}` : what, {
+    tool: name,
+    toolUseId: text(part.callID),
+    status: text(state.status),
+    isError: state.status === 'error',
+  })
+}
+
+function error(reported: Json): Reading {
+  const name = text(reported.name) ?? 'agent_failed'
+  const reason = text(object(reported.data).message) ?? text(reported.message) ?? (readable(reported) || name)
+  const messages = [message('error', reason, { name })]
+  // After this one it makes its context smaller and goes on.
+  return name === 'ContextOverflowError' ? { messages } : { messages, result: failure({ name, message: reason }) }
+}

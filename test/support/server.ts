@@ -1,0 +1,135 @@
+import { io, type Socket } from 'socket.io-client'
+import { type EbbOptions, type RunningEbb, startEbb, temporaryHome } from './home.ts'
+
+/** A real `ebb serve` on a free port, driven from outside: HTTP by fetch, events by the public socket.io client. */
+
+/** What came over the wire; tests say what they expect of it. */
+// biome-ignore lint/suspicious/noExplicitAny: the point of these tests is to look at it without our types
+export type Json = any
+
+export interface Answer<T = unknown> {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: T
+}
+
+export interface CallOptions {
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export interface TestServer extends AsyncDisposable {
+  readonly url: string
+  readonly home: string
+  readonly ebb: RunningEbb
+  call<T = Json>(method: string, path: string, options?: CallOptions): Promise<Answer<T>>
+  get<T = Json>(path: string): Promise<T>
+  post<T = Json>(path: string, body?: unknown): Promise<T>
+  /** Launches an agent and answers with its id. */
+  launch(body: object): Promise<string>
+  /** Launches `type: command`. */
+  command(argv: readonly string[], more?: object): Promise<string>
+  /** A connected client; it is closed with the server. */
+  socket(auth?: object): Promise<Client>
+  /** SIGTERM, and its end. */
+  stop(): Promise<void>
+}
+
+/** A socket that remembers what it was told. */
+export interface Client {
+  readonly socket: Socket
+  readonly events: { readonly name: string; readonly data: Json }[]
+  /** Settles with the first event, past or future, that fits. */
+  event(name: string, fits?: (data: Json) => boolean): Promise<Json>
+  of(name: string): Json[]
+}
+
+const patienceMs = 20_000
+
+export async function startServer(words: readonly string[] = [], options: Partial<EbbOptions> = {}): Promise<TestServer> {
+  const home = options.home ?? temporaryHome()
+  const ebb = startEbb(['serve', '--port', '0', '--json', '--test-endpoints', ...words], { deadlineMs: 600_000, ...options, home })
+  await ebb.says('\n')
+  const { url } = JSON.parse(ebb.output().split('\n')[0] ?? '') as { url: string }
+  const clients: Socket[] = []
+
+  async function call<T>(method: string, path: string, { body, headers = {} }: CallOptions = {}): Promise<Answer<T>> {
+    const json = body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': 'application/json', ...headers } }
+    const response = await fetch(url + path, { method, headers, ...json, signal: AbortSignal.timeout(patienceMs) })
+    const text = await response.text()
+    return { status: response.status, headers: response.headers, body: (text === '' ? undefined : parse(text)) as T }
+  }
+
+  async function launch(body: object): Promise<string> {
+    const answer = await call<Json>('POST', '/api/agents', { body })
+    if (answer.status !== 201) throw new Error(`The launch was answered with ${answer.status}: ${JSON.stringify(answer.body)}`)
+    return answer.body.id
+  }
+
+  const stop = async (): Promise<void> => {
+    for (const client of clients) client.disconnect()
+    ebb.signal('SIGTERM')
+    await ebb.ended
+  }
+
+  return {
+    url,
+    home,
+    ebb,
+    call,
+    get: async (path) => (await call<Json>('GET', path)).body,
+    post: async (path, body) => (await call<Json>('POST', path, body === undefined ? {} : { body })).body,
+    launch,
+    command: (argv, more = {}) => launch({ type: 'command', prompt: '', configuration: { command: argv }, ...more }),
+    socket: async (auth = {}) => {
+      const socket = io(url, { auth, transports: ['websocket'], reconnection: false, forceNew: true })
+      clients.push(socket)
+      const client = remember(socket)
+      await client.event('connected')
+      return client
+    },
+    stop,
+    [Symbol.asyncDispose]: stop,
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+export function remember(socket: Socket): Client {
+  const events: { name: string; data: Json }[] = []
+  const waiting = new Set<(name: string, data: Json) => void>()
+  const tell = (name: string, data: Json): void => {
+    events.push({ name, data })
+    for (const look of waiting) look(name, data)
+  }
+  socket.onAny(tell)
+  socket.on('connect_error', (error) => tell('connect_error', { message: error.message }))
+  return {
+    socket,
+    events,
+    of: (name) => events.filter((one) => one.name === name).map((one) => one.data),
+    event: (name, fits = () => true) => {
+      const known = events.find((one) => one.name === name && fits(one.data))
+      if (known) return Promise.resolve(known.data)
+      return new Promise((resolve, reject) => {
+        const timer = setTimeout(() => {
+          waiting.delete(look)
+          reject(new Error(`No ${name} came; these did: ${events.map((one) => one.name).join(', ')}`))
+        }, patienceMs)
+        const look = (seen: string, data: Json): void => {
+          if (seen !== name || !fits(data)) return
+          clearTimeout(timer)
+          waiting.delete(look)
+          resolve(data)
+        }
+        waiting.add(look)
+      })
+    },
+  }
+}

@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest'
+import { claudeCode } from '../../../src/providers/claude-code.ts'
+import { invoke, itIsAProvider } from './provider-cases.ts'
+
+const base = ['claude', '--print', '--output-format=stream-json', '--verbose']
+const bypass = '--dangerously-skip-permissions'
+
+describe('claude-code', () => {
+  itIsAProvider(claudeCode, {
+    types: ['system', 'assistant', 'user', 'result', 'text', 'thinking', 'tool_use', 'tool_result', 'init', 'api_retry'],
+    fields: ['subtype', 'message', 'content', 'text', 'input', 'name', 'id', 'is_error', 'result', 'errors', 'model', 'error', 'usage'],
+  })
+
+  it('may use all its tools when nobody says otherwise, as root too, and is asked to leave by SIGINT', () => {
+    expect(invoke(claudeCode)).toEqual({ argv: [...base, bypass], env: { IS_SANDBOX: '1' }, stdin: 'Fix it.', politeSignal: 'SIGINT' })
+  })
+
+  it('is denied what is not on a list of allowed tools', () => {
+    const { argv, env } = invoke(claudeCode, { allowedTools: ['Bash(git *)', 'Edit'] })
+    expect(argv).toEqual([...base, '--permission-mode=dontAsk', '--allowedTools=Bash(git *),Edit'])
+    expect(env).toEqual({})
+  })
+
+  it('takes an empty list of tools for no list', () => {
+    expect(invoke(claudeCode, { allowedTools: [], disallowedTools: [] }).argv).toEqual([...base, bypass])
+  })
+
+  it.each([
+    ['disallowed tools', { disallowedTools: ['Bash', 'WebFetch'] }, ['--disallowedTools=Bash,WebFetch']],
+    ['a model', { model: 'haiku' }, ['--model=haiku']],
+    ['a session to go on with', { sessionId: '55d8d5f6-73d9-4bc5-88c9-bf941baa78f5' }, ['--resume=55d8d5f6-73d9-4bc5-88c9-bf941baa78f5']],
+    ['instructions that begin with a dash', { instructions: '-- be kind' }, ['--append-system-prompt=-- be kind']],
+    ['no MCP servers but its own', { mcp: { servers: [], strict: true } }, ['--strict-mcp-config']],
+  ])('is told of %s', (_, configuration, expected) => {
+    expect(invoke(claudeCode, configuration).argv).toEqual([...base, bypass, ...expected])
+  })
+
+  it('prints in another format when asked to', () => {
+    expect(invoke(claudeCode, { outputFormat: 'text' }).argv).toContain('--output-format=text')
+  })
+
+  it('gets instructions that are too long for an argument in front of the prompt', () => {
+    const instructions = 'é'.repeat(70_000)
+    const { argv, stdin } = invoke(claudeCode, { instructions })
+    expect(argv).toEqual([...base, bypass])
+    expect(stdin).toBe(`${instructions}\n\nFix it.`)
+  })
+
+  it('is told of MCP servers without their secrets in an argument', () => {
+    const servers = [
+      { name: 'a', command: 'node', args: ['a.mjs'], env: { TOKEN: 'secret-a', MODE: 'fast' } },
+      { name: 'b', command: 'b', env: { TOKEN: 'secret-b' } },
+      { name: 'far', command: 'https://example.test/mcp', transport: 'http' },
+    ]
+    const { argv, env } = invoke(claudeCode, { mcp: { servers, strict: true } })
+    const config = argv.find((argument) => argument.startsWith('--mcp-config='))?.slice('--mcp-config='.length)
+    expect(JSON.parse(config ?? '')).toEqual({
+      mcpServers: {
+        a: { command: 'node', args: ['a.mjs'], env: { TOKEN: `\${AGENT_MCP_0_0}`, MODE: `\${AGENT_MCP_0_1}` } },
+        b: { command: 'b', args: [], env: { TOKEN: `\${AGENT_MCP_1_0}` } },
+        far: { type: 'http', url: 'https://example.test/mcp' },
+      },
+    })
+    expect(argv.at(-1)).toBe('--strict-mcp-config')
+    expect(argv.join(' ')).not.toContain('secret')
+    expect(env).toEqual({ IS_SANDBOX: '1', AGENT_MCP_0_0: 'secret-a', AGENT_MCP_0_1: 'fast', AGENT_MCP_1_0: 'secret-b' })
+  })
+
+  it('has failed when its result is a success with an error in it', () => {
+    const line = '{"type":"result","subtype":"success","is_error":true,"result":"API Error: 400"}'
+    expect(claudeCode.parse(line).result).toEqual({ isSuccess: false, error: { name: 'agent_failed', message: 'API Error: 400' } })
+  })
+
+  it('goes by the subtype of a result that does not say whether it is an error', () => {
+    expect(claudeCode.parse('{"type":"result","subtype":"success"}').result).toEqual({ isSuccess: true })
+    expect(claudeCode.parse('{"type":"result","subtype":"error_max_turns"}').result?.isSuccess).toBe(false)
+  })
+})

@@ -1,0 +1,79 @@
+import { describe, expect, it } from 'vitest'
+import { opencode } from '../../../src/providers/opencode.ts'
+import { invoke, itIsAProvider } from './provider-cases.ts'
+
+const base = ['opencode', 'run', '--format=json', '--auto']
+
+function contentOf(env: Readonly<Record<string, string>> | undefined): unknown {
+  return JSON.parse(env?.OPENCODE_CONFIG_CONTENT ?? 'null')
+}
+
+describe('opencode', () => {
+  itIsAProvider(opencode, {
+    types: ['text', 'reasoning', 'tool_use', 'step_start', 'step_finish', 'error', 'ContextOverflowError'],
+    fields: ['part', 'text', 'tool', 'state', 'input', 'output', 'status', 'error', 'name', 'data', 'message', 'reason', 'tokens', 'cost'],
+  })
+
+  it('approves by itself and leaves by the usual signal', () => {
+    expect(invoke(opencode)).toEqual({ argv: base, env: {}, stdin: 'Fix it.' })
+  })
+
+  it.each([
+    ['a model', { model: 'anthropic/claude-sonnet-5' }, ['--model=anthropic/claude-sonnet-5']],
+    ['a session to go on with', { sessionId: 'ses_1' }, ['--session=ses_1']],
+    ['its folder, which PWD may contradict', { workingDirectory: '/work/project' }, ['--dir=/work/project']],
+    ['no folder that would be taken for one within itself', { workingDirectory: 'project' }, []],
+  ])('is told of %s', (_, configuration, expected) => {
+    expect(invoke(opencode, configuration).argv).toEqual([...base, ...expected])
+  })
+
+  it('prints text when asked to', () => {
+    expect(invoke(opencode, { outputFormat: 'text' }).argv).not.toContain('--format=json')
+  })
+
+  it('gets its instructions in front of the prompt', () => {
+    expect(invoke(opencode, { instructions: 'Be kind.' }).stdin).toBe('Be kind.\n\nFix it.')
+  })
+
+  it('is held to lists of tools, whatever its own configuration allows', () => {
+    const { argv, env } = invoke(opencode, { allowedTools: ['read', 'write'], disallowedTools: ['bash'] })
+    const rules = { '*': 'deny', read: 'allow', edit: 'allow', bash: 'deny' }
+    expect(contentOf(env)).toEqual({ permission: rules, agent: { build: { permission: rules } } })
+    // The last rule that fits is the one that counts.
+    expect(env?.OPENCODE_CONFIG_CONTENT?.indexOf('"*"')).toBeLessThan(env?.OPENCODE_CONFIG_CONTENT?.indexOf('"read"') ?? 0)
+    expect(argv).toEqual([...base, '--agent=build'])
+  })
+
+  it('is denied some tools and keeps the others', () => {
+    expect(contentOf(invoke(opencode, { disallowedTools: ['webfetch'] }).env)).toMatchObject({ permission: { webfetch: 'deny' } })
+    expect(contentOf(invoke(opencode, { disallowedTools: ['webfetch'] }).env)).not.toHaveProperty(['permission', '*'])
+  })
+
+  it('is told of MCP servers by its environment', () => {
+    const servers = [
+      { name: 'a', command: 'node', args: ['a.mjs'], env: { TOKEN: 'secret' } },
+      { name: 'far', command: 'https://example.test/mcp', transport: 'sse' },
+    ]
+    const { argv, env } = invoke(opencode, { mcp: { servers } })
+    expect(argv).toEqual(base)
+    expect(contentOf(env)).toEqual({
+      mcp: {
+        a: { type: 'local', command: ['node', 'a.mjs'], environment: { TOKEN: 'secret' }, enabled: true },
+        far: { type: 'remote', url: 'https://example.test/mcp', enabled: true },
+      },
+    })
+  })
+
+  it.each([
+    ['strict MCP servers', { mcp: { servers: [], strict: true } }],
+    ['tools that its environment would take back', { allowedTools: ['read'], env: { OPENCODE_CONFIG_CONTENT: '{}' } }],
+  ])('is not started with %s, which it cannot be held to', (_, configuration) => {
+    expect(() => invoke(opencode, configuration)).toThrow(expect.objectContaining({ code: 'launch_refused' }))
+  })
+
+  it('has failed with an error, but not when its context was too small for a moment', () => {
+    const line = (name: string): string => JSON.stringify({ type: 'error', error: { name, data: { message: 'no' } } })
+    expect(opencode.parse(line('APIError')).result).toEqual({ isSuccess: false, error: { name: 'APIError', message: 'no' } })
+    expect(opencode.parse(line('ContextOverflowError'))).not.toHaveProperty('result')
+  })
+})
