@@ -1,17 +1,5 @@
 import { realpath, stat } from 'node:fs/promises'
-import type { Capabilities, Model, Provider } from '../ports/provider.ts'
-
-/** A provider as clients see it. */
-export interface ProviderInfo {
-  readonly type: string
-  readonly name: string
-  readonly description: string
-  /** Its program is installed. */
-  readonly isAvailable: boolean
-  readonly version?: string
-  readonly capabilities: Capabilities
-  readonly models: readonly Model[]
-}
+import type { Provider, ProviderCatalogue, ProviderInfo } from '../ports/provider.ts'
 
 type Environment = Readonly<Record<string, string>>
 
@@ -30,7 +18,7 @@ export interface CatalogueDeps {
 const usualPatienceMs = 3_000
 
 /** The providers there are, and which of them can be used here. */
-export class Catalogue {
+export class Catalogue implements ProviderCatalogue {
   readonly #providers: ReadonlyMap<string, Provider>
   readonly #deps: CatalogueDeps
   /** By the file's path and its age: a program that was updated is asked again, and another one is not. */
