@@ -18,13 +18,14 @@ export async function openEbb(options: OpenOptions = {}): Promise<Ebb> {
   const supervisor = await compose(config)
   await supervisor.engine.begin()
   await supervisor.engine.recover()
-  return new Ebb(supervisor, { intervalMs: config.reaperInterval, minimumAgeMs: config.reaperMinimumAge })
+  return new Ebb(supervisor, await supervisor.control())
 }
 
+export type { AgentStatus } from './domain/agent.ts'
 export { EbbError, type ErrorCode } from './domain/errors.ts'
 export type { Message } from './domain/message.ts'
 export type { Report, ResourceReport, StepTaken } from './domain/report.ts'
 export type { Proof } from './domain/resource.ts'
 export type { Status } from './engine/status.ts'
-export type { Agent, AgentStatus, LaunchOptions, StopOptions } from './interfaces/library/agent.ts'
+export type { Agent, LaunchOptions, StopOptions } from './interfaces/library/agent.ts'
 export type { CleanupOptions, Ebb, Request, RequestOptions } from './interfaces/library/ebb.ts'

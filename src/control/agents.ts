@@ -30,7 +30,14 @@ export interface LaunchRequest {
   readonly requestId?: string
   readonly taskId?: string
   readonly parentAgentId?: string
+  /** The scope that owns it, where that is not one of the books' requests. */
+  readonly ownerScopeId?: string
   readonly configuration: Configuration
+}
+
+export interface Launched {
+  readonly agent: Agent
+  readonly run: Run
 }
 
 export interface AgentsDeps {
@@ -69,7 +76,7 @@ export class Agents {
   }
 
   /** A launch is a transaction: what cannot start is refused before anything exists, what fails half-way leaves nothing. */
-  async launch(request: LaunchRequest): Promise<Agent> {
+  async launch(request: LaunchRequest): Promise<Launched> {
     const { engine, caps } = this.#deps
     this.#requireRoom()
     const id = engine.parts.newId()
@@ -92,7 +99,7 @@ export class Agents {
         run.watchTime(request.configuration.timeout ?? caps.timeoutMs, request.configuration.idleTimeout ?? caps.idleMs)
         this.#set(run, handles, invocation?.stdin ?? '', request, provider)
         this.#play(run, provider, script)
-        return record.agent
+        return { agent: record.agent, run }
       } catch (error) {
         // The engine has rolled back what it made; this is for what only the rows know.
         await engine.close(id, { trigger: 'launch-rollback' }, { isPart: true })
@@ -156,8 +163,9 @@ export class Agents {
   }
 
   /** Its task, else its request, else its namespace. */
-  async #owner({ namespace, taskId, requestId }: LaunchRequest): Promise<string> {
+  async #owner({ namespace, taskId, requestId, ownerScopeId }: LaunchRequest): Promise<string> {
     const { owners, namespaces } = this.#deps
+    if (ownerScopeId !== undefined) return ownerScopeId
     namespaces.enter(namespace)
     if (taskId !== undefined) return await owners.enter({ kind: 'task', namespace, id: taskId })
     if (requestId !== undefined) return await owners.enter({ kind: 'request', namespace, id: requestId })
@@ -210,7 +218,7 @@ export class Agents {
       this.#deps.stream.follow(sourceOf({ agentId: run.id, stream: label, path: log.path, offset: 0, limitBytes }, provider))
     }
     tree.stdin?.end(stdin)
-    run.watchExit(tree.exit)
+    run.watchExit(tree.pid, tree.exit)
   }
 
   #play(run: Run, provider: Provider, script: Script): void {

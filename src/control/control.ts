@@ -41,6 +41,7 @@ export class Control {
   readonly events: Events
   readonly agents: Agents
   readonly owners: Owners
+  readonly namespaces: Namespaces
   readonly cleanup: Cleanup
   readonly history: History
   readonly reaper: Reaper
@@ -60,6 +61,7 @@ export class Control {
     this.catalogue = deps.catalogue
     this.events = new Events((error) => engine.parts.log.error('A listener failed.', { error: String(error) }))
     const namespaces = new Namespaces(engine)
+    this.namespaces = namespaces
     this.owners = new Owners(engine, store, namespaces)
     this.stream = deps.openStream({
       onSaved: (progress, messages) => this.#saved(progress, messages),

@@ -1,14 +1,14 @@
 import { endingOf, isFinal, type LastDays } from '../domain/agent.ts'
 import type { AgentEnd, AgentRecord, AgentStore } from '../ports/agents.ts'
 import type { Clock } from '../ports/clock.ts'
-import type { EndedScope, Endings } from '../ports/endings.ts'
+import type { EndedScope, Endings, UncleanScope } from '../ports/endings.ts'
 
 /** An agent of this process, as far as its end is concerned. */
 export interface LivingAgent {
   /** Settles once its exit is known, or shortly after its end was proven. */
   lastDays(): Promise<LastDays>
-  settled(end: AgentEnd | undefined, isForgotten: boolean): void
-  stuck(): void
+  settled(scope: EndedScope, end: AgentEnd | undefined): void
+  notReleased(scope: UncleanScope): void
 }
 
 /** How agents end: decided between the proof and the books, told after the books. Also for those of dead supervisors. */
@@ -48,10 +48,10 @@ export class AgentEndings implements Endings {
     }
   }
 
-  settled(scopes: readonly EndedScope[], ended: readonly AgentEnd[], stuckIds: readonly string[]): void {
+  settled(scopes: readonly EndedScope[], ended: readonly AgentEnd[], left: readonly UncleanScope[]): void {
     const ends = new Map(ended.map((end) => [end.agentId, end]))
-    for (const scope of scopes) this.living.get(scope.id)?.settled(ends.get(scope.id), scope.isForgotten)
-    for (const id of stuckIds) this.living.get(id)?.stuck()
+    for (const scope of scopes) this.living.get(scope.id)?.settled(scope, ends.get(scope.id))
+    for (const scope of left) this.living.get(scope.id)?.notReleased(scope)
   }
 }
 

@@ -1,8 +1,10 @@
 import type { AgentError, AgentResult, AgentStatus, LastDays } from '../domain/agent.ts'
+import type { Report } from '../domain/report.ts'
 import { noop, within } from '../engine/race.ts'
 import type { AgentChange, AgentEnd } from '../ports/agents.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Exit } from '../ports/effects.ts'
+import type { EndedScope, UncleanScope } from '../ports/endings.ts'
 import type { LivingAgent } from './endings.ts'
 
 /** Proven gone, so its exit is on its way to us; only under a containment that cannot tell does it never come. */
@@ -25,8 +27,8 @@ export class Run implements LivingAgent {
   readonly id: string
   readonly namespace: string
   readonly startedMs: number
-  /** Settles when the agent is over, with its rows or without. */
-  readonly over = Promise.withResolvers<void>()
+  /** Settles with the report of its first close, however that went. */
+  readonly firstClose = Promise.withResolvers<Report>()
   readonly #deps: RunDeps
   readonly #lifetime = new AbortController()
   #status: AgentStatus = 'initializing'
@@ -36,6 +38,8 @@ export class Run implements LivingAgent {
   #exited: Promise<void> = Promise.resolve()
   #result: AgentResult | undefined
   #lastSignOfLifeMs: number
+  /** Of its main process, where it has one. */
+  pid: number | undefined
   /** The prompt is the first. */
   messageCount = 1
 
@@ -74,7 +78,8 @@ export class Run implements LivingAgent {
     this.#deps.onStatus(status)
   }
 
-  watchExit(exit: Promise<Exit>): void {
+  watchExit(pid: number, exit: Promise<Exit>): void {
+    this.pid = pid
     this.#exited = exit.then((how) => {
       this.#exit = how
       this.#endsItself({ exit: how })
@@ -151,14 +156,16 @@ export class Run implements LivingAgent {
     }
   }
 
-  settled(end: AgentEnd | undefined, isForgotten: boolean): void {
+  settled({ isForgotten, report }: EndedScope, end: AgentEnd | undefined): void {
     this.#lifetime.abort()
     if (end) this.#status = end.status
     this.#deps.onEnd(end, isForgotten)
-    this.over.resolve()
+    this.firstClose.resolve(report)
   }
 
-  stuck(): void {
+  notReleased({ report, isStuck }: UncleanScope): void {
+    this.firstClose.resolve(report)
+    if (!isStuck || this.#status === 'stuck') return
     this.#status = 'stuck'
     this.#deps.onStatus('stuck')
   }

@@ -192,21 +192,23 @@ async function settle(parts: EngineParts, scope: BookScope, flight: Flight, { pl
       isOrphan: member.incarnation !== parts.host.incarnationId,
     }),
   )
-  const stuckIds = tree.filter((member) => member.kind === 'agent' && !member.report?.success && hasStuck(member)).map(({ id }) => id)
+  const left = tree
+    .filter((member) => member.kind === 'agent' && !clean.includes(member))
+    .map((member) => ({ id: member.id, report: reportOf(member), isStuck: hasStuck(member) }))
   const agents = await parts.endings.prepare(ended)
   const report = { ...reportOf(scope), cleanedMessagesCount: reportOf(scope).cleanedMessagesCount + agents.messagesGoing }
   await parts.ledger.settle({
     outcomes: outcomesOf(tree),
     closedScopeIds: ended.map(({ id }) => id),
     forgottenScopeIds: ended.filter(({ isForgotten }) => isForgotten).map(({ id }) => id),
-    agents: { ended: agents.ended, stuckIds },
+    agents: { ended: agents.ended, stuckIds: left.filter(({ isStuck }) => isStuck).map(({ id }) => id) },
     ...(place === 'root' && { report: { id: flight.id, body: report } }),
   })
   for (const member of clean) {
     member.state = 'closed'
     parts.book.forget(member.id)
   }
-  parts.endings.settled(ended, agents.ended, stuckIds)
+  parts.endings.settled(ended, agents.ended, left)
   return report
 }
 

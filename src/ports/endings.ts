@@ -14,10 +14,17 @@ export interface EndedScope {
   readonly isOrphan: boolean
 }
 
+/** A scope of an agent in which something is left: stuck, or only held back. */
+export interface UncleanScope {
+  readonly id: string
+  readonly report: Report
+  readonly isStuck: boolean
+}
+
 /** What the owner of the agents adds to the transaction that ends their scopes, and does when it is through. */
 export interface Endings {
   /** Between the proof and the books. */
   prepare(scopes: readonly EndedScope[]): Promise<{ readonly ended: readonly AgentEnd[]; readonly messagesGoing: number }>
   /** The books say so: whoever listens may be told. */
-  settled(scopes: readonly EndedScope[], ended: readonly AgentEnd[], stuckIds: readonly string[]): void
+  settled(scopes: readonly EndedScope[], ended: readonly AgentEnd[], left: readonly UncleanScope[]): void
 }

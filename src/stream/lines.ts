@@ -18,12 +18,14 @@ export class LineCutter {
   /** Where the line that is not finished yet began. */
   #lineOffset: number
   #readOffset: number
+  readonly #longestBytes: number
   #parts: Buffer[] = []
   #keptBytes = 0
 
-  constructor(offset: number) {
+  constructor(offset: number, longestBytes = longestLineBytes) {
     this.#lineOffset = offset
     this.#readOffset = offset
+    this.#longestBytes = longestBytes
   }
 
   /** Where the next chunk has to come from. */
@@ -59,7 +61,7 @@ export class LineCutter {
 
   #keep(bytes: Buffer): void {
     this.#readOffset += bytes.length
-    const room = longestLineBytes - this.#keptBytes
+    const room = this.#longestBytes - this.#keptBytes
     if (room <= 0) return
     // A copy: the chunk's memory is used again for the next read.
     this.#parts.push(Buffer.from(bytes.subarray(0, room)))
@@ -68,18 +70,18 @@ export class LineCutter {
 
   #finish(last: Buffer): Line {
     const totalBytes = this.#readOffset - this.#lineOffset + last.length
-    const bytes = this.#parts.length === 0 ? last.subarray(0, longestLineBytes) : this.#joined(last)
+    const bytes = this.#parts.length === 0 ? last.subarray(0, this.#longestBytes) : this.#joined(last)
     this.#parts = []
     this.#keptBytes = 0
     return {
       text: bytes.toString('utf8'),
       offset: this.#lineOffset,
-      isValidUtf8: isUtf8(bytes) || totalBytes > longestLineBytes,
-      ...(totalBytes > longestLineBytes && { totalBytes }),
+      isValidUtf8: isUtf8(bytes) || totalBytes > this.#longestBytes,
+      ...(totalBytes > this.#longestBytes && { totalBytes }),
     }
   }
 
   #joined(last: Buffer): Buffer {
-    return Buffer.concat([...this.#parts, last.subarray(0, Math.max(0, longestLineBytes - this.#keptBytes))])
+    return Buffer.concat([...this.#parts, last.subarray(0, Math.max(0, this.#longestBytes - this.#keptBytes))])
   }
 }

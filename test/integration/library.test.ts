@@ -8,7 +8,8 @@ import { waitUntil } from '../support/world.ts'
 
 const command = (...argv: string[]) => ({ type: 'command', configuration: { command: argv } }) as const
 
-function isAlive(pid: number): boolean {
+function isAlive(pid: number | undefined): boolean {
+  if (pid === undefined) throw new Error('The agent has no process.')
   try {
     return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
   } catch {
@@ -49,7 +50,8 @@ test('a last line without an end is a line, and one that is too long is cut and 
   await using agent = await ebb.launch(command('sh', '-c', 'head -c 3000000 /dev/zero | tr "\\0" a; echo; printf end'))
   const messages = await collect(agent.messages())
   expect(messages.map(({ content, metadata }) => [content.length, metadata])).toEqual([
-    [1_048_576, { truncated: true }],
+    [0, undefined],
+    [1_048_576, { truncated: true, totalBytes: 3_000_000 }],
     [3, undefined],
   ])
 })
@@ -58,7 +60,7 @@ test('an agent that ends takes the daemon it started with it, and its logs are a
   const home = temporaryHome()
   await using ebb = await openEbb({ home })
   const agent = await ebb.launch(command('sh', '-c', 'setsid sleep 1000 & echo $!'))
-  const [line] = await collect(agent.messages())
+  const [, line] = await collect(agent.messages())
   const report = await agent.ended
   expect(report).toMatchObject({ success: true, trigger: 'completed', cleanedAgentsCount: 1 })
   expect(isAlive(Number(line?.content))).toBe(false)
@@ -86,7 +88,7 @@ test('an agent that is too slow is ended and has failed', async () => {
 
 test('leaving a request closes everything in it, and it takes nothing in afterwards', async () => {
   await using ebb = await openEbb({ home: temporaryHome() })
-  const pids: number[] = []
+  const pids: (number | undefined)[] = []
   const request = ebb.request('req-123')
   {
     await using scope = request
@@ -133,7 +135,7 @@ test('a reset leaves a clean world that is open again', async () => {
 test('a launch that cannot start is refused clearly and leaves nothing', async () => {
   const home = temporaryHome()
   await using ebb = await openEbb({ home })
-  await expect(ebb.launch(command('no-such-program'))).rejects.toMatchObject({ code: 'program_not_found' })
+  await expect(ebb.launch(command('no-such-program'))).rejects.toMatchObject({ code: 'launch_refused' })
   await expect(
     ebb.launch({ type: 'command', configuration: { command: ['true'], workingDirectory: '/no/such/folder' } }),
   ).rejects.toMatchObject({
@@ -222,7 +224,7 @@ test('what could not be released is thrown, with the report', async () => {
   const report = await agent.stop()
   expect(report.success).toBe(false)
   expect(report.resources.filter(({ outcome }) => outcome === 'held-back').map(({ kind }) => kind)).toEqual(['log', 'log'])
-  expect(agent.status).toBe('stuck')
+  expect(agent.status).toBe('stopping')
   expect(isAlive(agent.pid)).toBe(false)
   expect((await ebb.status()).heldBack).toHaveLength(2)
   const { rmSync } = process.getBuiltinModule('node:fs')

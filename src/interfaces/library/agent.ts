@@ -1,28 +1,18 @@
+import type { Launched, LaunchRequest } from '../../control/agents.ts'
+import type { Control } from '../../control/control.ts'
+import type { Run } from '../../control/run.ts'
+import type { AgentStatus } from '../../domain/agent.ts'
 import { EbbError } from '../../domain/errors.ts'
 import type { Message } from '../../domain/message.ts'
 import type { Report } from '../../domain/report.ts'
-import type { BookScope } from '../../engine/book.ts'
-import type { Supervisor } from '../../main.ts'
-import type { Exit } from '../../ports/effects.ts'
-import { type LogHandle, logLabels, type TreeHandle, treeLabel } from '../../ports/process.ts'
-import { tailLines } from '../../stream/tail.ts'
-import { merge } from './merge.ts'
-
-export type AgentStatus = 'running' | 'stopping' | 'completed' | 'failed' | 'terminated' | 'stuck'
+import type { Configuration } from '../../ports/provider.ts'
 
 export interface LaunchOptions {
-  readonly type: 'command'
-  /** Goes to the command's standard input. */
+  /** Which program: `claude-code`, `codex`, `gemini-cli`, `opencode`, `command` or `synthetic`. */
+  readonly type: string
+  /** For `command` it goes to the standard input. */
   readonly prompt?: string
-  readonly configuration: {
-    /** An argv array; no shell is involved. */
-    readonly command: readonly string[]
-    readonly workingDirectory?: string
-    readonly env?: Readonly<Record<string, string>>
-    /** Milliseconds; the agent is ended, `failed`, after it. */
-    readonly timeout?: number
-    readonly limits?: { readonly memoryBytes?: number; readonly pids?: number }
-  }
+  readonly configuration?: Configuration
 }
 
 export interface StopOptions {
@@ -31,127 +21,69 @@ export interface StopOptions {
   readonly grace?: number
 }
 
+/** So many messages are read from the store at a time. */
+const pageSize = 500
+
+/** A wait without news ends and begins again; it bounds nothing. */
+const waitMs = 600_000
+
 /** One run, from launch to the proof that it is gone. Leaving its block stops it; a failure to release throws. */
 export class Agent implements AsyncDisposable {
   readonly id: string
-  readonly #supervisor: Supervisor
-  readonly #prompt: string | undefined
-  readonly #tree: TreeHandle
-  readonly #logs: readonly LogHandle[]
-  readonly #startedAt: string
   /** Settles with the first close's report, however the agent ended. */
   readonly ended: Promise<Report>
-  #status: AgentStatus = 'running'
-  #exit: Exit | undefined
-  #stopped = false
+  readonly #control: Control
+  readonly #run: Run
+  #isOver = false
 
-  private constructor(supervisor: Supervisor, scope: BookScope, handles: ReadonlyMap<string, unknown>, options: LaunchOptions) {
-    this.id = scope.id
-    this.#supervisor = supervisor
-    this.#prompt = options.prompt
-    this.#tree = handles.get(treeLabel) as TreeHandle
-    this.#logs = logLabels.map((label) => handles.get(label) as LogHandle)
-    this.#startedAt = supervisor.engine.parts.clock.wall()
-    for (const log of this.#logs) log.done()
-    this.#tree.stdin?.end(options.prompt)
-    this.ended = this.#watch(options.configuration.timeout)
-    this.ended.catch(() => {})
-  }
-
-  static async launch(supervisor: Supervisor, parentId: string, options: LaunchOptions): Promise<Agent> {
-    if (options.type !== 'command') throw new EbbError('launch_refused', `There is no provider "${String(options.type)}"; use "command".`)
-    const { command, workingDirectory, env, limits } = options.configuration
-    const { engine, config } = supervisor
-    const scope = engine.openScope({ id: engine.parts.newId(), kind: 'agent', parentId })
-    const handles = await engine.launch(
-      scope,
-      planOrForget(supervisor, scope, {
-        argv: command,
-        env: { ...config.environment, ...env },
-        cwd: workingDirectory ?? process.cwd(),
-        output: 'logs',
-        stdin: options.prompt === undefined ? 'ignore' : 'pipe',
-        ...(limits && { limits }),
-      }),
-    )
-    return new Agent(supervisor, scope, handles, options)
+  constructor(control: Control, { agent, run }: Launched) {
+    this.id = agent.id
+    this.#control = control
+    this.#run = run
+    this.ended = run.firstClose.promise
+    this.ended.then(() => {
+      this.#isOver = true
+    })
   }
 
   get status(): AgentStatus {
-    return this.#status
+    return this.#run.status
   }
 
-  get pid(): number {
-    return this.#tree.pid
+  /** Of its main process, where it has one. */
+  get pid(): number | undefined {
+    return this.#run.pid
   }
 
   get exitCode(): number | null | undefined {
-    return this.#exit?.code
+    return this.#run.exit?.code
   }
 
   get signal(): NodeJS.Signals | null | undefined {
-    return this.#exit?.signal
-  }
-
-  /** The agent's end closes its scope: by itself, by a stop, or by its timeout. */
-  async #watch(timeoutMs: number | undefined): Promise<Report> {
-    const { engine } = this.#supervisor
-    const over = new AbortController()
-    const late = new Promise<'late'>((resolve) => {
-      if (timeoutMs !== undefined) engine.parts.clock.after(timeoutMs, over.signal, () => resolve('late'))
-    })
-    const how = await Promise.race([this.#tree.exit, late])
-    over.abort()
-    if (how !== 'late') this.#exit = how
-    this.#status = 'stopping'
-    const report = await engine.close(this.id, { trigger: how === 'late' ? 'terminated' : 'completed' })
-    if (how === 'late') this.#exit = await Promise.race([this.#tree.exit, Promise.resolve(undefined)])
-    this.#status = this.#finalStatus(report, how === 'late')
-    return report
-  }
-
-  #finalStatus(report: Report, isLate: boolean): AgentStatus {
-    if (!report.success) return 'stuck'
-    if (this.#stopped) return 'terminated'
-    return !isLate && this.#exit?.code === 0 ? 'completed' : 'failed'
+    return this.#run.exit?.signal
   }
 
   async stop(options: StopOptions = {}): Promise<Report> {
-    if (this.#status === 'running') {
-      this.#stopped = true
-      const { force, grace } = options
-      await this.#supervisor.engine.close(this.id, {
-        trigger: 'terminated',
-        ...(force && { force }),
-        ...(grace !== undefined && { graceMs: grace }),
-      })
-    }
-    return await this.ended
+    const { force, grace } = options
+    const again = this.status === 'stuck'
+    if (this.#isOver && !again) return await this.ended
+    const report = await this.#control.agents.stop(this.id, { ...(force && { force }), ...(grace !== undefined && { graceMs: grace }) })
+    return again ? report : await this.ended
   }
 
   /** The conversation: the prompt, then every line of output as it comes, until the agent is gone and its logs are read to the end. */
-  async *messages(): AsyncGenerator<Message> {
-    const { newId, clock } = this.#supervisor.engine.parts
-    let sequenceNumber = 0
-    const message = (type: Message['type'], content: string, metadata?: Message['metadata']): Message => ({
-      id: newId(),
-      agentId: this.id,
-      sequenceNumber: ++sequenceNumber,
-      type,
-      content,
-      createdAt: sequenceNumber === 1 ? this.#startedAt : clock.wall(),
-      ...(metadata && { metadata }),
-    })
-    if (this.#prompt !== undefined) yield message('user', this.#prompt)
-    const leaving = new AbortController()
-    const streams = this.#logs.map(({ path, archive }) => tailLines({ path, archive, complete: this.ended }, leaving.signal))
-    try {
-      for await (const [index, { text, isTruncated }] of merge(streams)) {
-        const metadata = { ...(index === 1 && { stream: 'stderr' }), ...(isTruncated && { truncated: true }) }
-        yield message(index === 1 ? 'error' : 'response', text, Object.keys(metadata).length > 0 ? metadata : undefined)
-      }
-    } finally {
-      leaving.abort()
+  async *messages(options: { readonly since?: number } = {}): AsyncGenerator<Message> {
+    const { waiting, store } = this.#control
+    for (let after = options.since ?? 0; ; ) {
+      const page = await waiting.forMessages(this.id, waitMs, async () => {
+        // Asked first: what is empty after the end was seen is really empty.
+        const isOver = this.#isOver
+        const found = await store.messages(this.id, after, pageSize)
+        return found.length > 0 || isOver ? found : undefined
+      })
+      if (page?.length === 0) return
+      yield* page ?? []
+      after = page?.at(-1)?.sequenceNumber ?? after
     }
   }
 
@@ -160,15 +92,15 @@ export class Agent implements AsyncDisposable {
   }
 }
 
-/** A plan that is refused leaves not even a scope behind. */
-function planOrForget(supervisor: Supervisor, scope: BookScope, launch: Parameters<Supervisor['plan']>[1]): ReturnType<Supervisor['plan']> {
-  try {
-    return supervisor.plan(scope.id, launch)
-  } catch (error) {
-    supervisor.engine.close(scope.id, { trigger: 'launch-rollback' }).catch(() => {})
-    throw error
-  }
+/** What a process launches by the library is in one namespace, its own. */
+export const namespace = 'default'
+
+export async function launch(control: Control, options: LaunchOptions, owner: Owner = {}): Promise<Agent> {
+  const { type, prompt = '', configuration = {} } = options
+  return new Agent(control, await control.agents.launch({ type, prompt, namespace, configuration, ...owner }))
 }
+
+type Owner = Pick<LaunchRequest, 'requestId' | 'ownerScopeId'>
 
 export function requireReleased(report: Report): Report {
   if (report.success) return report

@@ -1,10 +1,9 @@
+import type { Control } from '../../control/control.ts'
 import { EbbError } from '../../domain/errors.ts'
-import type { Trigger } from '../../domain/policy.ts'
 import type { Report } from '../../domain/report.ts'
-import { Reaper } from '../../engine/reap.ts'
-import { type Status, worldStatus } from '../../engine/status.ts'
+import type { Status } from '../../engine/status.ts'
 import type { Supervisor } from '../../main.ts'
-import { Agent, type LaunchOptions, requireReleased } from './agent.ts'
+import { type Agent, type LaunchOptions, launch, namespace, requireReleased } from './agent.ts'
 import { leaveCleanly } from './leave.ts'
 
 export interface RequestOptions {
@@ -21,71 +20,63 @@ export interface CleanupOptions {
   readonly force?: boolean
 }
 
-/** Ebb in your own process: the same engine, the same guarantees, and blocks that close what they opened. */
+/** Ebb in your own process: the same control plane, the same guarantees, and blocks that close what they opened. */
 export class Ebb implements AsyncDisposable {
   readonly #supervisor: Supervisor
+  readonly #control: Control
   readonly #lifetime = new AbortController()
   readonly #requests = new Map<string, Request>()
-  #generation = 1
-  #namespaceId: string
   #closing: Promise<void> | undefined
 
-  constructor(supervisor: Supervisor, reaper: { intervalMs: number; minimumAgeMs: number }) {
+  constructor(supervisor: Supervisor, control: Control) {
     this.#supervisor = supervisor
-    this.#namespaceId = this.#openNamespace()
+    this.#control = control
     leaveCleanly(supervisor, this.#lifetime.signal, () => this[Symbol.asyncDispose]())
-    new Reaper(supervisor.engine.parts, reaper).start(this.#lifetime.signal)
+    control.startReaper()
   }
 
-  /** A reset closes one generation of the namespace; the next opens when the reset answers. */
-  #openNamespace(): string {
-    const { engine } = this.#supervisor
-    return engine.openScope({ id: `namespace-${engine.parts.host.incarnationId}-${this.#generation++}`, kind: 'namespace' }).id
-  }
-
-  /** A request owns what is launched in it, and closes for good. */
+  /** A request owns what is launched in it, and closes for good; its id is this process's own. */
   request(id: string, options: RequestOptions = {}): Request {
     if (!/^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$/.test(id))
       throw new EbbError('bad_usage', `"${id}" cannot be a request id; use letters, digits, and . _ : - (at most 100).`)
     if (this.#requests.has(id)) throw new EbbError('scope_closed', `Request ${id} exists already in this process; use another id.`)
-    const { engine } = this.#supervisor
-    const scope = engine.openScope({ id: `request-${engine.parts.newId()}`, kind: 'request', parentId: this.#namespaceId })
-    const request = new Request(this.#supervisor, id, scope.id, options)
+    const { engine, namespaces } = this.#control
+    const scope = engine.openScope({
+      id: `request-${engine.parts.newId()}`,
+      kind: 'request',
+      parentId: namespaces.enter(namespace),
+      label: id,
+    })
+    const request = new Request(this.#control, id, scope.id, options)
     this.#requests.set(id, request)
     return request
   }
 
   launch(options: LaunchOptions): Promise<Agent> {
-    return Agent.launch(this.#supervisor, this.#namespaceId, options)
+    return launch(this.#control, options)
   }
 
-  /** The unified cleanup: one request or agent, or everything of this process. */
+  /** The unified cleanup: one request or agent, or everything of this process. Rows and archives are kept. */
   async cleanup(options: CleanupOptions): Promise<Report> {
-    const { engine } = this.#supervisor
-    const force = options.force ? { force: true } : {}
-    if (options.scope === 'all') return await this.#closeNamespace('request-finished', force)
+    const force = options.force ?? false
+    if (options.scope === 'all') return await this.#control.cleanup.closeNamespace(undefined, 'request-finished', force)
     if (options.requestId !== undefined) {
       const request = this.#requests.get(options.requestId)
-      if (!request) throw new EbbError('bad_usage', `There is no request ${options.requestId} in this process.`)
-      return await request.close(force)
+      if (!request) throw new EbbError('request_not_found', `There is no request ${options.requestId} in this process.`)
+      return await request.close({ force })
     }
     if (options.agentId === undefined) throw new EbbError('bad_usage', 'A cleanup of scope "single" needs a requestId or an agentId.')
-    return await engine.close(options.agentId, { trigger: 'terminated', ...force })
+    return await this.#control.agents.stop(options.agentId, force ? { force } : {})
   }
 
   status(): Promise<Status> {
-    return worldStatus(this.#supervisor.engine.parts, this.#supervisor)
+    return this.#control.cleanup.status(undefined)
   }
 
-  /** Everything of this process goes, logs and records too; verified, and open again afterwards. */
-  reset(options: { readonly force?: boolean } = {}): Promise<Report> {
-    return this.#closeNamespace('test-reset', options.force ? { force: true } : {})
-  }
-
-  async #closeNamespace(trigger: Trigger, force: { force?: boolean }): Promise<Report> {
-    const report = await this.#supervisor.engine.close(this.#namespaceId, { trigger, ...force })
+  /** Everything of this process, and what ended ones left: logs, archives and records too; verified, and open again afterwards. */
+  async reset(options: { readonly force?: boolean; readonly timeoutMs?: number } = {}): Promise<Report> {
+    const report = await this.#control.cleanup.reset(options).report
     this.#requests.clear()
-    this.#namespaceId = this.#openNamespace()
     return report
   }
 
@@ -97,6 +88,7 @@ export class Ebb implements AsyncDisposable {
   async #close(): Promise<void> {
     const report = await this.#supervisor.engine.shutDown()
     this.#lifetime.abort()
+    await this.#control.close()
     await this.#supervisor.close()
     requireReleased(report)
   }
@@ -104,31 +96,33 @@ export class Ebb implements AsyncDisposable {
 
 export class Request implements AsyncDisposable {
   readonly id: string
-  readonly #supervisor: Supervisor
+  readonly #control: Control
   readonly #scopeId: string
   readonly #over = new AbortController()
   #report: Promise<Report> | undefined
 
-  constructor(supervisor: Supervisor, id: string, scopeId: string, options: RequestOptions) {
+  constructor(control: Control, id: string, scopeId: string, options: RequestOptions) {
     this.id = id
-    this.#supervisor = supervisor
+    this.#control = control
     this.#scopeId = scopeId
     const end = (): void => void this.close().catch(() => {})
-    if (options.timeoutMs !== undefined) supervisor.engine.parts.clock.after(options.timeoutMs, this.#over.signal, end)
+    if (options.timeoutMs !== undefined) control.engine.parts.clock.after(options.timeoutMs, this.#over.signal, end)
     if (options.signal?.aborted) end()
     else options.signal?.addEventListener('abort', end, { once: true, signal: this.#over.signal })
   }
 
   launch(options: LaunchOptions): Promise<Agent> {
     if (this.#report) return Promise.reject(new EbbError('scope_closed', `Request ${this.id} is closed and takes no agent; open another.`))
-    return Agent.launch(this.#supervisor, this.#scopeId, options)
+    return launch(this.#control, options, { requestId: this.id, ownerScopeId: this.#scopeId })
   }
 
   /** Ends everything in the request, proven. Closing twice is closing once, and the first report is the answer. */
   close(options: { readonly force?: boolean } = {}): Promise<Report> {
+    const { engine } = this.#control
     this.#over.abort()
-    if (this.#report && options.force) void this.#supervisor.engine.close(this.#scopeId, { trigger: 'request-finished', force: true })
-    this.#report ??= this.#supervisor.engine.close(this.#scopeId, { trigger: 'request-finished', ...(options.force && { force: true }) })
+    const wish = { trigger: 'request-finished', ...(options.force && { force: true }) } as const
+    if (this.#report && options.force) void engine.close(this.#scopeId, wish)
+    this.#report ??= engine.close(this.#scopeId, wish)
     return this.#report
   }
 

@@ -69,7 +69,7 @@ export function testRoutes(control: Control): readonly Route[] {
       answers: { 201: schemas.created },
       bodyLimit: scheduleBytes,
       handle: async ({ body, namespace }) => {
-        const agent = await agents.launch({
+        const { agent } = await agents.launch({
           type: 'synthetic',
           prompt: body.prompt,
           namespace: body.namespace ?? namespace ?? defaultNamespace,
