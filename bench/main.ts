@@ -1,5 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { benchCrowd, benchListing, benchMessages, benchReset } from './control.ts'
 import { type Row, table } from './measure.ts'
 import { benchReaper } from './reaper.ts'
 import { benchSentinel } from './sentinel.ts'
@@ -7,7 +8,17 @@ import { benchCommandLine, benchLaunch } from './start.ts'
 import { benchStop } from './stop.ts'
 
 /** `npm run bench [name…]`: what we claim, measured. Prints JSON and a table; exits 1 when a claim was not kept. */
-const suites = { stop: benchStop, start: benchCommandLine, launch: benchLaunch, sentinel: benchSentinel, reaper: benchReaper }
+const suites = {
+  stop: benchStop,
+  start: benchCommandLine,
+  launch: benchLaunch,
+  sentinel: benchSentinel,
+  reaper: benchReaper,
+  reset: benchReset,
+  messages: benchMessages,
+  listing: benchListing,
+  crowd: benchCrowd,
+}
 
 const wanted = process.argv.slice(2)
 const rows: Row[] = []

@@ -10,7 +10,12 @@ const inputs = { main: join(root, 'src/main.ts'), keeper: join(root, 'src/resour
 async function bundle() {
   const { rolldown } = await import('rolldown')
   rmSync(join(root, 'dist'), { recursive: true, force: true })
-  const build = await rolldown({ input: inputs, platform: 'node', external: ['koffi'], logLevel: 'warn' })
+  const build = await rolldown({
+    input: inputs,
+    platform: 'node',
+    external: ['koffi', 'fastify', 'socket.io', 'zod', 'pino', 'prom-client'],
+    logLevel: 'warn',
+  })
   await build.write({
     dir: join(root, 'dist'),
     // CommonJS: an ES import of a built-in module runs all of its lazy getters, which for node:fs costs 5 ms.

@@ -4,16 +4,18 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { flagOf, options, variableOf } from '../src/config/options.ts'
 import { errorTable } from '../src/domain/errors.ts'
+import { agentCommands } from '../src/interfaces/cli/agent-commands.ts'
 import { commands } from '../src/interfaces/cli/cli.ts'
+import { switchFlag } from '../src/interfaces/cli/help.ts'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const note = '<!-- Made by scripts/reference.mjs from the code; run "npm run docs" after a change. -->'
 const cell = (text) => String(text).replaceAll('|', '\\|')
 
 function cli() {
-  const sections = commands.map(
+  const sections = [...commands, ...agentCommands].map(
     (command) =>
-      `## ${command.name}\n\n${command.summary}\n\n\`\`\`console\n$ ${command.usage}\n\`\`\`\n\nOptions: ${[...command.options.map(flagOf), '--config', ...command.switches.map((name) => `--${name}`)].map((flag) => `\`${flag}\``).join(', ')}.\n\n\`\`\`console\n${command.examples.map((example) => `$ ${example}`).join('\n')}\n\`\`\`\n`,
+      `## ${command.name}\n\n${command.summary}\n\n\`\`\`console\n$ ${command.usage}\n\`\`\`\n\nOptions: ${[...command.options.map(flagOf), '--config', ...command.switches.map((name) => switchFlag(command, name))].map((flag) => `\`${flag}\``).join(', ')}.\n\n\`\`\`console\n${command.examples.map((example) => `$ ${example}`).join('\n')}\n\`\`\`\n`,
   )
   const rows = Object.entries(options).map(
     ([key, option]) => `| \`${flagOf(key)} ${cell(option.placeholder)}\` | \`${variableOf(key)}\` | \`${key}\` | ${option.help} |`,

@@ -10,7 +10,7 @@ const node = join(root, 'node_modules', 'node', 'bin', 'node')
 const stamp = join(root, 'node_modules', '.ebb-setup')
 
 const jobs = {
-  start: () => run(node, ['scripts/demo.mjs']),
+  start: (rest) => run(join(root, 'bin', 'ebb'), ['serve', '--test-endpoints', ...rest]),
   test: (rest) => {
     const missing = systemPackages()
     if (missing !== 0) return missing
@@ -19,6 +19,7 @@ const jobs = {
   check: () =>
     runAll(['biome', 'check', '.'], ['oxlint', '--deny-warnings'], ['tsc', '-p', '.'], ['knip']) || run(node, ['scripts/check-docs.mjs']),
   docs: () => run(node, ['scripts/reference.mjs']),
+  soak: (rest) => run(node, ['--disable-warning=ExperimentalWarning', 'bench/soak.ts', ...rest]),
   bench: (rest) => run(node, ['--disable-warning=ExperimentalWarning', 'bench/main.ts', ...rest]),
 }
 

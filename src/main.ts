@@ -19,6 +19,7 @@ import { realClock } from './resources/clock.ts'
 import { realEffects } from './resources/effects.ts'
 import { DirectoryKind, FileKind } from './resources/file/kind.ts'
 import { kernelId } from './resources/ids.ts'
+import { removeArchive } from './resources/log/archive.ts'
 import { type CompleteLog, LogKind } from './resources/log/kind.ts'
 import { type Availability, chooseContainment, detectContainments } from './resources/process-tree/detect.ts'
 import { openHost } from './resources/process-tree/host.ts'
@@ -122,7 +123,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   })
   const ledger = wrap('ledger', opened.ledger)
   const agents = wrap('agents', opened.agents)
-  const endings = new AgentEndings(agents, clock)
+  const endings = new AgentEndings({ agents, clock, removeArchive: (agentId) => removeArchive(effects, home.archive, agentId) })
   let control: Promise<Control> | undefined
   const engine = new Engine({
     ledger,

@@ -1,4 +1,4 @@
-import { existsSync, statfsSync } from 'node:fs'
+import { statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from './config/config.ts'
 import type { Home } from './config/home.ts'
@@ -19,6 +19,7 @@ import { command } from './providers/command.ts'
 import { geminiCli } from './providers/gemini-cli.ts'
 import { opencode } from './providers/opencode.ts'
 import { synthetic } from './providers/synthetic.ts'
+import { removeArchive } from './resources/log/archive.ts'
 import type { CompleteLog } from './resources/log/kind.ts'
 import { detailsOf } from './resources/process-tree/details.ts'
 import type { ProcessTable } from './resources/process-tree/process-table.ts'
@@ -73,11 +74,7 @@ export function wireControl({ config, home, engine, agents, endings, effects, pr
       const { bavail, bsize } = statfsSync(home.directory)
       return bavail * bsize
     },
-    removeArchive: (agentId) => {
-      const folder = join(home.archive, agentId)
-      effects.removeTree(folder)
-      if (existsSync(folder)) throw new Error(`The archive ${folder} is still there.`)
-    },
+    removeArchive: (agentId) => removeArchive(effects, home.archive, agentId),
   })
 }
 
@@ -88,12 +85,13 @@ export async function readToEnd(wiring: Wiring, control: Promise<Control> | unde
     const record = await agents.find(log.scopeId)
     if (!record) return undefined
     const position = (await agents.positions(log.scopeId)).find(({ stream }) => stream === log.stream)
-    const where = { agentId: log.scopeId, stream: log.stream, path: log.path, offset: position?.offset ?? 0, limitBytes: config.limitLog }
-    return sourceOf(where, wireCatalogue(config).find(record.agent.type))
+    const where = { agentId: log.scopeId, stream: log.stream, path: log.path, offset: position?.offset ?? 0 }
+    const limitBytes = record.agent.session.configuration.limits?.logBytes ?? config.limitLog
+    return sourceOf({ ...where, limitBytes, limitMessages: config.limitMessages }, wireCatalogue(config).find(record.agent.type))
   }
   const following = (await control)?.stream
   if (following) return await following.finish(log.path, open)
   const { clock, log: words } = engine.parts
-  await using own = new Stream({ agents, clock, log: words, directory: home.logs, onSaved: () => {}, onCut: () => {} })
+  await using own = new Stream({ agents, clock, log: words, directory: home.logs, onSaved: () => {}, onTooMuch: () => {} })
   await own.finish(log.path, open)
 }

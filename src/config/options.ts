@@ -39,7 +39,7 @@ export const options = {
     choice('auto', ...containmentNames),
   ),
   grace: option('5s', 'how long a process may take to leave by itself', 5_000, parseDuration),
-  timeout: option<number | undefined>('DURATION', 'end the command after this time', undefined, parseDuration),
+  timeout: option<number | undefined>('DURATION', 'end the command, or the agent, after this time', undefined, parseDuration),
   report: option<string | undefined>('FILE', 'write the report as JSON; "-" is standard error', undefined, (text) => text),
   limitMemory: option<number | undefined>('SIZE', 'the most memory the run may take, such as 2g', undefined, parseSize),
   limitPids: option<number | undefined>('N', 'the most processes the run may have at a time', undefined, parseCount),
@@ -62,7 +62,13 @@ export const options = {
   allowOrigin: list('URL', 'a web page that may call the server'),
   testEndpoints: toggle('offer the routes that reset the world, for tests'),
   keepOnExit: toggle('leave what is marked to be kept for the next start'),
+  whileStdin: toggle('leave, as at a signal, when standard input ends: for a server that belongs to another program'),
   url: option<string | undefined>('URL', 'the server to talk to, instead of the one of the home', undefined, parseUrl),
+  namespace: option<string | undefined>('NAME', 'the namespace that is meant', undefined, parseNamespace),
+  placement: option<string | undefined>('process', 'where the agent runs', undefined, parseText),
+  cwd: option<string | undefined>('DIR', 'the folder the agent works in; by default this one', undefined, parseFolder),
+  model: option<string | undefined>('MODEL', 'the model, for providers that have several', undefined, parseText),
+  keep: toggle('keep row, messages and archive of the agent when it has ended'),
   maxAgents: option('500', 'how many agents may run at once', 500, parseCount),
   minFree: option('256m', 'how much of the disk must be free for a launch', 268_435_456, parseSize),
   limitLog: option('2g', 'how much an agent may write on each of its streams before it is ended', 2_147_483_648, parseSize),
@@ -98,6 +104,13 @@ function parseFolder(text: string, name: string): string {
 
 function parseText(text: string, name: string): string {
   if (text === '') throw new EbbError('bad_usage', `${name} needs a value.`)
+  return text
+}
+
+/** As the server takes it: it becomes a name in logs and records. */
+function parseNamespace(text: string, name: string): string {
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(text))
+    throw new EbbError('bad_usage', `${name} must be a name of letters, digits and . _ - (at most 100), not "${text}".`)
   return text
 }
 

@@ -1,8 +1,9 @@
 import { type Agent, isFinal, type KeptConfiguration } from '../domain/agent.ts'
-import { EbbError, isEbbError } from '../domain/errors.ts'
+import { EbbError, isEbbError, sentence } from '../domain/errors.ts'
 import type { Report } from '../domain/report.ts'
 import type { Wish } from '../domain/scope.ts'
 import type { BookScope } from '../engine/book.ts'
+import { alreadyClean } from '../engine/close.ts'
 import type { Engine } from '../engine/engine.ts'
 import { noop } from '../engine/race.ts'
 import type { AgentEnd, AgentFilter, AgentPage, AgentRecord, AgentStore } from '../ports/agents.ts'
@@ -180,7 +181,7 @@ export class Agents {
       change: (change) => store.change(id, change),
       onStatus: (status) => events.emit('status', { agentId: id, namespace: request.namespace, status }),
       onEnd: (end, isForgotten) => this.#ended(run, end, isForgotten),
-      close: (trigger) => void engine.close(id, { trigger }).catch(noop),
+      close: (wish) => void engine.close(id, wish).catch(noop),
     })
     this.#runs.set(id, run)
     endings.living.set(id, run)
@@ -211,11 +212,14 @@ export class Agents {
   #set(run: Run, handles: ReadonlyMap<string, unknown>, stdin: string, request: LaunchRequest, provider: Provider): void {
     const tree = handles.get(treeLabel) as TreeHandle | undefined
     if (!tree) return
-    const limitBytes = request.configuration.limits?.logBytes ?? this.#deps.caps.logBytes
+    const { caps, stream } = this.#deps
+    const limits = { limitBytes: request.configuration.limits?.logBytes ?? caps.logBytes, limitMessages: caps.messages }
     for (const label of logLabels) {
       const log = handles.get(label) as LogHandle
       log.done()
-      this.#deps.stream.follow(sourceOf({ agentId: run.id, stream: label, path: log.path, offset: 0, limitBytes }, provider))
+      // A close that began meanwhile reads the log to its end by itself.
+      if (run.signal.aborted) continue
+      stream.follow(sourceOf({ agentId: run.id, stream: label, path: log.path, offset: 0, ...limits }, provider))
     }
     tree.stdin?.end(stdin)
     run.watchExit(tree.pid, tree.exit)
@@ -286,14 +290,24 @@ export class Agents {
         throw new EbbError('not_released', `The agent ${id} could not be released: ${report.errors.join('; ')}`, { details: report })
     } else this.#requireOwn(record)
     // It may have ended by itself just before, and was then kept.
-    if (await this.#deps.store.find(id)) await this.removeEnded([record.agent])
+    if (await this.#deps.store.find(id)) await this.removeEnded([record.agent]).catch((error: unknown) => this.#notRemoved(id, error))
+  }
+
+  /** What keeps its archive keeps its row, so that the deletion can be tried again. */
+  async #notRemoved(id: string, cause: unknown): Promise<never> {
+    const { store, engine } = this.#deps
+    await store.change(id, { status: 'stuck' })
+    const wish: Wish = { trigger: 'deleted', forget: true }
+    const details: Report = { ...alreadyClean(engine.parts, id, wish), success: false, errors: [sentence(cause)] }
+    throw new EbbError('not_released', `The agent ${id} could not be deleted: ${sentence(cause)}`, { cause, details })
   }
 
   /** Rows and archives of agents that have ended. Resolves with how many messages went. */
   async removeEnded(agents: readonly Agent[]): Promise<{ readonly agents: number; readonly messages: number }> {
     for (const { id } of agents) this.#deps.removeArchive(id)
     const gone = await this.#deps.store.remove(agents.map(({ id }) => id))
-    for (const { id, namespace } of agents) this.#deps.events.emit('deleted', { agentId: id, namespace })
+    // Only what this call removed: another one may have been faster, and has told of it.
+    for (const { id, namespace } of agents) if (gone.ids.has(id)) this.#deps.events.emit('deleted', { agentId: id, namespace })
     return gone
   }
 
@@ -310,12 +324,13 @@ export class Agents {
 }
 
 /** Never environment values or instructions: only what clients are told again. */
-function kept({ workingDirectory, conversationName, metadata, sessionId, model }: Configuration): KeptConfiguration {
+function kept({ workingDirectory, conversationName, metadata, sessionId, model, limits }: Configuration): KeptConfiguration {
   return {
     ...(workingDirectory !== undefined && { workingDirectory }),
     ...(conversationName !== undefined && { conversationName }),
     ...(metadata !== undefined && { metadata }),
     ...(sessionId !== undefined && { sessionId }),
     ...(model !== undefined && { model }),
+    ...(limits !== undefined && { limits }),
   }
 }

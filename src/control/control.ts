@@ -29,7 +29,7 @@ export interface ControlDeps extends Omit<AgentsDeps, 'namespaces' | 'owners' | 
 
 export interface StreamListener {
   readonly onSaved: (progress: Progress, messages: readonly Message[]) => void
-  readonly onCut: (agentId: string) => void
+  readonly onTooMuch: (agentId: string) => void
 }
 
 /** So many failed closes of one scope in a row, and somebody should look. */
@@ -65,7 +65,7 @@ export class Control {
     this.owners = new Owners(engine, store, namespaces)
     this.stream = deps.openStream({
       onSaved: (progress, messages) => this.#saved(progress, messages),
-      onCut: (agentId) => this.#tooMuch(agentId, 'bytes'),
+      onTooMuch: (agentId) => this.#tooMuch(agentId, 'bytes'),
     })
     this.agents = new Agents({ ...deps, stream: this.stream, events: this.events, namespaces, owners: this.owners })
     this.history = new History(engine)
@@ -88,7 +88,8 @@ export class Control {
 
   #tooMuch(agentId: string, what: 'bytes' | 'messages'): void {
     const message = `The agent wrote more ${what} than it may (--limit-log, --limit-messages) and was ended.`
-    this.agents.living.get(agentId)?.violates({ name: 'output_limit', message })
+    // Without grace: it would be spent on filling the disk.
+    this.agents.living.get(agentId)?.violates({ name: 'output_limit', message }, 0)
   }
 
   /** Every report of the engine comes by here. */

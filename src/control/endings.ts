@@ -11,26 +11,34 @@ export interface LivingAgent {
   notReleased(scope: UncleanScope): void
 }
 
+export interface EndingsDeps {
+  readonly agents: AgentStore
+  readonly clock: Clock
+  /** Where the logs of ended agents are; gone when it returns, or it throws. */
+  readonly removeArchive: (agentId: string) => void
+}
+
 /** How agents end: decided between the proof and the books, told after the books. Also for those of dead supervisors. */
 export class AgentEndings implements Endings {
   readonly living = new Map<string, LivingAgent>()
-  readonly #agents: AgentStore
-  readonly #clock: Clock
+  readonly #deps: EndingsDeps
 
-  constructor(agents: AgentStore, clock: Clock) {
-    this.#agents = agents
-    this.#clock = clock
+  constructor(deps: EndingsDeps) {
+    this.#deps = deps
   }
 
   async prepare(scopes: readonly EndedScope[]): Promise<{ ended: readonly AgentEnd[]; messagesGoing: number }> {
+    const { agents, removeArchive } = this.#deps
     const ended: AgentEnd[] = []
     let messagesGoing = 0
     for (const scope of scopes.filter(({ kind }) => kind === 'agent')) {
-      const record = await this.#agents.find(scope.id)
+      // The logs may have been archived before somebody wished the agent forgotten.
+      if (scope.isForgotten) removeArchive(scope.id)
+      const record = await agents.find(scope.id)
       if (!record) continue
       if (scope.isForgotten) {
         messagesGoing += record.agent.session.messageCount
-        await this.#agents.trim(scope.id)
+        await agents.trim(scope.id)
       }
       if (!isFinal(record.agent.status)) ended.push(await this.#end(scope, record))
     }
@@ -43,7 +51,7 @@ export class AgentEndings implements Endings {
       agentId: scope.id,
       ...endingOf(days),
       ...(days.exit && { exit: days.exit }),
-      completedAt: this.#clock.wall(),
+      completedAt: this.#deps.clock.wall(),
       report: scope.report,
     }
   }

@@ -1,5 +1,6 @@
 import type { AgentError, AgentResult, AgentStatus, LastDays } from '../domain/agent.ts'
 import type { Report } from '../domain/report.ts'
+import type { Wish } from '../domain/scope.ts'
 import { noop, within } from '../engine/race.ts'
 import type { AgentChange, AgentEnd } from '../ports/agents.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -19,7 +20,7 @@ export interface RunDeps {
   readonly onStatus: (status: AgentStatus) => void
   readonly onEnd: (end: AgentEnd | undefined, isForgotten: boolean) => void
   /** Closes the scope, because the agent ended by itself or broke a rule. */
-  readonly close: (trigger: 'completed' | 'terminated') => void
+  readonly close: (wish: Wish) => void
 }
 
 /** A living agent: what it did, what we did to it, and in which order. That order decides how it ended. */
@@ -117,19 +118,19 @@ export class Run implements LivingAgent {
     this.#endsItself({ result })
   }
 
-  violates(rule: AgentError): void {
+  violates(rule: AgentError, graceMs?: number): void {
     if (this.#cause !== undefined) return
     this.#violation = rule
     this.#cause = 'us'
     this.#stopping({ error: rule })
-    this.#deps.close('terminated')
+    this.#deps.close({ trigger: 'terminated', ...(graceMs !== undefined && { graceMs }) })
   }
 
   #endsItself(change: AgentChange): void {
     if (this.#cause !== undefined) return
     this.#cause = 'itself'
     this.#stopping(change)
-    this.#deps.close('completed')
+    this.#deps.close({ trigger: 'completed' })
   }
 
   /** The scope began to close: if the agent had not ended by itself before, it was us. */

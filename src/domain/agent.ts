@@ -28,6 +28,7 @@ export interface KeptConfiguration {
   readonly metadata?: Readonly<Record<string, unknown>>
   readonly sessionId?: string
   readonly model?: string
+  readonly limits?: { readonly memoryBytes?: number; readonly pids?: number; readonly logBytes?: number }
 }
 
 export interface Agent {

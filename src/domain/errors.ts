@@ -16,6 +16,7 @@ export const errorTable = {
   ledger_too_new: { exit: 125, status: 500, when: 'the database was written by a newer Ebb' },
   ledger_unavailable: { exit: 125, status: 503, when: 'the database cannot be opened or written' },
   server_running: { exit: 1, status: 409, when: 'a server already runs on this home' },
+  port_taken: { exit: 1, status: 409, when: 'another program listens on the port already' },
   invalid_id: { exit: 2, status: 400, when: 'an id is malformed: agents have UUIDs, requests and namespaces plain names' },
   invalid_request: { exit: 2, status: 400, when: 'a body or a query is not as it should be; the details name the places' },
   unauthorized: { exit: 1, status: 401, when: 'the server wants a token, and it is missing or wrong' },

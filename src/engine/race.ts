@@ -5,6 +5,9 @@ import type { Clock } from '../ports/clock.ts'
 
 export type Timed<T> = { readonly timedOut: false; readonly value: T } | { readonly timedOut: true }
 
+/** Why a wait that nobody needs any more is aborted. */
+export const noLongerNeeded = 'no longer needed'
+
 export async function within<T>(clock: Clock, ms: number, work: Promise<T>): Promise<Timed<T>> {
   const timer = new AbortController()
   const timeout = new Promise<Timed<T>>((resolve) => {
@@ -13,7 +16,8 @@ export async function within<T>(clock: Clock, ms: number, work: Promise<T>): Pro
   try {
     return await Promise.race([work.then((value) => ({ timedOut: false, value }) as const), timeout])
   } finally {
-    timer.abort()
+    // With a reason of our own: the one that Node would make takes a stack trace.
+    timer.abort(noLongerNeeded)
   }
 }
 

@@ -6,7 +6,7 @@ import type { Clock } from '../ports/clock.ts'
 import type { Ctx } from '../ports/kind.ts'
 import type { Entry } from './book.ts'
 import type { Flight } from './flight.ts'
-import { backoffMs, noop, pause, within } from './race.ts'
+import { backoffMs, noLongerNeeded, noop, pause, within } from './race.ts'
 
 /**
  * One resource from "may still be there" to "seen gone", or to an honest `stuck`. Released is only ever said after an
@@ -108,7 +108,7 @@ async function take(job: Release, step: LadderStep, budgetMs: () => number, step
   } catch (error) {
     problem = sentence(error)
   } finally {
-    lifetime.abort()
+    lifetime.abort(noLongerNeeded)
   }
   note(steps, { step, at, took: Math.round((clock.now() - startedMs) * 10) / 10 })
   const seen = await lookUntilKnown(job)
@@ -153,7 +153,7 @@ async function look(job: Release): Promise<Presence> {
   } catch (error) {
     return unknown(sentence(error))
   } finally {
-    lifetime.abort()
+    lifetime.abort(noLongerNeeded)
   }
 }
 
@@ -191,6 +191,6 @@ async function meetOnce({ entry, flight, clock }: Release, obligation: string): 
   } catch (error) {
     return `${obligation} of ${entry.name} failed: ${sentence(error)}`
   } finally {
-    lifetime.abort()
+    lifetime.abort(noLongerNeeded)
   }
 }

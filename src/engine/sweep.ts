@@ -5,7 +5,7 @@ import type { BookScope } from './book.ts'
 import { releaseAll } from './close.ts'
 import type { EngineParts } from './engine.ts'
 import type { Flight } from './flight.ts'
-import { backoffMs, noop, pause, within } from './race.ts'
+import { backoffMs, noLongerNeeded, noop, pause, within } from './race.ts'
 import type { Released } from './release.ts'
 
 /**
@@ -94,7 +94,7 @@ export async function listAll(parts: EngineParts, owner: Owner, flight: Flight |
       } catch (error) {
         failures.push({ report: { kind: kind.kind, name: 'sweep', outcome: 'stuck', steps: [], error: sentence(error) }, gaveUp: [] })
       } finally {
-        lifetime.abort()
+        lifetime.abort(noLongerNeeded)
       }
     }),
   )

@@ -109,8 +109,10 @@ export interface AgentStore {
   change(agentId: string, change: AgentChange): Promise<void>
   find(agentId: string): Promise<AgentRecord | undefined>
   list(filter: AgentFilter): Promise<AgentPage>
-  /** Takes rows off the books, messages by cascade, with the scopes that carry their ids; says how many messages went. */
-  remove(agentIds: readonly string[]): Promise<Totals>
+  /** The same page as the text of a JSON array: for listings of thousands. */
+  listJson(filter: AgentFilter): Promise<{ readonly json: string; readonly nextCursor?: string }>
+  /** Takes rows off the books, messages by cascade, with the scopes that carry their ids; says what was there and went. */
+  remove(agentIds: readonly string[]): Promise<Totals & { readonly ids: ReadonlySet<string> }>
   /** Deletes most messages of an agent that is about to go, a few at a time, so that its removal does not stop the world. */
   trim(agentId: string): Promise<void>
   /** Rows that are not `exceptIncarnations`'. */
@@ -119,6 +121,7 @@ export interface AgentStore {
   /** In one transaction, in order; numbers are given here. Resolves with what was saved, one list per item. */
   save(progress: readonly Progress[]): Promise<readonly (readonly Message[])[]>
   positions(agentId: string): Promise<readonly StreamPosition[]>
+  /** At most `limit`, and fewer where they are large; none only when there are no more. */
   messages(agentId: string, since: number, limit: number): Promise<readonly Message[]>
 
   openOwner(owner: Omit<OwnerRecord, 'state'>): Promise<void>

@@ -2,6 +2,9 @@ import { spawn as nodeSpawn } from 'node:child_process'
 import * as fs from 'node:fs'
 import type { Duplex } from 'node:stream'
 import type { Child, Command, Effects, Exit } from '../ports/effects.ts'
+import { findMkfifo } from './mkfifo.ts'
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY } = fs.constants
 
@@ -39,7 +42,22 @@ function withFile<T>(path: string, flags: number, mode: number | undefined, use:
   }
 }
 
-function spawn(command: Command): Promise<Child> {
+let isTurnTaken = false
+
+/**
+ * Node starts a process synchronously, which takes milliseconds: one of them in a turn of the event loop, so that two
+ * hundred launches at once do not keep everybody else waiting.
+ */
+async function spawn(command: Command): Promise<Child> {
+  while (isTurnTaken) await turn()
+  isTurnTaken = true
+  setImmediate(() => {
+    isTurnTaken = false
+  })
+  return await spawnNow(command)
+}
+
+function spawnNow(command: Command): Promise<Child> {
   return new Promise((resolve, reject) => {
     const child = nodeSpawn(command.program, command.argv.slice(1), {
       argv0: command.argv[0],
@@ -71,8 +89,13 @@ function spawn(command: Command): Promise<Child> {
   })
 }
 
-/** Node has no mkfifo(3); the program does. */
+/** By the call where it can be had, else by the program. */
 async function makePipe(path: string): Promise<void> {
+  const mkfifo = findMkfifo()
+  if (mkfifo) {
+    mkfifo(path)
+    return
+  }
   const child = await spawn({
     program: 'mkfifo',
     argv: ['mkfifo', '-m', '600', '--', path],

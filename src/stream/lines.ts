@@ -38,10 +38,12 @@ export class LineCutter {
     return this.#lineOffset
   }
 
-  add(chunk: Buffer): Line[] {
+  /** So many lines at most: what is left of the chunk is not taken, and `readOffset` says so. */
+  add(chunk: Buffer, mostLines = Number.POSITIVE_INFINITY): Line[] {
     const lines: Line[] = []
     let from = 0
     for (let at = chunk.indexOf(newline); at >= 0; at = chunk.indexOf(newline, from)) {
+      if (lines.length === mostLines) return lines
       lines.push(this.#finish(chunk.subarray(from, at)))
       this.#readOffset += at + 1 - from
       this.#lineOffset = this.#readOffset

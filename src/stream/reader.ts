@@ -1,4 +1,4 @@
-import { closeSync, openSync, readSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { errno } from '../domain/errors.ts'
 import type { MessageBody } from '../domain/message.ts'
 import type { NewMessage, Progress } from '../ports/agents.ts'
@@ -17,9 +17,14 @@ export interface Source {
   readonly parse: (line: string) => Parsed
   /** More than this is not read. */
   readonly limitBytes: number
+  /** Of the whole agent. */
+  readonly limitMessages: number
 }
 
 const chunk = Buffer.allocUnsafe(256 * 1_024)
+
+/** A chunk of newlines would be a quarter of a million messages, and a save that stops the world. */
+const linesAtOnce = 4_000
 
 /** Reads a log from an offset on. It is opened once: an archive moves the file, but an open descriptor stays with it. */
 export class LogReader {
@@ -30,8 +35,10 @@ export class LogReader {
   #isWriterGone = false
   /** Nothing more will come of it. */
   isOver = false
-  /** There was more than may be read. */
-  isCut = false
+  /** More was written than may be read; known from the size of the log, long before the reading gets there. */
+  isTooMuch = false
+  #hasEnough = false
+  #isCut = false
   readonly over = Promise.withResolvers<void>()
 
   constructor(source: Source) {
@@ -40,7 +47,7 @@ export class LogReader {
     this.#savedOffset = source.offset
     this.#fd = openForReading(source.path)
     // An earlier life of ours has read all that may be read, and said so.
-    if (source.offset >= source.limitBytes) this.end()
+    if (source.offset > source.limitBytes) this.end()
   }
 
   /** The writer is gone: what is there now is all there will be. */
@@ -48,17 +55,23 @@ export class LogReader {
     this.#isWriterGone = true
   }
 
+  /** There are as many messages as there may be. */
+  enough(): void {
+    this.#hasEnough = true
+  }
+
   /** The next lines, if there are any; `more` in the middle of a long line; undefined at the end of what was written so far. */
   read(): Progress | 'more' | undefined {
     if (this.isOver) return undefined
-    const bytes = this.#readChunk()
-    const lines = bytes > 0 ? this.#lines.add(chunk.subarray(0, bytes)) : []
-    this.isCut = this.#lines.readOffset >= this.source.limitBytes
-    if (this.isCut || (bytes === 0 && this.#isWriterGone)) {
+    this.isTooMuch ||= this.#hasEnough || this.#sizeBytes() > this.source.limitBytes
+    const bytes = this.#hasEnough ? 0 : this.#readChunk()
+    const lines = bytes > 0 ? this.#lines.add(chunk.subarray(0, bytes), linesAtOnce) : []
+    this.#isCut = this.isTooMuch && (this.#hasEnough || this.#lines.readOffset >= this.source.limitBytes)
+    if (this.#isCut || (bytes === 0 && this.#isWriterGone)) {
       lines.push(...this.#lastLine())
       this.end()
     }
-    if (lines.length > 0 || this.isCut) return this.#progress(lines)
+    if (lines.length > 0 || this.#isCut) return this.#progress(lines)
     return bytes > 0 ? 'more' : undefined
   }
 
@@ -66,6 +79,10 @@ export class LogReader {
   #lastLine(): readonly Line[] {
     const rest = this.#lines.rest()
     return rest ? [rest] : []
+  }
+
+  #sizeBytes(): number {
+    return this.#fd === undefined ? 0 : fstatSync(this.#fd).size
   }
 
   #readChunk(): number {
@@ -83,10 +100,18 @@ export class LogReader {
       messages.push(...parsed.messages.map((message, part) => ({ ...noted(message, line), id: this.#id(line.offset, part) })))
     }
     const { agentId, stream, limitBytes } = this.source
-    if (this.isCut) messages.push({ ...cutNote(stream, limitBytes), id: this.#id(limitBytes, -1) })
+    if (this.#isCut) messages.push({ ...this.#cutNote(), id: this.#id(limitBytes, -1) })
     const from = this.#savedOffset
-    this.#savedOffset = this.#lines.lineOffset
+    // Behind everything that may be read: whoever comes next knows that it was said.
+    this.#savedOffset = this.#isCut ? limitBytes + 1 : this.#lines.lineOffset
     return { agentId, messages, position: { stream, from, to: this.#savedOffset }, ...(result && { result }) }
+  }
+
+  #cutNote(): MessageBody {
+    const { stream, limitBytes, limitMessages } = this.source
+    const much = this.#hasEnough ? `${limitMessages} messages` : `${limitBytes} bytes`
+    const content = `Ebb reads no more of ${stream}: the agent has written more than ${much}.`
+    return { type: 'system', content, metadata: { stream, truncated: true } }
   }
 
   #id(offset: number, part: number): string {
@@ -119,9 +144,4 @@ function noted(message: MessageBody, line: Line): MessageBody {
     ...(!line.isValidUtf8 && { invalidUtf8: true }),
   }
   return { ...message, metadata }
-}
-
-function cutNote(stream: string, limitBytes: number): MessageBody {
-  const content = `Ebb reads no more of ${stream}: the agent has written more than ${limitBytes} bytes.`
-  return { type: 'system', content, metadata: { stream, truncated: true } }
 }

@@ -20,8 +20,8 @@ export interface StreamDeps {
   /** The folder of live logs. */
   readonly directory: string
   readonly onSaved: (progress: Progress, messages: readonly Message[]) => void
-  /** There was more output than may be read. */
-  readonly onCut: (agentId: string) => void
+  /** There is more output than may be read. */
+  readonly onTooMuch: (agentId: string) => void
 }
 
 /** One batch keeps the event loop busy for so long at most, besides its save. */
@@ -133,6 +133,8 @@ export class Stream implements AsyncDisposable {
   #read(reader: LogReader): Progress | 'more' | undefined {
     try {
       const progress = reader.read()
+      // At once, not when the reading gets there: until it is ended the agent goes on filling the disk.
+      if (reader.isTooMuch) this.#deps.onTooMuch(reader.source.agentId)
       if (!progress && reader.isOver) this.#drop(reader)
       return progress
     } catch (error) {
@@ -150,7 +152,7 @@ export class Stream implements AsyncDisposable {
       if (messages.length > 0) this.#deps.onSaved(progress, messages)
       promise.resolve(messages)
       if (!reader) return
-      if (reader.isCut) this.#deps.onCut(progress.agentId)
+      if ((messages.at(-1)?.sequenceNumber ?? 0) > reader.source.limitMessages) reader.enough()
       // Nothing was saved of something: the agent is gone, or somebody else reads its log.
       if (reader.isOver || (messages.length === 0 && progress.messages.length > 0)) this.#drop(reader)
     })

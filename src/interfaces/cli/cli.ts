@@ -59,6 +59,7 @@ export const commands: readonly CommandEntry[] = [
       'allowOrigin',
       'allowHost',
       'keepOnExit',
+      'whileStdin',
       'containment',
       'maxAgents',
       'minFree',
@@ -77,7 +78,7 @@ export const commands: readonly CommandEntry[] = [
     summary: 'is the world clean: what runs, what is stuck, what is held back',
     usage: 'ebb status [--json]',
     examples: ['ebb status', 'ebb status --json'],
-    options: everywhere,
+    options: [...everywhere, 'url', 'token'],
     switches: ['json', 'help'],
     load: () => import('./status.ts'),
   },
@@ -115,7 +116,8 @@ export async function runCommandLine(words: readonly string[], wiring: Wiring): 
     const [name = 'help', ...rest] = words
     if (name === 'help' || name === '--help' || name === '-h') return await help(rest[0])
     if (name === '--version' || name === 'version') return await version(wiring.manifest)
-    const command = commands.find((candidate) => candidate.name === name)
+    const isCalled = (candidate: CommandEntry): boolean => candidate.name === name
+    const command = commands.find(isCalled) ?? (await agentCommands()).find(isCalled)
     if (!command) throw new EbbError('bad_usage', `There is no command "${name}"; "ebb help" lists them.`)
     const args = parseArguments(command, rest)
     if (args.switches.has('help')) return await help(command.name)
@@ -137,8 +139,13 @@ function exitCodeOf(error: unknown, command: string | undefined): number {
 
 async function help(name?: string): Promise<number> {
   const { renderHelp } = await import('./help.ts')
-  process.stdout.write(renderHelp(commands, name))
+  process.stdout.write(renderHelp([...commands, ...(await agentCommands())], name))
   return 0
+}
+
+/** Not needed by a run of somebody else's command, which has no time for them. */
+async function agentCommands(): Promise<readonly CommandEntry[]> {
+  return (await import('./agent-commands.ts')).agentCommands
 }
 
 async function version(manifest: string): Promise<number> {

@@ -28,7 +28,7 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   return exitCode(outcome)
 }
 
-function workingDirectory(): string {
+export function workingDirectory(): string {
   try {
     return process.cwd()
   } catch (error) {

@@ -1,10 +1,12 @@
 import { readFileSync } from 'node:fs'
-import { removeServerFile, writeServerFile } from '../../config/server-file.ts'
+import { readServerFile, removeServerFile, writeServerFile } from '../../config/server-file.ts'
 import type { Control } from '../../control/control.ts'
+import { EbbError, isEbbError } from '../../domain/errors.ts'
 import type { Report } from '../../domain/report.ts'
 import type { Supervisor } from '../../main.ts'
 import { Metrics } from '../../observability/metrics.ts'
 import { structuredLog } from '../../observability/structured-log.ts'
+import type { IncarnationRecord } from '../../ports/ledger.ts'
 import { type RunningServer, requireSafe, startServer } from '../http/server.ts'
 import type { Arguments } from './arguments.ts'
 import type { Wiring } from './cli.ts'
@@ -24,6 +26,7 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = wiring.loadConfig({ flags: args.flags, ...(args.configFile !== undefined && { configFile: args.configFile }) })
   requireSafe(config)
   const leaving = leaveSignals()
+  if (config.whileStdin) leaving.leaveWithStdin()
   const { log, logger } = structuredLog(config.logLevel)
   let metrics: Metrics | undefined
   const supervisor = await wiring.compose(config, {
@@ -34,10 +37,11 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   })
   const { engine } = supervisor
   metrics = new Metrics({ resources: async () => (await engine.parts.ledger.books(undefined, 'open')).resources })
-  await engine.begin({ role: 'server', address: `http://${config.host}:${config.port}` })
   const failSafe = armFailSafe(supervisor)
   try {
-    await engine.recoverPatiently(recoveryBudgetMs)
+    await engine.begin({ role: 'server', address: `http://${config.host}:${config.port}` })
+    // Who is asked to leave meanwhile does not wait for it.
+    await Promise.race([engine.recoverPatiently(recoveryBudgetMs), leaving.asked])
     const control = await supervisor.control()
     count(control, metrics)
     control.startReaper()
@@ -56,12 +60,21 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
     return await leave(supervisor, control, server, leaving)
   } catch (error) {
     await engine.shutDown()
-    throw error
+    throw atItsAddress(error, supervisor.home.directory)
   } finally {
     removeServerFile(supervisor.home.directory)
     failSafe.disarm()
     await supervisor.close()
   }
+}
+
+/** On the books is the port that the other one was told, which may be 0; its own file says what became of it. */
+function atItsAddress(error: unknown, home: string): unknown {
+  if (!isEbbError(error, 'server_running')) return error
+  const running = readServerFile(home)
+  if (running?.pid !== (error.details as IncarnationRecord).identity.pid) return error
+  const text = `A server already runs on this home: pid ${running.pid}, ${running.url}. Use that one, or another --home.`
+  return new EbbError('server_running', text, { cause: error, details: error.details })
 }
 
 function count({ events, reaper }: Control, metrics: Metrics): void {
@@ -79,6 +92,8 @@ function announce({ url }: RunningServer, { config, home, containment }: Supervi
 
 interface Leaving {
   readonly asked: Promise<void>
+  /** Whoever holds the other end lives as long as it is open, also when it is killed. */
+  leaveWithStdin(): void
   onAgain: () => void
 }
 
@@ -86,7 +101,16 @@ interface Leaving {
 function leaveSignals(): Leaving {
   const asked = Promise.withResolvers<void>()
   let times = 0
-  const leaving: Leaving = { asked: asked.promise, onAgain: () => {} }
+  const leaving: Leaving = {
+    asked: asked.promise,
+    leaveWithStdin: () => {
+      // It read our output too: that it is gone is no reason to leave otherwise than in order.
+      process.stdout.on('error', () => {})
+      for (const end of ['end', 'error', 'close']) process.stdin.on(end, () => asked.resolve())
+      process.stdin.resume()
+    },
+    onAgain: () => {},
+  }
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => {
       times += 1

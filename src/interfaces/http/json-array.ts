@@ -12,12 +12,9 @@ export async function* jsonArray<T extends { readonly sequenceNumber: number }>(
   let separator = '['
   while (left > 0) {
     const rows = await page(after, Math.min(pageSize, left))
-    if (rows.length > 0) yield separator + rows.map((row) => JSON.stringify(row)).join(',')
     const last = rows.at(-1)
-    if (!last || rows.length < Math.min(pageSize, left)) {
-      yield separator === '[' && !last ? '[]' : ']'
-      return
-    }
+    if (!last) break
+    yield separator + rows.map((row) => JSON.stringify(row)).join(',')
     separator = ','
     after = last.sequenceNumber
     left -= rows.length

@@ -45,7 +45,7 @@ function open(server: Server, host: string, port: number): Promise<number> {
     const onError = (error: unknown): void => {
       reject(
         errno(error) === 'EADDRINUSE'
-          ? new EbbError('bad_usage', `Port ${port} on ${host} is taken by another program; give another one with --port.`, {
+          ? new EbbError('port_taken', `Port ${port} on ${host} is taken by another program; give another one with --port.`, {
               cause: error,
             })
           : error,

@@ -86,7 +86,7 @@ export class Subscription {
       const page = await this.#readPage(this.#sent, pageSize)
       if (this.#isOver) break
       this.#send(page)
-      if (page.length === pageSize) this.#hasNews = true
+      if (page.length > 0) this.#hasNews = true
     }
     this.#isBehind = false
     for (const say of this.#tail) say()

@@ -42,7 +42,7 @@ export interface LogDeps {
   readonly net: ScanContainment
 }
 
-const { O_RDWR, O_RDONLY, O_WRONLY, O_APPEND, O_NONBLOCK } = constants
+const { O_RDWR, O_RDONLY, O_WRONLY, O_APPEND, O_NONBLOCK, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
 
 /** A collector that has not seen the end of the stream by then is fed by somebody who is not ours. */
 const drainBudgetMs = 2_000
@@ -78,18 +78,19 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
 
   async create(ref: LogRef, _spec: LogSpec, _ctx: CreateCtx): Promise<Created> {
     const { effects } = this.#deps
-    effects.createFile(ref.path, '', 0o600)
-    await effects.makePipe(ref.pipe)
     const descriptors = new Descriptors(effects)
     try {
-      return { handle: await this.#collect(ref, descriptors) }
+      // Not synced: a log that a power cut takes away had nothing in it.
+      const log = descriptors.open(ref.path, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
+      await effects.makePipe(ref.pipe)
+      return { handle: await this.#collect(ref, log, descriptors) }
     } catch (error) {
       descriptors.closeAll()
       throw error
     }
   }
 
-  async #collect(ref: LogRef, descriptors: Descriptors): Promise<LogHandle> {
+  async #collect(ref: LogRef, log: number, descriptors: Descriptors): Promise<LogHandle> {
     const { effects } = this.#deps
     // Opened for both first, because an open for one side alone would wait for the other.
     const both = descriptors.open(ref.pipe, O_RDWR | O_NONBLOCK)
@@ -97,7 +98,6 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     const fd = descriptors.open(ref.pipe, O_WRONLY)
     descriptors.close(both)
     effects.unlink(ref.pipe)
-    const log = descriptors.open(ref.path, O_WRONLY | O_APPEND)
     const env = { PATH: '/usr/bin:/bin', [cookieName]: chainCookie(this.#deps.inheritedCookie, cookie(ref.mark)) }
     const child = await effects.spawn({ program: 'cat', argv: ['cat'], env, stdio: [reader, log, 'ignore'], detached: true })
     for (const ours of [reader, log]) descriptors.close(ours)
@@ -204,8 +204,8 @@ class Descriptors {
     this.#effects = effects
   }
 
-  open(path: string, flags: number): number {
-    const fd = this.#effects.openFile(path, flags)
+  open(path: string, flags: number, mode?: number): number {
+    const fd = this.#effects.openFile(path, flags, mode)
     this.#open.add(fd)
     return fd
   }

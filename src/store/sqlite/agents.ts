@@ -17,12 +17,17 @@ import type {
   Totals,
 } from '../../ports/agents.ts'
 import { forgetAgent } from './agent-ends.ts'
+import { agentJson } from './agent-json.ts'
 import { agentColumns, toAgent, toMessage, toRecord } from './agent-rows.ts'
 import { type Database, toJson } from './database.ts'
 import { MessageLog } from './messages.ts'
+import type { Row } from './rows.ts'
 
 /** So many messages are deleted in one go; a deletion of a million must not stop the world for a second. */
 const deletedAtOnce = 5_000
+
+/** In characters: a page of lines of a megabyte each would fill the memory. */
+const pageSize = 1_048_576
 
 /** The rows of agents, their messages and their owners, in the ledger's own file. */
 export class SqliteAgents implements AgentStore {
@@ -88,30 +93,40 @@ export class SqliteAgents implements AgentStore {
   }
 
   async list(filter: AgentFilter): Promise<AgentPage> {
-    const { conditions, values } = conditionsOf(filter)
-    const limit = filter.limit === undefined ? '' : `LIMIT ${filter.limit + 1}`
-    const rows = await this.#db.read(
-      `SELECT ${agentColumns} FROM agent WHERE ${conditions.join(' AND ')} ORDER BY number DESC ${limit}`,
-      ...values,
-    )
-    const page = filter.limit === undefined ? rows : rows.slice(0, filter.limit)
-    const nextCursor = page.length < rows.length ? { nextCursor: String(page.at(-1)?.number) } : {}
-    return { agents: page.map(toAgent), ...nextCursor }
+    const { rows, ...next } = await this.#page(agentColumns, filter)
+    return { agents: rows.map(toAgent), ...next }
   }
 
-  async remove(agentIds: readonly string[]): Promise<Totals> {
+  async listJson(filter: AgentFilter): Promise<{ readonly json: string; readonly nextCursor?: string }> {
+    const { rows, ...next } = await this.#page(`number, ${agentJson} AS json`, filter)
+    return { json: `[${rows.map((row) => row.json as string).join(',')}]`, ...next }
+  }
+
+  async #page(columns: string, filter: AgentFilter): Promise<{ readonly rows: readonly Row[]; readonly nextCursor?: string }> {
+    const { conditions, values } = conditionsOf(filter)
+    // One more than was asked for tells whether there is a next page.
+    const limit = filter.limit === undefined ? '' : `LIMIT ${filter.limit + 1}`
+    const found = await this.#db.read(
+      `SELECT ${columns} FROM agent WHERE ${conditions.join(' AND ')} ORDER BY number DESC ${limit}`,
+      ...values,
+    )
+    const rows = filter.limit === undefined ? found : found.slice(0, filter.limit)
+    return { rows, ...(rows.length < found.length && { nextCursor: String(rows.at(-1)?.number) }) }
+  }
+
+  async remove(agentIds: readonly string[]): Promise<Totals & { readonly ids: ReadonlySet<string> }> {
     for (const id of agentIds) await this.trim(id)
     return await this.#db.write(() => {
-      let agents = 0
+      const ids = new Set<string>()
       let messages = 0
       for (const id of agentIds) {
         const [row] = this.#db.all('SELECT message_count FROM agent WHERE id = ?', id)
-        if (row) agents += 1
+        if (row) ids.add(id)
         messages += Number(row?.message_count ?? 0)
         forgetAgent(this.#db, id)
         this.#db.run('DELETE FROM scope WHERE id = ?', id)
       }
-      return { agents, messages }
+      return { agents: ids.size, messages, ids }
     })
   }
 
@@ -143,14 +158,20 @@ export class SqliteAgents implements AgentStore {
     return rows.map((row) => ({ agentId, stream: String(row.stream), offset: Number(row.offset) }))
   }
 
-  async messages(agentId: string, since: number, limit: number): Promise<readonly Message[]> {
-    const rows = await this.#db.read(
-      `SELECT message.* FROM message WHERE agent = (SELECT number FROM agent WHERE id = ?) AND sequence > ? ORDER BY sequence LIMIT ?`,
-      agentId,
-      since,
-      limit,
-    )
-    return rows.map((row) => toMessage(agentId, row))
+  messages(agentId: string, since: number, limit: number): Promise<readonly Message[]> {
+    return this.#db.patiently(() => {
+      const rows = this.#db
+        .prepare('SELECT * FROM message WHERE agent = (SELECT number FROM agent WHERE id = ?) AND sequence > ? ORDER BY sequence LIMIT ?')
+        .iterate(agentId, since, limit)
+      const page: Message[] = []
+      let size = 0
+      for (const row of rows) {
+        page.push(toMessage(agentId, row))
+        size += String(row.content).length + String(row.raw ?? '').length
+        if (size > pageSize) break
+      }
+      return page
+    })
   }
 
   openOwner(owner: Omit<OwnerRecord, 'state'>): Promise<void> {

@@ -22,14 +22,16 @@ function reference(log: Buffer, longestBytes: number): readonly Line[] {
   return lines
 }
 
-function cut(log: Buffer, sizes: readonly number[], longestBytes: number, from = 0): readonly Line[] {
+function cut(log: Buffer, sizes: readonly number[], longestBytes: number, from = 0, mostLines?: number): readonly Line[] {
   const cutter = new LineCutter(from, longestBytes)
   const lines: Line[] = []
   // As the reader does it: the same memory for every chunk.
   const memory = Buffer.alloc(Math.max(...sizes))
   for (let turn = 0; cutter.readOffset < log.length; turn++) {
     const size = log.copy(memory, 0, cutter.readOffset, cutter.readOffset + (sizes[turn % sizes.length] ?? 1))
-    lines.push(...cutter.add(memory.subarray(0, size)))
+    const more = cutter.add(memory.subarray(0, size), mostLines)
+    expect(more.length).toBeLessThanOrEqual(mostLines ?? Number.POSITIVE_INFINITY)
+    lines.push(...more)
     memory.fill('#')
   }
   const rest = cutter.rest()
@@ -45,10 +47,10 @@ const log = fc.array(byte, { maxLength: 200 }).map((bytes) => Buffer.from(bytes)
 const sizes = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 10 })
 const longest = fc.integer({ min: 1, max: 30 })
 
-it('whatever the chunks, the lines and their places are the same', () => {
+it('whatever the chunks, and however few lines are taken of one, the lines and their places are the same', () => {
   fc.assert(
-    fc.property(log, sizes, longest, (bytes, chunks, most) => {
-      expect(cut(bytes, chunks, most)).toEqual(reference(bytes, most))
+    fc.property(log, sizes, longest, fc.integer({ min: 1, max: 10 }), (bytes, chunks, most, mostLines) => {
+      expect(cut(bytes, chunks, most, 0, mostLines)).toEqual(reference(bytes, most))
     }),
     { numRuns: 2_000 },
   )

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import type { Control } from '../../../control/control.ts'
-import { type Agent, type AgentStatus, isFinal } from '../../../domain/agent.ts'
+import { type AgentStatus, isFinal } from '../../../domain/agent.ts'
 import type { Resource } from '../../../domain/resource.ts'
 import { jsonArray } from '../json-array.ts'
 import { launchOf } from '../launch.ts'
@@ -21,15 +21,16 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
     namespace: string | undefined,
     statuses: readonly AgentStatus[] | undefined,
     reply: FastifyReply,
-  ): Promise<readonly Agent[]> {
-    const found = await agents.list({
+  ): Promise<string> {
+    const found = await control.store.listJson({
       ...(namespace !== undefined && { namespace }),
       ...(statuses && { statuses }),
       ...(limit !== undefined && { limit }),
       ...(cursor !== undefined && { cursor }),
     })
     if (found.nextCursor !== undefined) reply.header('X-Next-Cursor', found.nextCursor)
-    return found.agents
+    reply.type('application/json; charset=utf-8')
+    return found.json
   }
 
   return [

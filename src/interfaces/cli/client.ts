@@ -1,0 +1,144 @@
+import type { Config } from '../../config/config.ts'
+import { readServerFile, type ServerFile } from '../../config/server-file.ts'
+import type { Agent } from '../../domain/agent.ts'
+import { EbbError, type ErrorCode, errno, errorTable, sentence } from '../../domain/errors.ts'
+import type { Message } from '../../domain/message.ts'
+import type { Conversation } from './follow.ts'
+
+/** A running server, as the other commands see it: by fetch alone, and what has to wait is a long poll. */
+
+/** A server that does not say in this time that it is there is of no use. */
+const helloMs = 5_000
+
+const pageSize = 1_000
+
+interface Answer {
+  readonly status: number
+  readonly body: unknown
+}
+
+export class Client implements Conversation {
+  readonly url: string
+  /** On this machine: its folders are ours. */
+  readonly isLocal: boolean
+  readonly #token: string | undefined
+
+  constructor(url: string, token: string | undefined) {
+    this.url = url
+    this.isLocal = /^https?:\/\/(localhost|127\.\d+\.\d+\.\d+|\[::1?\]|0\.0\.0\.0)(:|$)/.test(url)
+    this.#token = token
+  }
+
+  async get<T>(path: string): Promise<T> {
+    return (await this.#ask('GET', path)) as T
+  }
+
+  async post<T>(path: string, body: object): Promise<T> {
+    return (await this.#ask('POST', path, { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } })) as T
+  }
+
+  async delete(path: string): Promise<void> {
+    await this.#ask('DELETE', path)
+  }
+
+  agent(id: string): Promise<Agent> {
+    return this.get(`/agents/${id}`)
+  }
+
+  messages(id: string, since: number, waitMs: number): Promise<readonly Message[]> {
+    return this.get(`/agents/${id}/messages?since=${since}&wait=${waitMs}&limit=${pageSize}`)
+  }
+
+  /** Also of a server that is not well, which says so with an error's status. */
+  async pid(): Promise<unknown> {
+    const { status, body } = await this.#send('GET', '/health', { signal: AbortSignal.timeout(helloMs) })
+    if (status === 200 || status === 503) return (body as { readonly pid?: unknown } | undefined)?.pid
+    throw this.#refusal({ status, body })
+  }
+
+  async #ask(method: string, path: string, init: RequestInit = {}): Promise<unknown> {
+    const answer = await this.#send(method, path, init)
+    if (answer.status >= 200 && answer.status < 300) return answer.body
+    throw this.#refusal(answer)
+  }
+
+  async #send(method: string, path: string, init: RequestInit): Promise<Answer> {
+    const headers = { ...init.headers, ...(this.#token !== undefined && { authorization: `Bearer ${this.#token}` }) }
+    try {
+      const response = await fetch(`${this.url}/api${path}`, { ...init, method, headers })
+      const text = await response.text()
+      return { status: response.status, body: text === '' ? undefined : JSON.parse(text) }
+    } catch (error) {
+      if (error instanceof SyntaxError)
+        throw new EbbError('server_unreachable', `What answers at ${this.url} is no Ebb server; check the address.`, { cause: error })
+      throw new EbbError('server_unreachable', `No server answers at ${this.url} (${why(error)}); check that it runs.`, { cause: error })
+    }
+  }
+
+  /** The server's own sentence, under the code it gave. */
+  #refusal({ status, body }: Answer): EbbError {
+    const { code, message, details } = (body ?? {}) as { code?: string; message?: string; details?: unknown }
+    if (code === 'unauthorized')
+      return new EbbError('unauthorized', `The server at ${this.url} wants its token; give it with --token or EBB_TOKEN.`)
+    if (typeof message !== 'string')
+      return new EbbError('server_unreachable', `What answers at ${this.url} is no Ebb server (status ${status}); check the address.`)
+    return new EbbError(isErrorCode(code) ? code : 'internal', message, { details })
+  }
+}
+
+function isErrorCode(code: string | undefined): code is ErrorCode {
+  return code !== undefined && Object.hasOwn(errorTable, code)
+}
+
+/** fetch hides the reason in its cause. */
+function why(error: unknown): string {
+  const cause = error instanceof Error ? error.cause : undefined
+  return errno(cause) ?? sentence(cause ?? error)
+}
+
+/** The server that was named, or the one of the home. */
+export async function connect(config: Config): Promise<Client> {
+  const found = await look(config)
+  if (found instanceof Client) return found
+  throw new EbbError('server_unreachable', found.absence)
+}
+
+/** The server that was named; else the one of the home, if it runs. */
+export async function findServer(config: Config): Promise<Client | undefined> {
+  const found = await look(config)
+  return found instanceof Client ? found : undefined
+}
+
+async function look({ url, token, home }: Config): Promise<Client | { readonly absence: string }> {
+  const file = readServerFile(home)
+  // The token in a home is for that home's server, and told to no other.
+  if (url !== undefined) return new Client(url, token ?? (file?.url === url ? file.token : undefined))
+  if (!file) return { absence: `No server runs on the home ${home}; start one with: ebb serve` }
+  const client = new Client(file.url, token ?? file.token)
+  try {
+    if ((await client.pid()) === file.pid) return client
+  } catch (error) {
+    if (!(error instanceof EbbError) || error.code !== 'server_unreachable') throw error
+    if (isAlive(file.pid) && isTimeout(error.cause))
+      throw new EbbError('server_unreachable', `The server of ${home} (pid ${file.pid}, ${file.url}) runs and does not answer.`)
+  }
+  return { absence: stale(home, file) }
+}
+
+/** It wrote where it listens and could not take it back: killed, or lost with its machine. */
+function stale(home: string, { pid, url }: ServerFile): string {
+  return `The server of ${home} (pid ${pid}, ${url}) is gone without a goodbye; start another one with: ebb serve`
+}
+
+function isTimeout(cause: unknown): boolean {
+  return cause instanceof Error && cause.name === 'TimeoutError'
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return errno(error) === 'EPERM'
+  }
+}

@@ -1,0 +1,65 @@
+import { EbbError, errorTable, sentence } from '../../domain/errors.ts'
+import { leftOver, type Report } from '../../domain/report.ts'
+import { AgentIds } from './agent-id.ts'
+import type { Arguments } from './arguments.ts'
+import type { Client } from './client.ts'
+import { plainOutput } from './output.ts'
+
+/** What was done with one agent: the words for a person, and what a script gets. */
+export interface Done {
+  readonly said: string
+  readonly facts: object
+}
+
+interface Outcome {
+  readonly exit: number
+  readonly said: string
+  readonly facts: object
+}
+
+/**
+ * The same with several agents, side by side. One that fails keeps no other from its turn; what is not released is
+ * listed, and weighs more in the exit code than what was not found.
+ */
+export async function withEach(args: Arguments, client: Client, act: (id: string) => Promise<Done>): Promise<number> {
+  const output = plainOutput()
+  const ids = new AgentIds(client)
+  const words = [...new Set([...args.words, ...args.rest])]
+  const outcomes = await Promise.all(words.map((word) => once(word, async () => await act(await ids.find(word)))))
+  for (const { exit, said } of outcomes) {
+    if (exit > 0) output.err(`ebb: ${said}\n`)
+    else if (!args.switches.has('json')) output.out(`${said}\n`)
+  }
+  if (args.switches.has('json')) {
+    output.out(
+      `${JSON.stringify(
+        outcomes.map(({ facts }) => facts),
+        null,
+        2,
+      )}\n`,
+    )
+  }
+  return Math.max(...outcomes.map(({ exit }) => exit))
+}
+
+async function once(word: string, act: () => Promise<Done>): Promise<Outcome> {
+  try {
+    return { exit: 0, ...(await act()) }
+  } catch (error) {
+    const code = error instanceof EbbError ? error.code : 'internal'
+    const report = code === 'not_released' ? ((error as EbbError).details as Report | undefined) : undefined
+    const { exit } = errorTable[code]
+    return {
+      exit: exit > 100 ? 1 : exit,
+      said: report ? notReleased(word, report) : sentence(error),
+      facts: { agentId: word, error: { code, message: sentence(error) }, ...(report && { report }) },
+    }
+  }
+}
+
+/** What is left, a line each. */
+export function notReleased(what: string, report: Report): string {
+  const left = leftOver(report).map(({ kind, name, error, outcome }) => `\n  ${kind} ${name}: ${error ?? outcome}`)
+  const why = left.length > 0 ? left.join('') : report.errors.map((one) => `\n  ${one}`).join('')
+  return `not everything of ${what} could be released; "ebb status" shows it until it is gone:${why}`
+}

@@ -1,0 +1,36 @@
+import { type Agent, isFinal } from '../../domain/agent.ts'
+import { isEbbError } from '../../domain/errors.ts'
+import type { Message } from '../../domain/message.ts'
+
+/** An agent that is watched, wherever it runs. */
+export interface Conversation {
+  agent(id: string): Promise<Agent>
+  /** What was said after `since`; waits so long for the first of it, or for the agent's end. */
+  messages(id: string, since: number, waitMs: number): Promise<readonly Message[]>
+}
+
+/** A wait ends at the event; only that an agent is stuck is found out by asking again. */
+const waitMs = 5_000
+
+/** Shows what an agent says until it has ended and all was shown; undefined when somebody deleted it meanwhile. */
+export async function follow(
+  conversation: Conversation,
+  id: string,
+  show: (messages: readonly Message[]) => void,
+): Promise<Agent | undefined> {
+  let since = 0
+  try {
+    for (;;) {
+      // Asked before the messages: an end is written after the last of them.
+      const agent = await conversation.agent(id)
+      const isOver = isFinal(agent.status) || agent.status === 'stuck'
+      const messages = await conversation.messages(id, since, isOver ? 0 : waitMs)
+      show(messages)
+      since = messages.at(-1)?.sequenceNumber ?? since
+      if (isOver && messages.length === 0) return agent
+    }
+  } catch (error) {
+    if (isEbbError(error, 'agent_not_found')) return undefined
+    throw error
+  }
+}

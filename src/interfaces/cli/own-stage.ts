@@ -1,0 +1,50 @@
+import type { Config } from '../../config/config.ts'
+import { isFinal } from '../../domain/agent.ts'
+import { within } from '../../engine/race.ts'
+import { launchOf } from '../http/launch.ts'
+import { read } from '../http/route.ts'
+import { launchBody } from '../http/schemas.ts'
+import type { Wiring } from './cli.ts'
+import { armFailSafe } from './fail-safe.ts'
+import type { Stage } from './stage.ts'
+
+/** What one look brings at most. */
+const pageSize = 1_000
+
+/** How long a finished run waits for the recovery of earlier ones; what is left then is for the next start. */
+const recoveryPatienceMs = 2_000
+
+/** An engine in this process, for one agent. A SIGKILL of it leaves nothing that runs: the sentinel sees to that. */
+export async function openOwnStage(config: Config, wiring: Wiring): Promise<Stage> {
+  const supervisor = await wiring.compose(config)
+  const failSafe = armFailSafe(supervisor)
+  const { engine } = supervisor
+  await engine.begin()
+  const control = await supervisor.control()
+  const { agents, store, waiting } = control
+  const recovering = engine
+    .recover()
+    .catch((error: unknown) => supervisor.log.warn('Earlier runs could not be recovered.', { error: String(error) }))
+  return {
+    launch: async (body) => (await agents.launch(launchOf(read(launchBody, body, 'body') as never, undefined))).agent.id,
+    agent: async (id) => (await agents.get(id)).agent,
+    messages: async (id, since, waitMs) => {
+      await waiting.forMessages(id, waitMs, async () => {
+        const { agent } = await agents.get(id)
+        return agent.session.messageCount > since || isFinal(agent.status) ? agent : undefined
+      })
+      return await store.messages(id, since, pageSize)
+    },
+    stop: (id, { force, graceMs }) => agents.stop(id, force ? { force } : { graceMs }),
+    remove: (id) => agents.remove(id, {}),
+    leave: async (isClean) => {
+      await within(engine.parts.clock, recoveryPatienceMs, recovering)
+      // What did not go in its own time would only be asked all over again; the sentinel carries on when we have left.
+      const report = isClean ? await engine.shutDown() : undefined
+      failSafe.disarm()
+      await control.close()
+      await supervisor.close()
+      return report?.success ?? false
+    },
+  }
+}

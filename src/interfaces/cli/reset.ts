@@ -1,0 +1,30 @@
+import { EbbError, isEbbError } from '../../domain/errors.ts'
+import type { Report } from '../../domain/report.ts'
+import type { Arguments } from './arguments.ts'
+import type { Wiring } from './cli.ts'
+import { connect } from './client.ts'
+import { configOf } from './open.ts'
+import { plainOutput } from './output.ts'
+
+/** `ebb reset`: everything of a server, or of one namespace, goes, and the proof is waited for. */
+export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+  const config = configOf(args, wiring)
+  const client = await connect(config)
+  const body = {
+    ...(config.namespace !== undefined && { namespace: config.namespace }),
+    ...(args.switches.has('force') && { force: true }),
+  }
+  const report = await client.post<Report>('/test/reset-environment', body).catch((error: unknown) => {
+    if (!isEbbError(error, 'not_found')) throw error
+    throw new EbbError('not_found', `The server at ${client.url} resets nothing; start it with: ebb serve --test-endpoints`)
+  })
+  const output = plainOutput()
+  if (args.switches.has('json')) output.out(`${JSON.stringify(report, null, 2)}\n`)
+  else if (report.success)
+    output.out(
+      `Reset in ${Math.round(report.duration)} ms: ${report.cleanedAgentsCount} agents and ${report.cleanedMessagesCount} messages are gone, proven.\n`,
+    )
+  if (report.success) return 0
+  output.err(`ebb: the reset is not proven:\n${report.errors.map((error) => `  ${error}\n`).join('')}`)
+  return 3
+}

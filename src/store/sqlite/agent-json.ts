@@ -1,0 +1,38 @@
+/**
+ * An agent's row as the JSON that clients get, made by SQLite itself: ten thousand of them in 30 ms instead of 80. The
+ * same shape as `toAgent`, and a test holds the two together.
+ */
+
+const always = (key: string, column: string): string => `'"${key}":' || json_quote(${column})`
+
+/** NULL || anything is NULL: what is not there leaves no field. */
+const optional = (key: string, column: string): string => `coalesce(',"${key}":' || json_quote(${column}), '')`
+
+export const agentJson = [
+  `'{'`,
+  always('id', 'id'),
+  optional('name', 'name'),
+  `','`,
+  always('type', 'type'),
+  `','`,
+  always('status', 'status'),
+  `','`,
+  always('placement', 'placement'),
+  `','`,
+  always('namespace', 'namespace'),
+  optional('requestId', 'request_id'),
+  optional('taskId', 'task_id'),
+  optional('parentAgentId', 'parent_agent_id'),
+  `',"session":{'`,
+  always('id', "coalesce(configuration ->> '$.sessionId', id)"),
+  `','`,
+  always('prompt', 'prompt'),
+  `',"messageCount":' || message_count || ',"configuration":' || configuration || '},'`,
+  always('createdAt', 'created_at'),
+  optional('startedAt', 'started_at'),
+  optional('completedAt', 'completed_at'),
+  optional('exitCode', 'exit_code'),
+  optional('signal', 'signal'),
+  `coalesce(',"error":' || error, '')`,
+  `'}'`,
+].join(' || ')

@@ -1,0 +1,74 @@
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import type * as Playwright from '@playwright/test'
+import { type EbbHandle, finish, handleOf, type Leaks, namespaceFor } from './handle.ts'
+import { openPlace, type Place, type PlaceOptions } from './place.ts'
+
+/** Playwright's `test` with an `ebb` fixture: every test has a namespace of its own, and fails when it leaves something in it. */
+
+export interface EbbFixtures {
+  /** This test's own part of the server. */
+  readonly ebb: EbbHandle
+  /** Option: whether a test that leaks fails, or is only cleaned up. */
+  readonly ebbLeaks: Leaks
+}
+
+export interface EbbWorkerFixtures {
+  /** Option: which server the tests talk to. */
+  readonly ebbServer: PlaceOptions
+  readonly ebbPlace: Place
+}
+
+/** A start and a proven stop take seconds on a busy machine; the tests' own timeout is not charged for them. */
+const fixtureTimeoutMs = 60_000
+
+const { test: base, expect: baseExpect } = runningPlaywright()
+
+export const expect: typeof Playwright.expect = baseExpect
+
+export const test: Playwright.TestType<
+  Playwright.PlaywrightTestArgs & Playwright.PlaywrightTestOptions & EbbFixtures,
+  Playwright.PlaywrightWorkerArgs & Playwright.PlaywrightWorkerOptions & EbbWorkerFixtures
+> = base.extend<EbbFixtures, EbbWorkerFixtures>({
+  ebbServer: [{}, { option: true, scope: 'worker' }],
+  ebbPlace: [
+    async ({ ebbServer }, use) => {
+      await using place = await openPlace(ebbServer)
+      await use(place)
+    },
+    { scope: 'worker', timeout: fixtureTimeoutMs },
+  ],
+  ebbLeaks: ['fail', { option: true }],
+  ebb: [
+    async ({ ebbPlace, ebbLeaks }, use, { title }) => {
+      const handle = handleOf({ ...ebbPlace.address, namespace: namespaceFor(title) })
+      await use(handle)
+      await finish(handle, ebbLeaks)
+    },
+    // Automatic fixtures are the first to come and the last to go: a page has closed its sockets before we look.
+    { auto: true, timeout: fixtureTimeoutMs },
+  ],
+})
+
+/**
+ * The Playwright that runs this test, which is not the one beside this file when the kit is linked from a checkout;
+ * Playwright refuses to be loaded twice. Found from the program that runs, else from the folder it runs in.
+ */
+function runningPlaywright(): typeof Playwright {
+  for (const place of [process.argv[1], join(process.cwd(), 'package.json')]) {
+    if (place === undefined) continue
+    for (const name of ['playwright/test', '@playwright/test']) {
+      try {
+        return createRequire(place)(name) as typeof Playwright
+      } catch (error) {
+        if (!isMissing(error)) throw error
+      }
+    }
+  }
+  throw new Error('ebb/testing/playwright runs inside of Playwright; install it with "npm install --save-dev @playwright/test".')
+}
+
+function isMissing(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  return code === 'MODULE_NOT_FOUND' || code === 'ERR_PACKAGE_PATH_NOT_EXPORTED'
+}

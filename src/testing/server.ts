@@ -1,0 +1,130 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import type { Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { within } from './race.ts'
+
+export interface ServerOptions {
+  /** More words for `ebb serve`, such as `['--max-agents', '5']`. */
+  readonly args?: readonly string[]
+  /** Added to the environment of the server, and so of its agents. */
+  readonly env?: Readonly<Record<string, string>>
+}
+
+export interface ThrowAwayServer extends AsyncDisposable {
+  readonly url: string
+  /** Its own, and gone with it. */
+  readonly home: string
+  readonly token?: string
+  readonly pid: number
+  /** Closes everything, proven, and removes the home. Throws when something is left; the home is then kept, and named. */
+  stop(): Promise<void>
+}
+
+/**
+ * The server lives while its standard input is open, so it ends with us even when we are killed; then nobody is there
+ * to remove its home but this shell, which does so only after a clean end.
+ */
+const script = 'home=$1; shift; "$@"; code=$?; [ "$code" = 0 ] && rm -rf -- "$home"; exit "$code"'
+
+/** What would make it somebody's server instead of one to throw away. */
+const settingsOfOthers = ['EBB_CONFIG', 'EBB_STORE', 'EBB_HOST', 'EBB_TOKEN', 'EBB_KEEP_ON_EXIT', 'EBB_URL']
+
+const logName = 'server.log'
+
+const startMs = 30_000
+
+/** `ebb serve` closes within 8 s; later it is killed, and its sentinel finishes. */
+const stopMs = 20_000
+
+/** A server of your own on a free port, with the test endpoints and a home of its own. Use it with `await using`. */
+export async function startServer({ args = [], env = {} }: ServerOptions = {}): Promise<ThrowAwayServer> {
+  const home = mkdtempSync(join(tmpdir(), 'ebb-testing-'))
+  const child = spawnServer(home, args, env)
+  const exit = new Promise<number | string>((resolve) => {
+    child.once('error', (error) => resolve(error.message))
+    child.once('close', (code, signal) => resolve(code ?? signal ?? 'unknown'))
+  })
+  const announced = await within<number | string>(startMs, Promise.race([firstLine(child), exit]), () => `no answer within ${startMs} ms`)
+  if (typeof announced !== 'string' || !announced.startsWith('{')) throw await notStarted(child, announced, exit, home)
+  const { url, pid } = JSON.parse(announced) as { url: string; pid: number }
+  hold(child, false)
+  const { token } = JSON.parse(readFileSync(join(home, 'server.json'), 'utf8')) as { token?: string }
+  let stopping: Promise<void> | undefined
+  const stop = (): Promise<void> => {
+    stopping ??= end(child, exit, home)
+    return stopping
+  }
+  return { url, pid, home, ...(token !== undefined && { token }), stop, [Symbol.asyncDispose]: stop }
+}
+
+function spawnServer(home: string, args: readonly string[], env: Readonly<Record<string, string>>): ChildProcess {
+  const ebb = join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'bin', 'ebb')
+  const words = ['serve', '--port', '0', '--test-endpoints', '--json', '--while-stdin', ...args]
+  const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !settingsOfOthers.includes(name)))
+  // A file, not a pipe: what it says after our death must not end it.
+  const errors = openSync(join(home, logName), 'a', 0o600)
+  try {
+    return spawn('/bin/sh', ['-c', script, 'ebb-throw-away', home, ebb, ...words], {
+      env: { ...inherited, ...env, EBB_HOME: home },
+      stdio: ['pipe', 'pipe', errors],
+      // In a session of its own: Ctrl-C is for the test, and the server hears of it from us.
+      detached: true,
+    })
+  } finally {
+    closeSync(errors)
+  }
+}
+
+function firstLine({ stdout }: ChildProcess): Promise<string> {
+  return new Promise((resolve) => {
+    let text = ''
+    stdout?.setEncoding('utf8').on('data', (chunk: string) => {
+      text += chunk
+      const line = text.indexOf('\n')
+      if (line >= 0) resolve(text.slice(0, line))
+    })
+  })
+}
+
+/** A server that nobody stopped must not keep the test process alive: when that ends, so does the server. */
+function hold(child: ChildProcess, isHeld: boolean): void {
+  for (const one of [child, child.stdin as Socket | null, child.stdout as Socket | null]) {
+    if (isHeld) one?.ref()
+    else one?.unref()
+  }
+}
+
+/** A wrong word is told as `ebb` told it, and its home goes: nothing was ever launched in it. */
+async function notStarted(child: ChildProcess, why: number | string, exit: Promise<number | string>, home: string): Promise<Error> {
+  const said = saidIn(home)
+  const code = await endInput(child, exit)
+  if (typeof code === 'number') rmSync(home, { recursive: true, force: true })
+  return new Error(
+    `The throw-away server did not start (${why})${said}${typeof code === 'number' ? '' : `; its home is kept for a look: ${home}`}`,
+  )
+}
+
+async function end(child: ChildProcess, exit: Promise<number | string>, home: string): Promise<void> {
+  hold(child, true)
+  const code = await endInput(child, exit)
+  if (code === 0) return
+  throw new Error(`The throw-away server did not end cleanly (${code}); its home is kept for a look: ${home}${saidIn(home)}`)
+}
+
+function endInput(child: ChildProcess, exit: Promise<number | string>): Promise<number | string> {
+  child.stdin?.end()
+  return within<number | string>(stopMs, exit, () => {
+    // The shell and the server; the sentinel is in a session of its own, and finishes.
+    if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
+    return `not within ${stopMs} ms`
+  })
+}
+
+function saidIn(home: string): string {
+  const log = join(home, logName)
+  const text = existsSync(log) ? readFileSync(log, 'utf8').trim() : ''
+  return text === '' ? '' : `: ${text}`
+}

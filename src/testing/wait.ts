@@ -1,0 +1,38 @@
+import type { AgentStatus, FinalStatus } from '../domain/agent.ts'
+import { lookUntil } from './race.ts'
+import { clientOf, messageOf, type Target } from './request.ts'
+import { hasEnded } from './world.ts'
+
+export type TerminalState = FinalStatus | 'deleted'
+
+/** One call waits so long at most: a test's own request may give up after 30 s. */
+const sliceMs = 20_000
+
+/** On top of what the server waits, for the answer's own way. */
+const answerMs = 10_000
+
+/**
+ * Resolves at the event: the server answers when the agent has ended, proven, or is deleted. Throws when that does not
+ * come in time, and at once when the agent is stuck, because it will not end by waiting.
+ */
+export async function waitForAgentTerminalState(target: Target, agentId: string, timeoutMs = 60_000): Promise<TerminalState> {
+  const client = clientOf(target)
+  const untilMs = performance.now() + timeoutMs
+  let last: AgentStatus | undefined
+  // Spaced, should the server answer before its time: one that does not know `wait` would be hammered.
+  const ended = await lookUntil(timeoutMs, async (): Promise<TerminalState | undefined> => {
+    const waitMs = Math.round(Math.max(0, Math.min(sliceMs, untilMs - performance.now())))
+    const { isOk, status, body } = await client.call('get', `/api/agents/${agentId}/status?wait=${waitMs}`, {
+      timeoutMs: waitMs + answerMs,
+    })
+    if (status === 404) return 'deleted'
+    if (!isOk) throw new Error(`The status of agent ${agentId} was answered with ${status}: ${messageOf(body)}`)
+    last = (body as { readonly status: AgentStatus }).status
+    if (last === 'stuck')
+      throw new Error(`Agent ${agentId} is stuck: not everything of it could be released; GET /api/agents/${agentId}/resources says what.`)
+    return hasEnded(last) ? (last as FinalStatus) : undefined
+  })
+  if (ended === undefined)
+    throw new Error(`Agent ${agentId} is still ${last ?? 'there'} after ${timeoutMs} ms; stop it, or wait longer with timeoutMs.`)
+  return ended
+}

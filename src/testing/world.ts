@@ -1,0 +1,87 @@
+import type { Agent, AgentStatus } from '../domain/agent.ts'
+import type { Client } from './request.ts'
+
+/** What is there, as the server sees it in the world, and each thing by its name. */
+
+export type AgentSummary = Pick<Agent, 'id' | 'type' | 'status' | 'namespace'>
+
+/** `GET /api/cleanup/status`. */
+export interface CleanupStatus {
+  readonly isClean: boolean
+  readonly agentCount: number
+  readonly messageCount: number
+  readonly runningProcesses: number
+  readonly activeSubscriptions: number
+  readonly resources: Readonly<Record<string, { readonly held: number; readonly closing: number; readonly stuck: number }>>
+  readonly leaks: readonly string[]
+  readonly stuck: readonly string[]
+  readonly heldBack: readonly string[]
+}
+
+export interface World {
+  readonly agents: readonly AgentSummary[]
+  readonly status: CleanupStatus
+}
+
+/** So many agents are asked for their processes; the counts tell of the rest. */
+const askedAtMost = 20
+
+export async function look(client: Client): Promise<World> {
+  const agents = await client.ask<readonly AgentSummary[]>('get', '/api/agents')
+  // The later of the two answers is the one that counts; of what another running ebb owns it says nothing.
+  const status = await client.ask<CleanupStatus>('get', '/api/cleanup/status')
+  return { agents: status.agentCount === 0 ? [] : agents, status }
+}
+
+export const hasEnded = (status: AgentStatus): boolean => status === 'completed' || status === 'failed' || status === 'terminated'
+
+export const nameOf = ({ id, type, status }: AgentSummary): string => `agent ${id} (${type}, ${status})`
+
+/** Everything that is there, rows of ended agents too. Nothing when the world is clean. */
+export async function issuesOf(client: Client, { agents, status }: World): Promise<readonly string[]> {
+  if (status.isClean) return []
+  const issues = [...agents.map(nameOf), ...(await livingIssues(client, agents, status))]
+  if (agents.length === 0) issues.push(...counted(status.agentCount, 'agent'), ...counted(status.messageCount, 'message'))
+  if (issues.length > 0) return issues
+  return Object.entries(status.resources).map(
+    ([kind, { held, closing, stuck }]) => `${kind}: ${held} held, ${closing} closing, ${stuck} stuck`,
+  )
+}
+
+/** What lives on: running agents, processes, subscriptions, and what could not be released. Rows alone are no leak. */
+export async function leaksOf(client: Client, { agents, status }: World): Promise<readonly string[]> {
+  const living = agents.filter((agent) => !hasEnded(agent.status))
+  return [...living.map(nameOf), ...(await livingIssues(client, agents, status))]
+}
+
+async function livingIssues(client: Client, agents: readonly AgentSummary[], status: CleanupStatus): Promise<readonly string[]> {
+  return [
+    ...(status.runningProcesses === 0 ? [] : await processes(client, agents, status.runningProcesses)),
+    ...counted(status.activeSubscriptions, 'active subscription'),
+    ...status.stuck.map((one) => `stuck: ${one}`),
+    ...status.heldBack.map((one) => `held back: ${one}`),
+    ...status.leaks.map((one) => `leak: ${one}`),
+  ]
+}
+
+interface Processes {
+  readonly processes: readonly { readonly pid: number; readonly command: string }[]
+}
+
+async function processes(client: Client, agents: readonly AgentSummary[], count: number): Promise<readonly string[]> {
+  const living = agents.filter(({ status }) => !hasEnded(status)).slice(0, askedAtMost)
+  const named = await Promise.all(
+    living.map(async ({ id }) => {
+      // It may have gone between the two calls.
+      const { isOk, body } = await client.call('get', `/api/agents/${id}/process`)
+      return isOk ? (body as Processes).processes.map(({ pid, command }) => `process ${pid} (${command})`) : []
+    }),
+  )
+  const all = named.flat()
+  return all.length >= count ? all : [...all, ...counted(count - all.length, all.length === 0 ? 'running process' : 'more running process')]
+}
+
+function counted(count: number, what: string): readonly string[] {
+  if (count === 0) return []
+  return [`${count} ${what}${count === 1 ? '' : what.endsWith('s') ? 'es' : 's'}`]
+}

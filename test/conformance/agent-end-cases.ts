@@ -1,0 +1,119 @@
+import { expect, it } from 'vitest'
+import { create, createInScope, end, newMessage, say, statusOf } from './agent-records.ts'
+import type { AgentsUnderTest } from './agents.ts'
+import { incarnation, openAgent, report, scopeOf, settlement } from './records.ts'
+
+/** What the transaction that closes scopes does to the rows of their agents. */
+export function agentEndCases(store: AgentsUnderTest): void {
+  settling(store)
+  lasting(store)
+  forgetting(store)
+  retiring(store)
+}
+
+function settling(store: AgentsUnderTest): void {
+  it('an agent ends in the transaction that closes its scope', async () => {
+    await createInScope(store, 'a')
+    await store.agents.change('a', { status: 'stopping' })
+    const error = { name: 'exit_code', message: 'The agent exited with code 3.' }
+    const ended = [end('a', { status: 'failed', error, exit: { code: 3, signal: null } })]
+    await store.ledger.settle(settlement({ closedScopeIds: ['a'], agents: { ended, stuckIds: [] } }))
+    expect(await scopeOf(store.ledger, 'a')).toMatchObject({ state: 'closed' })
+    expect(await store.agents.find('a')).toMatchObject({
+      agent: { status: 'failed', error, exitCode: 3, completedAt: '2026-11-15T09:00:09.000Z' },
+      report: report('a'),
+    })
+  })
+
+  it('an end that brings no exit and no error leaves those that are known', async () => {
+    await createInScope(store, 'a')
+    await store.agents.change('a', { exit: { code: null, signal: 'SIGSEGV' }, error: { name: 'n', message: 'm' } })
+    await store.ledger.settle(settlement({ agents: { ended: [end('a')], stuckIds: [] } }))
+    expect((await store.agents.find('a'))?.agent).toMatchObject({ status: 'completed', signal: 'SIGSEGV', error: { name: 'n' } })
+  })
+
+  it('when the books of the scope cannot be written, the agent has not ended', async () => {
+    await createInScope(store, 'a')
+    const stored = { id: 'r', body: report('a') }
+    await store.ledger.settle(settlement({ report: stored }))
+    const again = settlement({ closedScopeIds: ['a'], agents: { ended: [end('a')], stuckIds: [] }, report: stored })
+    await expect(store.ledger.settle(again)).rejects.toThrow()
+    expect(await statusOf(store.agents, 'a')).toBe('initializing')
+  })
+
+  it('what could not be released is stuck, and ends when it could be after all', async () => {
+    await createInScope(store, 'a')
+    await store.ledger.settle(settlement({ agents: { ended: [], stuckIds: ['a', 'nobody'] } }))
+    expect(await statusOf(store.agents, 'a')).toBe('stuck')
+    await store.ledger.settle(settlement({ closedScopeIds: ['a'], agents: { ended: [end('a', { status: 'terminated' })], stuckIds: [] } }))
+    expect(await statusOf(store.agents, 'a')).toBe('terminated')
+  })
+}
+
+function lasting(store: AgentsUnderTest): void {
+  it.each(['completed', 'failed', 'terminated'] as const)('nothing overwrites %s', async (status) => {
+    await createInScope(store, 'a')
+    await store.ledger.settle(settlement({ agents: { ended: [end('a', { status })], stuckIds: [] } }))
+    const before = await store.agents.find('a')
+    await store.agents.change('a', { status: 'stopping', error: { name: 'late', message: 'late' }, exit: { code: 9, signal: null } })
+    const other = status === 'completed' ? 'failed' : 'completed'
+    const late = end('a', { status: other, completedAt: '2027-01-01T00:00:00.000Z', report: report('other') })
+    await store.ledger.settle(settlement({ agents: { ended: [late], stuckIds: ['a'] } }))
+    expect(await store.agents.find('a')).toEqual(before)
+  })
+
+  it('messages that are saved after the end are kept', async () => {
+    await createInScope(store, 'a')
+    await store.ledger.settle(settlement({ agents: { ended: [end('a')], stuckIds: [] } }))
+    await store.agents.save([{ agentId: 'a', messages: [newMessage('late')] }])
+    expect((await store.agents.find('a'))?.agent).toMatchObject({ status: 'completed', session: { messageCount: 2 } })
+  })
+}
+
+function forgetting(store: AgentsUnderTest): void {
+  it('with a forgotten scope go row, messages, positions and the name of its owner', async () => {
+    await createInScope(store, 'a')
+    await createInScope(store, 'b')
+    await say(store.agents, 'a', 20)
+    await store.agents.save([{ agentId: 'a', messages: [], position: { stream: 'stdout', from: 0, to: 7 } }])
+    await openAgent(store.ledger, 'request-1')
+    await store.agents.openOwner({ kind: 'request', namespace: 'n', id: 'r', scopeId: 'request-1', createdAt: '2026-11-15T09:00:00.000Z' })
+    await store.ledger.settle(
+      settlement({ forgottenScopeIds: ['a', 'request-1'], agents: { ended: [end('a', { status: 'terminated' })], stuckIds: [] } }),
+    )
+    expect(await store.agents.find('a')).toBeUndefined()
+    expect(await store.agents.totals(undefined, new Set())).toEqual({ agents: 1, messages: 1 })
+    expect(await store.agents.positions('a')).toEqual([])
+    expect(await store.agents.findOwner('request', 'n', 'r')).toBeUndefined()
+    expect(await scopeOf(store.ledger, 'a')).toBeUndefined()
+  })
+
+  it('lines that come for a forgotten agent are not saved', async () => {
+    await createInScope(store, 'a')
+    await store.ledger.settle(settlement({ forgottenScopeIds: ['a'] }))
+    expect(await store.agents.save([{ agentId: 'a', messages: [newMessage('late')] }])).toEqual([[]])
+    expect(await store.agents.totals(undefined, new Set())).toEqual({ agents: 0, messages: 0 })
+  })
+}
+
+function retiring(store: AgentsUnderTest): void {
+  it('an incarnation that retires leaves the scopes of agents that are still known, and only those', async () => {
+    await store.ledger.register(incarnation('i1'))
+    await createInScope(store, 'kept')
+    await openAgent(store.ledger, 'unknown')
+    await store.ledger.settle(settlement({ closedScopeIds: ['kept', 'unknown', 'host-i1'] }))
+    expect(await store.ledger.retire('i1')).toBe(true)
+    expect((await store.ledger.books()).scopes.map(({ id }) => id)).toEqual(['kept'])
+    expect(await statusOf(store.agents, 'kept')).toBe('initializing')
+    await store.agents.remove(['kept'])
+    expect((await store.ledger.books()).scopes).toEqual([])
+  })
+
+  it('the agents of another incarnation are none of its business', async () => {
+    await store.ledger.register(incarnation('i1'))
+    await openAgent(store.ledger, 'theirs', 'i2')
+    await create(store.agents, 'theirs', { incarnation: 'i2' })
+    expect(await store.ledger.retire('i1')).toBe(true)
+    expect(await scopeOf(store.ledger, 'theirs')).toMatchObject({ state: 'open', parentId: 'host-i2' })
+  })
+}

@@ -1,0 +1,242 @@
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { request } from 'node:http'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { leftInHome } from '../../support/ledger-file.ts'
+import { bindMount } from '../../support/mounts.ts'
+import type { Client, Json } from '../../support/server.ts'
+import { useServer } from '../../support/shared-server.ts'
+import { survivors } from '../../support/world.ts'
+
+const server = useServer()
+const remove = (id: string, query = ''): Promise<Json> => server.call('DELETE', `/api/agents/${id}${query}`)
+const ended = (id: string): Promise<Json> => server.get(`/api/agents/${id}/status?wait=15000`)
+const stubborn = ['sh', '-c', 'trap "" TERM INT; echo ready; while :; do sleep 1000; done']
+
+async function ready(argv: readonly string[]): Promise<string> {
+  const id = await server.command(argv)
+  await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
+  return id
+}
+
+/** No trace of it is left, in whatever status it was. */
+async function expectGone(id: string): Promise<void> {
+  for (const path of ['', '/status', '/process', '/messages', '/resources'])
+    expect(await server.call('GET', `/api/agents/${id}${path}`)).toMatchObject({ status: 404, body: { code: 'agent_not_found' } })
+  expect(await remove(id)).toMatchObject({ status: 404, body: { code: 'agent_not_found' } })
+  expect(leftInHome(server.home).filter((name) => name.includes(id))).toEqual([])
+  expect(existsSync(join(server.home, 'archive', id))).toBe(false)
+}
+
+describe('a deletion answers 204 once everything is gone, of an agent that', () => {
+  const schedule = (...events: object[]): object => ({ type: 'synthetic', prompt: '', configuration: { schedule: events } })
+
+  it('is initializing', async () => {
+    const client = await server.socket()
+    const id = await server.launch(schedule({ delay: 0, type: 'status', data: { status: 'initializing' } }))
+    await client.event('agent:updated', (event) => event.agentId === id && event.status === 'initializing')
+    expect((await remove(id)).status).toBe(204)
+    await expectGone(id)
+  })
+
+  it('is running', async () => {
+    const id = await ready(['sh', '-c', 'setsid sleep 1000 & echo ready; exec sleep 1000'])
+    const answer = await remove(id)
+    expect([answer.status, answer.body]).toEqual([204, undefined])
+    await expectGone(id)
+  })
+
+  it('is stopping', async () => {
+    const id = await ready(stubborn)
+    const stopping = server.post(`/api/agents/${id}/stop`, { grace: 30_000 })
+    await server.call('GET', '/api/health')
+    expect((await remove(id, '?force=true')).status).toBe(204)
+    expect(await stopping).toMatchObject({ success: true })
+    await expectGone(id)
+  })
+
+  it.each([
+    ['completed', ['true']],
+    ['failed', ['false']],
+  ])('has %s', async (status, argv) => {
+    const id = await server.command(argv)
+    expect(await ended(id)).toMatchObject({ status })
+    expect(existsSync(join(server.home, 'archive', id))).toBe(true)
+    expect((await remove(id)).status).toBe(204)
+    await expectGone(id)
+  })
+
+  it('was terminated', async () => {
+    const id = await server.command(['sleep', '1000'])
+    await server.post(`/api/agents/${id}/stop`)
+    expect((await remove(id)).status).toBe(204)
+    await expectGone(id)
+  })
+
+  it('is ending by itself at that moment', async () => {
+    for (let n = 0; n < 10; n++) {
+      const id = await server.command(['true'])
+      expect((await remove(id)).status).toBe(204)
+      await expectGone(id)
+    }
+    expect(readdirSync(join(server.home, 'archive'))).toEqual([])
+  })
+})
+
+describe('deletions at the same time are one', () => {
+  const several = (id: string): Promise<Json[]> => Promise.all(Array.from({ length: 8 }, () => remove(id)))
+
+  it('of an agent that takes its time: all answer 204', async () => {
+    const client = await server.socket()
+    const id = await ready(stubborn)
+    const answers = several(id)
+    await client.event('agent:updated', (event) => event.agentId === id && event.status === 'stopping')
+    const forced = await remove(id, '?force=true')
+    expect([...(await answers), forced].map((one) => one.status)).toEqual(Array.from({ length: 9 }, () => 204))
+    await expectToldOnce(client, id)
+  })
+
+  it('of an agent that has ended', async () => {
+    const client = await server.socket()
+    const id = await server.command(['true'])
+    await ended(id)
+    const answers = (await several(id)).map((one) => one.status)
+    // One that came when all was over is late.
+    expect(answers.toSorted()[0]).toBe(204)
+    expect(answers.filter((status) => status !== 204 && status !== 404)).toEqual([])
+    await expectToldOnce(client, id)
+  })
+
+  async function expectToldOnce(client: Client, id: string): Promise<void> {
+    await expectGone(id)
+    await client.event('agent:deleted', (event) => event.agentId === id)
+    const next = await server.launch({ type: 'synthetic', prompt: '' })
+    await client.event('agent:created', (event) => event.agent.id === next)
+    expect(client.of('agent:deleted').filter((event: Json) => event.agentId === id)).toHaveLength(1)
+  }
+})
+
+it('a deletion with force does not wait for an agent that will not leave', async () => {
+  const id = await ready(stubborn)
+  const startedMs = performance.now()
+  expect((await remove(id, '?force=true')).status).toBe(204)
+  expect(performance.now() - startedMs).toBeLessThan(4_000)
+  await expectGone(id)
+})
+
+it('a deletion goes on when its caller hangs up', async () => {
+  const marker = `deleted-${process.pid}-${Date.now()}`
+  const id = await server.command(stubborn, { configuration: { command: stubborn, env: { MARKER: marker } } })
+  await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
+  const client = await server.socket()
+  const call = request(`${server.url}/api/agents/${id}?timeout=8000`, { method: 'DELETE' })
+  call.on('error', () => {})
+  call.end()
+  await client.event('agent:updated', (event) => event.agentId === id && event.status === 'stopping')
+  call.destroy()
+  await server.post(`/api/agents/${id}/stop`, { force: true })
+  await client.event('agent:deleted', (event) => event.agentId === id)
+  expect(survivors(marker)).toEqual([])
+  await expectGone(id)
+})
+
+describe('what cannot be released', () => {
+  /** A file that is a mount point can be neither moved nor removed (rename(2), unlink(2): EBUSY), not even by root. */
+  async function immovable(): Promise<{ id: string; mount: Disposable }> {
+    const id = await server.command(['sleep', '1000'])
+    const [log] = (await server.get(`/api/agents/${id}/resources`)).filter((one: Json) => one.kind === 'log')
+    return { id, mount: bindMount('/dev/null', log.name) }
+  }
+
+  it('makes a deletion 409 with the report; the row stays, stuck, until it can be released', async () => {
+    const { id, mount } = await immovable()
+    using _ = mount
+    const client = await server.socket()
+    const { status, body } = await remove(id, '?timeout=700')
+    expect({ status, code: body.code }).toEqual({ status: 409, code: 'not_released' })
+    expect(body.details).toMatchObject({ success: false, trigger: 'deleted', scope: { kind: 'agent', id }, errors: [expect.stringContaining('EBUSY')] })
+    expect(body.details.resources.map((one: Json) => [one.kind, one.outcome]).sort()).toEqual([
+      ['log', 'released'],
+      ['log', 'stuck'],
+      ['process-tree', 'released'],
+    ])
+    await client.event('agent:updated', (event) => event.agentId === id && event.status === 'stuck')
+    expect(await server.get(`/api/agents/${id}/status?wait=15000`)).toEqual({ agentId: id, status: 'stuck' })
+    expect(await server.get('/api/agents/active')).toMatchObject([{ id, status: 'stuck' }])
+    expect(await server.get('/api/health')).toMatchObject({ status: 'ok', stuck: 1 })
+    const clean = await server.get('/api/cleanup/status')
+    expect(clean).toMatchObject({ isClean: false, runningProcesses: 0, stuck: [expect.stringContaining(id)], resources: { log: { stuck: 1 } } })
+    expect((await server.get('/api/test/verify-clean-state')).issues.join('\n')).toContain(id)
+
+    // Three in a row, and somebody should look; and only then.
+    expect((await remove(id, '?timeout=300')).status).toBe(409)
+    expect(client.of('cleanup:alert')).toEqual([])
+    expect((await remove(id, '?timeout=300')).status).toBe(409)
+    const alert = await client.event('cleanup:alert')
+    expect(alert).toEqual({ scope: { kind: 'agent', id }, failures: 3, timestamp: expect.any(String) })
+    expect(await server.post('/api/reaper/run', { dryRun: true })).toMatchObject({
+      found: [{ kind: 'log', why: 'held-back' }],
+      released: [],
+      left: [{ kind: 'log' }],
+    })
+
+    mount[Symbol.dispose]()
+    expect((await remove(id)).status).toBe(204)
+    await client.event('agent:deleted', (event) => event.agentId === id)
+    await expectGone(id)
+  })
+
+  it('is found and released by a reaper pass, once it can be', async () => {
+    const { id, mount } = await immovable()
+    using _ = mount
+    expect((await remove(id, '?timeout=300')).status).toBe(409)
+    mount[Symbol.dispose]()
+    expect(await server.post('/api/reaper/run')).toMatchObject({ found: [{ kind: 'log' }], released: [{ kind: 'log' }], left: [] })
+    await expectGone(id)
+  })
+
+  it('makes a reset answer with success false, naming it, and the next one finish', async () => {
+    const { id, mount } = await immovable()
+    using _ = mount
+    const answer = await server.call('POST', '/api/test/reset-environment', { body: { timeout: 200 } })
+    expect(answer).toMatchObject({ status: 200, body: { success: false } })
+    expect(answer.body.errors.join('\n')).toContain(id)
+    mount[Symbol.dispose]()
+    expect(await server.post('/api/test/reset-environment')).toMatchObject({ success: true })
+    await expectGone(id)
+  })
+
+  it('because an archive cannot be written holds back without force, and a deletion leaves no half of it', async () => {
+    const id = await server.command(['sleep', '1000'])
+    const inTheWay = join(server.home, 'archive', id, 'stderr.log')
+    mkdirSync(inTheWay, { recursive: true })
+    writeFileSync(join(inTheWay, 'x'), '')
+    const report = await server.post(`/api/agents/${id}/stop`)
+    expect(report).toMatchObject({ success: false, errors: [expect.stringContaining('stderr.log')] })
+    expect((await server.get('/api/cleanup/status')).heldBack).toHaveLength(1)
+    expect(existsSync(join(server.home, 'archive', id, 'stdout.log'))).toBe(true)
+    expect((await remove(id)).status).toBe(204)
+    await expectGone(id)
+  })
+
+  it('because the archive of an ended agent cannot be removed makes its deletion 409, and the row stays', async () => {
+    const id = await server.command(['true'])
+    await ended(id)
+    using mount = bindMount('/dev/null', join(server.home, 'archive', id, 'stdout.log'))
+    const { status, body } = await remove(id)
+    expect({ status, code: body.code }).toEqual({ status: 409, code: 'not_released' })
+    expect(body.details).toMatchObject({ success: false, scope: { kind: 'agent', id }, errors: [expect.stringContaining('archive')] })
+    expect(await server.get(`/api/agents/${id}/messages`)).toHaveLength(1)
+    mount[Symbol.dispose]()
+    expect((await remove(id)).status).toBe(204)
+    await expectGone(id)
+  })
+})
+
+it('a deletion with a bad id, an unknown id or a bad query is refused', async () => {
+  const id = await server.command(['sleep', '1000'])
+  expect(await remove('nobody')).toMatchObject({ status: 400, body: { code: 'invalid_id' } })
+  expect(await remove('6f0f7a2e-9c60-4f6a-9d3c-2f7f0f8f6a11')).toMatchObject({ status: 404, body: { code: 'agent_not_found' } })
+  for (const query of ['?force=maybe', '?timeout=-1', '?timeout=soon'])
+    expect(await remove(id, query)).toMatchObject({ status: 400, body: { code: 'invalid_request' } })
+})
