@@ -134,9 +134,9 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     newId: kernelId,
     sentinel: isWatched ? sentinel : { ready: async () => {}, dismiss: () => {} },
     endings,
-    onReport: (report) => {
+    onReport: (report, namespace) => {
       composition.onReport?.(report)
-      control?.then((opened) => opened.reported(report)).catch(() => {})
+      control?.then((opened) => opened.reported(report, namespace)).catch(() => {})
     },
   })
   const placement: ProcessPlacement = {

@@ -3,7 +3,6 @@ import { EbbError, isEbbError, sentence } from '../domain/errors.ts'
 import type { Report } from '../domain/report.ts'
 import type { Wish } from '../domain/scope.ts'
 import type { BookScope } from '../engine/book.ts'
-import { alreadyClean } from '../engine/close.ts'
 import type { Engine } from '../engine/engine.ts'
 import { noop } from '../engine/race.ts'
 import type { AgentEnd, AgentFilter, AgentPage, AgentRecord, AgentStore } from '../ports/agents.ts'
@@ -297,8 +296,18 @@ export class Agents {
   async #notRemoved(id: string, cause: unknown): Promise<never> {
     const { store, engine } = this.#deps
     await store.change(id, { status: 'stuck' })
-    const wish: Wish = { trigger: 'deleted', forget: true }
-    const details: Report = { ...alreadyClean(engine.parts, id, wish), success: false, errors: [sentence(cause)] }
+    const details: Report = {
+      success: false,
+      trigger: 'deleted',
+      scope: { kind: 'agent', id },
+      startedAt: engine.parts.clock.wall(),
+      duration: 0,
+      cleanedAgentsCount: 0,
+      cleanedMessagesCount: 0,
+      resources: [],
+      errors: [sentence(cause)],
+      gaveUp: [],
+    }
     throw new EbbError('not_released', `The agent ${id} could not be deleted: ${sentence(cause)}`, { cause, details })
   }
 

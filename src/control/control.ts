@@ -93,13 +93,15 @@ export class Control {
   }
 
   /** Every report of the engine comes by here. */
-  reported(report: Report): void {
-    this.events.emit('report', { report })
-    const { id } = report.scope
-    const failures = report.success ? 0 : (this.#failures.get(id) ?? 0) + 1
-    if (failures === 0) this.#failures.delete(id)
-    else this.#failures.set(id, failures)
-    if (failures === failuresToAlert) this.events.emit('alert', { scope: report.scope, failures })
+  reported(report: Report, namespace?: string): void {
+    const where = namespace === undefined ? {} : { namespace }
+    this.events.emit('report', { report, ...where })
+    const { kind, id } = report.scope
+    const key = `${namespace ?? ''} ${kind} ${id}`
+    const failures = report.success ? 0 : (this.#failures.get(key) ?? 0) + 1
+    if (failures === 0) this.#failures.delete(key)
+    else this.#failures.set(key, failures)
+    if (failures === failuresToAlert) this.events.emit('alert', { scope: report.scope, failures, ...where })
   }
 
   /** The processes of one agent, seen now. */

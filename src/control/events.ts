@@ -15,7 +15,7 @@ export interface EventMap {
   terminated: { readonly agentId: string; readonly namespace: string; readonly exitCode: number | null; readonly duration: number }
   deleted: { readonly agentId: string; readonly namespace: string }
   report: { readonly report: Report; readonly namespace?: string }
-  alert: { readonly scope: Report['scope']; readonly failures: number }
+  alert: { readonly scope: Report['scope']; readonly failures: number; readonly namespace?: string }
 }
 
 type Listener<T> = (event: T) => void

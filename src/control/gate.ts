@@ -1,4 +1,4 @@
-import { setImmediate as turn } from 'node:timers/promises'
+import { nextTurn } from '../ports/turn.ts'
 
 /** Lets so many in at a time, in the order in which they came; the event loop gets its turn between two. */
 export class Gate {
@@ -14,7 +14,7 @@ export class Gate {
     if (this.#inside >= this.#width) await new Promise<void>((resolve) => this.#waiting.push(resolve))
     else this.#inside += 1
     try {
-      await turn()
+      await nextTurn()
       return await work()
     } finally {
       const next = this.#waiting.shift()

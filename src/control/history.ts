@@ -40,7 +40,7 @@ export class History {
       await ledger
         .addReport({ id, body: report })
         .catch((error: unknown) => log.warn('A report could not be kept.', { error: String(error) }))
-      onReport(report)
+      onReport(report, scope.kind === 'namespace' ? scope.id : undefined)
       return report
     } finally {
       this.#running.delete(id)

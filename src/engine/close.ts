@@ -171,8 +171,15 @@ async function finish(parts: EngineParts, scope: BookScope, flight: Flight, at: 
   if (!report.success) parts.log.error(`Cleanup: scope ${scope.id} is not clean: ${report.errors.join('; ')}`, fields)
   else if (error !== undefined) parts.log.warn(`Cleanup: scope ${scope.id} is clean, but ${error}`, fields)
   else parts.log.info(`Cleanup: scope ${scope.id} is clean.`, fields)
-  if (at.place === 'root') parts.onReport(final)
+  if (at.place === 'root') parts.onReport(final, namespaceOf(parts, scope))
   return final
+}
+
+/** The name of the namespace that a scope lies in; a host lies in none. */
+function namespaceOf(parts: EngineParts, scope: BookScope): string | undefined {
+  if (scope.kind === 'namespace') return scope.label
+  const parent = scope.parentId === undefined ? undefined : parts.book.find(scope.parentId)
+  return parent && namespaceOf(parts, parent)
 }
 
 /** One transaction: what became of every resource, which scopes are closed, how their agents ended, and the report. */

@@ -24,7 +24,8 @@ export interface EngineDeps {
   readonly sentinel: Sentinel
   readonly log: Log
   readonly newId: NewId
-  readonly onReport?: (report: Report) => void
+  /** Told of every close, and in which namespace it was, if in one. */
+  readonly onReport?: (report: Report, namespace?: string) => void
   readonly endings?: Endings
 }
 
@@ -34,7 +35,7 @@ export interface EngineParts extends Omit<EngineDeps, 'onReport' | 'endings'> {
   readonly book: Book
   readonly flights: Map<string, Flight>
   readonly running: { recovery?: Promise<Recovery> }
-  readonly onReport: (report: Report) => void
+  readonly onReport: (report: Report, namespace?: string) => void
 }
 
 export type Role = { readonly role: 'command' } | { readonly role: 'server'; readonly address: string }

@@ -2,9 +2,8 @@ import { spawn as nodeSpawn } from 'node:child_process'
 import * as fs from 'node:fs'
 import type { Duplex } from 'node:stream'
 import type { Child, Command, Effects, Exit } from '../ports/effects.ts'
+import { nextTurn } from '../ports/turn.ts'
 import { findMkfifo } from './mkfifo.ts'
-
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY } = fs.constants
 
@@ -49,7 +48,7 @@ let isTurnTaken = false
  * hundred launches at once do not keep everybody else waiting.
  */
 async function spawn(command: Command): Promise<Child> {
-  while (isTurnTaken) await turn()
+  while (isTurnTaken) await nextTurn()
   isTurnTaken = true
   setImmediate(() => {
     isTurnTaken = false

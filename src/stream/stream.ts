@@ -1,9 +1,9 @@
-import { setImmediate as turn } from 'node:timers/promises'
 import { sentence } from '../domain/errors.ts'
 import type { Message } from '../domain/message.ts'
 import type { AgentStore, Progress } from '../ports/agents.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Log } from '../ports/log.ts'
+import { nextTurn } from '../ports/turn.ts'
 import { LogWatch } from './log-watch.ts'
 import { LogReader, type Source } from './reader.ts'
 
@@ -101,7 +101,7 @@ export class Stream implements AsyncDisposable {
 
   async #run(): Promise<void> {
     while (!this.#isLeaving && (this.#ready.size > 0 || this.#queue.length > 0)) {
-      await turn()
+      await nextTurn()
       const batch = this.#collect()
       if (batch.length > 0) await this.#save(batch)
     }
@@ -117,6 +117,8 @@ export class Stream implements AsyncDisposable {
       if (messages >= batchMessages || this.#deps.clock.now() > untilMs) break
       this.#ready.delete(reader)
       const progress = this.#read(reader)
+      // What was read of it a moment ago is in this batch: it is over when that is saved, not before.
+      if (!progress && reader.isOver && !batch.some((pending) => pending.reader === reader)) this.#drop(reader)
       if (!progress) continue
       if (progress === 'more') {
         this.#ready.add(reader)
@@ -135,7 +137,6 @@ export class Stream implements AsyncDisposable {
       const progress = reader.read()
       // At once, not when the reading gets there: until it is ended the agent goes on filling the disk.
       if (reader.isTooMuch) this.#deps.onTooMuch(reader.source.agentId)
-      if (!progress && reader.isOver) this.#drop(reader)
       return progress
     } catch (error) {
       this.#deps.log.error('A log cannot be read any more.', { agent: reader.source.agentId, error: sentence(error) })

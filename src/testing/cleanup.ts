@@ -1,6 +1,6 @@
 import { lookUntil } from './race.ts'
 import { type Client, clientOf, messageOf, type Target } from './request.ts'
-import { type AgentSummary, issuesOf, look, nameOf, type World } from './world.ts'
+import { type AgentSummary, issuesOf, look, many, nameOf, type World } from './world.ts'
 
 export interface CleanupOptions {
   /** How many rounds of deletions there may be. */
@@ -50,12 +50,12 @@ export async function cleanupRealAgents(target: Target, options: CleanupOptions 
   while (!world.status.isClean && attempts < maxRetries) {
     attempts += 1
     for (const { id } of world.agents) seen.add(id)
-    say(`Attempt ${attempts} of ${maxRetries}: cleaning up ${world.agents.length} agents.`)
+    say(`Attempt ${attempts} of ${maxRetries}: cleaning up ${many(world.agents.length, 'agent')}.`)
     await deleteAll({ client, exitMs: processExitDelay, isForced: attempts > 1, say }, world.agents)
     world = await look(client)
     if (world.status.isClean || attempts === maxRetries) break
     say(`  Not clean yet; waiting at most ${retryDelay} ms for the last process to leave.`)
-    world = (await settled(client, retryDelay)) ?? (await look(client))
+    world = await settled(client, retryDelay, world)
   }
 
   const issues = await issuesOf(client, world)
@@ -66,8 +66,9 @@ export async function cleanupRealAgents(target: Target, options: CleanupOptions 
     duration: Math.round(performance.now() - startedMs),
     issues,
   }
-  if (issues.length === 0) say(`Clean, verified: ${result.cleaned} agents in ${attempts} attempts and ${result.duration} ms.`)
-  else complain(`The cleanup is not complete after ${attempts} attempts: ${issues.join('; ')}.`, throwOnFailure)
+  if (issues.length === 0)
+    say(`Clean, verified: ${many(result.cleaned, 'agent')} in ${many(attempts, 'attempt')} and ${result.duration} ms.`)
+  else complain(`The cleanup is not complete after ${many(attempts, 'attempt')}: ${issues.join('; ')}.`, throwOnFailure)
   return result
 }
 
@@ -105,12 +106,15 @@ async function deleteOne({ client, exitMs, isForced, say }: Round, agent: AgentS
   }
 }
 
-/** Clean, or at least without a process, so that the next deletion finds nothing that could hold it up. */
-function settled(client: Client, ms: number): Promise<World | undefined> {
-  return lookUntil(ms, async () => {
-    const world = await look(client)
-    return world.status.isClean || (world.status.runningProcesses === 0 && world.agents.length > 0) ? world : undefined
+/** The world when it is clean, or when its last process has gone and the next deletion will find less in its way. */
+async function settled(client: Client, ms: number, before: World): Promise<World> {
+  let world = before
+  await lookUntil(ms, async (): Promise<true | undefined> => {
+    world = await look(client)
+    const isLastGone = before.status.runningProcesses > 0 && world.status.runningProcesses === 0
+    return world.status.isClean || isLastGone ? true : undefined
   })
+  return world
 }
 
 function complain(sentence: string, isFatal: boolean): void {

@@ -80,7 +80,7 @@ export async function finish(handle: EbbHandle, leaks: Leaks): Promise<void> {
   })
   if (found.length > 0)
     throw new Error(
-      `This test leaked: ${found.join('; ')}. It is cleaned up now; end what the test starts, such as with "await ebb.cleanup()", or set leaks to 'clean'.`,
+      `This test leaked: ${found.join('; ')}. It is cleaned up now. End what a test starts, such as with "await ebb.cleanup()", or allow it: leaks 'clean'.`,
     )
 }
 

@@ -9,15 +9,17 @@ export interface PlaceOptions extends ServerOptions {
   readonly token?: string
 }
 
-export interface Place extends AsyncDisposable {
+export interface Place {
   readonly address: Address
+  /** Ends the server, if it is ours. */
+  close(): Promise<void>
 }
 
 export async function openPlace({ url, token, ...options }: PlaceOptions): Promise<Place> {
   const known = url ?? (process.env.EBB_URL || undefined)
   if (known === undefined) {
     const server = await startServer(options)
-    return { address: { url: server.url, token: server.token }, [Symbol.asyncDispose]: () => server.stop() }
+    return { address: { url: server.url, token: server.token }, close: server.stop }
   }
-  return { address: { url: known, token: token ?? (process.env.EBB_TOKEN || undefined) }, [Symbol.asyncDispose]: async () => {} }
+  return { address: { url: known, token: token ?? (process.env.EBB_TOKEN || undefined) }, close: async () => {} }
 }

@@ -33,8 +33,12 @@ export const test: Playwright.TestType<
   ebbServer: [{}, { option: true, scope: 'worker' }],
   ebbPlace: [
     async ({ ebbServer }, use) => {
-      await using place = await openPlace(ebbServer)
-      await use(place)
+      const place = await openPlace(ebbServer)
+      try {
+        await use(place)
+      } finally {
+        await place.close()
+      }
     },
     { scope: 'worker', timeout: fixtureTimeoutMs },
   ],

@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
+import { ebbProgram } from './location.ts'
 import { within } from './race.ts'
 
 export interface ServerOptions {
@@ -61,13 +61,12 @@ export async function startServer({ args = [], env = {} }: ServerOptions = {}): 
 }
 
 function spawnServer(home: string, args: readonly string[], env: Readonly<Record<string, string>>): ChildProcess {
-  const ebb = join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'bin', 'ebb')
   const words = ['serve', '--port', '0', '--test-endpoints', '--json', '--while-stdin', ...args]
   const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !settingsOfOthers.includes(name)))
   // A file, not a pipe: what it says after our death must not end it.
   const errors = openSync(join(home, logName), 'a', 0o600)
   try {
-    return spawn('/bin/sh', ['-c', script, 'ebb-throw-away', home, ebb, ...words], {
+    return spawn('/bin/sh', ['-c', script, 'ebb-throw-away', home, ebbProgram(), ...words], {
       env: { ...inherited, ...env, EBB_HOME: home },
       stdio: ['pipe', 'pipe', errors],
       // In a session of its own: Ctrl-C is for the test, and the server hears of it from us.

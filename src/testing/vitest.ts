@@ -22,7 +22,7 @@ export function useEbb({ leaks = 'fail', ...options }: UseEbbOptions = {}): EbbH
     place = await openPlace(options)
   }, hookTimeoutMs)
   afterAll(async () => {
-    await place?.[Symbol.asyncDispose]()
+    await place?.close()
   }, hookTimeoutMs)
 
   beforeEach(({ task }) => {

@@ -82,6 +82,7 @@ async function processes(client: Client, agents: readonly AgentSummary[], count:
 }
 
 function counted(count: number, what: string): readonly string[] {
-  if (count === 0) return []
-  return [`${count} ${what}${count === 1 ? '' : what.endsWith('s') ? 'es' : 's'}`]
+  return count === 0 ? [] : [many(count, what)]
 }
+
+export const many = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : what.endsWith('s') ? 'es' : 's'}`

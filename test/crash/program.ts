@@ -18,19 +18,21 @@ export async function buildDriver(): Promise<Program> {
   const folder = mkdtempSync(join(cache, 'ebb-crash-'))
   mkdirSync(join(folder, 'bin'))
   copyFileSync(join(root, 'bin', 'start.cjs'), join(folder, 'bin', 'start.cjs'))
-  const input = {
-    main: join(root, 'src/main.ts'),
-    keeper: join(root, 'src/resources/process-tree/keeper.ts'),
-    driver: join(root, 'test/crash/driver.ts'),
-  }
-  const build = await rolldown({ input, platform: 'node', external: ['koffi'], logLevel: 'warn' })
-  await build.write({ dir: join(folder, 'dist'), format: 'cjs', entryFileNames: '[name].cjs', chunkFileNames: '[name]-[hash].cjs' })
-  await build.close()
+  // Each by itself: a chunk that they shared could be the driver, and would run when main loads it.
+  await bundle(folder, { main: join(root, 'src/main.ts'), keeper: join(root, 'src/resources/process-tree/keeper.ts') })
+  await bundle(folder, { driver: join(root, 'test/crash/driver.ts') })
   return {
     driver: join(folder, 'dist', 'driver.cjs'),
     compileCache: join(folder, 'cache'),
     [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
   }
+}
+
+async function bundle(folder: string, input: Record<string, string>): Promise<void> {
+  const external = ['koffi', 'fastify', 'socket.io', 'zod', 'pino', 'prom-client']
+  const build = await rolldown({ input, platform: 'node', external, logLevel: 'warn' })
+  await build.write({ dir: join(folder, 'dist'), format: 'cjs', entryFileNames: '[name].cjs', chunkFileNames: '[name]-[hash].cjs' })
+  await build.close()
 }
 
 export interface DriverEnd {

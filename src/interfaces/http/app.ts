@@ -41,8 +41,8 @@ export function createApp(deps: AppDeps): FastifyInstance {
     loggerInstance: deps.logger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: bodyBytes,
-    // Ids are a UUID or 100 characters; longer addresses are refused.
-    routerOptions: { maxParamLength: 200 },
+    // A longer id is a malformed one, not another route; Node bounds the address itself.
+    routerOptions: { maxParamLength: 65_536 },
     forceCloseConnections: true,
   })
   app.removeAllContentTypeParsers()

@@ -131,8 +131,8 @@ export class SocketInterface {
       this.#broadcast('agent:deleted', { agentId: id }, namespace)
       this.#drop((one) => one.agentId === id)
     })
-    events.on('report', ({ report }) => this.#broadcast('cleanup:report', { report }, undefined))
-    events.on('alert', (event) => this.#broadcast('cleanup:alert', event, undefined))
+    events.on('report', ({ report, namespace }) => this.#broadcast('cleanup:report', { report }, namespace))
+    events.on('alert', ({ namespace, ...event }) => this.#broadcast('cleanup:alert', event, namespace))
   }
 
   /** After the messages that were saved before, also for one who is behind. */

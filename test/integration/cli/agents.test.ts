@@ -1,0 +1,223 @@
+import { rmdirSync, unlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { type Ended, ebb, startEbb, temporaryHome } from '../../support/home.ts'
+import { type Json, startServer, type TestServer } from '../../support/server.ts'
+
+/** The commands about agents, against a real server. */
+
+let server: TestServer
+
+beforeAll(async () => {
+  server = await startServer()
+})
+
+afterEach(async () => {
+  expect(await server.post('/api/test/reset-environment', { force: true })).toMatchObject({ success: true })
+})
+
+afterAll(async () => await server.stop())
+
+const cli = (...words: readonly string[]): Promise<Ended> => ebb(words, { home: server.home })
+const text = ({ stdout }: Ended): string => stdout.toString()
+const json = (ended: Ended): Json => JSON.parse(text(ended))
+
+/** An agent that has said "ready" and waits. */
+async function waiting(prompt = ''): Promise<string> {
+  const id = await server.command(['sh', '-c', 'echo ready; exec sleep 1000'], { prompt })
+  await server.get(`/api/agents/${id}/messages?since=1&wait=10000`)
+  return id
+}
+
+async function ended(): Promise<string> {
+  const id = await server.command(['true'])
+  expect(await server.get(`/api/agents/${id}/status?wait=10000`)).toMatchObject({ status: 'completed' })
+  return id
+}
+
+describe('ebb ps', () => {
+  it('shows those that have not ended, and with --all the others too', async () => {
+    const [running, over] = [await waiting('a prompt\nof two lines'), await ended()]
+    const [some, all, raw, rawAll, elsewhere] = await Promise.all([
+      cli('ps'),
+      cli('ps', '--all'),
+      cli('ps', '--json'),
+      cli('ps', '--json', '--all'),
+      cli('ps', '--namespace', 'another'),
+    ])
+    expect(text(some).split('\n')[0]).toMatch(/^ID +TYPE +STATUS +AGE +MESSAGES +PROMPT$/)
+    expect(text(some)).toMatch(new RegExp(`^${running.slice(0, 8)} +command +running +\\d+s +2 +a prompt of two lines$`, 'm'))
+    expect(text(some)).not.toContain(over.slice(0, 8))
+    expect(text(all)).toContain(over.slice(0, 8))
+    expect(json(raw)).toEqual(await server.get('/api/agents/active'))
+    expect(json(rawAll)).toEqual(await server.get('/api/agents'))
+    expect(text(elsewhere)).toMatch(/^No agents run/)
+  })
+})
+
+describe('ebb show and ebb logs', () => {
+  it('show one agent with its processes, and what was said', async () => {
+    const id = await waiting('hello')
+    const [shown, raw, said, lines] = await Promise.all([
+      cli('show', id.slice(0, 8)),
+      cli('show', '--json', id),
+      cli('logs', id.slice(0, 13).toUpperCase()),
+      cli('logs', '--json', id),
+    ])
+    expect(text(shown)).toMatch(new RegExp(`^Agent +${id}\n`))
+    expect(text(shown)).toMatch(/^Process +\d+ sleep/m)
+    expect(text(shown)).toMatch(/^Resource +process-tree .*: held$/m)
+    expect(json(raw)).toMatchObject({ id, status: 'running', processes: [{ pid: expect.any(Number) }], resources: { length: 3 } })
+    expect(text(said)).toBe('> hello\nready\n')
+    expect(
+      text(lines)
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line)),
+    ).toEqual(await server.get(`/api/agents/${id}/messages`))
+  })
+
+  it('with -f they go on until the end', async () => {
+    const stopped = await waiting()
+    const deleted = await server.command(['sh', '-c', 'trap "echo bye; exit 0" TERM; echo ready; sleep 1000 & wait'])
+    const logs = [stopped.slice(0, 8), deleted].map((id) => startEbb(['logs', '-f', id], { home: server.home }))
+    await Promise.all(logs.map((one) => one.says('ready')))
+    expect(await server.post(`/api/agents/${stopped}/stop`)).toMatchObject({ success: true })
+    expect((await server.call('DELETE', `/api/agents/${deleted}`)).status).toBe(204)
+    const [first, second] = await Promise.all(logs.map((one) => one.ended))
+    expect(first).toMatchObject({ code: 0, stdout: Buffer.from('> \nready\n'), stderr: '' })
+    expect(second).toMatchObject({ code: 0, stderr: `ebb: the agent ${deleted} was deleted meanwhile.\n` })
+  })
+})
+
+describe('ebb stop and ebb rm', () => {
+  it('end several at once; those that are not there keep no other from its turn', async () => {
+    const [one, two, over] = [await waiting(), await waiting(), await ended()]
+    const stop = await cli('stop', one.slice(0, 8), '--json', two, 'ffffffff-nobody', over)
+    expect(stop).toMatchObject({ code: 1, stderr: expect.stringMatching(/^ebb: There is no agent "ffffffff-nobody"[^\n]*\n$/) })
+    expect(json(stop)).toMatchObject([
+      { agentId: one, report: { success: true, trigger: 'terminated' } },
+      { agentId: two, report: { success: true } },
+      { agentId: 'ffffffff-nobody', error: { code: 'agent_not_found' } },
+      { agentId: over, report: { trigger: 'completed' } },
+    ])
+    expect(await server.get(`/api/agents/${one}`)).toMatchObject({ status: 'terminated' })
+    const rm = await cli('rm', one, two, one)
+    expect([rm.code, text(rm), rm.stderr]).toEqual([0, `${one} deleted\n${two} deleted\n`, ''])
+    expect((await server.get('/api/agents')).map(({ id }: Json) => id)).toEqual([over])
+    expect(await cli('rm', one)).toMatchObject({ code: 1, stderr: expect.stringMatching(/^ebb: There is no agent/) })
+  })
+
+  it('--force does not wait for those that would not go', async () => {
+    const stubborn = await server.command(['sh', '-c', 'trap "" TERM; echo ready; while :; do sleep 1000; done'])
+    await server.get(`/api/agents/${stubborn}/messages?since=1&wait=10000`)
+    const stop = await cli('stop', '--grace', '10m', '--force', stubborn, '--json')
+    expect(json(stop)).toMatchObject([{ report: { success: true, resources: expect.anything() } }])
+    const steps = json(stop)[0].report.resources.flatMap((one: Json) => one.steps.map(({ step }: Json) => step))
+    expect(steps).not.toContain('polite')
+  })
+
+  it('a beginning that several have, or that is too short, is refused', async () => {
+    const [short, ambiguous] = await Promise.all([cli('stop', (await ended()).slice(0, 3)), ambiguousStop()])
+    expect(short).toMatchObject({ code: 2, stderr: expect.stringMatching(/too short for an agent; give at least 4 letters/) })
+    expect(ambiguous).toMatchObject({ code: 1, stderr: expect.stringMatching(/"abcd" is the beginning of 2 agents, among them abcd0000/) })
+  })
+
+  it('what is not released is listed, with 3, until it is', async () => {
+    const id = await waiting()
+    // A log cannot be archived while there is a file in the place of the folder.
+    const archive = join(server.home, 'archive')
+    rmdirSync(archive)
+    writeFileSync(archive, '')
+    const stop = await cli('stop', id, '--grace', '0s')
+    expect(stop).toMatchObject({ code: 3, stderr: expect.stringMatching(/^ebb: not everything of .* could be released[\s\S]*\n {2}log /) })
+    const status = await cli('status')
+    expect(status).toMatchObject({ code: 3, stdout: expect.anything() })
+    expect(text(status)).toMatch(/^(held back|stuck) +log /m)
+    unlinkSync(archive)
+    expect(await cli('rm', id, '--force')).toMatchObject({ code: 0 })
+  })
+})
+
+/** UUIDs are random: two that begin alike are only to be had from somebody who makes them up. */
+async function ambiguousStop(): Promise<Ended> {
+  const two = ['abcd0000-0000-4000-8000-000000000000', 'abcd1111-0000-4000-8000-000000000000'].map((id) => ({ id }))
+  return await withFake(
+    () => [200, two],
+    (url) => cli('stop', 'abcd', '--url', url),
+  )
+}
+
+async function withFake<T>(
+  answer: (path: string) => readonly [status: number, body: unknown],
+  test: (url: string) => Promise<T>,
+): Promise<T> {
+  const fake = createServer((request, response) => {
+    const [status, body] = answer(request.url ?? '')
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  })
+  await new Promise<void>((resolve) => fake.listen(0, '127.0.0.1', resolve))
+  try {
+    return await test(`http://127.0.0.1:${(fake.address() as AddressInfo).port}`)
+  } finally {
+    fake.closeAllConnections()
+    fake.close()
+  }
+}
+
+describe('ebb reset', () => {
+  it('leaves nothing of a namespace, or of all, and says so', async () => {
+    await server.command(['sleep', '1000'], { namespace: 'one' })
+    const kept = await server.command(['sleep', '1000'], { namespace: 'two' })
+    const one = await cli('reset', '--namespace', 'one')
+    expect([one.code, text(one)]).toEqual([0, expect.stringMatching(/^Reset in \d+ ms: 1 agents and 1 messages are gone, proven\.\n$/)])
+    expect((await server.get('/api/agents')).map(({ id }: Json) => id)).toEqual([kept])
+    expect(json(await cli('reset', '--force', '--json'))).toMatchObject({ success: true, cleanedAgentsCount: 1 })
+    expect(text(await cli('status'))).toBe('The world is clean.\n')
+  })
+
+  it('on a server without test routes says how to start one', async () => {
+    const home = temporaryHome()
+    const plain = startEbb(['serve', '--port', '0'], { home })
+    await plain.says('\n')
+    expect(await ebb(['reset'], { home })).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/start it with: ebb serve --test-endpoints\n$/),
+    })
+    plain.signal('SIGTERM')
+    await plain.ended
+  })
+
+  it('that is not proven lists why, with 3; so does a deletion', async () => {
+    const left = { kind: 'process-tree', name: 'sh', outcome: 'stuck', steps: [], error: 'it does not die' }
+    const report = { success: false, errors: ['agent x is on record'], resources: [left] }
+    const id = '00000000-0000-4000-8000-000000000000'
+    const answer = (path: string): readonly [number, unknown] =>
+      path.startsWith('/api/test') ? [200, report] : [409, { statusCode: 409, code: 'not_released', message: 'No.', details: report }]
+    const [reset, rm] = await withFake(answer, (url) => Promise.all([cli('reset', '--url', url), cli('rm', id, '--url', url)]))
+    expect(reset).toMatchObject({ code: 3, stderr: 'ebb: the reset is not proven:\n  agent x is on record\n' })
+    expect(rm).toMatchObject({
+      code: 3,
+      stderr: expect.stringMatching(/could be released[^\n]*:\n {2}process-tree sh: it does not die\n$/),
+    })
+  })
+})
+
+describe('ebb status', () => {
+  it('counts rows, processes and the subscriptions of the server', async () => {
+    const id = await waiting()
+    const client = await server.socket()
+    client.socket.emit('subscribe', { agentId: id })
+    await client.event('subscribed')
+    const [seen, asked] = await Promise.all([
+      cli('status', '--json'),
+      ebb(['status', '--json', '--url', server.url], { home: temporaryHome() }),
+    ])
+    const expected = { isClean: false, agentCount: 1, messageCount: 2, runningProcesses: 1, activeSubscriptions: 1, stuck: [], leaks: [] }
+    expect([seen.code, json(seen), asked.code, json(asked)]).toMatchObject([0, expected, 0, expected])
+    client.socket.disconnect()
+    expect(text(await cli('status'))).toMatch(/^1 agents, 2 messages, 1 processes, \d subscriptions\.\n/)
+  })
+})

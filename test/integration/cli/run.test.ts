@@ -1,0 +1,162 @@
+import { existsSync, mkdirSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Ended, ebb, type RunningEbb, startEbb, temporaryHome } from '../../support/home.ts'
+import { openBooks } from '../../support/ledger-file.ts'
+import { type Json, startServer, type TestServer } from '../../support/server.ts'
+import { survivors, waitUntil } from '../../support/world.ts'
+
+/** `ebb run`: the same on the running server and on an engine of its own. */
+
+const sh = (script: string): readonly string[] => ['--', 'sh', '-c', script]
+const stubborn = sh('trap "" TERM INT; echo ready; while :; do sleep 1000; done')
+const lines = (ended: Ended): Json[] =>
+  ended.stdout
+    .toString()
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line))
+
+let server: TestServer
+
+beforeAll(async () => {
+  server = await startServer()
+})
+
+afterAll(async () => await server.stop())
+
+const errorSays = (run: RunningEbb, text: string): Promise<void> =>
+  waitUntil(() => run.errorOutput().includes(text), 10_000, `it says "${text}"`)
+
+describe.each(['the running server', 'an engine of its own'])('on %s', (where) => {
+  const hasServer = where === 'the running server'
+  const home = (): string => (hasServer ? server.home : temporaryHome())
+  const left = (home: string): readonly string[] => (existsSync(join(home, 'archive')) ? readdirSync(join(home, 'archive')) : [])
+
+  it('what the agent says is shown, its complaints apart, and nothing of it is kept', async () => {
+    const at = home()
+    const ended = await ebb(['run', 'command', 'some', 'input', ...sh('cat; echo; echo oops >&2')], { home: at })
+    expect([ended.code, ended.stdout.toString(), ended.stderr]).toEqual([0, 'some input\n', 'oops\n'])
+    const status = await ebb(['status'], { home: at })
+    expect(status).toMatchObject({ code: 0, stdout: Buffer.from('The world is clean.\n') })
+    expect([left(at), hasServer ? [] : openBooks(at)]).toEqual([[], []])
+  })
+
+  it('the exit code says how it ended: 0, 1 and 130', async () => {
+    const at = home()
+    const [well, badly, late, wrong] = await Promise.all([
+      ebb(['run', 'synthetic', 'hello', 'there'], { home: at }),
+      ebb(['run', 'command', ...sh('exit 7')], { home: at }),
+      ebb(['run', 'command', '--timeout', '200ms', ...sh('sleep 1000')], { home: at }),
+      ebb(['run', 'command', '--', 'no-such-program'], { home: at }),
+    ])
+    expect([well.code, well.stdout.toString().split('\n')[0], well.stderr]).toEqual([0, 'You said: hello there', ''])
+    expect([badly.code, badly.stderr]).toEqual([1, 'ebb: the agent failed: The agent exited with code 7.\n'])
+    expect([late.code, late.stderr]).toEqual([1, expect.stringMatching(/longer than its timeout of 200 ms/)])
+    expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringMatching(/^ebb: no-such-program was not found/)])
+  })
+
+  it('as JSON every message is a line, the prompt too', async () => {
+    const ended = await ebb(['run', 'command', '--json', 'p', ...sh('echo one; echo two >&2')], { home: home() })
+    expect(ended).toMatchObject({ code: 0, stderr: '' })
+    const messages = lines(ended)
+    expect(messages.map(({ sequenceNumber }) => sequenceNumber)).toEqual([1, 2, 3])
+    expect(messages.map(({ type, content }) => `${type} ${content}`).toSorted()).toEqual(['error two', 'response one', 'user p'])
+  })
+
+  it('the prompt may come on standard input, and the folder from --cwd or from where we are', async () => {
+    const cwd = join(temporaryHome(), 'work')
+    mkdirSync(cwd)
+    const at = home()
+    const [read, here, there] = await Promise.all([
+      ebb(['run', 'command', '-', '--', 'cat'], { home: at, input: 'a\nb\n' }),
+      ebb(['run', 'command', '--', 'pwd'], { home: at, cwd }),
+      ebb(['run', 'command', '--cwd', cwd, '--', 'pwd'], { home: at }),
+    ])
+    expect([read, here, there].map(({ stdout }) => stdout.toString())).toEqual(['a\nb\n', `${cwd}\n`, `${cwd}\n`])
+  })
+
+  it('Ctrl-C stops it, and twice forces; what it started is gone', async () => {
+    const at = home()
+    const run = startEbb(['run', 'command', ...sh('trap "exit 0" TERM; echo ready; sleep 1000 & wait')], { home: at })
+    const forced = startEbb(['run', 'command', '--grace', '10m', ...stubborn], { home: at })
+    await Promise.all([run.says('ready'), forced.says('ready')])
+    run.signal('SIGINT')
+    forced.signal('SIGTERM')
+    await errorSays(forced, 'stopping the agent; once more forces it')
+    forced.signal('SIGTERM')
+    expect(await run.ended).toMatchObject({ code: 130, stderr: 'ebb: stopping the agent; once more forces it.\n' })
+    expect(await forced.ended).toMatchObject({ code: 130 })
+    expect(left(at)).toEqual([])
+  })
+
+  it('with --keep row, messages and archive stay', async () => {
+    const at = home()
+    const ended = await ebb(['run', 'command', 'x', '--keep', '--', 'cat'], { home: at })
+    expect(ended).toMatchObject({ code: 0, stdout: Buffer.from('x\n') })
+    const id = /^ebb: kept as ([0-9a-f-]{36})\.\n$/.exec(ended.stderr)?.[1] ?? 'none'
+    expect(left(at)).toEqual([id])
+    const status = JSON.parse((await ebb(['status', '--json'], { home: at })).stdout.toString())
+    expect(status).toMatchObject({ agentCount: 1, messageCount: 2, isClean: false })
+    if (hasServer) expect((await server.call('DELETE', `/api/agents/${id}`)).status).toBe(204)
+  })
+
+  it('when nobody reads any more, it is stopped', async () => {
+    const at = home()
+    const endless = ['run', 'command', ...sh('while echo line; do sleep 0.01; done')]
+    const through = ['sh', '-c', '{ "$@"; echo "code $?" >&2; } | head -n 1', 'sh']
+    const ended = await ebb(endless, { home: at, through })
+    expect(ended.stdout.toString()).toBe('line\n')
+    expect(ended.stderr).toMatch(/stopping the agent[\s\S]*code 130\n$/)
+  })
+})
+
+describe('an end that leaves no time', () => {
+  it('on an engine of its own, the sentinel ends what runs', async () => {
+    const home = temporaryHome()
+    const run = startEbb(['run', 'command', ...stubborn], { home })
+    await run.says('ready')
+    run.signal('SIGKILL')
+    await waitUntil(() => survivors(run.mark), 10_000, 'everything is gone')
+    await waitUntil(() => openBooks(home), 10_000, 'the books are closed')
+  })
+
+  it('an agent that somebody deletes meanwhile was stopped', async () => {
+    const run = startEbb(['run', 'command', ...sh('echo ready; exec sleep 1000')], { home: server.home })
+    await run.says('ready')
+    const [agent] = await server.get('/api/agents/active')
+    expect((await server.call('DELETE', `/api/agents/${agent.id}`)).status).toBe(204)
+    expect(await run.ended).toMatchObject({ code: 130, stderr: 'ebb: the agent was deleted meanwhile.\n' })
+  })
+
+  it('a server that was named and does not answer is no reason to run it here', async () => {
+    const ended = await ebb(['run', 'synthetic', 'x', '--url', 'http://127.0.0.1:2'], { home: temporaryHome() })
+    expect(ended).toMatchObject({ code: 1, stdout: Buffer.from(''), stderr: expect.stringMatching(/No server answers at/) })
+  })
+})
+
+describe('wrong usage', () => {
+  it('is refused with 2 and says what is missing', async () => {
+    const home = join(temporaryHome(), 'home')
+    const wrong: readonly (readonly [words: readonly string[], sentence: RegExp])[] = [
+      [[], /needs a PROVIDER/],
+      [['claude-code'], /needs a PROMPT/],
+      [['command', 'ls'], /needs a COMMAND after "--"/],
+      [['command', '-la'], /has no option -la/],
+      [['synthetic', 'x', '--namespace', 'a b'], /--namespace must be a name/],
+    ]
+    const ends = await Promise.all(wrong.map(([words]) => ebb(['run', ...words], { home })))
+    for (const [index, [, sentence]] of wrong.entries())
+      expect(ends[index]).toMatchObject({ code: 2, stderr: expect.stringMatching(sentence) })
+    expect(existsSync(home)).toBe(false)
+  })
+
+  it('of a provider or a placement is told by whoever would have run it', async () => {
+    const [provider, placement] = await Promise.all([
+      ebb(['run', 'nobody', 'x'], { home: server.home }),
+      ebb(['run', 'synthetic', 'x', '--placement', 'moon'], { home: temporaryHome() }),
+    ])
+    expect(provider).toMatchObject({ code: 2, stderr: expect.stringMatching(/no provider "nobody"; use one of claude-code/) })
+    expect(placement).toMatchObject({ code: 2, stderr: expect.stringMatching(/no placement "moon"/) })
+  })
+})

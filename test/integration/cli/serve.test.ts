@@ -1,0 +1,112 @@
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { type Ended, ebb, startEbb, temporaryHome } from '../../support/home.ts'
+import { startServer } from '../../support/server.ts'
+import { waitUntil } from '../../support/world.ts'
+
+/** `ebb serve` as whoever starts it sees it: its files, its words and its exit. */
+
+function expectRefused(ended: Ended, code: number, sentence: RegExp): void {
+  expect(ended).toMatchObject({ code, signal: null, stdout: Buffer.from('') })
+  expect(ended.stderr).toMatch(/^ebb: [^\n]*\n$/)
+  expect(ended.stderr).toMatch(sentence)
+}
+
+const token = 'a-token-of-some-length'
+
+describe('a server', () => {
+  it('says where it is, for its owner alone, and takes it back when it leaves', async () => {
+    await using server = await startServer(['--token', token])
+    const file = join(server.home, 'server.json')
+    expect(JSON.parse(server.ebb.output())).toEqual({ url: server.url, pid: server.ebb.pid, home: server.home })
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual({ url: server.url, pid: server.ebb.pid, token })
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    await server.stop()
+    expect(existsSync(file)).toBe(false)
+    expect(await server.ebb.ended).toMatchObject({ code: 0 })
+    expect(server.ebb.output() + server.ebb.errorOutput()).not.toContain(token)
+  })
+
+  it('says it in words when nobody asked for JSON', async () => {
+    const server = startEbb(['serve', '--port', '0'], { home: temporaryHome() })
+    await server.says('\n')
+    expect(server.output()).toMatch(/^Ebb listens on http:\/\/127\.0\.0\.1:\d+ \(\w+\); Ctrl-C closes everything\.\n$/)
+    server.signal('SIGINT')
+    expect(await server.ended).toMatchObject({ code: 0, stderr: '' })
+  })
+
+  it('is the only one of its home; a second one is told who and where the first one is', async () => {
+    await using server = await startServer()
+    const second = await ebb(['serve', '--port', '0'], { home: server.home })
+    expectRefused(second, 1, new RegExp(`already runs on this home: pid ${server.ebb.pid}, ${server.url}\\.`))
+    expect(JSON.parse(readFileSync(join(server.home, 'server.json'), 'utf8'))).toMatchObject({ pid: server.ebb.pid })
+  })
+
+  it('does not take a port that is taken', async () => {
+    await using server = await startServer()
+    const { port } = new URL(server.url)
+    expectRefused(await ebb(['serve', '--port', port], { home: temporaryHome() }), 1, new RegExp(`Port ${port} on .* is taken.*--port`))
+  })
+
+  it('ends stubborn agents within its eight seconds', async () => {
+    const stubborn = ['sh', '-c', 'trap "" TERM INT; echo ready; while :; do sleep 1000; done']
+    await using server = await startServer()
+    const id = await server.command(stubborn)
+    expect(await server.get(`/api/agents/${id}/messages?since=1&wait=10000`)).toMatchObject([{ content: 'ready' }])
+    const began = performance.now()
+    server.ebb.signal('SIGTERM')
+    await waitUntil(() => server.ebb.child.exitCode !== null, 9_000, 'the server has left')
+    expect(await server.ebb.ended).toMatchObject({ code: 0 })
+    expect(performance.now() - began).toBeLessThan(8_000)
+  })
+})
+
+describe('what is refused before anything is made', () => {
+  const refusals: readonly (readonly [words: readonly string[], env: Record<string, string>, sentence: RegExp])[] = [
+    [['--host', '0.0.0.0'], {}, /Listening on 0\.0\.0\.0 lets other machines in; give a --token/],
+    [[], { EBB_HOST: '::' }, /Listening on :: lets other machines in/],
+    [[], { EBB_PORT: 'http' }, /EBB_PORT must be a port/],
+    [['--token', 'short'], {}, /--token must have 8 to 512 visible characters/],
+    [['--force'], {}, /has no option --force/],
+    [['now'], {}, /does not take "now"/],
+  ]
+
+  it('is named, with 2', async () => {
+    const home = join(temporaryHome(), 'home')
+    const ends = await Promise.all(refusals.map(([words, env]) => ebb(['serve', ...words], { home, env })))
+    for (const [index, [, , sentence]] of refusals.entries()) expectRefused(ends[index] as Ended, 2, sentence)
+    expect(existsSync(home)).toBe(false)
+  })
+})
+
+describe('settings', () => {
+  const origin = 'https://pages.example'
+
+  async function reached(
+    home: string,
+    env: Record<string, string>,
+  ): Promise<readonly [origin: string | null, reset: number, open: number]> {
+    const ebb = startEbb(['serve', '--json'], { home, env })
+    await ebb.says('\n')
+    const { url } = JSON.parse(ebb.output()) as { url: string }
+    const headers = { authorization: `Bearer ${token}`, origin }
+    const health = await fetch(`${url}/api/health`, { headers })
+    const reset = await fetch(`${url}/api/test/verify-clean-state`, { headers })
+    const open = await fetch(`${url}/api/health`)
+    ebb.signal('SIGTERM')
+    await ebb.ended
+    return [health.headers.get('access-control-allow-origin'), reset.status, open.status]
+  }
+
+  it('come from the environment and from the file of the home alike', async () => {
+    const byFile = temporaryHome()
+    const file = { port: 0, token, testEndpoints: true, allowOrigin: ['https://other.example', origin] }
+    writeFileSync(join(byFile, 'ebb.config.json'), JSON.stringify(file))
+    const env = { EBB_PORT: '0', EBB_TOKEN: token, EBB_TEST_ENDPOINTS: 'true', EBB_ALLOW_ORIGIN: `https://other.example,${origin}` }
+    expect(await Promise.all([reached(byFile, {}), reached(temporaryHome(), env)])).toEqual([
+      [origin, 200, 401],
+      [origin, 200, 401],
+    ])
+  })
+})

@@ -1,0 +1,160 @@
+import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { describe, expect, it } from 'vitest'
+import { installationOf } from '../../support/ledger-file.ts'
+import type { Json } from '../../support/server.ts'
+import { useServer } from '../../support/shared-server.ts'
+
+const server = useServer(['--reaper-minimum-age', '1ms'])
+const status = async (id: string): Promise<string> => (await server.get(`/api/agents/${id}/status`)).status
+const clean = (body: object): Promise<Json> => server.call('POST', '/api/cleanup', { body })
+
+describe('the unified cleanup', () => {
+  it('of a single agent, request or task ends that one and keeps the rows', async () => {
+    const agent = await server.command(['sleep', '1000'])
+    const request = await server.command(['sleep', '1000'], { requestId: 'r' })
+    const task = await server.command(['sleep', '1000'], { taskId: 't' })
+    const other = await server.command(['sleep', '1000'])
+    expect((await clean({ scope: 'single', agentId: agent })).body).toMatchObject({ success: true, scope: { kind: 'agent', id: agent } })
+    expect((await clean({ scope: 'single', requestId: 'r' })).body).toMatchObject({ success: true, scope: { kind: 'request', id: 'r' } })
+    expect((await clean({ scope: 'single', taskId: 't', force: true })).body).toMatchObject({ success: true, scope: { kind: 'task', id: 't' } })
+    expect(await Promise.all([agent, request, task, other].map(status))).toEqual(['terminated', 'terminated', 'terminated', 'running'])
+  })
+
+  it('of all of a namespace leaves the others alone; of all it leaves none', async () => {
+    const one = await server.command(['sleep', '1000'], { namespace: 'one', requestId: 'r' })
+    const two = await server.command(['sleep', '1000'], { namespace: 'two' })
+    const report = (await clean({ scope: 'all', namespace: 'one' })).body
+    expect(report).toMatchObject({ success: true, scope: { kind: 'namespace', id: 'one' }, cleanedAgentsCount: 1, cleanedMessagesCount: 0 })
+    expect(await Promise.all([one, two].map(status))).toEqual(['terminated', 'running'])
+    expect((await clean({ scope: 'all' })).body).toMatchObject({ success: true, scope: { kind: 'host' }, cleanedAgentsCount: 1 })
+    expect(await Promise.all([one, two].map(status))).toEqual(['terminated', 'terminated'])
+    // Rows are kept, and the namespaces take agents again.
+    expect(await server.get('/api/agents')).toHaveLength(2)
+    await server.command(['true'], { namespace: 'one' })
+  })
+
+  it('by the namespace of the header is of that one', async () => {
+    const one = await server.command(['sleep', '1000'], { namespace: 'one' })
+    const two = await server.command(['sleep', '1000'], { namespace: 'two' })
+    await server.call('POST', '/api/cleanup', { body: { scope: 'all' }, headers: { 'x-ebb-namespace': 'two' } })
+    expect(await Promise.all([one, two].map(status))).toEqual(['running', 'terminated'])
+  })
+
+  it('is refused when it does not say of what, or of something unknown', async () => {
+    const id = await server.command(['sleep', '1000'])
+    for (const body of [{}, { scope: 'some' }, { scope: 'single' }, { scope: 'single', agentId: 'x' }, { scope: 'all', force: 'yes' }])
+      expect(await clean(body)).toMatchObject({ status: 400, body: { code: 'invalid_request', details: expect.any(Array) } })
+    const agentId = '6f0f7a2e-9c60-4f6a-9d3c-2f7f0f8f6a11'
+    expect(await clean({ scope: 'single', agentId })).toMatchObject({ status: 404, body: { code: 'agent_not_found' } })
+    expect(await clean({ scope: 'single', requestId: 'no' })).toMatchObject({ status: 404, body: { code: 'request_not_found' } })
+    expect(await clean({ scope: 'single', taskId: 'no' })).toMatchObject({ status: 404 })
+    expect(await status(id)).toBe('running')
+  })
+})
+
+it('the status of the world counts what is there, and is clean when nothing is', async () => {
+  const empty = { isClean: true, agentCount: 0, messageCount: 0, runningProcesses: 0, activeSubscriptions: 0, resources: {}, leaks: [], stuck: [], heldBack: [] }
+  expect(await server.get('/api/cleanup/status')).toEqual(empty)
+  const client = await server.socket()
+  const id = await server.command(['sh', '-c', 'echo one; sleep 1000 & sleep 1000 & echo two; wait'], { namespace: 'busy' })
+  client.socket.emit('subscribe', { agentId: id, since: 0 })
+  await client.event('agent:message', ({ message }) => message.content === 'two')
+  const busy = {
+    isClean: false,
+    agentCount: 1,
+    messageCount: 3,
+    runningProcesses: 3,
+    activeSubscriptions: 1,
+    resources: { log: { held: 2, closing: 0, stuck: 0 }, 'process-tree': { held: 1, closing: 0, stuck: 0 } },
+    leaks: [],
+    stuck: [],
+    heldBack: [],
+  }
+  expect(await server.get('/api/cleanup/status')).toEqual(busy)
+  expect(await server.get('/api/cleanup/status?namespace=busy')).toEqual(busy)
+  expect(await server.get('/api/test/cleanup-status?namespace=busy')).toEqual(busy)
+  expect(await server.get('/api/cleanup/status?namespace=idle')).toEqual(empty)
+  await server.post(`/api/agents/${id}/stop`)
+  expect(await server.get('/api/cleanup/status')).toMatchObject({ isClean: false, agentCount: 1, runningProcesses: 0, resources: {} })
+  client.socket.disconnect()
+})
+
+describe('the history', () => {
+  it('lists closes newest first with what they did, and shows one with its report', async () => {
+    const first = await server.command(['sleep', '1000'])
+    const report = await server.post(`/api/agents/${first}/stop`)
+    const second = await server.command(['sleep', '1000'])
+    await server.call('DELETE', `/api/agents/${second}`)
+    const [newest, older] = await server.get('/api/cleanup/history?limit=2')
+    expect([newest.trigger, older.trigger]).toEqual(['deleted', 'terminated'])
+    expect(older).toEqual({
+      id: expect.any(String),
+      state: 'done',
+      trigger: 'terminated',
+      scope: { kind: 'agent', id: first },
+      startedAt: report.startedAt,
+      duration: report.duration,
+      success: true,
+      released: 3,
+      stuck: 0,
+      errors: [],
+    })
+    expect(await server.get(`/api/cleanup/history/${older.id}`)).toEqual({ ...older, report })
+    expect(await server.get('/api/cleanup/history?limit=1')).toEqual([newest])
+  })
+
+  it('shows a close that is still running', async () => {
+    const id = await server.command(['sh', '-c', 'trap "" TERM; echo ready; while :; do sleep 1000; done'], { requestId: 'slow' })
+    await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
+    const { id: cleanup } = await server.post('/api/requests/slow/cleanup', { waitForCompletion: false })
+    const running = await server.get(`/api/cleanup/history/${cleanup}`)
+    expect(running).toMatchObject({ id: cleanup, state: 'running', trigger: 'request-finished', scope: { kind: 'request', id: 'slow' } })
+    expect(running.report).toBeUndefined()
+    expect((await server.get('/api/cleanup/history?limit=1'))[0]).toMatchObject({ id: cleanup, state: 'running' })
+    await server.post('/api/requests/slow/cleanup', { force: true })
+    expect(await server.get(`/api/cleanup/history/${cleanup}`)).toMatchObject({ state: 'done', success: true })
+  })
+
+  it('refuses a malformed id, an unknown one and a bad limit', async () => {
+    expect(await server.call('GET', '/api/cleanup/history/x')).toMatchObject({ status: 400, body: { code: 'invalid_id' } })
+    const unknown = '6f0f7a2e-9c60-4f6a-9d3c-2f7f0f8f6a11'
+    expect(await server.call('GET', `/api/cleanup/history/${unknown}`)).toMatchObject({ status: 404, body: { code: 'report_not_found' } })
+    for (const limit of ['0', '-1', 'x']) expect((await server.call('GET', `/api/cleanup/history?limit=${limit}`)).status).toBe(400)
+  })
+})
+
+describe('the reaper', () => {
+  it('finds nothing when nothing is lost, and leaves living agents alone', async () => {
+    const id = await server.command(['sleep', '1000'])
+    for (const dryRun of [true, false])
+      expect(await server.post('/api/reaper/run', { dryRun })).toEqual({ found: [], released: [], left: [] })
+    expect(await server.call('POST', '/api/reaper/run')).toMatchObject({ status: 200 })
+    expect(await status(id)).toBe('running')
+  })
+
+  it('finds what carries our mark and is on no books, and ends it when it was seen twice', async () => {
+    const { instanceId } = await server.get('/api/health')
+    // The same boot and the same pid, started at another time: a supervisor that is dead.
+    const dead = instanceId.replace(/\d+$/, '1')
+    const lost = spawn('sleep', ['1000'], { env: { EBB_SCOPE: `${installationOf(server.home)}/${dead}/${randomUUID()}.1` }, stdio: 'ignore' })
+    const gone = once(lost, 'exit')
+    try {
+      expect(await server.get('/api/cleanup/status')).toMatchObject({ isClean: false, runningProcesses: 1, leaks: [expect.any(String)] })
+      const dry = await server.post('/api/reaper/run', { dryRun: true })
+      expect(dry).toMatchObject({ found: [{ kind: 'process-tree', why: 'unrecorded' }], released: [] })
+      expect(dry.left).toEqual(dry.found)
+      await server.post('/api/reaper/run')
+      expect(await server.post('/api/reaper/run')).toMatchObject({ released: [{ kind: 'process-tree' }], left: [] })
+      expect((await gone)[1]).toMatch(/^SIG/)
+      expect((await server.get('/metrics')).match(/^ebb_orphans_found_total.*$/m)?.[0]).toContain('kind="process-tree"')
+    } finally {
+      lost.kill('SIGKILL')
+    }
+  })
+
+  it('refuses a bad body', async () => {
+    expect(await server.call('POST', '/api/reaper/run', { body: { dryRun: 'yes' } })).toMatchObject({ status: 400 })
+  })
+})

@@ -1,0 +1,143 @@
+import { describe, expect, it } from 'vitest'
+import { temporaryHome } from '../../support/home.ts'
+import { type Json, startServer } from '../../support/server.ts'
+import { useServer } from '../../support/shared-server.ts'
+
+const server = useServer()
+const sleeper = { type: 'command', prompt: '', configuration: { command: ['sleep', '1000'] } }
+const launch = (more: object): Promise<Json> => server.call('POST', '/api/agents', { body: { ...sleeper, ...more } })
+const status = async (id: string): Promise<string> => (await server.get(`/api/agents/${id}/status`)).status
+
+describe('a request', () => {
+  it('is opened by itself, takes agents, and shows them with what they made', async () => {
+    const made = await server.call('POST', '/api/requests', { body: { id: 'r.1:a_b-c' } })
+    expect(made.status).toBe(201)
+    expect(made.body).toEqual({ id: 'r.1:a_b-c', namespace: 'default', state: 'open', agents: [], resources: [] })
+    const id = await server.command(['sleep', '1000'], { requestId: 'r.1:a_b-c' })
+    const shown = await server.get('/api/requests/r.1:a_b-c')
+    expect(shown).toMatchObject({ state: 'open', agents: [{ id, requestId: 'r.1:a_b-c', status: 'running' }] })
+    expect(shown.resources.map((one: Json) => [one.kind, one.state])).toEqual([
+      ['log', 'held'],
+      ['log', 'held'],
+      ['process-tree', 'held'],
+    ])
+  })
+
+  it('is born with its first agent, once, however many come at the same time', async () => {
+    const answers = await Promise.all(Array.from({ length: 6 }, () => launch({ requestId: 'born' })))
+    expect(answers.map((one) => one.status)).toEqual(Array.from({ length: 6 }, () => 201))
+    const shown = await server.get('/api/requests/born')
+    expect(shown.agents).toHaveLength(6)
+    expect(await server.post('/api/requests/born/cleanup')).toMatchObject({ success: true, cleanedAgentsCount: 6 })
+  })
+
+  it('that is cleaned up answers with its report, is closed, and takes no agent any more', async () => {
+    const id = await server.command(['sleep', '1000'], { requestId: 'over' })
+    const report = await server.post('/api/requests/over/cleanup')
+    expect(report).toMatchObject({
+      success: true,
+      trigger: 'request-finished',
+      scope: { kind: 'request', id: 'over' },
+      cleanedAgentsCount: 1,
+      cleanedMessagesCount: 0,
+    })
+    expect(await status(id)).toBe('terminated')
+    expect(await server.get('/api/requests/over')).toMatchObject({ state: 'closed', agents: [{ id }] })
+    expect(await launch({ requestId: 'over' })).toMatchObject({ status: 409, body: { code: 'scope_closed' } })
+    expect(await server.call('POST', '/api/requests', { body: { id: 'over' } })).toMatchObject({ status: 409 })
+    expect(await server.get('/api/agents?status=running')).toEqual([])
+    // Again is no failure.
+    expect(await server.post('/api/requests/over/cleanup')).toMatchObject({ success: true })
+  })
+
+  it('is cleaned up in the background on request, and the history tells how it went', async () => {
+    const client = await server.socket()
+    await server.command(['sleep', '1000'], { requestId: 'later' })
+    const answer = await server.call('POST', '/api/requests/later/cleanup', { body: { waitForCompletion: false } })
+    expect(answer).toMatchObject({ status: 202, body: { id: expect.any(String) } })
+    await client.event('cleanup:report', ({ report }) => report.scope.id === 'later')
+    expect(await server.get(`/api/cleanup/history/${answer.body.id}`)).toMatchObject({
+      id: answer.body.id,
+      state: 'done',
+      success: true,
+      trigger: 'request-finished',
+      report: { scope: { kind: 'request', id: 'later' }, cleanedAgentsCount: 1 },
+    })
+    expect(await server.get('/api/requests/later')).toMatchObject({ state: 'closed' })
+  })
+
+  it('with force does not wait for agents that will not leave', async () => {
+    const id = await server.command(['sh', '-c', 'trap "" TERM; echo ready; while :; do sleep 1000; done'], { requestId: 'hurry' })
+    await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
+    const report = await server.post('/api/requests/hurry/cleanup', { force: true })
+    expect(report).toMatchObject({ success: true })
+    expect(report.duration).toBeLessThan(4_000)
+  })
+
+  it('ends by itself after its timeout', async () => {
+    const client = await server.socket()
+    await server.post('/api/requests', { id: 'short', timeout: 300 })
+    const id = await server.command(['sleep', '1000'], { requestId: 'short' })
+    await client.event('agent:terminated', (event) => event.agentId === id)
+    await client.event('cleanup:report', ({ report }) => report.scope.id === 'short')
+    expect(await server.get('/api/requests/short')).toMatchObject({ state: 'closed', agents: [{ status: 'terminated' }] })
+  })
+
+  it('of the same id in another namespace is another one', async () => {
+    const one = await server.command(['sleep', '1000'], { requestId: 'same', namespace: 'one' })
+    const two = await server.command(['sleep', '1000'], { requestId: 'same', namespace: 'two' })
+    expect(await server.call('GET', '/api/requests/same')).toMatchObject({ status: 404, body: { code: 'request_not_found' } })
+    expect((await server.get('/api/requests/same?namespace=one')).agents).toMatchObject([{ id: one }])
+    const headers = { 'x-ebb-namespace': 'two' }
+    expect((await server.call('POST', '/api/requests/same/cleanup', { headers })).body).toMatchObject({ success: true, cleanedAgentsCount: 1 })
+    expect([await status(one), await status(two)]).toEqual(['running', 'terminated'])
+  })
+
+  it('is refused with a bad body or a bad id', async () => {
+    for (const body of [{}, { id: 7 }, { id: '' }, { id: 'a b' }, { id: '../x' }, { id: 'a', timeout: 0 }, { id: 'a', timeout: 'x' }])
+      expect(await server.call('POST', '/api/requests', { body })).toMatchObject({ status: 400, body: { code: 'invalid_request' } })
+    for (const id of ['%20', '..%2Fx', 'a%2Fb', 'x'.repeat(101)]) {
+      expect(await server.call('GET', `/api/requests/${id}`)).toMatchObject({ status: 400, body: { code: 'invalid_id' } })
+      expect(await server.call('POST', `/api/requests/${id}/cleanup`)).toMatchObject({ status: 400, body: { code: 'invalid_id' } })
+    }
+    expect(await server.call('POST', '/api/requests/nobody/cleanup')).toMatchObject({ status: 404, body: { code: 'request_not_found' } })
+    expect(await server.call('POST', '/api/requests/x/cleanup', { body: { force: 1 } })).toMatchObject({ status: 400 })
+  })
+})
+
+describe('an agent has one owner', () => {
+  it('its task, though it names a request; then its request; then its namespace', async () => {
+    const ofTask = await server.command(['sleep', '1000'], { taskId: 'task', requestId: 'request' })
+    const ofRequest = await server.command(['sleep', '1000'], { requestId: 'request' })
+    const ofNamespace = await server.command(['sleep', '1000'])
+    await server.post('/api/requests/request/cleanup')
+    expect(await Promise.all([ofTask, ofRequest, ofNamespace].map(status))).toEqual(['running', 'terminated', 'running'])
+    expect(await server.post('/api/cleanup', { scope: 'single', taskId: 'task' })).toMatchObject({ scope: { kind: 'task', id: 'task' } })
+    expect(await Promise.all([ofTask, ofNamespace].map(status))).toEqual(['terminated', 'running'])
+    // The request is over, but it is only a label of an agent that has a task.
+    expect((await launch({ taskId: 'another', requestId: 'request' })).status).toBe(201)
+    expect(await launch({ taskId: 'task' })).toMatchObject({ status: 409, body: { code: 'scope_closed' } })
+  })
+})
+
+it('a request stays closed when the server is started again; one that was open is closed with the server', async () => {
+  const home = temporaryHome()
+  {
+    await using first = await startServer([], { home })
+    await first.command(['true'], { requestId: 'closed' })
+    await first.post('/api/requests/closed/cleanup')
+    await first.command(['sleep', '1000'], { requestId: 'open' })
+  }
+  await using second = await startServer([], { home })
+  for (const requestId of ['closed', 'open']) {
+    expect(await second.get(`/api/requests/${requestId}`)).toMatchObject({ state: 'closed', agents: [{ requestId }] })
+    expect(await second.call('POST', '/api/agents', { body: { ...sleeper, requestId } })).toMatchObject({
+      status: 409,
+      body: { code: 'scope_closed' },
+    })
+  }
+  expect((await second.get('/api/agents')).map((one: Json) => one.status)).toEqual(['terminated', 'completed'])
+  // A reset forgets them, and the names are free again.
+  expect(await second.post('/api/test/reset-environment')).toMatchObject({ success: true, cleanedAgentsCount: 2 })
+  expect((await second.call('POST', '/api/agents', { body: { ...sleeper, requestId: 'closed' } })).status).toBe(201)
+})

@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest'
+import { startServer, TestCleanupManager, verifyTestIsolation } from '../../../src/testing/index.ts'
+
+const runs = 200
+
+/** The old helpers flaked in one of three; here not one of 200 may. */
+it(`launch, reset and verify, ${runs} times in a row, without one flake`, async () => {
+  await using server = await startServer()
+  const manager = new TestCleanupManager(server)
+  const headers = { 'content-type': 'application/json' }
+  for (let run = 1; run <= runs; run++) {
+    const command = run % 2 === 0 ? ['sleep', '1000'] : ['sh', '-c', 'sleep 1000 & echo $!; wait']
+    const body = JSON.stringify({ type: 'command', prompt: `run ${run}`, configuration: { command } })
+    const launched = await fetch(`${server.url}/api/agents`, { method: 'POST', headers, body })
+    expect(launched.status, `run ${run}`).toBe(201)
+    await manager.cleanupAll()
+    await verifyTestIsolation(server)
+  }
+})

@@ -1,0 +1,154 @@
+import { request as playwright } from '@playwright/test'
+import { describe, expect, it } from 'vitest'
+import {
+  cleanupRealAgents,
+  type RequestLike,
+  type ResponseLike,
+  TestCleanupManager,
+  verifyTestIsolation,
+  waitForAgentTerminalState,
+} from '../../../src/testing/index.ts'
+import { startEbb, temporaryHome } from '../../support/home.ts'
+import { useServer } from '../../support/shared-server.ts'
+
+const server = useServer()
+const sleeper = ['sleep', '1000']
+
+it('the kit speaks through a Playwright request with a base URL', async () => {
+  const request = await playwright.newContext({ baseURL: server.url })
+  try {
+    const { id } = await (
+      await request.post('/api/agents', { data: { type: 'command', prompt: '', configuration: { command: sleeper } } })
+    ).json()
+    await expect(verifyTestIsolation(request)).rejects.toThrow(`agent ${id} (command, running)`)
+    const done = await server.command(['true'])
+    expect(await waitForAgentTerminalState(request, done)).toBe('completed')
+    expect(await cleanupRealAgents(request)).toMatchObject({ cleaned: 2, remaining: 0 })
+    await server.command(sleeper)
+    await new TestCleanupManager(request).cleanupAll()
+    await verifyTestIsolation(request)
+  } finally {
+    await request.dispose()
+  }
+})
+
+it('the kit speaks through a Playwright request without one, told the URL and a namespace', async () => {
+  const request = await playwright.newContext()
+  try {
+    const mine = await server.command(sleeper, { namespace: 'mine' })
+    const theirs = await server.command(sleeper, { namespace: 'theirs' })
+    const target = { request, url: `${server.url}/`, namespace: 'mine' }
+    expect(await cleanupRealAgents(target)).toMatchObject({ cleaned: 1, remaining: 0 })
+    await verifyTestIsolation(target)
+    expect((await server.call('GET', `/api/agents/${mine}`)).status).toBe(404)
+    expect(await server.get(`/api/agents/${theirs}/status`)).toMatchObject({ status: 'running' })
+    await new TestCleanupManager({ ...target, namespace: 'theirs' }).cleanupAll()
+    expect(await new TestCleanupManager(target).isClean()).toBe(true)
+    await verifyTestIsolation(server.url)
+  } finally {
+    await request.dispose()
+  }
+})
+
+it('a base URL may be a URL object, or an address with a namespace', async () => {
+  await server.command(sleeper, { namespace: 'mine' })
+  await verifyTestIsolation({ url: server.url, namespace: 'another' })
+  expect(await cleanupRealAgents(new URL(server.url))).toMatchObject({ cleaned: 1 })
+})
+
+it('a server without test endpoints is cleaned up as well, and a reset of it says what it needs', async () => {
+  const ebb = startEbb(['serve', '--port', '0', '--json'], { home: temporaryHome(), deadlineMs: 60_000 })
+  await ebb.says('\n')
+  const { url } = JSON.parse(ebb.output())
+  const headers = { 'content-type': 'application/json' }
+  const body = JSON.stringify({ type: 'command', prompt: '', configuration: { command: sleeper } })
+  expect((await fetch(`${url}/api/agents`, { method: 'POST', headers, body })).status).toBe(201)
+  await expect(new TestCleanupManager(url).cleanupAll()).rejects.toThrow('--test-endpoints')
+  expect(await cleanupRealAgents(url)).toMatchObject({ cleaned: 1, remaining: 0 })
+  await verifyTestIsolation(url)
+  ebb.signal('SIGTERM')
+  expect((await ebb.ended).code).toBe(0)
+})
+
+it('a server that is not there is told of in a sentence', async () => {
+  await expect(cleanupRealAgents('http://127.0.0.1:1')).rejects.toThrow(
+    /^GET http:\/\/127\.0\.0\.1:1\/api\/agents failed \(.*\); is "ebb serve" running there\?$/,
+  )
+  await expect(verifyTestIsolation({} as RequestLike)).rejects.toThrow('needs a base URL')
+})
+
+describe('the smallest request of the shape', () => {
+  const clean = {
+    isClean: true,
+    agentCount: 0,
+    messageCount: 0,
+    runningProcesses: 0,
+    activeSubscriptions: 0,
+    resources: {},
+    leaks: [],
+    stuck: [],
+    heldBack: [],
+  }
+  const agents = Array.from({ length: 12 }, (_, index) => ({
+    id: `agent-${index}`,
+    type: 'command',
+    status: 'running',
+    namespace: 'default',
+  }))
+
+  /** Answers only with `ok()`, `status()` and `json()`; deletions refuse as often as they are told to. */
+  function fake(refusals: number): RequestLike & { deletions: string[]; atOnce: number } {
+    const answer = (status: number, body: unknown): ResponseLike => ({
+      ok: () => status < 400,
+      status: () => status,
+      json: async () => body,
+    })
+    const left = new Map(agents.map((agent) => [agent.id, refusals]))
+    let underWay = 0
+    const self = {
+      deletions: [] as string[],
+      atOnce: 0,
+      get: async (url: string) => {
+        const here = agents.filter(({ id }) => left.has(id))
+        if (url === '/api/agents') return answer(200, here)
+        return answer(200, here.length === 0 ? clean : { ...clean, isClean: false, agentCount: here.length })
+      },
+      post: async () => answer(404, {}),
+      delete: async (url: string) => {
+        self.atOnce = Math.max(self.atOnce, ++underWay)
+        await new Promise((resolve) => setImmediate(resolve))
+        underWay -= 1
+        self.deletions.push(url)
+        const id = url.slice('/api/agents/'.length, url.indexOf('?'))
+        const refused = left.get(id) ?? 0
+        if (refused === 0) left.delete(id)
+        else left.set(id, refused - 1)
+        return refused === 0 ? answer(204, undefined) : answer(409, { message: 'not yet' })
+      },
+    }
+    return self
+  }
+
+  it('sees at most five deletions at once, gentle ones first, and forced ones only after a refusal', async () => {
+    const request = fake(1)
+    expect(await cleanupRealAgents(request, { retryDelay: 20 })).toMatchObject({ cleaned: 12, remaining: 0, attempts: 2 })
+    expect(request.atOnce).toBe(5)
+    expect(request.deletions.slice(0, 12).every((url) => url.endsWith('?timeout=3000'))).toBe(true)
+    expect(request.deletions.slice(12).every((url) => url.endsWith('?timeout=3000&force=true'))).toBe(true)
+    expect(request.deletions).toHaveLength(24)
+  })
+
+  it('is asked no more often than maxRetries says', async () => {
+    const request = fake(100)
+    await expect(cleanupRealAgents(request, { maxRetries: 3, retryDelay: 1, throwOnFailure: true })).rejects.toThrow(
+      'after 3 attempts: agent agent-0',
+    )
+    expect(request.deletions).toHaveLength(36)
+  })
+
+  it('has no deletion when there is nothing', async () => {
+    const request: RequestLike = { ...fake(0), get: async (url) => new Response(JSON.stringify(url === '/api/agents' ? [] : clean)) }
+    expect(await cleanupRealAgents(request)).toMatchObject({ attempts: 0 })
+    await verifyTestIsolation(request)
+  })
+})

@@ -1,0 +1,40 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import type { AgentStore, Progress } from '../../../src/ports/agents.ts'
+import { realClock } from '../../../src/resources/clock.ts'
+import { Stream } from '../../../src/stream/stream.ts'
+import { temporaryHome } from '../../support/home.ts'
+
+const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+
+it('a log is finished when its lines are saved, also when its writer had gone before the first look at it', async () => {
+  const directory = temporaryHome()
+  const path = join(directory, 'stdout.log')
+  writeFileSync(path, 'one\ntwo\n')
+  const order: string[] = []
+  const asked = Promise.withResolvers<void>()
+  const disk = Promise.withResolvers<void>()
+  const save = async (progress: readonly Progress[]): Promise<readonly []> => {
+    asked.resolve()
+    await disk.promise
+    order.push(`saved ${progress.flatMap(({ messages }) => messages.map(({ content }) => content)).join(', ')}`)
+    return []
+  }
+  await using stream = new Stream({
+    agents: { save } as unknown as AgentStore,
+    clock: realClock,
+    log: silent,
+    directory,
+    onSaved: () => {},
+    onTooMuch: () => {},
+  })
+  const parse = (line: string) => ({ messages: [{ type: 'response', content: line }] as const })
+  const source = { agentId: 'a', stream: 'stdout', path, offset: 0, parse, limitBytes: 1_000, limitMessages: 1_000 }
+  stream.follow(source)
+  const finished = stream.finish(path, async () => source).then(() => order.push('finished'))
+  await asked.promise
+  disk.resolve()
+  await finished
+  expect(order).toEqual(['saved one, two', 'finished'])
+})
