@@ -7,6 +7,11 @@ import { errorTable } from '../src/domain/errors.ts'
 import { agentCommands } from '../src/interfaces/cli/agent-commands.ts'
 import { commands } from '../src/interfaces/cli/cli.ts'
 import { switchFlag } from '../src/interfaces/cli/help.ts'
+import { agentRoutes } from '../src/interfaces/http/routes/agents.ts'
+import { cleanupRoutes } from '../src/interfaces/http/routes/cleanup.ts'
+import { requestRoutes } from '../src/interfaces/http/routes/requests.ts'
+import { serverRoutes } from '../src/interfaces/http/routes/server.ts'
+import { testRoutes } from '../src/interfaces/http/routes/test.ts'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const note = '<!-- Made by scripts/reference.mjs from the code; run "npm run docs" after a change. -->'
@@ -28,7 +33,26 @@ function errors() {
   return `${note}\n\n# Errors\n\nEvery error carries a code and a sentence that says what to do. The exit code is that of \`ebb exec\`; other commands say 1 where it is above 100.\n\n| code | exit | HTTP | when |\n|---|---|---|---|\n${rows.join('\n')}\n`
 }
 
-export const pages = { 'docs/reference/cli.md': cli(), 'docs/reference/errors.md': errors() }
+/** The routes as data; nothing of the control plane behind them is ever called here. */
+const nothing = new Proxy(() => {}, { get: () => nothing })
+const routes = [
+  ...serverRoutes(nothing, nothing, nothing),
+  ...agentRoutes(nothing, ''),
+  ...requestRoutes(nothing),
+  ...cleanupRoutes(nothing),
+  ...testRoutes(nothing),
+]
+
+function http() {
+  const fields = (schema) => (schema ? Object.keys(schema.shape ?? {}).map((name) => `\`${name}\``).join(', ') : '')
+  const rows = routes.map(
+    ({ method, path, summary, query, body, answers }) =>
+      `| \`${method} /api${path}\` | ${cell(summary)} | ${[fields(body), fields(query) && `?${fields(query)}`].filter(Boolean).join(' ')} | ${Object.keys(answers).join(', ')} |`,
+  )
+  return `${note}\n\n# HTTP\n\nThe schemas of every body and answer are at \`/api/openapi.json\`. Routes under \`/api/test\` exist only with \`--test-endpoints\`. \`GET /metrics\` is for Prometheus.\n\n| call | what it does | takes | answers |\n|---|---|---|---|\n${rows.join('\n')}\n`
+}
+
+export const pages = { 'docs/reference/cli.md': cli(), 'docs/reference/errors.md': errors(), 'docs/reference/http.md': http() }
 
 export function stalePages() {
   return Object.entries(pages).filter(([path, text]) => {

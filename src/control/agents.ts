@@ -77,6 +77,14 @@ export class Agents {
 
   /** A launch is a transaction: what cannot start is refused before anything exists, what fails half-way leaves nothing. */
   async launch(request: LaunchRequest): Promise<Launched> {
+    const { namespaces } = this.#deps
+    const resets = namespaces.resets(request.namespace)
+    return await this.#launch(request).catch((error: unknown) => {
+      throw namespaces.explain(request.namespace, resets, error)
+    })
+  }
+
+  async #launch(request: LaunchRequest): Promise<Launched> {
     const { engine, caps } = this.#deps
     this.#requireRoom()
     const id = engine.parts.newId()

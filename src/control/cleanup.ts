@@ -1,9 +1,10 @@
 import { sentence } from '../domain/errors.ts'
+import { scopeOfResource } from '../domain/identity.ts'
 import { forgets, type Trigger } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
 import type { ScopeKind, Wish } from '../domain/scope.ts'
 import type { Engine } from '../engine/engine.ts'
-import { type Status, worldStatus } from '../engine/status.ts'
+import { lookAtWorld, type Status, type World } from '../engine/status.ts'
 import type { AgentStore } from '../ports/agents.ts'
 import type { TreeMember } from '../ports/process.ts'
 import type { Agents } from './agents.ts'
@@ -36,7 +37,7 @@ export interface Undertaken {
 /** So many agents that have ended go in one transaction. */
 const removedAtOnce = 200
 
-/** So many agents and processes are named when a world is not clean; the counts tell of the rest. */
+/** So many things of a sort are named when a world is not clean; the rest are counted. */
 const namedAtMost = 20
 
 const defaultResetMs = 10_000
@@ -48,8 +49,8 @@ const killBudgetMs = 4_500
 export class Cleanup {
   readonly #deps: CleanupDeps
   readonly #resets = new Map<string, Undertaken>()
-  /** Counts the living subscriptions; the socket server knows. */
-  countSubscriptions: (namespace: string | undefined) => number = () => 0
+  /** Names the living subscriptions; the socket server knows. */
+  subscriptions: (namespace: string | undefined) => readonly string[] = () => []
   /** Ends them, with a word to those who had them. */
   dropSubscriptions: (namespace: string | undefined) => void = () => {}
 
@@ -155,21 +156,25 @@ export class Cleanup {
 
   /** Counted in the world, not in the ledger alone. What belongs to another living ebb is not ours to count. */
   async status(namespace: string | undefined): Promise<Status> {
+    return (await this.#world(namespace)).status
+  }
+
+  async #world(namespace: string | undefined): Promise<World> {
     const { engine, store, runningProcesses } = this.#deps
     const foreign = await this.#foreignIncarnations()
     const inside = namespace === undefined ? undefined : await this.#scopeIdsIn(namespace)
-    return await worldStatus(engine.parts, {
+    return await lookAtWorld(engine.parts, {
       runningProcesses,
       isOurs: (scopeId, incarnation) => !foreign.has(incarnation) && (inside === undefined || inside.has(scopeId)),
       rows: () => store.totals(namespace, foreign),
-      activeSubscriptions: () => this.countSubscriptions(namespace),
+      activeSubscriptions: () => this.subscriptions(namespace).length,
     })
   }
 
   /** The status, and why it is not clean: each thing by its name. */
   async look(namespace: string | undefined): Promise<{ readonly status: Status; readonly issues: readonly string[] }> {
     const { store } = this.#deps
-    const status = await this.status(namespace)
+    const { status, processes, open } = await this.#world(namespace)
     if (status.isClean) return { status, issues: [] }
     const filter = {
       exceptIncarnations: await this.#foreignIncarnations(),
@@ -177,10 +182,15 @@ export class Cleanup {
       ...(namespace !== undefined && { namespace }),
     }
     const { agents } = await store.list(filter)
-    return {
-      status,
-      issues: [...agents.map(({ id, type, status: how }) => `agent ${id} (${type}, ${how}) is on record`), ...issuesOf(status)],
-    }
+    const issues = [
+      ...agents.map(({ id, type, status: how, session }) => `agent ${id} (${type}, ${how}) is on record with ${session.messageCount} messages`),
+      ...andMore(status.agentCount - agents.length, 'agents'),
+      ...named(processes, 'processes', ({ pid, resourceId }) => `process ${pid} of ${scopeOfResource(resourceId)} is running`),
+      ...named(this.subscriptions(namespace), 'subscriptions', (name) => `${name} is active`),
+      ...named(open, 'resources', ({ kind, name, state, error }) => `${kind} ${name} is ${state}${error === undefined ? '' : `: ${error}`}`),
+      ...status.leaks.map((leak) => `leak: ${leak}`),
+    ]
+    return { status, issues }
   }
 
   async #scopeIdsIn(namespace: string): Promise<ReadonlySet<string>> {
@@ -199,19 +209,11 @@ function sum(reports: readonly Report[], count: (report: Report) => number): num
   return reports.reduce((total, report) => total + count(report), 0)
 }
 
-/** Why a world is not clean, one sentence a thing. */
-function issuesOf(status: Status): readonly string[] {
-  const count = (number: number, what: string): string[] => (number === 0 ? [] : [`${number} ${what}`])
-  return [
-    ...count(status.agentCount, 'agents are on record'),
-    ...count(status.messageCount, 'messages are on record'),
-    ...count(status.runningProcesses, 'processes are running'),
-    ...count(status.activeSubscriptions, 'subscriptions are active'),
-    ...Object.entries(status.resources).map(
-      ([kind, { held, closing, stuck }]) => `${kind}: ${held} held, ${closing} closing, ${stuck} stuck`,
-    ),
-    ...status.stuck.map((one) => `stuck: ${one}`),
-    ...status.heldBack.map((one) => `held back: ${one}`),
-    ...status.leaks.map((one) => `leak: ${one}`),
-  ]
+/** Each thing by its name, as far as there is room. */
+function named<T>(things: readonly T[], what: string, describe: (thing: T) => string): readonly string[] {
+  return [...things.slice(0, namedAtMost).map(describe), ...andMore(things.length - namedAtMost, what)]
+}
+
+function andMore(count: number, what: string): readonly string[] {
+  return count > 0 ? [`${count} more ${what}`] : []
 }

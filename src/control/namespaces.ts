@@ -1,4 +1,4 @@
-import { EbbError } from '../domain/errors.ts'
+import { EbbError, isEbbError } from '../domain/errors.ts'
 import type { Engine } from '../engine/engine.ts'
 
 /** Namespaces keep users of one server apart. Each has generations: a reset closes one, and the next opens when it is through. */
@@ -8,6 +8,8 @@ export class Namespaces {
   readonly #generations = new Map<string, readonly string[]>()
   readonly #resetting = new Map<string, number>()
   #resettingAll = 0
+  /** How many resets there were, of one and of all. */
+  readonly #resets = new Map<string | undefined, number>()
 
   constructor(engine: Engine) {
     this.#engine = engine
@@ -15,14 +17,23 @@ export class Namespaces {
 
   /** The scope that takes in what is launched into the namespace now. */
   enter(name: string): string {
-    if (this.#resettingAll > 0 || this.#resetting.has(name))
-      throw new EbbError('resetting', `The namespace ${name} is being reset; launch again when the reset has answered.`)
+    if (this.#resettingAll > 0 || this.#resetting.has(name)) throw resetting(name)
     const living = this.#living(name)
     const newest = living.at(-1)
     if (newest !== undefined && this.#engine.parts.book.find(newest)?.state === 'open') return newest
     const { id } = this.#engine.openScope({ id: `namespace-${this.#engine.parts.newId()}`, kind: 'namespace', label: name })
     this.#generations.set(name, [...living, id])
     return id
+  }
+
+  /** A launch whose scope was closed, or whose row went, is told the reason when that was a reset since `before`. */
+  explain(name: string, before: number, error: unknown): unknown {
+    const isLost = isEbbError(error, 'scope_closed') || isEbbError(error, 'agent_not_found')
+    return isLost && this.resets(name) !== before ? resetting(name) : error
+  }
+
+  resets(name: string): number {
+    return (this.#resets.get(name) ?? 0) + (this.#resets.get(undefined) ?? 0)
   }
 
   /** The generations of a namespace, or of all, that are not over: the open one, and those that could not be released. */
@@ -37,6 +48,7 @@ export class Namespaces {
   /** Nothing is launched into it until `done` has settled; then the next generation is open. */
   async reset<T>(name: string | undefined, work: () => Promise<T>): Promise<T> {
     this.#mark(name, 1)
+    this.#resets.set(name, (this.#resets.get(name) ?? 0) + 1)
     try {
       return await work()
     } finally {
@@ -53,4 +65,8 @@ export class Namespaces {
     if (count === 0) this.#resetting.delete(name)
     else this.#resetting.set(name, count)
   }
+}
+
+function resetting(name: string): EbbError {
+  return new EbbError('resetting', `The namespace ${name} is being reset; launch again when the reset has answered.`)
 }

@@ -28,7 +28,19 @@ export interface StatusSources {
   readonly activeSubscriptions?: () => number
 }
 
+/** The status, and the things behind its counts. */
+export interface World {
+  readonly status: Status
+  readonly processes: readonly TreeMember[]
+  /** On the books and not released. */
+  readonly open: readonly Resource[]
+}
+
 export async function worldStatus(parts: EngineParts, sources: StatusSources): Promise<Status> {
+  return (await lookAtWorld(parts, sources)).status
+}
+
+export async function lookAtWorld(parts: EngineParts, sources: StatusSources): Promise<World> {
   const isOurs = sources.isOurs ?? (() => true)
   const books = await parts.ledger.books(undefined, 'open')
   const recorded = new Set(books.resources.map((resource) => resource.id))
@@ -51,7 +63,7 @@ export async function worldStatus(parts: EngineParts, sources: StatusSources): P
   const rows = (await sources.rows?.()) ?? { agents: 0, messages: 0 }
   const agentCount = Math.max(rows.agents, openAgents.length)
   const activeSubscriptions = sources.activeSubscriptions?.() ?? 0
-  return {
+  const status: Status = {
     isClean: open.length + leaks.length + processes.length + agentCount + rows.messages + activeSubscriptions === 0,
     agentCount,
     messageCount: rows.messages,
@@ -62,6 +74,7 @@ export async function worldStatus(parts: EngineParts, sources: StatusSources): P
     stuck: open.filter((resource) => resource.state === 'stuck').map(describe),
     heldBack: open.filter((resource) => resource.state === 'closing' && resource.error !== undefined).map(describe),
   }
+  return { status, processes, open }
 }
 
 function countByKind(open: readonly Resource[]): Status['resources'] {

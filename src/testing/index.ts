@@ -1,6 +1,6 @@
 /** For tests of what runs agents: a server to throw away, cleanups that prove themselves, waits that end at the event. */
 export { type CleanupOptions, type CleanupResult, cleanupRealAgents, cleanupRealAgents as cleanupAllAgents } from './cleanup.ts'
-export { TestCleanupManager } from './cleanup-manager.ts'
+export { type CleanupManagerOptions, TestCleanupManager } from './cleanup-manager.ts'
 export type { EbbHandle, LaunchBody, Leaks } from './handle.ts'
 export { verifyTestIsolation } from './isolation.ts'
 export type { Address, NamespacedRequest, RequestLike, RequestOptions, ResponseLike, Target } from './request.ts'

@@ -31,7 +31,7 @@ export async function openOwnStage(config: Config, wiring: Wiring): Promise<Stag
     messages: async (id, since, waitMs) => {
       await waiting.forMessages(id, waitMs, async () => {
         const { agent } = await agents.get(id)
-        return agent.session.messageCount > since || isFinal(agent.status) ? agent : undefined
+        return agent.session.messageCount > since || isFinal(agent.status) || agent.status === 'stuck' ? agent : undefined
       })
       return await store.messages(id, since, pageSize)
     },

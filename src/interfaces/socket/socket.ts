@@ -49,15 +49,16 @@ export class SocketInterface {
     })
     this.#io.on('connection', (socket) => this.#welcome(socket))
     this.#listen()
-    control.cleanup.countSubscriptions = (namespace) => this.count(namespace)
+    control.cleanup.subscriptions = (namespace) => this.#named(namespace)
     control.cleanup.dropSubscriptions = (namespace) => this.#drop((one) => namespace === undefined || one.namespace === namespace)
   }
 
-  count(namespace?: string): number {
-    let total = 0
-    for (const subscriptions of this.#byAgent.values())
-      for (const one of subscriptions.values()) if (namespace === undefined || one.namespace === namespace) total += 1
-    return total
+  #named(namespace: string | undefined): readonly string[] {
+    return [...this.#byAgent].flatMap(([id, subscriptions]) =>
+      [...subscriptions]
+        .filter(([, one]) => namespace === undefined || one.namespace === namespace)
+        .map(([socket]) => `subscription of client ${socket.id} to agent ${id}`),
+    )
   }
 
   #welcome(socket: Socket): void {

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmdirSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Ended, ebb, type RunningEbb, startEbb, temporaryHome } from '../../support/home.ts'
@@ -119,6 +119,21 @@ describe('an end that leaves no time', () => {
     run.signal('SIGKILL')
     await waitUntil(() => survivors(run.mark), 10_000, 'everything is gone')
     await waitUntil(() => openBooks(home), 10_000, 'the books are closed')
+  })
+
+  it('what cannot be released is listed, with 3, and is finished when it can be', async () => {
+    const home = temporaryHome()
+    const run = startEbb(['run', 'command', '--keep', '--grace', '0s', ...stubborn], { home })
+    await run.says('ready')
+    // A log cannot be archived while there is a file in the place of the folder.
+    const archive = join(home, 'archive')
+    rmdirSync(archive)
+    writeFileSync(archive, '')
+    run.signal('SIGINT')
+    expect(await run.ended).toMatchObject({ code: 3, stderr: expect.stringMatching(/not everything of the agent[^\n]*:\n {2}log /) })
+    unlinkSync(archive)
+    await waitUntil(() => survivors(run.mark), 10_000, 'the sentinel has had its turn')
+    expect(await ebb(['recover'], { home })).toMatchObject({ code: 0 })
   })
 
   it('an agent that somebody deletes meanwhile was stopped', async () => {

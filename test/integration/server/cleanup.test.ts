@@ -145,7 +145,6 @@ describe('the reaper', () => {
       const dry = await server.post('/api/reaper/run', { dryRun: true })
       expect(dry).toMatchObject({ found: [{ kind: 'process-tree', why: 'unrecorded' }], released: [] })
       expect(dry.left).toEqual(dry.found)
-      await server.post('/api/reaper/run')
       expect(await server.post('/api/reaper/run')).toMatchObject({ released: [{ kind: 'process-tree' }], left: [] })
       expect((await gone)[1]).toMatch(/^SIG/)
       expect((await server.get('/metrics')).match(/^ebb_orphans_found_total.*$/m)?.[0]).toContain('kind="process-tree"')

@@ -130,8 +130,9 @@ it('a bad body is refused with the offending path', async () => {
 it('as many agents as allowed may run at once, and one more when one has ended', async () => {
   await using own = await startServer(['--max-agents', '2'])
   const body = { type: 'command', prompt: '', configuration: { command: ['sleep', '1000'] } }
-  const answers = await Promise.all(Array.from({ length: 6 }, () => own.call('POST', '/api/agents', { body })))
-  expect(answers.map(({ status }) => status).sort()).toEqual([201, 201, 429, 429, 429, 429])
+  const answers = await Promise.all(Array.from({ length: 30 }, () => own.call('POST', '/api/agents', { body })))
+  expect(answers.filter(({ status }) => status === 201)).toHaveLength(2)
+  expect(answers.filter(({ status }) => status === 429)).toHaveLength(28)
   expect(answers.find(({ status }) => status === 429)?.body).toMatchObject({ code: 'too_many_agents' })
   const { id } = answers.find(({ status }) => status === 201)?.body as Json
   await own.post(`/api/agents/${id}/stop`)

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, rmSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { expect, it, vi } from 'vitest'
@@ -85,7 +86,7 @@ it('a server that cannot start is told of in its own words, and leaves nothing',
   try {
     const failed = await startServer({ args: ['--nonsense'] }).catch((error: Error) => error.message)
     expect(failed).toMatch(/^The throw-away server did not start \(2\): ebb: .*--nonsense/)
-    expect(existsSync(join(process.env.TMPDIR ?? '', 'ebb-testing-'))).toBe(false)
+    expect(readdirSync(tmpdir())).toEqual([])
   } finally {
     vi.unstubAllEnvs()
   }
@@ -94,12 +95,15 @@ it('a server that cannot start is told of in its own words, and leaves nothing',
 it('an end that is not clean is told of, and the home is kept for a look', async () => {
   const server = await startServer()
   const id = await launch(server, ['sleep', '1000'])
+  const installation = installationOf(server.home)
   const resources = (await (await fetch(`${server.url}/api/agents/${id}/resources`)).json()) as { kind: string; name: string }[]
   const log = resources.find(({ kind }) => kind === 'log')
   using mount = bindMount('/dev/null', log?.name ?? '')
   await expect(server.stop()).rejects.toThrow(`did not end cleanly (3); its home is kept for a look: ${server.home}`)
   expect(existsSync(server.home)).toBe(true)
   mount[Symbol.dispose]()
+  // Its sentinel was not told goodbye, and tries once more.
+  await waitUntil(() => processesOfHome(server.home, installation), patienceMs, 'the sentinel has finished')
   rmSync(server.home, { recursive: true })
 })
 
@@ -109,7 +113,7 @@ async function startInAnotherProcess(
   const program = join(root, 'test', 'fixtures', 'starts-a-throw-away-server.ts')
   const child = spawn(nodeProgram, ['--disable-warning=ExperimentalWarning', program, how], { stdio: ['pipe', 'pipe', 'inherit'] })
   const { value } = await createInterface(child.stdout)[Symbol.asyncIterator]().next()
-  const { home } = JSON.parse(value) as { home: string }
+  const { home } = JSON.parse(value ?? '') as { home: string }
   return { child, home, installation: installationOf(home) }
 }
 
