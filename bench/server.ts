@@ -35,11 +35,12 @@ export async function withServer<T>(
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
-  const [line] = await createInterface(child.stdout)
-    [Symbol.asyncIterator]()
-    .next()
-    .then(({ value }) => [String(value)])
-  const { url } = JSON.parse(line ?? '') as { url: string }
+  const line = await new Promise<string>((resolve, reject) => {
+    createInterface(child.stdout)
+      .once('line', resolve)
+      .once('close', () => reject(new Error('The server ended before it said where it is.')))
+  })
+  const { url } = JSON.parse(line) as { url: string }
   const sockets: Socket[] = []
   try {
     return await work(clientOf(url, child.pid ?? 0, home, sockets))

@@ -44,7 +44,12 @@ const routes = [
 ]
 
 function http() {
-  const fields = (schema) => (schema ? Object.keys(schema.shape ?? {}).map((name) => `\`${name}\``).join(', ') : '')
+  const fields = (schema) =>
+    schema
+      ? Object.keys(schema.shape ?? {})
+          .map((name) => `\`${name}\``)
+          .join(', ')
+      : ''
   const rows = routes.map(
     ({ method, path, summary, query, body, answers }) =>
       `| \`${method} /api${path}\` | ${cell(summary)} | ${[fields(body), fields(query) && `?${fields(query)}`].filter(Boolean).join(' ')} | ${Object.keys(answers).join(', ')} |`,

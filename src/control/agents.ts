@@ -96,6 +96,8 @@ export class Agents {
     const parentId = await this.#owner(request)
     // The gate comes before the scope: who waits there holds nothing.
     return await this.#gate.pass(async () => {
+      // Many may have waited there since there was room for one.
+      this.#requireRoom()
       const scope = engine.openScope({ id, kind: 'agent', parentId })
       const run = this.#begin(scope, request)
       try {

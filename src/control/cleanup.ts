@@ -183,11 +183,17 @@ export class Cleanup {
     }
     const { agents } = await store.list(filter)
     const issues = [
-      ...agents.map(({ id, type, status: how, session }) => `agent ${id} (${type}, ${how}) is on record with ${session.messageCount} messages`),
+      ...agents.map(
+        ({ id, type, status: how, session }) => `agent ${id} (${type}, ${how}) is on record with ${session.messageCount} messages`,
+      ),
       ...andMore(status.agentCount - agents.length, 'agents'),
       ...named(processes, 'processes', ({ pid, resourceId }) => `process ${pid} of ${scopeOfResource(resourceId)} is running`),
       ...named(this.subscriptions(namespace), 'subscriptions', (name) => `${name} is active`),
-      ...named(open, 'resources', ({ kind, name, state, error }) => `${kind} ${name} is ${state}${error === undefined ? '' : `: ${error}`}`),
+      ...named(
+        open,
+        'resources',
+        ({ kind, name, state, error }) => `${kind} ${name} is ${state}${error === undefined ? '' : `: ${error}`}`,
+      ),
       ...status.leaks.map((leak) => `leak: ${leak}`),
     ]
     return { status, issues }

@@ -41,18 +41,16 @@ function withFile<T>(path: string, flags: number, mode: number | undefined, use:
   }
 }
 
-let isTurnTaken = false
+let turn: Promise<void> = Promise.resolve()
 
 /**
  * Node starts a process synchronously, which takes milliseconds: one of them in a turn of the event loop, so that two
  * hundred launches at once do not keep everybody else waiting.
  */
 async function spawn(command: Command): Promise<Child> {
-  while (isTurnTaken) await nextTurn()
-  isTurnTaken = true
-  setImmediate(() => {
-    isTurnTaken = false
-  })
+  const mine = turn
+  turn = mine.then(nextTurn)
+  await mine
   return await spawnNow(command)
 }
 

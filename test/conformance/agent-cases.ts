@@ -171,12 +171,10 @@ function removing(store: AgentsUnderTest): void {
     await create(store.agents, 'a')
     await create(store.agents, 'b')
     await say(store.agents, 'a', 30_000)
-    let isDone = false
-    const removal = store.agents.remove(['a']).finally(() => {
-      isDone = true
-    })
+    const removed = new AbortController()
+    const removal = store.agents.remove(['a']).finally(() => removed.abort())
     let writes = 0
-    for (; !isDone; writes++) {
+    for (; !removed.signal.aborted; writes++) {
       await store.agents.save([{ agentId: 'b', messages: [newMessage('between')] }])
       await turn()
     }

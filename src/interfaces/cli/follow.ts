@@ -9,22 +9,28 @@ export interface Conversation {
   messages(id: string, since: number, waitMs: number): Promise<readonly Message[]>
 }
 
-/** A wait ends at the event; only that an agent is stuck is found out by asking again. */
+/** A wait ends at the event; only that an end cannot be reached is found out by asking again. */
 const waitMs = 5_000
+const stoppingWaitMs = 250
 
-/** Shows what an agent says until it has ended and all was shown; undefined when somebody deleted it meanwhile. */
+/**
+ * Shows what an agent says until it has ended, or `isHopeless` says that it will not, and all was shown. Undefined when
+ * somebody deleted it meanwhile.
+ */
 export async function follow(
   conversation: Conversation,
   id: string,
   show: (messages: readonly Message[]) => void,
+  isHopeless: (agent: Agent) => boolean = () => false,
 ): Promise<Agent | undefined> {
   let since = 0
   try {
     for (;;) {
       // Asked before the messages: an end is written after the last of them.
       const agent = await conversation.agent(id)
-      const isOver = isFinal(agent.status) || agent.status === 'stuck'
-      const messages = await conversation.messages(id, since, isOver ? 0 : waitMs)
+      const isOver = isFinal(agent.status) || agent.status === 'stuck' || isHopeless(agent)
+      const patienceMs = agent.status === 'stopping' ? stoppingWaitMs : waitMs
+      const messages = await conversation.messages(id, since, isOver ? 0 : patienceMs)
       show(messages)
       since = messages.at(-1)?.sequenceNumber ?? since
       if (isOver && messages.length === 0) return agent

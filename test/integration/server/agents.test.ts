@@ -14,7 +14,12 @@ describe('a launch', () => {
       body: { type: 'command', prompt: 'x', configuration: { command: ['sleep', '1000'] } },
     })
     expect(status).toBe(201)
-    expect(body).toEqual({ id: expect.stringMatching(uuid4), agentId: body.id, status: 'running', createdAt: expect.stringMatching(instant) })
+    expect(body).toEqual({
+      id: expect.stringMatching(uuid4),
+      agentId: body.id,
+      status: 'running',
+      createdAt: expect.stringMatching(instant),
+    })
   })
 
   it('of a command gives it the prompt on its standard input and its customArgs at the end', async () => {
@@ -30,7 +35,8 @@ describe('a launch', () => {
     expect(messages[0]).toMatchObject({ type: 'user', content: 'one\ntwo', sequenceNumber: 1 })
     expect(messages.filter((one: Json) => one.type === 'error')).toMatchObject([{ content: 'oops', metadata: { stream: 'stderr' } }])
     expect(messages.map((one: Json) => one.sequenceNumber)).toEqual([1, 2, 3, 4, 5])
-    for (const one of messages) expect(one).toMatchObject({ id: expect.any(String), agentId: id, createdAt: expect.stringMatching(instant) })
+    for (const one of messages)
+      expect(one).toMatchObject({ id: expect.any(String), agentId: id, createdAt: expect.stringMatching(instant) })
     expect(new Set(messages.map((one: Json) => one.id)).size).toBe(5)
   })
 
@@ -213,7 +219,11 @@ it('the resources of an agent are its logs and its tree, held and then released 
   ])
   const [first, second, tree] = held
   expect(tree.dependsOn).toEqual([first.id, second.id])
-  expect(tree).toMatchObject({ name: expect.any(String), intendedAt: expect.stringMatching(instant), heldAt: expect.stringMatching(instant) })
+  expect(tree).toMatchObject({
+    name: expect.any(String),
+    intendedAt: expect.stringMatching(instant),
+    heldAt: expect.stringMatching(instant),
+  })
   await server.post(`/api/agents/${id}/stop`)
   for (const one of await server.get(`/api/agents/${id}/resources`))
     expect(one).toMatchObject({
@@ -228,7 +238,11 @@ it('an agent has the environment of the server without its settings, and its own
   const env = { EBB_TOKEN: 'a-secret-token', EBB_MAX_AGENTS: '7', OURS: 'kept', REPLACED: 'old' }
   await using own = await startServer(['--log-level', 'error'], { env })
   const headers = { authorization: 'Bearer a-secret-token' }
-  const body = { type: 'command', prompt: '', configuration: { command: ['env'], env: { REPLACED: 'new', ADDED: 'a=b', EBB_SCOPE: 'mine' } } }
+  const body = {
+    type: 'command',
+    prompt: '',
+    configuration: { command: ['env'], env: { REPLACED: 'new', ADDED: 'a=b', EBB_SCOPE: 'mine' } },
+  }
   const { id } = (await own.call('POST', '/api/agents', { body, headers })).body
   await own.call('GET', `/api/agents/${id}/status?wait=15000`, { headers })
   const lines = (await own.call('GET', `/api/agents/${id}/messages?since=1`, { headers })).body.map((one: Json) => one.content)

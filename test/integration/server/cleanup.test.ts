@@ -18,7 +18,10 @@ describe('the unified cleanup', () => {
     const other = await server.command(['sleep', '1000'])
     expect((await clean({ scope: 'single', agentId: agent })).body).toMatchObject({ success: true, scope: { kind: 'agent', id: agent } })
     expect((await clean({ scope: 'single', requestId: 'r' })).body).toMatchObject({ success: true, scope: { kind: 'request', id: 'r' } })
-    expect((await clean({ scope: 'single', taskId: 't', force: true })).body).toMatchObject({ success: true, scope: { kind: 'task', id: 't' } })
+    expect((await clean({ scope: 'single', taskId: 't', force: true })).body).toMatchObject({
+      success: true,
+      scope: { kind: 'task', id: 't' },
+    })
     expect(await Promise.all([agent, request, task, other].map(status))).toEqual(['terminated', 'terminated', 'terminated', 'running'])
   })
 
@@ -55,7 +58,17 @@ describe('the unified cleanup', () => {
 })
 
 it('the status of the world counts what is there, and is clean when nothing is', async () => {
-  const empty = { isClean: true, agentCount: 0, messageCount: 0, runningProcesses: 0, activeSubscriptions: 0, resources: {}, leaks: [], stuck: [], heldBack: [] }
+  const empty = {
+    isClean: true,
+    agentCount: 0,
+    messageCount: 0,
+    runningProcesses: 0,
+    activeSubscriptions: 0,
+    resources: {},
+    leaks: [],
+    stuck: [],
+    heldBack: [],
+  }
   expect(await server.get('/api/cleanup/status')).toEqual(empty)
   const client = await server.socket()
   const id = await server.command(['sh', '-c', 'echo one; sleep 1000 & sleep 1000 & echo two; wait'], { namespace: 'busy' })
@@ -138,7 +151,10 @@ describe('the reaper', () => {
     const { instanceId } = await server.get('/api/health')
     // The same boot and the same pid, started at another time: a supervisor that is dead.
     const dead = instanceId.replace(/\d+$/, '1')
-    const lost = spawn('sleep', ['1000'], { env: { EBB_SCOPE: `${installationOf(server.home)}/${dead}/${randomUUID()}.1` }, stdio: 'ignore' })
+    const lost = spawn('sleep', ['1000'], {
+      env: { EBB_SCOPE: `${installationOf(server.home)}/${dead}/${randomUUID()}.1` },
+      stdio: 'ignore',
+    })
     const gone = once(lost, 'exit')
     try {
       expect(await server.get('/api/cleanup/status')).toMatchObject({ isClean: false, runningProcesses: 1, leaks: [expect.any(String)] })

@@ -154,7 +154,12 @@ describe('what cannot be released', () => {
     const client = await server.socket()
     const { status, body } = await remove(id, '?timeout=700')
     expect({ status, code: body.code }).toEqual({ status: 409, code: 'not_released' })
-    expect(body.details).toMatchObject({ success: false, trigger: 'deleted', scope: { kind: 'agent', id }, errors: [expect.stringContaining('EBUSY')] })
+    expect(body.details).toMatchObject({
+      success: false,
+      trigger: 'deleted',
+      scope: { kind: 'agent', id },
+      errors: [expect.stringContaining('EBUSY')],
+    })
     expect(body.details.resources.map((one: Json) => [one.kind, one.outcome]).sort()).toEqual([
       ['log', 'released'],
       ['log', 'stuck'],
@@ -165,7 +170,12 @@ describe('what cannot be released', () => {
     expect(await server.get('/api/agents/active')).toMatchObject([{ id, status: 'stuck' }])
     expect(await server.get('/api/health')).toMatchObject({ status: 'ok', stuck: 1 })
     const clean = await server.get('/api/cleanup/status')
-    expect(clean).toMatchObject({ isClean: false, runningProcesses: 0, stuck: [expect.stringContaining(id)], resources: { log: { stuck: 1 } } })
+    expect(clean).toMatchObject({
+      isClean: false,
+      runningProcesses: 0,
+      stuck: [expect.stringContaining(id)],
+      resources: { log: { stuck: 1 } },
+    })
     expect((await server.get('/api/test/verify-clean-state')).issues.join('\n')).toContain(id)
 
     // Three in a row, and somebody should look; and only then.

@@ -78,7 +78,8 @@ describe('a launch that cannot start is refused, and nothing is created:', () =>
     chmodSync(script, 0o755)
     const answer = await server.call('POST', '/api/agents', { body: command({ command: [script] }) })
     // The kernel says so only to the process that tries: a launch that fails, or an agent that does.
-    if (answer.status === 201) expect(await server.get(`/api/agents/${answer.body.id}/status?wait=15000`)).toMatchObject({ status: 'failed' })
+    if (answer.status === 201)
+      expect(await server.get(`/api/agents/${answer.body.id}/status?wait=15000`)).toMatchObject({ status: 'failed' })
     else expect(answer).toMatchObject({ status: 400, body: { code: 'launch_refused' } })
   })
 })
@@ -102,7 +103,11 @@ it('a bad body is refused with the offending path', async () => {
     ['a parent that is no UUID', { ...ok, parentAgentId: '12' }, 'parentAgentId'],
     ['a command that is a text', { ...ok, configuration: { command: 'rm -rf /' } }, 'configuration.command'],
     ['an empty command', { ...ok, configuration: { command: [] } }, 'configuration.command'],
-    ['a name of 101 characters', { ...ok, configuration: { command: ['true'], conversationName: 'x'.repeat(101) } }, 'configuration.conversationName'],
+    [
+      'a name of 101 characters',
+      { ...ok, configuration: { command: ['true'], conversationName: 'x'.repeat(101) } },
+      'configuration.conversationName',
+    ],
     ['instructions of 100,001 characters', { ...ok, configuration: { instructions: 'x'.repeat(100_001) } }, 'configuration.instructions'],
     ['a negative timeout', { ...ok, configuration: { timeout: -1 } }, 'configuration.timeout'],
     ['a timeout of half a millisecond', { ...ok, configuration: { timeout: 0.5 } }, 'configuration.timeout'],
@@ -112,8 +117,16 @@ it('a bad body is refused with the offending path', async () => {
     ['a variable with a NUL', { ...ok, configuration: { env: { A: 'b\0' } } }, 'configuration.env.A'],
     ['a variable that is a number', { ...ok, configuration: { env: { A: 1 } } }, 'configuration.env.A'],
     ['limits below one', { ...ok, configuration: { limits: { pids: 0 } } }, 'configuration.limits.pids'],
-    ['an MCP server without a command', { ...ok, configuration: { mcp: { servers: [{ name: 'a' }] } } }, 'configuration.mcp.servers.0.command'],
-    ['a schedule of an unknown type', { type: 'synthetic', prompt: '', configuration: { schedule: [{ delay: 0, type: 'party' }] } }, 'configuration.schedule.0.type'],
+    [
+      'an MCP server without a command',
+      { ...ok, configuration: { mcp: { servers: [{ name: 'a' }] } } },
+      'configuration.mcp.servers.0.command',
+    ],
+    [
+      'a schedule of an unknown type',
+      { type: 'synthetic', prompt: '', configuration: { schedule: [{ delay: 0, type: 'party' }] } },
+      'configuration.schedule.0.type',
+    ],
     ['a prompt of 5 MB', { ...ok, prompt: 'x'.repeat(5_000_000) }, 'prompt'],
   ]
   const answers = await Promise.all(
@@ -134,7 +147,7 @@ it('as many agents as allowed may run at once, and one more when one has ended',
   expect(answers.filter(({ status }) => status === 201)).toHaveLength(2)
   expect(answers.filter(({ status }) => status === 429)).toHaveLength(28)
   expect(answers.find(({ status }) => status === 429)?.body).toMatchObject({ code: 'too_many_agents' })
-  const { id } = answers.find(({ status }) => status === 201)?.body as Json
+  const id = answers.find(({ status }) => status === 201)?.body.id
   await own.post(`/api/agents/${id}/stop`)
   expect((await own.call('POST', '/api/agents', { body })).status).toBe(201)
 })

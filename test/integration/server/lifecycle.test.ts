@@ -58,14 +58,11 @@ describe('an agent that ends by itself', () => {
     const { client, id, go } = await watched('echo one; exit 3')
     go()
     await client.event('agent:terminated', (event) => event.agentId === id && event.exitCode === 3)
-    expect(heard(client, id).filter((what) => !what.endsWith('stopping')).slice(2)).toEqual([
-      'agent:message 2',
-      'agent:error',
-      'agent:complete',
-      'agent:status failed',
-      'agent:updated failed',
-      'agent:terminated',
-    ])
+    expect(
+      heard(client, id)
+        .filter((what) => !what.endsWith('stopping'))
+        .slice(2),
+    ).toEqual(['agent:message 2', 'agent:error', 'agent:complete', 'agent:status failed', 'agent:updated failed', 'agent:terminated'])
     expect(client.of('agent:error')).toEqual([
       { agentId: id, error: { name: 'exit_code', message: expect.stringContaining('3') }, timestamp: expect.any(String) },
     ])
@@ -87,7 +84,11 @@ describe('an agent that ends by itself', () => {
     const marker = `daemon-${process.pid}-${Date.now()}`
     const client = await server.socket()
     const script = 'for n in 1 2 3; do setsid nohup sleep 1000 >/dev/null 2>&1 & done; trap "" TERM; (sleep 1000 &) ; exit 0'
-    const id = await server.launch({ type: 'command', prompt: '', configuration: { command: ['sh', '-c', script], env: { MARKER: marker } } })
+    const id = await server.launch({
+      type: 'command',
+      prompt: '',
+      configuration: { command: ['sh', '-c', script], env: { MARKER: marker } },
+    })
     await client.event('agent:terminated', (event) => event.agentId === id)
     expect(survivors(marker)).toEqual([])
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ status: 'completed', exitCode: 0 })
@@ -193,7 +194,12 @@ exec sleep 1000
   const id = await own.launch({ type: 'claude-code', prompt: 'hello' })
   client.socket.emit('subscribe', { agentId: id, since: 0 })
   await client.event('agent:message', ({ message }) => message.type === 'response' && message.content === 'done')
-  expect(client.of('agent:message').map(({ message }: Json) => [message.type, message.content]).slice(0, 3)).toMatchObject([
+  expect(
+    client
+      .of('agent:message')
+      .map(({ message }: Json) => [message.type, message.content])
+      .slice(0, 3),
+  ).toMatchObject([
     ['user', 'hello'],
     ['system', expect.any(String)],
     ['assistant', 'hello indeed'],

@@ -89,7 +89,10 @@ describe('a request', () => {
     expect(await server.call('GET', '/api/requests/same')).toMatchObject({ status: 404, body: { code: 'request_not_found' } })
     expect((await server.get('/api/requests/same?namespace=one')).agents).toMatchObject([{ id: one }])
     const headers = { 'x-ebb-namespace': 'two' }
-    expect((await server.call('POST', '/api/requests/same/cleanup', { headers })).body).toMatchObject({ success: true, cleanedAgentsCount: 1 })
+    expect((await server.call('POST', '/api/requests/same/cleanup', { headers })).body).toMatchObject({
+      success: true,
+      cleanedAgentsCount: 1,
+    })
     expect([await status(one), await status(two)]).toEqual(['running', 'terminated'])
   })
 

@@ -51,7 +51,8 @@ describe('a reset', () => {
   })
 
   it('of nothing is a success, and so is the next one', async () => {
-    for (let n = 0; n < 2; n++) expect((await reset()).body).toMatchObject({ success: true, cleanedAgentsCount: 0, cleanedMessagesCount: 0 })
+    for (let n = 0; n < 2; n++)
+      expect((await reset()).body).toMatchObject({ success: true, cleanedAgentsCount: 0, cleanedMessagesCount: 0 })
   })
 
   it('with force does not wait for an agent that will not leave', async () => {
@@ -80,7 +81,10 @@ describe('a reset', () => {
     expect({ status, body }).toEqual({ status: 202, body: { id: expect.any(String) } })
     const launch = { body: { type: 'synthetic', prompt: '', requestId: 'meanwhile' } }
     expect(await server.call('POST', '/api/agents', launch)).toMatchObject({ status: 409, body: { code: 'resetting' } })
-    expect(await server.call('POST', '/api/requests', { body: { id: 'meanwhile' } })).toMatchObject({ status: 409, body: { code: 'resetting' } })
+    expect(await server.call('POST', '/api/requests', { body: { id: 'meanwhile' } })).toMatchObject({
+      status: 409,
+      body: { code: 'resetting' },
+    })
     const synthetic = { body: { prompt: '', schedule: [] } }
     expect(await server.call('POST', '/api/test/agents/synthetic', synthetic)).toMatchObject({ status: 409, body: { code: 'resetting' } })
     expect(await server.get(`/api/cleanup/history/${body.id}`)).toMatchObject({ state: 'running', trigger: 'test-reset' })
@@ -101,7 +105,8 @@ describe('a reset', () => {
       await launches[round]
       const answer = await reset()
       expect(answer.body).toMatchObject({ success: true })
-      for (const { status, body } of await Promise.all(launches)) if (status !== 201) expect([status, body.code]).toEqual([409, 'resetting'])
+      for (const { status, body } of await Promise.all(launches))
+        if (status !== 201) expect([status, body.code]).toEqual([409, 'resetting'])
       // Those that came after it are there, and no others.
       const rows: Json[] = await server.get('/api/agents')
       expect(rows.filter((one) => one.status !== 'running' && one.status !== 'initializing')).toEqual([])
@@ -116,7 +121,11 @@ describe('a reset', () => {
     const two = await server.command(['sleep', '1000'], { namespace: 'two' })
     for (const agentId of [one, two]) client.socket.emit('subscribe', { agentId })
     await client.event('subscribed', (event) => event.agentId === two)
-    expect((await reset({ namespace: 'one' })).body).toMatchObject({ success: true, scope: { kind: 'namespace', id: 'one' }, cleanedAgentsCount: 1 })
+    expect((await reset({ namespace: 'one' })).body).toMatchObject({
+      success: true,
+      scope: { kind: 'namespace', id: 'one' },
+      cleanedAgentsCount: 1,
+    })
     expect(await server.get('/api/agents')).toMatchObject([{ id: two, status: 'running' }])
     expect(await server.get('/api/test/verify-clean-state?namespace=one')).toMatchObject({ isClean: true, activeSubscriptions: 0 })
     expect(await server.get('/api/test/verify-clean-state?namespace=two')).toMatchObject({ isClean: false, activeSubscriptions: 1 })

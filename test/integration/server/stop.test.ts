@@ -105,7 +105,10 @@ describe('a stop', () => {
     const unknown = '6f0f7a2e-9c60-4f6a-9d3c-2f7f0f8f6a11'
     expect(await server.call('POST', `/api/agents/${unknown}/stop`)).toMatchObject({ status: 404, body: { code: 'agent_not_found' } })
     for (const body of [{ force: 'yes' }, { grace: -1 }, { grace: '5s' }, { grace: 1e12 }, []])
-      expect(await server.call('POST', `/api/agents/${id}/stop`, { body })).toMatchObject({ status: 400, body: { code: 'invalid_request' } })
+      expect(await server.call('POST', `/api/agents/${id}/stop`, { body })).toMatchObject({
+        status: 400,
+        body: { code: 'invalid_request' },
+      })
     expect(await server.get(`/api/agents/${id}/status`)).toMatchObject({ status: 'running' })
   })
 })

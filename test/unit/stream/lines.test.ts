@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { type Line, LineCutter } from '../../../src/stream/lines.ts'
 

@@ -1,0 +1,46 @@
+import { expect } from 'vitest'
+import { nodeProgram } from './home.ts'
+import type { Json, TestServer } from './server.ts'
+
+/** What an agent said, as a client reads it, and what must be true of it whatever it is. */
+
+export interface Spoken {
+  readonly id: string
+  readonly sequenceNumber: number
+  readonly type: string
+  readonly content: string
+  readonly raw?: Json
+  readonly metadata?: Json
+}
+
+/** An agent that runs a piece of JavaScript. */
+export function script(code: string): readonly string[] {
+  return [nodeProgram, '-e', code]
+}
+
+/** Its last status: the wait ends with the agent. */
+export async function statusAtEnd(server: TestServer, id: string, waitMs = 19_000): Promise<string> {
+  return (await server.get(`/api/agents/${id}/status?wait=${waitMs}`)).status
+}
+
+/** The whole conversation; every test that reads one checks that its numbers have no gap and its ids no repeat. */
+export async function conversation(server: TestServer, id: string): Promise<readonly Spoken[]> {
+  const messages = await server.get<Spoken[]>(`/api/agents/${id}/messages`)
+  requireWhole(messages)
+  return messages
+}
+
+export function requireWhole(messages: readonly Spoken[], from = 1): void {
+  const stray = messages.findIndex(({ sequenceNumber }, index) => sequenceNumber !== index + from)
+  expect(stray, `message ${stray} is ${JSON.stringify(messages[stray])?.slice(0, 200)}`).toBe(-1)
+  expect(new Set(messages.map(({ id }) => id)).size).toBe(messages.length)
+}
+
+/** Without the prompt. */
+export async function said(server: TestServer, id: string): Promise<readonly Spoken[]> {
+  return (await conversation(server, id)).slice(1)
+}
+
+export async function rssBytes(server: TestServer): Promise<number> {
+  return (await server.get('/api/health')).memoryUsage.rss
+}
