@@ -85,7 +85,8 @@ export async function startServer(words: readonly string[] = [], options: Partia
       const socket = io(url, { auth, transports: ['websocket'], reconnection: false, forceNew: true })
       clients.push(socket)
       const client = remember(socket)
-      await client.event('connected')
+      const refused = new Promise<never>((_, reject) => socket.once('connect_error', reject))
+      await Promise.race([client.event('connected'), refused])
       return client
     },
     stop,
@@ -99,6 +100,12 @@ function parse(text: string): unknown {
   } catch {
     return text
   }
+}
+
+function told(events: readonly { readonly name: string }[]): string {
+  const counts = new Map<string, number>()
+  for (const { name } of events) counts.set(name, (counts.get(name) ?? 0) + 1)
+  return [...counts].map(([name, count]) => `${name} × ${count}`).join(', ')
 }
 
 export function remember(socket: Socket): Client {
@@ -120,7 +127,7 @@ export function remember(socket: Socket): Client {
       return new Promise((resolve, reject) => {
         const timer = setTimeout(() => {
           waiting.delete(look)
-          reject(new Error(`No ${name} came; these did: ${events.map((one) => one.name).join(', ')}`))
+          reject(new Error(`No ${name} came; these did: ${told(events)}`))
         }, patienceMs)
         const look = (seen: string, data: Json): void => {
           if (seen !== name || !fits(data)) return

@@ -66,6 +66,6 @@ describe('a socket that names a namespace', () => {
   })
 
   it('is refused when the name is malformed', async () => {
-    for (const namespace of ['a/b', '', 7, {}]) await expect(server.socket({ namespace })).rejects.toThrow('No connected came')
-  }, 90_000)
+    for (const namespace of ['a/b', '', 7, {}]) await expect(server.socket({ namespace })).rejects.toThrow('malformed')
+  })
 })

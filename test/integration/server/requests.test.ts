@@ -127,7 +127,8 @@ it('a request stays closed when the server is started again; one that was open i
   const home = temporaryHome()
   {
     await using first = await startServer([], { home })
-    await first.command(['true'], { requestId: 'closed' })
+    const id = await first.command(['true'], { requestId: 'closed' })
+    await first.get(`/api/agents/${id}/status?wait=15000`)
     await first.post('/api/requests/closed/cleanup')
     await first.command(['sleep', '1000'], { requestId: 'open' })
   }

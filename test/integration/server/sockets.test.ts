@@ -118,7 +118,9 @@ describe('a subscription with since', () => {
 
   it('while the agent is writing has no gap and no repeat, for clients that come at any time', async () => {
     const lines = 20_000
-    const id = await server.command(['sh', '-c', `i=0; while [ $i -lt 20 ]; do seq 1 ${lines / 20}; i=$((i+1)); sleep 0.02; done`])
+    const allAreHere = join(temporaryHome(), 'all-are-here')
+    const write = `i=0; while [ $i -lt 20 ]; do seq 1 ${lines / 20}; i=$((i+1)); sleep 0.02; [ $i -lt 18 ] || until [ -e "$0" ]; do sleep 0.01; done; done`
+    const id = await server.command(['sh', '-c', write, allAreHere])
     const clients: { client: Client; since: number }[] = []
     for (const since of [0, 0, 500, 5_000, 0]) {
       const client = await server.socket()
@@ -126,6 +128,8 @@ describe('a subscription with since', () => {
       clients.push({ client, since })
       await server.get(`/api/agents/${id}/messages?since=${clients.length * 2_000}&limit=1&wait=10000`)
     }
+    await Promise.all(clients.map(({ client }) => client.event('subscribed')))
+    writeFileSync(allAreHere, '')
     for (const { client, since } of clients) {
       await client.event('agent:terminated', (event) => event.agentId === id)
       expect(numbers(client)).toEqual(upTo(since + 1, lines + 1))
