@@ -134,6 +134,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     newId: kernelId,
     sentinel: isWatched ? sentinel : { ready: async () => {}, dismiss: () => {} },
     endings,
+    givesUpAtExit: config.exitGiveUp === 'afterDeadline',
     onReport: (report, namespace) => {
       composition.onReport?.(report)
       control?.then((opened) => opened.reported(report, namespace)).catch(() => {})

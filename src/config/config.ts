@@ -57,13 +57,22 @@ function fromFile(file: string): readonly Source[] {
   }
   if (typeof content !== 'object' || content === null || Array.isArray(content))
     throw new EbbError('bad_usage', `The configuration ${file} must be a JSON object.`)
-  return Object.entries(content).map(([key, value]) => {
-    const name = `"${key}" in ${file}`
-    if (isOptionKey(key) && shapeOf(key) === 'list' && Array.isArray(value)) return [key, value.join(','), name]
-    if (isOptionKey(key) && typeof value === 'object')
-      throw new EbbError('bad_usage', `${name} must be a text or a number, as its flag would take it.`)
-    return [key, String(value), name]
-  })
+  return Object.entries(content)
+    .flatMap(ungroup)
+    .map(([said, value]) => {
+      const key = said.replaceAll(/\.([a-z])/g, (_, letter: string) => letter.toUpperCase())
+      const name = `"${said}" in ${file}`
+      if (isOptionKey(key) && shapeOf(key) === 'list' && Array.isArray(value)) return [key, value.join(','), name]
+      if (isOptionKey(key) && typeof value === 'object')
+        throw new EbbError('bad_usage', `${name} must be a text or a number, as its flag would take it.`)
+      return [key, String(value), name]
+    })
+}
+
+/** `{"exit": {"giveUp": …}}` is `exit.giveUp`, which is `exitGiveUp`. */
+function ungroup([key, value]: [string, unknown]): [string, unknown][] {
+  if (isOptionKey(key) || typeof value !== 'object' || value === null || Array.isArray(value)) return [[key, value]]
+  return Object.entries(value).map(([inner, one]) => [`${key}.${inner}`, one])
 }
 
 function fromEnvironment(env: NodeJS.ProcessEnv): readonly Source[] {

@@ -62,6 +62,12 @@ export const options = {
   allowOrigin: list('URL', 'a web page that may call the server'),
   testEndpoints: toggle('offer the routes that reset the world, for tests'),
   keepOnExit: toggle('leave what is marked to be kept for the next start'),
+  exitGiveUp: option<'never' | 'afterDeadline'>(
+    'never|afterDeadline',
+    'what becomes at the exit of a log that cannot be archived: it stays on the books, or is given up',
+    'never',
+    choice('never', 'afterDeadline'),
+  ),
   whileStdin: toggle('leave, as at a signal, when standard input ends: for a server that belongs to another program'),
   url: option<string | undefined>('URL', 'the server to talk to, instead of the one of the home', undefined, parseUrl),
   namespace: option<string | undefined>('NAME', 'the namespace that is meant', undefined, parseNamespace),

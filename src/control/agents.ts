@@ -1,5 +1,6 @@
 import { type Agent, isFinal, type KeptConfiguration } from '../domain/agent.ts'
 import { EbbError, isEbbError, sentence } from '../domain/errors.ts'
+import type { Trigger } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
 import type { Wish } from '../domain/scope.ts'
 import type { BookScope } from '../engine/book.ts'
@@ -60,6 +61,9 @@ export interface AgentsDeps {
 
 /** Spawning is synchronous in Node: more launches at once would only keep everything else waiting. */
 const launchesAtOnce = 4
+
+/** Another process, such as a sentinel, may be recovering the agent that somebody asks for. */
+const recoveryBudgetMs = 10_000
 
 /** The agents of this supervisor: launched, stopped and deleted; their rows follow the world, never the other way round. */
 export class Agents {
@@ -284,41 +288,64 @@ export class Agents {
 
   /** Ends it, proven. For one that has ended: the report of its first close. */
   async stop(id: string, options: { readonly force?: boolean; readonly graceMs?: number }): Promise<Report> {
-    const record = await this.get(id)
-    if (isFinal(record.agent.status) && record.report) return record.report
-    this.#requireOwn(record)
-    return await this.#deps.engine.close(id, { trigger: 'terminated', ...options })
+    const { engine } = this.#deps
+    // A living agent is ended whatever the state of the database (G12).
+    if (!engine.parts.book.find(id)) {
+      const { agent, report } = await this.#recovered(id)
+      if (isFinal(agent.status) && report) return report
+    }
+    return await engine.close(id, { trigger: 'terminated', ...options })
   }
 
   /** Everything of it goes, rows too. Throws `not_released`, and the row stays, when that cannot be proven in time. */
   async remove(id: string, options: { readonly force?: boolean; readonly deadlineMs?: number }): Promise<void> {
-    const record = await this.get(id)
-    if (this.#deps.engine.parts.book.find(id)) {
-      const report = await this.#deps.engine.close(id, { trigger: 'deleted', forget: true, ...options })
+    const { engine, store } = this.#deps
+    if (!engine.parts.book.find(id)) await this.#recovered(id)
+    if (engine.parts.book.find(id)) {
+      const report = await engine.close(id, { trigger: 'deleted', forget: true, ...options })
       if (!report.success)
         throw new EbbError('not_released', `The agent ${id} could not be released: ${report.errors.join('; ')}`, { details: report })
-    } else this.#requireOwn(record)
+    }
     // It may have ended by itself just before, and was then kept.
-    if (await this.#deps.store.find(id)) await this.removeEnded([record.agent]).catch((error: unknown) => this.#notRemoved(id, error))
+    const left = await store.find(id)
+    if (left) await this.removeEnded([left.agent]).catch((error: unknown) => this.#notRemoved(id, error))
+  }
+
+  /** Only its incarnation acts on a scope. That of a dead one is recovered first: then it is over, or ours to end. */
+  async #recovered(id: string): Promise<AgentRecord> {
+    const record = await this.get(id)
+    const { host } = this.#deps.engine.parts
+    if (isFinal(record.agent.status) || record.incarnation === host.incarnationId) return record
+    if (host.vitality(record.incarnation) !== 'dead')
+      throw new EbbError('agent_foreign', `The agent ${id} belongs to another running ebb (${record.incarnation}); end it there.`)
+    await this.#deps.engine.recoverPatiently(recoveryBudgetMs)
+    const now = await this.get(id)
+    if (!isFinal(now.agent.status) && !this.#deps.engine.parts.book.find(id))
+      throw this.#notReleased(id, 'terminated', `The agent ${id} is still being recovered by another process; ask again.`)
+    return now
   }
 
   /** What keeps its archive keeps its row, so that the deletion can be tried again. */
   async #notRemoved(id: string, cause: unknown): Promise<never> {
-    const { store, engine } = this.#deps
-    await store.change(id, { status: 'stuck' })
+    await this.#deps.store.change(id, { status: 'stuck' })
+    throw this.#notReleased(id, 'deleted', `The agent ${id} could not be deleted: ${sentence(cause)}`)
+  }
+
+  /** For what went wrong outside of a close: told in the same way. */
+  #notReleased(id: string, trigger: Trigger, message: string): EbbError {
     const details: Report = {
       success: false,
-      trigger: 'deleted',
+      trigger,
       scope: { kind: 'agent', id },
-      startedAt: engine.parts.clock.wall(),
+      startedAt: this.#deps.engine.parts.clock.wall(),
       duration: 0,
       cleanedAgentsCount: 0,
       cleanedMessagesCount: 0,
       resources: [],
-      errors: [sentence(cause)],
+      errors: [message],
       gaveUp: [],
     }
-    throw new EbbError('not_released', `The agent ${id} could not be deleted: ${sentence(cause)}`, { cause, details })
+    return new EbbError('not_released', message, { details })
   }
 
   /** Rows and archives of agents that have ended. Resolves with how many messages went. */
@@ -328,13 +355,6 @@ export class Agents {
     // Only what this call removed: another one may have been faster, and has told of it.
     for (const { id, namespace } of agents) if (gone.ids.has(id)) this.#deps.events.emit('deleted', { agentId: id, namespace })
     return gone
-  }
-
-  /** Only its incarnation acts on a scope. */
-  #requireOwn({ agent, incarnation }: AgentRecord): void {
-    const { host } = this.#deps.engine.parts
-    if (isFinal(agent.status) || incarnation === host.incarnationId || host.vitality(incarnation) === 'dead') return
-    throw new EbbError('agent_foreign', `The agent ${agent.id} belongs to another running ebb (${incarnation}); end it there.`)
   }
 
   close(scopeId: string, wish: Wish): Promise<Report> {

@@ -1,3 +1,4 @@
+import { activeStatuses, finalStatuses } from '../domain/agent.ts'
 import { sentence } from '../domain/errors.ts'
 import { scopeOfResource } from '../domain/identity.ts'
 import { forgets, type Trigger } from '../domain/policy.ts'
@@ -111,6 +112,7 @@ export class Cleanup {
     const startedMs = clock.now()
     const startedAt = clock.wall()
     const reports = await Promise.all(this.#scopes(namespace).map((id) => engine.close(id, wish, { isPart: true })))
+    if (forgets(wish)) reports.push(...(await this.#closeRecovered(namespace, wish)))
     const ended = forgets(wish) ? await this.#removeEnded(namespace) : { agents: 0, messages: 0, errors: [] }
     return {
       success: ended.errors.length === 0 && reports.every(({ success }) => success),
@@ -126,14 +128,30 @@ export class Cleanup {
     }
   }
 
+  /** Agents of supervisors that died are over after a recovery, or are ours to end, with what it could not release. */
+  async #closeRecovered(namespace: string | undefined, wish: Wish): Promise<readonly Report[]> {
+    const { engine, store } = this.#deps
+    await engine.recover()
+    const exceptIncarnations = await this.#foreignIncarnations()
+    const { agents: left } = await store.list({
+      statuses: activeStatuses,
+      exceptIncarnations,
+      ...(namespace !== undefined && { namespace }),
+    })
+    const ours = left.filter(({ id }) => engine.parts.book.find(id))
+    const reports = await Promise.all(ours.map(({ id }) => engine.close(id, wish, { isPart: true })))
+    // With its last scope an incarnation leaves the books.
+    if (ours.length > 0) await engine.recover()
+    return reports
+  }
+
   /** Agents that were over before: their archives and rows. Another living ebb's are its own. */
   async #removeEnded(namespace: string | undefined): Promise<{ agents: number; messages: number; errors: readonly string[] }> {
     const { store, agents } = this.#deps
     const exceptIncarnations = await this.#foreignIncarnations()
-    const statuses = ['completed', 'failed', 'terminated'] as const
     const gone = { agents: 0, messages: 0 }
     for (;;) {
-      const filter = { statuses, exceptIncarnations, limit: removedAtOnce, ...(namespace !== undefined && { namespace }) }
+      const filter = { statuses: finalStatuses, exceptIncarnations, limit: removedAtOnce, ...(namespace !== undefined && { namespace }) }
       const { agents: ended } = await store.list(filter)
       if (ended.length === 0) break
       try {

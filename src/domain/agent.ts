@@ -10,6 +10,9 @@ export function isFinal(status: AgentStatus): status is FinalStatus {
   return status === 'completed' || status === 'failed' || status === 'terminated'
 }
 
+export const finalStatuses = agentStatuses.filter(isFinal)
+export const activeStatuses = agentStatuses.filter((status) => !isFinal(status))
+
 export interface AgentError {
   readonly name: string
   readonly message: string

@@ -22,7 +22,8 @@ export interface Policy {
   readonly deadlineMs: number
   /** Logs are archived; otherwise they are deleted, and so is the scope's record. */
   readonly keepsLogs: boolean
-  readonly force: boolean
+  /** What is owed and cannot be met is given up at the deadline, and named; otherwise it holds back (G8). */
+  readonly givesUp: boolean
 }
 
 /** What a kill may take before we say `stuck`: 1,000 processes take 90 ms, a dying disk takes seconds. */
@@ -59,6 +60,6 @@ export function policyFor(wish: Wish): Policy {
     graceMs,
     deadlineMs: wish.deadlineMs ?? graceMs + killBudgetMs,
     keepsLogs: !forgets(wish),
-    force,
+    givesUp: force || wish.givesUp === true,
   }
 }

@@ -10,6 +10,8 @@ export interface Wish {
   readonly trigger: Trigger
   /** Skips polite and terminate. */
   readonly force?: boolean
+  /** Obligations that cannot be met in time are given up, as by force, but only after the gentle steps. */
+  readonly givesUp?: boolean
   /** Rows, logs and archive go too. */
   readonly forget?: boolean
   /** Polite and terminate together. */
@@ -34,6 +36,7 @@ export function strengthen(current: Wish, next: Wish): Wish {
   return {
     trigger: current.trigger,
     ...((current.force || next.force) && { force: true }),
+    ...((current.givesUp || next.givesUp) && { givesUp: true }),
     ...(forget && { forget }),
     graceMs: Math.min(graceOf(current), graceOf(next)),
     ...least(current.deadlineMs, next.deadlineMs),

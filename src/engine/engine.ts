@@ -27,6 +27,8 @@ export interface EngineDeps {
   /** Told of every close, and in which namespace it was, if in one. */
   readonly onReport?: (report: Report, namespace?: string) => void
   readonly endings?: Endings
+  /** At an exit, what is owed and cannot be met in time is given up instead of held back. */
+  readonly givesUpAtExit?: boolean
 }
 
 /** What the engine's functions share. */
@@ -140,7 +142,7 @@ export class Engine {
     const scope = book.find(this.hostScopeId)
     const report =
       scope && scope.children.size + scope.entries.size > 0
-        ? await this.close(scope.id, wish)
+        ? await this.close(scope.id, { ...wish, ...(this.#deps.givesUpAtExit && { givesUp: true }) })
         : alreadyClean(this.parts, this.hostScopeId, wish)
     if (!report.success) return report
     const retired = tidy(this.parts, host.incarnationId)

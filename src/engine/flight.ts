@@ -27,7 +27,7 @@ export class Flight {
   }
 
   #noteForce(): void {
-    if (this.#wish.force) this.#forcedMs ??= this.#clock.now()
+    if (this.policy.givesUp) this.#forcedMs ??= this.#clock.now()
   }
 
   get wish(): Wish {
@@ -42,7 +42,7 @@ export class Flight {
     return Math.max(0, this.#deadlineMs - this.#clock.now())
   }
 
-  /** How long obligations may still be tried: by force half of the time, because the other half is for the kill. */
+  /** How long obligations may still be tried: where they are given up half of the time, because the other half is for the kill. */
   obligationsMs(): number {
     const untilMs = this.#forcedMs === undefined ? this.#deadlineMs : (this.#forcedMs + this.#deadlineMs) / 2
     return Math.max(0, untilMs - this.#clock.now())

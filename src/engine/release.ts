@@ -57,7 +57,7 @@ async function settle(job: Release, steps: StepTaken[]): Promise<End> {
   if (first.is === 'unknown') return { outcome: 'stuck', error: first.reason }
 
   const unmet = await meetObligations(job)
-  if (unmet.length > 0 && !job.flight.policy.force) return { outcome: 'held-back', error: unmet.join('; ') }
+  if (unmet.length > 0 && !job.flight.policy.givesUp) return { outcome: 'held-back', error: unmet.join('; ') }
 
   job.entry.gaveUp = unmet
   const last = await climb(job, steps)
@@ -173,7 +173,7 @@ async function meetObligations(job: Release): Promise<readonly string[]> {
 async function meet(job: Release, obligation: string): Promise<string | undefined> {
   for (let attempt = 1; ; attempt++) {
     const problem = await meetOnce(job, obligation)
-    if (problem === undefined || !job.flight.policy.force || job.flight.obligationsMs() === 0) return problem
+    if (problem === undefined || !job.flight.policy.givesUp || job.flight.obligationsMs() === 0) return problem
     await pause(job.clock, Math.min(backoffMs(attempt), job.flight.obligationsMs()), job.flight.changed)
   }
 }

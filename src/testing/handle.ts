@@ -71,8 +71,11 @@ export function namespaceFor(title: string): string {
 /** What ends by itself, such as a closing socket or an agent after its last word, may take this long to be seen ended. */
 const settleMs = 2_000
 
-/** The end of a test: everything of it goes, proven, or this throws; and so does a test that left something living. */
-export async function finish(handle: EbbHandle, leaks: Leaks): Promise<void> {
+/**
+ * The end of a test: everything of it goes, proven, or this throws; and so does a test that left something living.
+ * `allowance` is how a test says that it may.
+ */
+export async function finish(handle: EbbHandle, leaks: Leaks, allowance: string): Promise<void> {
   const found = leaks === 'fail' ? await leaksAtTheEnd(clientOf(handle)) : []
   await handle.reset().catch(async (error: unknown) => {
     if (!(error instanceof NoTestEndpoints)) throw error
@@ -80,7 +83,7 @@ export async function finish(handle: EbbHandle, leaks: Leaks): Promise<void> {
   })
   if (found.length > 0)
     throw new Error(
-      `This test leaked: ${found.join('; ')}. It is cleaned up now. End what a test starts, such as with "await ebb.cleanup()", or allow it: leaks 'clean'.`,
+      `This test leaked: ${found.join('; ')}. It is cleaned up now. End what a test starts, such as with "await ebb.cleanup()", or allow it with ${allowance}.`,
     )
 }
 

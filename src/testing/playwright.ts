@@ -47,7 +47,7 @@ export const test: Playwright.TestType<
     async ({ ebbPlace, ebbLeaks }, use, { title }) => {
       const handle = handleOf({ ...ebbPlace.address, namespace: namespaceFor(title) })
       await use(handle)
-      await finish(handle, ebbLeaks)
+      await finish(handle, ebbLeaks, `test.use({ ebbLeaks: 'clean' })`)
     },
     // Automatic fixtures are the first to come and the last to go: a page has closed its sockets before we look.
     { auto: true, timeout: fixtureTimeoutMs },

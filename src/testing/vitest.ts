@@ -32,7 +32,7 @@ export function useEbb({ leaks = 'fail', ...options }: UseEbbOptions = {}): EbbH
   afterEach(async () => {
     const handle = current
     current = undefined
-    if (handle) await finish(handle, leaks)
+    if (handle) await finish(handle, leaks, `useEbb({ leaks: 'clean' })`)
   }, hookTimeoutMs)
 
   return following(() => {

@@ -1,13 +1,11 @@
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
-import { ebbProgram, nodeProgram, root, temporaryHome } from '../support/home.ts'
-
-/** Inside the package, so that `import … from 'ebb'` finds it as a user's program would. */
-const scratch = join(root, 'test', '.scratch')
-
-afterAll(() => rmSync(scratch, { recursive: true, force: true }))
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ebbProgram, root } from '../support/home.ts'
+import { startServer, type TestServer } from '../support/server.ts'
+import { playwright, tsc, userProject, vitest } from '../support/user-project.ts'
 
 const documents = ['README.md', ...readdirSync(join(root, 'docs', 'guide')).map((name) => join('docs', 'guide', name))]
 
@@ -16,32 +14,93 @@ const blocks = (file: string, language: string): string[] =>
     ([, body = '']) => body,
   )
 
-describe('every TypeScript example in the documents runs', () => {
+interface Example {
+  /** Its first line says so, as in `// agents.test.ts`; one that does not is a program. */
+  readonly name: string
+  readonly body: string
+  /** Configurations that the document has shown before it. */
+  readonly given: readonly Example[]
+}
+
+function examplesOf(file: string): readonly Example[] {
+  const given: Example[] = []
+  return blocks(file, 'ts').map((body, index) => {
+    const name = /^\/\/ (\S+\.ts)\n/.exec(body)?.[1] ?? `example-${index + 1}.ts`
+    const example = { name, body, given: [...given] }
+    if (name.endsWith('.config.ts')) given.push(example)
+    return example
+  })
+}
+
+/** Of somebody who checks types, and has done what docs/guide/testing.md asks for. */
+const compilerOptions = {
+  target: 'esnext',
+  module: 'nodenext',
+  strict: true,
+  skipLibCheck: true,
+  noEmit: true,
+  types: ['node'],
+  allowImportingTsExtensions: true,
+}
+
+describe('every TypeScript example in the documents', () => {
+  let server: TestServer
+
+  beforeAll(async () => {
+    server = await startServer()
+  })
+
+  afterAll(async () => await server.stop())
+
   for (const file of documents) {
-    blocks(file, 'ts').forEach((body, index) => {
-      test(`${file}, example ${index + 1}`, () => {
-        const home = temporaryHome()
-        mkdirSync(scratch, { recursive: true })
-        const program = join(scratch, `example-${process.pid}-${index}.ts`)
-        writeFileSync(program, body)
-        const run = spawnSync(nodeProgram, ['--disable-warning=ExperimentalWarning', program], {
-          cwd: home,
-          encoding: 'utf8',
-          timeout: 30_000,
-        })
-        expect([run.status, run.stderr]).toEqual([0, ''])
-        expect(run.stdout).not.toBe('')
+    for (const { name, body, given } of examplesOf(file)) {
+      if (name.endsWith('.config.ts')) continue
+      test(`${file}, ${name} runs`, async () => {
+        const project = userProject()
+        for (const one of [...given, { name, body }]) project.write(one.name, one.body)
+        if (name.endsWith('.test.ts')) expect(await project.run([vitest, 'run', name])).toMatchObject({ code: 0, stderr: '' })
+        else if (name.endsWith('.spec.ts')) {
+          const port = String(await freePort())
+          expect(await project.run([playwright, 'test', name], { EBB_PORT: port })).toMatchObject({ code: 0, stderr: '' })
+        } else {
+          const ran = await project.run([name], { EBB_URL: server.url })
+          expect(ran).toEqual({ code: 0, stdout: expect.stringMatching(/./), stderr: '' })
+        }
       })
-    })
+    }
   }
+
+  test('has the right types', async () => {
+    const project = userProject()
+    project.write('tsconfig.json', JSON.stringify({ compilerOptions }))
+    const examples = documents.flatMap((file) => examplesOf(file).map((example) => ({ ...example, file })))
+    for (const { file, name, body } of examples) project.write(`${file.replaceAll('/', '-')}-${name}`, body)
+    expect(await project.run([tsc])).toEqual({ code: 0, stdout: '', stderr: '' })
+  })
 })
+
+/** For a server whose configuration must know its port before it starts. */
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1')
+  await new Promise((resolve) => probe.once('listening', resolve))
+  const address = probe.address()
+  await new Promise((resolve) => probe.close(resolve))
+  return typeof address === 'object' && address ? address.port : 0
+}
 
 test('every `ebb` option that the documents show exists', () => {
   const shown = documents.flatMap((file) => blocks(file, 'console')).flatMap((body) => [...body.matchAll(/ebb (\w+)([^\n#]*)/g)])
   expect(shown.length).toBeGreaterThan(5)
+  const helps = new Map<string, string>()
   for (const [, command = '', rest = ''] of shown) {
-    const help = spawnSync(ebbProgram, ['help', command], { encoding: 'utf8', env: { ...process.env, EBB_HOME: temporaryHome() } })
-    expect(help.status, `ebb help ${command}`).toBe(0)
-    for (const [flag] of (rest.split(' -- ')[0] ?? '').matchAll(/--[a-z-]+/g)) expect(help.stdout).toContain(flag)
+    const help = helps.get(command) ?? helpOf(command)
+    helps.set(command, help)
+    for (const [flag] of (rest.split(' -- ')[0] ?? '').matchAll(/--[a-z-]+/g)) expect(help, `ebb ${command} ${flag}`).toContain(flag)
   }
 })
+
+function helpOf(command: string): string {
+  const { status, stdout } = spawnSync(ebbProgram, ['help', command], { encoding: 'utf8' })
+  expect(status, `ebb help ${command}`).toBe(0)
+  return stdout
+}

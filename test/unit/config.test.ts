@@ -47,6 +47,12 @@ describe('where a setting comes from', () => {
     expect(load({ file: { limitPids: 20, limitMemory: '2g' } })).toMatchObject({ limitPids: 20, limitMemory: 2 * 1_024 ** 3 })
   })
 
+  it('a group in a file is the first word of its settings', () => {
+    for (const file of [{ exit: { giveUp: 'afterDeadline' } }, { 'exit.giveUp': 'afterDeadline' }, { exitGiveUp: 'afterDeadline' }])
+      expect(load({ file }).exitGiveUp).toBe('afterDeadline')
+    expect(() => load({ file: { exit: { never: true } } })).toThrow('"exit.never" in')
+  })
+
   it('a file that is named takes the place of the one in the home', () => {
     expect(load({ named: { grace: '7s' }, env: { EBB_HOME: '/elsewhere' } })).toMatchObject({ grace: 7_000, home: '/elsewhere' })
   })

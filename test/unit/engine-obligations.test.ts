@@ -72,6 +72,16 @@ describe('an obligation', () => {
     expect([...simulation.world.lost]).toEqual(['agent.1'])
   })
 
+  test('is given up after the gentle steps where the wish says so, as at an exit', async () => {
+    life.faults.next('meet', refusals(1_000))
+    const report = await run(life.engine.close('agent', { trigger: 'process-exit', givesUp: true, deadlineMs: 4_000 }))
+    expect(report).toMatchObject({
+      success: true,
+      resources: [{ outcome: 'given-up', steps: [{ step: 'terminate' }, { step: 'kill' }] }],
+      gaveUp: [expect.stringContaining('archive of agent.1')],
+    })
+  })
+
   test.each(['mute', 'deaf'] as const)('that is %s leaves a forced close time for the kill', async (fate) => {
     life.faults.next('meet', [fate])
     const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true, deadlineMs: 4_000 }))

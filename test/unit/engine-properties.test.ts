@@ -68,7 +68,7 @@ describe('closing', () => {
           const report = engine.close('agent', wish)
           if (flight) expect(report).toBe(asked.at(-1))
           // What joined is at least as strong as what was asked for: force and deletion are never lost on the way.
-          if (flight && wish.force) expect(flight.policy.force).toBe(true)
+          if (flight && wish.force) expect(flight.policy).toMatchObject({ givesUp: true, firstStep: 'kill' })
           if (flight && forgets(wish)) expect(flight.policy.keepsLogs).toBe(false)
           asked.push(report)
           await clock.run(clock.pause(afterMs))

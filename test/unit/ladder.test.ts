@@ -8,7 +8,7 @@ const policy = (more: Partial<Policy> = {}): Policy => ({
   graceMs: 5_000,
   deadlineMs: 15_000,
   keepsLogs: true,
-  force: false,
+  givesUp: false,
   ...more,
 })
 
@@ -64,7 +64,7 @@ describe('the policy of each flow', () => {
     ['reaper', 'polite', true],
     ['recovery', 'kill', true],
   ] as const)('%s begins with %s, and keeps logs: %s', (trigger, firstStep, keepsLogs) => {
-    expect(policyFor({ trigger })).toMatchObject({ firstStep, keepsLogs, force: false })
+    expect(policyFor({ trigger })).toMatchObject({ firstStep, keepsLogs, givesUp: false })
   })
 
   it('leaving is shorter than stopping, and a recovery waits for nobody', () => {
@@ -73,7 +73,7 @@ describe('the policy of each flow', () => {
   })
 
   it.each(triggers)('force goes straight to the kill, also for %s', (trigger) => {
-    expect(policyFor({ trigger, force: true, graceMs: 9_000 })).toMatchObject({ firstStep: 'kill', graceMs: 0, force: true })
+    expect(policyFor({ trigger, force: true, graceMs: 9_000 })).toMatchObject({ firstStep: 'kill', graceMs: 0, givesUp: true })
   })
 
   it.each(triggers)('every close leaves time for the kill after the grace, also for %s', (trigger) => {

@@ -8,6 +8,7 @@ const wishes: fc.Arbitrary<Wish> = fc
     {
       trigger: fc.constantFrom(...triggers),
       force: fc.boolean(),
+      givesUp: fc.boolean(),
       forget: fc.boolean(),
       graceMs: fc.nat(10_000),
       deadlineMs: fc.nat(10_000),
@@ -17,8 +18,8 @@ const wishes: fc.Arbitrary<Wish> = fc
   .map((wish) => wish as Wish)
 
 /** Everything but the reason, which is not a matter of strength. */
-function strength({ force, forget, graceMs, deadlineMs }: Wish): unknown {
-  return { force: force ?? false, forget: forget ?? false, graceMs, deadlineMs }
+function strength({ force, givesUp, forget, graceMs, deadlineMs }: Wish): unknown {
+  return { force: force ?? false, givesUp: givesUp ?? false, forget: forget ?? false, graceMs, deadlineMs }
 }
 
 describe('the stronger wish (G6)', () => {

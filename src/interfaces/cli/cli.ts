@@ -59,6 +59,7 @@ export const commands: readonly CommandEntry[] = [
       'allowOrigin',
       'allowHost',
       'keepOnExit',
+      'exitGiveUp',
       'whileStdin',
       'containment',
       'maxAgents',

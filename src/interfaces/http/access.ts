@@ -32,13 +32,29 @@ export class Access {
   requireKnownCaller({ headers }: Pick<IncomingMessage, 'headers'>): void {
     const host = headers.host?.toLowerCase()
     if (host === undefined || !(this.#hosts.has(host) || this.#hosts.has(withoutPort(host))))
-      throw new EbbError('forbidden', `The server is not called "${headers.host ?? ''}"; --allow-host adds a name.`)
+      throw new EbbError('forbidden', `The server is not called "${host?.slice(0, 200) ?? ''}"; --allow-host adds a name.`)
     const { origin } = headers
-    if (origin !== undefined && !this.#isOwn(origin, host) && !this.isAllowedOrigin(origin))
+    if (origin !== undefined && !this.#isOwn(origin, host) && !this.#isAllowed(origin))
       throw new EbbError('forbidden', `The page ${origin.slice(0, 200)} may not use this server; --allow-origin lets it in.`)
   }
 
-  isAllowedOrigin(origin: string): boolean {
+  /** What a page of another origin that may call needs to be told by its browser; nothing for everybody else. */
+  sharing({ method, headers: { origin } }: Pick<IncomingMessage, 'method' | 'headers'>): Readonly<Record<string, string>> | undefined {
+    if (origin === undefined || !this.#isAllowed(origin)) return undefined
+    return {
+      'Access-Control-Allow-Origin': origin,
+      'Access-Control-Allow-Credentials': 'true',
+      'Access-Control-Expose-Headers': 'X-Next-Cursor',
+      Vary: 'Origin',
+      ...(method === 'OPTIONS' && {
+        'Access-Control-Allow-Methods': 'GET, POST, DELETE',
+        'Access-Control-Allow-Headers': 'Authorization, Content-Type, X-Ebb-Namespace',
+        'Access-Control-Max-Age': '600',
+      }),
+    }
+  }
+
+  #isAllowed(origin: string): boolean {
     return this.#origins.has(origin.toLowerCase())
   }
 

@@ -19,6 +19,7 @@ import { requestRoutes } from './routes/requests.ts'
 import { serverRoutes, type Vitals } from './routes/server.ts'
 import { testRoutes } from './routes/test.ts'
 import { namespaceName } from './schemas.ts'
+import { answerUnreadable } from './unreadable.ts'
 
 export interface AppDeps {
   readonly control: Control
@@ -34,6 +35,9 @@ export interface AppDeps {
 
 const bodyBytes = 1_048_576
 
+/** From its first byte to the last of its body; an answer may take as long as it takes. */
+const requestMs = 120_000
+
 /** The HTTP interface: every route of the contract, validated by its own schema, and errors in one shape. */
 export function createApp(deps: AppDeps): FastifyInstance {
   const { control, catalogue, access, vitals } = deps
@@ -44,6 +48,16 @@ export function createApp(deps: AppDeps): FastifyInstance {
     // A longer id is a malformed one, not another route; Node bounds the address itself.
     routerOptions: { maxParamLength: 65_536 },
     forceCloseConnections: true,
+    requestTimeout: requestMs,
+    http: {
+      // Without a Host it is for us to refuse, in our words.
+      requireHostHeader: false,
+      // Java and curl offer HTTP/2 with every call: an offer may be ignored, a call may not.
+      shouldUpgradeCallback: ({ url, headers }) =>
+        url?.startsWith('/socket.io/') === true && headers.upgrade?.toLowerCase() === 'websocket',
+    },
+    frameworkErrors: (error, request, reply) => answerError(refusalOf(access, request) ?? error, request, reply),
+    clientErrorHandler: answerUnreadable,
   })
   app.removeAllContentTypeParsers()
   const parseJson = app.getDefaultJsonParser('error', 'error')
@@ -54,7 +68,10 @@ export function createApp(deps: AppDeps): FastifyInstance {
   })
   app.addHook('onRequest', async (request, reply) => {
     access.requireKnownCaller(request.raw)
-    if (allowOrigin(access, request, reply)) return reply
+    const sharing = access.sharing(request.raw)
+    if (sharing) reply.headers(sharing)
+    // Only the question whether it may be made.
+    if (sharing && request.method === 'OPTIONS') return reply.code(204).send()
     access.requireToken(bearerOf(request.headers.authorization))
     return undefined
   })
@@ -112,24 +129,15 @@ function namespaceOf(query: unknown, request: FastifyRequest): string | undefine
   return header === undefined ? undefined : (read(namespaceName, header, 'query') as string)
 }
 
-/** True when the call was only the question whether it may be made. */
-function allowOrigin(access: Access, request: FastifyRequest, reply: FastifyReply): boolean {
-  const { origin } = request.headers
-  if (origin === undefined || !access.isAllowedOrigin(origin)) return false
-  reply.headers({
-    'Access-Control-Allow-Origin': origin,
-    'Access-Control-Allow-Credentials': 'true',
-    'Access-Control-Expose-Headers': 'X-Next-Cursor',
-    Vary: 'Origin',
-  })
-  if (request.method !== 'OPTIONS') return false
-  reply.headers({
-    'Access-Control-Allow-Methods': 'GET, POST, DELETE',
-    'Access-Control-Allow-Headers': 'Authorization, Content-Type, X-Ebb-Namespace',
-    'Access-Control-Max-Age': '600',
-  })
-  reply.code(204).send()
-  return true
+/** An address that cannot be read meets no hook. */
+function refusalOf(access: Access, { raw, headers }: FastifyRequest): EbbError | undefined {
+  try {
+    access.requireKnownCaller(raw)
+    access.requireToken(bearerOf(headers.authorization))
+    return undefined
+  } catch (error) {
+    return error as EbbError
+  }
 }
 
 function answerError(error: FastifyError | EbbError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
@@ -146,7 +154,7 @@ function fromFastify(error: FastifyError): EbbError {
   if (error.statusCode === 413) return new EbbError('too_large', 'The body is larger than this call takes.')
   if (error.statusCode === 415) return new EbbError('unsupported_media', 'The body must be JSON, with "Content-Type: application/json".')
   if (error.statusCode !== undefined && error.statusCode < 500)
-    return new EbbError('invalid_request', `The call cannot be read: ${error.message}.`, {
+    return new EbbError('invalid_request', `The call cannot be read: ${error.message.replace(/\.$/, '')}.`, {
       details: [{ path: '', message: error.message }],
     })
   return new EbbError('internal', 'Something went wrong in the server; its log says what.')

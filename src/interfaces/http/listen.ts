@@ -1,7 +1,6 @@
 import { createServer, type Server } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { EbbError, errno } from '../../domain/errors.ts'
-import { isLoopback } from './access.ts'
 
 export interface Listening {
   readonly port: number
@@ -12,15 +11,15 @@ export interface Listening {
 const mostTries = 20
 
 /**
- * On loopback the server answers on 127.0.0.1 and ::1, because a browser may take either for `localhost`. The second
+ * For this machine the server answers on 127.0.0.1 and ::1, because a browser may take either for `localhost`. The second
  * listener hands its connections to the first one's server: one server, two doors.
  */
 export async function listen(app: FastifyInstance, host: string, port: number): Promise<Listening> {
   await app.ready()
-  const isLocal = isLoopback(host)
+  const isBoth = ['localhost', '127.0.0.1', '::1'].includes(host)
   for (let attempt = 1; ; attempt++) {
-    const first = await open(app.server, isLocal ? '127.0.0.1' : host, port)
-    const second = isLocal ? await openSecond(app, first, port === 0 && attempt < mostTries) : undefined
+    const first = await open(app.server, isBoth ? '127.0.0.1' : host, port)
+    const second = isBoth ? await openSecond(app, first, port === 0 && attempt < mostTries) : undefined
     if (second !== 'taken') return { port: first, close: () => closeAll(app, second) }
     await new Promise<void>((resolve) => app.server.close(() => resolve()))
   }

@@ -13,14 +13,27 @@ export function openApi(routes: readonly Route[], version: string): unknown {
   return {
     openapi: '3.1.0',
     info: { title: 'Ebb', version, description: 'Runs AI coding agents and proves that nothing they created outlives them.' },
-    paths,
+    paths: { ...paths, ...beside },
     components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
     security: [{}, { token: [] }],
   }
 }
 
+/** What is no route of the API's own: it has no input, and its answers are other people's formats. */
+const beside = {
+  '/api/openapi.json': { get: outside('This document', 'application/json', { type: 'object' }) },
+  '/metrics': { get: outside('What Prometheus reads', 'text/plain', { type: 'string' }) },
+}
+
+function outside(summary: string, type: string, schema: object): unknown {
+  return { summary, parameters: [], responses: { 200: { description: 'As asked', content: { [type]: { schema } } }, default: refusal() } }
+}
+
+function refusal(): unknown {
+  return { description: 'The reason, in one sentence', content: content(failure, 'output') }
+}
+
 function operation({ summary, params, query, body, answers }: Route): unknown {
-  const error = { description: 'The reason, in one sentence', content: content(failure, 'output') }
   return {
     summary,
     parameters: [...parameters(params, 'path'), ...parameters(query, 'query'), namespaceHeader],
@@ -32,7 +45,7 @@ function operation({ summary, params, query, body, answers }: Route): unknown {
           schema ? { description: 'As asked', content: content(schema, 'output') } : { description: 'Done' },
         ]),
       ),
-      default: error,
+      default: refusal(),
     },
   }
 }

@@ -13,6 +13,19 @@ export const agentId = z.uuid()
 const instant = z.iso.datetime()
 const record = z.record(z.string(), z.unknown())
 
+/** What is kept is written as JSON again, which recurses: 5,000 levels are too many for the stack. */
+const mostLevels = 100
+const data = record.refine((value) => isShallow(value), `nested at most ${mostLevels} deep`)
+
+function isShallow(value: unknown): boolean {
+  let level = [value]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > mostLevels) return false
+    level = level.flatMap((one) => (typeof one === 'object' && one !== null ? Object.values(one) : []))
+  }
+  return true
+}
+
 /** Durations are ms; Node's timers end at 2^31-1. */
 const durationMs = z.number().int().min(0).max(2_147_483_647)
 export const durationText = z.coerce.number().int().min(0).max(2_147_483_647)
@@ -31,15 +44,21 @@ const prompt = z.string().max(1_048_576)
 const scheduledEvent = z.object({
   delay: durationMs,
   type: z.enum(scheduledEventTypes),
-  data: record.optional(),
+  data: data.optional(),
 })
 const schedule = z.array(scheduledEvent).max(10_000)
+
+const limits = z.object({
+  memoryBytes: z.number().int().min(1).optional(),
+  pids: z.number().int().min(1).optional(),
+  logBytes: z.number().int().min(1).optional(),
+})
 
 export const configuration = z.object({
   sessionId: z.string().max(200).optional(),
   outputFormat: z.string().max(100).optional(),
   customArgs: z.array(argument).max(1_000).optional(),
-  metadata: record.optional(),
+  metadata: data.optional(),
   timeout: durationMs.min(1).optional(),
   idleTimeout: durationMs.min(1).optional(),
   allowedTools: z.array(argument).max(1_000).optional(),
@@ -51,13 +70,7 @@ export const configuration = z.object({
   command: z.array(argument).min(1).max(10_000).optional(),
   schedule: schedule.optional(),
   env: variables.optional(),
-  limits: z
-    .object({
-      memoryBytes: z.number().int().min(1).optional(),
-      pids: z.number().int().min(1).optional(),
-      logBytes: z.number().int().min(1).optional(),
-    })
-    .optional(),
+  limits: limits.optional(),
   mcp: z
     .object({
       servers: z
@@ -156,6 +169,7 @@ export const agent = z.object({
       metadata: record.optional(),
       sessionId: z.string().optional(),
       model: z.string().optional(),
+      limits: limits.optional(),
     }),
   }),
   createdAt: instant,

@@ -62,7 +62,7 @@ export async function startServer(deps: ServerDeps): Promise<RunningServer> {
     logger: deps.logger,
     metrics: deps.metrics,
   })
-  const sockets = new SocketInterface(app.server, control, access, allowOrigins)
+  const sockets = new SocketInterface(app.server, control, access)
   const listening = await listen(app, host, port)
   port = listening.port
   const name = host.includes(':') ? `[${host}]` : host

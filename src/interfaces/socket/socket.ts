@@ -1,4 +1,4 @@
-import type { Server as HttpServer } from 'node:http'
+import { type Server as HttpServer, type IncomingMessage, ServerResponse } from 'node:http'
 import { Server, type Socket } from 'socket.io'
 import { z } from 'zod'
 import type { Control } from '../../control/control.ts'
@@ -22,20 +22,21 @@ export class SocketInterface {
   readonly #byAgent = new Map<string, Map<Socket, Subscription>>()
   readonly #outboxes = new Map<Socket, Outbox>()
 
-  constructor(http: HttpServer, control: Control, access: Access, allowOrigins: readonly string[]) {
+  constructor(http: HttpServer, control: Control, access: Access) {
     this.#control = control
-    this.#io = new Server(http, {
-      serveClient: false,
-      maxHttpBufferSize: 65_536,
-      ...(allowOrigins.length > 0 && { cors: { origin: [...allowOrigins], credentials: true } }),
-      allowRequest: (request, answer) => {
-        try {
-          access.requireKnownCaller(request)
-          answer(null, true)
-        } catch (error) {
-          answer(sentence(error), false)
-        }
-      },
+    this.#io = new Server(http, { serveClient: false, maxHttpBufferSize: 65_536 })
+    // Every call, also one that names a session, which socket.io's own `allowRequest` is not asked about.
+    this.#io.engine.use((request: IncomingMessage, response: ServerResponse, next: () => void) => {
+      try {
+        access.requireKnownCaller(request)
+      } catch (error) {
+        refuse(request, response, sentence(error))
+        return
+      }
+      const sharing = access.sharing(request)
+      for (const [name, value] of Object.entries(sharing ?? {})) response.setHeader(name, value)
+      if (sharing && request.method === 'OPTIONS') response.writeHead(204).end()
+      else next()
     })
     this.#io.use((socket, next) => {
       try {
@@ -174,6 +175,21 @@ export class SocketInterface {
     this.#io.disconnectSockets(true)
     await this.#io.close()
   }
+}
+
+/** A handshake of a websocket has no response to write to, only its connection. */
+function refuse(request: IncomingMessage, response: ServerResponse, message: string): void {
+  const body = JSON.stringify({ statusCode: 403, code: 'forbidden', message })
+  const headers = { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': Buffer.byteLength(body), Connection: 'close' }
+  if (response instanceof ServerResponse) {
+    response.writeHead(403, headers).end(body)
+    return
+  }
+  const { socket } = request
+  socket.on('error', () => {}) // It went before it was told.
+  const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  socket.write(`HTTP/1.1 403 Forbidden\r\n${head.join('')}\r\n${body}`)
+  socket.destroySoon()
 }
 
 function complain(socket: Socket, event: string, message: string, body: unknown): void {

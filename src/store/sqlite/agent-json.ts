@@ -5,8 +5,8 @@
 
 const always = (key: string, column: string): string => `'"${key}":' || json_quote(${column})`
 
-/** NULL || anything is NULL: what is not there leaves no field. */
-const optional = (key: string, column: string): string => `coalesce(',"${key}":' || json_quote(${column}), '')`
+/** What is not there leaves no field: json_quote(NULL) is the text null, not NULL. */
+const optional = (key: string, column: string): string => `iif(${column} IS NULL, '', ',"${key}":' || json_quote(${column}))`
 
 export const agentJson = [
   `'{'`,

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import type { Control } from '../../../control/control.ts'
-import { type AgentStatus, isFinal } from '../../../domain/agent.ts'
+import { type AgentStatus, activeStatuses, isFinal } from '../../../domain/agent.ts'
 import type { Resource } from '../../../domain/resource.ts'
 import { jsonArray } from '../json-array.ts'
 import { launchOf } from '../launch.ts'
@@ -14,7 +14,6 @@ const launchBytes = 8 * 1_048_576
 
 export function agentRoutes(control: Control, containment: string): readonly Route[] {
   const { agents } = control
-  const active = ['initializing', 'running', 'stopping', 'stuck'] as const
 
   async function page(
     { limit, cursor }: z.output<typeof schemas.agentsQuery>,
@@ -61,7 +60,7 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
       query: schemas.agentsQuery,
       answers: { 200: z.array(schemas.agent) },
       handle: ({ query, namespace, reply }) => {
-        const statuses = active.filter((one) => !query.status || query.status.includes(one))
+        const statuses = activeStatuses.filter((one) => !query.status || query.status.includes(one))
         return page(query, namespace, statuses, reply)
       },
     }),

@@ -1,0 +1,240 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { conversation, type Spoken } from '../../support/conversation.ts'
+import { fixture } from '../../support/fixtures.ts'
+import { startEbb, temporaryHome } from '../../support/home.ts'
+import { installationOf, leftInHome, openBooks } from '../../support/ledger-file.ts'
+import { needs } from '../../support/real.ts'
+import { type Client, type Json, startServer, type TestServer } from '../../support/server.ts'
+import { agentProcesses } from '../../support/shared-server.ts'
+import { processesOfHome, waitUntil } from '../../support/world.ts'
+
+/**
+ * G9 for streams: the server dies by SIGKILL, and what its agents had written is in the next one's books, once and in
+ * order. Who knows what they had written? Each of them: it notes the number of a line in a file of its own when that
+ * line has left it. Ebb has no part in that file.
+ */
+
+needs('gcc')
+
+interface Talker {
+  readonly id: string
+  readonly notes: string
+  /** Of the last line it would write; 0 for one that never ends by itself. */
+  readonly last: number
+}
+
+const endless = 0
+const lineNumber = ({ content }: Spoken): number => Number(/^line (\d+)$/.exec(content)?.[1])
+
+async function talk(server: TestServer, notes: string, pauseUs: number, last: number): Promise<Talker> {
+  const id = await server.command([fixture('counts-and-notes'), notes, String(pauseUs), String(last)])
+  return { id, notes, last }
+}
+
+function noted({ notes }: Talker): number {
+  return existsSync(notes) ? Number(readFileSync(notes, 'utf8')) : 0
+}
+
+async function kill(server: TestServer): Promise<void> {
+  server.ebb.signal('SIGKILL')
+  await server.ebb.ended
+}
+
+/** Every line that left the agent, once, in the order of its stream; at most one more, which it had no time to note. */
+function requireAllLines(messages: readonly Spoken[], talker: Talker): void {
+  const numbers = messages.slice(1).map(lineNumber)
+  const count = numbers.length
+  const missed = noted(talker)
+  expect([missed, missed + 1], `${talker.id} noted ${missed} lines`).toContain(count)
+  const upTo = Array.from({ length: count }, (_, index) => index + 1)
+  expect(numbers.toSorted((one, other) => one - other)).toEqual(upTo)
+  const isOnError = (number: number): boolean => number % 3 === 0
+  expect(numbers.filter((number) => !isOnError(number))).toEqual(upTo.filter((number) => !isOnError(number)))
+  expect(numbers.filter(isOnError)).toEqual(upTo.filter(isOnError))
+  for (const message of messages.slice(1)) expect(message.type === 'error').toBe(isOnError(lineNumber(message)))
+}
+
+/** What was archived is what was said. */
+function requireArchive(home: string, id: string, messages: readonly Spoken[]): void {
+  const archived = (stream: string): string => readFileSync(join(home, 'archive', id, `${stream}.log`), 'utf8')
+  const said = (isError: boolean): string =>
+    messages
+      .slice(1)
+      .filter(({ type }) => (type === 'error') === isError)
+      .map(({ content }) => `${content}\n`)
+      .join('')
+  expect(archived('stdout')).toBe(said(false))
+  expect(archived('stderr')).toBe(said(true))
+}
+
+function requireEnd(agent: Json, { last }: Talker, count: number): void {
+  const isWhole = last !== endless && count === last
+  // It had said everything, but whether its end was seen before the server's own is a matter of luck.
+  if (isWhole && agent.status === 'completed') expect(agent).toMatchObject({ exitCode: 0 })
+  else expect(agent).toMatchObject({ status: 'failed', error: { name: 'supervisor_lost', message: expect.stringMatching(/\.$/) } })
+  expect(agent.completedAt).toEqual(expect.any(String))
+}
+
+/** With our own eyes first, then what the server says of it. */
+async function requireOver(server: TestServer, agents: number): Promise<void> {
+  expect(agentProcesses(server.home)).toEqual([])
+  expect(leftInHome(server.home)).toEqual([])
+  const books = openBooks(server.home)
+  expect(books).toEqual([expect.stringMatching(/^incarnation /)])
+  const rows: Json[] = await server.get('/api/agents')
+  expect(rows).toHaveLength(agents)
+  const messages = rows.reduce((sum, { session }) => sum + session.messageCount, 0)
+  expect(await server.get('/api/test/cleanup-status')).toEqual({
+    isClean: agents === 0,
+    agentCount: agents,
+    messageCount: messages,
+    runningProcesses: 0,
+    activeSubscriptions: 0,
+    resources: {},
+    leaks: [],
+    stuck: [],
+    heldBack: [],
+  })
+}
+
+async function requireTold(server: TestServer, talkers: readonly Talker[]): Promise<void> {
+  for (const talker of talkers) {
+    const messages = await conversation(server, talker.id)
+    requireAllLines(messages, talker)
+    requireArchive(server.home, talker.id, messages)
+    const agent = await server.get(`/api/agents/${talker.id}`)
+    requireEnd(agent, talker, messages.length - 1)
+    expect(agent.session.messageCount).toBe(messages.length)
+  }
+}
+
+async function requireClean(server: TestServer): Promise<void> {
+  expect(await server.post('/api/test/reset-environment')).toMatchObject({ success: true, errors: [] })
+  expect(readdirSync(join(server.home, 'archive'))).toEqual([])
+  await requireOver(server, 0)
+}
+
+/** Settles when the last of them has noted that many lines. */
+async function requireSpeech(talkers: readonly Talker[], lines: number): Promise<void> {
+  await waitUntil(() => talkers.every((talker) => noted(talker) >= Math.min(lines, talker.last || lines)), 15_000, 'everybody speaks')
+}
+
+describe('a server that is killed', () => {
+  it('amid 30 agents that stream loses no line of them, and repeats none', async () => {
+    const home = temporaryHome()
+    const notes = temporaryHome()
+    const first = await startServer([], { home })
+    const schedule = Array.from({ length: 2_000 }, (_, index) => ({ delay: index * 3, type: 'message', data: { content: `say ${index}` } }))
+    const [commands, scripted] = await Promise.all([
+      Promise.all(
+        Array.from({ length: 26 }, (_, index) =>
+          talk(first, join(notes, String(index)), 500 + index * 100, index % 3 === 2 ? 20 + index * 15 : endless),
+        ),
+      ),
+      Promise.all(
+        Array.from({ length: 4 }, async () => (await first.post('/api/test/agents/synthetic', { prompt: '', schedule, process: true })).id),
+      ),
+    ])
+    await requireSpeech(commands, 150)
+    for (const id of scripted) await first.get(`/api/agents/${id}/messages?since=20&limit=1&wait=15000`)
+    await kill(first)
+
+    await using second = await startServer([], { home })
+    await requireOver(second, 30)
+    await requireTold(second, commands)
+    for (const id of scripted) {
+      const messages = await conversation(second, id)
+      expect(messages.length).toBeGreaterThan(20)
+      expect(messages.slice(1).map(({ content }) => content)).toEqual(messages.slice(1).map((_, index) => `say ${index}`))
+      const archive = readFileSync(join(home, 'archive', id, 'stdout.log'), 'utf8').trimEnd().split('\n')
+      expect(archive.map((line) => JSON.parse(line).data.content)).toEqual(messages.slice(1).map(({ content }) => content))
+      expect(await second.get(`/api/agents/${id}`)).toMatchObject({ status: 'failed', error: { name: 'supervisor_lost' } })
+    }
+    await requireClean(second)
+  })
+
+  it('and whose recoveries are killed too, leaves it to the next one', async () => {
+    const home = temporaryHome()
+    const notes = temporaryHome()
+    const first = await startServer([], { home })
+    const talkers = await Promise.all(Array.from({ length: 8 }, (_, index) => talk(first, join(notes, String(index)), 300, endless)))
+    await requireSpeech(talkers, 2_000)
+    await kill(first)
+    const archived = (): number => (existsSync(join(home, 'archive')) ? readdirSync(join(home, 'archive')).length : 0)
+    // The sentinel's recovery, as soon as it is one.
+    const recoveries = (): readonly number[] =>
+      processesOfHome(home, installationOf(home))
+        .filter(({ argv }) => argv.split('\0').includes('recover'))
+        .map(({ pid }) => pid)
+    await waitUntil(() => recoveries().length > 0 || archived() > 0, 10_000, 'the recovery begins')
+    console.log('HELPERS', recoveries(), archived())
+    for (const pid of recoveries()) process.kill(pid, 'SIGKILL')
+    // And that of a server that has only just begun, before it answers.
+    const between = startEbb(['serve', '--port', '0', '--json'], { home })
+    await Promise.race([waitUntil(() => archived() > 0, 10_000, 'the second recovery archives the first log'), between.says('\n')])
+    console.log('ARCH', archived(), between.output())
+    between.signal('SIGKILL')
+    await between.ended
+
+    await using last = await startServer([], { home })
+    await requireOver(last, 8)
+    await requireTold(last, talkers)
+    await requireClean(last)
+  })
+
+  it.each(process.env.SEEDS ? Array.from({length: Number(process.env.SEEDS)}, (_, i) => i + 1000) : [11, 23, 37, 58, 94])('at any moment of the lives of its agents, leaves books that the next one can finish: %i', async (seed) => {
+    const home = temporaryHome()
+    const notes = temporaryHome()
+    const random = randomNumbers(seed)
+    const first = await startServer([], { home })
+    const client = await first.socket()
+    const lives = [endless, endless, ...Array.from({ length: 5 }, () => random(400) + 1)]
+    const talkers = await Promise.all(lives.map((last, index) => talk(first, join(notes, String(index)), random(400), last)))
+    for (const { id } of talkers) client.socket.emit('subscribe', { agentId: id, since: 0 })
+    await events(client, random(900) + 1)
+    const [stopped, deleted] = talkers as [Talker, Talker]
+    const asked = Promise.allSettled([
+      first.call('POST', `/api/agents/${stopped.id}/stop`),
+      first.call('DELETE', `/api/agents/${deleted.id}`),
+    ])
+    await events(client, random(300))
+    await kill(first)
+    await asked
+
+    await using second = await startServer([], { home })
+    const isDeleted = (await second.call('GET', `/api/agents/${deleted.id}`)).status === 404
+    await requireOver(second, talkers.length - (isDeleted ? 1 : 0))
+    if (isDeleted) expect(existsSync(join(home, 'archive', deleted.id))).toBe(false)
+    const { status } = await second.get(`/api/agents/${stopped.id}`)
+    if (status === 'terminated') requireAllLines(await conversation(second, stopped.id), stopped)
+    const others = talkers.filter((one) => !(one === deleted && isDeleted) && !(one === stopped && status === 'terminated'))
+    await requireTold(second, others)
+    await requireClean(second)
+  })
+})
+
+/** The same numbers for the same seed, from 0 to below `most` (a linear congruential generator). */
+function randomNumbers(seed: number): (most: number) => number {
+  let state = seed
+  return (most) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return Math.floor((state / 2 ** 32) * most)
+  }
+}
+
+/** Settles when so many more events have come, of whatever kind. */
+async function events({ socket }: Client, count: number): Promise<void> {
+  if (count === 0) return
+  await new Promise<void>((resolve) => {
+    let left = count
+    const look = (): void => {
+      left -= 1
+      if (left > 0) return
+      socket.offAny(look)
+      resolve()
+    }
+    socket.onAny(look)
+  })
+}

@@ -1,0 +1,69 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { nodeProgram, root, temporaryHome } from './home.ts'
+
+/** A project of somebody who uses Ebb: a folder elsewhere, with the packages linked as `npm install ../ebb` links them. */
+export interface UserProject {
+  readonly folder: string
+  write(name: string, text: string): void
+  /** Runs Node on a program, or on a package's own, and waits for its end. */
+  run(words: readonly string[], env?: NodeJS.ProcessEnv): Promise<Ran>
+}
+
+export interface Ran {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+const packages = ['@playwright/test', '@types/node', 'socket.io-client', 'vitest']
+
+/** Programs by the words of `run`. */
+export const vitest = join(root, 'node_modules', 'vitest', 'vitest.mjs')
+export const playwright = join(root, 'node_modules', '@playwright', 'test', 'cli.js')
+export const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc')
+
+const deadlineMs = 50_000
+
+export function userProject(manifest: object = { type: 'module' }): UserProject {
+  const folder = temporaryHome()
+  const home = temporaryHome()
+  const link = (target: string, name: string): void => {
+    const path = join(folder, 'node_modules', name)
+    mkdirSync(dirname(path), { recursive: true })
+    symlinkSync(target, path)
+  }
+  const write = (name: string, text: string): void => writeFileSync(join(folder, name), text)
+  for (const name of packages) link(join(root, 'node_modules', name), name)
+  link(root, 'ebb')
+  link('../ebb/bin/ebb', '.bin/ebb')
+  write('package.json', JSON.stringify({ name: 'a-project', private: true, ...manifest }))
+  return {
+    folder,
+    write,
+    run: (words, more = {}) => {
+      const env = { ...ownEnvironment(), EBB_HOME: home, ...more }
+      return ended(spawn(nodeProgram, ['--disable-warning=ExperimentalWarning', ...words], { cwd: folder, env }))
+    },
+  }
+}
+
+/** Ours, without what tells a test runner that it runs inside another one, without settings of Ebb, and without colours. */
+function ownEnvironment(): NodeJS.ProcessEnv {
+  const names = Object.keys(process.env).filter((name) => !/^(VITEST|TEST$|NODE_ENV$|CI$|EBB_(?!TEST_))/.test(name))
+  return { ...Object.fromEntries(names.map((name) => [name, process.env[name]])), FORCE_COLOR: '0' }
+}
+
+function ended(child: ChildProcess): Promise<Ran> {
+  const texts = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr'] as const) child[name]?.setEncoding('utf8').on('data', (text: string) => (texts[name] += text))
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => child.kill('SIGKILL'), deadlineMs)
+    child.once('error', reject)
+    child.once('close', (code) => {
+      clearTimeout(timer)
+      resolve({ code, ...texts })
+    })
+  })
+}
