@@ -157,7 +157,10 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     engine,
     log,
     agents,
-    problems: () => problems,
+    problems: () => {
+      const { available, reason } = containments.availabilityOf(containment.name)
+      return available ? problems : [...problems, `The containment ${containment.name} is broken: ${reason}.`]
+    },
     containment: containment.name,
     plan,
     control: () => {
@@ -173,10 +176,15 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   }
 }
 
-/** What the recovery needs to find its way, and the outer Ebb's mark; nothing else of the user's. */
-function sentinelEnvironment(config: Config): Record<string, string> {
+/** What the recovery needs to find its way and to do as we would, and the outer Ebb's mark; nothing else of the user's. */
+function sentinelEnvironment({ environment, store, limitLog, limitMessages }: Config): Record<string, string> {
   const kept = ['PATH', 'HOME', 'TMPDIR', 'EBB_SCOPE', 'LD_LIBRARY_PATH']
-  return Object.fromEntries(kept.flatMap((name) => (config.environment[name] === undefined ? [] : [[name, config.environment[name]]])))
+  return {
+    ...Object.fromEntries(kept.flatMap((name) => (environment[name] === undefined ? [] : [[name, environment[name]]]))),
+    ...(store !== undefined && { EBB_STORE: `sqlite:${store}` }),
+    EBB_LIMIT_LOG: String(limitLog),
+    EBB_LIMIT_MESSAGES: String(limitMessages),
+  }
 }
 
 /** The command line's entry; `inherited` are the open descriptors besides stdio, for the command. */

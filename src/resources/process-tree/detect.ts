@@ -45,7 +45,9 @@ export function detectContainments(deps: DetectDeps): Containments {
   if (process.platform === 'linux') all.set('subreaper', new SubreaperContainment({ ...deps, net }))
   all.set('scan', net)
   const availabilityOf = (name: ContainmentName): Availability => {
-    if (name === 'cgroup' && 'reason' in cgroup) return { name, available: false, reason: cgroup.reason, remedy: cgroupRemedy }
+    // Asked anew: a mount can become read-only, or go, under a server that runs for weeks.
+    const now = name === 'cgroup' ? cgroupAvailable() : undefined
+    if (now && 'reason' in now) return { name, available: false, reason: now.reason, remedy: cgroupRemedy }
     const reason = name === 'subreaper' ? subreaperUnavailable() : undefined
     return reason === undefined ? { name, available: true } : { name, available: false, reason, remedy: subreaperRemedy }
   }
