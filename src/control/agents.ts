@@ -110,6 +110,7 @@ export class Agents {
         await run.started(engine.parts.clock.wall())
         const record = await this.get(id)
         this.#deps.events.emit('created', { agent: record.agent })
+        run.announced()
         run.watchTime(request.configuration.timeout ?? caps.timeoutMs, request.configuration.idleTimeout ?? caps.idleMs)
         this.#set(run, handles, invocation?.stdin ?? '', request, provider)
         this.#play(run, provider, script)
@@ -192,7 +193,7 @@ export class Agents {
     const run: Run = new Run(id, request.namespace, scope.closing.signal, {
       clock: engine.parts.clock,
       change: (change) => store.change(id, change),
-      onStatus: (status) => events.emit('status', { agentId: id, namespace: request.namespace, status }),
+      onStatus: (status) => run.tell(() => events.emit('status', { agentId: id, namespace: request.namespace, status })),
       onEnd: (end, isForgotten) => this.#ended(run, end, isForgotten),
       close: (wish) => void engine.close(id, wish).catch(noop),
     })
@@ -251,9 +252,11 @@ export class Agents {
     const { events, engine } = this.#deps
     const { id, namespace } = run
     this.#forgetRun(id)
-    // A launch that was rolled back was never told of; so its end is not either.
-    if (end?.report.trigger !== 'launch-rollback') this.#tell(run, end)
-    if (isForgotten && end?.report.trigger !== 'launch-rollback') events.emit('deleted', { agentId: id, namespace })
+    // A launch that failed, or met a reset, was never told of; so its end is not either.
+    run.tell(() => {
+      this.#tell(run, end)
+      if (isForgotten) events.emit('deleted', { agentId: id, namespace })
+    })
     engine.parts.log.info('An agent has ended.', { scope: id, status: end?.status ?? 'gone' })
   }
 

@@ -82,9 +82,8 @@ export class Cleanup {
     const { namespaces } = this.#deps
     const { namespace } = options
     return await namespaces.reset(namespace, async () => {
-      this.dropSubscriptions(namespace)
       const report = await this.#closeAll(namespace, this.#resetWish(options))
-      // A subscription may have come while the agents went.
+      // An agent that went took its subscriptions with it; one may have come after that.
       this.dropSubscriptions(namespace)
       const { status, issues } = await this.look(namespace)
       return status.isClean ? report : { ...report, success: false, errors: [...report.errors, ...issues] }

@@ -39,6 +39,8 @@ export class Run implements LivingAgent {
   #exited: Promise<void> = Promise.resolve()
   #result: AgentResult | undefined
   #lastSignOfLifeMs: number
+  /** What happened before its creation was told. */
+  #untold: (() => void)[] | undefined = []
   /** Of its main process, where it has one. */
   pid: number | undefined
   /** The prompt is the first. */
@@ -63,6 +65,18 @@ export class Run implements LivingAgent {
 
   get signal(): AbortSignal {
     return this.#lifetime.signal
+  }
+
+  /** Nobody hears of an agent before they heard that there is one; of a launch that fails, nobody hears anything. */
+  tell(say: () => void): void {
+    if (this.#untold) this.#untold.push(say)
+    else say()
+  }
+
+  announced(): void {
+    const untold = this.#untold ?? []
+    this.#untold = undefined
+    for (const say of untold) say()
   }
 
   async started(at: string): Promise<void> {

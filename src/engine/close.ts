@@ -62,7 +62,11 @@ function start(parts: EngineParts, scope: BookScope, wish: Wish, place: Place): 
           .then(() => parts.ledger.beginClose(scope.id, flight.wish))
           .catch(
             (error: unknown) =>
-              void parts.log.warn(`Cleanup: the ledger does not know yet that ${scope.id} is closing.`, { error: sentence(error) }),
+              void parts.log.warn(`Cleanup: the ledger does not know yet that ${scope.id} is closing.`, {
+                trigger: flight.wish.trigger,
+                scope: scope.id,
+                error: sentence(error),
+              }),
           )
       : Promise.resolve()
   flight.report = fly(parts, scope, flight, place)

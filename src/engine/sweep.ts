@@ -61,7 +61,10 @@ export function adopt(parts: EngineParts, scope: BookScope, kind: string, found:
   const entry = parts.book.enter(scope, intent)
   entry.state = 'held'
   parts.ledger.adopt(scope.id, { ...intent, name: entry.name }).catch(noop)
-  parts.log.warn(`Cleanup: adopted ${kind} ${entry.name}, which the ledger did not know.`, { scope: scope.id })
+  parts.log.warn(`Cleanup: adopted ${kind} ${entry.name}, which the ledger did not know.`, {
+    ...(scope.wish && { trigger: scope.wish.trigger }),
+    scope: scope.id,
+  })
 }
 
 /** Something that came back has one entry, not two: the old one would still say that it is released. */

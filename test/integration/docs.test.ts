@@ -32,16 +32,8 @@ function examplesOf(file: string): readonly Example[] {
   })
 }
 
-/** Of somebody who checks types, and has done what docs/guide/testing.md asks for. */
-const compilerOptions = {
-  target: 'esnext',
-  module: 'nodenext',
-  strict: true,
-  skipLibCheck: true,
-  noEmit: true,
-  types: ['node'],
-  allowImportingTsExtensions: true,
-}
+/** For Vitest, or for Playwright. */
+const isTest = (name: string): boolean => /\.(test|spec)\.ts$/.test(name)
 
 describe('every TypeScript example in the documents', () => {
   let server: TestServer
@@ -58,10 +50,11 @@ describe('every TypeScript example in the documents', () => {
       test(`${file}, ${name} runs`, async () => {
         const project = userProject()
         for (const one of [...given, { name, body }]) project.write(one.name, one.body)
-        if (name.endsWith('.test.ts')) expect(await project.run([vitest, 'run', name])).toMatchObject({ code: 0, stderr: '' })
-        else if (name.endsWith('.spec.ts')) {
-          const port = String(await freePort())
-          expect(await project.run([playwright, 'test', name], { EBB_PORT: port })).toMatchObject({ code: 0, stderr: '' })
+        if (isTest(name)) {
+          const words = name.endsWith('.test.ts') ? [vitest, 'run', name] : [playwright, 'test', name]
+          const ran = await project.run(words, { EBB_PORT: String(await freePort()) })
+          const tests = body.match(/^ *(it|test)\(/gm)?.length
+          expect(ran).toEqual({ code: 0, stdout: expect.stringMatching(new RegExp(`\\b${tests} passed`)), stderr: '' })
         } else {
           const ran = await project.run([name], { EBB_URL: server.url })
           expect(ran).toEqual({ code: 0, stdout: expect.stringMatching(/./), stderr: '' })
@@ -72,10 +65,11 @@ describe('every TypeScript example in the documents', () => {
 
   test('has the right types', async () => {
     const project = userProject()
-    project.write('tsconfig.json', JSON.stringify({ compilerOptions }))
+    const { compilerOptions } = JSON.parse(readFileSync(join(root, 'tsconfig.json'), 'utf8'))
+    project.write('tsconfig.json', JSON.stringify({ compilerOptions, include: ['*.ts'] }))
     const examples = documents.flatMap((file) => examplesOf(file).map((example) => ({ ...example, file })))
     for (const { file, name, body } of examples) project.write(`${file.replaceAll('/', '-')}-${name}`, body)
-    expect(await project.run([tsc])).toEqual({ code: 0, stdout: '', stderr: '' })
+    expect(await project.run([tsc, '--pretty', 'false'])).toEqual({ code: 0, stdout: '', stderr: '' })
   })
 })
 

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
 import { nodeProgram, root, temporaryHome } from './home.ts'
 
 /** A project of somebody who uses Ebb: a folder elsewhere, with the packages linked as `npm install ../ebb` links them. */
@@ -49,10 +50,10 @@ export function userProject(manifest: object = { type: 'module' }): UserProject 
   }
 }
 
-/** Ours, without what tells a test runner that it runs inside another one, without settings of Ebb, and without colours. */
+/** Ours, without what tells a test runner that it runs inside another one, and without settings of Ebb. */
 function ownEnvironment(): NodeJS.ProcessEnv {
-  const names = Object.keys(process.env).filter((name) => !/^(VITEST|TEST$|NODE_ENV$|CI$|EBB_(?!TEST_))/.test(name))
-  return { ...Object.fromEntries(names.map((name) => [name, process.env[name]])), FORCE_COLOR: '0' }
+  const isForeign = (name: string): boolean => /^(VITEST|TEST$|NODE_ENV$|CI$|FORCE_COLOR$|NO_COLOR$|EBB_(?!TEST_))/.test(name)
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !isForeign(name)))
 }
 
 function ended(child: ChildProcess): Promise<Ran> {
@@ -63,7 +64,7 @@ function ended(child: ChildProcess): Promise<Ran> {
     child.once('error', reject)
     child.once('close', (code) => {
       clearTimeout(timer)
-      resolve({ code, ...texts })
+      resolve({ code, stdout: stripVTControlCharacters(texts.stdout), stderr: stripVTControlCharacters(texts.stderr) })
     })
   })
 }

@@ -25,6 +25,8 @@ const recoveryBudgetMs = 15_000
 export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = wiring.loadConfig({ flags: args.flags, ...(args.configFile !== undefined && { configFile: args.configFile }) })
   requireSafe(config)
+  // Everybody sees arguments in `ps`; libuv writes the title over them.
+  if (args.flags.has('token')) process.title = 'ebb serve'
   const leaving = leaveSignals()
   if (config.whileStdin) leaving.leaveWithStdin()
   const { log, logger } = structuredLog(config.logLevel)
@@ -78,6 +80,8 @@ function atItsAddress(error: unknown, home: string): unknown {
 }
 
 function count({ events, reaper }: Control, metrics: Metrics): void {
+  // Its prompt is the first message of an agent.
+  events.on('created', () => metrics.messages(1))
   events.on('messages', ({ messages }) => metrics.messages(messages.length))
   reaper.onFound = (kind) => metrics.orphan(kind)
 }

@@ -38,6 +38,9 @@ export function requireSafe({ host, token }: Pick<ServerSettings, 'host' | 'toke
   throw new EbbError('bad_usage', `Listening on ${host} lets other machines in; give a --token, or listen on 127.0.0.1.`)
 }
 
+/** Whoever is owed an answer gets it in this time. */
+const goodbyeMs = 500
+
 /** HTTP and sockets on one port. */
 export async function startServer(deps: ServerDeps): Promise<RunningServer> {
   const { control, settings } = deps
@@ -69,7 +72,11 @@ export async function startServer(deps: ServerDeps): Promise<RunningServer> {
   return {
     url: `http://${name}:${port}`,
     close: async () => {
+      const over = new AbortController()
+      clock.after(goodbyeMs, over.signal, () => app.server.closeAllConnections())
+      // Waits for every connection, also for one that has not finished asking.
       await sockets.close()
+      over.abort()
       await listening.close()
     },
   }

@@ -3,13 +3,11 @@ import { Server, type Socket } from 'socket.io'
 import { z } from 'zod'
 import type { Control } from '../../control/control.ts'
 import { isEbbError, sentence } from '../../domain/errors.ts'
+import type { AgentRecord } from '../../ports/agents.ts'
 import { type Access, bearerOf } from '../http/access.ts'
 import { agentId, namespaceName } from '../http/schemas.ts'
 import { Outbox } from './outbox.ts'
 import { Subscription } from './subscription.ts'
-
-/** A client that lets so many broadcasts pile up is not listening. */
-const mostWaiting = 20_000
 
 const subscribeBody = z.object({ agentId, since: z.number().int().min(0).optional() })
 const unsubscribeBody = z.object({ agentId })
@@ -21,6 +19,8 @@ export class SocketInterface {
   /** By agent: a message is for its subscribers only. */
   readonly #byAgent = new Map<string, Map<Socket, Subscription>>()
   readonly #outboxes = new Map<Socket, Outbox>()
+  /** Grows with each agent that goes. */
+  #deletions = 0
 
   constructor(http: HttpServer, control: Control, access: Access) {
     this.#control = control
@@ -82,19 +82,29 @@ export class SocketInterface {
     if (!parsed.success) return complain(socket, 'subscribe', 'A subscription needs the UUID of an agent, as {agentId, since?}.', body)
     const { agentId: id, since } = parsed.data
     try {
-      const { agent } = await this.#control.agents.get(id)
+      const { agent } = await this.#agent(id)
       const outbox = this.#outboxes.get(socket)
       if (!outbox) return
       const known = this.#byAgent.get(id) ?? new Map<Socket, Subscription>()
-      known.get(socket)?.end()
+      const earlier = known.get(socket)
       const readPage = (after: number, limit: number) => this.#control.store.messages(id, after, limit)
       const subscription = new Subscription({ socket, outbox, agent, since: since ?? agent.session.messageCount, readPage })
       this.#byAgent.set(id, known.set(socket, subscription))
       socket.emit('subscribed', { agentId: id, timestamp: now() })
       // What was saved while the agent was looked up is in the store, and is read from there too.
       subscription.replay()
+      earlier?.endFor(subscription)
     } catch (error) {
       complain(socket, 'subscribe', sentence(error), body)
+    }
+  }
+
+  /** One that is there now: who was looked up while an agent went may have been that one, and would never go. */
+  async #agent(id: string): Promise<AgentRecord> {
+    for (;;) {
+      const before = this.#deletions
+      const record = await this.#control.agents.get(id)
+      if (this.#deletions === before) return record
     }
   }
 
@@ -104,16 +114,16 @@ export class SocketInterface {
       complain(socket, 'unsubscribe', 'This needs the UUID of an agent, as {agentId}.', body)
       return
     }
-    const id = parsed.data.agentId
-    this.#remove(id, socket)
-    socket.emit('unsubscribed', { agentId: id, timestamp: now() })
+    this.#remove(parsed.data.agentId, socket)
   }
 
+  /** With a word to the client, the last that it hears as a subscriber. */
   #remove(id: string, socket: Socket): void {
     const subscriptions = this.#byAgent.get(id)
     subscriptions?.get(socket)?.end()
     subscriptions?.delete(socket)
     if (subscriptions?.size === 0) this.#byAgent.delete(id)
+    socket.emit('unsubscribed', { agentId: id, timestamp: now() })
   }
 
   #listen(): void {
@@ -130,6 +140,7 @@ export class SocketInterface {
     events.on('complete', (event) => this.#toSubscribers(event.agentId, 'agent:complete', event))
     events.on('terminated', ({ namespace, ...event }) => this.#broadcast('agent:terminated', event, namespace))
     events.on('deleted', ({ agentId: id, namespace }) => {
+      this.#deletions += 1
       this.#broadcast('agent:deleted', { agentId: id }, namespace)
       this.#drop((one) => one.agentId === id)
     })
@@ -147,13 +158,9 @@ export class SocketInterface {
   #broadcast(name: string, event: object, namespace: string | undefined): void {
     const timestamp = now()
     const about = (event as { readonly agentId?: string }).agentId
-    for (const [socket, outbox] of this.#outboxes) {
+    for (const socket of this.#outboxes.keys()) {
       const own = socket.data.namespace as string | undefined
       if (own !== undefined && namespace !== undefined && own !== namespace) continue
-      if (outbox.packets > mostWaiting) {
-        socket.disconnect(true)
-        continue
-      }
       const say = (): void => void socket.emit(name, { ...event, timestamp })
       const subscription = about === undefined ? undefined : this.#byAgent.get(about)?.get(socket)
       if (subscription) subscription.tell(say)
@@ -163,11 +170,7 @@ export class SocketInterface {
 
   #drop(isMeant: (subscription: Subscription) => boolean): void {
     for (const [id, subscriptions] of [...this.#byAgent]) {
-      for (const [socket, subscription] of [...subscriptions]) {
-        if (!isMeant(subscription)) continue
-        subscription.tell(() => socket.emit('unsubscribed', { agentId: id, timestamp: now() }))
-        this.#remove(id, socket)
-      }
+      for (const [socket, subscription] of [...subscriptions]) if (isMeant(subscription)) this.#remove(id, socket)
     }
   }
 

@@ -31,7 +31,7 @@ export class Subscription {
   #isBehind = false
   #hasNews = false
   /** What came after the messages that are still on their way. */
-  #tail: (() => void)[] = []
+  readonly #tail: (() => void)[] = []
   #isOver = false
 
   constructor({ socket, outbox, agent, since, readPage }: SubscriptionDeps) {
@@ -60,8 +60,16 @@ export class Subscription {
     else say()
   }
 
+  /** What was to be told after messages that nobody wants any more is told now. */
   end(): void {
     this.#isOver = true
+    this.#sayRest()
+  }
+
+  /** The same client begins anew, perhaps at another place: what it was to be told last, it is told after that. */
+  endFor(next: Subscription): void {
+    this.#isOver = true
+    for (const say of this.#tail.splice(0)) next.tell(say)
   }
 
   #send(messages: readonly Message[]): void {
@@ -80,16 +88,25 @@ export class Subscription {
   }
 
   async #catchUp(): Promise<void> {
-    while (this.#hasNews && !this.#isOver && this.#socket.connected) {
-      await this.#outbox.room()
-      this.#hasNews = false
-      const page = await this.#readPage(this.#sent, pageSize)
-      if (this.#isOver) break
-      this.#send(page)
-      if (page.length > 0) this.#hasNews = true
-    }
+    while (this.#hasNews && this.#isWanted) await this.#outbox.turn(() => this.#sendPage())
     this.#isBehind = false
-    for (const say of this.#tail) say()
-    this.#tail = []
+    this.#sayRest()
+  }
+
+  #sayRest(): void {
+    for (const say of this.#tail.splice(0)) say()
+  }
+
+  async #sendPage(): Promise<void> {
+    if (!this.#isWanted) return
+    this.#hasNews = false
+    const page = await this.#readPage(this.#sent, pageSize)
+    if (!this.#isWanted) return
+    this.#send(page)
+    if (page.length > 0) this.#hasNews = true
+  }
+
+  get #isWanted(): boolean {
+    return !this.#isOver && this.#socket.connected
   }
 }

@@ -10,6 +10,8 @@ import type { Limits, TreeMember, TreePlace } from '../../ports/process.ts'
 import { type CgroupMount, findCgroup2, isGone, isPopulated, members, removeCgroup, subdirectories } from './cgroup-files.ts'
 import type { Containment, Tree, TreeStart } from './containment.ts'
 import { applyLimits, limitPlaces, removeLostLimits } from './limits.ts'
+import type { ProcessEntry, ProcessTable } from './process-table.ts'
+import { signalEntry } from './scan.ts'
 import { throughDoors } from './trampoline.ts'
 
 /**
@@ -20,6 +22,7 @@ import { throughDoors } from './trampoline.ts'
 export interface CgroupDeps {
   readonly effects: Effects
   readonly host: Host
+  readonly processes: ProcessTable
   readonly inheritedCookie: string | undefined
 }
 
@@ -118,13 +121,23 @@ export class CgroupContainment implements Containment {
 
   async signal(tree: Tree, signals: readonly NodeJS.Signals[]): Promise<void> {
     const inside = tree.place.slice(this.#mount.mountPoint.length)
+    const atTheDoor = this.#atTheDoor(tree, inside)
     // Read anew for each signal: of a thousand that were sent the first, most need no second.
     for (const signal of signals) {
+      // First: what it starts until it has the signal is then on the list.
+      if (atTheDoor) signalEntry(this.#deps, atTheDoor, signal)
       const readMs = performance.now()
       for (const pid of members(tree.place)) {
+        if (pid === atTheDoor?.pid) continue
         if (performance.now() - readMs < freshMs || isMember(pid, inside)) trySignal(this.#deps.effects, pid, signal)
       }
     }
+  }
+
+  /** A main process that was spawned a moment ago is not inside yet; it would enter behind our back, and be told nothing. */
+  #atTheDoor({ main }: Tree, inside: string): ProcessEntry | undefined {
+    const entry = main && !isMember(main.pid, inside) ? this.#deps.processes.find(main.pid) : undefined
+    return entry && entry.startTime === main?.startTime ? entry : undefined
   }
 
   /** cgroup.kill passes over a process whose main thread has ended; who is still there at a second kill gets a signal of its own. */

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { conversation, type Spoken } from '../../support/conversation.ts'
@@ -8,7 +8,7 @@ import { installationOf, leftInHome, openBooks } from '../../support/ledger-file
 import { needs } from '../../support/real.ts'
 import { type Client, type Json, startServer, type TestServer } from '../../support/server.ts'
 import { agentProcesses } from '../../support/shared-server.ts'
-import { processesOfHome, waitUntil } from '../../support/world.ts'
+import { processesOfHome, describe as show, waitUntil } from '../../support/world.ts'
 
 /**
  * G9 for streams: the server dies by SIGKILL, and what its agents had written is in the next one's books, once and in
@@ -148,7 +148,9 @@ describe('a server that is killed', () => {
       const messages = await conversation(second, id)
       expect(messages.length).toBeGreaterThan(20)
       expect(messages.slice(1).map(({ content }) => content)).toEqual(messages.slice(1).map((_, index) => `say ${index}`))
-      const archive = readFileSync(join(home, 'archive', id, 'stdout.log'), 'utf8').trimEnd().split('\n')
+      const archive = readFileSync(join(home, 'archive', id, 'stdout.log'), 'utf8')
+        .trimEnd()
+        .split('\n')
       expect(archive.map((line) => JSON.parse(line).data.content)).toEqual(messages.slice(1).map(({ content }) => content))
       expect(await second.get(`/api/agents/${id}`)).toMatchObject({ status: 'failed', error: { name: 'supervisor_lost' } })
     }
@@ -169,12 +171,10 @@ describe('a server that is killed', () => {
         .filter(({ argv }) => argv.split('\0').includes('recover'))
         .map(({ pid }) => pid)
     await waitUntil(() => recoveries().length > 0 || archived() > 0, 10_000, 'the recovery begins')
-    console.log('HELPERS', recoveries(), archived())
     for (const pid of recoveries()) process.kill(pid, 'SIGKILL')
     // And that of a server that has only just begun, before it answers.
     const between = startEbb(['serve', '--port', '0', '--json'], { home })
     await Promise.race([waitUntil(() => archived() > 0, 10_000, 'the second recovery archives the first log'), between.says('\n')])
-    console.log('ARCH', archived(), between.output())
     between.signal('SIGKILL')
     await between.ended
 
@@ -184,7 +184,45 @@ describe('a server that is killed', () => {
     await requireClean(last)
   })
 
-  it.each(process.env.SEEDS ? Array.from({length: Number(process.env.SEEDS)}, (_, i) => i + 1000) : [11, 23, 37, 58, 94])('at any moment of the lives of its agents, leaves books that the next one can finish: %i', async (seed) => {
+  it('is recovered by its sentinel where its books are, and within its limits', async () => {
+    const home = temporaryHome()
+    const notes = temporaryHome()
+    const store = ['--store', `sqlite:${join(temporaryHome(), 'books.db')}`]
+    const first = await startServer([...store, '--limit-messages', '1000'], { home })
+    const lines = 15_000
+    // It sees nothing of what they write.
+    const speakers = await Promise.all([
+      first.command(waitsFor(notes, 'a', lines)),
+      first.launch(limited(waitsFor(notes, 'b', lines), 5_000)),
+    ])
+    const [chatty, verbose] = speakers as [string, string]
+    first.ebb.signal('SIGSTOP')
+    writeFileSync(join(notes, 'go'), '')
+    const talkers = speakers.map((id, index) => ({ id, notes: join(notes, 'ab'[index] ?? ''), last: lines }))
+    await requireSpeech(talkers, lines)
+    await kill(first)
+    await waitUntil(() => processesOfHome(home, installationOf(home)).map(show), 15_000, 'the sentinel has done its work')
+    expect(leftInHome(home)).toEqual([])
+
+    await using second = await startServer(store, { home })
+    const many = await conversation(second, chatty)
+    // A read of 4,000 lines is saved as a whole, on each of the two streams.
+    expect(many.length).toBeGreaterThan(1_000)
+    expect(many.length).toBeLessThan(1_000 + 2 * 4_000 + 4)
+    expect(many.at(-1)).toMatchObject({ type: 'system', metadata: { truncated: true } })
+    const much = await conversation(second, verbose)
+    const kept = much.filter(({ type }) => type === 'response').map(({ content }) => content)
+    const whole = readFileSync(join(home, 'archive', verbose, 'stdout.log'), 'utf8')
+    expect(whole.length).toBeGreaterThan(100_000)
+    expect(kept.join('\n')).toBe(whole.slice(0, 5_000))
+    expect(much.filter(({ metadata }) => metadata?.truncated).map(({ metadata }) => metadata.stream)).toEqual(
+      expect.arrayContaining(['stdout', 'stderr']),
+    )
+    expect(await second.post('/api/test/reset-environment')).toMatchObject({ success: true, cleanedAgentsCount: 2 })
+    expect(await second.get('/api/test/verify-clean-state')).toMatchObject({ isClean: true, issues: [] })
+  })
+
+  it.each([11, 23, 37, 58, 94])('at any moment of the lives of its agents, leaves books that the next one can finish: %i', async (seed) => {
     const home = temporaryHome()
     const notes = temporaryHome()
     const random = randomNumbers(seed)
@@ -199,7 +237,7 @@ describe('a server that is killed', () => {
       first.call('POST', `/api/agents/${stopped.id}/stop`),
       first.call('DELETE', `/api/agents/${deleted.id}`),
     ])
-    await events(client, random(300))
+    await Promise.race([events(client, random(300)), asked])
     await kill(first)
     await asked
 
@@ -214,6 +252,16 @@ describe('a server that is killed', () => {
     await requireClean(second)
   })
 })
+
+/** A talker that begins when the file `go` is there. */
+function waitsFor(notes: string, name: string, lines: number): readonly string[] {
+  const speak = `exec "$0" "${join(notes, name)}" 0 ${lines}`
+  return ['sh', '-c', `until [ -e "${join(notes, 'go')}" ]; do sleep 0.01; done; ${speak}`, fixture('counts-and-notes')]
+}
+
+function limited(command: readonly string[], logBytes: number): object {
+  return { type: 'command', prompt: '', configuration: { command, limits: { logBytes } } }
+}
 
 /** The same numbers for the same seed, from 0 to below `most` (a linear congruential generator). */
 function randomNumbers(seed: number): (most: number) => number {

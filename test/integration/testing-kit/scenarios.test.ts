@@ -29,21 +29,23 @@ const leavesWhenAsked = ['sh', '-c', 'trap "exit 0" TERM; echo ready; while :; d
 
 it('a running agent is cleaned up gracefully', async () => {
   const marker = newMarker()
-  await launch(leavesWhenAsked, marker)
+  const agent = await launch(leavesWhenAsked, marker)
   expect(survivors(marker)).not.toEqual([])
   const result = await cleanupRealAgents(server.url)
   expect(result).toEqual({ cleaned: 1, remaining: 0, attempts: 1, duration: expect.any(Number), issues: [] })
   expect(survivors(marker)).toEqual([])
-  const [{ id }] = await server.get('/api/cleanup/history?limit=1')
+  const [{ id, scope }] = await server.get('/api/cleanup/history?limit=1')
+  expect(scope).toEqual({ kind: 'agent', id: agent })
   const { report } = await server.get(`/api/cleanup/history/${id}`)
   const [tree] = report.resources.filter(({ kind }: { kind: string }) => kind === 'process-tree')
-  expect(tree.steps.map(({ step }: { step: string }) => step)).not.toContain('kill')
+  expect(tree.steps.map(({ step }: { step: string }) => step)).toEqual(['terminate'])
   await verifyTestIsolation(server.url)
 })
 
-it('several running agents are cleaned up in batches of five', async () => {
+it('several running agents, more than go at once, are cleaned up in one round', async () => {
   const marker = newMarker()
   await Promise.all(Array.from({ length: 12 }, () => launch(['sh', '-c', 'echo ready; exec sleep 1000'], marker)))
+  expect(survivors(marker)).toHaveLength(12)
   expect(await cleanupAllAgents(server.url)).toMatchObject({ cleaned: 12, remaining: 0, attempts: 1 })
   expect(survivors(marker)).toEqual([])
   await verifyTestIsolation(server.url)

@@ -1,0 +1,204 @@
+import { randomUUID } from 'node:crypto'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { requireWhole, statusAtEnd } from '../../support/conversation.ts'
+import { leftInHome, openBooks } from '../../support/ledger-file.ts'
+import type { Client, Json } from '../../support/server.ts'
+import { agentProcesses, useServer } from '../../support/shared-server.ts'
+
+/** Resets while much else goes on. Each ends with our own look at the world, then with the server's. */
+
+const server = useServer()
+const reset = async (body: object = {}): Promise<Json> => {
+  const answer = await server.call('POST', '/api/test/reset-environment', { body })
+  expect(answer.status).toBe(200)
+  return answer.body
+}
+
+async function requireClean(): Promise<void> {
+  expect(agentProcesses(server.home)).toEqual([])
+  expect(leftInHome(server.home)).toEqual([])
+  expect(readdirSync(join(server.home, 'archive'))).toEqual([])
+  expect(openBooks(server.home)).toEqual([expect.stringMatching(/^incarnation /)])
+  expect(await server.get('/api/test/verify-clean-state')).toEqual({
+    isClean: true,
+    issues: [],
+    agentCount: 0,
+    messageCount: 0,
+    runningProcesses: 0,
+    activeSubscriptions: 0,
+  })
+}
+
+/** Says so many lines and stays, or leaves. */
+async function speaker(lines: number, isStaying: boolean, more: object = {}): Promise<string> {
+  const id = await server.command(['sh', '-c', `seq 1 ${lines}; ${isStaying ? 'exec sleep 1000' : ''}`], more)
+  if (isStaying) await server.get(`/api/agents/${id}/messages?since=${lines}&limit=1&wait=15000`)
+  else await statusAtEnd(server, id)
+  return id
+}
+
+const about = (client: Client, id: string): readonly { name: string; data: Json }[] =>
+  client.events.filter(({ data }) => (data.agentId ?? data.agent?.id) === id)
+
+/** Everything that was told before this call has arrived. */
+async function heardAll(client: Client): Promise<void> {
+  const agentId = randomUUID()
+  client.socket.emit('unsubscribe', { agentId })
+  await client.event('unsubscribed', (event) => event.agentId === agentId)
+}
+
+describe('a reset in the middle of a stream', () => {
+  it('tells fifty subscribers the end of what they watch, and no word of it after that', async () => {
+    const endless = ['sh', '-c', 'i=0; while :; do i=$((i+1)); echo $i; [ $((i % 20)) = 0 ] && sleep 0.05; done']
+    const ids = [await server.command(endless), await server.command(endless, { namespace: 'other' })]
+    const clients = await Promise.all(Array.from({ length: 50 }, () => server.socket()))
+    // A fifth of them watch both, half of them from the beginning.
+    for (const [index, { socket }] of clients.entries())
+      for (const [which, agentId] of ids.entries())
+        if (index % 5 === 0 || index % 2 === which) socket.emit('subscribe', { agentId, ...(index % 4 < 2 && { since: 0 }) })
+    await Promise.all(clients.map((client) => client.event('agent:message')))
+    const { activeSubscriptions } = await server.get('/api/cleanup/status')
+    expect(activeSubscriptions).toBe(60)
+
+    const report = await reset()
+    expect(report).toMatchObject({ success: true, errors: [], cleanedAgentsCount: 2 })
+    await requireClean()
+
+    let watched = 0
+    for (const client of clients) {
+      await heardAll(client)
+      expect(client.of('cleanup:report').map((event) => event.report)).toEqual([report])
+      for (const id of ids) {
+        const heard = about(client, id)
+        const names = heard.map(({ name }) => name)
+        // What everybody is told, in the contract's order.
+        expect(names.filter((name) => /updated|terminated|deleted/.test(name))).toEqual([
+          'agent:updated',
+          'agent:updated',
+          'agent:terminated',
+          'agent:deleted',
+        ])
+        expect(heard.filter(({ name }) => name === 'agent:updated').map(({ data }) => data.status)).toEqual(['stopping', 'terminated'])
+        const isSubscriber = names.includes('subscribed')
+        expect(names.filter((name) => name === 'unsubscribed')).toHaveLength(isSubscriber ? 1 : 0)
+        if (!isSubscriber) continue
+        watched += 1
+        expect(names.filter((name) => name !== 'agent:message')).toEqual([
+          'subscribed',
+          'agent:status',
+          'agent:updated',
+          'agent:status',
+          'agent:updated',
+          'agent:terminated',
+          'agent:deleted',
+          'unsubscribed',
+        ])
+        expect(names.lastIndexOf('agent:message')).toBeLessThan(names.lastIndexOf('agent:status'))
+        const messages = heard.filter(({ name }) => name === 'agent:message').map(({ data }) => data.message)
+        requireWhole(messages, messages[0]?.sequenceNumber)
+      }
+    }
+    expect(watched).toBe(activeSubscriptions)
+  })
+})
+
+describe('twenty resets at once', () => {
+  it('are one, or find nothing more to do: everything is counted once, and told once', async () => {
+    const client = await server.socket()
+    const living = [30, 40, 50, 60, 70]
+    const ended = [5, 6, 7]
+    await Promise.all([...living.map((lines) => speaker(lines, true)), ...ended.map((lines) => speaker(lines, false))])
+    const reports = await Promise.all(Array.from({ length: 20 }, (_, index) => reset(index % 4 === 3 ? { force: true } : {})))
+    await requireClean()
+    for (const report of reports) expect(report).toMatchObject({ success: true, errors: [], gaveUp: [] })
+    // Those that came while it ran have its report; one that came after it has its own, of an empty world.
+    const [first, ...later] = [...new Map(reports.map((report) => [JSON.stringify(report), report])).values()].toSorted((one, other) =>
+      one.startedAt.localeCompare(other.startedAt),
+    )
+    const messages = [...living, ...ended].reduce((sum, lines) => sum + lines + 1, 0)
+    expect(first).toMatchObject({ cleanedAgentsCount: 8, cleanedMessagesCount: messages })
+    expect(first.resources).toHaveLength(3 * living.length)
+    for (const report of later) expect(report).toMatchObject({ cleanedAgentsCount: 0, cleanedMessagesCount: 0, resources: [] })
+    expect(later.length).toBeLessThan(19)
+    await heardAll(client)
+    const told = client.of('cleanup:report').map(({ report }) => report)
+    expect(told.filter(({ trigger }) => trigger === 'test-reset')).toEqual([first, ...later])
+    const history: Json[] = await server.get('/api/cleanup/history')
+    expect(history.filter(({ startedAt }) => startedAt >= first.startedAt)).toHaveLength(1 + later.length)
+    expect(client.of('agent:deleted')).toHaveLength(8)
+  })
+
+  it('of everything and of parts of it are all a success, and the parts are open again', async () => {
+    const names = ['one', 'two', 'three']
+    const client = await server.socket()
+    await Promise.all(names.flatMap((namespace) => [speaker(10, true, { namespace }), speaker(10, false, { namespace })]))
+    const wishes = Array.from({ length: 20 }, (_, index) => ({
+      ...(index % 4 !== 0 && { namespace: names[(index % 4) - 1] }),
+      force: index % 3 === 0,
+    }))
+    for (const report of await Promise.all(wishes.map((wish) => reset(wish)))) expect(report).toMatchObject({ success: true, errors: [] })
+    await requireClean()
+    await heardAll(client)
+    // However many hands took part, each agent went once.
+    const gone = client.of('agent:deleted').map(({ agentId }) => agentId)
+    expect([gone.length, new Set(gone).size]).toEqual([6, 6])
+    for (const namespace of names) await speaker(1, true, { namespace })
+    expect(await reset({ force: true })).toMatchObject({ success: true, cleanedAgentsCount: 3, cleanedMessagesCount: 6 })
+    await requireClean()
+  })
+})
+
+describe('resets while launches come in', () => {
+  it('leave no agent that was launched and not deleted, and none that was deleted twice', async () => {
+    const client = await server.socket()
+    const launched: string[] = []
+    const refused: string[] = []
+    const isOver = new AbortController()
+    const launch = async (turn: number): Promise<void> => {
+      for (let n = turn; !isOver.signal.aborted; n++) {
+        const body = { type: 'command', prompt: '', configuration: { command: n % 3 === 0 ? ['true'] : ['sleep', '1000'] } }
+        const { status, body: answer } = await server.call<Json>('POST', '/api/agents', { body })
+        if (status === 201) launched.push(answer.id)
+        else refused.push(`${status} ${answer.code}`)
+      }
+    }
+    const launches = Promise.all([0, 1, 2, 3].map(launch))
+    const reports: Json[] = []
+    for (let n = 0; n < 8; n++) {
+      const known = client.of('agent:created').length
+      await client.event('agent:created', () => client.of('agent:created').length > known + (n % 3))
+      reports.push(await reset())
+    }
+    isOver.abort()
+    await launches
+    reports.push(await reset())
+    await requireClean()
+    await heardAll(client)
+    for (const report of reports) expect(report).toMatchObject({ success: true, errors: [] })
+    expect(new Set(refused)).toEqual(new Set(refused.length > 0 ? ['409 resetting'] : []))
+    const created = client.of('agent:created').map(({ agent }) => agent.id)
+    const deleted = client.of('agent:deleted').map(({ agentId }) => agentId)
+    expect(created).toEqual(expect.arrayContaining(launched))
+    expect(new Set(deleted).size).toBe(deleted.length)
+    expect(deleted.toSorted()).toEqual(created.toSorted())
+    expect(reports.reduce((sum, { cleanedAgentsCount }) => sum + cleanedAgentsCount, 0)).toBeGreaterThanOrEqual(launched.length)
+    for (const id of created) expect(about(client, id).at(-1)?.name).toBe('agent:deleted')
+  })
+
+  it('of another namespace do not touch them', async () => {
+    const client = await server.socket()
+    await speaker(1, true, { namespace: 'theirs' })
+    const resets = Promise.all(Array.from({ length: 5 }, () => reset({ namespace: 'theirs' })))
+    const mine = await Promise.all(Array.from({ length: 6 }, () => server.command(['sleep', '1000'], { namespace: 'mine' })))
+    await resets
+    expect((await server.get('/api/agents?namespace=mine')).map(({ id, status }: Json) => [id, status]).toSorted()).toEqual(
+      mine.map((id) => [id, 'running']).toSorted(),
+    )
+    await heardAll(client)
+    expect(client.of('agent:deleted')).toHaveLength(1)
+    expect(await reset()).toMatchObject({ success: true, cleanedAgentsCount: 6 })
+    await requireClean()
+  })
+})

@@ -1,0 +1,218 @@
+import { chmodSync, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { temporaryHome } from '../../support/home.ts'
+import { installationOf } from '../../support/ledger-file.ts'
+import { needs } from '../../support/real.ts'
+import { type Json, startServer, type TestServer } from '../../support/server.ts'
+import { processesOfHome, describe as shown, waitUntil } from '../../support/world.ts'
+
+/** Each is found wherever it goes, and says by its name how it came in. */
+const secrets = {
+  token: 'token-2kXvQ9dLw7',
+  serverVariable: 'server-variable-Zp4TnB81',
+  variable: 'variable-h7"Jq\\0sRm',
+  unspeakableVariable: 'unspeakable-Wc5Yt3Ue',
+  mcpVariable: 'mcp-variable-Gb6NfX2k',
+  argument: 'argument-Dv8LzK4o',
+  instructions: 'instructions-Ms1PaE9i',
+} as const
+
+type Secret = keyof typeof secrets
+
+/** What holds which of them, in whichever way it is written. */
+function found(where: string, bytes: Buffer | string, wanted = Object.keys(secrets) as Secret[]): readonly string[] {
+  const text = Buffer.from(bytes).toString('latin1')
+  return wanted.flatMap((name) => {
+    const plain = Buffer.from(secrets[name])
+    const ways = [secrets[name], JSON.stringify(secrets[name]).slice(1, -1), encodeURIComponent(secrets[name]), plain.toString('hex')]
+    ways.push(plain.toString('base64').replace(/=+$/, ''), JSON.stringify(JSON.stringify(secrets[name])).slice(3, -3))
+    return ways.some((way) => text.includes(way)) ? [`${name} in ${where}`] : []
+  })
+}
+
+function files(directory: string): readonly string[] {
+  return readdirSync(directory, { withFileTypes: true, recursive: true }).map((entry) => join(entry.parentPath, entry.name))
+}
+
+/** Every byte of the home; only its owner's `server.json` may have the token. */
+function inFiles(home: string): readonly string[] {
+  return files(home)
+    .filter((file) => lstatSync(file, { throwIfNoEntry: false })?.isFile())
+    .flatMap((file) => found(file.slice(home.length + 1), readFileSync(file)))
+    .filter((one) => one !== 'token in server.json')
+}
+
+/** Everything that is not for its owner alone. */
+function openFiles(home: string): readonly string[] {
+  return [home, ...files(home)].flatMap((file) => {
+    const stat = lstatSync(file, { throwIfNoEntry: false })
+    const wanted = stat?.isDirectory() ? 0o700 : 0o600
+    return !stat || (stat.mode & 0o777) === wanted ? [] : [`${(stat.mode & 0o777).toString(8)} ${file}`]
+  })
+}
+
+/** An agent's own arguments are its own; nothing else of it, and nothing of anybody else, is on a command line. */
+function inProcesses({ home, ebb }: TestServer): readonly string[] {
+  return processesOfHome(home, installationOf(home)).flatMap((one) => {
+    const isAgent = `\0${one.environ}`.includes('\0EBB_SCOPE=')
+    const hidden = (Object.keys(secrets) as Secret[]).filter((name) => !isAgent || (name !== 'argument' && name !== 'instructions'))
+    const own = one.pid === ebb.pid || isAgent ? [] : found(`the environment of ${shown(one)}`, one.environ)
+    return [...found(`the command line of ${shown(one)}`, one.argv, hidden), ...own]
+  })
+}
+
+/** Every GET that there is, about everything that there is. */
+async function inAnswers(server: TestServer, ids: readonly string[]): Promise<readonly string[]> {
+  const get = async (path: string): Promise<Json> => (await server.call('GET', path, { headers: bearer })).body
+  const { paths } = await get('/api/openapi.json')
+  const history: Json[] = await get('/api/cleanup/history')
+  const addresses = Object.entries<Json>(paths)
+    .filter(([, methods]) => 'get' in methods)
+    .flatMap(([path]) => {
+      if (path.includes('/history/{id}')) return history.map(({ id }) => path.replace('{id}', id))
+      if (path.includes('{id}')) return ids.map((id) => path.replace('{id}', id))
+      return [path.replace('{requestId}', 'r')]
+    })
+  expect(addresses.length).toBeGreaterThan(30)
+  const answers = await Promise.all(addresses.map(async (path) => found(path, JSON.stringify(await get(path)))))
+  return answers.flat()
+}
+
+const bearer = { authorization: `Bearer ${secrets.token}` }
+
+/** Programs with the names of the agents', which take everything, say one line and keep their arguments. */
+function fakePrograms(): string {
+  const folder = temporaryHome()
+  for (const name of ['claude', 'codex', 'gemini', 'opencode']) {
+    writeFileSync(join(folder, name), '#!/bin/sh\ncase "$*" in --version) echo 1.0; exit;; esac\ncat >/dev/null\necho up\nsleep 1000\n:\n')
+    chmodSync(join(folder, name), 0o755)
+  }
+  return folder
+}
+
+/** What is no secret is found by the same looks: they do look. */
+const openly = 'openly-Rk3VwH5y'
+
+const env = { API_KEY: secrets.variable, 'npm_config_//host/:_authToken': secrets.unspeakableVariable }
+const mcp = { servers: [{ name: 'tools', command: 'true', args: ['x'], env: { TOOLS_KEY: secrets.mcpVariable } }] }
+const more = { env, instructions: secrets.instructions, customArgs: [`--key=${secrets.argument}`] }
+
+const launches: readonly object[] = [
+  { type: 'command', prompt: openly, requestId: 'r', configuration: { ...more, command: ['sh', '-c', 'echo up; exec sleep 1000'] } },
+  { type: 'command', prompt: openly, configuration: { ...more, command: ['sh', '-c', 'echo up; exit 3'] } },
+  { type: 'claude-code', prompt: openly, taskId: 't', configuration: { ...more, mcp } },
+  { type: 'codex', prompt: openly, configuration: { ...more, mcp } },
+  { type: 'opencode', prompt: openly, configuration: { ...more, mcp } },
+  { type: 'gemini-cli', prompt: openly, configuration: more },
+]
+
+/** Those that come to nothing: what was wrong is named, what was secret is not. */
+const refused: readonly object[] = [
+  { type: 'gemini-cli', prompt: openly, configuration: { ...more, mcp } },
+  { type: 'command', prompt: openly, configuration: { ...more, command: ['/no/such/program'] } },
+  { type: 'command', prompt: openly, configuration: { ...more, command: ['true'], workingDirectory: '/no/such/folder' } },
+  { type: 'command', prompt: openly, configuration: { command: ['true'], env: { A: `${secrets.variable}\0` } } },
+  { type: 'command', prompt: openly, configuration: { command: ['true'], env: { [`API_KEY=${secrets.variable}`]: 'x' } } },
+  { type: 'command', prompt: openly, configuration: { command: ['true'], env: [secrets.variable] } },
+  { type: 'command', prompt: 7, configuration: more },
+  {
+    type: 'codex',
+    prompt: openly,
+    configuration: { mcp: { servers: [{ name: 'a', command: 'true', env: { 'A B': secrets.mcpVariable } }] } },
+  },
+]
+
+async function lives(containment: string): Promise<void> {
+  const words = ['--token', secrets.token, '--log-level', 'debug', '--containment', containment]
+  const path = `${fakePrograms()}:${process.env.PATH ?? ''}`
+  await using server = await startServer(words, {
+    env: { PATH: path, SERVER_KEY: secrets.serverVariable },
+    // Whoever starts it may have the most generous umask there is.
+    through: ['sh', '-c', 'umask 0; exec "$0" "$@"'],
+  })
+  const { home } = server
+  const client = await server.socket({ token: secrets.token })
+  const post = (address: string, body: object = {}): Promise<Json> => server.call('POST', address, { body, headers: bearer })
+  const seen: string[] = []
+  for (const body of refused) {
+    const answer = await post('/api/agents', body)
+    expect(answer.status, JSON.stringify(answer.body)).toBe(400)
+    seen.push(...found('a refusal', JSON.stringify(answer.body)))
+  }
+  const ids: string[] = []
+  for (const body of launches) {
+    const { status, body: said } = await post('/api/agents', body)
+    expect(status, JSON.stringify(said)).toBe(201)
+    ids.push(said.id)
+    seen.push(...found('the answer to a launch', JSON.stringify(said)))
+  }
+  for (const id of ids) expect(await messages(server, id)).toHaveLength(1)
+  const look = async (): Promise<readonly string[]> => [
+    ...(await inAnswers(server, ids)),
+    ...inFiles(home),
+    ...inProcesses(server),
+    ...found('the log', server.ebb.errorOutput()),
+    ...found('standard output', server.ebb.output()),
+    ...found('what a socket was told', JSON.stringify(client.events)),
+  ]
+  expect([...seen, ...(await look())]).toEqual([])
+  expect(openFiles(home)).toEqual([])
+  const text = [JSON.stringify(client.events), JSON.stringify((await server.call('GET', '/api/agents', { headers: bearer })).body)]
+  for (const file of files(home).filter((one) => one.includes('ebb.db'))) text.push(readFileSync(file, 'latin1'))
+  expect(text.map((one) => one.includes(openly))).toEqual(expect.arrayContaining([true, true, true]))
+
+  // They end in every way there is.
+  const [one = '', two = '', three = '', four = ''] = ids
+  const ends = [
+    await post(`/api/agents/${two}/stop`),
+    await post('/api/requests/r/cleanup'),
+    await post('/api/cleanup', { scope: 'single', taskId: 't' }),
+    await server.call('DELETE', `/api/agents/${four}`, { headers: bearer }),
+    await server.call('GET', '/api/reaper/run', { headers: { authorization: `Bearer ${secrets.variable.replaceAll('"', '')}` } }),
+    await post('/api/reaper/run'),
+  ]
+  expect(ends.map(({ status }) => status)).toEqual([200, 200, 200, 204, 401, 200])
+  await client.event('agent:deleted')
+  for (const id of [one, two, three])
+    expect((await server.call('GET', `/api/agents/${id}`, { headers: bearer })).body.status).not.toBe('running')
+  expect([...found('a report', JSON.stringify(ends)), ...(await look())]).toEqual([])
+  expect(openFiles(home)).toEqual([])
+  expect(server.ebb.errorOutput()).toContain(`"scope":"${one}"`)
+
+  // The sentinel and its recovery have logs of their own.
+  client.socket.disconnect()
+  server.ebb.signal('SIGKILL')
+  await server.ebb.ended
+  await waitUntil(() => processesOfHome(home, installationOf(home)).map(shown), 10_000, 'the recovery is over')
+  expect(inFiles(home)).toEqual([])
+  expect(openFiles(home)).toEqual([])
+}
+
+async function messages(server: TestServer, id: string): Promise<Json[]> {
+  return (await server.call('GET', `/api/agents/${id}/messages?since=1&wait=15000`, { headers: bearer })).body
+}
+
+describe('what is secret is in no answer, log, report, file or command line', () => {
+  it('with the best containment there is', async () => await lives('auto'))
+
+  describe('and without cgroups', () => {
+    needs('subreaper')
+    it('with a subreaper', async () => await lives('subreaper'))
+  })
+})
+
+it('a token is shown to nobody who asks for the settings of the server', async () => {
+  const home = temporaryHome()
+  mkdirSync(home, { recursive: true })
+  writeFileSync(join(home, 'ebb.config.json'), JSON.stringify({ token: secrets.token, logLevel: 'debug' }), { mode: 0o600 })
+  await using server = await startServer([], { home })
+  expect((await server.call('GET', '/api/health')).status).toBe(401)
+  expect(JSON.parse(readFileSync(join(home, 'server.json'), 'utf8'))).toMatchObject({ token: secrets.token, url: server.url })
+  expect(inProcesses(server)).toEqual([])
+  const said = [server.ebb.errorOutput(), server.ebb.output(), JSON.stringify((await server.call('GET', '/api/providers')).body)]
+  expect(found('what it says', said.join('\n'))).toEqual([])
+  await server.stop()
+  // The token of a server that is gone opens nothing, and is not kept.
+  expect(existsSync(join(home, 'server.json'))).toBe(false)
+})

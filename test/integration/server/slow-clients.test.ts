@@ -1,0 +1,192 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { io, type Socket } from 'socket.io-client'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { statusAtEnd } from '../../support/conversation.ts'
+import { temporaryHome } from '../../support/home.ts'
+import { type Json, startServer, type TestServer } from '../../support/server.ts'
+import { useServer } from '../../support/shared-server.ts'
+
+/** Clients that do not read what they asked for. They cost the server next to nothing, and nobody else anything. */
+
+const lines = 75_000
+const padding = 'x'.repeat(2_000)
+const mostBytes = 250_000_000
+
+/** Of the server's own memory; the kernel keeps the peak, and forgets it when asked to (proc(5), clear_refs). */
+class Peak {
+  readonly #pid: number
+  readonly #before: number
+
+  private constructor(pid: number) {
+    this.#pid = pid
+    writeFileSync(`/proc/${pid}/clear_refs`, '5')
+    this.#before = this.#bytes()
+  }
+
+  static async of(server: TestServer): Promise<Peak> {
+    return new Peak((await server.get('/api/health')).pid)
+  }
+
+  #bytes(): number {
+    return Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${this.#pid}/status`, 'utf8'))?.[1]) * 1_024
+  }
+
+  get grownBytes(): number {
+    return this.#bytes() - this.#before
+  }
+}
+
+/** A client that looks at each message once and keeps none: hundreds of megabytes go by. */
+class Listener implements Disposable {
+  readonly socket: Socket
+  heard = 0
+  stray: string | undefined
+  readonly #complete = Promise.withResolvers<Json>()
+
+  private constructor(url: string) {
+    this.socket = io(url, { transports: ['websocket'], reconnection: false, forceNew: true })
+    this.socket.on('agent:message', ({ message }: Json) => {
+      this.heard += 1
+      const isExpected = message.sequenceNumber === this.heard && (this.heard === 1 || message.content === line(this.heard - 1))
+      if (!isExpected) this.stray ??= `${this.heard}: ${JSON.stringify(message).slice(0, 200)}`
+    })
+    this.socket.on('agent:complete', (event) => this.#complete.resolve(event))
+    this.socket.on('disconnect', (reason) => this.#complete.reject(new Error(`disconnected: ${reason}`)))
+    this.#complete.promise.catch(() => {})
+  }
+
+  static async to(url: string, agentId: string): Promise<Listener> {
+    const listener = new Listener(url)
+    await new Promise((resolve) => listener.socket.once('connected', resolve))
+    listener.socket.emit('subscribe', { agentId, since: 0 })
+    await new Promise((resolve) => listener.socket.once('subscribed', resolve))
+    return listener
+  }
+
+  /** Settles with the event that comes after the last message. */
+  get complete(): Promise<Json> {
+    return this.#complete.promise
+  }
+
+  [Symbol.dispose](): void {
+    this.socket.disconnect()
+  }
+}
+
+/** The websocket below the client: paused, it reads nothing more, as a program that is stopped. */
+function wire(socket: Socket): { pause(): void; resume(): void; terminate(): void } {
+  return (socket.io.engine as Json).transport.ws
+}
+
+const line = (number: number): string => `${String(number).padStart(6, '0')} ${padding}`
+
+describe('a conversation of 150 MB', () => {
+  let server: TestServer
+  let id: string
+
+  beforeAll(async () => {
+    // A heap that it would not fit into.
+    server = await startServer([], { env: { NODE_OPTIONS: '--max-old-space-size=96' } })
+  })
+  afterAll(() => server.stop())
+
+  it('is not slowed by a subscriber who stops reading, and that one misses nothing when it goes on', async () => {
+    const gate = join(temporaryHome(), 'gate')
+    id = await server.command(['sh', '-c', `until [ -e ${gate} ]; do sleep 0.01; done; exec seq -f '%06.0f ${padding}' 1 ${lines}`])
+    using slow = await Listener.to(server.url, id)
+    using healthy = await Listener.to(server.url, id)
+    wire(slow.socket).pause()
+    const peak = await Peak.of(server)
+    writeFileSync(gate, '')
+    expect(await statusAtEnd(server, id)).toBe('completed')
+    expect(await healthy.complete).toMatchObject({ result: { status: 'success', messageCount: lines + 1 } })
+    expect([healthy.stray, healthy.heard]).toEqual([undefined, lines + 1])
+    expect(slow.heard).toBeLessThan(lines)
+    expect(peak.grownBytes).toBeLessThan(mostBytes)
+    expect(await server.get('/api/cleanup/status')).toMatchObject({ activeSubscriptions: 2 })
+
+    wire(slow.socket).resume()
+    expect(await slow.complete).toMatchObject({ result: { messageCount: lines + 1 } })
+    expect([slow.stray, slow.heard]).toEqual([undefined, lines + 1])
+    expect(peak.grownBytes).toBeLessThan(mostBytes)
+  })
+
+  it('is not gathered for callers who do not read the answer', async () => {
+    const peak = await Peak.of(server)
+    const { hostname, port } = new URL(server.url)
+    const callers = await Promise.all(
+      Array.from({ length: 10 }, async () => {
+        const caller = connect(Number(port), hostname).pause()
+        caller.write(`GET /api/agents/${id}/messages HTTP/1.1\r\nHost: ${hostname}:${port}\r\n\r\n`)
+        // The answer has begun, so the server is at it.
+        await new Promise<void>((resolve) => caller.once('readable', resolve))
+        return caller
+      }),
+    )
+    const answered = await server.get(`/api/agents/${id}/messages?since=${lines}`)
+    expect(answered).toMatchObject([{ content: line(lines) }])
+    expect(peak.grownBytes).toBeLessThan(mostBytes)
+    for (const caller of callers) caller.destroy()
+    // Deleting it does not wait for them, nor for anybody who is in the middle of it.
+    expect((await server.call('DELETE', `/api/agents/${id}`)).status).toBe(204)
+  })
+})
+
+describe('clients that come and go', () => {
+  const server = useServer()
+
+  async function serverFiles(): Promise<number> {
+    return readdirSync(`/proc/${(await server.get('/api/health')).pid}/fd`).length
+  }
+
+  /** Settles when the server has noticed that they are gone; it says what it still counts when it does not. */
+  async function requireNobody(): Promise<void> {
+    const until = performance.now() + 10_000
+    const left = async (): Promise<number> => (await server.get('/api/cleanup/status')).activeSubscriptions
+    while ((await left()) > 0 && performance.now() < until) await server.get('/api/health')
+    expect(await left()).toBe(0)
+  }
+
+  it('five hundred subscriptions, ended in every way, leave nothing', async () => {
+    const id = await server.command(['sh', '-c', 'i=0; while :; do i=$((i+1)); echo $i; sleep 0.02; done'])
+    await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
+    const files = await serverFiles()
+    const visit = async (turn: number): Promise<void> => {
+      const socket = io(server.url, { transports: ['websocket'], reconnection: false, forceNew: true })
+      await new Promise((resolve) => socket.once('connected', resolve))
+      socket.emit('subscribe', { agentId: id, since: 0 })
+      // Before the answer, after it, in the middle of the messages, without a word.
+      if (turn % 4 > 0) await new Promise((resolve) => socket.once(turn % 4 === 1 ? 'subscribed' : 'agent:message', resolve))
+      if (turn % 4 === 3) wire(socket).terminate()
+      else socket.disconnect()
+    }
+    for (let turn = 0; turn < 500; turn += 25) await Promise.all(Array.from({ length: 25 }, (_, index) => visit(turn + index)))
+    await requireNobody()
+    // Connections that HTTP keeps for the next call are a few.
+    const until = performance.now() + 5_000
+    while ((await serverFiles()) > files + 5 && performance.now() < until) await server.get('/api/health')
+    expect(await serverFiles()).toBeLessThanOrEqual(files + 5)
+    expect((await server.get(`/api/agents/${id}/status`)).status).toBe('running')
+  })
+
+  it('one that asks without end and reads no answer is let go, and others are served', async () => {
+    const id = await server.command(['sleep', '1000'])
+    const socket = io(server.url, { transports: ['websocket'], reconnection: false, forceNew: true })
+    await new Promise((resolve) => socket.once('connected', resolve))
+    socket.emit('subscribe', { agentId: id })
+    await new Promise((resolve) => socket.once('subscribed', resolve))
+    wire(socket).pause()
+    const peak = await Peak.of(server)
+    // Each is answered with an error that repeats the id.
+    const ask = { agentId: 'x'.repeat(100) }
+    for (let turn = 0; turn < 60_000; turn++) socket.emit('subscribe', ask)
+    await requireNobody()
+    expect(peak.grownBytes).toBeLessThan(mostBytes)
+    const other = await server.socket()
+    other.socket.emit('subscribe', { agentId: id, since: 0 })
+    await other.event('agent:message')
+    wire(socket).terminate()
+  })
+})

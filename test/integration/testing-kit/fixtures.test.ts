@@ -1,0 +1,145 @@
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { root, startEbb, temporaryHome } from '../../support/home.ts'
+import { playwright, type UserProject, userProject, vitest } from '../../support/user-project.ts'
+
+/** `useEbb()` and the `ebb` fixture as their users have them: real runners, in projects of their own. */
+
+interface Result {
+  readonly title: string
+  readonly isPassed: boolean
+  /** Every complaint about it. */
+  readonly said: string
+}
+
+const suite = (project: UserProject, fixture: string, name: string): void =>
+  project.write(name, readFileSync(join(root, 'test', 'fixtures', fixture), 'utf8'))
+
+/** Where the throw-away servers of the run have their homes. */
+function temporaryFolder(project: UserProject): string {
+  const folder = join(project.folder, 'tmp')
+  mkdirSync(folder)
+  return folder
+}
+
+async function runVitest(project: UserProject, words: readonly string[], env: NodeJS.ProcessEnv): Promise<readonly Result[]> {
+  const ran = await project.run([vitest, 'run', '--reporter=json', '--outputFile=results.json', ...words], env)
+  const { testResults } = readResults<{
+    testResults: { message: string; assertionResults: { title: string; status: string; failureMessages: string[] }[] }[]
+  }>(project, ran)
+  expect(testResults.map(({ message }) => message)).toEqual(testResults.map(() => ''))
+  return testResults
+    .flatMap(({ assertionResults }) => assertionResults)
+    .map(({ title, status, failureMessages }) => ({ title, isPassed: status === 'passed', said: failureMessages.join('\n') }))
+}
+
+interface PlaywrightSuite {
+  readonly suites?: readonly PlaywrightSuite[]
+  readonly specs: readonly { title: string; ok: boolean; tests: { results: { errors: { message: string }[] }[] }[] }[]
+}
+
+const specsOf = ({ suites = [], specs }: PlaywrightSuite): PlaywrightSuite['specs'] => [...specs, ...suites.flatMap(specsOf)]
+
+async function runPlaywright(project: UserProject, words: readonly string[], env: NodeJS.ProcessEnv): Promise<readonly Result[]> {
+  const output = { PLAYWRIGHT_JSON_OUTPUT_NAME: 'results.json' }
+  const ran = await project.run([playwright, 'test', '--reporter=json', ...words], { ...env, ...output })
+  const { suites, errors } = readResults<{ suites: PlaywrightSuite[]; errors: unknown[] }>(project, ran)
+  expect(errors).toEqual([])
+  return suites.flatMap(specsOf).map(({ title, ok, tests }) => ({
+    title,
+    isPassed: ok,
+    said: tests.flatMap(({ results }) => results.flatMap(({ errors }) => errors.map(({ message }) => message))).join('\n'),
+  }))
+}
+
+function readResults<T>(project: UserProject, ran: { stdout: string; stderr: string }): T {
+  const file = join(project.folder, 'results.json')
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as T
+  } catch (error) {
+    throw new Error(`The runner wrote no results:\n${ran.stdout}${ran.stderr}`, { cause: error })
+  }
+}
+
+const passed = (results: readonly Result[]): readonly string[] => results.filter(({ isPassed }) => isPassed).map(({ title }) => title)
+const said = (results: readonly Result[]): Record<string, string> =>
+  Object.fromEntries(results.filter(({ isPassed }) => !isPassed).map((result) => [result.title, result.said]))
+
+const leakedAgent =
+  /This test leaked: agent [0-9a-f-]{36} \(command, running\); process \d+ \(sleep\)\. It is cleaned up now\. .*"await ebb\.cleanup\(\)"/
+
+describe('useEbb, in Vitest', () => {
+  it('gives every test a world of its own, and fails the one that leaked, naming what', async () => {
+    const project = userProject()
+    const TMPDIR = temporaryFolder(project)
+    suite(project, 'vitest-suite.ts', 'a.test.ts')
+    suite(project, 'vitest-suite-that-may-leak.ts', 'b.test.ts')
+    const results = await runVitest(project, [], { TMPDIR })
+    expect(passed(results).toSorted()).toEqual([
+      'finds nothing of the leak before it, in a namespace of its own',
+      'has no handle outside of a test',
+      'have ended their things before the look',
+      'is clean after it',
+      'launches, resets and verifies',
+      'leaves the row of an agent that has ended',
+      'may leak',
+    ])
+    expect(said(results)).toEqual({
+      'leaks an agent': expect.stringMatching(leakedAgent),
+      'leaks a subscription': expect.stringMatching(/This test leaked: 1 active subscription\. .*useEbb\(\{ leaks: 'clean' \}\)/),
+      'fails by itself, and leaks': expect.stringMatching(/expected 'the answer' to be 'another one'[\s\S]*This test leaked: agent/),
+      'is concurrent': expect.stringMatching(/take "concurrent" away/),
+    })
+    expect(readdirSync(TMPDIR).filter((name) => name.startsWith('ebb-testing-'))).toEqual([])
+  })
+})
+
+describe('the ebb fixture, in Playwright', () => {
+  // One of modules is what the documents' examples run in.
+  it('does the same, in a project of CommonJS', async () => {
+    const project = userProject({})
+    const TMPDIR = temporaryFolder(project)
+    suite(project, 'playwright-suite.ts', 'a.spec.ts')
+    const results = await runPlaywright(project, ['--workers=1'], { TMPDIR })
+    expect(passed(results).toSorted()).toEqual([
+      'is clean after it',
+      'launches, resets and verifies',
+      'leaves a subscription to a fixture of its own',
+      'may leak',
+    ])
+    expect(said(results)).toEqual({
+      'leaks an agent': expect.stringMatching(leakedAgent),
+      'fails by itself, and leaks': expect.stringMatching(
+        /another one[\s\S]*This test leaked: agent .*test\.use\(\{ ebbLeaks: 'clean' \}\)/,
+      ),
+    })
+    expect(readdirSync(TMPDIR).filter((name) => name.startsWith('ebb-testing-'))).toEqual([])
+  })
+})
+
+describe('on a server that runs already, and has no test endpoints', () => {
+  const runners = {
+    vitest: (project: UserProject, env: NodeJS.ProcessEnv) => runVitest(project, ['--fileParallelism', '--maxWorkers=2'], env),
+    playwright: (project: UserProject, env: NodeJS.ProcessEnv) => runPlaywright(project, ['--workers=2'], env),
+  }
+
+  it.each(['vitest', 'playwright'] as const)('no worker of %s wipes the agents of another', async (runner) => {
+    const project = userProject()
+    suite(project, 'two-workers.ts', 'two-workers.ts')
+    for (const name of ['a', 'b']) suite(project, `${runner}-worker.ts`, `${name}.spec.ts`)
+    const server = startEbb(['serve', '--port', '0', '--json'], { home: temporaryHome(), deadlineMs: 60_000 })
+    try {
+      await server.says('\n')
+      const { url } = JSON.parse(server.output()) as { url: string }
+      const results = await runners[runner](project, { EBB_URL: url })
+      const works = { title: 'works beside another', isPassed: true, said: '' }
+      const leaks = { title: 'leaks', isPassed: false, said: expect.stringMatching(leakedAgent) }
+      expect(results).toEqual([works, leaks, works, leaks])
+      expect(await (await fetch(`${url}/api/cleanup/status`)).json()).toMatchObject({ isClean: true })
+    } finally {
+      server.signal('SIGTERM')
+    }
+    expect((await server.ended).code).toBe(0)
+  })
+})
