@@ -123,7 +123,11 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   })
   const ledger = wrap('ledger', opened.ledger)
   const agents = wrap('agents', opened.agents)
-  const endings = new AgentEndings({ agents, clock, removeArchive: (agentId) => removeArchive(effects, home.archive, agentId) })
+  const forgetArchive = (agentId: string): void => {
+    const bytes = removeArchive(effects, home.archive, agentId)
+    if (bytes > 0) composition.onLogBytes?.('freed', bytes)
+  }
+  const endings = new AgentEndings({ agents, clock, removeArchive: forgetArchive })
   let control: Promise<Control> | undefined
   const engine = new Engine({
     ledger,
@@ -148,7 +152,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   }
   const plan = (scopeId: string, launch: ProcessLaunch): readonly Planned[] => planProcess(placement, scopeId, launch)
   const runningProcesses = (): Promise<readonly TreeMember[]> => tree.running()
-  const wiring = { config, home, engine, agents, endings, effects, plan, runningProcesses, processes }
+  const wiring = { config, home, engine, agents, endings, forgetArchive, effects, plan, runningProcesses, processes }
   // A log of an agent whose supervisor died is read to its end by whoever recovers it.
   readToEnd = async (log) => await (await import('./wiring.ts')).readToEnd(wiring, control, log)
   return {

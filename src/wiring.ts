@@ -9,7 +9,6 @@ import type { Engine } from './engine/engine.ts'
 import { firstOutput } from './placements/probe.ts'
 import { findProgram } from './placements/program.ts'
 import type { AgentStore } from './ports/agents.ts'
-import type { Effects } from './ports/effects.ts'
 import type { Planned } from './ports/kind.ts'
 import type { ProcessLaunch, TreeMember } from './ports/process.ts'
 import { Catalogue } from './providers/catalogue.ts'
@@ -19,7 +18,6 @@ import { command } from './providers/command.ts'
 import { geminiCli } from './providers/gemini-cli.ts'
 import { opencode } from './providers/opencode.ts'
 import { synthetic } from './providers/synthetic.ts'
-import { removeArchive } from './resources/log/archive.ts'
 import type { CompleteLog } from './resources/log/kind.ts'
 import { detailsOf } from './resources/process-tree/details.ts'
 import type { ProcessTable } from './resources/process-tree/process-table.ts'
@@ -33,7 +31,7 @@ export interface Wiring {
   readonly engine: Engine
   readonly agents: AgentStore
   readonly endings: AgentEndings
-  readonly effects: Effects
+  readonly forgetArchive: (agentId: string) => void
   readonly processes: ProcessTable
   readonly plan: (scopeId: string, launch: ProcessLaunch) => readonly Planned[]
   readonly runningProcesses: () => Promise<readonly TreeMember[]>
@@ -48,7 +46,7 @@ export function wireCatalogue(config: Config): Catalogue {
   })
 }
 
-export function wireControl({ config, home, engine, agents, endings, effects, processes, plan, runningProcesses }: Wiring): Control {
+export function wireControl({ config, home, engine, agents, endings, forgetArchive, processes, plan, runningProcesses }: Wiring): Control {
   const catalogue = wireCatalogue(config)
   const { clock, log } = engine.parts
   return new Control({
@@ -74,7 +72,7 @@ export function wireControl({ config, home, engine, agents, endings, effects, pr
       const { bavail, bsize } = statfsSync(home.directory)
       return bavail * bsize
     },
-    removeArchive: (agentId) => removeArchive(effects, home.archive, agentId),
+    removeArchive: forgetArchive,
   })
 }
 

@@ -1,10 +1,11 @@
 import { activeStatuses, finalStatuses } from '../domain/agent.ts'
 import { sentence } from '../domain/errors.ts'
 import { scopeOfResource } from '../domain/identity.ts'
-import { forgets, type Trigger } from '../domain/policy.ts'
+import type { Trigger } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
 import type { ScopeKind, Wish } from '../domain/scope.ts'
 import type { Engine } from '../engine/engine.ts'
+import { type Timed, within } from '../engine/race.ts'
 import { lookAtWorld, type Status, type World } from '../engine/status.ts'
 import type { AgentStore } from '../ports/agents.ts'
 import type { TreeMember } from '../ports/process.ts'
@@ -43,8 +44,17 @@ const namedAtMost = 20
 
 const defaultResetMs = 10_000
 
-/** A reset answers this long after its timeout at the latest; the rest of the five seconds is for the answer's own way. */
-const killBudgetMs = 4_500
+/** After its timeout a reset kills for so long at most. */
+const killBudgetMs = 3_800
+
+/** It answers so long after its timeout, also when the database does not; the rest of five seconds is for the answer's own way. */
+const answerBudgetMs = 4_600
+
+/** Of which the rows and the look at the world get this. */
+const lookBudgetMs = 400
+
+/** Even then one look is worth its time. */
+const leastMs = 200
 
 /** Closing more than one scope, and looking whether the world is clean. */
 export class Cleanup {
@@ -79,15 +89,30 @@ export class Cleanup {
   }
 
   async #resetAndLook(options: ResetOptions): Promise<Report> {
-    const { namespaces } = this.#deps
-    const { namespace } = options
+    const { namespaces, engine } = this.#deps
+    const { clock } = engine.parts
+    const { namespace, timeoutMs = defaultResetMs } = options
+    const untilMs = clock.now() + timeoutMs + answerBudgetMs
+    const leftMs = (): number => Math.max(leastMs, untilMs - clock.now())
     return await namespaces.reset(namespace, async () => {
-      const report = await this.#closeAll(namespace, this.#resetWish(options))
+      const report = await this.#closeAll(namespace, this.#resetWish(options), leftMs)
       // An agent that went took its subscriptions with it; one may have come after that.
       this.dropSubscriptions(namespace)
-      const { status, issues } = await this.look(namespace)
-      return status.isClean ? report : { ...report, success: false, errors: [...report.errors, ...issues] }
+      const issues = await this.#issues(namespace, leftMs())
+      return issues.length === 0 ? report : { ...report, success: false, errors: [...report.errors, ...issues] }
     })
+  }
+
+  /** Why the world is not clean. One that cannot be looked at is not (G4). */
+  async #issues(namespace: string | undefined, budgetMs: number): Promise<readonly string[]> {
+    try {
+      const looked = await within(this.#deps.engine.parts.clock, budgetMs, this.look(namespace))
+      if (looked.timedOut) return ['The look at the world did not come back in time.']
+      const { status, issues } = looked.value
+      return status.isClean || issues.length > 0 ? issues : ['The world is not clean.']
+    } catch (error) {
+      return [`The world could not be looked at: ${sentence(error)}`]
+    }
   }
 
   #resetWish({ force, timeoutMs = defaultResetMs }: ResetOptions): Wish {
@@ -105,16 +130,18 @@ export class Cleanup {
     return this.#deps.namespaces.scopesOf(namespace)
   }
 
-  async #closeAll(namespace: string | undefined, wish: Wish): Promise<Report> {
+  async #closeAll(namespace: string | undefined, wish: Wish, leftMs?: () => number): Promise<Report> {
     const { engine } = this.#deps
     const { clock } = engine.parts
     const startedMs = clock.now()
     const startedAt = clock.wall()
-    const reports = await Promise.all(this.#scopes(namespace).map((id) => engine.close(id, wish, { isPart: true })))
-    if (forgets(wish)) reports.push(...(await this.#closeRecovered(namespace, wish)))
-    const ended = forgets(wish) ? await this.#removeEnded(namespace) : { agents: 0, messages: 0, errors: [] }
+    const closing = Promise.all(this.#scopes(namespace).map((id) => engine.close(id, wish, { isPart: true })))
+    const closed = await (leftMs ? within(clock, leftMs() - lookBudgetMs, closing) : closing.then(inTime))
+    const ended = leftMs ? await this.#forgetRest(namespace, wish, leftMs()) : nothingLeft()
+    const reports = [...(closed.timedOut ? [] : closed.value), ...ended.reports]
+    const errors = [...(closed.timedOut ? ['Not everything was closed in time; it goes on.'] : []), ...ended.errors]
     return {
-      success: ended.errors.length === 0 && reports.every(({ success }) => success),
+      success: errors.length === 0 && reports.every(({ success }) => success),
       trigger: wish.trigger,
       scope: nameOf(namespace, engine),
       startedAt,
@@ -122,8 +149,26 @@ export class Cleanup {
       cleanedAgentsCount: ended.agents + sum(reports, ({ cleanedAgentsCount }) => cleanedAgentsCount),
       cleanedMessagesCount: ended.messages + sum(reports, ({ cleanedMessagesCount }) => cleanedMessagesCount),
       resources: reports.flatMap(({ resources }) => resources),
-      errors: [...ended.errors, ...reports.flatMap(({ errors }) => errors)],
+      errors: [...errors, ...reports.flatMap((report) => report.errors)],
       gaveUp: reports.flatMap(({ gaveUp }) => gaveUp),
+    }
+  }
+
+  /** Agents that are not of this life, or were over before. A database that does not answer is not waited for without end. */
+  async #forgetRest(namespace: string | undefined, wish: Wish, budgetMs: number): Promise<Rest> {
+    const rest = nothingLeft()
+    const over = new AbortController()
+    const work = async (): Promise<void> => {
+      rest.reports.push(...(await this.#closeRecovered(namespace, wish)))
+      await this.#removeEnded(namespace, rest, over.signal)
+    }
+    try {
+      const done = await within(this.#deps.engine.parts.clock, budgetMs, work())
+      return done.timedOut ? { ...rest, errors: ['The database did not answer in time, so rows are left.'] } : rest
+    } catch (error) {
+      return { ...rest, errors: [sentence(error)] }
+    } finally {
+      over.abort()
     }
   }
 
@@ -145,24 +190,20 @@ export class Cleanup {
   }
 
   /** Agents that were over before: their archives and rows. Another living ebb's are its own. */
-  async #removeEnded(namespace: string | undefined): Promise<{ agents: number; messages: number; errors: readonly string[] }> {
+  async #removeEnded(namespace: string | undefined, rest: Rest, signal: AbortSignal): Promise<void> {
     const { store, agents } = this.#deps
     const exceptIncarnations = await this.#foreignIncarnations()
-    const gone = { agents: 0, messages: 0 }
+    const filter = { statuses: finalStatuses, exceptIncarnations, limit: removedAtOnce, ...(namespace !== undefined && { namespace }) }
     for (;;) {
-      const filter = { statuses: finalStatuses, exceptIncarnations, limit: removedAtOnce, ...(namespace !== undefined && { namespace }) }
       const { agents: ended } = await store.list(filter)
+      // Who has ended since the reset answered is not its business.
+      if (signal.aborted) return
       if (ended.length === 0) break
-      try {
-        const removed = await agents.removeEnded(ended)
-        gone.agents += removed.agents
-        gone.messages += removed.messages
-      } catch (error) {
-        return { ...gone, errors: [sentence(error)] }
-      }
+      const removed = await agents.removeEnded(ended)
+      rest.agents += removed.agents
+      rest.messages += removed.messages
     }
     await store.removeOwners(namespace)
-    return { ...gone, errors: [] }
   }
 
   async #foreignIncarnations(): Promise<ReadonlySet<string>> {
@@ -222,6 +263,22 @@ export class Cleanup {
     const scopes = this.#scopes(namespace).flatMap((id) => engine.parts.book.tree(id))
     return new Set([...agents, ...scopes].map(({ id }) => id))
   }
+}
+
+/** What a reset found besides the scopes of this life. */
+interface Rest {
+  readonly reports: Report[]
+  agents: number
+  messages: number
+  readonly errors: readonly string[]
+}
+
+function nothingLeft(): Rest {
+  return { reports: [], agents: 0, messages: 0, errors: [] }
+}
+
+function inTime<T>(value: T): Timed<T> {
+  return { timedOut: false, value }
 }
 
 function nameOf(namespace: string | undefined, engine: Engine): { kind: ScopeKind; id: string } {

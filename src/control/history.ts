@@ -1,5 +1,6 @@
 import type { Report } from '../domain/report.ts'
 import type { Engine } from '../engine/engine.ts'
+import { within } from '../engine/race.ts'
 
 export interface HistoryEntry {
   readonly id: string
@@ -22,6 +23,9 @@ interface Undertaking {
   readonly startedMs: number
 }
 
+/** An answer waits so long for its report to be kept; a database that is locked keeps it later, or never. */
+const keepingMs = 200
+
 /** The audit trail, and what is under way. */
 export class History {
   readonly #engine: Engine
@@ -37,9 +41,10 @@ export class History {
     this.#running.set(id, { trigger, scope, startedAt: clock.wall(), startedMs: clock.now() })
     try {
       const report = await work()
-      await ledger
+      const kept = ledger
         .addReport({ id, body: report })
         .catch((error: unknown) => log.warn('A report could not be kept.', { error: String(error) }))
+      await within(clock, keepingMs, kept)
       onReport(report, scope.kind === 'namespace' ? scope.id : undefined)
       return report
     } finally {

@@ -160,13 +160,16 @@ async function look(job: Release): Promise<Presence> {
 /** What is owed and could not be done: it holds the resource back, or is given up by force (G8). */
 async function meetObligations(job: Release): Promise<readonly string[]> {
   const { entry, flight } = job
-  const owed = entry.kind.obligations?.(entry.ref, flight.policy) ?? []
   const unmet: string[] = []
-  for (const obligation of owed) {
+  for (const obligation of owed(entry, flight)) {
     const problem = await meet(job, obligation)
     if (problem !== undefined) unmet.push(problem)
   }
   return unmet
+}
+
+function owed(entry: Entry, flight: Flight): readonly string[] {
+  return entry.kind.obligations?.(entry.ref, flight.policy) ?? []
 }
 
 /** Without force once, because it holds back and is tried again later; by force again and again, because then it is lost. */
@@ -187,6 +190,8 @@ async function meetOnce({ entry, flight, clock }: Release, obligation: string): 
       const met = await within(clock, flight.obligationsMs(), Promise.race([work, changed]))
       if (met.timedOut) return `${obligation} of ${entry.name} was not done in time`
       if (met.value !== 'changed') return undefined
+      // A deletion that joined wants nothing kept: it does not wait for the keeping (G6).
+      if (!owed(entry, flight).includes(obligation)) return undefined
     }
   } catch (error) {
     return `${obligation} of ${entry.name} failed: ${sentence(error)}`

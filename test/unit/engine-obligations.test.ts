@@ -96,6 +96,15 @@ describe('an obligation', () => {
     expect(await run(closed)).toMatchObject({ success: true, duration: 2_000, gaveUp: [expect.stringContaining('archive')] })
   })
 
+  test('that hangs is not waited for when a deletion joins, which wants nothing kept', async () => {
+    life.faults.next('meet', ['deaf'])
+    const closed = life.engine.close('agent', { trigger: 'terminated', graceMs: 0, deadlineMs: 600_000 })
+    await run(simulation.clock.pause(1_000))
+    life.engine.close('agent', { trigger: 'deleted', graceMs: 0 })
+    expect(await run(closed)).toMatchObject({ success: true, duration: 1_000, gaveUp: [], resources: [{ outcome: 'released' }] })
+    expect([simulation.world.left(), simulation.world.archive.size]).toEqual([[], 0])
+  })
+
   test('that was given up when nobody could see the end is named when the end is seen', async () => {
     life.faults.next('meet', refusals(1_000))
     life.faults.next('observe', ['well', ...refusals(1_000)])

@@ -73,7 +73,11 @@ export function parseArguments(grammar: Grammar, words: readonly string[]): Argu
   return { flags, switches, configFile, words: own, rest }
 }
 
-function switchOf({ switches, letters = {} }: Grammar, flag: string): string | undefined {
+/** Every command knows this one. */
+const everywhere = { h: 'help' }
+
+function switchOf({ switches, letters: own }: Grammar, flag: string): string | undefined {
+  const letters: Readonly<Record<string, string>> = { ...everywhere, ...own }
   if (!flag.startsWith('--')) return Object.hasOwn(letters, flag.slice(1)) ? letters[flag.slice(1)] : undefined
   return switches.includes(flag.slice(2)) ? flag.slice(2) : undefined
 }

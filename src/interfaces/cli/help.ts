@@ -20,7 +20,7 @@ function settingFlag(key: OptionKey): string {
 
 /** With its letter, where it has one: `-f, --follow`. */
 export function switchFlag({ letters = {} }: Pick<CommandEntry, 'letters'>, name: string): string {
-  const letter = Object.keys(letters).find((one) => letters[one] === name)
+  const letter = Object.keys(letters).find((one) => letters[one] === name) ?? (name === 'help' ? 'h' : undefined)
   return letter === undefined ? `--${name}` : `-${letter}, --${name}`
 }
 

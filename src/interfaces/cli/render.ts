@@ -50,6 +50,10 @@ function widthOf(letter: string): number {
   return /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Emoji_Presentation}\uff01-\uff60]/u.test(letter) ? 2 : 1
 }
 
+export function many(count: number, one: string, several = `${one}s`): string {
+  return `${count} ${count === 1 ? one : several}`
+}
+
 /** The first part of a UUID is enough to tell a few thousand agents apart. */
 export function shortId(id: string): string {
   return id.slice(0, 8)

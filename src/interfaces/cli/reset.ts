@@ -5,6 +5,7 @@ import type { Wiring } from './cli.ts'
 import { connect } from './client.ts'
 import { configOf } from './open.ts'
 import { plainOutput } from './output.ts'
+import { many } from './render.ts'
 
 /** `ebb reset`: everything of a server, or of one namespace, goes, and the proof is waited for. */
 export async function run(args: Arguments, wiring: Wiring): Promise<number> {
@@ -22,7 +23,7 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   if (args.switches.has('json')) output.out(`${JSON.stringify(report, null, 2)}\n`)
   else if (report.success)
     output.out(
-      `Reset in ${Math.round(report.duration)} ms: ${report.cleanedAgentsCount} agents and ${report.cleanedMessagesCount} messages are gone, proven.\n`,
+      `Reset in ${Math.round(report.duration)} ms: ${many(report.cleanedAgentsCount, 'agent')} and ${many(report.cleanedMessagesCount, 'message')} are gone, proven.\n`,
     )
   if (report.success) return 0
   output.err(`ebb: the reset is not proven:\n${report.errors.map((error) => `  ${error}\n`).join('')}`)

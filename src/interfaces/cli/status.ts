@@ -6,6 +6,7 @@ import type { Wiring } from './cli.ts'
 import { connect, findServer } from './client.ts'
 import { configOf } from './open.ts'
 import { plainOutput } from './output.ts'
+import { many } from './render.ts'
 
 /** `ebb status`: is the world clean? Seen with our own eyes; a server that was named is asked, because its world is another. */
 export async function run(args: Arguments, wiring: Wiring): Promise<number> {
@@ -48,7 +49,12 @@ function linesOf(status: Status): readonly string[] {
   return [
     status.isClean
       ? 'The world is clean.'
-      : `${agentCount} agents, ${messageCount} messages, ${runningProcesses} processes, ${activeSubscriptions} subscriptions.`,
+      : `${[
+          many(agentCount, 'agent'),
+          many(messageCount, 'message'),
+          many(runningProcesses, 'process', 'processes'),
+          many(activeSubscriptions, 'subscription'),
+        ].join(', ')}.`,
     ...Object.entries(status.resources).map(
       ([kind, { held, closing, stuck }]) => `  ${kind.padEnd(14)} held ${held}, closing ${closing}, stuck ${stuck}`,
     ),

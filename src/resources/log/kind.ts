@@ -139,6 +139,8 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     const { effects, readToEnd } = this.#deps
     // Before it moves: a supervisor that dies between the two finds the rest of the lines where it left them.
     await readToEnd?.({ scopeId: scopeOfResource(ref.mark.resourceId), stream: basename(ref.archive, '.log'), path: ref.path })
+    // It took too long, or nobody wants it any more: what is done to the log now is somebody else's to do.
+    if (ctx.signal.aborted) return
     const folder = dirname(ref.archive)
     ignore('EEXIST', () => effects.makeDirectory(folder, 0o700))
     this.#deps.onBytes?.('archived', sizeOf(ref.path))

@@ -107,7 +107,12 @@ describe('ebb stop and ebb rm', () => {
     const rm = await cli('rm', one, two, one)
     expect([rm.code, text(rm), rm.stderr]).toEqual([0, `${one} deleted\n${two} deleted\n`, ''])
     expect((await server.get('/api/agents')).map(({ id }: Json) => id)).toEqual([over])
-    expect(await cli('rm', one)).toMatchObject({ code: 1, stderr: expect.stringMatching(/^ebb: There is no agent/) })
+    const again = await cli('rm', '--json', one, over)
+    expect(again).toMatchObject({ code: 1, stderr: expect.stringMatching(/^ebb: There is no agent/) })
+    expect(json(again)).toMatchObject([
+      { agentId: one, error: { code: 'agent_not_found' } },
+      { agentId: over, deleted: true },
+    ])
   })
 
   it('--force does not wait for those that would not go', async () => {
@@ -172,7 +177,7 @@ describe('ebb reset', () => {
     await server.command(['sleep', '1000'], { namespace: 'one' })
     const kept = await server.command(['sleep', '1000'], { namespace: 'two' })
     const one = await cli('reset', '--namespace', 'one')
-    expect([one.code, text(one)]).toEqual([0, expect.stringMatching(/^Reset in \d+ ms: 1 agents and 1 messages are gone, proven\.\n$/)])
+    expect([one.code, text(one)]).toEqual([0, expect.stringMatching(/^Reset in \d+ ms: 1 agent and 1 message are gone, proven\.\n$/)])
     expect((await server.get('/api/agents')).map(({ id }: Json) => id)).toEqual([kept])
     expect(json(await cli('reset', '--force', '--json'))).toMatchObject({ success: true, cleanedAgentsCount: 1 })
     expect(text(await cli('status'))).toBe('The world is clean.\n')
@@ -218,6 +223,6 @@ describe('ebb status', () => {
     const expected = { isClean: false, agentCount: 1, messageCount: 2, runningProcesses: 1, activeSubscriptions: 1, stuck: [], leaks: [] }
     expect([seen.code, json(seen), asked.code, json(asked)]).toMatchObject([0, expected, 0, expected])
     client.socket.disconnect()
-    expect(text(await cli('status'))).toMatch(/^1 agents, 2 messages, 1 processes, \d subscriptions\.\n/)
+    expect(text(await cli('status'))).toMatch(/^1 agent, 2 messages, 1 process, \d subscriptions?\.\n/)
   })
 })

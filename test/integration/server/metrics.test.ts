@@ -135,6 +135,8 @@ describe('the metrics', () => {
     await server.get(`/api/agents/${living}/messages?since=1&wait=15000`)
     await server.call('DELETE', `/api/agents/${living}`)
     expect((await count('ebb_freed_bytes_total')) - (freed ?? 0)).toBe(10)
+    await server.call('DELETE', `/api/agents/${id}`)
+    expect((await count('ebb_freed_bytes_total')) - (freed ?? 0)).toBe(3_903)
   })
 
   describe('of what could not be released', () => {
@@ -180,7 +182,7 @@ describe('the health', () => {
       stuck: 0,
     })
     // Seconds, and not of another clock than the start.
-    expect(Math.abs(Date.parse(before.startedAt) + before.uptime * 1_000 - Date.now())).toBeLessThan(5_000)
+    expect(Math.abs(Date.parse(before.startedAt) + before.uptime * 1_000 - Date.now())).toBeLessThan(30_000)
     await ended(await server.command(['true']))
     const id = await sleeping()
     const after = await server.get('/api/health')

@@ -167,8 +167,8 @@ async function lives(containment: string): Promise<void> {
   const ends = [
     await post(`/api/agents/${two}/stop`),
     await post('/api/requests/r/cleanup'),
-    await post('/api/cleanup', { scope: 'single', taskId: 't' }),
-    await server.call('DELETE', `/api/agents/${four}`, { headers: bearer }),
+    await post('/api/cleanup', { scope: 'single', taskId: 't', force: true }),
+    await server.call('DELETE', `/api/agents/${four}?force=true`, { headers: bearer }),
     await server.call('GET', '/api/reaper/run', { headers: { authorization: `Bearer ${secrets.variable.replaceAll('"', '')}` } }),
     await post('/api/reaper/run'),
   ]
@@ -184,7 +184,7 @@ async function lives(containment: string): Promise<void> {
   client.socket.disconnect()
   server.ebb.signal('SIGKILL')
   await server.ebb.ended
-  await waitUntil(() => processesOfHome(home, installationOf(home)).map(shown), 10_000, 'the recovery is over')
+  await waitUntil(() => processesOfHome(home, installationOf(home)).map(shown), 20_000, 'the recovery is over')
   expect(inFiles(home)).toEqual([])
   expect(openFiles(home)).toEqual([])
 }

@@ -9,11 +9,14 @@ it(`launch, reset and verify, ${runs} times in a row, without one flake`, async 
   const manager = new TestCleanupManager(server)
   const headers = { 'content-type': 'application/json' }
   for (let run = 1; run <= runs; run++) {
+    const startedMs = performance.now()
     const command = run % 2 === 0 ? ['sleep', '1000'] : ['sh', '-c', 'sleep 1000 & echo $!; wait']
     const body = JSON.stringify({ type: 'command', prompt: `run ${run}`, configuration: { command } })
     const launched = await fetch(`${server.url}/api/agents`, { method: 'POST', headers, body })
     expect(launched.status, `run ${run}`).toBe(201)
     await manager.cleanupAll()
     await verifyTestIsolation(server)
+    // None of them had to be killed after the ten seconds that it may take to leave.
+    expect(performance.now() - startedMs, `run ${run}`).toBeLessThan(8_000)
   }
 })

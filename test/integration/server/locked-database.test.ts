@@ -1,0 +1,199 @@
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { describe, expect, it } from 'vitest'
+import { conversation, statusAtEnd } from '../../support/conversation.ts'
+import { fixture } from '../../support/fixtures.ts'
+import { temporaryHome } from '../../support/home.ts'
+import { leftInHome, openBooks } from '../../support/ledger-file.ts'
+import { tmpfs } from '../../support/mounts.ts'
+import { needs } from '../../support/real.ts'
+import { type Json, startServer, type TestServer } from '../../support/server.ts'
+import { agentProcesses } from '../../support/shared-server.ts'
+import { describe as show, survivors, waitUntil } from '../../support/world.ts'
+
+/** G12: somebody else holds the database's write lock. Nothing that agents say is lost, and they die when they are told to. */
+
+needs('gcc')
+
+/** This process is another one than the server: it takes the lock and keeps it. */
+class Lock implements Disposable {
+  readonly #db: DatabaseSync
+
+  constructor(home: string) {
+    this.#db = new DatabaseSync(join(home, 'ebb.db'), { timeout: 5_000 })
+    this.#db.exec('BEGIN IMMEDIATE')
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#db.isOpen) this.#db.close()
+  }
+}
+
+/** Asks for the health again and again; the longest answer says how long the server could not be spoken to. */
+class Pulse {
+  longestMs = 0
+  beats = 0
+  readonly #over = new AbortController()
+  readonly #beating: Promise<void>
+
+  constructor(server: TestServer) {
+    this.#beating = this.#beat(server)
+  }
+
+  async #beat(server: TestServer): Promise<void> {
+    while (!this.#over.signal.aborted) {
+      const startedMs = performance.now()
+      expect(await server.get('/api/health')).toMatchObject({ status: 'ok', databaseStatus: 'connected' })
+      this.longestMs = Math.max(this.longestMs, performance.now() - startedMs)
+      this.beats += 1
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#over.abort()
+    await this.#beating
+  }
+}
+
+interface Talker {
+  readonly id: string
+  readonly notes: string
+  readonly marker: string
+}
+
+async function talk(server: TestServer, folder: string, name: string, last: number): Promise<Talker> {
+  const notes = join(folder, name)
+  const marker = `locked-${process.pid}-${performance.now()}-${name}`
+  const command = [fixture('counts-and-notes'), notes, '1000', String(last)]
+  const id = await server.launch({ type: 'command', prompt: '', configuration: { command, env: { MARKER: marker } } })
+  return { id, notes, marker }
+}
+
+const noted = ({ notes }: Talker): number => (existsSync(notes) ? Number(readFileSync(notes, 'utf8')) : 0)
+const says = (talker: Talker, lines: number): Promise<void> => waitUntil(() => noted(talker) >= lines, 10_000, 'it goes on speaking')
+const gone = ({ marker }: Talker): Promise<void> => waitUntil(() => survivors(marker).map(show), 5_000, 'its processes are gone')
+
+/** Every line that left it, once, in the order of its stream; at most one more, which it had no time to note. */
+async function requireAllLines(server: TestServer, talker: Talker): Promise<void> {
+  const numbers = (await conversation(server, talker.id)).slice(1).map(({ content }) => Number(/^line (\d+)$/.exec(content)?.[1]))
+  expect([noted(talker), noted(talker) + 1]).toContain(numbers.length)
+  const upTo = Array.from({ length: numbers.length }, (_, index) => index + 1)
+  for (const isOnError of [true, false])
+    expect(numbers.filter((number) => (number % 3 === 0) === isOnError)).toEqual(upTo.filter((number) => (number % 3 === 0) === isOnError))
+}
+
+async function requireClean(server: TestServer): Promise<void> {
+  expect(await server.post('/api/test/reset-environment')).toMatchObject({ success: true, errors: [] })
+  expect(agentProcesses(server.home)).toEqual([])
+  expect(leftInHome(server.home)).toEqual([])
+  expect(readdirSync(join(server.home, 'archive'))).toEqual([])
+  expect(openBooks(server.home)).toEqual([expect.stringMatching(/^incarnation /)])
+  expect(await server.get('/api/test/verify-clean-state')).toMatchObject({ isClean: true, issues: [] })
+}
+
+it('what is said while the database is locked is saved when it is free again, and the server can be spoken to all the time', async () => {
+  await using server = await startServer()
+  const folder = temporaryHome()
+  const staying = await Promise.all(['a', 'b', 'c'].map((name) => talk(server, folder, name, 0)))
+  const leaving = await talk(server, folder, 'd', 200)
+  for (const talker of staying) await says(talker, 50)
+  const lock = new Lock(server.home)
+  const pulse = new Pulse(server)
+  const before = staying.map(noted)
+  await gone(leaving)
+  for (const [index, talker] of staying.entries()) await says(talker, (before[index] ?? 0) + 600)
+  // Readers are not in anybody's way.
+  expect(await server.get('/api/agents')).toHaveLength(4)
+  const stop = server.call('POST', `/api/agents/${staying[0]?.id}/stop`)
+  await gone(staying[0] as Talker)
+  expect(pulse.beats).toBeGreaterThan(10)
+  lock[Symbol.dispose]()
+
+  expect(await stop).toMatchObject({ status: 200, body: { success: true, errors: [] } })
+  await pulse.stop()
+  expect(pulse.longestMs).toBeLessThan(2_000)
+  expect(await statusAtEnd(server, leaving.id)).toBe('completed')
+  for (const { id } of staying.slice(1)) expect(await server.post(`/api/agents/${id}/stop`)).toMatchObject({ success: true })
+  for (const talker of [...staying, leaving]) await requireAllLines(server, talker)
+  expect((await server.get('/api/agents')).map(({ status }: Json) => status).toSorted()).toEqual([
+    'completed',
+    'terminated',
+    'terminated',
+    'terminated',
+  ])
+  await requireClean(server)
+})
+
+it('agents that are stopped, deleted and reset while it is locked die at once, and the books follow', async () => {
+  await using server = await startServer()
+  const folder = temporaryHome()
+  const talkers = await Promise.all(['a', 'b', 'c', 'd'].map((name) => talk(server, folder, name, 0)))
+  const [stopped, deleted, forced, reset] = talkers as [Talker, Talker, Talker, Talker]
+  for (const talker of talkers) await says(talker, 50)
+  const lock = new Lock(server.home)
+  const pulse = new Pulse(server)
+  const answers = Promise.all([
+    server.call('POST', `/api/agents/${stopped.id}/stop`),
+    server.call('DELETE', `/api/agents/${deleted.id}`),
+    server.call('DELETE', `/api/agents/${forced.id}?force=true`),
+  ])
+  for (const talker of [stopped, deleted, forced]) await gone(talker)
+  const startedMs = performance.now()
+  const answer = server.call('POST', '/api/test/reset-environment', { body: { timeout: 300 } })
+  await gone(reset)
+  // In time, as ever, and honest: the rows are still there.
+  expect(await answer).toMatchObject({ status: 200, body: { success: false } })
+  expect((await answer).body.errors.join(' ')).toMatch(/database/)
+  expect(performance.now() - startedMs).toBeLessThan(5_500)
+  expect(agentProcesses(server.home)).toEqual([])
+  lock[Symbol.dispose]()
+
+  const [stop, ...deletions] = await answers
+  expect([200, 503]).toContain(stop?.status)
+  for (const { status, body } of deletions)
+    if (status !== 204)
+      expect({ status, body }).toMatchObject({ status: 503, body: { code: 'ledger_busy', message: expect.stringMatching(/\.$/) } })
+  await pulse.stop()
+  expect(pulse.longestMs).toBeLessThan(2_000)
+  await requireClean(server)
+})
+
+describe('a full disk', () => {
+  needs('root')
+
+  it('keeps no agent alive: it dies when it is told to, and the rest follows when there is room again', async () => {
+    using disk = tmpfs(temporaryHome(), '16m')
+    const server = await startServer(['--min-free', '0'], { home: disk.point })
+    try {
+      const talkers = await Promise.all(['a', 'b'].map((name) => talk(server, temporaryHome(), name, 0)))
+      const [stopped, deleted] = talkers as [Talker, Talker]
+      for (const talker of talkers) await says(talker, 50)
+      const filler = join(disk.point, 'filler')
+      fill(filler)
+      const answers = Promise.all([
+        server.call('POST', `/api/agents/${stopped.id}/stop`),
+        server.call('DELETE', `/api/agents/${deleted.id}?force=true`),
+      ])
+      for (const talker of talkers) await gone(talker)
+      expect((await server.call('GET', '/api/health')).status).toBeLessThan(504)
+      rmSync(filler)
+      for (const { status, body } of await answers)
+        if (status >= 400) expect(body).toMatchObject({ code: expect.any(String), message: expect.stringMatching(/\.$/) })
+      await server.post('/api/reaper/run')
+      await requireClean(server)
+    } finally {
+      await server.stop()
+    }
+  })
+})
+
+function fill(file: string): void {
+  for (let size = 65_536; size >= 1; size = Math.floor(size / 4)) {
+    try {
+      for (;;) writeFileSync(file, Buffer.alloc(size), { flag: 'a' })
+    } catch {
+      // No room for that much; for less there may be.
+    }
+  }
+}
