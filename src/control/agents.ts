@@ -1,5 +1,5 @@
 import { type Agent, isFinal, type KeptConfiguration } from '../domain/agent.ts'
-import { EbbError, isEbbError, sentence } from '../domain/errors.ts'
+import { EbbError, sentence } from '../domain/errors.ts'
 import type { Trigger } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
 import type { Wish } from '../domain/scope.ts'
@@ -7,9 +7,8 @@ import type { BookScope } from '../engine/book.ts'
 import type { Engine } from '../engine/engine.ts'
 import { noop } from '../engine/race.ts'
 import type { AgentEnd, AgentFilter, AgentPage, AgentRecord, AgentStore } from '../ports/agents.ts'
-import type { Planned } from '../ports/kind.ts'
-import { type LogHandle, logLabels, type ProcessLaunch, type TreeHandle, treeLabel } from '../ports/process.ts'
-import type { Assignment, Configuration, Provider, ProviderCatalogue, Script } from '../ports/provider.ts'
+import { type LogHandle, logLabels, type TreeHandle, treeLabel } from '../ports/process.ts'
+import type { Configuration, Provider, Script } from '../ports/provider.ts'
 import { messageId } from '../stream/message-id.ts'
 import type { Stream } from '../stream/stream.ts'
 import type { AgentEndings } from './endings.ts'
@@ -18,30 +17,16 @@ import { Gate } from './gate.ts'
 import type { Namespaces } from './namespaces.ts'
 import type { Owners } from './owners.ts'
 import { play } from './player.ts'
+import { type LaunchRequest, Preflight, type PreflightDeps } from './preflight.ts'
 import { Run } from './run.ts'
-import type { Caps } from './settings.ts'
 import { sourceOf } from './source.ts'
-
-/** What a client asks for when it launches an agent; validated at the edge. */
-export interface LaunchRequest {
-  readonly type: string
-  readonly prompt: string
-  readonly placement?: string
-  readonly namespace: string
-  readonly requestId?: string
-  readonly taskId?: string
-  readonly parentAgentId?: string
-  /** The scope that owns it, where that is not one of the books' requests. */
-  readonly ownerScopeId?: string
-  readonly configuration: Configuration
-}
 
 export interface Launched {
   readonly agent: Agent
   readonly run: Run
 }
 
-export interface AgentsDeps {
+export interface AgentsDeps extends PreflightDeps {
   readonly engine: Engine
   readonly store: AgentStore
   readonly stream: Stream
@@ -49,12 +34,6 @@ export interface AgentsDeps {
   readonly endings: AgentEndings
   readonly namespaces: Namespaces
   readonly owners: Owners
-  readonly caps: Caps
-  readonly catalogue: ProviderCatalogue
-  /** What an agent inherits: ours, without our settings. */
-  readonly environment: Readonly<Record<string, string>>
-  readonly plan: (scopeId: string, launch: ProcessLaunch) => readonly Planned[]
-  readonly freeBytes: () => number
   /** Where the logs of ended agents are; gone when it returns, or it throws. */
   readonly removeArchive: (agentId: string) => void
 }
@@ -70,9 +49,11 @@ export class Agents {
   readonly #deps: AgentsDeps
   readonly #runs = new Map<string, Run>()
   readonly #gate = new Gate(launchesAtOnce)
+  readonly #preflight: Preflight
 
   constructor(deps: AgentsDeps) {
     this.#deps = deps
+    this.#preflight = new Preflight(deps)
   }
 
   get living(): ReadonlyMap<string, Run> {
@@ -90,18 +71,14 @@ export class Agents {
 
   async #launch(request: LaunchRequest): Promise<Launched> {
     const { engine, caps } = this.#deps
-    this.#requireRoom()
+    this.#preflight.requireRoom(this.#runs.size)
     const id = engine.parts.newId()
-    const provider = this.#provider(request)
-    const assignment: Assignment = { agentId: id, prompt: request.prompt, configuration: request.configuration }
-    const script = provider.script?.(assignment) ?? { events: [], hasProcess: true }
-    const invocation = script.hasProcess ? provider.invoke(assignment) : undefined
-    const plan = invocation ? this.#plan(id, invocation, request.configuration) : []
+    const { provider, script, invocation, plan } = this.#preflight.prepare(id, request)
     const parentId = await this.#owner(request)
     // The gate comes before the scope: who waits there holds nothing.
     return await this.#gate.pass(async () => {
       // Many may have waited there since there was room for one.
-      this.#requireRoom()
+      this.#preflight.requireRoom(this.#runs.size)
       const scope = engine.openScope({ id, kind: 'agent', parentId })
       const run = this.#begin(scope, request)
       try {
@@ -123,58 +100,6 @@ export class Agents {
         throw error
       }
     })
-  }
-
-  #requireRoom(): void {
-    const { caps, freeBytes } = this.#deps
-    if (this.#runs.size >= caps.maxAgents)
-      throw new EbbError(
-        'too_many_agents',
-        `${this.#runs.size} agents run already, which is as many as --max-agents allows; stop one first.`,
-      )
-    const free = freeBytes()
-    if (free < caps.minFreeBytes)
-      throw new EbbError(
-        'disk_low',
-        `Only ${Math.floor(free / 1_048_576)} MB are free on the disk of the home, and --min-free wants ${Math.floor(caps.minFreeBytes / 1_048_576)}; make room first.`,
-      )
-  }
-
-  #provider(request: LaunchRequest): Provider {
-    const provider = this.#deps.catalogue.find(request.type)
-    if (!provider)
-      throw new EbbError(
-        'invalid_request',
-        `There is no provider "${request.type}"; use one of ${this.#deps.catalogue.types.join(', ')}.`,
-        {
-          details: [{ path: 'type', message: 'unknown provider' }],
-        },
-      )
-    if (request.placement !== undefined && request.placement !== 'process')
-      throw new EbbError('invalid_request', `There is no placement "${request.placement}"; use "process".`, {
-        details: [{ path: 'placement', message: 'unknown placement' }],
-      })
-    return provider
-  }
-
-  /** Everything that can be known before is checked here, and told in one way: the launch was refused. */
-  #plan(id: string, invocation: ReturnType<Provider['invoke']>, configuration: Configuration): readonly Planned[] {
-    const { limits } = configuration
-    try {
-      return this.#deps.plan(id, {
-        argv: invocation.argv,
-        env: { ...this.#deps.environment, ...invocation.env, ...configuration.env },
-        cwd: configuration.workingDirectory ?? process.cwd(),
-        output: 'logs',
-        stdin: 'pipe',
-        ...((limits?.memoryBytes !== undefined || limits?.pids !== undefined) && { limits }),
-        ...(invocation.politeSignal && { politeSignal: invocation.politeSignal }),
-      })
-    } catch (error) {
-      if (isEbbError(error, 'program_not_found') || isEbbError(error, 'program_not_executable') || isEbbError(error, 'limits_unavailable'))
-        throw new EbbError('launch_refused', error.message, { cause: error })
-      throw error
-    }
   }
 
   /** Its task, else its request, else its namespace. */

@@ -1,13 +1,14 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, it } from 'vitest'
-import { create, newAgent, newMessage, say, statusOf } from './agent-records.ts'
+import { create, createInScope, end, newAgent, newMessage, say, statusOf } from './agent-records.ts'
 import type { AgentsUnderTest } from './agents.ts'
-import { openAgent, scopeOf } from './records.ts'
+import { openAgent, scopeOf, settlement } from './records.ts'
 
 export function agentCases(store: AgentsUnderTest): void {
   creating(store)
   changing(store)
   listing(store)
+  listingAsJson(store)
   removing(store)
 }
 
@@ -139,6 +140,80 @@ function listing(store: AgentsUnderTest): void {
   it('a page that is just full has no next one', async () => {
     for (const id of ['a', 'b']) await create(store.agents, id)
     expect(await store.agents.list({ limit: 2 })).not.toHaveProperty('nextCursor')
+  })
+}
+
+/** What a careless writer of JSON gets wrong. */
+const texts = [
+  'plain',
+  '',
+  'null',
+  '"quoted" \\ \\" \'single\' `back`',
+  'line\nbreak\r\ttab\u0000nul\u0001\u001f\u007f',
+  'ä ß 漢字 🌊 👩\u200d💻 e\u0301',
+  '\u2028\u2029\ufeff\ufffd\uffff',
+  '{"json":[1,null]} </script> %s || \'; DROP TABLE agent; --',
+  '\ud800 half of a pair, the other \udc00',
+  'x'.repeat(100_000),
+]
+
+function listingAsJson(store: AgentsUnderTest): void {
+  const parsed = async (filter: Parameters<typeof store.agents.list>[0] = {}): Promise<unknown> =>
+    JSON.parse((await store.agents.listJson(filter)).json)
+
+  it.each(texts.map((text, index) => [index, text] as const))(
+    'as JSON is the same listing, whatever the texts are: %i',
+    async (_index, text) => {
+      const configuration = {
+        workingDirectory: text,
+        conversationName: text,
+        sessionId: text,
+        model: text,
+        metadata: { [text]: text, deep: [{ [text]: null }, [text], true, -0.5, 1e21] },
+        limits: { memoryBytes: 1, pids: 2, logBytes: 3 },
+      }
+      const labels = { name: text, type: text, placement: text, namespace: text, requestId: text, taskId: text, parentAgentId: text }
+      await create(store.agents, 'a', { ...labels, prompt: text, configuration })
+      await store.agents.change('a', {
+        status: 'stuck',
+        startedAt: '2026-11-15T09:00:01.000Z',
+        exit: { code: 0, signal: text },
+        error: { name: text, message: text },
+      })
+      await create(store.agents, 'b', { prompt: text, configuration: { metadata: { [text]: text } } })
+      const { agents } = await store.agents.list({})
+      expect(agents).toHaveLength(2)
+      expect(await parsed()).toEqual(agents)
+      expect(agents[1]?.session.configuration).toEqual(configuration)
+    },
+  )
+
+  it('as JSON has no field for what is not there', async () => {
+    await create(store.agents, 'a')
+    const [agent] = (await parsed()) as [Record<string, unknown>]
+    expect(Object.keys(agent)).toEqual(['id', 'type', 'status', 'placement', 'namespace', 'session', 'createdAt'])
+    expect(agent).toEqual((await store.agents.list({})).agents[0])
+    expect(await parsed({ namespace: 'none' })).toEqual([])
+  })
+
+  it('as JSON has an end when there was one', async () => {
+    for (const id of ['a', 'b', 'c']) await createInScope(store, id)
+    const ended = [
+      end('a', { status: 'failed', exit: { code: 255, signal: null }, error: { name: 'n', message: 'm' } }),
+      end('b', { exit: { code: null, signal: 'SIGKILL' } }),
+      end('c'),
+    ]
+    await store.ledger.settle(settlement({ agents: { ended, stuckIds: [] } }))
+    expect(await parsed()).toEqual((await store.agents.list({})).agents)
+  })
+
+  it('as JSON has the same pages and filters', async () => {
+    for (const id of ['a', 'b', 'c', 'd']) await create(store.agents, id, { namespace: id === 'b' ? 'n' : 'default' })
+    for (const filter of [{ limit: 2 }, { limit: 4 }, { limit: 1, cursor: '3' }, { namespace: 'n' }, { statuses: ['running' as const] }]) {
+      const { agents, ...next } = await store.agents.list(filter)
+      const { json, ...nextOfJson } = await store.agents.listJson(filter)
+      expect([JSON.parse(json), nextOfJson]).toEqual([agents, next])
+    }
   })
 }
 

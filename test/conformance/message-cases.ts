@@ -166,10 +166,17 @@ function paging(store: AgentsUnderTest): void {
     expect(await numbers(11, 100)).toEqual([])
   })
 
-  it('of large messages few are read at a time, but never none', async () => {
+  const large = 'x'.repeat(900_000)
+
+  it.each([
+    ['text', { content: large }],
+    ['raw lines', { content: '', raw: { large } }],
+    ['metadata', { content: '', metadata: { large } }],
+  ])('of messages with large %s few are read at a time, but never none', async (_what, message) => {
     await create(store.agents, 'a')
+    const { content, ...more } = message
     for (let turn = 0; turn < 10; turn++)
-      await store.agents.save([{ agentId: 'a', messages: lines('x'.repeat(900_000), 'y'.repeat(900_000)) }])
+      await store.agents.save([{ agentId: 'a', messages: [newMessage(content, more), newMessage(content, more)] }])
     const seen: number[] = []
     for (
       let page = await store.agents.messages('a', 0, 1_000);

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { LaunchRequest } from '../../control/agents.ts'
+import type { LaunchRequest } from '../../control/preflight.ts'
 import type { Configuration } from '../../ports/provider.ts'
 import type { launchBody } from './schemas.ts'
 

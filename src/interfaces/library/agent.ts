@@ -1,5 +1,6 @@
-import type { Launched, LaunchRequest } from '../../control/agents.ts'
+import type { Launched } from '../../control/agents.ts'
 import type { Control } from '../../control/control.ts'
+import type { LaunchRequest } from '../../control/preflight.ts'
 import type { Run } from '../../control/run.ts'
 import type { AgentStatus } from '../../domain/agent.ts'
 import { EbbError } from '../../domain/errors.ts'

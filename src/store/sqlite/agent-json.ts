@@ -24,7 +24,8 @@ export const agentJson = [
   optional('taskId', 'task_id'),
   optional('parentAgentId', 'parent_agent_id'),
   `',"session":{'`,
-  always('id', "coalesce(configuration ->> '$.sessionId', id)"),
+  // As it was written, not decoded: half a surrogate pair is no text to SQLite.
+  `'"id":' || coalesce(configuration -> '$.sessionId', json_quote(id))`,
   `','`,
   always('prompt', 'prompt'),
   `',"messageCount":' || message_count || ',"configuration":' || configuration || '},'`,

@@ -167,7 +167,7 @@ export class SqliteAgents implements AgentStore {
       let size = 0
       for (const row of rows) {
         page.push(toMessage(agentId, row))
-        size += String(row.content).length + String(row.raw ?? '').length
+        size += String(row.content).length + String(row.raw ?? '').length + String(row.metadata ?? '').length
         if (size > pageSize) break
       }
       return page

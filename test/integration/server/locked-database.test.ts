@@ -62,11 +62,11 @@ interface Talker {
   readonly marker: string
 }
 
-async function talk(server: TestServer, folder: string, name: string, last: number): Promise<Talker> {
+async function talk(server: TestServer, folder: string, name: string, last: number, more: object = {}): Promise<Talker> {
   const notes = join(folder, name)
   const marker = `locked-${process.pid}-${performance.now()}-${name}`
   const command = [fixture('counts-and-notes'), notes, '1000', String(last)]
-  const id = await server.launch({ type: 'command', prompt: '', configuration: { command, env: { MARKER: marker } } })
+  const id = await server.launch({ type: 'command', prompt: '', configuration: { command, env: { MARKER: marker } }, ...more })
   return { id, notes, marker }
 }
 
@@ -130,7 +130,8 @@ it('agents that are stopped, deleted and reset while it is locked die at once, a
   const folder = temporaryHome()
   const talkers = await Promise.all(['a', 'b', 'c', 'd'].map((name) => talk(server, folder, name, 0)))
   const [stopped, deleted, forced, reset] = talkers as [Talker, Talker, Talker, Talker]
-  for (const talker of talkers) await says(talker, 50)
+  const spared = await talk(server, folder, 'e', 0, { namespace: 'other' })
+  for (const talker of [...talkers, spared]) await says(talker, 50)
   const lock = new Lock(server.home)
   const pulse = new Pulse(server)
   const answers = Promise.all([
@@ -140,13 +141,13 @@ it('agents that are stopped, deleted and reset while it is locked die at once, a
   ])
   for (const talker of [stopped, deleted, forced]) await gone(talker)
   const startedMs = performance.now()
-  const answer = server.call('POST', '/api/test/reset-environment', { body: { timeout: 300 } })
+  const answer = server.call('POST', '/api/test/reset-environment', { body: { timeout: 300, namespace: 'default' } })
   await gone(reset)
   // In time, as ever, and honest: the rows are still there.
   expect(await answer).toMatchObject({ status: 200, body: { success: false } })
   expect((await answer).body.errors.join(' ')).toMatch(/database/)
   expect(performance.now() - startedMs).toBeLessThan(5_500)
-  expect(agentProcesses(server.home)).toEqual([])
+  // By now the first tries to save what the last one says have been given up.
   lock[Symbol.dispose]()
 
   const [stop, ...deletions] = await answers
@@ -156,6 +157,8 @@ it('agents that are stopped, deleted and reset while it is locked die at once, a
       expect({ status, body }).toMatchObject({ status: 503, body: { code: 'ledger_busy', message: expect.stringMatching(/\.$/) } })
   await pulse.stop()
   expect(pulse.longestMs).toBeLessThan(2_000)
+  expect(await server.post(`/api/agents/${spared.id}/stop`)).toMatchObject({ success: true, errors: [] })
+  await requireAllLines(server, spared)
   await requireClean(server)
 })
 

@@ -1,0 +1,103 @@
+import { EbbError, isEbbError } from '../domain/errors.ts'
+import type { Planned } from '../ports/kind.ts'
+import type { ProcessLaunch } from '../ports/process.ts'
+import type { Assignment, Configuration, Invocation, Provider, ProviderCatalogue, Script } from '../ports/provider.ts'
+import type { Caps } from './settings.ts'
+
+/** What a client asks for when it launches an agent; validated at the edge. */
+export interface LaunchRequest {
+  readonly type: string
+  readonly prompt: string
+  readonly placement?: string
+  readonly namespace: string
+  readonly requestId?: string
+  readonly taskId?: string
+  readonly parentAgentId?: string
+  /** The scope that owns it, where that is not one of the books' requests. */
+  readonly ownerScopeId?: string
+  readonly configuration: Configuration
+}
+
+export interface PreflightDeps {
+  readonly caps: Caps
+  readonly catalogue: ProviderCatalogue
+  /** What an agent inherits: ours, without our settings. */
+  readonly environment: Readonly<Record<string, string>>
+  readonly plan: (scopeId: string, launch: ProcessLaunch) => readonly Planned[]
+  readonly freeBytes: () => number
+}
+
+/** A launch of which everything is known that can be known before anything exists. */
+export interface Prepared {
+  readonly provider: Provider
+  readonly script: Script
+  /** None for an agent that is only played. */
+  readonly invocation: Invocation | undefined
+  readonly plan: readonly Planned[]
+}
+
+/** What cannot start is refused here, before anything is made. */
+export class Preflight {
+  readonly #deps: PreflightDeps
+
+  constructor(deps: PreflightDeps) {
+    this.#deps = deps
+  }
+
+  requireRoom(running: number): void {
+    const { caps, freeBytes } = this.#deps
+    if (running >= caps.maxAgents)
+      throw new EbbError('too_many_agents', `${running} agents run already, which is as many as --max-agents allows; stop one first.`)
+    const free = freeBytes()
+    if (free < caps.minFreeBytes)
+      throw new EbbError(
+        'disk_low',
+        `Only ${megabytes(free)} MB are free on the disk of the home, and --min-free wants ${megabytes(caps.minFreeBytes)}; make room first.`,
+      )
+  }
+
+  prepare(id: string, request: LaunchRequest): Prepared {
+    const provider = this.#provider(request)
+    const assignment: Assignment = { agentId: id, prompt: request.prompt, configuration: request.configuration }
+    const script = provider.script?.(assignment) ?? { events: [], hasProcess: true }
+    const invocation = script.hasProcess ? provider.invoke(assignment) : undefined
+    return { provider, script, invocation, plan: invocation ? this.#plan(id, invocation, request.configuration) : [] }
+  }
+
+  #provider({ type, placement }: LaunchRequest): Provider {
+    const { catalogue } = this.#deps
+    const provider = catalogue.find(type)
+    if (!provider) throw unknown('type', `There is no provider "${type}"; use one of ${catalogue.types.join(', ')}.`)
+    if (placement !== undefined && placement !== 'process')
+      throw unknown('placement', `There is no placement "${placement}"; use "process".`)
+    return provider
+  }
+
+  /** Whatever is the matter with the program or its folder is told in one way: the launch was refused. */
+  #plan(id: string, invocation: Invocation, configuration: Configuration): readonly Planned[] {
+    const { limits } = configuration
+    try {
+      return this.#deps.plan(id, {
+        argv: invocation.argv,
+        env: { ...this.#deps.environment, ...invocation.env, ...configuration.env },
+        cwd: configuration.workingDirectory ?? process.cwd(),
+        output: 'logs',
+        stdin: 'pipe',
+        ...((limits?.memoryBytes !== undefined || limits?.pids !== undefined) && { limits }),
+        ...(invocation.politeSignal && { politeSignal: invocation.politeSignal }),
+      })
+    } catch (error) {
+      if (isEbbError(error, 'program_not_found') || isEbbError(error, 'program_not_executable') || isEbbError(error, 'limits_unavailable'))
+        throw new EbbError('launch_refused', error.message, { cause: error })
+      throw error
+    }
+  }
+}
+
+function unknown(path: string, message: string): EbbError {
+  return new EbbError('invalid_request', message, { details: [{ path, message: `unknown ${path === 'type' ? 'provider' : path}` }] })
+}
+
+function megabytes(bytes: number): number {
+  return Math.floor(bytes / 1_048_576)
+}
