@@ -30,6 +30,8 @@ const keepingMs = 200
 export class History {
   readonly #engine: Engine
   readonly #running = new Map<string, Undertaking>()
+  /** Done, and on their way into the ledger. */
+  readonly #unkept = new Map<string, Report>()
 
   constructor(engine: Engine) {
     this.#engine = engine
@@ -41,9 +43,11 @@ export class History {
     this.#running.set(id, { trigger, scope, startedAt: clock.wall(), startedMs: clock.now() })
     try {
       const report = await work()
+      this.#unkept.set(id, report)
       const kept = ledger
         .addReport({ id, body: report })
         .catch((error: unknown) => log.warn('A report could not be kept.', { error: String(error) }))
+        .finally(() => this.#unkept.delete(id))
       await within(clock, keepingMs, kept)
       onReport(report, scope.kind === 'namespace' ? scope.id : undefined)
       return report
@@ -53,14 +57,15 @@ export class History {
   }
 
   async list(limit: number): Promise<readonly HistoryEntry[]> {
-    const done = await this.#engine.parts.ledger.reports(limit)
-    return [...this.#underWay(), ...done.map(({ id, body }) => entryOf(id, body))].slice(0, limit)
+    const kept = await this.#engine.parts.ledger.reports(limit)
+    const done = new Map([...[...this.#unkept].toReversed(), ...kept.map(({ id, body }) => [id, body] as const)])
+    return [...this.#underWay(), ...[...done].map(([id, body]) => entryOf(id, body))].slice(0, limit)
   }
 
   async find(id: string): Promise<(HistoryEntry & { readonly report?: Report }) | undefined> {
     const running = this.#underWay().find((entry) => entry.id === id)
     if (running) return running
-    const report = await this.#engine.parts.ledger.findReport(id)
+    const report = this.#unkept.get(id) ?? (await this.#engine.parts.ledger.findReport(id))
     return report && { ...entryOf(id, report), report }
   }
 

@@ -29,6 +29,9 @@ export interface Policy {
 /** What a kill may take before we say `stuck`: 1,000 processes take 90 ms, a dying disk takes seconds. */
 const killBudgetMs = 10_000
 
+/** Of a deadline so much is left to the kill and its proof, or half of it when it is short: grace never uses up all of it. */
+const killReserveMs = 1_000
+
 const defaults: Record<Trigger, { firstStep: LadderStep; graceMs: number; keepsLogs: boolean }> = {
   completed: { firstStep: 'terminate', graceMs: 5_000, keepsLogs: true },
   terminated: { firstStep: 'polite', graceMs: 5_000, keepsLogs: true },
@@ -55,10 +58,11 @@ export function policyFor(wish: Wish): Policy {
   const base = defaults[wish.trigger]
   const force = wish.force ?? false
   const graceMs = force ? 0 : graceOf(wish)
+  const deadlineMs = wish.deadlineMs ?? graceMs + killBudgetMs
   return {
     firstStep: force ? 'kill' : base.firstStep,
-    graceMs,
-    deadlineMs: wish.deadlineMs ?? graceMs + killBudgetMs,
+    graceMs: Math.min(graceMs, Math.max(deadlineMs / 2, deadlineMs - killReserveMs)),
+    deadlineMs,
     keepsLogs: !forgets(wish),
     givesUp: force || wish.givesUp === true,
   }

@@ -57,6 +57,14 @@ describe('the stronger wish (G6)', () => {
     expect(policyFor(strengthen({ trigger: 'terminated' }, { trigger: 'process-exit' })).graceMs).toBe(graceMs)
   })
 
+  it.each([
+    [10_000, 5_000],
+    [3_000, 2_000],
+    [100, 50],
+  ])('a deadline of %d ms leaves %d ms of grace, because a kill takes time, too', (deadlineMs, graceMs) => {
+    expect(policyFor({ trigger: 'deleted', deadlineMs })).toMatchObject({ deadlineMs, graceMs })
+  })
+
   it('never grows weaker', () => {
     fc.assert(
       fc.property(wishes, wishes, (a, b) => {

@@ -9,6 +9,7 @@ export class Closing {
   readonly #graceMs: number
   readonly #say: (text: string) => void
   #report: Report | undefined
+  readonly #failed = Promise.withResolvers<void>()
   #isJoined = false
   #asked = 0
 
@@ -36,11 +37,17 @@ export class Closing {
     this.#stage.stop(this.#id, { force, graceMs: this.#graceMs }).then(
       (report) => {
         this.#report = report
+        if (!report.success) this.#failed.resolve()
       },
       (error: unknown) => {
         if (!isEbbError(error, 'agent_not_found')) this.#say(`ebb: the agent could not be stopped: ${sentence(error)}\n`)
       },
     )
+  }
+
+  /** Settles when a close was not clean. */
+  get failed(): Promise<void> {
+    return this.#failed.promise
   }
 
   get hasFailed(): boolean {

@@ -9,28 +9,37 @@ export interface Conversation {
   messages(id: string, since: number, waitMs: number): Promise<readonly Message[]>
 }
 
-/** A wait ends at the event; only that an end cannot be reached is found out by asking again. */
+/** A wait ends at the event; only that an end cannot be reached by somebody else's close is found out by asking again. */
 const waitMs = 5_000
 const stoppingWaitMs = 250
 
-/**
- * Shows what an agent says until it has ended, or `isHopeless` says that it will not, and all was shown. Undefined when
- * somebody deleted it meanwhile.
- */
+/** Who closes the agent, and may know before everybody else that it will not end. */
+export interface Prospects {
+  isHopeless(agent: Agent): boolean
+  /** Settles when there is a reason to ask. */
+  readonly change: Promise<void>
+}
+
+/** Shows what an agent says until it has ended, or will not, and all was shown. Undefined when somebody deleted it meanwhile. */
 export async function follow(
   conversation: Conversation,
   id: string,
   show: (messages: readonly Message[]) => void,
-  isHopeless: (agent: Agent) => boolean = () => false,
+  prospects?: Prospects,
 ): Promise<Agent | undefined> {
   let since = 0
+  let change = prospects?.change.then((): readonly Message[] => {
+    change = undefined
+    return []
+  })
   try {
     for (;;) {
       // Asked before the messages: an end is written after the last of them.
       const agent = await conversation.agent(id)
-      const isOver = isFinal(agent.status) || agent.status === 'stuck' || isHopeless(agent)
+      const isOver = isFinal(agent.status) || agent.status === 'stuck' || (prospects?.isHopeless(agent) ?? false)
       const patienceMs = agent.status === 'stopping' ? stoppingWaitMs : waitMs
-      const messages = await conversation.messages(id, since, isOver ? 0 : patienceMs)
+      const news = conversation.messages(id, since, isOver ? 0 : patienceMs)
+      const messages = await (isOver || !change ? news : Promise.race([news, change]))
       show(messages)
       since = messages.at(-1)?.sequenceNumber ?? since
       if (isOver && messages.length === 0) return agent

@@ -55,10 +55,11 @@ async function perform(stage: Stage, body: LaunchBody, wish: RunWish, signals: R
   // Who runs it has just written the prompt.
   const show = (messages: readonly Message[]): void => print(isJson ? messages : messages.filter(isNoPrompt))
   try {
-    const agent = await follow(stage, id, show, ({ status }) => {
+    const isHopeless = ({ status }: Agent): boolean => {
       if (status === 'stopping') closing.join()
       return closing.hasFailed
-    })
+    }
+    const agent = await follow(stage, id, show, { isHopeless, change: closing.failed })
     return verdict(await finish(stage, agent, isKept, closing), isKept, output.err)
   } catch (error) {
     if (!isEbbError(error, 'not_released')) {

@@ -28,6 +28,13 @@ export interface CgroupDeps {
 
 const end = 'end'
 
+/** The signals that a tree was sent, who was there for the first of them, and who came too late; known from the first look on. */
+interface Told {
+  readonly signals: readonly NodeJS.Signals[]
+  readonly pids: Set<number>
+  late?: readonly number[]
+}
+
 /** `cgroup.events` notifications are throttled to about 10 ms: look at 1 ms steps first, then wait to be told. */
 const eagerLooks = 15
 const eagerLookMs = 1
@@ -55,6 +62,7 @@ export class CgroupContainment implements Containment {
   readonly #deps: CgroupDeps
   readonly #mount: CgroupMount
   readonly #killedBefore = new Set<string>()
+  readonly #told = new Map<string, Told>()
   /** `…/ebb-INSTALLATION` */
   readonly #root: string
 
@@ -122,6 +130,8 @@ export class CgroupContainment implements Containment {
   async signal(tree: Tree, signals: readonly NodeJS.Signals[]): Promise<void> {
     const inside = tree.place.slice(this.#mount.mountPoint.length)
     const atTheDoor = this.#atTheDoor(tree, inside)
+    const pids = new Set<number>(atTheDoor ? [atTheDoor.pid] : [])
+    this.#told.set(tree.place, { signals, pids })
     // Read anew for each signal: of a thousand that were sent the first, most need no second.
     for (const signal of signals) {
       // First: what it starts until it has the signal is then on the list.
@@ -130,8 +140,27 @@ export class CgroupContainment implements Containment {
       for (const pid of members(tree.place)) {
         if (pid === atTheDoor?.pid) continue
         if (performance.now() - readMs < freshMs || isMember(pid, inside)) trySignal(this.#deps.effects, pid, signal)
+        if (signal === signals[0]) pids.add(pid)
       }
     }
+  }
+
+  /**
+   * Who was forked while the others were being told has heard nothing. As long as its parent lives, that is its parent's
+   * business; when the parent has died of the signal, it would be waited for until the grace is over.
+   */
+  #tellLate({ place }: Tree): void {
+    const told = this.#told.get(place)
+    if (!told) return
+    const inside = members(place)
+    told.late ??= inside.filter((pid) => !told.pids.has(pid))
+    for (const pid of told.late) {
+      const entry = this.#deps.processes.find(pid)
+      if (entry && inside.includes(entry.ppid)) continue
+      told.late = told.late.filter((one) => one !== pid)
+      if (entry && inside.includes(pid)) for (const signal of told.signals) signalEntry(this.#deps, entry, signal)
+    }
+    if (told.late.length === 0) this.#told.delete(place)
   }
 
   /** A main process that was spawned a moment ago is not inside yet; it would enter behind our back, and be told nothing. */
@@ -142,13 +171,15 @@ export class CgroupContainment implements Containment {
 
   /** cgroup.kill passes over a process whose main thread has ended; who is still there at a second kill gets a signal of its own. */
   async kill(tree: Tree): Promise<void> {
+    this.#told.delete(tree.place)
     killCgroup(tree.place, this.#deps.effects)
     if (this.#killedBefore.has(tree.place)) for (const pid of members(tree.place)) trySignal(this.#deps.effects, pid, 'SIGKILL')
     this.#killedBefore.add(tree.place)
   }
 
   async gone(tree: Tree, ctx: Ctx): Promise<Proof> {
-    await emptied(tree.place, ctx)
+    await emptied(tree.place, ctx, () => this.#tellLate(tree))
+    this.#told.delete(tree.place)
     removeCgroup(tree.place, this.#deps.effects)
     for (const place of tree.limitPlaces) removeCgroup(place, this.#deps.effects)
     this.#killedBefore.delete(tree.place)
@@ -241,11 +272,12 @@ function killCgroup(directory: string, effects: Effects): void {
 }
 
 /** Settles when no living process is left in the cgroup. */
-async function emptied(directory: string, ctx: Ctx): Promise<void> {
+async function emptied(directory: string, ctx: Ctx, onLook: () => void): Promise<void> {
   const events = join(directory, 'cgroup.events')
   for (let looks = 0; isPopulated(directory) === true; looks++) {
     if (ctx.signal.aborted) throw new Error('the wait was given up')
     await (looks < eagerLooks ? after(eagerLookMs, ctx) : changeOf(events, ctx))
+    onLook()
   }
 }
 

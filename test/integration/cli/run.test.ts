@@ -129,8 +129,11 @@ describe('an end that leaves no time', () => {
     const archive = join(home, 'archive')
     rmdirSync(archive)
     writeFileSync(archive, '')
+    const askedMs = performance.now()
     run.signal('SIGINT')
     expect(await run.ended).toMatchObject({ code: 3, stderr: expect.stringMatching(/not everything of the agent[^\n]*:\n {2}log /) })
+    // At the failure of the close, not when the wait for the next message is over.
+    expect(performance.now() - askedMs).toBeLessThan(4_500)
     unlinkSync(archive)
     await waitUntil(() => survivors(run.mark), 10_000, 'the sentinel has had its turn')
     expect(await ebb(['recover'], { home })).toMatchObject({ code: 0 })

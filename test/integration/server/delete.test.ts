@@ -126,6 +126,12 @@ it('a deletion with force does not wait for an agent that will not leave', async
   await expectGone(id)
 })
 
+it('a deletion with less time than an agent is given to leave still kills it in that time', async () => {
+  const id = await ready(stubborn)
+  expect((await remove(id, '?timeout=1000')).status).toBe(204)
+  await expectGone(id)
+})
+
 it('a deletion goes on when its caller hangs up', async () => {
   const marker = `deleted-${process.pid}-${Date.now()}`
   const id = await server.command(stubborn, { configuration: { command: stubborn, env: { MARKER: marker } } })

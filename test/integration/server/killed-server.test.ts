@@ -126,18 +126,18 @@ describe('a server that is killed', () => {
     const home = temporaryHome()
     const notes = temporaryHome()
     const first = await startServer([], { home })
-    const schedule = Array.from({ length: 2_000 }, (_, index) => ({ delay: index * 3, type: 'message', data: { content: `say ${index}` } }))
+    const schedule = Array.from({ length: 2_000 }, (_, index) => ({ delay: index * 8, type: 'message', data: { content: `say ${index}` } }))
     const [commands, scripted] = await Promise.all([
       Promise.all(
         Array.from({ length: 26 }, (_, index) =>
-          talk(first, join(notes, String(index)), 500 + index * 100, index % 3 === 2 ? 20 + index * 15 : endless),
+          talk(first, join(notes, String(index)), 2_000 + index * 200, index % 3 === 2 ? 20 + index * 8 : endless),
         ),
       ),
       Promise.all(
         Array.from({ length: 4 }, async () => (await first.post('/api/test/agents/synthetic', { prompt: '', schedule, process: true })).id),
       ),
     ])
-    await requireSpeech(commands, 150)
+    await requireSpeech(commands, 100)
     for (const id of scripted) await first.get(`/api/agents/${id}/messages?since=20&limit=1&wait=15000`)
     await kill(first)
 
@@ -161,8 +161,8 @@ describe('a server that is killed', () => {
     const home = temporaryHome()
     const notes = temporaryHome()
     const first = await startServer([], { home })
-    const talkers = await Promise.all(Array.from({ length: 8 }, (_, index) => talk(first, join(notes, String(index)), 300, endless)))
-    await requireSpeech(talkers, 2_000)
+    const talkers = await Promise.all(Array.from({ length: 8 }, (_, index) => talk(first, join(notes, String(index)), 1_000, endless)))
+    await requireSpeech(talkers, 500)
     await kill(first)
     const archived = (): number => (existsSync(join(home, 'archive')) ? readdirSync(join(home, 'archive')).length : 0)
     // The sentinel's recovery, as soon as it is one.
@@ -229,7 +229,7 @@ describe('a server that is killed', () => {
     const first = await startServer([], { home })
     const client = await first.socket()
     const lives = [endless, endless, ...Array.from({ length: 5 }, () => random(400) + 1)]
-    const talkers = await Promise.all(lives.map((last, index) => talk(first, join(notes, String(index)), random(400), last)))
+    const talkers = await Promise.all(lives.map((last, index) => talk(first, join(notes, String(index)), 200 + random(800), last)))
     for (const { id } of talkers) client.socket.emit('subscribe', { agentId: id, since: 0 })
     await events(client, random(900) + 1)
     const [stopped, deleted] = talkers as [Talker, Talker]

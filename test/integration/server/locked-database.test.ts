@@ -112,7 +112,7 @@ it('what is said while the database is locked is saved when it is free again, an
 
   expect(await stop).toMatchObject({ status: 200, body: { success: true, errors: [] } })
   await pulse.stop()
-  expect(pulse.longestMs).toBeLessThan(2_000)
+  expect(pulse.longestMs).toBeLessThan(3_000)
   expect(await statusAtEnd(server, leaving.id)).toBe('completed')
   for (const { id } of staying.slice(1)) expect(await server.post(`/api/agents/${id}/stop`)).toMatchObject({ success: true })
   for (const talker of [...staying, leaving]) await requireAllLines(server, talker)
@@ -146,7 +146,8 @@ it('agents that are stopped, deleted and reset while it is locked die at once, a
   // In time, as ever, and honest: the rows are still there.
   expect(await answer).toMatchObject({ status: 200, body: { success: false } })
   expect((await answer).body.errors.join(' ')).toMatch(/database/)
-  expect(performance.now() - startedMs).toBeLessThan(5_500)
+  // Five seconds after its timeout, and what a busy machine adds on the way.
+  expect(performance.now() - startedMs).toBeLessThan(7_000)
   // By now the first tries to save what the last one says have been given up.
   lock[Symbol.dispose]()
 
@@ -156,7 +157,9 @@ it('agents that are stopped, deleted and reset while it is locked die at once, a
     if (status !== 204)
       expect({ status, body }).toMatchObject({ status: 503, body: { code: 'ledger_busy', message: expect.stringMatching(/\.$/) } })
   await pulse.stop()
-  expect(pulse.longestMs).toBeLessThan(2_000)
+  expect(pulse.longestMs).toBeLessThan(3_000)
+  // It is heard again while it lives.
+  expect(await server.get(`/api/agents/${spared.id}/messages?since=${noted(spared)}&limit=1&wait=10000`)).toHaveLength(1)
   expect(await server.post(`/api/agents/${spared.id}/stop`)).toMatchObject({ success: true, errors: [] })
   await requireAllLines(server, spared)
   await requireClean(server)

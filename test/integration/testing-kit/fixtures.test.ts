@@ -13,7 +13,7 @@ interface Result {
   readonly said: string
 }
 
-const suite = (project: UserProject, fixture: string, name: string): void =>
+const suite = (project: UserProject, fixture: string, name = fixture): void =>
   project.write(name, readFileSync(join(root, 'test', 'fixtures', fixture), 'utf8'))
 
 /** Where the throw-away servers of the run have their homes. */
@@ -67,12 +67,13 @@ const said = (results: readonly Result[]): Record<string, string> =>
   Object.fromEntries(results.filter(({ isPassed }) => !isPassed).map((result) => [result.title, result.said]))
 
 const leakedAgent =
-  /This test leaked: agent [0-9a-f-]{36} \(command, running\); process \d+ \(sleep\)\. It is cleaned up now\. .*"await ebb\.cleanup\(\)"/
+  /This test leaked: agent [0-9a-f-]{36} \(command, running\); process \d+ \(sh\)(; process \d+ \(sleep\))?\. It is cleaned up now\. .*"await ebb\.cleanup\(\)"/
 
 describe('useEbb, in Vitest', () => {
   it('gives every test a world of its own, and fails the one that leaked, naming what', async () => {
     const project = userProject()
     const TMPDIR = temporaryFolder(project)
+    suite(project, 'leaks-an-agent.ts')
     suite(project, 'vitest-suite.ts', 'a.test.ts')
     suite(project, 'vitest-suite-that-may-leak.ts', 'b.test.ts')
     const results = await runVitest(project, [], { TMPDIR })
@@ -100,6 +101,7 @@ describe('the ebb fixture, in Playwright', () => {
   it('does the same, in a project of CommonJS', async () => {
     const project = userProject({})
     const TMPDIR = temporaryFolder(project)
+    suite(project, 'leaks-an-agent.ts')
     suite(project, 'playwright-suite.ts', 'a.spec.ts')
     const results = await runPlaywright(project, ['--workers=1'], { TMPDIR })
     expect(passed(results).toSorted()).toEqual([
@@ -126,7 +128,8 @@ describe('on a server that runs already, and has no test endpoints', () => {
 
   it.each(['vitest', 'playwright'] as const)('no worker of %s wipes the agents of another', async (runner) => {
     const project = userProject()
-    suite(project, 'two-workers.ts', 'two-workers.ts')
+    suite(project, 'two-workers.ts')
+    suite(project, 'leaks-an-agent.ts')
     for (const name of ['a', 'b']) suite(project, `${runner}-worker.ts`, `${name}.spec.ts`)
     const server = startEbb(['serve', '--port', '0', '--json'], { home: temporaryHome(), deadlineMs: 60_000 })
     try {
