@@ -113,8 +113,8 @@ export interface AgentStore {
   listJson(filter: AgentFilter): Promise<{ readonly json: string; readonly nextCursor?: string }>
   /** Takes rows off the books, messages by cascade, with the scopes that carry their ids; says what was there and went. */
   remove(agentIds: readonly string[]): Promise<Totals & { readonly ids: ReadonlySet<string> }>
-  /** Deletes most messages of an agent that is about to go, a few at a time, so that its removal does not stop the world. */
-  trim(agentId: string): Promise<void>
+  /** Deletes most messages of an agent that is about to go, a few at a time, so that its removal does not stop the world; says how many. */
+  trim(agentId: string): Promise<number>
   /** Rows that are not `exceptIncarnations`'. */
   totals(namespace: string | undefined, exceptIncarnations: ReadonlySet<string>): Promise<Totals>
 

@@ -100,6 +100,8 @@ describe('on a terminal', () => {
     terminal.press('C-z')
     await terminal.shows(/Stopped/)
     terminal.type('fg')
+    // The shell names what it brings back, and only then is there somebody to read.
+    await terminal.shows(/fg\n.*exec -- cat/)
     terminal.type('again')
     await terminal.shows(/again\nagain/)
     terminal.press('C-d')

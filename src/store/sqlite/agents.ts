@@ -115,10 +115,11 @@ export class SqliteAgents implements AgentStore {
   }
 
   async remove(agentIds: readonly string[]): Promise<Totals & { readonly ids: ReadonlySet<string> }> {
-    for (const id of agentIds) await this.trim(id)
+    let trimmed = 0
+    for (const id of agentIds) trimmed += await this.trim(id)
     return await this.#db.write(() => {
       const ids = new Set<string>()
-      let messages = 0
+      let messages = trimmed
       for (const id of agentIds) {
         const [row] = this.#db.all('SELECT message_count FROM agent WHERE id = ?', id)
         if (row) ids.add(id)
@@ -130,12 +131,17 @@ export class SqliteAgents implements AgentStore {
     })
   }
 
-  async trim(agentId: string): Promise<void> {
+  async trim(agentId: string): Promise<number> {
     const [row] = await this.#db.read('SELECT number, message_count FROM agent WHERE id = ?', agentId)
-    if (!row || Number(row.message_count) <= deletedAtOnce) return
-    for (let upTo = deletedAtOnce; upTo < Number(row.message_count); upTo += deletedAtOnce) {
-      await this.#db.write(() => void this.#db.run('DELETE FROM message WHERE agent = ? AND sequence <= ?', Number(row.number), upTo))
+    let gone = 0
+    // From the end, and off the count at once: what a crash leaves half done is shorter, and has its prompt and no gap.
+    for (let left = Number(row?.message_count ?? 0) - deletedAtOnce; left > 0; left -= deletedAtOnce) {
+      gone += await this.#db.write(() => {
+        this.#db.run('UPDATE agent SET message_count = min(message_count, ?) WHERE id = ?', left, agentId)
+        return Number(this.#db.run('DELETE FROM message WHERE agent = ? AND sequence > ?', Number(row?.number), left).changes)
+      })
     }
+    return gone
   }
 
   async totals(namespace: string | undefined, except: ReadonlySet<string>): Promise<Totals> {
