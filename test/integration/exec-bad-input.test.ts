@@ -2,7 +2,7 @@ import { chmodSync, chownSync, existsSync, readdirSync, readFileSync, statSync, 
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
-import { type Ended, ebb, temporaryHome } from '../support/home.ts'
+import { type Ended, ebb, spoil, temporaryHome } from '../support/home.ts'
 import { tmpfs } from '../support/mounts.ts'
 import { needs } from '../support/real.ts'
 
@@ -147,7 +147,7 @@ describe('a database that cannot be used', () => {
   })
 
   it('is refused, and left as it is, when a newer version wrote it', async () => {
-    const home = temporaryHome()
+    const home = spoil(temporaryHome())
     const file = join(home, 'ebb.db')
     const db = new DatabaseSync(file)
     db.exec('CREATE TABLE from_the_future (x); PRAGMA user_version = 99')

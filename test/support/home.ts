@@ -27,6 +27,18 @@ export function knownHomes(): ReadonlyMap<string, string | undefined> {
   return made
 }
 
+const spoiled = new Set<string>()
+
+/** Its database is made unreadable on purpose: nobody can ask it what is left. */
+export function spoil(home: string): string {
+  spoiled.add(home)
+  return home
+}
+
+export function isSpoiled(home: string): boolean {
+  return spoiled.has(home)
+}
+
 export function removeHomes(homes: Iterable<string>): void {
   for (const home of homes) {
     rmSync(home, { recursive: true, force: true })
