@@ -1,4 +1,5 @@
 import { loadConfig } from './config/config.ts'
+import { EbbError, isEbbError } from './domain/errors.ts'
 import { Ebb } from './interfaces/library/ebb.ts'
 import { compose } from './main.ts'
 
@@ -16,9 +17,26 @@ export async function openEbb(options: OpenOptions = {}): Promise<Ebb> {
   const flags = new Map(Object.entries(options).filter((entry): entry is [string, string] => entry[1] !== undefined))
   const config = loadConfig({ flags })
   const supervisor = await compose(config)
-  await supervisor.engine.begin()
-  await supervisor.engine.recover()
-  return new Ebb(supervisor, await supervisor.control())
+  const { engine, home } = supervisor
+  try {
+    await engine.begin()
+  } catch (error) {
+    // Nothing is on the books of this one, so there is nothing to watch or to finish.
+    engine.parts.sentinel.dismiss()
+    await supervisor.close()
+    // Its host scope has the name of this process: what is there already is ours.
+    if (!isEbbError(error, 'scope_closed')) throw error
+    const text = `This process has Ebb open on the home ${home.directory} already; use that one, or another home.`
+    throw new EbbError('bad_usage', text, { cause: error })
+  }
+  try {
+    await engine.recover()
+    return new Ebb(supervisor, await supervisor.control())
+  } catch (error) {
+    await engine.shutDown()
+    await supervisor.close()
+    throw error
+  }
 }
 
 export type { AgentStatus } from './domain/agent.ts'

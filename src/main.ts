@@ -100,21 +100,16 @@ export async function compose(config: Config, composition: Composition = {}): Pr
 
   const sentinel = new PipeSentinel({
     effects,
+    clock,
     home: home.directory,
     killSwitch: containments.killSwitch ?? '',
     start: join(import.meta.dirname, '..', 'bin', 'start.cjs'),
     which: basename(import.meta.dirname),
     node: process.execPath,
     log: home.sentinelLog,
-    onLost: () => {
-      problems.push('The sentinel was ended again and again; a SIGKILL of this process would leave its agents to the next start.')
-      log.error(
-        'The sentinel was ended again and again and is not started any more: a SIGKILL of this process would leave its agents to the next start.',
-      )
-    },
+    onLost: (reason) => log.error('No sentinel watches; it is tried again.', { reason }),
     environment: sentinelEnvironment(config),
   })
-  const problems: string[] = []
   const isWatched = composition.watched ?? true
   if (isWatched) sentinel.ready().catch(() => {}) // Starts while the database opens; the engine waits for it.
   const opened = await openSqliteStore({ file: config.store ?? home.database, clock }).catch((error: unknown): Promise<Store> => {
@@ -127,7 +122,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     const bytes = removeArchive(effects, home.archive, agentId)
     if (bytes > 0) composition.onLogBytes?.('freed', bytes)
   }
-  const endings = new AgentEndings({ agents, clock, removeArchive: forgetArchive })
+  const endings = new AgentEndings({ agents, clock, removeArchive: forgetArchive, isDead: (id) => host.vitality(id) === 'dead' })
   let control: Promise<Control> | undefined
   const engine = new Engine({
     ledger,
@@ -163,7 +158,12 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     agents,
     problems: () => {
       const { available, reason } = containments.availabilityOf(containment.name)
-      return available ? problems : [...problems, `The containment ${containment.name} is broken: ${reason}.`]
+      return [
+        ...(sentinel.isLost
+          ? ['No sentinel watches; until one is started, a SIGKILL of this process would leave its agents to the next start.']
+          : []),
+        ...(available ? [] : [`The containment ${containment.name} is broken: ${reason}.`]),
+      ]
     },
     containment: containment.name,
     plan,

@@ -1,5 +1,5 @@
 import { chmodSync, linkSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { EbbError, errno, sentence } from '../domain/errors.ts'
 import type { NewId } from '../ports/ids.ts'
 
@@ -17,12 +17,12 @@ export interface Home {
 export function openHome(directory: string, newId: NewId): Home {
   const folders = { logs: join(directory, 'logs'), archive: join(directory, 'archive'), doors: join(directory, 'doors') }
   try {
-    if (!statSync(directory, { throwIfNoEntry: false })) mkdirSync(directory, { recursive: true, mode: 0o700 })
+    makeFolders(directory)
     const stat = statSync(directory)
     if (!stat.isDirectory()) throw new Error('it is not a directory')
     if (stat.uid !== process.getuid?.()) throw new Error('it belongs to somebody else')
     if ((stat.mode & 0o077) !== 0) closeToOthers(directory)
-    for (const folder of Object.values(folders)) if (!statSync(folder, { throwIfNoEntry: false })) makeFolder(folder)
+    for (const folder of Object.values(folders)) makeFolders(folder)
     return {
       directory,
       ...folders,
@@ -37,8 +37,13 @@ export function openHome(directory: string, newId: NewId): Home {
   }
 }
 
-/** Not `recursive`: that says ENOENT on a read-only file system. Another first start may make it at the same time. */
-function makeFolder(folder: string): void {
+/**
+ * With its parents, and not by `recursive`: that says ENOENT on a read-only file system, and tries for ever where the file
+ * system itself says ENOENT, as /proc does. Another first start may make it at the same time.
+ */
+function makeFolders(folder: string): void {
+  if (statSync(folder, { throwIfNoEntry: false })) return
+  makeFolders(dirname(folder))
   try {
     mkdirSync(folder, { mode: 0o700 })
   } catch (error) {

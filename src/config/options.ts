@@ -1,6 +1,7 @@
 import { isAbsolute, join, resolve } from 'node:path'
 import { parseDuration } from '../domain/duration.ts'
 import { EbbError } from '../domain/errors.ts'
+import { namespaceName } from '../domain/names.ts'
 import type { LogLevel } from '../ports/log.ts'
 import { type ContainmentName, containmentNames } from '../ports/process.ts'
 
@@ -25,8 +26,8 @@ const option = <T>(placeholder: string, help: string, fallback: T, parse: Option
 /** On or off; off unless it is said. */
 const toggle = (help: string): Option<boolean> => ({ ...option('true|false', help, false as boolean, parseToggle), shape: 'switch' })
 
-const list = (placeholder: string, help: string): Option<readonly string[]> => ({
-  ...option<readonly string[]>(placeholder, help, [], parseList),
+const list = (placeholder: string, help: string, parseItem = (item: string, _name: string) => item): Option<readonly string[]> => ({
+  ...option<readonly string[]>(placeholder, help, [], (text, name) => parseList(text, name).map((item) => parseItem(item, name))),
   shape: 'list',
 })
 
@@ -59,9 +60,9 @@ export const options = {
     parseToken,
   ),
   allowHost: list('HOST', 'another name under which the server may be called'),
-  allowOrigin: list('URL', 'a web page that may call the server'),
+  allowOrigin: list('URL', 'the origin of web pages that may call the server', parseOrigin),
   testEndpoints: toggle('offer the routes that reset the world, for tests'),
-  keepOnExit: toggle('leave what is marked to be kept for the next start'),
+  keepOnExit: toggle('leave what is marked to be kept for the next start; agents that are processes are always ended'),
   exitGiveUp: option<'never' | 'afterDeadline'>(
     'never|afterDeadline',
     'what becomes at the exit of a log that cannot be archived: it stays on the books, or is given up',
@@ -115,8 +116,7 @@ function parseText(text: string, name: string): string {
 
 /** As the server takes it: it becomes a name in logs and records. */
 function parseNamespace(text: string, name: string): string {
-  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(text))
-    throw new EbbError('bad_usage', `${name} must be a name of letters, digits and . _ - (at most 100), not "${text}".`)
+  if (!namespaceName.pattern.test(text)) throw new EbbError('bad_usage', `${name} must be a name of ${namespaceName.says}, not "${text}".`)
   return text
 }
 
@@ -147,6 +147,15 @@ function parseList(text: string, name: string): readonly string[] {
   const items = text.split(',').map((item) => item.trim())
   if (items.includes('')) throw new EbbError('bad_usage', `${name} holds an empty entry.`)
   return items
+}
+
+/** As a browser sends it, or it would never match: no path, and without the port that its scheme implies. */
+function parseOrigin(text: string, name: string): string {
+  if (!/^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*]+\/?$/i.test(text) || !URL.canParse(text))
+    throw new EbbError('bad_usage', `${name} must be an origin such as http://localhost:3000, not "${text}".`)
+  const { origin } = new URL(text)
+  // Of a scheme that is not the web's, such as an extension's, URL knows no origin.
+  return origin === 'null' ? text.replace(/\/$/, '').toLowerCase() : origin
 }
 
 function parseUrl(text: string, name: string): string {

@@ -1,8 +1,7 @@
-import { type Agent, isFinal, type KeptConfiguration } from '../domain/agent.ts'
-import { EbbError, sentence } from '../domain/errors.ts'
+import { type Agent, hasEnded, type KeptConfiguration } from '../domain/agent.ts'
+import { EbbError } from '../domain/errors.ts'
 import type { Trigger } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
-import type { Wish } from '../domain/scope.ts'
 import type { BookScope } from '../engine/book.ts'
 import type { Engine } from '../engine/engine.ts'
 import { noop } from '../engine/race.ts'
@@ -11,19 +10,26 @@ import { type LogHandle, logLabels, type TreeHandle, treeLabel } from '../ports/
 import type { Configuration, Provider, Script } from '../ports/provider.ts'
 import { messageId } from '../stream/message-id.ts'
 import type { Stream } from '../stream/stream.ts'
-import type { AgentEndings } from './endings.ts'
+import { type AgentEndings, archiveLeft } from './endings.ts'
 import type { Events } from './events.ts'
 import { Gate } from './gate.ts'
 import type { Namespaces } from './namespaces.ts'
 import type { Owners } from './owners.ts'
 import { play } from './player.ts'
-import { type LaunchRequest, Preflight, type PreflightDeps } from './preflight.ts'
+import { type LaunchRequest, Preflight, type PreflightDeps, type Prepared } from './preflight.ts'
 import { Run } from './run.ts'
 import { sourceOf } from './source.ts'
 
 export interface Launched {
   readonly agent: Agent
   readonly run: Run
+}
+
+export interface Removed {
+  readonly agents: number
+  readonly messages: number
+  /** One for each archive that is still there. */
+  readonly errors: readonly string[]
 }
 
 export interface AgentsDeps extends PreflightDeps {
@@ -48,6 +54,8 @@ const recoveryBudgetMs = 10_000
 export class Agents {
   readonly #deps: AgentsDeps
   readonly #runs = new Map<string, Run>()
+  /** Launches that were let in and are no runs yet. */
+  readonly #waiting = new Set<string>()
   readonly #gate = new Gate(launchesAtOnce)
   readonly #preflight: Preflight
 
@@ -62,44 +70,51 @@ export class Agents {
 
   /** A launch is a transaction: what cannot start is refused before anything exists, what fails half-way leaves nothing. */
   async launch(request: LaunchRequest): Promise<Launched> {
-    const { namespaces } = this.#deps
-    const resets = namespaces.resets(request.namespace)
-    return await this.#launch(request).catch((error: unknown) => {
-      throw namespaces.explain(request.namespace, resets, error)
-    })
+    return await this.#deps.namespaces.launching(request.namespace, () => this.#launch(request))
   }
 
   async #launch(request: LaunchRequest): Promise<Launched> {
-    const { engine, caps } = this.#deps
+    // Those who wait for their turn will be agents too.
+    this.#preflight.requireRoom(this.#runs.size + this.#waiting.size)
+    const id = this.#deps.engine.parts.newId()
+    const prepared = this.#preflight.prepare(id, request)
+    this.#waiting.add(id)
+    try {
+      const parentId = await this.#owner(request)
+      // The gate comes before the scope: who waits there holds nothing.
+      return await this.#gate.pass(() => this.#start(id, parentId, request, prepared))
+    } finally {
+      this.#waiting.delete(id)
+    }
+  }
+
+  async #start(id: string, parentId: string, request: LaunchRequest, prepared: Prepared): Promise<Launched> {
+    const { engine, caps, namespaces } = this.#deps
+    const { provider, script, invocation, plan } = prepared
+    this.#waiting.delete(id)
+    // The disk may have filled since there was room.
     this.#preflight.requireRoom(this.#runs.size)
-    const id = engine.parts.newId()
-    const { provider, script, invocation, plan } = this.#preflight.prepare(id, request)
-    const parentId = await this.#owner(request)
-    // The gate comes before the scope: who waits there holds nothing.
-    return await this.#gate.pass(async () => {
-      // Many may have waited there since there was room for one.
-      this.#preflight.requireRoom(this.#runs.size)
-      const scope = engine.openScope({ id, kind: 'agent', parentId })
-      const run = this.#begin(scope, request)
-      try {
-        const createdAt = engine.parts.clock.wall()
-        const [handles] = await Promise.all([engine.launch(scope, plan), this.#createRow(id, request, createdAt)])
-        await run.started(engine.parts.clock.wall())
-        const record = await this.get(id)
-        this.#deps.events.emit('created', { agent: record.agent })
-        run.announced()
-        run.watchTime(request.configuration.timeout ?? caps.timeoutMs, request.configuration.idleTimeout ?? caps.idleMs)
-        this.#set(run, handles, invocation?.stdin ?? '', request, provider)
-        this.#play(run, provider, script)
-        return { agent: record.agent, run }
-      } catch (error) {
-        // The engine has rolled back what it made; this is for what only the rows know.
-        await engine.close(id, { trigger: 'launch-rollback' }, { isPart: true })
-        this.#forgetRun(id)
-        await this.#deps.store.remove([id])
-        throw error
-      }
-    })
+    namespaces.remember(id, request.namespace)
+    const scope = engine.openScope({ id, kind: 'agent', parentId })
+    const run = this.#begin(scope, request)
+    try {
+      const createdAt = engine.parts.clock.wall()
+      const [handles] = await Promise.all([engine.launch(scope, plan), this.#createRow(id, request, createdAt)])
+      await run.started(engine.parts.clock.wall())
+      const record = await this.get(id)
+      this.#deps.events.emit('created', { agent: record.agent })
+      run.announced()
+      run.watchTime(request.configuration.timeout ?? caps.timeoutMs, request.configuration.idleTimeout ?? caps.idleMs)
+      this.#set(run, handles, invocation?.stdin ?? '', request, provider)
+      this.#play(run, provider, script)
+      return { agent: record.agent, run }
+    } catch (error) {
+      // The engine has rolled back what it made; this is for what only the rows know.
+      await engine.close(id, { trigger: 'launch-rollback' }, { isPart: true })
+      this.#forgetRun(id)
+      await this.#deps.store.remove([id])
+      throw error
+    }
   }
 
   /** Its task, else its request, else its namespace. */
@@ -219,8 +234,8 @@ export class Agents {
     const { engine } = this.#deps
     // A living agent is ended whatever the state of the database (G12).
     if (!engine.parts.book.find(id)) {
-      const { agent, report } = await this.#recovered(id)
-      if (isFinal(agent.status) && report) return report
+      const { report } = await this.#recovered(id)
+      if (report) return report
     }
     return await engine.close(id, { trigger: 'terminated', ...options })
   }
@@ -236,27 +251,23 @@ export class Agents {
     }
     // It may have ended by itself just before, and was then kept.
     const left = await store.find(id)
-    if (left) await this.removeEnded([left.agent]).catch((error: unknown) => this.#notRemoved(id, error))
+    if (!left) return
+    const [problem] = (await this.removeEnded([left.agent])).errors
+    if (problem !== undefined) throw this.#notReleased(id, 'deleted', problem)
   }
 
   /** Only its incarnation acts on a scope. That of a dead one is recovered first: then it is over, or ours to end. */
   async #recovered(id: string): Promise<AgentRecord> {
     const record = await this.get(id)
     const { host } = this.#deps.engine.parts
-    if (isFinal(record.agent.status) || record.incarnation === host.incarnationId) return record
+    if (hasEnded(record.agent) || record.incarnation === host.incarnationId) return record
     if (host.vitality(record.incarnation) !== 'dead')
       throw new EbbError('agent_foreign', `The agent ${id} belongs to another running ebb (${record.incarnation}); end it there.`)
     await this.#deps.engine.recoverPatiently(recoveryBudgetMs)
     const now = await this.get(id)
-    if (!isFinal(now.agent.status) && !this.#deps.engine.parts.book.find(id))
+    if (!hasEnded(now.agent) && !this.#deps.engine.parts.book.find(id))
       throw this.#notReleased(id, 'terminated', `The agent ${id} is still being recovered by another process; ask again.`)
     return now
-  }
-
-  /** What keeps its archive keeps its row, so that the deletion can be tried again. */
-  async #notRemoved(id: string, cause: unknown): Promise<never> {
-    await this.#deps.store.change(id, { status: 'stuck' })
-    throw this.#notReleased(id, 'deleted', `The agent ${id} could not be deleted: ${sentence(cause)}`)
   }
 
   /** For what went wrong outside of a close: told in the same way. */
@@ -276,17 +287,27 @@ export class Agents {
     return new EbbError('not_released', message, { details })
   }
 
-  /** Rows and archives of agents that have ended. Resolves with how many messages went. */
-  async removeEnded(agents: readonly Agent[]): Promise<{ readonly agents: number; readonly messages: number }> {
-    for (const { id } of agents) this.#deps.removeArchive(id)
-    const gone = await this.#deps.store.remove(agents.map(({ id }) => id))
+  /** Rows and archives of agents that have ended. What keeps its archive keeps its row, stuck, and the others go all the same. */
+  async removeEnded(agents: readonly Agent[]): Promise<Removed> {
+    const left = new Map<string, string>()
+    for (const { id } of agents) {
+      try {
+        this.#deps.removeArchive(id)
+      } catch (error) {
+        left.set(id, archiveLeft(id, error))
+      }
+    }
+    const gone = await this.#deps.store.remove(agents.flatMap(({ id }) => (left.has(id) ? [] : [id])))
     // Only what this call removed: another one may have been faster, and has told of it.
     for (const { id, namespace } of agents) if (gone.ids.has(id)) this.#deps.events.emit('deleted', { agentId: id, namespace })
-    return gone
+    for (const agent of agents) if (left.has(agent.id)) await this.#stick(agent)
+    return { agents: gone.agents, messages: gone.messages, errors: [...left.values()] }
   }
 
-  close(scopeId: string, wish: Wish): Promise<Report> {
-    return this.#deps.engine.close(scopeId, wish)
+  async #stick({ id, namespace, status }: Agent): Promise<void> {
+    if (status === 'stuck') return
+    await this.#deps.store.change(id, { status: 'stuck' })
+    this.#deps.events.emit('status', { agentId: id, namespace, status: 'stuck' })
   }
 }
 

@@ -1,13 +1,14 @@
-import { activeStatuses, finalStatuses } from '../domain/agent.ts'
+import { activeStatuses, finalStatuses, hasEnded } from '../domain/agent.ts'
 import { sentence } from '../domain/errors.ts'
 import { scopeOfResource } from '../domain/identity.ts'
 import type { Trigger } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
 import type { ScopeKind, Wish } from '../domain/scope.ts'
 import type { Engine } from '../engine/engine.ts'
-import { type Timed, within } from '../engine/race.ts'
-import { lookAtWorld, type Status, type World } from '../engine/status.ts'
+import { noop, type Timed, within } from '../engine/race.ts'
+import { lookAtWorld, type Seen, type Status, type World } from '../engine/status.ts'
 import type { AgentStore } from '../ports/agents.ts'
+import type { Clock } from '../ports/clock.ts'
 import type { TreeMember } from '../ports/process.ts'
 import type { Agents } from './agents.ts'
 import type { History } from './history.ts'
@@ -59,7 +60,7 @@ const leastMs = 200
 /** Closing more than one scope, and looking whether the world is clean. */
 export class Cleanup {
   readonly #deps: CleanupDeps
-  readonly #resets = new Map<string, Undertaken>()
+  readonly #resets = new Map<string, Undertaken & { readonly deadline: Deadline }>()
   /** Names the living subscriptions; the socket server knows. */
   subscriptions: (namespace: string | undefined) => readonly string[] = () => []
   /** Ends them, with a word to those who had them. */
@@ -72,41 +73,43 @@ export class Cleanup {
   /** Two resets of the same thing are one, and the stronger wish wins; each caller gets the same report. */
   reset(options: ResetOptions): Undertaken {
     const { engine, history } = this.#deps
-    const { namespace } = options
+    const { namespace, timeoutMs = defaultResetMs } = options
     const key = namespace === undefined ? '*' : `namespace ${namespace}`
+    const untilMs = engine.parts.clock.now() + timeoutMs + answerBudgetMs
     const joined = this.#resets.get(key)
     if (joined) {
-      if (options.force) for (const id of this.#scopes(namespace)) void engine.close(id, this.#resetWish(options), { isPart: true })
+      joined.deadline.advance(untilMs)
+      const closing = this.#scopes(namespace).filter((id) => engine.parts.flights.has(id))
+      for (const id of closing) engine.close(id, this.#resetWish(options), { isPart: true }).catch(noop)
       return joined
     }
     const id = engine.parts.newId()
     const scope = nameOf(namespace, engine)
-    const report = history.record(id, 'test-reset', scope, () => this.#resetAndLook(options)).finally(() => this.#resets.delete(key))
-    const undertaken = { id, report }
+    const deadline = new Deadline(engine.parts.clock, untilMs)
+    const work = (): Promise<Report> => this.#resetAndLook(options, deadline)
+    const report = history.record(id, 'test-reset', scope, work).finally(() => this.#resets.delete(key))
+    const undertaken = { id, report, deadline }
     this.#resets.set(key, undertaken)
-    report.catch(() => {})
+    report.catch(noop)
     return undertaken
   }
 
-  async #resetAndLook(options: ResetOptions): Promise<Report> {
-    const { namespaces, engine } = this.#deps
-    const { clock } = engine.parts
-    const { namespace, timeoutMs = defaultResetMs } = options
-    const untilMs = clock.now() + timeoutMs + answerBudgetMs
-    const leftMs = (): number => Math.max(leastMs, untilMs - clock.now())
+  async #resetAndLook(options: ResetOptions, deadline: Deadline): Promise<Report> {
+    const { namespaces } = this.#deps
+    const { namespace } = options
     return await namespaces.reset(namespace, async () => {
-      const report = await this.#closeAll(namespace, this.#resetWish(options), leftMs)
+      const report = await this.#closeAll(namespace, this.#resetWish(options), deadline)
       // An agent that went took its subscriptions with it; one may have come after that.
       this.dropSubscriptions(namespace)
-      const issues = await this.#issues(namespace, leftMs())
+      const issues = await this.#issues(namespace, deadline)
       return issues.length === 0 ? report : { ...report, success: false, errors: [...report.errors, ...issues] }
     })
   }
 
   /** Why the world is not clean. One that cannot be looked at is not (G4). */
-  async #issues(namespace: string | undefined, budgetMs: number): Promise<readonly string[]> {
+  async #issues(namespace: string | undefined, deadline: Deadline): Promise<readonly string[]> {
     try {
-      const looked = await within(this.#deps.engine.parts.clock, budgetMs, this.look(namespace))
+      const looked = await deadline.race(this.look(namespace))
       if (looked.timedOut) return ['The look at the world did not come back in time.']
       const { status, issues } = looked.value
       return status.isClean || issues.length > 0 ? issues : ['The world is not clean.']
@@ -130,14 +133,14 @@ export class Cleanup {
     return this.#deps.namespaces.scopesOf(namespace)
   }
 
-  async #closeAll(namespace: string | undefined, wish: Wish, leftMs?: () => number): Promise<Report> {
+  async #closeAll(namespace: string | undefined, wish: Wish, deadline?: Deadline): Promise<Report> {
     const { engine } = this.#deps
     const { clock } = engine.parts
     const startedMs = clock.now()
     const startedAt = clock.wall()
     const closing = Promise.all(this.#scopes(namespace).map((id) => engine.close(id, wish, { isPart: true })))
-    const closed = await (leftMs ? within(clock, leftMs() - lookBudgetMs, closing) : closing.then(inTime))
-    const ended = leftMs ? await this.#forgetRest(namespace, wish, leftMs()) : nothingLeft()
+    const closed = await (deadline ? deadline.race(closing, lookBudgetMs) : closing.then(inTime))
+    const ended = deadline ? await this.#forgetRest(namespace, wish, deadline) : nothingLeft()
     const reports = [...(closed.timedOut ? [] : closed.value), ...ended.reports]
     const errors = [...(closed.timedOut ? ['Not everything was closed in time; it goes on.'] : []), ...ended.errors]
     return {
@@ -155,7 +158,7 @@ export class Cleanup {
   }
 
   /** Agents that are not of this life, or were over before. A database that does not answer is not waited for without end. */
-  async #forgetRest(namespace: string | undefined, wish: Wish, budgetMs: number): Promise<Rest> {
+  async #forgetRest(namespace: string | undefined, wish: Wish, deadline: Deadline): Promise<Rest> {
     const rest = nothingLeft()
     const over = new AbortController()
     const work = async (): Promise<void> => {
@@ -163,13 +166,14 @@ export class Cleanup {
       await this.#removeEnded(namespace, rest, over.signal)
     }
     try {
-      const done = await within(this.#deps.engine.parts.clock, budgetMs, work())
-      return done.timedOut ? { ...rest, errors: ['The database did not answer in time, so rows are left.'] } : rest
+      const done = await deadline.race(work())
+      if (done.timedOut) rest.errors.push('The database did not answer in time, so rows are left.')
     } catch (error) {
-      return { ...rest, errors: [sentence(error)] }
+      rest.errors.push(sentence(error))
     } finally {
       over.abort()
     }
+    return rest
   }
 
   /** Agents of supervisors that died are over after a recovery, or are ours to end, with what it could not release. */
@@ -193,16 +197,25 @@ export class Cleanup {
   async #removeEnded(namespace: string | undefined, rest: Rest, signal: AbortSignal): Promise<void> {
     const { store, agents } = this.#deps
     const exceptIncarnations = await this.#foreignIncarnations()
-    const filter = { statuses: finalStatuses, exceptIncarnations, limit: removedAtOnce, ...(namespace !== undefined && { namespace }) }
-    for (;;) {
-      const { agents: ended } = await store.list(filter)
+    // Also those that were to be deleted before, and are stuck since.
+    const filter = {
+      statuses: [...finalStatuses, 'stuck' as const],
+      exceptIncarnations,
+      limit: removedAtOnce,
+      ...(namespace !== undefined && { namespace }),
+    }
+    // Page by page, because what cannot be removed stays.
+    let cursor: string | undefined
+    do {
+      const page = await store.list({ ...filter, ...(cursor !== undefined && { cursor }) })
       // Who has ended since the reset answered is not its business.
       if (signal.aborted) return
-      if (ended.length === 0) break
-      const removed = await agents.removeEnded(ended)
+      const removed = await agents.removeEnded(page.agents.filter(hasEnded))
       rest.agents += removed.agents
       rest.messages += removed.messages
-    }
+      rest.errors.push(...removed.errors)
+      cursor = page.nextCursor
+    } while (cursor !== undefined)
     await store.removeOwners(namespace)
   }
 
@@ -220,13 +233,34 @@ export class Cleanup {
   async #world(namespace: string | undefined): Promise<World> {
     const { engine, store, runningProcesses } = this.#deps
     const foreign = await this.#foreignIncarnations()
-    const inside = namespace === undefined ? undefined : await this.#scopeIdsIn(namespace)
-    return await lookAtWorld(engine.parts, {
+    const world = await lookAtWorld(engine.parts, {
       runningProcesses,
-      isOurs: (scopeId, incarnation) => !foreign.has(incarnation) && (inside === undefined || inside.has(scopeId)),
+      ours: (seen) => this.#ours(namespace, foreign, seen),
       rows: () => store.totals(namespace, foreign),
       activeSubscriptions: () => this.subscriptions(namespace).length,
     })
+    const filter = { statuses: ['stuck' as const], exceptIncarnations: foreign, ...(namespace !== undefined && { namespace }) }
+    const { agents } = await store.list(filter)
+    const named = new Set(world.open.map(({ scopeId }) => scopeId))
+    // Those of whom all but the archive is gone: it is on no books.
+    const archives = agents.flatMap(({ id }) => (named.has(id) ? [] : [`archive of agent ${id}: it could not be removed`]))
+    return { ...world, status: { ...world.status, stuck: [...world.status.stuck, ...archives] } }
+  }
+
+  /** In a namespace count its own things, and those of which nobody can say whose they are: they may be its own (G4). */
+  async #ours(namespace: string | undefined, foreign: ReadonlySet<string>, seen: readonly Seen[]): Promise<(one: Seen) => boolean> {
+    const { engine, store, namespaces } = this.#deps
+    const { host } = engine.parts
+    // One that came since the books were read is foreign too.
+    const isForeign = (id: string): boolean => foreign.has(id) || (id !== host.incarnationId && host.vitality(id) === 'alive')
+    const others = new Set([...new Set(seen.map(({ incarnation }) => incarnation))].filter(isForeign))
+    if (namespace === undefined) return ({ incarnation }) => !others.has(incarnation)
+    const rows = await store.namespacesOf(seen.map(({ scopeId }) => scopeId))
+    return ({ scopeId, incarnation, isRecorded }) => {
+      if (others.has(incarnation)) return false
+      const name = namespaces.nameOf(scopeId) ?? rows.get(scopeId)
+      return name === undefined ? !isRecorded : name === namespace
+    }
   }
 
   /** The status, and why it is not clean: each thing by its name. */
@@ -256,12 +290,33 @@ export class Cleanup {
     ]
     return { status, issues }
   }
+}
 
-  async #scopeIdsIn(namespace: string): Promise<ReadonlySet<string>> {
-    const { engine, store } = this.#deps
-    const { agents } = await store.list({ namespace })
-    const scopes = this.#scopes(namespace).flatMap((id) => engine.parts.book.tree(id))
-    return new Set([...agents, ...scopes].map(({ id }) => id))
+/** When a reset has to answer. One that joins it may want that sooner (G6). */
+class Deadline {
+  readonly #clock: Clock
+  #untilMs: number
+  #advanced = Promise.withResolvers<void>()
+
+  constructor(clock: Clock, untilMs: number) {
+    this.#clock = clock
+    this.#untilMs = untilMs
+  }
+
+  advance(untilMs: number): void {
+    this.#untilMs = Math.min(this.#untilMs, untilMs)
+    this.#advanced.resolve()
+    this.#advanced = Promise.withResolvers()
+  }
+
+  async race<T>(work: Promise<T>, reserveMs = 0): Promise<Timed<T>> {
+    const done = work.then((value) => ({ value }))
+    for (;;) {
+      const leftMs = Math.max(leastMs, this.#untilMs - this.#clock.now()) - reserveMs
+      const winner = await within(this.#clock, leftMs, Promise.race([done, this.#advanced.promise]))
+      if (winner.timedOut) return winner
+      if (winner.value) return { timedOut: false, value: winner.value.value }
+    }
   }
 }
 
@@ -270,7 +325,7 @@ interface Rest {
   readonly reports: Report[]
   agents: number
   messages: number
-  readonly errors: readonly string[]
+  readonly errors: string[]
 }
 
 function nothingLeft(): Rest {

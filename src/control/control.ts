@@ -71,6 +71,9 @@ export class Control {
     this.history = new History(engine)
     this.cleanup = new Cleanup({ engine, store, agents: this.agents, namespaces, history: this.history, runningProcesses })
     this.reaper = new Reaper(engine.parts, deps.reaper)
+    // Whoever ended it: its own close may have failed before.
+    for (const end of ['terminated', 'deleted'] as const)
+      this.events.on(end, ({ agentId, namespace }) => this.#failures.delete(`${namespace} agent ${agentId}`))
     this.waiting = new Waiting(this.events, engine.parts.clock)
   }
 
@@ -87,7 +90,11 @@ export class Control {
   }
 
   #tooMuch(agentId: string, what: 'bytes' | 'messages'): void {
-    const message = `The agent wrote more ${what} than it may (--limit-log, --limit-messages) and was ended.`
+    const { caps } = this.#deps
+    const message =
+      what === 'bytes'
+        ? `The agent wrote more on one stream than its own limits.logBytes, or else --limit-log (${caps.logBytes} bytes), allows, and was ended.`
+        : `The agent wrote more than ${caps.messages} messages, which is what --limit-messages allows, and was ended.`
     // Without grace: it would be spent on filling the disk.
     this.agents.living.get(agentId)?.violates({ name: 'output_limit', message }, 0)
   }
@@ -99,8 +106,12 @@ export class Control {
     const { kind, id } = report.scope
     const key = `${namespace ?? ''} ${kind} ${id}`
     const failures = report.success ? 0 : (this.#failures.get(key) ?? 0) + 1
-    if (failures === 0) this.#failures.delete(key)
-    else this.#failures.set(key, failures)
+    if (failures > 0) this.#failures.set(key, failures)
+    else this.#failures.delete(key)
+    // What is clean has nothing in it that fails.
+    if (failures === 0 && kind === 'host') this.#failures.clear()
+    if (failures === 0 && kind === 'namespace')
+      for (const known of [...this.#failures.keys()]) if (known.startsWith(`${id} `)) this.#failures.delete(known)
     if (failures === failuresToAlert) this.events.emit('alert', { scope: report.scope, failures, ...where })
   }
 

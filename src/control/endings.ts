@@ -1,4 +1,5 @@
-import { endingOf, isFinal, type LastDays } from '../domain/agent.ts'
+import { activeStatuses, endingOf, hasEnded, type LastDays } from '../domain/agent.ts'
+import { sentence } from '../domain/errors.ts'
 import type { AgentEnd, AgentRecord, AgentStore } from '../ports/agents.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { EndedScope, Endings, UncleanScope } from '../ports/endings.ts'
@@ -16,6 +17,8 @@ export interface EndingsDeps {
   readonly clock: Clock
   /** Where the logs of ended agents are; gone when it returns, or it throws. */
   readonly removeArchive: (agentId: string) => void
+  /** Is the incarnation proven dead? */
+  readonly isDead: (incarnation: string) => boolean
 }
 
 /** How agents end: decided between the proof and the books, told after the books. Also for those of dead supervisors. */
@@ -27,33 +30,64 @@ export class AgentEndings implements Endings {
     this.#deps = deps
   }
 
-  async prepare(scopes: readonly EndedScope[]): Promise<{ ended: readonly AgentEnd[]; messagesGoing: number }> {
-    const { agents, removeArchive } = this.#deps
-    const ended: AgentEnd[] = []
-    let messagesGoing = 0
-    for (const scope of scopes.filter(({ kind }) => kind === 'agent')) {
-      // The logs may have been archived before somebody wished the agent forgotten.
-      if (scope.isForgotten) removeArchive(scope.id)
-      const record = await agents.find(scope.id)
-      if (!record) continue
-      if (scope.isForgotten) {
-        messagesGoing += record.agent.session.messageCount
-        await agents.trim(scope.id)
+  async clear(scopes: readonly EndedScope[]): Promise<{ left: ReadonlyMap<string, string>; messagesGone: number }> {
+    const forgotten = scopes.filter(({ kind, isForgotten }) => kind === 'agent' && isForgotten)
+    const left = new Map<string, string>()
+    // The archives first, and all of them: the database may not answer.
+    for (const { id } of forgotten) {
+      try {
+        // The logs may have been archived before somebody wished the agent forgotten.
+        this.#deps.removeArchive(id)
+      } catch (error) {
+        left.set(id, archiveLeft(id, error))
       }
-      if (!isFinal(record.agent.status)) ended.push(await this.#end(scope, record))
     }
-    return { ended, messagesGoing }
+    return { left, messagesGone: await this.#trim(forgotten.filter(({ id }) => !left.has(id))) }
+  }
+
+  async #trim(scopes: readonly EndedScope[]): Promise<number> {
+    let gone = 0
+    try {
+      for (const { id } of scopes) gone += await this.#deps.agents.trim(id)
+    } catch {
+      // What a locked database keeps goes with the rows.
+    }
+    return gone
+  }
+
+  async prepare(scopes: readonly EndedScope[]): Promise<{ ended: readonly AgentEnd[]; messagesGoing: number }> {
+    const agents = scopes.filter(({ kind }) => kind === 'agent')
+    const found = await Promise.all(agents.map(async (scope) => ({ scope, record: await this.#deps.agents.find(scope.id) })))
+    const known = found.flatMap(({ scope, record }) => (record ? [{ scope, record }] : []))
+    const going = known.filter(({ scope }) => scope.isForgotten)
+    // Side by side: each may have to wait for the news of its exit.
+    const ended = known.filter(({ record }) => !hasEnded(record.agent)).map(({ scope, record }) => this.#end(scope, record))
+    return {
+      ended: await Promise.all(ended),
+      messagesGoing: going.reduce((sum, { record }) => sum + record.agent.session.messageCount, 0),
+    }
   }
 
   async #end(scope: EndedScope, record: AgentRecord): Promise<AgentEnd> {
     const days = (await this.living.get(scope.id)?.lastDays()) ?? orphanDays(record)
-    return {
-      agentId: scope.id,
-      ...endingOf(days),
-      ...(days.exit && { exit: days.exit }),
-      completedAt: this.#deps.clock.wall(),
-      report: scope.report,
-    }
+    return { ...this.#endOf(scope.id, days), report: scope.report }
+  }
+
+  #endOf(agentId: string, days: LastDays): Omit<AgentEnd, 'report'> {
+    return { agentId, ...endingOf(days), ...(days.exit && { exit: days.exit }), completedAt: this.#deps.clock.wall() }
+  }
+
+  async lost(incarnationsOnBooks: ReadonlySet<string>): Promise<readonly Omit<AgentEnd, 'report'>[]> {
+    const { agents, isDead } = this.#deps
+    const { agents: open } = await agents.list({ statuses: activeStatuses, exceptIncarnations: incarnationsOnBooks })
+    const records = await Promise.all(open.filter((agent) => !hasEnded(agent)).map(({ id }) => agents.find(id)))
+    return (
+      records
+        .filter((record) => record !== undefined)
+        // One that lives may have come since the books were read.
+        .filter(({ incarnation }) => isDead(incarnation))
+        .map(({ agent }) => this.#endOf(agent.id, { isOrphan: true, wasStopped: false }))
+    )
   }
 
   settled(scopes: readonly EndedScope[], ended: readonly AgentEnd[], left: readonly UncleanScope[]): void {
@@ -61,6 +95,11 @@ export class AgentEndings implements Endings {
     for (const scope of scopes) this.living.get(scope.id)?.settled(scope, ends.get(scope.id))
     for (const scope of left) this.living.get(scope.id)?.notReleased(scope)
   }
+}
+
+/** How a report calls an archive that should have gone. */
+export function archiveLeft(agentId: string, error: unknown): string {
+  return `archive of agent ${agentId}: ${sentence(error)}`
 }
 
 /** Its supervisor is dead: the row says how far it had come. */

@@ -29,11 +29,10 @@ export class Events {
     this.#onFailure = onFailure
   }
 
-  on<K extends keyof EventMap>(name: K, listener: Listener<EventMap[K]>, signal?: AbortSignal): void {
+  on<K extends keyof EventMap>(name: K, listener: Listener<EventMap[K]>): void {
     const listeners = this.#listeners.get(name) ?? new Set()
     this.#listeners.set(name, listeners)
     listeners.add(listener)
-    signal?.addEventListener('abort', () => listeners.delete(listener), { once: true })
   }
 
   emit<K extends keyof EventMap>(name: K, event: EventMap[K]): void {

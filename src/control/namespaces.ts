@@ -1,5 +1,16 @@
 import { EbbError, isEbbError } from '../domain/errors.ts'
+import { namespaceOf } from '../engine/close.ts'
 import type { Engine } from '../engine/engine.ts'
+
+/** So many of the latest agents are known with their namespace, also when nothing else of them is. */
+const rememberedAtMost = 10_000
+
+/** A launch under way. */
+interface Launch {
+  readonly name: string
+  /** A reset of its namespace, or of all, began meanwhile. */
+  metReset: boolean
+}
 
 /** Namespaces keep users of one server apart. Each has generations: a reset closes one, and the next opens when it is through. */
 export class Namespaces {
@@ -8,8 +19,8 @@ export class Namespaces {
   readonly #generations = new Map<string, readonly string[]>()
   readonly #resetting = new Map<string, number>()
   #resettingAll = 0
-  /** How many resets there were, of one and of all. */
-  readonly #resets = new Map<string | undefined, number>()
+  readonly #launches = new Set<Launch>()
+  readonly #nameOf = new Map<string, string>()
 
   constructor(engine: Engine) {
     this.#engine = engine
@@ -26,14 +37,31 @@ export class Namespaces {
     return id
   }
 
-  /** A launch whose scope was closed, or whose row went, is told the reason when that was a reset since `before`. */
-  explain(name: string, before: number, error: unknown): unknown {
-    const isLost = isEbbError(error, 'scope_closed') || isEbbError(error, 'agent_not_found')
-    return isLost && this.resets(name) !== before ? resetting(name) : error
+  /** A launch whose scope was closed, or whose row went, is told the reason when that was a reset since it began. */
+  async launching<T>(name: string, work: () => Promise<T>): Promise<T> {
+    const launch: Launch = { name, metReset: false }
+    this.#launches.add(launch)
+    try {
+      return await work()
+    } catch (error) {
+      const isLost = isEbbError(error, 'scope_closed') || isEbbError(error, 'agent_not_found')
+      throw isLost && launch.metReset ? resetting(name) : error
+    } finally {
+      this.#launches.delete(launch)
+    }
   }
 
-  resets(name: string): number {
-    return (this.#resets.get(name) ?? 0) + (this.#resets.get(undefined) ?? 0)
+  /** Said before anything of the agent exists: what is left of it is then known to be this namespace's, whatever became of its row. */
+  remember(agentId: string, name: string): void {
+    this.#nameOf.set(agentId, name)
+    const [oldest] = this.#nameOf.keys()
+    if (oldest !== undefined && this.#nameOf.size > rememberedAtMost) this.#nameOf.delete(oldest)
+  }
+
+  /** The namespace of a scope of this life, as far as it is known. */
+  nameOf(scopeId: string): string | undefined {
+    const scope = this.#engine.parts.book.find(scopeId)
+    return this.#nameOf.get(scopeId) ?? (scope && namespaceOf(this.#engine.parts, scope))
   }
 
   /** The generations of a namespace, or of all, that are not over: the open one, and those that could not be released. */
@@ -48,11 +76,12 @@ export class Namespaces {
   /** Nothing is launched into it until `done` has settled; then the next generation is open. */
   async reset<T>(name: string | undefined, work: () => Promise<T>): Promise<T> {
     this.#mark(name, 1)
-    this.#resets.set(name, (this.#resets.get(name) ?? 0) + 1)
+    for (const launch of this.#launches) if (name === undefined || launch.name === name) launch.metReset = true
     try {
       return await work()
     } finally {
       this.#mark(name, -1)
+      for (const known of [...this.#generations.keys()]) if (this.#living(known).length === 0) this.#generations.delete(known)
     }
   }
 

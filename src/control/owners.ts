@@ -1,6 +1,6 @@
 import { EbbError } from '../domain/errors.ts'
 import type { Report } from '../domain/report.ts'
-import type { ScopeState } from '../domain/scope.ts'
+import type { ScopeState, Wish } from '../domain/scope.ts'
 import type { Engine } from '../engine/engine.ts'
 import type { AgentStore, OwnerKind } from '../ports/agents.ts'
 import type { Namespaces } from './namespaces.ts'
@@ -10,6 +10,16 @@ export interface OwnerName {
   readonly namespace: string
   readonly id: string
 }
+
+/** A close under way. */
+export interface Closing {
+  /** Under which the history knows it. */
+  readonly id: string
+  readonly report: Promise<Report>
+}
+
+/** Another process, such as a sentinel, may be recovering what somebody asks for. */
+const recoveryBudgetMs = 10_000
 
 /** Requests and tasks: they own what is launched in them, and close for good, also across restarts. */
 export class Owners {
@@ -38,8 +48,9 @@ export class Owners {
 
   async #enter(name: OwnerName): Promise<string> {
     const known = await this.#agents.findOwner(name.kind, name.namespace, name.id)
-    if (known && this.stateOf(known.scopeId) === 'open') return known.scopeId
-    if (known) throw closed(name)
+    const here = known && this.stateOf(known.scopeId)
+    if (known && here === 'open') return known.scopeId
+    if (known) throw closed(name, here === undefined && known.state === 'open')
     return await this.#open(name)
   }
 
@@ -80,11 +91,26 @@ export class Owners {
     return this.#engine.parts.book.find(scopeId)?.state
   }
 
-  close(scopeId: string, force: boolean): Promise<Report> {
-    return this.#engine.close(scopeId, { trigger: 'request-finished', ...(force && { force }) })
+  /** Ends it with everything in it. Refused where only another process can tell what of it is left. */
+  async close(name: OwnerName, force: boolean): Promise<Closing> {
+    let { scopeId, state } = await this.find(name)
+    if (this.#isElsewhere(scopeId, state)) {
+      await this.#engine.recoverPatiently(recoveryBudgetMs)
+      ;({ scopeId, state } = await this.find(name))
+    }
+    if (this.#isElsewhere(scopeId, state))
+      throw new EbbError('agent_foreign', `The ${name.kind} ${name.id} belongs to another ebb, or is being recovered by one; end it there.`)
+    const wish: Wish = { trigger: 'request-finished', ...(force && { force }) }
+    const report = this.#engine.close(scopeId, wish, { name: { kind: name.kind, id: name.id } })
+    return { id: this.#engine.parts.flights.get(scopeId)?.id ?? scopeId, report }
+  }
+
+  #isElsewhere(scopeId: string, state: ScopeState): boolean {
+    return state !== 'closed' && !this.#engine.parts.book.find(scopeId)
   }
 }
 
-function closed({ kind, id }: OwnerName): EbbError {
-  return new EbbError('scope_closed', `The ${kind} ${id} is closed and takes no agent; use another id.`)
+function closed({ kind, id }: OwnerName, isElsewhere: boolean): EbbError {
+  const where = isElsewhere ? 'belongs to another ebb, or to one that died,' : 'is closed'
+  return new EbbError('scope_closed', `The ${kind} ${id} ${where} and takes no agent; use another id.`)
 }

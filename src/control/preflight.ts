@@ -47,7 +47,10 @@ export class Preflight {
   requireRoom(running: number): void {
     const { caps, freeBytes } = this.#deps
     if (running >= caps.maxAgents)
-      throw new EbbError('too_many_agents', `${running} agents run already, which is as many as --max-agents allows; stop one first.`)
+      throw new EbbError(
+        'too_many_agents',
+        `${running} agents run or are being launched already, which is as many as --max-agents allows; stop one first.`,
+      )
     const free = freeBytes()
     if (free < caps.minFreeBytes)
       throw new EbbError(
@@ -80,7 +83,7 @@ export class Preflight {
       return this.#deps.plan(id, {
         argv: invocation.argv,
         env: { ...this.#deps.environment, ...invocation.env, ...configuration.env },
-        cwd: configuration.workingDirectory ?? process.cwd(),
+        cwd: configuration.workingDirectory ?? ownFolder(),
         output: 'logs',
         stdin: 'pipe',
         ...((limits?.memoryBytes !== undefined || limits?.pids !== undefined) && { limits }),
@@ -91,6 +94,14 @@ export class Preflight {
         throw new EbbError('launch_refused', error.message, { cause: error })
       throw error
     }
+  }
+}
+
+function ownFolder(): string {
+  try {
+    return process.cwd()
+  } catch (cause) {
+    throw new EbbError('launch_refused', 'The folder that Ebb was started in does not exist any more; give a workingDirectory.', { cause })
   }
 }
 

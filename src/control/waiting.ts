@@ -1,7 +1,13 @@
-import { isFinal } from '../domain/agent.ts'
+import { type AgentStatus, isFinal } from '../domain/agent.ts'
 import { within } from '../engine/race.ts'
 import type { Clock } from '../ports/clock.ts'
+import type { Agents } from './agents.ts'
 import type { Events } from './events.ts'
+
+/** Who waits for an agent waits no longer: it has ended, or nobody knows whether it ever will. */
+export function isOverWith(status: AgentStatus): boolean {
+  return isFinal(status) || status === 'stuck'
+}
 
 /** For callers that cannot listen: a wait that ends at the event, or at its deadline. */
 export class Waiting {
@@ -13,7 +19,7 @@ export class Waiting {
     this.#clock = clock
     events.on('messages', ({ agentId }) => this.#messages.wake(agentId))
     events.on('status', ({ agentId, status }) => {
-      if (!isFinal(status) && status !== 'stuck') return
+      if (!isOverWith(status)) return
       this.#messages.wake(agentId)
       this.#ends.wake(agentId)
     })
@@ -26,6 +32,20 @@ export class Waiting {
   /** Resolves when `look` finds something, looked at now and at each event, or with its last look at the deadline. */
   async forMessages<T>(agentId: string, ms: number, look: () => Promise<T | undefined>): Promise<T | undefined> {
     return await this.#until(this.#messages, agentId, ms, look)
+  }
+
+  /** Until more was said than `since`, or nothing more is to be expected. */
+  async forNews(agents: Pick<Agents, 'get'>, agentId: string, since: number, ms: number): Promise<void> {
+    await this.forMessages(agentId, ms, async () => {
+      const { agent } = await agents.get(agentId)
+      return agent.session.messageCount > since || isOverWith(agent.status) ? agent : undefined
+    })
+  }
+
+  /** Nobody will be told of anything any more. */
+  wakeAll(): void {
+    this.#messages.wakeAll()
+    this.#ends.wakeAll()
   }
 
   async forEnd<T>(agentId: string, ms: number, look: () => Promise<T | undefined>): Promise<T | undefined> {
@@ -65,5 +85,9 @@ class Waiters {
 
   wake(agentId: string): void {
     for (const resolve of this.#byAgent.get(agentId) ?? []) resolve()
+  }
+
+  wakeAll(): void {
+    for (const agentId of this.#byAgent.keys()) this.wake(agentId)
   }
 }

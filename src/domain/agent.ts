@@ -58,6 +58,11 @@ export interface Agent {
   readonly error?: AgentError
 }
 
+/** Its end is on record. It may be `stuck` all the same: when it was to be deleted, and its archive could not be. */
+export function hasEnded({ status, completedAt }: Agent): boolean {
+  return isFinal(status) || completedAt !== undefined
+}
+
 /** What is known of an agent when its scope has been closed. */
 export interface LastDays {
   /** We ended it, by a stop, a deletion, a reset or our own exit. */

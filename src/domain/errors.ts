@@ -28,6 +28,8 @@ export const errorTable = {
   resetting: { exit: 1, status: 409, when: 'something was launched into a namespace while it is being reset' },
   agent_foreign: { exit: 1, status: 409, when: 'the agent belongs to another running ebb; only that one may end it' },
   too_large: { exit: 1, status: 413, when: 'a body is larger than the call takes' },
+  headers_too_large: { exit: 1, status: 431, when: 'the address and the headers of a call are longer than 16 kB together' },
+  request_timeout: { exit: 1, status: 408, when: 'a call was begun and did not come to its end in two minutes' },
   unsupported_media: { exit: 1, status: 415, when: 'a body is not JSON' },
   too_many_agents: { exit: 1, status: 429, when: 'as many agents run as the server allows at once' },
   disk_low: { exit: 1, status: 507, when: 'there is less space left on the disk of the home than a launch needs' },

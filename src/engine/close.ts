@@ -2,7 +2,7 @@ import { sentence } from '../domain/errors.ts'
 import { waves } from '../domain/plan.ts'
 import { forgets } from '../domain/policy.ts'
 import { isClean, type Report, type ResourceReport } from '../domain/report.ts'
-import { renew, type Wish } from '../domain/scope.ts'
+import { renew, type ScopeKind, type Wish } from '../domain/scope.ts'
 import type { EndedScope } from '../ports/endings.ts'
 import type { Outcome } from '../ports/ledger.ts'
 import type { BookScope, Entry } from './book.ts'
@@ -23,6 +23,8 @@ const creationBudgetMs = 10_000
 export interface CloseOptions {
   /** Part of something larger, whose report will be the one that is kept and told. */
   readonly isPart?: boolean
+  /** How its report calls a scope that has left the book. */
+  readonly name?: Report['scope']
 }
 
 export function close(parts: EngineParts, scopeId: string, wish: Wish, options: CloseOptions = {}): Promise<Report> {
@@ -38,7 +40,7 @@ export function close(parts: EngineParts, scopeId: string, wish: Wish, options: 
     return running.report
   }
   const scope = parts.book.find(scopeId)
-  if (!scope) return Promise.resolve(alreadyClean(parts, scopeId, wish))
+  if (!scope) return Promise.resolve(alreadyClean(parts, scopeId, wish, options.name))
   return start(parts, scope, wish, options.isPart ? 'part' : 'root')
 }
 
@@ -159,7 +161,8 @@ interface Finish {
 
 /** The world is done; now the books. A ledger that cannot be written changes the report, never the kill (G12). */
 async function finish(parts: EngineParts, scope: BookScope, flight: Flight, at: Finish): Promise<Report> {
-  const outcome = await within(parts.clock, settleBudgetMs, settle(parts, scope, flight, at).catch(sentence))
+  const cleared = await clear(parts, scope, flight, at.isSwept)
+  const outcome = await within(parts.clock, settleBudgetMs, settle(parts, scope, cleared, at.place === 'root' && flight.id).catch(sentence))
   const result = outcome.timedOut ? 'the database did not answer in time' : outcome.value
   // With books that are behind it stays in ours, and the reaper, or the next close, settles it again.
   const error = typeof result === 'string' ? result : undefined
@@ -180,42 +183,66 @@ async function finish(parts: EngineParts, scope: BookScope, flight: Flight, at: 
 }
 
 /** The name of the namespace that a scope lies in; a host lies in none. */
-function namespaceOf(parts: EngineParts, scope: BookScope): string | undefined {
+export function namespaceOf(parts: EngineParts, scope: BookScope): string | undefined {
   if (scope.kind === 'namespace') return scope.label
   const parent = scope.parentId === undefined ? undefined : parts.book.find(scope.parentId)
   return parent && namespaceOf(parts, parent)
 }
 
-/** One transaction: what became of every resource, which scopes are closed, how their agents ended, and the report. */
-async function settle(parts: EngineParts, scope: BookScope, flight: Flight, { place, isSwept }: Finish): Promise<Report> {
-  const tree = parts.book.tree(scope.id)
-  // A scope that is still on its way into the ledger must not arrive there after its end.
-  await Promise.allSettled(tree.map((member) => member.recorded))
-  // What is clean is closed, also when its neighbour is not; but what the sweep found may be anybody's.
-  const clean = isSwept ? tree.filter((member) => member.report?.success) : []
+interface Cleared {
+  /** What is clean is closed, also when its neighbour is not. */
+  readonly ended: readonly EndedScope[]
+  /** Of which something is left that is no resource, such as an archive. */
+  readonly spoilt: ReadonlySet<string>
+  readonly messagesGone: number
+}
+
+/** What has to go before the records do. Not in the books' time: a million messages take a while, and that is no locked database. */
+async function clear(parts: EngineParts, scope: BookScope, flight: Flight, isSwept: boolean): Promise<Cleared> {
+  // What the sweep found may be anybody's.
+  const clean = isSwept ? parts.book.tree(scope.id).filter((member) => member.report?.success) : []
   const ended = clean.map(
     (member): EndedScope => ({
       id: member.id,
       kind: member.kind,
       report: reportOf(member),
-      wish: member.wish ?? flight.wish,
       isForgotten: forgets(member.wish ?? flight.wish),
-      isOrphan: member.incarnation !== parts.host.incarnationId,
     }),
   )
+  const { left, messagesGone } = await parts.endings.clear(ended)
+  for (const [id, problem] of left) spoil(parts, scope, id, problem)
+  return { ended: ended.filter(({ id }) => parts.book.find(id)?.report?.success), spoilt: new Set(left.keys()), messagesGone }
+}
+
+/** Something of a scope is left after all: it is not clean, and none above it is. */
+function spoil(parts: EngineParts, top: BookScope, id: string, problem: string): void {
+  for (let scope = parts.book.find(id); scope; scope = scope === top ? undefined : parts.book.find(scope.parentId ?? '')) {
+    const { errors, cleanedAgentsCount, ...report } = reportOf(scope)
+    scope.report = { ...report, success: false, cleanedAgentsCount: cleanedAgentsCount - 1, errors: [...errors, problem] }
+  }
+}
+
+/** One transaction: what became of every resource, which scopes are closed, how their agents ended, and the report. */
+async function settle(parts: EngineParts, scope: BookScope, cleared: Cleared, reportId: string | false): Promise<Report> {
+  const { ended, spoilt, messagesGone } = cleared
+  const tree = parts.book.tree(scope.id)
+  // A scope that is still on its way into the ledger must not arrive there after its end.
+  await Promise.allSettled(tree.map((member) => member.recorded))
+  const closedIds = new Set(ended.map(({ id }) => id))
   const left = tree
-    .filter((member) => member.kind === 'agent' && !clean.includes(member))
-    .map((member) => ({ id: member.id, report: reportOf(member), isStuck: hasStuck(member) }))
+    .filter((member) => member.kind === 'agent' && !closedIds.has(member.id))
+    .map((member) => ({ id: member.id, report: reportOf(member), isStuck: spoilt.has(member.id) || hasStuck(member) }))
   const agents = await parts.endings.prepare(ended)
-  const report = { ...reportOf(scope), cleanedMessagesCount: reportOf(scope).cleanedMessagesCount + agents.messagesGoing }
+  const messages = reportOf(scope).cleanedMessagesCount + messagesGone + agents.messagesGoing
+  const report = { ...reportOf(scope), cleanedMessagesCount: messages }
   await parts.ledger.settle({
     outcomes: outcomesOf(tree),
-    closedScopeIds: ended.map(({ id }) => id),
+    closedScopeIds: [...closedIds],
     forgottenScopeIds: ended.filter(({ isForgotten }) => isForgotten).map(({ id }) => id),
     agents: { ended: agents.ended, stuckIds: left.filter(({ isStuck }) => isStuck).map(({ id }) => id) },
-    ...(place === 'root' && { report: { id: flight.id, body: report } }),
+    ...(reportId !== false && { report: { id: reportId, body: report } }),
   })
-  for (const member of clean) {
+  for (const member of tree.filter(({ id }) => closedIds.has(id))) {
     member.state = 'closed'
     parts.book.forget(member.id)
   }
@@ -244,12 +271,13 @@ function outcomesOf(tree: readonly BookScope[]): readonly Outcome[] {
     }))
 }
 
-export function alreadyClean(parts: EngineParts, scopeId: string, wish: Wish): Report {
+/** Of a scope that the book does not have. Who asks for one that may be somebody else's has to find that out before. */
+export function alreadyClean(parts: EngineParts, scopeId: string, wish: Wish, name?: Report['scope']): Report {
   parts.log.info(`Cleanup: scope ${scopeId} was already clean.`, { trigger: wish.trigger, scope: scopeId })
   return {
     success: true,
     trigger: wish.trigger,
-    scope: { kind: scopeId.startsWith('host-') ? 'host' : 'agent', id: scopeId },
+    scope: name ?? { kind: kindOf(scopeId), id: scopeId },
     startedAt: parts.clock.wall(),
     duration: 0,
     cleanedAgentsCount: 0,
@@ -258,6 +286,11 @@ export function alreadyClean(parts: EngineParts, scopeId: string, wish: Wish): R
     errors: [],
     gaveUp: [],
   }
+}
+
+/** Scopes of agents have bare ids. */
+function kindOf(scopeId: string): ScopeKind {
+  return (['host', 'namespace', 'request', 'task'] as const).find((kind) => scopeId.startsWith(`${kind}-`)) ?? 'agent'
 }
 
 function describeError(report: ResourceReport): string {

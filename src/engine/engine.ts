@@ -156,7 +156,12 @@ export class Engine {
 }
 
 /** For those who have no agents with rows. */
-const noEndings: Endings = { prepare: async () => ({ ended: [], messagesGoing: 0 }), settled: noop }
+const noEndings: Endings = {
+  clear: async () => ({ left: new Map(), messagesGone: 0 }),
+  prepare: async () => ({ ended: [], messagesGoing: 0 }),
+  settled: noop,
+  lost: async () => [],
+}
 
 /** What an incarnation's resources shared goes after the last of them, and before the incarnation leaves the books. */
 export async function tidy(parts: EngineParts, incarnation: string): Promise<void> {

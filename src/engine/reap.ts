@@ -4,6 +4,7 @@ import type { Report } from '../domain/report.ts'
 import type { Found } from '../ports/kind.ts'
 import { close } from './close.ts'
 import { type EngineParts, tidy } from './engine.ts'
+import { noop } from './race.ts'
 import { recover } from './recover.ts'
 import { adopt, listAll } from './sweep.ts'
 
@@ -37,7 +38,7 @@ const breakerFloor = 10
 export class Reaper {
   readonly #parts: EngineParts
   readonly #settings: ReaperSettings
-  #running: Promise<ReaperPass> | undefined
+  #latest: { readonly dryRun: boolean; readonly pass: Promise<ReaperPass> } | undefined
   /** Told of each thing that a pass found. */
   onFound: (kind: string) => void = () => {}
   readonly #attempts = new Map<string, { failures: number; dueMs: number }>()
@@ -53,12 +54,18 @@ export class Reaper {
     })
   }
 
-  /** Two passes at once are one pass. */
-  pass(options: { readonly dryRun: boolean }): Promise<ReaperPass> {
-    this.#running ??= this.#pass(options.dryRun).finally(() => {
-      this.#running = undefined
-    })
-    return this.#running
+  /** Two passes of a sort at once are one pass; a dry run and a real one come one after the other. */
+  pass({ dryRun }: { readonly dryRun: boolean }): Promise<ReaperPass> {
+    const latest = this.#latest
+    if (latest?.dryRun === dryRun) return latest.pass
+    const before = latest ? latest.pass.then(noop, noop) : Promise.resolve()
+    const pass = before
+      .then(() => this.#pass(dryRun))
+      .finally(() => {
+        if (this.#latest?.pass === pass) this.#latest = undefined
+      })
+    this.#latest = { dryRun, pass }
+    return pass
   }
 
   async #pass(dryRun: boolean): Promise<ReaperPass> {
@@ -103,6 +110,8 @@ export class Reaper {
   /** Closes that did not finish are run again, with backoff: the same close, the same code. */
   async #unfinished(dryRun: boolean, found: Orphan[], settle: Settle): Promise<void> {
     const { book, flights, clock } = this.#parts
+    // Others may have closed what a pass could not.
+    for (const id of [...this.#attempts.keys()]) if (!book.find(id)) this.#attempts.delete(id)
     const roots = [...book.scopes()].filter(
       (scope) => scope.state === 'closing' && !flights.has(scope.id) && book.find(scope.parentId ?? '')?.state !== 'closing',
     )
@@ -159,16 +168,21 @@ export class Reaper {
       }
       found.push(orphan)
       kept.add(`${kind} ${one.name}`)
+      // A dry run changes nothing, so it is no sighting either.
+      if (dryRun) {
+        settle(orphan, false)
+        continue
+      }
       const sighting = await ledger.sight(kind, one.name, host.incarnation.bootId, clock.now())
       const isRipe = sighting.count >= 2 && clock.now() - sighting.firstSeenMs >= this.#settings.minimumAgeMs
       // Two kinds may know one resource, such as a log and the process that writes it: its name is taken until the first is gone.
       const isFree = !failed.has(one.resourceId)
-      const mayTouch = !dryRun && !breakerOpen && isRipe && isFree && host.vitality(one.incarnation) !== 'unknown'
+      const mayTouch = !breakerOpen && isRipe && isFree && host.vitality(one.incarnation) !== 'unknown'
       const isEnded = mayTouch && (await this.#end(kind, one, errors))
       if (mayTouch && !isEnded) failed.add(one.resourceId)
       settle(orphan, isEnded)
     }
-    await ledger.forgetSightings(kept)
+    if (!dryRun) await ledger.forgetSightings(kept)
     return breakerOpen
   }
 

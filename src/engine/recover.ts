@@ -2,7 +2,7 @@ import { sentence } from '../domain/errors.ts'
 import type { Report } from '../domain/report.ts'
 import type { Scope, Wish } from '../domain/scope.ts'
 import type { IncarnationRecord } from '../ports/ledger.ts'
-import { close } from './close.ts'
+import { alreadyClean, close } from './close.ts'
 import { type EngineParts, tidy } from './engine.ts'
 import { backoffMs, noop, pause } from './race.ts'
 
@@ -59,7 +59,18 @@ async function recoverAll(parts: EngineParts): Promise<Recovery> {
       errors.push(`Incarnation ${record.id} could not be recovered: ${sentence(error)}`)
     }
   }
+  await endLost(parts).catch((error: unknown) => errors.push(`Agents of lost supervisors could not be ended: ${sentence(error)}`))
   return { reports, unknown, errors }
+}
+
+/** Its row was written, and its scope was refused or never asked for, when the supervisor died: nothing else would ever end it. */
+async function endLost(parts: EngineParts): Promise<void> {
+  const { ledger, endings } = parts
+  const onBooks = new Set((await ledger.incarnations()).map(({ id }) => id))
+  const lost = await endings.lost(onBooks)
+  if (lost.length === 0) return
+  const ended = lost.map((end) => ({ ...end, report: alreadyClean(parts, end.agentId, { trigger: 'recovery' }) }))
+  await ledger.settle({ outcomes: [], closedScopeIds: [], forgottenScopeIds: [], agents: { ended, stuckIds: [] } })
 }
 
 /**

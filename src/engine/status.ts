@@ -19,10 +19,19 @@ export interface Status {
   readonly heldBack: readonly string[]
 }
 
+/** Something that was seen, in the world or on the books. */
+export interface Seen {
+  readonly scopeId: string
+  readonly incarnation: string
+  /** The books know whose it is. */
+  readonly isRecorded: boolean
+}
+
 /** What only others can count, and whose world it is about; by default everybody's. */
 export interface StatusSources {
   readonly runningProcesses: () => Promise<readonly TreeMember[]>
-  readonly isOurs?: (scopeId: string, incarnation: string) => boolean
+  /** Asked once, after the look, about all that was seen. */
+  readonly ours?: (seen: readonly Seen[]) => Promise<(one: Seen) => boolean>
   /** Rows of agents and messages. */
   readonly rows?: () => Promise<Totals>
   readonly activeSubscriptions?: () => number
@@ -41,25 +50,31 @@ export async function worldStatus(parts: EngineParts, sources: StatusSources): P
 }
 
 export async function lookAtWorld(parts: EngineParts, sources: StatusSources): Promise<World> {
-  const isOurs = sources.isOurs ?? (() => true)
   const books = await parts.ledger.books(undefined, 'open')
   const recorded = new Set(books.resources.map((resource) => resource.id))
-  const open = books.resources.filter((resource) => isOurs(resource.scopeId, resource.incarnation))
   const listed = await listAll(parts, { installation: parts.host.installation }, undefined)
-  const unrecorded = listed.found.filter(
-    ({ found }) => !recorded.has(found.resourceId) && isOurs(scopeOfResource(found.resourceId), found.incarnation),
-  )
+  const running = await sources.runningProcesses()
+  const inWorld = ({ resourceId, incarnation }: { resourceId: string; incarnation: string }): Seen => {
+    const scopeId = scopeOfResource(resourceId)
+    // What was launched since the books were read is in ours.
+    return { scopeId, incarnation, isRecorded: recorded.has(resourceId) || parts.book.find(scopeId) !== undefined }
+  }
+  const onBooks = ({ scopeId, incarnation }: { scopeId: string; incarnation: string }): Seen => ({ scopeId, incarnation, isRecorded: true })
+  const agents = books.scopes
+    .filter(({ kind, state }) => kind === 'agent' && state !== 'closed')
+    .map(({ id, incarnation }) => onBooks({ scopeId: id, incarnation }))
+  const seen = [...books.resources.map(onBooks), ...listed.found.map(({ found }) => inWorld(found)), ...running.map(inWorld), ...agents]
+  const isOurs = (await sources.ours?.(seen)) ?? (() => true)
+
+  const open = books.resources.filter((resource) => isOurs(onBooks(resource)))
+  const unrecorded = listed.found.filter(({ found }) => !recorded.has(found.resourceId) && isOurs(inWorld(found)))
   const leaks = [
     ...unrecorded.map(({ kind, found }) => `${kind} ${found.name}`),
     ...listed.failures.map(({ report }) => `${report.kind}: ${report.error ?? 'the listing failed'}`),
   ]
   const logs = new Set(books.resources.filter((resource) => resource.kind === 'log').map((resource) => resource.id))
-  const processes = (await sources.runningProcesses()).filter(
-    ({ resourceId, incarnation }) => !logs.has(resourceId) && isOurs(scopeOfResource(resourceId), incarnation),
-  )
-  const openAgents = books.scopes.filter(
-    ({ id, kind, state, incarnation }) => kind === 'agent' && state !== 'closed' && isOurs(id, incarnation),
-  )
+  const processes = running.filter((member) => !logs.has(member.resourceId) && isOurs(inWorld(member)))
+  const openAgents = agents.filter(isOurs)
   const rows = (await sources.rows?.()) ?? { agents: 0, messages: 0 }
   const agentCount = Math.max(rows.agents, openAgents.length)
   const activeSubscriptions = sources.activeSubscriptions?.() ?? 0

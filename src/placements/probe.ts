@@ -1,5 +1,4 @@
 import { spawn } from 'node:child_process'
-import { errno } from '../domain/errors.ts'
 
 /** A program that does not say its version by then has something else in mind. */
 const probeBudgetMs = 5_000
@@ -13,19 +12,27 @@ export function firstOutput(argv: readonly string[], env: Readonly<Record<string
   const [program = '', ...args] = argv
   return new Promise((resolve) => {
     const child = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'ignore'], detached: true })
+    // First: without a free descriptor Node gives a child that has no streams at all, and tells the error later.
+    child.once('error', () => finish(undefined))
     let text = ''
+    let isRunning = true
     const finish = (answer: string | undefined): void => {
       clearTimeout(timer)
-      endGroup(child.pid)
-      child.stdout.destroy()
+      if (isRunning) endGroup(child.pid)
+      isRunning = false
+      child.stdout?.destroy()
       resolve(answer)
     }
-    const timer = setTimeout(() => finish(undefined), probeBudgetMs)
-    child.stdout.on('data', (chunk: Buffer) => {
+    child.stdout?.on('data', (chunk: Buffer) => {
       if (text.length < mostBytes) text += chunk.toString('utf8')
     })
-    child.once('error', () => finish(undefined))
+    child.once('exit', () => {
+      // In the moment of the exit the number of the group is still its own; later it may be somebody else's (G10).
+      endGroup(child.pid)
+      isRunning = false
+    })
     child.once('close', (code) => finish(code === 0 ? text.slice(0, mostBytes).trim() : undefined))
+    const timer = setTimeout(() => finish(undefined), probeBudgetMs)
   })
 }
 
@@ -33,7 +40,7 @@ function endGroup(pid: number | undefined): void {
   if (pid === undefined) return
   try {
     process.kill(-pid, 'SIGKILL')
-  } catch (error) {
-    if (errno(error) !== 'ESRCH') throw error
+  } catch {
+    // ESRCH: nobody is left. EPERM: it has become another user's, and is not ours to end.
   }
 }

@@ -1,6 +1,6 @@
 import { accessSync, constants, statSync } from 'node:fs'
 import { delimiter, isAbsolute, join, resolve } from 'node:path'
-import { EbbError } from '../domain/errors.ts'
+import { EbbError, errno } from '../domain/errors.ts'
 
 /** Whether a program can start is asked before the intent: 127 from the trampoline and from the command look the same. */
 export function requireProgram(argv: readonly string[], env: Readonly<Record<string, string>>, cwd: string): void {
@@ -8,8 +8,7 @@ export function requireProgram(argv: readonly string[], env: Readonly<Record<str
   if (!program) throw new EbbError('launch_refused', 'There is no command to run; name one.')
   if (argv.some((argument) => argument.includes('\0')))
     throw new EbbError('launch_refused', 'An argument of the command holds a NUL character, which no program can be given.')
-  if (!statSync(cwd, { throwIfNoEntry: false })?.isDirectory())
-    throw new EbbError('launch_refused', `The working directory ${cwd} does not exist or is not a directory.`)
+  requireFolder(cwd)
   const files = candidates(program, env, cwd).filter(isThere)
   if (files.length === 0)
     throw new EbbError(
@@ -21,6 +20,18 @@ export function requireProgram(argv: readonly string[], env: Readonly<Record<str
       'program_not_executable',
       `${files[0] ?? program} is there but cannot be executed; check that it is a program and that its mode allows it.`,
     )
+}
+
+function requireFolder(path: string): void {
+  let isFolder = false
+  try {
+    isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+  } catch (error) {
+    throw new EbbError('launch_refused', `The working directory ${path} cannot be entered (${errno(error)}); give another one.`, {
+      cause: error,
+    })
+  }
+  if (!isFolder) throw new EbbError('launch_refused', `The working directory ${path} does not exist or is not a directory.`)
 }
 
 /** Where a program is, as execvp(3) would find it; undefined when it cannot be started. */

@@ -21,7 +21,7 @@ export interface NewAgent {
   readonly createdAt: string
 }
 
-/** A change to a living agent's row. */
+/** A change to a living agent's row. One that has ended takes none but `stuck`: it should be deleted, and cannot be. */
 export interface AgentChange {
   readonly status?: AgentStatus
   readonly startedAt?: string
@@ -111,6 +111,8 @@ export interface AgentStore {
   list(filter: AgentFilter): Promise<AgentPage>
   /** The same page as the text of a JSON array: for listings of thousands. */
   listJson(filter: AgentFilter): Promise<{ readonly json: string; readonly nextCursor?: string }>
+  /** The namespaces of those among these that have a row. */
+  namespacesOf(agentIds: readonly string[]): Promise<ReadonlyMap<string, string>>
   /** Takes rows off the books, messages by cascade, with the scopes that carry their ids; says what was there and went. */
   remove(agentIds: readonly string[]): Promise<Totals & { readonly ids: ReadonlySet<string> }>
   /** Deletes most messages of an agent that is about to go, a few at a time, so that its removal does not stop the world; says how many. */

@@ -1,5 +1,5 @@
 import type { Report } from '../domain/report.ts'
-import type { ScopeKind, Wish } from '../domain/scope.ts'
+import type { ScopeKind } from '../domain/scope.ts'
 import type { AgentEnd } from './agents.ts'
 
 /** A scope whose every resource was proven gone. */
@@ -7,11 +7,8 @@ export interface EndedScope {
   readonly id: string
   readonly kind: ScopeKind
   readonly report: Report
-  readonly wish: Wish
   /** Its records go with it. */
   readonly isForgotten: boolean
-  /** Its supervisor died, and we speak for it. */
-  readonly isOrphan: boolean
 }
 
 /** A scope of an agent in which something is left: stuck, or only held back. */
@@ -23,8 +20,12 @@ export interface UncleanScope {
 
 /** What the owner of the agents adds to the transaction that ends their scopes, and does when it is through. */
 export interface Endings {
-  /** Between the proof and the books. */
+  /** After the proof: what those that are forgotten had besides their resources goes. May take its time; says of whom what is left. */
+  clear(scopes: readonly EndedScope[]): Promise<{ readonly left: ReadonlyMap<string, string>; readonly messagesGone: number }>
+  /** Before the books. */
   prepare(scopes: readonly EndedScope[]): Promise<{ readonly ended: readonly AgentEnd[]; readonly messagesGoing: number }>
   /** The books say so: whoever listens may be told. */
   settled(scopes: readonly EndedScope[], ended: readonly AgentEnd[], left: readonly UncleanScope[]): void
+  /** Agents whose supervisors have left the books, though they themselves had not ended: nobody else will end them. */
+  lost(incarnationsOnBooks: ReadonlySet<string>): Promise<readonly Omit<AgentEnd, 'report'>[]>
 }

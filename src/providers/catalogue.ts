@@ -37,10 +37,6 @@ export class Catalogue implements ProviderCatalogue {
     return this.#providers.get(type)
   }
 
-  isInstalled({ program }: Provider, env: Environment = this.#deps.environment): boolean {
-    return program === undefined || this.#deps.findProgram(program, env) !== undefined
-  }
-
   /** Side by side; a program that fails or is slow costs its own version and nothing else. */
   async describe(): Promise<readonly ProviderInfo[]> {
     return Promise.all([...this.#providers.values()].map((provider) => this.#describeOne(provider)))

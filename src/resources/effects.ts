@@ -64,13 +64,14 @@ function spawnNow(command: Command): Promise<Child> {
       detached: command.detached ?? false,
       ...(command.uid !== undefined && { uid: command.uid }),
     })
-    const channel = command.stdio.length > 3 ? (child.stdio.at(-1) as Duplex | null) : undefined
+    // First: without a free descriptor Node gives a child that has no streams at all, and tells the error later.
+    child.once('error', reject)
     // `exit`, not `close`: close waits for every holder of the pipes, and a daemon may hold them for ever.
     const exit = new Promise<Exit>((settle) => child.once('exit', (code, signal) => settle({ code, signal })))
-    child.once('error', reject)
     // Whoever reads may be gone before we write; that is told by the exit, not by an exception.
     child.stdin?.on('error', () => {})
     child.once('spawn', () => {
+      const channel = command.stdio.length > 3 ? (child.stdio.at(-1) as Duplex | null) : undefined
       resolve({
         pid: child.pid ?? 0,
         exit,

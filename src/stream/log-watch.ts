@@ -12,6 +12,7 @@ export class LogWatch implements Disposable {
   readonly #lifetime = new AbortController()
   readonly #clock: Clock
   #watcher: FSWatcher | undefined
+  #isLooking = false
 
   constructor(directory: string, clock: Clock) {
     this.#directory = directory
@@ -21,6 +22,8 @@ export class LogWatch implements Disposable {
   add(path: string, onGrowth: () => void): void {
     this.#listeners.set(basename(path), onGrowth)
     if (!this.#watcher) this.#start()
+    if (!this.#isLooking) this.#clock.every(slowLookMs, this.#lifetime.signal, () => this.#all())
+    this.#isLooking = true
   }
 
   remove(path: string): void {
@@ -37,9 +40,9 @@ export class LogWatch implements Disposable {
       this.#watcher.on('error', () => {})
       this.#watcher.unref()
     } catch {
+      // For want of watches (inotify(7)); the next who follows tries again.
       this.#watcher = undefined
     }
-    this.#clock.every(slowLookMs, this.#lifetime.signal, () => this.#all())
   }
 
   #all(): void {

@@ -39,10 +39,14 @@ export class LogReader {
   isTooMuch = false
   #hasEnough = false
   #isCut = false
-  readonly over = Promise.withResolvers<void>()
+  #failure: unknown
+  readonly #over = Promise.withResolvers<void>()
+  /** Resolves when all that may be read is saved; rejects when it cannot be. */
+  readonly over = this.#over.promise
 
   constructor(source: Source) {
     this.source = source
+    this.over.catch(() => {}) // It may fail before anybody waits for it.
     this.#lines = new LineCutter(source.offset)
     this.#savedOffset = source.offset
     this.#fd = openForReading(source.path)
@@ -95,7 +99,7 @@ export class LogReader {
     const messages: NewMessage[] = []
     let result: Progress['result']
     for (const line of lines) {
-      const parsed = this.source.parse(line.text)
+      const parsed = this.#parse(line.text)
       result = parsed.result ?? result
       messages.push(...parsed.messages.map((message, part) => ({ ...noted(message, line), id: this.#id(line.offset, part) })))
     }
@@ -118,10 +122,27 @@ export class LogReader {
     return messageId(this.source.agentId, this.source.stream, offset, part)
   }
 
-  end(): void {
+  /** With a failure when not all of it could be read and saved. */
+  end(failure?: unknown): void {
+    this.#failure ??= failure
     this.isOver = true
     if (this.#fd !== undefined) closeSync(this.#fd)
     this.#fd = undefined
+  }
+
+  /** Of what was read, everything is saved that will be. */
+  settle(): void {
+    if (this.#failure === undefined) this.#over.resolve()
+    else this.#over.reject(this.#failure)
+  }
+
+  /** A provider that stumbles over a line loses its meaning, not the line. */
+  #parse(line: string): Parsed {
+    try {
+      return this.source.parse(line)
+    } catch {
+      return { messages: [{ type: 'response', content: line }] }
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-import { sentence } from '../domain/errors.ts'
+import { isEbbError, sentence } from '../domain/errors.ts'
 import type { Message } from '../domain/message.ts'
 import type { AgentStore, Progress } from '../ports/agents.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -37,6 +37,9 @@ interface Pending {
   readonly saved: PromiseWithResolvers<readonly Message[]>
 }
 
+/** The messages as they were saved, or why they cannot be. */
+type Saved = readonly Message[] | Error
+
 export class Stream implements AsyncDisposable {
   readonly #deps: StreamDeps
   readonly #watch: LogWatch
@@ -60,17 +63,17 @@ export class Stream implements AsyncDisposable {
     return reader
   }
 
-  /** The writer is gone and has been proven so: resolves when every line it wrote is saved. */
+  /** The writer is gone and has been proven so: resolves when every line it wrote is saved, and rejects when one cannot be (G8). */
   async finish(path: string, open: () => Promise<Source | undefined>): Promise<void> {
     let reader = this.#readers.get(path)
     if (!reader) {
       const source = await open()
       if (!source) return
-      reader = this.follow(source)
+      reader = this.#readers.get(path) ?? this.follow(source)
     }
     reader.endOfWriting()
     this.#wake(reader)
-    await reader.over.promise
+    await reader.over
   }
 
   /** Messages that come from no log. Resolves with them as they were saved; with none when the agent is gone. */
@@ -139,31 +142,38 @@ export class Stream implements AsyncDisposable {
       if (reader.isTooMuch) this.#deps.onTooMuch(reader.source.agentId)
       return progress
     } catch (error) {
-      this.#deps.log.error('A log cannot be read any more.', { agent: reader.source.agentId, error: sentence(error) })
-      this.#drop(reader)
+      this.#fail(reader, error)
       return undefined
     }
   }
 
   async #save(batch: readonly Pending[]): Promise<void> {
     const saved = await this.#saveUntilDone(batch)
-    if (!saved) return
-    batch.forEach(({ progress, reader, saved: promise }, index) => {
-      const messages = saved[index] ?? []
-      if (messages.length > 0) this.#deps.onSaved(progress, messages)
-      promise.resolve(messages)
-      if (!reader) return
-      if ((messages.at(-1)?.sequenceNumber ?? 0) > reader.source.limitMessages) reader.enough()
-      // Nothing was saved of something: the agent is gone, or somebody else reads its log.
-      if (reader.isOver || (messages.length === 0 && progress.messages.length > 0)) this.#drop(reader)
-    })
+    if (saved) for (const [index, pending] of batch.entries()) this.#saved(pending, saved[index] ?? [])
   }
 
-  async #saveUntilDone(batch: readonly Pending[]): Promise<readonly (readonly Message[])[] | undefined> {
+  #saved({ progress, reader, saved }: Pending, messages: Saved): void {
+    if (messages instanceof Error) {
+      if (reader) this.#fail(reader, messages)
+      if (reader) this.#drop(reader)
+      else saved.reject(messages)
+      return
+    }
+    if (messages.length > 0) this.#deps.onSaved(progress, messages)
+    saved.resolve(messages)
+    if (!reader) return
+    if ((messages.at(-1)?.sequenceNumber ?? 0) > reader.source.limitMessages) reader.enough()
+    // Nothing was saved of something: the agent is gone, or somebody else reads its log.
+    if (reader.isOver || (messages.length === 0 && progress.messages.length > 0)) this.#drop(reader)
+  }
+
+  /** A database that cannot be written is waited for; one that refuses something is asked for each by itself. */
+  async #saveUntilDone(batch: readonly Pending[]): Promise<readonly Saved[] | undefined> {
     for (let isFirst = true; !this.#isLeaving; isFirst = false) {
       try {
         return await this.#deps.agents.save(batch.map(({ progress }) => progress))
       } catch (error) {
+        if (!isEbbError(error, 'ledger_busy') && !isEbbError(error, 'ledger_unavailable')) return await this.#saveEach(batch, error)
         if (isFirst) this.#deps.log.warn('Messages wait in their logs: the database cannot be written.', { error: sentence(error) })
         await new Promise<void>((resolve) => this.#deps.clock.after(saveRetryMs, new AbortController().signal, resolve))
       }
@@ -171,18 +181,42 @@ export class Stream implements AsyncDisposable {
     return undefined
   }
 
+  /** One agent's message that cannot be saved must not keep everybody else's waiting. */
+  async #saveEach(batch: readonly Pending[], error: unknown): Promise<readonly Saved[] | undefined> {
+    if (batch.length === 1) return [error instanceof Error ? error : new Error(sentence(error))]
+    const all: Saved[] = []
+    for (const pending of batch) {
+      const saved = await this.#saveUntilDone([pending])
+      if (!saved) return undefined
+      all.push(...saved)
+    }
+    return all
+  }
+
+  /** Its log is not complete as messages: it is tried again from where it was saved when the log is finished. */
+  #fail(reader: LogReader, error: unknown): void {
+    this.#deps.log.error('A log cannot be read any more.', { agent: reader.source.agentId, error: sentence(error) })
+    reader.end(error)
+  }
+
   #drop(reader: LogReader): void {
+    const { path } = reader.source
     this.#ready.delete(reader)
-    this.#readers.delete(reader.source.path)
-    this.#watch.remove(reader.source.path)
     reader.end()
-    reader.over.resolve()
+    reader.settle()
+    // Another one may follow the log by now.
+    if (this.#readers.get(path) !== reader) return
+    this.#readers.delete(path)
+    this.#watch.remove(path)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isLeaving = true
     this.#watch[Symbol.dispose]()
     await this.#pumping
-    for (const reader of this.#readers.values()) this.#drop(reader)
+    for (const reader of this.#readers.values()) {
+      reader.end(new Error('Ebb leaves before every line of the log is saved.'))
+      this.#drop(reader)
+    }
   }
 }

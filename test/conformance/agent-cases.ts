@@ -123,6 +123,18 @@ function listing(store: AgentsUnderTest): void {
     expect(await listed({ namespace: 'n', requestId: 'r', statuses: ['initializing'] })).toBe('a')
   })
 
+  it('says the namespaces of those that are there', async () => {
+    await create(store.agents, 'a', { namespace: 'one' })
+    await create(store.agents, 'b', { namespace: 'two' })
+    await create(store.agents, 'c', { namespace: 'two' })
+    const found = await store.agents.namespacesOf(['a', 'b', 'b', 'nobody', "it's"])
+    expect([...found].toSorted()).toEqual([
+      ['a', 'one'],
+      ['b', 'two'],
+    ])
+    expect((await store.agents.namespacesOf([])).size).toBe(0)
+  })
+
   it('a cursor goes on where the page ended, whatever came or went meanwhile', async () => {
     for (const id of ['a', 'b', 'c', 'd', 'e']) await create(store.agents, id)
     const first = await store.agents.list({ limit: 2 })

@@ -62,6 +62,15 @@ function lasting(store: AgentsUnderTest): void {
     expect(await store.agents.find('a')).toEqual(before)
   })
 
+  it('but stuck does, when it cannot be deleted: it keeps its end and its report, and takes nothing else', async () => {
+    await createInScope(store, 'a')
+    await store.ledger.settle(settlement({ agents: { ended: [end('a')], stuckIds: [] } }))
+    const before = await store.agents.find('a')
+    await store.agents.change('a', { status: 'stuck' })
+    await store.agents.change('a', { status: 'running', error: { name: 'late', message: 'late' } })
+    expect(await store.agents.find('a')).toEqual({ ...before, agent: { ...before?.agent, status: 'stuck' } })
+  })
+
   it('messages that are saved after the end are kept', async () => {
     await createInScope(store, 'a')
     await store.ledger.settle(settlement({ agents: { ended: [end('a')], stuckIds: [] } }))

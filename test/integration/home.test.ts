@@ -83,6 +83,10 @@ describe('what is no home', () => {
     expect(readFileSync(file, 'utf8')).toBe('theirs')
   })
 
+  it('one in a file system that takes no folders', () => {
+    expect(() => openHome('/proc/nothing/home', kernelId)).toThrow(refusal('/proc/nothing/home'))
+  })
+
   it('one whose installation cannot be read says which file to move away', () => {
     const home = temporaryHome()
     writeFileSync(join(home, 'installation.json'), 'garbage')

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { type Ebb, type EbbError, type Message, openEbb } from '../../src/index.ts'
@@ -141,15 +141,30 @@ test('a launch that cannot start is refused clearly and leaves nothing', async (
   ).rejects.toMatchObject({
     code: 'launch_refused',
   })
-  await expect(ebb.launch(command())).rejects.toMatchObject({ code: 'launch_refused' })
   expect(readdirSync(join(home, 'logs'))).toEqual([])
   expect(await ebb.status()).toMatchObject({ isClean: true })
+})
+
+test('a launch is validated as over HTTP, and a folder is relative to this process', async () => {
+  await using ebb = await openEbb({ home: temporaryHome() })
+  const request = ebb.request('r')
+  const bad: readonly (readonly [object, string])[] = [
+    [{ command: [] }, 'configuration.command'],
+    [{ command: ['true'], timeout: '5s' }, 'configuration.timeout'],
+    [{ command: ['true'], env: { A: 'b\0' } }, 'configuration.env.A'],
+  ]
+  for (const [configuration, path] of bad)
+    for (const place of [ebb, request])
+      await expect(place.launch({ type: 'command', configuration })).rejects.toMatchObject({ code: 'invalid_request', details: [{ path }] })
+  await using agent = await ebb.launch({ type: 'command', configuration: { command: ['pwd'], workingDirectory: 'test' } })
+  expect((await collect(agent.messages())).at(-1)?.content).toBe(join(process.cwd(), 'test'))
 })
 
 test('a launch that fails half-way is rolled back, proven, and says why', async () => {
   const home = temporaryHome()
   await using ebb = await openEbb({ home })
-  const launch = ebb.launch({ type: 'command', configuration: { command: ['true'], env: { BROKEN: 'a\0b' } } })
+  // With its name it is longer than the kernel takes (execve(2): E2BIG).
+  const launch = ebb.launch({ type: 'command', configuration: { command: ['true'], env: { BROKEN: 'x'.repeat(131_071) } } })
   const error = await launch.then(
     () => undefined,
     (reason: EbbError) => reason,
@@ -199,6 +214,66 @@ for (const [how, body, end] of [
   })
 }
 
+test('a program with two of them dies of its signal once both have left, and nothing outlives it', async () => {
+  const home = temporaryHome()
+  const { child, pid } = await guest(
+    home,
+    `const other = await openEbb({ home: ${JSON.stringify(join(home, 'other'))} })
+     await other.launch({ type: 'command', configuration: { command: ['sleep', '1000'] } })
+     process.kill(process.pid, 'SIGINT')
+     setInterval(() => {}, 1000)`,
+  )
+  expect(await exited(child)).toBe('SIGINT')
+  expect(isAlive(pid)).toBe(false)
+  for (const one of ['home', 'other']) expect(openRows(join(home, one))).toBe(0)
+})
+
+test('a home is opened once in a process, and again when it was left', async () => {
+  const home = temporaryHome()
+  const ebb = await openEbb({ home })
+  const agent = await ebb.launch(command('sleep', '1000'))
+  await expect(openEbb({ home })).rejects.toMatchObject({ code: 'bad_usage', message: expect.stringContaining(`open on the home ${home}`) })
+  expect(isAlive(agent.pid)).toBe(true)
+  expect(await agent.stop()).toMatchObject({ success: true })
+  await ebb[Symbol.asyncDispose]()
+  expect(openRows(home)).toBe(0)
+  await using again = await openEbb({ home })
+  expect(await again.status()).toMatchObject({ runningProcesses: 0, leaks: [], stuck: [] })
+})
+
+test('what cannot be opened leaves no sentinel and no open database behind', async () => {
+  const home = temporaryHome()
+  await (await openEbb({ home }))[Symbol.asyncDispose]()
+  const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
+  const lock = new DatabaseSync(join(home, 'ebb.db'))
+  lock.exec('BEGIN IMMEDIATE')
+  await expect(openEbb({ home })).rejects.toMatchObject({ code: 'ledger_busy' })
+  lock.close()
+  await waitUntil(() => sentinelsOf(home), 2_000, 'its sentinel has left')
+  expect(openFiles().filter((path) => path.startsWith(home))).toEqual([])
+})
+
+/** By its working memory alone: a sentinel has its home in its environment. */
+function sentinelsOf(home: string): readonly string[] {
+  return readdirSync('/proc').filter((pid) => {
+    try {
+      return /^\d+$/.test(pid) && Number(pid) !== process.pid && readFileSync(`/proc/${pid}/environ`, 'utf8').includes(home)
+    } catch {
+      return false
+    }
+  })
+}
+
+function openFiles(): readonly string[] {
+  return readdirSync('/proc/self/fd').flatMap((descriptor) => {
+    try {
+      return [readlinkSync(`/proc/self/fd/${descriptor}`)]
+    } catch {
+      return []
+    }
+  })
+}
+
 /** Read by ourselves, not through the ledger. */
 function openRows(home: string): number {
   const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
@@ -227,8 +302,56 @@ test('what could not be released is thrown, with the report', async () => {
   expect(agent.status).toBe('stopping')
   expect(isAlive(agent.pid)).toBe(false)
   expect((await ebb.status()).heldBack).toHaveLength(2)
-  const { rmSync } = process.getBuiltinModule('node:fs')
   rmSync(join(home, 'archive', agent.id))
   await ebb[Symbol.asyncDispose]()
   expect(existsSync(join(home, 'archive', agent.id, 'stdout.log'))).toBe(true)
+})
+
+test('what was held back can be forced, closed again or left to the reaper, and then nothing throws any more', async () => {
+  const home = temporaryHome()
+  const ebb = await openEbb({ home, logLevel: 'silent', ...{ reaperInterval: '250ms' } })
+  const request = ebb.request('again')
+  const [forced, reaped, inRequest] = await Promise.all([
+    ebb.launch(command('sleep', '1000')),
+    ebb.launch(command('sleep', '1000')),
+    request.launch(command('sleep', '1000')),
+  ])
+  const isBlocked = [forced, reaped, inRequest].map(({ id }) => join(home, 'archive', id))
+  for (const place of isBlocked) writeFileSync(place, '')
+  let hasEnded = false
+  const conversation = collect(reaped.messages()).then((messages) => {
+    hasEnded = true
+    return messages
+  })
+
+  const first = await Promise.all([forced.stop({ grace: 0 }), reaped.stop({ grace: 0 }), request.close()])
+  expect(first.map(({ success }) => success)).toEqual([false, false, false])
+  expect([forced.status, reaped.status, hasEnded]).toEqual(['stopping', 'stopping', false])
+
+  expect(await forced.stop({ force: true })).toMatchObject({ success: true, gaveUp: [expect.any(String), expect.any(String)] })
+  expect(forced.status).toBe('terminated')
+  await forced[Symbol.asyncDispose]()
+  for (const place of isBlocked) rmSync(place)
+  expect(await conversation).toHaveLength(1)
+  expect(reaped.status).toBe('terminated')
+  await reaped[Symbol.asyncDispose]()
+  expect(await request.close()).toMatchObject({ success: true })
+  expect(inRequest.status).toBe('terminated')
+  await ebb[Symbol.asyncDispose]()
+})
+
+test('whoever still reads what is held back is let go when Ebb is left', async () => {
+  const home = temporaryHome()
+  const { child } = await guest(
+    home,
+    `const { writeFileSync } = process.getBuiltinModule('node:fs')
+     writeFileSync(${JSON.stringify(join(home, 'home', 'archive'))} + '/' + agent.id, '')
+     const reading = (async () => { for await (const _ of agent.messages()) {} })()
+     const left = await ebb[Symbol.asyncDispose]().catch((error) => error.code)
+     await reading
+     process.exit(left === 'not_released' ? 9 : 1)`,
+  )
+  expect(await exited(child)).toBe(9)
+  for (const blocked of readdirSync(join(home, 'home', 'archive'))) rmSync(join(home, 'home', 'archive', blocked))
+  await waitUntil(() => openRows(join(home, 'home')) === 0, 10_000, 'the books of the program that ended')
 })

@@ -12,6 +12,8 @@ function askWithoutDescriptors(question: string): string {
     const { openHost } = await import('${join(root, 'src/resources/process-tree/host.ts')}')
     const { procTable } = await import('${join(root, 'src/resources/process-tree/proc.ts')}')
     const { mountAt } = await import('${join(root, 'src/resources/path.ts')}')
+    const { realEffects } = await import('${join(root, 'src/resources/effects.ts')}')
+    const { firstOutput } = await import('${join(root, 'src/placements/probe.ts')}')
     const host = openHost('here', procTable)
     try { for (;;) openSync('/dev/null', 'r') } catch {}
     const answer = await (async () => ${question})().catch((error) => error.code)
@@ -36,5 +38,15 @@ describe('without a free descriptor', () => {
 
   it('a place where a file system may be mounted is not taken for free of them (G10)', () => {
     expect(askWithoutDescriptors("mountAt('/tmp')")).toBe('EMFILE')
+  })
+
+  it.each([3, 4])('a command with %i streams is not started, and that is all that happens', (streams) => {
+    const stdio = JSON.stringify(Array.from({ length: streams }, () => 'pipe'))
+    const command = `{ program: '/bin/true', argv: ['true'], env: {}, stdio: ${stdio} }`
+    expect(askWithoutDescriptors(`realEffects.spawn(${command})`)).toBe('EMFILE')
+  })
+
+  it('a program does not say its version, and that is all that happens', () => {
+    expect(askWithoutDescriptors("firstOutput(['/bin/echo', 'one'], {})")).toBe('undefined')
   })
 })

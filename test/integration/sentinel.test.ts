@@ -1,9 +1,13 @@
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import type { Clock } from '../../src/ports/clock.ts'
 import type { Command, Effects } from '../../src/ports/effects.ts'
+import { realClock } from '../../src/resources/clock.ts'
+import { realEffects } from '../../src/resources/effects.ts'
+import { PipeSentinel } from '../../src/resources/process-tree/sentinel.ts'
 import { temporaryHome } from '../support/home.ts'
-import { hooked } from '../support/hooked.ts'
+import { hooked, hookOn } from '../support/hooked.ts'
 import { installationOf, leftInHome, openBooks } from '../support/ledger-file.ts'
 import { startOther } from '../support/other-supervisor.ts'
 import { needs } from '../support/real.ts'
@@ -77,6 +81,55 @@ describe('the sentinel', () => {
     expect(existsSync(supervisor.home.sentinelLog)).toBe(false)
   })
 
+  it('is missed in the health of the server until a new one could be started', async () => {
+    let isBroken = false
+    const wrap = hookOn('effects', (method) => {
+      if (method === 'spawn' && isBroken) throw new Error('spawn EAGAIN')
+    })
+    await using supervisor = await openSupervisor({ wrap })
+    await supervisor.engine.begin()
+    const { pid } = await sentinelOf(supervisor.home.directory)
+    expect(supervisor.problems()).toEqual([])
+    isBroken = true
+    process.kill(pid, 'SIGKILL')
+    await waitUntil(() => supervisor.problems().length > 0, 30_000, 'it is missed')
+    expect(supervisor.problems()).toEqual([expect.stringContaining('No sentinel watches')])
+    isBroken = false
+    await sentinelOf(supervisor.home.directory, pid)
+    await waitUntil(() => supervisor.problems(), 30_000, 'all is well')
+  })
+
+  it('is started ever more slowly when it ends again and again, until one has lived for a minute', async () => {
+    const pauses: number[] = []
+    const lost: string[] = []
+    let nowMs = 0
+    let restart = (): void => {}
+    const every: Clock['every'] = (ms, _signal, callback) => {
+      pauses.push(ms)
+      restart = callback
+    }
+    const home = temporaryHome()
+    const settings = { home, killSwitch: '', start: '', which: '', node: '/bin/true', log: join(home, 'log'), environment: {} }
+    const clock = { ...realClock, now: () => nowMs, every }
+    const sentinel = new PipeSentinel({ effects: realEffects, clock, onLost: (reason) => lost.push(reason), ...settings })
+    await sentinel.ready()
+    for (let death = 0; death < 10; death++) {
+      const dead = endOne(sentinel)
+      if (death > 0) {
+        await waitUntil(() => pauses.length === death, 30_000, 'it is given up for a while')
+        expect(sentinel.isLost).toBe(true)
+        restart()
+      }
+      await nextOne(sentinel, dead)
+    }
+    expect(pauses).toEqual([100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000])
+    expect(lost).toEqual(['it was ended'])
+    nowMs += 60_000
+    await nextOne(sentinel, endOne(sentinel))
+    expect(pauses).toHaveLength(9)
+    sentinel.dismiss()
+  })
+
   it('leaves when a start fails before there was anything to watch', async () => {
     const home = temporaryHome()
     writeFileSync(join(home, 'ebb.db'), 'this is no database')
@@ -85,6 +138,15 @@ describe('the sentinel', () => {
     expect(existsSync(join(home, 'sentinel.log'))).toBe(false)
   })
 })
+
+function endOne({ pid = 0 }: PipeSentinel): number {
+  process.kill(pid, 'SIGKILL')
+  return pid
+}
+
+async function nextOne(sentinel: PipeSentinel, dead: number): Promise<void> {
+  await waitUntil(() => sentinel.pid !== dead && !sentinel.isLost, 30_000, 'the next one watches')
+}
 
 /** Effects that start no process before the gate opens. */
 function gated<T extends object>(port: T, gate: Promise<void>): T {

@@ -5,10 +5,12 @@ import type { Vitality } from '../../src/domain/identity.ts'
 import type { Report } from '../../src/domain/report.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import { Reaper, type ReaperPass } from '../../src/engine/reap.ts'
+import type { AgentStore } from '../../src/ports/agents.ts'
+import type { Endings } from '../../src/ports/endings.ts'
 import type { Host } from '../../src/ports/host.ts'
 import type { Kinds, Planned } from '../../src/ports/kind.ts'
 import type { Ledger, NewIntent, Settlement } from '../../src/ports/ledger.ts'
-import { openSqliteLedger } from '../../src/store/sqlite/store.ts'
+import { openSqliteStore, type Store } from '../../src/store/sqlite/store.ts'
 import { type Fault, Faults } from './faults.ts'
 import { SimulatedKind, SimulatedWorld, type ThingSpec } from './simulated-world.ts'
 import { VirtualClock } from './virtual-clock.ts'
@@ -23,6 +25,8 @@ export interface LifeOptions {
   /** False: a creation may never answer, as before a crash. */
   readonly creationsComeBack?: boolean
   readonly minimumAgeMs?: number
+  readonly endings?: Endings
+  readonly onReport?: (report: Report, namespace?: string) => void
 }
 
 export interface Life {
@@ -40,22 +44,36 @@ export interface Life {
 export const reaperIntervalMs = 60_000
 
 export class Simulation implements AsyncDisposable {
-  readonly clock = new VirtualClock()
-  readonly world = new SimulatedWorld(this.clock)
+  readonly clock: VirtualClock
+  readonly world: SimulatedWorld
   readonly vitality = new Map<string, Vitality>()
   readonly #folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'ebb-simulation-'))
-  #store: Ledger | undefined
+  #store: Store | undefined
   #ids = 0
   #lives = 0
 
-  static async open(): Promise<Simulation> {
-    const simulation = new Simulation()
-    simulation.#store = await openSqliteLedger({ file: join(simulation.#folder, 'ebb.db'), clock: simulation.clock })
+  constructor(turns?: number) {
+    this.clock = new VirtualClock(turns)
+    this.world = new SimulatedWorld(this.clock)
+  }
+
+  /** Where one call makes many others, one after the other, each takes its turns. */
+  static async open(turns?: number): Promise<Simulation> {
+    const simulation = new Simulation(turns)
+    simulation.#store = await openSqliteStore({ file: join(simulation.#folder, 'ebb.db'), clock: simulation.clock })
     return simulation
   }
 
   /** The books themselves, without faults. */
   get store(): Ledger {
+    return this.#opened.ledger
+  }
+
+  get agents(): AgentStore {
+    return this.#opened.agents
+  }
+
+  get #opened(): Store {
     if (!this.#store) throw new Error('The simulation is not open.')
     return this.#store
   }
@@ -75,7 +93,11 @@ export class Simulation implements AsyncDisposable {
       sentinel: { ready: async () => {}, dismiss: () => {} },
       log: { debug: log, info: log, warn: log, error: log },
       newId: () => `id${++this.#ids}`,
-      onReport: (report) => void reports.push(report),
+      ...(options.endings && { endings: options.endings }),
+      onReport: (report, namespace) => {
+        reports.push(report)
+        options.onReport?.(report, namespace)
+      },
     })
     this.vitality.set(id, 'alive')
     this.world.isOpen.set(id, (scopeId) => engine.parts.book.find(scopeId)?.state === 'open')

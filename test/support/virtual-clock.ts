@@ -7,16 +7,20 @@ interface Timer {
   readonly callback: () => void
 }
 
-/** So many turns of the event loop let everything move that can move without time passing, group commits included. */
-const turns = 3
 /** Nothing moves, no timer is left, and somebody still waits: that is a hang, not a slow run. */
 const idleRoundsAllowed = 20
 
 /** Time that passes only when nothing else can happen: an hour of deadlines takes a millisecond. */
 export class VirtualClock implements Clock {
+  readonly #turns: number
   #nowMs = 1_000
   #order = 0
   #timers: Timer[] = []
+
+  /** So many turns of the event loop let everything move that can move without time passing, group commits included. */
+  constructor(turns = 3) {
+    this.#turns = turns
+  }
 
   now(): number {
     return this.#nowMs
@@ -27,7 +31,8 @@ export class VirtualClock implements Clock {
   }
 
   after(ms: number, signal: AbortSignal, callback: () => void): void {
-    if (!signal.aborted) this.#timers.push({ atMs: this.#nowMs + Math.max(0, ms), order: this.#order++, signal, callback })
+    if (!signal.aborted && ms !== Number.POSITIVE_INFINITY)
+      this.#timers.push({ atMs: this.#nowMs + Math.max(0, ms), order: this.#order++, signal, callback })
   }
 
   every(ms: number, signal: AbortSignal, callback: () => void): void {
@@ -49,7 +54,7 @@ export class VirtualClock implements Clock {
     })
     over.catch(() => {})
     for (let idle = 0; idle <= idleRoundsAllowed; ) {
-      for (let turn = 0; turn < turns; turn++) await new Promise<void>((resolve) => setImmediate(resolve))
+      for (let turn = 0; turn < this.#turns; turn++) await new Promise<void>((resolve) => setImmediate(resolve))
       if (progress.isDone) return await over
       idle = this.#fireNext() ? 0 : idle + 1
     }

@@ -149,6 +149,36 @@ describe('a pass', () => {
     await run(first)
   })
 
+  test('and a dry run at once are two, one after the other, and each does its own', async () => {
+    const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
+    await run(life.engine.launch(scope, [thing('a', { hears: 'kill', times: 2 })]))
+    await run(life.engine.close('agent', { trigger: 'terminated', force: true, deadlineMs: 0 }))
+    const [dry, real] = [life.reaper.pass({ dryRun: true }), life.reaper.pass({ dryRun: false })]
+    expect(await run(dry)).toMatchObject({ released: [], left: { length: 1 } })
+    expect(await run(real)).toMatchObject({ released: { length: 1 }, left: [] })
+    expect(simulation.world.left()).toEqual([])
+  })
+
+  test('that is a dry run forgets nothing that was seen before', async () => {
+    stray('old.1')
+    await simulation.pass(life.reaper)
+    simulation.world.things.clear()
+    await simulation.pass(life.reaper, true)
+    stray('old.1')
+    await pause(10_000)
+    expect((await simulation.pass(life.reaper)).released).toMatchObject([{ name: 'old.1' }])
+  })
+
+  test('that is a dry run is no sighting', async () => {
+    stray('old.1')
+    await simulation.pass(life.reaper, true)
+    await pause(10_000)
+    expect((await simulation.pass(life.reaper)).released).toEqual([])
+    await pause(10_000)
+    await simulation.pass(life.reaper, true)
+    expect((await simulation.pass(life.reaper)).released).toMatchObject([{ name: 'old.1' }])
+  })
+
   test('recovers what a dead supervisor left, but not in a dry run', async () => {
     const earlier = simulation.live()
     const scope = earlier.engine.openScope({ id: 'agent', kind: 'agent' })

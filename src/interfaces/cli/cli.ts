@@ -122,6 +122,8 @@ export async function runCommandLine(words: readonly string[], wiring: Wiring): 
     if (!command) throw new EbbError('bad_usage', `There is no command "${name}"; "ebb help" lists them.`)
     const args = parseArguments(command, rest)
     if (args.switches.has('help')) return await help(command.name)
+    // Everybody sees arguments in `ps`; libuv writes the title over them.
+    if (args.flags.has('token')) process.title = `ebb ${command.name}`
     const { run } = await command.load()
     return await run(args, wiring)
   } catch (error) {

@@ -1,3 +1,6 @@
+import http from 'node:http'
+import https from 'node:https'
+import { text as readText } from 'node:stream/consumers'
 import type { Config } from '../../config/config.ts'
 import { readServerFile, type ServerFile } from '../../config/server-file.ts'
 import type { Agent } from '../../domain/agent.ts'
@@ -5,7 +8,7 @@ import { EbbError, type ErrorCode, errno, errorTable, sentence } from '../../dom
 import type { Message } from '../../domain/message.ts'
 import type { Conversation } from './follow.ts'
 
-/** A running server, as the other commands see it: by fetch alone, and what has to wait is a long poll. */
+/** A running server, as the other commands see it: by HTTP alone, and what has to wait is a long poll. */
 
 /** A server that does not say in this time that it is there is of no use. */
 const helloMs = 5_000
@@ -15,6 +18,24 @@ const pageSize = 1_000
 interface Answer {
   readonly status: number
   readonly body: unknown
+}
+
+interface Call {
+  readonly body?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal
+}
+
+/** Not by fetch, which gives up on an answer after five minutes: a stop may have a longer grace. */
+function exchange(url: string, method: string, { body, ...call }: Call): Promise<{ readonly status: number; readonly text: string }> {
+  const { promise, resolve, reject } = Promise.withResolvers<{ readonly status: number; readonly text: string }>()
+  const request = url.startsWith('https:') ? https.request : http.request
+  const sent = request(url, { ...call, method }, (answer) => {
+    readText(answer).then((text) => resolve({ status: answer.statusCode ?? 0, text }), reject)
+  })
+  sent.once('error', reject)
+  sent.end(body)
+  return promise
 }
 
 export class Client implements Conversation {
@@ -56,18 +77,17 @@ export class Client implements Conversation {
     throw this.#refusal({ status, body })
   }
 
-  async #ask(method: string, path: string, init: RequestInit = {}): Promise<unknown> {
-    const answer = await this.#send(method, path, init)
+  async #ask(method: string, path: string, call: Call = {}): Promise<unknown> {
+    const answer = await this.#send(method, path, call)
     if (answer.status >= 200 && answer.status < 300) return answer.body
     throw this.#refusal(answer)
   }
 
-  async #send(method: string, path: string, init: RequestInit): Promise<Answer> {
-    const headers = { ...init.headers, ...(this.#token !== undefined && { authorization: `Bearer ${this.#token}` }) }
+  async #send(method: string, path: string, call: Call): Promise<Answer> {
+    const headers = { ...call.headers, ...(this.#token !== undefined && { authorization: `Bearer ${this.#token}` }) }
     try {
-      const response = await fetch(`${this.url}/api${path}`, { ...init, method, headers })
-      const text = await response.text()
-      return { status: response.status, body: text === '' ? undefined : JSON.parse(text) }
+      const { status, text } = await exchange(`${this.url}/api${path}`, method, { ...call, headers })
+      return { status, body: text === '' ? undefined : JSON.parse(text) }
     } catch (error) {
       if (error instanceof SyntaxError)
         throw new EbbError('server_unreachable', `What answers at ${this.url} is no Ebb server; check the address.`, { cause: error })
@@ -90,10 +110,10 @@ function isErrorCode(code: string | undefined): code is ErrorCode {
   return code !== undefined && Object.hasOwn(errorTable, code)
 }
 
-/** fetch hides the reason in its cause. */
+/** An abort has its reason in its cause. */
 function why(error: unknown): string {
-  const cause = error instanceof Error ? error.cause : undefined
-  return errno(cause) ?? sentence(cause ?? error)
+  const reason = error instanceof Error ? (error.cause ?? error) : error
+  return errno(reason) ?? sentence(reason)
 }
 
 /** The server that was named, or the one of the home. */
@@ -130,8 +150,8 @@ function stale(home: string, { pid, url }: ServerFile): string {
   return `The server of ${home} (pid ${pid}, ${url}) is gone without a goodbye; start another one with: ebb serve`
 }
 
-function isTimeout(cause: unknown): boolean {
-  return cause instanceof Error && cause.name === 'TimeoutError'
+function isTimeout(abort: unknown): boolean {
+  return abort instanceof Error && abort.cause instanceof Error && abort.cause.name === 'TimeoutError'
 }
 
 function isAlive(pid: number): boolean {

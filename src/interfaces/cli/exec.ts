@@ -20,7 +20,7 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   // Before anything is made: a command that cannot start leaves no trace, not even a record.
   wiring.requireProgram(args.rest, config.environment, workingDirectory())
   const supervisor = await wiring.compose(config)
-  const failSafe = armFailSafe(supervisor)
+  const failSafe = armFailSafe(supervisor, 125)
   const outcome = await runInScope(supervisor, args.rest, wiring.inherited)
   failSafe.disarm()
   const reportTo = config.report ?? (args.switches.has('json') ? '-' : undefined)

@@ -5,13 +5,13 @@ import type { Supervisor } from '../../main.ts'
  * For the ends that leave no time: an uncaught error, or a plain exit with agents still running. One synchronous write
  * ends every process; the books are for the sentinel, which was not told goodbye.
  */
-export function armFailSafe(supervisor: Pick<Supervisor, 'killAllNow'>): { disarm(): void } {
+export function armFailSafe(supervisor: Pick<Supervisor, 'killAllNow'>, exitCode: number): { disarm(): void } {
   const onExit = (): void => supervisor.killAllNow()
   const onError = (error: unknown): void => {
     process.stderr.write(
       `ebb: an error that nobody expected ended this run: ${error instanceof Error ? (error.stack ?? error.message) : sentence(error)}\n`,
     )
-    process.exit(125)
+    process.exit(exitCode)
   }
   process.on('exit', onExit)
   process.on('uncaughtException', onError)

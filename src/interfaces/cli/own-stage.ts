@@ -1,9 +1,6 @@
 import type { Config } from '../../config/config.ts'
-import { isFinal } from '../../domain/agent.ts'
 import { within } from '../../engine/race.ts'
-import { launchOf } from '../http/launch.ts'
-import { read } from '../http/route.ts'
-import { launchBody } from '../http/schemas.ts'
+import { readLaunch } from '../http/launch.ts'
 import type { Wiring } from './cli.ts'
 import { armFailSafe } from './fail-safe.ts'
 import type { Stage } from './stage.ts'
@@ -17,7 +14,7 @@ const recoveryPatienceMs = 2_000
 /** An engine in this process, for one agent. A SIGKILL of it leaves nothing that runs: the sentinel sees to that. */
 export async function openOwnStage(config: Config, wiring: Wiring): Promise<Stage> {
   const supervisor = await wiring.compose(config)
-  const failSafe = armFailSafe(supervisor)
+  const failSafe = armFailSafe(supervisor, 1)
   const { engine } = supervisor
   await engine.begin()
   const control = await supervisor.control()
@@ -26,13 +23,10 @@ export async function openOwnStage(config: Config, wiring: Wiring): Promise<Stag
     .recover()
     .catch((error: unknown) => supervisor.log.warn('Earlier runs could not be recovered.', { error: String(error) }))
   return {
-    launch: async (body) => (await agents.launch(launchOf(read(launchBody, body, 'body') as never, undefined))).agent.id,
+    launch: async (body) => (await agents.launch(readLaunch(body, undefined))).agent.id,
     agent: async (id) => (await agents.get(id)).agent,
     messages: async (id, since, waitMs) => {
-      await waiting.forMessages(id, waitMs, async () => {
-        const { agent } = await agents.get(id)
-        return agent.session.messageCount > since || isFinal(agent.status) || agent.status === 'stuck' ? agent : undefined
-      })
+      await waiting.forNews(agents, id, since, waitMs)
       return await store.messages(id, since, pageSize)
     },
     stop: (id, { force, graceMs }) => agents.stop(id, force ? { force } : { graceMs }),

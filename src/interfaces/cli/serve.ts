@@ -3,20 +3,21 @@ import { readServerFile, removeServerFile, writeServerFile } from '../../config/
 import type { Control } from '../../control/control.ts'
 import { EbbError, isEbbError } from '../../domain/errors.ts'
 import type { Report } from '../../domain/report.ts'
+import { noop, within } from '../../engine/race.ts'
 import type { Supervisor } from '../../main.ts'
 import { Metrics } from '../../observability/metrics.ts'
 import { structuredLog } from '../../observability/structured-log.ts'
 import type { IncarnationRecord } from '../../ports/ledger.ts'
-import { type RunningServer, requireSafe, startServer } from '../http/server.ts'
+import { type RunningServer, requireSafe, startServer, urlOf } from '../http/server.ts'
 import type { Arguments } from './arguments.ts'
 import type { Wiring } from './cli.ts'
 import { armFailSafe } from './fail-safe.ts'
 
-/** From the signal to the exit. */
-const exitBudgetMs = 8_000
+/** From the signal to the exit are eight seconds, of which the exit itself takes a little. */
+const exitBudgetMs = 7_500
 
-/** Of which the ladder, the books and the goodbye need the rest. */
-const closeBudgetMs = 7_000
+/** The books and the goodbye need the rest. */
+const closeBudgetMs = 6_500
 
 /** Before the first call is answered, what an earlier server left is over; what takes longer goes on beside. */
 const recoveryBudgetMs = 15_000
@@ -25,8 +26,6 @@ const recoveryBudgetMs = 15_000
 export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = wiring.loadConfig({ flags: args.flags, ...(args.configFile !== undefined && { configFile: args.configFile }) })
   requireSafe(config)
-  // Everybody sees arguments in `ps`; libuv writes the title over them.
-  if (args.flags.has('token')) process.title = 'ebb serve'
   const leaving = leaveSignals()
   if (config.whileStdin) leaving.leaveWithStdin()
   const { log, logger } = structuredLog(config.logLevel)
@@ -39,11 +38,11 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   })
   const { engine } = supervisor
   metrics = new Metrics({ resources: async () => (await engine.parts.ledger.books(undefined, 'open')).resources })
-  const failSafe = armFailSafe(supervisor)
+  const failSafe = armFailSafe(supervisor, 1)
   try {
-    await engine.begin({ role: 'server', address: `http://${config.host}:${config.port}` })
+    await engine.begin({ role: 'server', address: urlOf(config.host, config.port) })
     // Who is asked to leave meanwhile does not wait for it.
-    await Promise.race([engine.recoverPatiently(recoveryBudgetMs), leaving.asked])
+    await Promise.race([recover(supervisor), leaving.asked])
     const control = await supervisor.control()
     count(control, metrics)
     control.startReaper()
@@ -62,12 +61,17 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
     return await leave(supervisor, control, server, leaving)
   } catch (error) {
     await engine.shutDown()
+    await supervisor.close()
     throw atItsAddress(error, supervisor.home.directory)
   } finally {
     removeServerFile(supervisor.home.directory)
     failSafe.disarm()
-    await supervisor.close()
   }
+}
+
+async function recover({ engine, log }: Supervisor): Promise<void> {
+  const { timedOut } = await within(engine.parts.clock, recoveryBudgetMs, engine.recoverPatiently(recoveryBudgetMs))
+  if (timedOut) log.warn('What earlier runs left is still being recovered; that goes on beside.')
 }
 
 /** On the books is the port that the other one was told, which may be 0; its own file says what became of it. */
@@ -125,26 +129,28 @@ function leaveSignals(): Leaving {
   return leaving
 }
 
-/** Everything is closed, proven; then nobody is listened to any more. */
+/** Everything is closed, proven; then nobody is listened to any more. What does not come to its end in time is left to the sentinel. */
 async function leave(supervisor: Supervisor, control: Control, server: RunningServer, leaving: Leaving): Promise<number> {
   const { engine, log } = supervisor
-  leaving.onAgain = () => void engine.close(engine.hostScopeId, { trigger: 'process-exit', force: true }).catch(() => {})
-  const untilMs = engine.parts.clock.now() + exitBudgetMs
-  const report = await engine.shutDown({ trigger: 'process-exit', deadlineMs: closeBudgetMs })
-  if (!report.success) complain(report)
-  await control.close()
-  const over = new AbortController()
-  const late = new Promise<void>((resolve) =>
-    engine.parts.clock.after(Math.max(100, untilMs - engine.parts.clock.now()), over.signal, resolve),
-  )
-  await Promise.race([server.close(), late])
-  over.abort()
-  log.info('Ebb has left.', { scope: engine.hostScopeId, trigger: 'process-exit' })
-  return report.success ? 0 : 3
+  leaving.onAgain = () => void engine.close(engine.hostScopeId, { trigger: 'process-exit', force: true }).catch(noop)
+  let report: Report | undefined
+  const leaveInOrder = async (): Promise<void> => {
+    report = await engine.shutDown({ trigger: 'process-exit', deadlineMs: closeBudgetMs })
+    if (!report.success) complain(report.errors)
+    await control.close()
+    await server.close()
+    log.info('Ebb has left.', { scope: engine.hostScopeId, trigger: 'process-exit' })
+    await supervisor.close()
+  }
+  await within(engine.parts.clock, exitBudgetMs, leaveInOrder())
+  if (report) return report.success ? 0 : 3
+  supervisor.killAllNow()
+  complain(['What was closed could not be looked at and written down in time; the sentinel carries on.'])
+  return 3
 }
 
-function complain(report: Report): void {
+function complain(errors: readonly string[]): void {
   process.stderr.write(
-    `ebb: not everything could be released; "ebb status" shows it until it is gone:\n${report.errors.map((error) => `  ${error}\n`).join('')}`,
+    `ebb: not everything could be released; "ebb status" shows it until it is gone:\n${errors.map((error) => `  ${error}\n`).join('')}`,
   )
 }

@@ -21,7 +21,7 @@ export class Access {
 
   constructor(rules: AccessRules) {
     this.#hosts = new Set([...ownNames, bracketed(rules.host), ...rules.allowHosts].map((name) => name.toLowerCase()))
-    this.#origins = new Set(rules.allowOrigins.map((origin) => origin.replace(/\/$/, '').toLowerCase()))
+    this.#origins = new Set(rules.allowOrigins)
     this.#token = rules.token === undefined ? undefined : Buffer.from(rules.token)
   }
 
@@ -75,7 +75,7 @@ export function bearerOf(authorization: string | undefined): string | undefined 
   return /^Bearer (.+)$/i.exec(authorization ?? '')?.[1]
 }
 
-function bracketed(host: string): string {
+export function bracketed(host: string): string {
   return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host
 }
 

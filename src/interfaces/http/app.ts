@@ -7,6 +7,7 @@ import {
   fastify,
   LogController,
 } from 'fastify'
+import { z } from 'zod'
 import type { Control } from '../../control/control.ts'
 import { EbbError, errorTable } from '../../domain/errors.ts'
 import type { ProviderCatalogue } from '../../ports/provider.ts'
@@ -122,11 +123,14 @@ function addRoute(app: FastifyInstance, route: Route): void {
   })
 }
 
+/** An object, so that what is wrong is named. */
+const namespaceHeader = z.object({ 'X-Ebb-Namespace': namespaceName.optional() })
+
 function namespaceOf(query: unknown, request: FastifyRequest): string | undefined {
   const said = (query as { readonly namespace?: string } | undefined)?.namespace
   if (said !== undefined) return said
-  const header = request.headers['x-ebb-namespace']
-  return header === undefined ? undefined : (read(namespaceName, header, 'query') as string)
+  const header = read(namespaceHeader, { 'X-Ebb-Namespace': request.headers['x-ebb-namespace'] }, 'header')
+  return (header as z.output<typeof namespaceHeader>)['X-Ebb-Namespace']
 }
 
 /** An address that cannot be read meets no hook. */

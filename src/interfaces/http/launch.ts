@@ -1,10 +1,16 @@
 import type { z } from 'zod'
 import type { LaunchRequest } from '../../control/preflight.ts'
 import type { Configuration } from '../../ports/provider.ts'
-import type { launchBody } from './schemas.ts'
+import { read } from './route.ts'
+import { launchBody } from './schemas.ts'
 
 /** What is said about no namespace is about this one. */
 export const defaultNamespace = 'default'
+
+/** For those who launch in their own process: what they say is validated as a body of `POST /api/agents` is. */
+export function readLaunch(body: unknown, namespace: string | undefined): LaunchRequest {
+  return launchOf(read(launchBody, body, 'body') as z.output<typeof launchBody>, namespace)
+}
 
 /** A body that was validated, as the control plane takes it: what was not said is not there. */
 export function launchOf(body: z.output<typeof launchBody>, namespace: string | undefined): LaunchRequest {

@@ -53,7 +53,7 @@ export interface Problem {
 const mostProblems = 20
 
 /** The value as the schema understands it; every place that is wrong is named. */
-export function read(schema: z.ZodType | undefined, value: unknown, where: 'id' | 'query' | 'body'): unknown {
+export function read(schema: z.ZodType | undefined, value: unknown, where: 'id' | 'query' | 'body' | 'header'): unknown {
   if (!schema) return undefined
   const parsed = schema.safeParse(value ?? {})
   if (parsed.success) return parsed.data

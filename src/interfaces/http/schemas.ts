@@ -1,14 +1,15 @@
 import { z } from 'zod'
 import { agentStatuses } from '../../domain/agent.ts'
 import { messageTypes } from '../../domain/message.ts'
+import * as names from '../../domain/names.ts'
 import { triggers } from '../../domain/policy.ts'
 import { scheduledEventTypes } from '../../ports/provider.ts'
 
 /** The one source of what callers may send and what they get: validation, types and the OpenAPI document. */
 
-/** Ids become names in logs and records; nothing that could be a path or a shell's. */
-const plainName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$/, 'letters, digits, and . _ : - (at most 100)')
-export const namespaceName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/, 'letters, digits, and . _ - (at most 100)')
+const named = ({ pattern, says }: names.NameRule): z.ZodString => z.string().regex(pattern, says)
+const plainName = named(names.ownerName)
+export const namespaceName = named(names.namespaceName)
 export const agentId = z.uuid()
 const instant = z.iso.datetime()
 const record = z.record(z.string(), z.unknown())
@@ -63,7 +64,8 @@ export const configuration = z.object({
   idleTimeout: durationMs.min(1).optional(),
   allowedTools: z.array(argument).max(1_000).optional(),
   disallowedTools: z.array(argument).max(1_000).optional(),
-  workingDirectory: argument.min(1).max(4_096).optional(),
+  // Relative would be to a folder that the caller does not know.
+  workingDirectory: argument.max(4_096).regex(/^\//, 'an absolute path').optional(),
   conversationName: z.string().max(100).optional(),
   model: argument.min(1).max(200).optional(),
   instructions: z.string().max(100_000).optional(),

@@ -3,7 +3,7 @@ import type { Control } from '../../control/control.ts'
 import { EbbError } from '../../domain/errors.ts'
 import type { ProviderCatalogue } from '../../ports/provider.ts'
 import { SocketInterface } from '../socket/socket.ts'
-import { Access, isLoopback } from './access.ts'
+import { Access, bracketed, isLoopback } from './access.ts'
 import { createApp } from './app.ts'
 import { listen } from './listen.ts'
 
@@ -38,6 +38,10 @@ export function requireSafe({ host, token }: Pick<ServerSettings, 'host' | 'toke
   throw new EbbError('bad_usage', `Listening on ${host} lets other machines in; give a --token, or listen on 127.0.0.1.`)
 }
 
+export function urlOf(host: string, port: number): string {
+  return `http://${bracketed(host)}:${port}`
+}
+
 /** Whoever is owed an answer gets it in this time. */
 const goodbyeMs = 500
 
@@ -68,9 +72,8 @@ export async function startServer(deps: ServerDeps): Promise<RunningServer> {
   const sockets = new SocketInterface(app.server, control, access)
   const listening = await listen(app, host, port)
   port = listening.port
-  const name = host.includes(':') ? `[${host}]` : host
   return {
-    url: `http://${name}:${port}`,
+    url: urlOf(host, port),
     close: async () => {
       const over = new AbortController()
       clock.after(goodbyeMs, over.signal, () => app.server.closeAllConnections())

@@ -1,12 +1,16 @@
+import { resolve } from 'node:path'
 import type { Launched } from '../../control/agents.ts'
 import type { Control } from '../../control/control.ts'
 import type { LaunchRequest } from '../../control/preflight.ts'
 import type { Run } from '../../control/run.ts'
-import type { AgentStatus } from '../../domain/agent.ts'
+import { isOverWith } from '../../control/waiting.ts'
+import { type AgentStatus, isFinal } from '../../domain/agent.ts'
 import { EbbError } from '../../domain/errors.ts'
 import type { Message } from '../../domain/message.ts'
 import type { Report } from '../../domain/report.ts'
+import { within } from '../../engine/race.ts'
 import type { Configuration } from '../../ports/provider.ts'
+import { readLaunch } from '../http/launch.ts'
 
 export interface LaunchOptions {
   /** Which program: `claude-code`, `codex`, `gemini-cli`, `opencode`, `command` or `synthetic`. */
@@ -28,6 +32,9 @@ const pageSize = 500
 /** A wait without news ends and begins again; it bounds nothing. */
 const waitMs = 600_000
 
+/** How long a stop waits for the books of a close that it only joined; they come with the scope above. */
+const booksPatienceMs = 2_000
+
 /** One run, from launch to the proof that it is gone. Leaving its block stops it; a failure to release throws. */
 export class Agent implements AsyncDisposable {
   readonly id: string
@@ -35,16 +42,16 @@ export class Agent implements AsyncDisposable {
   readonly ended: Promise<Report>
   readonly #control: Control
   readonly #run: Run
-  #isOver = false
+  readonly #until: AbortSignal
+  #report: Report | undefined
 
-  constructor(control: Control, { agent, run }: Launched) {
+  /** `until`: nothing is read any more. */
+  constructor(control: Control, { agent, run }: Launched, until: AbortSignal) {
     this.id = agent.id
     this.#control = control
     this.#run = run
+    this.#until = until
     this.ended = run.firstClose.promise
-    this.ended.then(() => {
-      this.#isOver = true
-    })
   }
 
   get status(): AgentStatus {
@@ -64,12 +71,13 @@ export class Agent implements AsyncDisposable {
     return this.#run.exit?.signal
   }
 
+  /** For one that has ended: the report that was answered last, or that of its first close. */
   async stop(options: StopOptions = {}): Promise<Report> {
+    if (isFinal(this.status)) return this.#report ?? (await this.ended)
     const { force, grace } = options
-    const again = this.status === 'stuck'
-    if (this.#isOver && !again) return await this.ended
-    const report = await this.#control.agents.stop(this.id, { ...(force && { force }), ...(grace !== undefined && { graceMs: grace }) })
-    return again ? report : await this.ended
+    this.#report = await this.#control.agents.stop(this.id, { ...(force && { force }), ...(grace !== undefined && { graceMs: grace }) })
+    if (this.#report.success) await within(this.#control.engine.parts.clock, booksPatienceMs, this.ended)
+    return this.#report
   }
 
   /** The conversation: the prompt, then every line of output as it comes, until the agent is gone and its logs are read to the end. */
@@ -77,8 +85,9 @@ export class Agent implements AsyncDisposable {
     const { waiting, store } = this.#control
     for (let after = options.since ?? 0; ; ) {
       const page = await waiting.forMessages(this.id, waitMs, async () => {
+        if (this.#until.aborted) return []
         // Asked first: what is empty after the end was seen is really empty.
-        const isOver = this.#isOver
+        const isOver = isOverWith(this.status)
         const found = await store.messages(this.id, after, pageSize)
         return found.length > 0 || isOver ? found : undefined
       })
@@ -89,19 +98,30 @@ export class Agent implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    requireReleased(await this.stop())
+    const report = await this.stop()
+    // Whoever released it after all, the reaper or a reset: its end is written with the proof, and older reports are history.
+    if (!isFinal(this.status)) requireReleased(report)
   }
 }
 
 /** What a process launches by the library is in one namespace, its own. */
 export const namespace = 'default'
 
-export async function launch(control: Control, options: LaunchOptions, owner: Owner = {}): Promise<Agent> {
+/** What is launched is validated as `POST /api/agents` does it; a folder is relative to this process. */
+export async function launch(place: Place, options: LaunchOptions): Promise<Agent> {
+  const { control, until, owner = {} } = place
   const { type, prompt = '', configuration = {} } = options
-  return new Agent(control, await control.agents.launch({ type, prompt, namespace, configuration, ...owner }))
+  const { workingDirectory: folder } = configuration
+  const body = { type, prompt, configuration: { ...configuration, ...(folder && { workingDirectory: resolve(folder) }) } }
+  return new Agent(control, await control.agents.launch({ ...readLaunch(body, namespace), ...owner }), until)
 }
 
-type Owner = Pick<LaunchRequest, 'requestId' | 'ownerScopeId'>
+/** Where agents are launched. */
+export interface Place {
+  readonly control: Control
+  readonly until: AbortSignal
+  readonly owner?: Pick<LaunchRequest, 'requestId' | 'ownerScopeId'>
+}
 
 export function requireReleased(report: Report): Report {
   if (report.success) return report

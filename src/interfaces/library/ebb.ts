@@ -1,9 +1,11 @@
 import type { Control } from '../../control/control.ts'
 import { EbbError } from '../../domain/errors.ts'
+import { ownerName } from '../../domain/names.ts'
 import type { Report } from '../../domain/report.ts'
+import { noop } from '../../engine/race.ts'
 import type { Status } from '../../engine/status.ts'
 import type { Supervisor } from '../../main.ts'
-import { type Agent, type LaunchOptions, launch, namespace, requireReleased } from './agent.ts'
+import { type Agent, type LaunchOptions, launch, namespace, type Place, requireReleased } from './agent.ts'
 import { leaveCleanly } from './leave.ts'
 
 export interface RequestOptions {
@@ -37,8 +39,7 @@ export class Ebb implements AsyncDisposable {
 
   /** A request owns what is launched in it, and closes for good; its id is this process's own. */
   request(id: string, options: RequestOptions = {}): Request {
-    if (!/^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$/.test(id))
-      throw new EbbError('bad_usage', `"${id}" cannot be a request id; use letters, digits, and . _ : - (at most 100).`)
+    if (!ownerName.pattern.test(id)) throw new EbbError('bad_usage', `"${id}" cannot be a request id; use ${ownerName.says}.`)
     if (this.#requests.has(id)) throw new EbbError('scope_closed', `Request ${id} exists already in this process; use another id.`)
     const { engine, namespaces } = this.#control
     const scope = engine.openScope({
@@ -47,13 +48,14 @@ export class Ebb implements AsyncDisposable {
       parentId: namespaces.enter(namespace),
       label: id,
     })
-    const request = new Request(this.#control, id, scope.id, options)
+    const owner = { requestId: id, ownerScopeId: scope.id }
+    const request = new Request({ control: this.#control, until: this.#lifetime.signal, owner }, options)
     this.#requests.set(id, request)
     return request
   }
 
   launch(options: LaunchOptions): Promise<Agent> {
-    return launch(this.#control, options)
+    return launch({ control: this.#control, until: this.#lifetime.signal }, options)
   }
 
   /** The unified cleanup: one request or agent, or everything of this process. Rows and archives are kept. */
@@ -88,6 +90,7 @@ export class Ebb implements AsyncDisposable {
   async #close(): Promise<void> {
     const report = await this.#supervisor.engine.shutDown()
     this.#lifetime.abort()
+    this.#control.waiting.wakeAll()
     await this.#control.close()
     await this.#supervisor.close()
     requireReleased(report)
@@ -96,34 +99,44 @@ export class Ebb implements AsyncDisposable {
 
 export class Request implements AsyncDisposable {
   readonly id: string
-  readonly #control: Control
+  readonly #place: Place
   readonly #scopeId: string
   readonly #over = new AbortController()
+  /** Of the close that is under way, or that succeeded. */
   #report: Promise<Report> | undefined
 
-  constructor(control: Control, id: string, scopeId: string, options: RequestOptions) {
-    this.id = id
-    this.#control = control
-    this.#scopeId = scopeId
-    const end = (): void => void this.close().catch(() => {})
-    if (options.timeoutMs !== undefined) control.engine.parts.clock.after(options.timeoutMs, this.#over.signal, end)
+  constructor(place: Place & { readonly owner: { readonly requestId: string; readonly ownerScopeId: string } }, options: RequestOptions) {
+    this.id = place.owner.requestId
+    this.#place = place
+    this.#scopeId = place.owner.ownerScopeId
+    const end = (): void => void this.close().catch(noop)
+    if (options.timeoutMs !== undefined) place.control.engine.parts.clock.after(options.timeoutMs, this.#over.signal, end)
     if (options.signal?.aborted) end()
     else options.signal?.addEventListener('abort', end, { once: true, signal: this.#over.signal })
   }
 
   launch(options: LaunchOptions): Promise<Agent> {
-    if (this.#report) return Promise.reject(new EbbError('scope_closed', `Request ${this.id} is closed and takes no agent; open another.`))
-    return launch(this.#control, options, { requestId: this.id, ownerScopeId: this.#scopeId })
+    if (this.#over.signal.aborted)
+      return Promise.reject(new EbbError('scope_closed', `Request ${this.id} is closed and takes no agent; open another.`))
+    return launch(this.#place, options)
   }
 
-  /** Ends everything in the request, proven. Closing twice is closing once, and the first report is the answer. */
+  /** Ends everything in the request, proven. Once that succeeded, its report is the answer; until then every call tries again. */
   close(options: { readonly force?: boolean } = {}): Promise<Report> {
-    const { engine } = this.#control
+    const { engine } = this.#place.control
     this.#over.abort()
     const wish = { trigger: 'request-finished', ...(options.force && { force: true }) } as const
-    if (this.#report && options.force) void engine.close(this.#scopeId, wish)
-    this.#report ??= engine.close(this.#scopeId, wish)
+    if (this.#report && options.force) engine.close(this.#scopeId, wish).catch(noop)
+    this.#report ??= this.#remember(engine.close(this.#scopeId, wish))
     return this.#report
+  }
+
+  #remember(report: Promise<Report>): Promise<Report> {
+    const forget = (): void => {
+      this.#report = undefined
+    }
+    report.then(({ success }) => success || forget(), forget)
+    return report
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -44,13 +44,15 @@ export interface LogDeps {
 
 const { O_RDWR, O_RDONLY, O_WRONLY, O_APPEND, O_NONBLOCK, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
 
-/** A collector that has not seen the end of the stream by then is fed by somebody who is not ours. */
-const drainBudgetMs = 2_000
+/** A collector for which nothing has come for so long waits for somebody who is not ours. */
+const quietMs = 2_000
 
 interface Collector {
   readonly exit: Promise<unknown>
   readonly handle: LogHandle
   isGone: boolean
+  /** Its log was seen absent. */
+  isProven: boolean
 }
 
 export class LogKind implements ResourceKind<LogSpec, LogRef> {
@@ -78,6 +80,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
 
   async create(ref: LogRef, _spec: LogSpec, _ctx: CreateCtx): Promise<Created> {
     const { effects } = this.#deps
+    this.#forgetProven()
     const descriptors = new Descriptors(effects)
     try {
       // Not synced: a log that a power cut takes away had nothing in it.
@@ -106,7 +109,8 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
       if (isOpen) effects.closeFile(fd)
       isOpen = false
     }
-    const collector: Collector = { exit: child.exit, handle: { fd, done, path: ref.path, archive: ref.archive }, isGone: false }
+    const handle = { fd, done, path: ref.path, archive: ref.archive }
+    const collector: Collector = { exit: child.exit, handle, isGone: false, isProven: false }
     child.exit.then(() => {
       collector.isGone = true
     })
@@ -114,9 +118,16 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     return collector.handle
   }
 
+  /** Not before the next creation, in case that it is looked at once more: the kernel's proof is in it. */
+  #forgetProven(): void {
+    for (const [resourceId, { isProven }] of this.#collectors) if (isProven) this.#collectors.delete(resourceId)
+  }
+
   async observe(ref: LogRef, ctx: Ctx): Promise<Presence> {
     for (const path of [ref.path, ref.pipe]) if (existsSync(path)) return present(path)
     if (!(await this.#isCollectorGone(ref, ctx))) return present('its collector')
+    const collector = this.#collectors.get(ref.mark.resourceId)
+    if (collector) collector.isProven = true
     return absent({ method: 'no such path, collector ended', strength: this.#strength(ref), at: ctx.clock.wall() })
   }
 
@@ -143,26 +154,41 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     if (ctx.signal.aborted) return
     const folder = dirname(ref.archive)
     ignore('EEXIST', () => effects.makeDirectory(folder, 0o700))
-    this.#deps.onBytes?.('archived', sizeOf(ref.path))
+    const bytes = sizeOf(ref.path)
     effects.sync(ref.path)
     effects.rename(ref.path, ref.archive)
+    this.#deps.onBytes?.('archived', bytes)
     effects.sync(folder)
   }
 
-  /** Everything that was written is in the file once the collector has seen the end of the stream. */
+  /**
+   * Everything that was written is in the file once the collector has seen the end of the stream. A stranger may hold it
+   * open for ever: then the collector is ended, but only when it has found the pipe empty, and nothing came, for a while.
+   */
   async #drain(ref: LogRef, ctx: Ctx): Promise<void> {
     const collector = this.#collectors.get(ref.mark.resourceId)
     collector?.handle.done()
-    const ended = collector ? collector.exit : this.#deps.net.gone(this.#tree(ref), ctx)
-    const tooLong = new Promise<'late'>((resolve) => ctx.clock.after(drainBudgetMs, ctx.signal, () => resolve('late')))
-    if ((await Promise.race([ended, tooLong])) === 'late') await this.#deps.net.kill(this.#tree(ref))
+    const { net } = this.#deps
+    const tree = this.#tree(ref)
+    const ended = collector ? collector.exit : net.gone(tree, ctx)
+    for (let bytes = sizeOf(ref.path), isQuiet = false; !isQuiet; ) {
+      const late = new Promise<'late'>((resolve) => ctx.clock.after(quietMs, ctx.signal, () => resolve('late')))
+      if ((await Promise.race([ended, late])) !== 'late') return
+      // An agent may have stopped it, and a stopped one collects nothing.
+      await net.signal(tree, ['SIGCONT'])
+      const before = bytes
+      bytes = sizeOf(ref.path)
+      isQuiet = bytes === before && (await net.isAsleep(tree))
+    }
+    await net.kill(tree)
   }
 
   async release(ref: LogRef, _step: LadderStep, ctx: Ctx): Promise<StepEffect> {
     const { effects } = this.#deps
     this.#collectors.get(ref.mark.resourceId)?.handle.done()
-    this.#deps.onBytes?.('freed', sizeOf(ref.path))
+    const bytes = sizeOf(ref.path)
     for (const path of [ref.pipe, ref.path]) ignore('ENOENT', () => effects.unlink(path))
+    if (bytes > 0) this.#deps.onBytes?.('freed', bytes)
     if (!(await this.#isCollectorGone(ref, ctx))) await this.#deps.net.kill(this.#tree(ref))
     return {}
   }

@@ -29,11 +29,20 @@ export interface ScanDeps {
 const rescanMs = 5
 const emptyPassesNeeded = 2
 
+interface Told {
+  readonly signals: readonly NodeJS.Signals[]
+  readonly names: ReadonlySet<string>
+  /** Who came while they were being told, as the first look afterwards found them. */
+  late?: ReadonlySet<string>
+}
+
 export class ScanContainment implements Containment {
   readonly name = 'scan'
   readonly #deps: ScanDeps
   /** Every process seen in a tree so far, so that its children are still known when it is gone. */
   readonly #known = new Map<string, Map<number, ProcessEntry>>()
+  /** Whom the last signal to a tree was meant for. */
+  readonly #told = new Map<string, Told>()
 
   constructor(deps: ScanDeps) {
     this.#deps = deps
@@ -82,23 +91,44 @@ export class ScanContainment implements Containment {
     return (await this.#deps.processes.marked()).some((one) => isMarked(one, tree))
   }
 
+  /** Does every process of the tree wait for something? Who runs, is stopped, or waits for the disk is in the middle of its work. */
+  async isAsleep(tree: Tree): Promise<boolean> {
+    return this.#members(tree, await this.#deps.processes.snapshot()).every(({ state }) => /^[SI]/.test(state))
+  }
+
   async signal(tree: Tree, signals: readonly NodeJS.Signals[]): Promise<void> {
-    for (const entry of this.#members(tree, await this.#deps.processes.snapshot())) {
-      for (const signal of signals) signalEntry(this.#deps, entry, signal)
-    }
+    const entries = this.#members(tree, await this.#deps.processes.snapshot())
+    this.#told.set(tree.mark.resourceId, { signals, names: new Set(entries.map(nameOf)) })
+    for (const entry of entries) for (const signal of signals) signalEntry(this.#deps, entry, signal)
+  }
+
+  /**
+   * Who was forked while the others were being told has heard nothing. As long as its parent lives, that is its parent's
+   * business; when the parent has died of the signal, it would be waited for until the grace is over.
+   */
+  #tellLate({ mark: { resourceId } }: Tree, found: readonly ProcessEntry[]): void {
+    const told = this.#told.get(resourceId)
+    if (!told) return
+    told.late ??= new Set(found.map(nameOf).filter((name) => !told.names.has(name)))
+    const living = new Set(found.map(({ pid }) => pid))
+    const waiting = found.filter((entry) => told.late?.has(nameOf(entry)))
+    const orphans = waiting.filter(({ ppid }) => !living.has(ppid))
+    for (const entry of orphans) for (const signal of told.signals) signalEntry(this.#deps, entry, signal)
+    told.late = new Set(waiting.filter((entry) => !orphans.includes(entry)).map(nameOf))
+    if (told.late.size === 0) this.#told.delete(resourceId)
   }
 
   /** The door first, so that nobody enters; then everybody is stopped, so that nobody forks; then they die. */
   async kill(tree: Tree): Promise<void> {
+    this.#told.delete(tree.mark.resourceId)
     this.#removeDoor(tree)
     const stopped = new Map<string, ProcessEntry>()
     for (let news = true; news; ) {
       news = false
       for (const entry of this.#members(tree, await this.#deps.processes.snapshot())) {
-        const key = `${entry.pid} ${entry.startTime}`
-        if (stopped.has(key)) continue
+        if (stopped.has(nameOf(entry))) continue
         news = true
-        stopped.set(key, entry)
+        stopped.set(nameOf(entry), entry)
         signalEntry(this.#deps, entry, 'SIGSTOP')
       }
     }
@@ -110,6 +140,7 @@ export class ScanContainment implements Containment {
       if (ctx.signal.aborted) throw new Error('the wait was given up')
       const found = this.#members(tree, await this.#deps.processes.snapshot())
       empty = found.length === 0 ? empty + 1 : 0
+      this.#tellLate(tree, found)
       if (found.length > 0) await new Promise<void>((resolve) => ctx.clock.after(rescanMs, ctx.signal, resolve))
     }
     this.#removeDoor(tree)
@@ -202,6 +233,11 @@ export function findMembers(
     for (const entry of young) if (!inside.has(entry.pid) && isKin(entry, inside, known, living)) take(entry)
   }
   return young.filter((entry) => inside.has(entry.pid))
+}
+
+/** A pid alone is reused. */
+function nameOf({ pid, startTime }: ProcessEntry): string {
+  return `${pid} ${startTime}`
 }
 
 function isKnown(entry: ProcessEntry, { main }: Tree, known: ReadonlyMap<number, ProcessEntry>): boolean {

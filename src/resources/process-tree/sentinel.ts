@@ -1,3 +1,5 @@
+import { sentence } from '../../domain/errors.ts'
+import type { Clock } from '../../ports/clock.ts'
 import type { Child, Effects } from '../../ports/effects.ts'
 import type { Sentinel } from '../../ports/host.ts'
 
@@ -34,6 +36,7 @@ exec "$SENTINEL_NODE" --disable-warning=ExperimentalWarning "$SENTINEL_START" "$
 
 export interface SentinelSettings {
   readonly effects: Effects
+  readonly clock: Clock
   readonly home: string
   /** The file to write `1` to; empty where the containment has none and the recovery does it all. */
   readonly killSwitch: string
@@ -42,21 +45,28 @@ export interface SentinelSettings {
   readonly which: string
   readonly node: string
   readonly log: string
-  /** Nothing watches over us any more. */
-  readonly onLost: () => void
+  /** Nothing watches over us, and a new one could not be had at once; it is tried again. */
+  readonly onLost: (reason: string) => void
   /** An Ebb inside another's agent: its sentinel belongs to the outer one's tree too. */
   readonly environment: Readonly<Record<string, string>>
 }
 
-/** A sentinel that dies at once, again and again, is a broken machine: stop trying and say so. */
-const restartsAllowed = 20
+/** One that ends is replaced at once; where its successors end too, or cannot be started, they come ever more slowly. */
+const firstPauseMs = 100
+const longestPauseMs = 10_000
+/** One that watched for so long was well: its end is the first of a row again. */
+const wellMs = 60_000
 
 export class PipeSentinel implements Sentinel {
   readonly #settings: SentinelSettings
   #child: Child | undefined
   #starting: Promise<void> | undefined
   #isDismissed = false
+  #isLost = false
+  /** When the last one began to watch. */
+  #watchedMs: number | undefined
   #restarts = 0
+  #pause = new AbortController()
 
   constructor(settings: SentinelSettings) {
     this.#settings = settings
@@ -68,42 +78,74 @@ export class PipeSentinel implements Sentinel {
   }
 
   async #start(): Promise<void> {
-    const { effects, home, killSwitch, start, which, node, log, environment } = this.#settings
-    const child = await effects.spawn({
-      program: '/bin/sh',
-      argv: ['ebb-sentinel', '-c', script],
-      env: {
-        ...environment,
-        EBB_HOME: home,
-        SENTINEL_KILL: killSwitch,
-        SENTINEL_NODE: node,
-        SENTINEL_START: start,
-        SENTINEL_WHICH: which,
-        SENTINEL_LOG: log,
-      },
-      cwd: '/',
-      stdio: ['pipe', 'pipe', 'ignore'],
-      detached: true,
-    })
+    const child = await this.#spawn()
     this.#child = child
-    child.exit.then(() => this.#restart())
+    let hasEnded = false
+    child.exit.then(() => {
+      hasEnded = true
+      this.#lost('it was ended')
+    })
     if (this.#isDismissed) this.dismiss() // It was, while this one was being started.
-    if ((await child.firstLine()) !== 'ready') throw new Error('The sentinel did not start; /bin/sh may be missing.')
+    if ((await child.firstLine()) !== 'ready' || hasEnded) throw new Error('The sentinel did not start; /bin/sh may be missing.')
     child.unref()
+    this.#watchedMs = this.#settings.clock.now()
+    this.#isLost = false
+  }
+
+  async #spawn(): Promise<Child> {
+    const { effects, home, killSwitch, start, which, node, log, environment } = this.#settings
+    const env = {
+      ...environment,
+      EBB_HOME: home,
+      SENTINEL_KILL: killSwitch,
+      SENTINEL_NODE: node,
+      SENTINEL_START: start,
+      SENTINEL_WHICH: which,
+      SENTINEL_LOG: log,
+    }
+    const argv = ['ebb-sentinel', '-c', script]
+    try {
+      return await effects.spawn({ program: '/bin/sh', argv, env, cwd: '/', stdio: ['pipe', 'pipe', 'ignore'], detached: true })
+    } catch (error) {
+      this.#lost(sentence(error))
+      throw error
+    }
+  }
+
+  /** A first one that never watched is no loss: whoever waits for it is told, and nothing is made. */
+  #lost(reason: string): void {
+    const { clock, onLost } = this.#settings
+    if (this.#isDismissed || this.#watchedMs === undefined) return
+    if (!this.#isLost && clock.now() - this.#watchedMs >= wellMs) this.#restarts = 0
+    this.#isLost = true
+    const failures = this.#restarts++
+    if (failures === 0) {
+      this.#restart()
+      return
+    }
+    if (failures === 1) onLost(reason)
+    const pause = new AbortController()
+    this.#pause = pause
+    // Not `after`: a wait for a sentinel must not keep us alive.
+    clock.every(Math.min(longestPauseMs, firstPauseMs * 2 ** (failures - 1)), pause.signal, () => {
+      pause.abort()
+      this.#restart()
+    })
   }
 
   #restart(): void {
-    if (this.#isDismissed) return
-    if (++this.#restarts > restartsAllowed) {
-      this.#settings.onLost()
-      return
-    }
     this.#starting = this.#start()
     this.#starting.catch(() => {})
   }
 
+  /** Nobody watches over us just now. */
+  get isLost(): boolean {
+    return this.#isLost
+  }
+
   dismiss(): void {
     this.#isDismissed = true
+    this.#pause.abort()
     this.#child?.stdin?.end('bye\n')
   }
 

@@ -75,7 +75,7 @@ export class SqliteAgents implements AgentStore {
       this.#db.run(
         `UPDATE agent SET status = COALESCE(?, status), started_at = COALESCE(?, started_at), exit_code = COALESCE(?, exit_code),
            signal = COALESCE(?, signal), result = COALESCE(?, result), error = COALESCE(?, error)
-         WHERE id = ? AND status NOT IN ('completed', 'failed', 'terminated')`,
+         WHERE id = ? AND (status NOT IN ('completed', 'failed', 'terminated') AND completed_at IS NULL OR ? = 'stuck')`,
         change.status ?? null,
         change.startedAt ?? null,
         change.exit?.code ?? null,
@@ -83,6 +83,7 @@ export class SqliteAgents implements AgentStore {
         toJson(change.result),
         toJson(change.error),
         agentId,
+        change.status ?? null,
       )
     })
   }
@@ -102,13 +103,19 @@ export class SqliteAgents implements AgentStore {
     return { json: `[${rows.map((row) => row.json as string).join(',')}]`, ...next }
   }
 
+  async namespacesOf(agentIds: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const wanted = JSON.stringify([...new Set(agentIds)])
+    const rows = await this.#db.read('SELECT id, namespace FROM agent WHERE id IN (SELECT value FROM json_each(?))', wanted)
+    return new Map(rows.map((row) => [String(row.id), String(row.namespace)]))
+  }
+
   async #page(columns: string, filter: AgentFilter): Promise<{ readonly rows: readonly Row[]; readonly nextCursor?: string }> {
     const { conditions, values } = conditionsOf(filter)
-    // One more than was asked for tells whether there is a next page.
-    const limit = filter.limit === undefined ? '' : `LIMIT ${filter.limit + 1}`
     const found = await this.#db.read(
-      `SELECT ${columns} FROM agent WHERE ${conditions.join(' AND ')} ORDER BY number DESC ${limit}`,
+      `SELECT ${columns} FROM agent WHERE ${conditions.join(' AND ')} ORDER BY number DESC LIMIT ?`,
       ...values,
+      // One more than was asked for tells whether there is a next page; -1 is no limit to SQLite.
+      filter.limit === undefined ? -1 : filter.limit + 1,
     )
     const rows = filter.limit === undefined ? found : found.slice(0, filter.limit)
     return { rows, ...(rows.length < found.length && { nextCursor: String(rows.at(-1)?.number) }) }

@@ -1,6 +1,6 @@
 import { EbbError, sentence } from '../../domain/errors.ts'
 
-/** What SQLite's errors mean, told by their text: `node:sqlite` gives them all the same code. */
+/** What SQLite's errors mean, mostly told by their text: `node:sqlite` gives them all the same code. */
 
 export function isBusy(error: unknown): boolean {
   return /database is locked|database table is locked|database is busy/.test(sentence(error))
@@ -14,6 +14,15 @@ export function isFull(error: unknown): boolean {
   return /database or disk is full|ENOSPC/.test(sentence(error))
 }
 
+/** SQLITE_TOOBIG, SQLITE_CONSTRAINT and SQLITE_MISMATCH, the lowest byte of an extended code. */
+const refusals: ReadonlySet<number> = new Set([18, 19, 20])
+
+/** The database is well, but what it was given can never be saved: a value that is none, or against a constraint. */
+function isRefused(error: unknown): boolean {
+  if (error instanceof TypeError) return true
+  return error instanceof Error && 'errcode' in error && refusals.has(Number(error.errcode) & 0xff)
+}
+
 /** A full disk and a database that went away are said in a sentence; the caller decides what they mean. */
 export function explain(error: unknown): EbbError {
   if (error instanceof EbbError) return error
@@ -25,6 +34,7 @@ export function explain(error: unknown): EbbError {
       { cause: error },
     )
   }
+  if (isRefused(error)) return new EbbError('internal', `The database refused what was to be saved (${text}).`, { cause: error })
   const hint = isFull(error) ? 'free some space and try again' : 'check the disk and the file, then try again'
   return new EbbError('ledger_unavailable', `The database could not be used (${text}); ${hint}.`, { cause: error })
 }

@@ -3,6 +3,7 @@ import type { Message } from '../../domain/message.ts'
 import type { NewMessage, Progress } from '../../ports/agents.ts'
 import type { Clock } from '../../ports/clock.ts'
 import { Database, toJson } from './database.ts'
+import { explain } from './explain.ts'
 
 /**
  * The hot path: messages and the position of their reading, in one transaction. It has a connection of its own that
@@ -21,9 +22,9 @@ export class MessageLog {
     this.#busyBudgetMs = busyBudgetMs
   }
 
-  save(progress: readonly Progress[]): Promise<readonly (readonly Message[])[]> {
+  async save(progress: readonly Progress[]): Promise<readonly (readonly Message[])[]> {
     const db = this.#open()
-    return db.patiently(() => {
+    return await db.patiently(() => {
       db.connection.exec('BEGIN IMMEDIATE')
       try {
         const at = this.#clock.wall()
@@ -39,12 +40,15 @@ export class MessageLog {
 
   /** Opened with the first message: a run without agents does without it. */
   #open(): Database {
-    if (!this.#database) {
+    if (this.#database) return this.#database
+    try {
       const connection = new DatabaseSync(this.#file, { timeout: 0 })
       connection.exec('PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON')
       this.#database = new Database(connection, this.#clock, this.#busyBudgetMs)
+      return this.#database
+    } catch (error) {
+      throw explain(error)
     }
-    return this.#database
   }
 
   async close(): Promise<void> {

@@ -1,9 +1,9 @@
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Ended, ebb, temporaryHome } from '../../support/home.ts'
+import { type Ended, ebb, startEbb, temporaryHome } from '../../support/home.ts'
 import { startServer, type TestServer } from '../../support/server.ts'
 
 /** Which server a command talks to: the one that was named, else the one of the home. */
@@ -54,6 +54,19 @@ describe('the server', () => {
       [0, ''],
       [0, ''],
     ])
+  })
+
+  it('is told a token that others do not see in ps', async () => {
+    const asked = Promise.withResolvers<void>()
+    const silent = createServer(() => asked.resolve())
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+    const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`
+    const run = startEbb(['ps', '--token', token, '--url', url], { home: temporaryHome() })
+    await asked.promise
+    expect(readFileSync(`/proc/${run.pid}/cmdline`, 'utf8')).not.toContain(token)
+    silent.close()
+    silent.closeAllConnections()
+    expect(await run.ended).toMatchObject({ code: 1 })
   })
 
   it('is told its token only when it is its own', async () => {

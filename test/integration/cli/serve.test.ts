@@ -1,8 +1,12 @@
+import { spawn } from 'node:child_process'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
-import { type Ended, ebb, startEbb, temporaryHome } from '../../support/home.ts'
+import { type Ended, ebb, nodeProgram, root, startEbb, temporaryHome } from '../../support/home.ts'
+import { openBooks } from '../../support/ledger-file.ts'
 import { startServer } from '../../support/server.ts'
+import { agentProcesses } from '../../support/shared-server.ts'
 import { waitUntil } from '../../support/world.ts'
 
 /** `ebb serve` as whoever starts it sees it: its files, its words and its exit. */
@@ -62,12 +66,77 @@ describe('a server', () => {
   })
 })
 
+describe('within eight seconds', () => {
+  /** The most that a busy machine may add. */
+  const inTime = 8_000
+
+  it('it has left also when its database is locked all the time', async () => {
+    const server = await startServer()
+    const id = await server.command(['sh', '-c', 'while :; do echo still here; sleep 0.05; done'])
+    expect(await server.get(`/api/agents/${id}/messages?since=1&wait=10000`)).not.toEqual([])
+    const lock = new DatabaseSync(join(server.home, 'ebb.db'), { timeout: 5_000 })
+    lock.exec('BEGIN IMMEDIATE')
+    const began = performance.now()
+    server.ebb.signal('SIGTERM')
+    await server.ebb.ended
+    expect(performance.now() - began).toBeLessThan(inTime)
+    expect(agentProcesses(server.home)).toEqual([])
+    expect(existsSync(join(server.home, 'server.json'))).toBe(false)
+    lock.close()
+    await waitUntil(() => openBooks(server.home), 15_000, 'the sentinel has put the books right')
+  })
+})
+
+it('listens after a while also when the recovery of what others left does not come to an end', async () => {
+  const home = temporaryHome()
+  const program = spawn(
+    nodeProgram,
+    ['--disable-warning=ExperimentalWarning', join(root, 'test/fixtures/serves-with-a-slow-recovery.ts')],
+    {
+      env: { ...process.env, EBB_HOME: home, EBB_PORT: '0' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  )
+  const listening = new Promise<string>((resolve) => program.stdout.once('data', (chunk: Buffer) => resolve(chunk.toString())))
+  const exit = new Promise((resolve) => void program.once('exit', resolve))
+  expect(await listening).toMatch(/^Ebb listens on /)
+  program.kill('SIGTERM')
+  expect(await exit).toBe(0)
+})
+
+it('says in a sentence that it cannot listen on an address of another machine', async () => {
+  const ended = await ebb(['serve', '--port', '0', '--host', '192.0.2.1', '--token', token], { home: temporaryHome() })
+  expectRefused(ended, 2, /192\.0\.2\.1 is no address of this machine.*--host/)
+})
+
+it('says 1, as every command but exec, when something goes wrong that nobody expected', async () => {
+  const server = startEbb(['serve', '--port', '0'], { home: temporaryHome() })
+  // Nobody is there to read where it listens.
+  server.child.stdout?.destroy()
+  expect(await server.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('EPIPE') })
+})
+
+it('its address on the books is one that can be called', async () => {
+  await using server = await startServer(['--host', '::1'])
+  const db = new DatabaseSync(join(server.home, 'ebb.db'), { readOnly: true })
+  const rows = db.prepare('SELECT address FROM incarnation').all()
+  db.close()
+  expect(rows).toEqual([{ address: 'http://[::1]:0' }])
+})
+
 describe('what is refused before anything is made', () => {
   const refusals: readonly (readonly [words: readonly string[], env: Record<string, string>, sentence: RegExp])[] = [
     [['--host', '0.0.0.0'], {}, /Listening on 0\.0\.0\.0 lets other machines in; give a --token/],
     [[], { EBB_HOST: '::' }, /Listening on :: lets other machines in/],
     [[], { EBB_PORT: 'http' }, /EBB_PORT must be a port/],
     [['--token', 'short'], {}, /--token must have 8 to 512 visible characters/],
+    [['--allow-origin', '*'], {}, /--allow-origin must be an origin such as http:\/\/localhost:3000, not "\*"/],
+    [['--allow-origin', 'localhost:3000'], {}, /--allow-origin must be an origin .* not "localhost:3000"/],
+    [
+      [],
+      { EBB_ALLOW_ORIGIN: 'https://a.example,https://b.example/page' },
+      /EBB_ALLOW_ORIGIN must be an origin .* not "https:\/\/b\.example\/page"/,
+    ],
     [['--force'], {}, /has no option --force/],
     [['now'], {}, /does not take "now"/],
   ]

@@ -161,6 +161,8 @@ describe('the reaper', () => {
       const dry = await server.post('/api/reaper/run', { dryRun: true })
       expect(dry).toMatchObject({ found: [{ kind: 'process-tree', why: 'unrecorded' }], released: [] })
       expect(dry.left).toEqual(dry.found)
+      // Only a real one is a sighting.
+      expect(await server.post('/api/reaper/run')).toMatchObject({ released: [], left: [{ kind: 'process-tree' }] })
       expect(await server.post('/api/reaper/run')).toMatchObject({ released: [{ kind: 'process-tree' }], left: [] })
       expect((await gone)[1]).toMatch(/^SIG/)
       expect((await server.get('/metrics')).match(/^ebb_orphans_found_total.*$/m)?.[0]).toContain('kind="process-tree"')

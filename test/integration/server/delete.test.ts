@@ -245,10 +245,30 @@ describe('what cannot be released', () => {
     expect({ status, code: body.code }).toEqual({ status: 409, code: 'not_released' })
     expect(body.details).toMatchObject({ success: false, scope: { kind: 'agent', id }, errors: [expect.stringContaining('archive')] })
     expect(await server.get(`/api/agents/${id}/messages`)).toHaveLength(1)
+    expect(await server.get(`/api/agents/${id}/status`)).toEqual({ agentId: id, status: 'stuck' })
+    expect(await server.get('/api/cleanup/status')).toMatchObject({
+      isClean: false,
+      stuck: [expect.stringContaining(`archive of agent ${id}`)],
+    })
+    expect(await server.post(`/api/agents/${id}/stop`)).toMatchObject({ success: true, trigger: 'completed' })
     mount[Symbol.dispose]()
     expect((await remove(id)).status).toBe(204)
     await expectGone(id)
   })
+})
+
+it('one archive that cannot be removed is named by a reset, and keeps no other from going', async () => {
+  const ids = [await server.command(['true']), await server.command(['true']), await server.command(['sleep', '1000'])]
+  for (const id of ids.slice(0, 2)) await ended(id)
+  const [stuck = '', ...gone] = ids
+  using mount = bindMount('/dev/null', join(server.home, 'archive', stuck, 'stdout.log'))
+  const report = await server.post('/api/test/reset-environment', { force: true })
+  expect(report).toMatchObject({ success: false, cleanedAgentsCount: 2 })
+  expect(report.errors[0]).toMatch(new RegExp(`^archive of agent ${stuck}: .*${stuck}`))
+  for (const id of gone) await expectGone(id)
+  expect(await server.get('/api/agents')).toMatchObject([{ id: stuck, status: 'stuck' }])
+  mount[Symbol.dispose]()
+  expect(await server.post('/api/test/reset-environment')).toMatchObject({ success: true, cleanedAgentsCount: 1 })
 })
 
 it('a deletion with a bad id, an unknown id or a bad query is refused', async () => {

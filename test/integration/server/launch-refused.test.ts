@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { temporaryHome } from '../../support/home.ts'
@@ -41,6 +41,8 @@ describe('a launch that cannot start is refused, and nothing is created:', () =>
     ['a directory', command({ command: ['/etc'] })],
     ['a missing working directory', command({ command: ['true'], workingDirectory: '/no/such/folder' })],
     ['a working directory that is a file', command({ command: ['true'], workingDirectory: '/etc/passwd' })],
+    ['a working directory with a name that is too long', command({ command: ['true'], workingDirectory: `/${'x'.repeat(300)}` })],
+    ['a working directory that leads in a circle', command({ command: ['true'], workingDirectory: circle() })],
     ['no command', command({})],
     ['an empty program', command({ command: [''] })],
     ['a provider that is not installed', { type: 'claude-code', prompt: 'x', configuration: { env: { PATH: '/nowhere' } } }],
@@ -49,6 +51,21 @@ describe('a launch that cannot start is refused, and nothing is created:', () =>
     expect({ status, code: said.code, statusCode: said.statusCode }).toEqual({ status: 400, code: 'launch_refused', statusCode: 400 })
     expect(said.message).toMatch(/\.$/)
     expect(await server.call('GET', '/api/requests/never-born')).toMatchObject({ status: 404, body: { code: 'request_not_found' } })
+  })
+
+  it('a relative working directory, because the caller does not know to what', async () => {
+    const { status, body } = await refused(command({ command: ['true'], workingDirectory: 'tmp' }))
+    expect({ status, body }).toMatchObject({ status: 400, body: { details: [{ path: 'configuration.workingDirectory' }] } })
+  })
+
+  it('no working directory, where the one of the server is gone', async () => {
+    const cwd = temporaryHome()
+    await using own = await startServer([], { cwd })
+    rmdirSync(cwd)
+    const answer = await own.call('POST', '/api/agents', { body: command({ command: ['true'] }) })
+    expect(answer).toMatchObject({ status: 400, body: { code: 'launch_refused', message: expect.stringContaining('workingDirectory') } })
+    const id = await own.command(['true'], { configuration: { command: ['true'], workingDirectory: '/' } })
+    expect(await own.get(`/api/agents/${id}/status?wait=10000`)).toMatchObject({ status: 'completed' })
   })
 
   it('a NUL in an argument, which no program can be given', async () => {
@@ -160,6 +177,12 @@ it('nothing is launched when the disk of the home is too full', async () => {
   })
   expect(await own.get('/api/agents')).toEqual([])
 })
+
+function circle(): string {
+  const path = join(temporaryHome(), 'circle')
+  symlinkSync(path, path)
+  return path
+}
 
 function link(from: string, to: string): void {
   if (existsSync(from) && !existsSync(to)) symlinkSync(from, to)

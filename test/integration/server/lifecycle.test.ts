@@ -157,7 +157,7 @@ describe('an agent that is ended', () => {
     const id = await server.launch({ type: 'command', prompt: '', configuration })
     expect(await ended(id)).toMatchObject({ status: 'failed' })
     const agent = await server.get(`/api/agents/${id}`)
-    expect(agent).toMatchObject({ error: { name: 'output_limit' } })
+    expect(agent).toMatchObject({ error: { name: 'output_limit', message: expect.stringContaining('its own limits.logBytes') } })
     expect(agent.session.messageCount).toBeLessThan(1_000)
   })
 
@@ -165,7 +165,9 @@ describe('an agent that is ended', () => {
     await using own = await startServer(['--limit-messages', '500'])
     const id = await own.command(['sh', '-c', 'yes'])
     expect(await own.get(`/api/agents/${id}/status?wait=15000`)).toMatchObject({ status: 'failed' })
-    expect(await own.get(`/api/agents/${id}`)).toMatchObject({ error: { name: 'output_limit' } })
+    expect(await own.get(`/api/agents/${id}`)).toMatchObject({
+      error: { name: 'output_limit', message: expect.stringMatching(/more than 500 messages.*--limit-messages/) },
+    })
   })
 })
 

@@ -26,7 +26,10 @@ describe('the namespace of a call', () => {
   it('is refused when it is malformed, wherever it is said', async () => {
     for (const name of ['a/b', '../x', '.', 'a b', 'x'.repeat(101)]) {
       expect(await server.call('POST', '/api/agents', { body: { ...sleeper, namespace: name } })).toMatchObject({ status: 400 })
-      expect(await server.call('GET', '/api/agents', { headers: { 'x-ebb-namespace': name } })).toMatchObject({ status: 400 })
+      expect(await server.call('GET', '/api/agents', { headers: { 'x-ebb-namespace': name } })).toMatchObject({
+        status: 400,
+        body: { message: expect.stringMatching(/^The header .* X-Ebb-Namespace: letters/), details: [{ path: 'X-Ebb-Namespace' }] },
+      })
       expect(await server.call('GET', `/api/cleanup/status?namespace=${encodeURIComponent(name)}`)).toMatchObject({ status: 400 })
     }
     expect(await server.get('/api/agents')).toEqual([])

@@ -47,7 +47,9 @@ describe('a request', () => {
     expect(await server.call('POST', '/api/requests', { body: { id: 'over' } })).toMatchObject({ status: 409 })
     expect(await server.get('/api/agents?status=running')).toEqual([])
     // Again is no failure.
-    expect(await server.post('/api/requests/over/cleanup')).toMatchObject({ success: true })
+    const again = { success: true, trigger: 'request-finished', scope: { kind: 'request', id: 'over' }, resources: [] }
+    expect(await server.post('/api/requests/over/cleanup')).toMatchObject(again)
+    expect(await server.post('/api/cleanup', { scope: 'single', requestId: 'over' })).toMatchObject(again)
   })
 
   it('is cleaned up in the background on request, and the history tells how it went', async () => {

@@ -1,7 +1,10 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { startEbb } from '../../support/home.ts'
+import { installationOf } from '../../support/ledger-file.ts'
 import { type Json, startServer } from '../../support/server.ts'
 import { useServer } from '../../support/shared-server.ts'
 import { survivors } from '../../support/world.ts'
@@ -175,6 +178,25 @@ it('a look at the world names each thing that is in the way', async () => {
   expect(said).toContain(String(processes[0].pid))
   expect(said).toMatch(/subscription/)
   expect(said).toMatch(/message/)
+})
+
+it('a namespace is not clean, nor is its reset a success, while something of an agent that is deleted runs', async () => {
+  const { instanceId } = await server.get('/api/health')
+  const id = await server.command(['true'], { namespace: 'one' })
+  await server.get(`/api/agents/${id}/status?wait=15000`)
+  expect((await server.call('DELETE', `/api/agents/${id}`)).status).toBe(204)
+  const left = spawn('sleep', ['1000'], { env: { EBB_SCOPE: `${installationOf(server.home)}/${instanceId}/${id}.1` }, stdio: 'ignore' })
+  const gone = once(left, 'exit')
+  try {
+    const seen = await server.get('/api/test/verify-clean-state?namespace=one')
+    expect(seen).toMatchObject({ isClean: false, runningProcesses: 1 })
+    expect(seen.issues.join('\n')).toContain(String(left.pid))
+    expect((await reset({ namespace: 'one' })).body).toMatchObject({ success: false })
+    expect(await server.get('/api/test/verify-clean-state?namespace=two')).toMatchObject({ isClean: true })
+  } finally {
+    left.kill('SIGKILL')
+    await gone
+  }
 })
 
 it('the routes for tests are not there unless they were asked for', async () => {

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
+import { EbbError } from '../../../src/domain/errors.ts'
 import type { Message } from '../../../src/domain/message.ts'
 import type { AgentStore, Progress } from '../../../src/ports/agents.ts'
 import { realClock } from '../../../src/resources/clock.ts'
@@ -18,7 +19,7 @@ class LockedStore {
   }
 
   async save(progress: readonly Progress[]): Promise<readonly (readonly Message[])[]> {
-    if (this.#refusals-- > 0) throw new Error('database is locked')
+    if (this.#refusals-- > 0) throw new EbbError('ledger_busy', 'The database is locked.')
     return progress.map(({ agentId, messages, position }) => {
       if (position && position.from !== this.position) return []
       this.position = position?.to ?? this.position

@@ -2,7 +2,8 @@ import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import type { Control } from '../../../control/control.ts'
-import { type AgentStatus, activeStatuses, isFinal } from '../../../domain/agent.ts'
+import { isOverWith } from '../../../control/waiting.ts'
+import { type AgentStatus, activeStatuses } from '../../../domain/agent.ts'
 import type { Resource } from '../../../domain/resource.ts'
 import { jsonArray } from '../json-array.ts'
 import { launchOf } from '../launch.ts'
@@ -82,7 +83,7 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
       handle: async ({ params: { id }, query }) => {
         const ended = await control.waiting.forEnd(id, query.wait ?? 0, async () => {
           const { status } = (await agents.get(id)).agent
-          return isFinal(status) || status === 'stuck' ? status : undefined
+          return isOverWith(status) ? status : undefined
         })
         return { agentId: id, status: ended ?? (await agents.get(id)).agent.status }
       },
@@ -117,10 +118,7 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
       answers: { 200: z.array(schemas.message) },
       handle: async ({ params: { id }, query, reply }) => {
         const since = query.since ?? 0
-        await control.waiting.forMessages(id, query.wait ?? 0, async () => {
-          const { agent } = await agents.get(id)
-          return agent.session.messageCount > since || isFinal(agent.status) ? agent : undefined
-        })
+        await control.waiting.forNews(agents, id, since, query.wait ?? 0)
         reply.type('application/json; charset=utf-8')
         return Readable.from(jsonArray((after, limit) => control.store.messages(id, after, limit), since, query.limit))
       },

@@ -23,8 +23,8 @@ export function cleanupRoutes(control: Control): readonly Route[] {
       throw new EbbError('invalid_request', 'A cleanup of scope "single" needs an agentId, a requestId or a taskId.', {
         details: [{ path: 'agentId', message: 'one of agentId, requestId and taskId is needed' }],
       })
-    const { scopeId } = await owners.find({ kind, namespace: namespace ?? defaultNamespace, id })
-    return await owners.close(scopeId, force)
+    const { report } = await owners.close({ kind, namespace: namespace ?? defaultNamespace, id }, force)
+    return await report
   }
 
   return [

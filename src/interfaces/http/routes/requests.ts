@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import type { Control } from '../../../control/control.ts'
 import type { OwnerName } from '../../../control/owners.ts'
-import { EbbError } from '../../../domain/errors.ts'
 import { defaultNamespace } from '../launch.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
@@ -54,14 +53,11 @@ export function requestRoutes(control: Control): readonly Route[] {
       body: schemas.requestCleanupBody,
       answers: { 200: schemas.report, 202: z.object({ id: z.string() }) },
       handle: async ({ params, body, namespace, reply }) => {
-        const { scopeId, state } = await owners.find(nameOf(params.requestId, namespace))
-        if (state !== 'closed' && !engine.parts.book.find(scopeId))
-          throw new EbbError('agent_foreign', `The request ${params.requestId} belongs to another running ebb; end it there.`)
-        const report = owners.close(scopeId, body.force ?? false)
+        const { id, report } = await owners.close(nameOf(params.requestId, namespace), body.force ?? false)
         if (body.waitForCompletion ?? true) return await report
         report.catch(() => {})
         reply.code(202)
-        return { id: engine.parts.flights.get(scopeId)?.id ?? scopeId }
+        return { id }
       },
     }),
   ]

@@ -1,0 +1,17 @@
+import { fastify } from 'fastify'
+import { expect, it } from 'vitest'
+import { listen } from '../../../src/interfaces/http/listen.ts'
+
+it('an accept that failed is logged, and the next caller is served', async () => {
+  const lines: string[] = []
+  const app = fastify({ logger: { level: 'error', stream: { write: (line: string) => void lines.push(line) } } })
+  app.get('/', async () => 'here')
+  const listening = await listen(app, '127.0.0.1', 0)
+  try {
+    app.server.emit('error', Object.assign(new Error('accept EMFILE'), { code: 'EMFILE' }))
+    expect(lines).toEqual([expect.stringContaining('EMFILE')])
+    expect(await (await fetch(`http://127.0.0.1:${listening.port}/`)).text()).toBe('here')
+  } finally {
+    await listening.close()
+  }
+})

@@ -1,0 +1,62 @@
+import { Control } from '../../src/control/control.ts'
+import { AgentEndings } from '../../src/control/endings.ts'
+import type { Planned } from '../../src/ports/kind.ts'
+import type { TreeMember } from '../../src/ports/process.ts'
+import type { Provider } from '../../src/ports/provider.ts'
+import type { Stream } from '../../src/stream/stream.ts'
+import type { Life, LifeOptions, Simulation } from './simulation.ts'
+
+/** The real control plane over a simulated life: what an agent makes is up to the test. */
+export interface SimulatedControl {
+  readonly control: Control
+  readonly life: Life
+  /** Of agents whose archives cannot be removed. */
+  readonly immovable: Set<string>
+  /** Whose archives were removed. */
+  readonly removed: string[]
+  /** What runs in the world besides. */
+  readonly processes: TreeMember[]
+}
+
+/** As soon as nothing else moves, simulated time would come to any other. */
+const never = Number.POSITIVE_INFINITY
+
+export interface ControlOptions extends LifeOptions {
+  readonly plan?: () => readonly Planned[]
+  readonly maxAgents?: number
+}
+
+export function simulateControl(simulation: Simulation, options: ControlOptions = {}): SimulatedControl {
+  const { clock, agents: store } = simulation
+  const immovable = new Set<string>()
+  const removed: string[] = []
+  const processes: TreeMember[] = []
+  const removeArchive = (agentId: string): void => {
+    if (immovable.has(agentId)) throw new Error(`The archive ${agentId} is still there.`)
+    removed.push(agentId)
+  }
+  const endings = new AgentEndings({ agents: store, clock, removeArchive, isDead: (id) => simulation.vitality.get(id) === 'dead' })
+  const life = simulation.live({ ...options, endings, onReport: (report, namespace) => control.reported(report, namespace) })
+  const provider = { invoke: () => ({ argv: ['simulated'], stdin: '' }) } as unknown as Provider
+  const control: Control = new Control({
+    engine: life.engine,
+    store,
+    endings,
+    openStream: () => ({ leave: () => {} }) as unknown as Stream,
+    catalogue: { find: () => provider, types: [], describe: async () => [] },
+    environment: {},
+    caps: { maxAgents: options.maxAgents ?? 1_000, minFreeBytes: 0, logBytes: 1e9, messages: 1e9, timeoutMs: never, idleMs: never },
+    reaper: { intervalMs: 60_000, minimumAgeMs: 1_000 },
+    plan: options.plan ?? (() => []),
+    runningProcesses: async () => processes,
+    describeProcess: () => undefined,
+    freeBytes: () => 1e12,
+    removeArchive,
+  })
+  return { control, life, immovable, removed, processes }
+}
+
+export async function launchIn(simulation: Simulation, { control }: SimulatedControl, namespace: string): Promise<string> {
+  const request = { type: 'simulated', prompt: '', namespace, configuration: {} }
+  return (await simulation.clock.run(control.agents.launch(request))).agent.id
+}

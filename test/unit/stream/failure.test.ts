@@ -1,0 +1,123 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { EbbError } from '../../../src/domain/errors.ts'
+import type { Message } from '../../../src/domain/message.ts'
+import type { AgentStore, Progress } from '../../../src/ports/agents.ts'
+import { realClock } from '../../../src/resources/clock.ts'
+import type { Source } from '../../../src/stream/reader.ts'
+import { Stream } from '../../../src/stream/stream.ts'
+import { temporaryHome } from '../../support/home.ts'
+
+/** A log of which a line could not be read or saved is not finished: it would be archived, and the line lost (G8). */
+
+const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+
+/** A store that cannot save one line, whoever says it, and with it nothing of the same transaction. */
+class PickyStore {
+  readonly saved: string[] = []
+  readonly #positions = new Map<string, number>()
+  refused: string | undefined
+
+  async save(progress: readonly Progress[]): Promise<readonly (readonly Message[])[]> {
+    if (progress.some(({ messages }) => messages.some(({ content }) => content === this.refused)))
+      throw new EbbError('internal', 'The database refused what was to be saved.')
+    return progress.map((one) => this.#saveOne(one))
+  }
+
+  positionOf(agentId: string): number {
+    return this.#positions.get(agentId) ?? 0
+  }
+
+  #saveOne({ agentId, messages, position }: Progress): readonly Message[] {
+    if (position && position.from !== this.positionOf(agentId)) return []
+    if (position) this.#positions.set(agentId, position.to)
+    return messages.map((message) => {
+      const sequenceNumber = this.saved.push(`${agentId} ${message.content}`) + 1
+      return { ...message, agentId, sequenceNumber, createdAt: '2026-11-15T09:00:00.000Z' }
+    })
+  }
+}
+
+interface Scene {
+  readonly store: PickyStore
+  readonly stream: Stream
+  log(agentId: string, text: string): Source
+  finish(source: Source): Promise<void>
+}
+
+async function inScene(test: (scene: Scene) => Promise<void>): Promise<void> {
+  const directory = temporaryHome()
+  const store = new PickyStore()
+  const agents = store as unknown as AgentStore
+  await using stream = new Stream({ agents, clock: realClock, log: silent, directory, onSaved: () => {}, onTooMuch: () => {} })
+  const parse = (line: string) => ({ messages: [{ type: 'response', content: line }] as const })
+  const log = (agentId: string, text: string): Source => {
+    const path = join(directory, `${agentId}.log`)
+    writeFileSync(path, text)
+    return { agentId, stream: 'stdout', path, offset: 0, parse, limitBytes: 1_000_000, limitMessages: 1_000_000 }
+  }
+  const finish = (source: Source): Promise<void> =>
+    stream.finish(source.path, async () => ({ ...source, offset: store.positionOf(source.agentId) }))
+  await test({ store, stream, log, finish })
+}
+
+it('a log that cannot be read is not finished', async () => {
+  await inScene(async ({ stream, log, finish }) => {
+    const source = log('a', '')
+    const path = `${source.path}.d`
+    mkdirSync(path) // Can be opened, but a read of it fails.
+    stream.follow({ ...source, path })
+    await expect(finish({ ...source, path })).rejects.toThrow('EISDIR')
+    await expect(finish({ ...source, path })).rejects.toThrow('EISDIR')
+  })
+})
+
+it('a log with a line that cannot be saved is not finished; the next try goes on where the last save was', async () => {
+  await inScene(async ({ store, log, finish }) => {
+    const source = log('a', 'one\ntwo\n')
+    store.refused = 'two'
+    await expect(finish(source)).rejects.toThrow('refused')
+    expect(store.saved).toEqual([])
+    store.refused = undefined
+    await finish(source)
+    expect(store.saved).toEqual(['a one', 'a two'])
+  })
+})
+
+it('a line that cannot be saved keeps nobody else waiting', async () => {
+  await inScene(async ({ store, stream, log, finish }) => {
+    store.refused = 'poison'
+    const [bad, good] = [log('bad', 'poison\n'), log('good', 'one\ntwo\n')]
+    const refused = stream.append({ agentId: 'bad', messages: [{ id: 'x', type: 'response', content: 'poison' }] })
+    await Promise.all([
+      expect(refused).rejects.toThrow('refused'),
+      expect(finish(bad)).rejects.toThrow('refused'),
+      expect(finish(good)).resolves.toBeUndefined(),
+    ])
+    expect(store.saved).toEqual(['good one', 'good two'])
+  })
+})
+
+it('a line that its provider stumbles over is kept as it is', async () => {
+  await inScene(async ({ store, log, finish }) => {
+    const source = log('a', 'one\nbad\ntwo\n')
+    const parse: Source['parse'] = (line) => {
+      if (line === 'bad') throw new TypeError('line.of.what is undefined')
+      return source.parse(line)
+    }
+    await finish({ ...source, parse })
+    expect(store.saved).toEqual(['a one', 'a bad', 'a two'])
+  })
+})
+
+it('a stream that is closed has not finished what it did not read', async () => {
+  await inScene(async ({ stream, log, finish }) => {
+    const source = log('a', 'one\n')
+    stream.follow(source)
+    const finished = finish(source)
+    const closed = stream[Symbol.asyncDispose]()
+    await expect(finished).rejects.toThrow('leaves')
+    await closed
+  })
+})
