@@ -10,6 +10,7 @@ import { realEffects } from '../../src/resources/effects.ts'
 import { LogKind, type LogRef } from '../../src/resources/log/kind.ts'
 import { openHost } from '../../src/resources/process-tree/host.ts'
 import { procTable } from '../../src/resources/process-tree/proc.ts'
+import type { ProcessEntry } from '../../src/resources/process-tree/process-table.ts'
 import { ScanContainment } from '../../src/resources/process-tree/scan.ts'
 import { temporaryHome } from '../support/home.ts'
 import { hooked } from '../support/hooked.ts'
@@ -22,8 +23,11 @@ interface Scene {
   readonly ctx: CreateCtx
   readonly counted: readonly string[]
   make(name: string): Promise<{ readonly ref: LogRef; readonly handle: LogHandle; readonly collector: number }>
+  /** What a look says of the collectors, instead of what is so. */
+  readonly looks: { state?: string }
   /** The time after which the collector is given up, unless there is a reason to wait on. */
   timeIsUp(): Promise<void>
+  isWaitedFor(): Promise<void>
 }
 
 async function inScene(test: (scene: Scene) => Promise<void>, onEffect: (method: string) => void = () => {}): Promise<void> {
@@ -33,7 +37,16 @@ async function inScene(test: (scene: Scene) => Promise<void>, onEffect: (method:
   const effects: Effects = hooked(realEffects, onEffect)
   const installation = `collector${process.pid}`
   const host = openHost(installation, procTable)
-  const net = new ScanContainment({ effects, host, processes: procTable, inheritedCookie: undefined, directory: join(home, 'doors') })
+  const looks: Scene['looks'] = {}
+  const snapshot = async (): Promise<readonly ProcessEntry[]> =>
+    (await procTable.snapshot()).map((one) => (looks.state === undefined ? one : { ...one, cookies: one.cookies, state: looks.state }))
+  const net = new ScanContainment({
+    effects,
+    host,
+    processes: { ...procTable, snapshot },
+    inheritedCookie: undefined,
+    directory: join(home, 'doors'),
+  })
   const counted: string[] = []
   const onBytes = (what: string, bytes: number): void => void counted.push(`${what} ${bytes}`)
   const kind = new LogKind({ effects, directory, inheritedCookie: undefined, installation, net, onBytes })
@@ -51,12 +64,13 @@ async function inScene(test: (scene: Scene) => Promise<void>, onEffect: (method:
     const collector = processes().find(({ environ }) => environ.includes(`${installation}/${host.incarnationId}/${name}.1\0`))?.pid
     return { ref, handle: handle as LogHandle, collector: collector ?? expect.unreachable() }
   }
+  const isWaitedFor = (): Promise<void> => waitUntil(() => budgets.length > 0, 30_000, 'the collector is waited for')
   const timeIsUp = async (): Promise<void> => {
-    await waitUntil(() => budgets.length > 0, 30_000, 'the collector is waited for')
+    await isWaitedFor()
     budgets.shift()?.()
   }
   try {
-    await test({ kind, ctx, counted, make, timeIsUp })
+    await test({ kind, ctx, counted, looks, make, timeIsUp, isWaitedFor })
   } finally {
     for (const ref of made) {
       await kind.release(ref, 'kill', ctx)
@@ -89,7 +103,23 @@ describe('a collector that has not seen the end', () => {
     })
   })
 
-  it('is not ended while it is held up', async () => {
+  it('is not ended in the middle of its work, even when that takes its time', async () => {
+    await inScene(async ({ kind, ctx, looks, make, timeIsUp, isWaitedFor }) => {
+      const { ref, collector } = await make('busy')
+      const stranger = openSync(`/proc/${collector}/fd/0`, 'w')
+      looks.state = 'D'
+      const met = kind.meet('archive', ref, ctx)
+      await timeIsUp()
+      await isWaitedFor()
+      delete looks.state
+      await timeIsUp()
+      await met
+      closeSync(stranger)
+      expect(seen(collector)).toBeUndefined()
+    })
+  })
+
+  it('is made to go on when an agent has stopped it', async () => {
     await inScene(async ({ kind, ctx, make, timeIsUp }) => {
       const { ref, handle, collector } = await make('stopped')
       process.kill(collector, 'SIGSTOP')
