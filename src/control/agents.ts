@@ -90,7 +90,7 @@ export class Agents {
 
   async #start(id: string, parentId: string, request: LaunchRequest, prepared: Prepared): Promise<Launched> {
     const { engine, caps, namespaces } = this.#deps
-    const { provider, script, invocation, plan } = prepared
+    const { provider, script, plan } = prepared
     this.#waiting.delete(id)
     // The disk may have filled since there was room.
     this.#preflight.requireRoom(this.#runs.size)
@@ -105,7 +105,7 @@ export class Agents {
       this.#deps.events.emit('created', { agent: record.agent })
       run.announced()
       run.watchTime(request.configuration.timeout ?? caps.timeoutMs, request.configuration.idleTimeout ?? caps.idleMs)
-      this.#set(run, handles, invocation?.stdin ?? '', request, provider)
+      this.#set(run, handles, request, provider)
       this.#play(run, provider, script)
       return { agent: record.agent, run }
     } catch (error) {
@@ -162,8 +162,8 @@ export class Agents {
     )
   }
 
-  /** It runs: its input is written, its output followed, its exit awaited. */
-  #set(run: Run, handles: ReadonlyMap<string, unknown>, stdin: string, request: LaunchRequest, provider: Provider): void {
+  /** It runs: its output is followed, its exit awaited. */
+  #set(run: Run, handles: ReadonlyMap<string, unknown>, request: LaunchRequest, provider: Provider): void {
     const tree = handles.get(treeLabel) as TreeHandle | undefined
     if (!tree) return
     const { caps, stream } = this.#deps
@@ -175,7 +175,6 @@ export class Agents {
       if (run.signal.aborted) continue
       stream.follow(sourceOf({ agentId: run.id, stream: label, path: log.path, offset: 0, ...limits }, provider))
     }
-    tree.stdin?.end(stdin)
     run.watchExit(tree.pid, tree.exit)
   }
 

@@ -31,8 +31,7 @@ export interface PreflightDeps {
 export interface Prepared {
   readonly provider: Provider
   readonly script: Script
-  /** None for an agent that is only played. */
-  readonly invocation: Invocation | undefined
+  /** Empty for an agent that is only played. */
   readonly plan: readonly Planned[]
 }
 
@@ -64,7 +63,7 @@ export class Preflight {
     const assignment: Assignment = { agentId: id, prompt: request.prompt, configuration: request.configuration }
     const script = provider.script?.(assignment) ?? { events: [], hasProcess: true }
     const invocation = script.hasProcess ? provider.invoke(assignment) : undefined
-    return { provider, script, invocation, plan: invocation ? this.#plan(id, invocation, request.configuration) : [] }
+    return { provider, script, plan: invocation ? this.#plan(id, invocation, request.configuration) : [] }
   }
 
   #provider({ type, placement }: LaunchRequest): Provider {
@@ -85,7 +84,7 @@ export class Preflight {
         env: { ...this.#deps.environment, ...invocation.env, ...configuration.env },
         cwd: configuration.workingDirectory ?? ownFolder(),
         output: 'logs',
-        stdin: 'pipe',
+        stdin: { text: invocation.stdin },
         ...((limits?.memoryBytes !== undefined || limits?.pids !== undefined) && { limits }),
         ...(invocation.politeSignal && { politeSignal: invocation.politeSignal }),
       })

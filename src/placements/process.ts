@@ -40,7 +40,7 @@ export function planProcess(placement: ProcessPlacement, scopeId: string, launch
     env: launch.env,
     cwd: launch.cwd,
     stdio: [
-      launch.stdin,
+      typeof launch.stdin === 'object' ? { ...launch.stdin, directory: placement.logDirectory } : launch.stdin,
       ...(hasLogs ? logLabels.map((log) => ({ log })) : (['inherit', 'inherit'] as const)),
       ...further(launch.descriptors),
     ],

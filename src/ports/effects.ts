@@ -53,6 +53,8 @@ export interface Effects {
   makePipe(path: string): Promise<void>
   openFile(path: string, flags: number, mode?: number): number
   closeFile(fd: number): void
+  /** A file in a directory that never has a name, open for reading a text from its start. Not every file system has them. */
+  openText(directory: string, text: string): number
   spawn(command: Command): Promise<Child>
   signal(pid: number, signal: NodeJS.Signals): void
 }

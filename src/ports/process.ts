@@ -1,4 +1,4 @@
-import type { Child, Exit, Stdio } from './effects.ts'
+import type { Exit, Stdio } from './effects.ts'
 
 /** What a placement, the process-tree and log kinds, and those who launched have to agree on. */
 
@@ -24,7 +24,8 @@ export interface ProcessLaunch {
   readonly cwd: string
   /** `inherit` passes ours through untouched; `logs` writes each stream to a file of its own. */
   readonly output: 'inherit' | 'logs'
-  readonly stdin: 'inherit' | 'ignore' | 'pipe'
+  /** A text is all there is to read. */
+  readonly stdin: 'inherit' | 'ignore' | { readonly text: string }
   /** Further open descriptors that keep their numbers. */
   readonly descriptors?: readonly number[]
   readonly limits?: Limits
@@ -51,7 +52,7 @@ export interface TreeLaunch {
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   /** A stream may be a log of the same plan, by its label. */
-  readonly stdio: readonly (Stdio | { readonly log: string })[]
+  readonly stdio: readonly (Stdio | { readonly log: string } | { readonly text: string; readonly directory: string })[]
   readonly limits?: Limits
   /** A session of its own. */
   readonly detached: boolean
@@ -76,7 +77,6 @@ export interface ProcessDetails {
 export interface TreeHandle {
   readonly pid: number
   readonly exit: Promise<Exit>
-  readonly stdin: Child['stdin']
 }
 
 export interface LogSpec {

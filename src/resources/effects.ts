@@ -5,7 +5,10 @@ import type { Child, Command, Effects, Exit } from '../ports/effects.ts'
 import { nextTurn } from '../ports/turn.ts'
 import { findMkfifo } from './mkfifo.ts'
 
-const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY } = fs.constants
+const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR } = fs.constants
+
+/** open(2); Node does not name it. */
+const O_TMPFILE = 0o20200000
 
 /** The real world. Calls on kernel files are synchronous: they take microseconds and must work in an exit handler. */
 export const realEffects: Effects = {
@@ -26,6 +29,12 @@ export const realEffects: Effects = {
   makePipe,
   openFile: (path, flags, mode) => fs.openSync(path, flags, mode),
   closeFile: (fd) => fs.closeSync(fd),
+  openText: (directory, text) =>
+    withFile(directory, O_TMPFILE | O_RDWR, 0o600, (fd) => {
+      fs.writeFileSync(fd, text)
+      // Opened anew: at its start, and for reading only.
+      return fs.openSync(`/proc/self/fd/${fd}`, O_RDONLY)
+    }),
   spawn,
   signal: (pid, signal) => {
     process.kill(pid, signal)

@@ -85,7 +85,7 @@ async function leave({ engine }: Supervisor): Promise<readonly string[]> {
 }
 
 function command(job: Job, script: string): Omit<Parameters<Supervisor['plan']>[1], 'output'> {
-  return { argv: ['/bin/sh', '-c', script], env: environment(), cwd: job.workspace, stdin: 'ignore' }
+  return { argv: ['/bin/sh', '-c', script], env: environment(), cwd: job.workspace, stdin: { text: 'a prompt' } }
 }
 
 function environment(): Record<string, string> {

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
 import { errno } from '../../domain/errors.ts'
 import type { ProcessDetails } from '../../ports/process.ts'
 import type { ProcessTable } from './process-table.ts'
@@ -7,6 +8,9 @@ import type { ProcessTable } from './process-table.ts'
 const ticksPerSecond = 100
 const pageBytes = 4_096
 
+/** Node gives its main thread a name of its own, and that is what the kernel then calls the process. */
+const nodesName = 'MainThread'
+
 /** What people want to know of a living process; undefined when it is gone. */
 export function detailsOf(processes: ProcessTable, pid: number): ProcessDetails | undefined {
   const entry = processes.find(pid)
@@ -14,10 +18,15 @@ export function detailsOf(processes: ProcessTable, pid: number): ProcessDetails 
   return {
     pid,
     ppid: entry.ppid,
-    command: entry.command,
+    command: entry.command === nodesName ? programOf(pid, entry.command) : entry.command,
     startedAt: new Date(bootMs() + (Number(entry.startTime) / ticksPerSecond) * 1_000).toISOString(),
     rssBytes: residentPages(pid) * pageBytes,
   }
+}
+
+function programOf(pid: number, otherwise: string): string {
+  const [program = ''] = readOrEmpty(`/proc/${pid}/cmdline`).split('\0')
+  return basename(program) || otherwise
 }
 
 function bootMs(): number {

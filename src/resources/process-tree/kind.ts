@@ -1,7 +1,7 @@
 import { parseCookies } from '../../domain/identity.ts'
 import type { LadderStep } from '../../domain/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../domain/resource.ts'
-import type { Effects } from '../../ports/effects.ts'
+import type { Effects, Stdio } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../ports/kind.ts'
 import type { ContainmentName, LogHandle, TreeHandle, TreeLaunch, TreeMember, TreeSpec } from '../../ports/process.ts'
@@ -18,6 +18,14 @@ export interface ProcessTreeDeps {
   readonly containments: ReadonlyMap<ContainmentName, Containment>
   /** The second net, under every containment: a root process can leave its cgroup, but not its environment's mark. */
   readonly net: ScanContainment
+}
+
+/** What a program reads on its standard input. */
+interface Input {
+  readonly stream: Stdio
+  /** What is still to be written to a pipe. */
+  readonly rest: string
+  close(): void
 }
 
 export const processTree = 'process-tree'
@@ -54,16 +62,37 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
 
   async create(tree: Tree, _spec: TreeSpec, ctx: CreateCtx): Promise<Created> {
     const launch = ctx.live as TreeLaunch
-    const stdio = launch.stdio.map((stream) => (typeof stream === 'object' ? (ctx.handle(stream.log) as LogHandle).fd : stream))
-    const child = await this.#containment(tree).start(tree, { ...launch, stdio })
+    const [stdin, ...others] = launch.stdio
+    const input = typeof stdin === 'object' && 'text' in stdin ? this.#open(stdin) : undefined
+    const stdio = others.map((stream) =>
+      typeof stream === 'object' && 'log' in stream ? (ctx.handle(stream.log) as LogHandle).fd : stream,
+    )
+    const child = await this.#containment(tree)
+      .start(tree, { ...launch, stdio: [input?.stream ?? stdin, ...stdio] as Stdio[] })
+      .finally(() => input?.close())
+    child.stdin?.end(input?.rest)
     const startTime = this.#deps.processes.find(child.pid)?.startTime
-    const handle: TreeHandle = { pid: child.pid, exit: child.exit, stdin: child.stdin }
+    const handle: TreeHandle = { pid: child.pid, exit: child.exit }
     const { resourceId } = tree.mark
     this.#exits.set(
       resourceId,
       child.exit.then(() => {}),
     )
     return { handle, ...(startTime !== undefined && { detail: { pid: child.pid, startTime } satisfies TreeDetail }) }
+  }
+
+  /**
+   * A file, because a program may open `/dev/stdin`, which it cannot when that is one of Node's pipes: those are sockets
+   * (ENXIO). Where there are no files without a name, a pipe must do.
+   */
+  #open({ text, directory }: { readonly text: string; readonly directory: string }): Input {
+    const { effects } = this.#deps
+    try {
+      const fd = effects.openText(directory, text)
+      return { stream: fd, rest: '', close: () => effects.closeFile(fd) }
+    } catch {
+      return { stream: 'pipe', rest: text, close: () => {} }
+    }
   }
 
   async observe(tree: Tree, ctx: Ctx): Promise<Presence> {

@@ -171,6 +171,12 @@ describe('the processes of an agent', () => {
     expect(all.processes.map((one: Json) => one.pid)).toContain(sleep.ppid)
   })
 
+  it('of Node are named by their program, not by the thread', async () => {
+    const id = await server.command([process.execPath, '-e', 'console.log("ready"); setInterval(() => {}, 1000)'])
+    await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
+    expect(await server.get(`/api/agents/${id}/process`)).toMatchObject({ processes: [{ command: 'node' }] })
+  })
+
   it('of an ended agent are none, and the exit code is known', async () => {
     const id = await server.command(['sh', '-c', 'exit 7'])
     await ended(id)
