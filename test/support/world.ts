@@ -19,6 +19,9 @@ export interface Seen {
   readonly cgroups: string
 }
 
+/** PF_KTHREAD of proc_pid_stat(5)'s flags: half of what is in `/proc`, and never anybody's child. */
+const kernelThread = 0x00200000
+
 /** Every living process. A zombie is dead: it holds nothing, and only its parent can make it vanish. */
 export function processes(): readonly Seen[] {
   return readdirSync('/proc')
@@ -34,7 +37,7 @@ export function seen(pid: number): Seen | undefined {
   const [, , command = '', rest = ''] = parts
   const fields = rest.trim().split(' ')
   const state = fields[0] ?? '?'
-  if (state === 'Z' || state === 'X') return undefined
+  if (state === 'Z' || state === 'X' || (Number(fields[6]) & kernelThread) !== 0) return undefined
   return {
     pid,
     command,
