@@ -111,7 +111,7 @@ test('a request closed alone leaves its neighbour running', async () => {
 test('a request ends by its timeout and by its signal', async () => {
   await using ebb = await openEbb({ home: temporaryHome() })
   const abort = new AbortController()
-  const timed = await ebb.request('timed', { timeoutMs: 50 }).launch(command('sleep', '1000'))
+  const timed = await ebb.request('timed', { timeoutMs: 1_500 }).launch(command('sleep', '1000'))
   const aborted = await ebb.request('aborted', { signal: abort.signal }).launch(command('sleep', '1000'))
   abort.abort()
   await Promise.all([timed.ended, aborted.ended])
