@@ -102,6 +102,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     effects,
     clock,
     home: home.directory,
+    incarnation: host.incarnationId,
     killSwitch: containments.killSwitch ?? '',
     start: join(import.meta.dirname, '..', 'bin', 'start.cjs'),
     which: basename(import.meta.dirname),

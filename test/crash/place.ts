@@ -36,9 +36,16 @@ export class Place {
 
   /** Waits until nothing is left; throws with the list of what is. */
   async becomesClean(deadlineMs: number): Promise<void> {
-    await waitUntil(() => this.#left(), deadlineMs, 'nothing of the supervisor is left')
+    await waitUntil(() => this.#left(), deadlineMs, 'nothing of the supervisor is left').catch((error: Error) => {
+      throw new Error(`${error.message}\nThe sentinel said: ${this.#sentinelLog()}`)
+    })
     const touched = [...this.#foreign].filter(([path, was]) => inode(join(this.workspace, path)) !== was || !this.#isAsItWas(path))
     if (touched.length > 0) throw new Error(`Foreign things were touched: ${touched.map(([path]) => path).join(', ')}`)
+  }
+
+  #sentinelLog(): string {
+    const file = join(this.home, 'sentinel.log')
+    return existsSync(file) ? readFileSync(file, 'utf8') : 'nothing'
   }
 
   #isAsItWas(path: string): boolean {

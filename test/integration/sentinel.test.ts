@@ -6,7 +6,7 @@ import type { Command, Effects } from '../../src/ports/effects.ts'
 import { realClock } from '../../src/resources/clock.ts'
 import { realEffects } from '../../src/resources/effects.ts'
 import { PipeSentinel } from '../../src/resources/process-tree/sentinel.ts'
-import { temporaryHome } from '../support/home.ts'
+import { startEbb, temporaryHome } from '../support/home.ts'
 import { hooked, hookOn } from '../support/hooked.ts'
 import { installationOf, leftInHome, openBooks } from '../support/ledger-file.ts'
 import { startOther } from '../support/other-supervisor.ts'
@@ -109,7 +109,16 @@ describe('the sentinel', () => {
       restart = callback
     }
     const home = temporaryHome()
-    const settings = { home, killSwitch: '', start: '', which: '', node: '/bin/true', log: join(home, 'log'), environment: {} }
+    const settings = {
+      home,
+      incarnation: 'none',
+      killSwitch: '',
+      start: '',
+      which: '',
+      node: '/bin/true',
+      log: join(home, 'log'),
+      environment: {},
+    }
     const clock = { ...realClock, now: () => nowMs, every }
     const sentinel = new PipeSentinel({ effects: realEffects, clock, onLost: (reason) => lost.push(reason), ...settings })
     await sentinel.ready()
@@ -191,4 +200,18 @@ describe.each(['cgroup', 'scan'] as const)('after SIGKILL of the supervisor (%s)
     await other.kill()
     await waitUntil(() => left(home), 30_000, 'the world is clean')
   })
+})
+
+it('a recovery that a sentinel starts waits for the supervisor that is still dying', async () => {
+  const home = temporaryHome()
+  await using other = await startOther({ home, containment: 'scan', argv: ['/bin/sleep', '1000'] })
+  const sentinel = await sentinelOf(home)
+  process.kill(sentinel.pid, 'SIGSTOP')
+  const recovery = startEbb(['recover'], { home, env: { SENTINEL_OF: other.incarnation }, input: '' })
+  const incarnations = (): number => openBooks(home).filter((line) => line.startsWith('incarnation')).length
+  await waitUntil(() => incarnations() === 2, 30_000, 'the recovery has begun')
+  await other.kill()
+  const { code, stdout } = await recovery.ended
+  process.kill(sentinel.pid, 'SIGKILL')
+  expect({ code, said: stdout.toString() }).toMatchObject({ code: 0, said: expect.stringContaining('Recovered 1 scopes') })
 })

@@ -38,6 +38,8 @@ export interface SentinelSettings {
   readonly effects: Effects
   readonly clock: Clock
   readonly home: string
+  /** Whom it watches. */
+  readonly incarnation: string
   /** The file to write `1` to; empty where the containment has none and the recovery does it all. */
   readonly killSwitch: string
   /** The command line's entry, and whether it runs the sources or the bundle. */
@@ -93,10 +95,11 @@ export class PipeSentinel implements Sentinel {
   }
 
   async #spawn(): Promise<Child> {
-    const { effects, home, killSwitch, start, which, node, log, environment } = this.#settings
+    const { effects, home, incarnation, killSwitch, start, which, node, log, environment } = this.#settings
     const env = {
       ...environment,
       EBB_HOME: home,
+      SENTINEL_OF: incarnation,
       SENTINEL_KILL: killSwitch,
       SENTINEL_NODE: node,
       SENTINEL_START: start,
