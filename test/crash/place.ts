@@ -1,4 +1,4 @@
-import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { type Dirent, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { removeHomes, temporaryHome } from '../support/home.ts'
@@ -104,6 +104,19 @@ function inode(path: string): bigint {
   return lstatSync(path, { bigint: true, throwIfNoEntry: false })?.ino ?? 0n
 }
 
-function walk(folder: string): readonly string[] {
-  return existsSync(folder) ? readdirSync(folder, { recursive: true, encoding: 'utf8' }) : []
+/** Step by step: a folder may go while we look, and is then still named by the one above it. */
+function walk(folder: string, below = ''): readonly string[] {
+  return entries(join(folder, below)).flatMap((entry) => {
+    const path = join(below, entry.name)
+    return entry.isDirectory() ? [path, ...walk(folder, path)] : [path]
+  })
+}
+
+function entries(folder: string): readonly Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    throw error
+  }
 }
