@@ -67,6 +67,8 @@ describe('a locked database', () => {
     const home = temporaryHome()
     const run = startEbb(['exec', ...grace, '--', ...stubborn()], { home })
     await run.says('ready')
+    // What is not on the books as held yet is a launch, and a launch that cannot be written fails.
+    await waitUntil(() => openBooks(home).some((line) => line.startsWith('held')), 15_000, 'the command is held')
     const db = new DatabaseSync(join(home, 'ebb.db'), { timeout: 5_000 })
     db.exec('BEGIN EXCLUSIVE')
     let refused: Ended
