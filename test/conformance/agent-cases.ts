@@ -1,5 +1,5 @@
-import { setImmediate as turn } from 'node:timers/promises'
 import { expect, it } from 'vitest'
+import { nextTurn as turn } from '../../src/ports/turn.ts'
 import { create, createInScope, end, newAgent, newMessage, say, statusOf } from './agent-records.ts'
 import type { AgentsUnderTest } from './agents.ts'
 import { openAgent, scopeOf, settlement } from './records.ts'

@@ -22,7 +22,7 @@ function treeOf(run: RunningEbb): readonly Seen[] {
 }
 
 function requireGone(run: RunningEbb): Promise<void> {
-  return waitUntil(() => treeOf(run).map(show), 15_000, 'the tree is killed')
+  return waitUntil(() => treeOf(run).map(show), 3_000, 'the tree is killed')
 }
 
 function controller(name: string): string {

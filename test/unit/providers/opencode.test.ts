@@ -21,7 +21,7 @@ describe('opencode', () => {
   it.each([
     ['a model', { model: 'anthropic/claude-sonnet-5' }, ['--model=anthropic/claude-sonnet-5']],
     ['a session to go on with', { sessionId: 'ses_1' }, ['--session=ses_1']],
-    ['its folder, which PWD may contradict', { workingDirectory: '/work/project' }, ['--dir=/work/project']],
+    ['its folder, which PWD may contradict', { workingDirectory: '/home/me/project' }, ['--dir=/home/me/project']],
     ['no folder that would be taken for one within itself', { workingDirectory: 'project' }, []],
   ])('is told of %s', (_, configuration, expected) => {
     expect(invoke(opencode, configuration).argv).toEqual([...base, ...expected])
