@@ -13,6 +13,14 @@ export interface LaunchRequest {
   readonly requestId?: string
   readonly taskId?: string
   readonly parentAgentId?: string
+  /** As those who deployed it call it: `TYPE-HHMMSS-xxxxxx`. */
+  readonly name?: string
+  /** Its id, where somebody had to know it before. */
+  readonly id?: string
+  /** What its program reads in front of the prompt; no part of the conversation. */
+  readonly preamble?: string
+  /** The workspace of its task, in which it has its files; it lies in the workspace folder of `base`. */
+  readonly workspace?: { readonly base: string; readonly path: string }
   /** The scope that owns it, where that is not one of the books' requests. */
   readonly ownerScopeId?: string
   readonly configuration: Configuration

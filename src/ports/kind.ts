@@ -59,6 +59,8 @@ export interface ResourceKind<Spec = unknown, Ref = unknown> {
   /** The ladder steps that mean something for this resource. */
   steps(ref: Ref): readonly LadderStep[]
   create(ref: Ref, spec: Spec, ctx: CreateCtx): Promise<Created>
+  /** A handle again for something that another supervisor made and that is there: what `create` gave to those who launched it. */
+  resume?(ref: Ref, ctx: Ctx): Promise<unknown>
   observe(ref: Ref, ctx: Ctx): Promise<Presence>
   release(ref: Ref, step: LadderStep, ctx: Ctx): Promise<StepEffect>
   /** Settles on the event; aborts with `ctx.signal`. */

@@ -79,20 +79,33 @@ export interface TreeHandle {
   readonly exit: Promise<Exit>
 }
 
+/**
+ * Who writes a log: a collector that we start ourselves, a collector that runs in the agent's terminal and shows there
+ * what it writes, or this supervisor, line by line.
+ */
+export type LogWriter = 'collector' | 'terminal' | 'supervisor'
+
 export interface LogSpec {
   readonly installation: string
   /** The folder of live logs. */
   readonly directory: string
   /** Where the log goes when it is complete. */
   readonly archive: string
+  /** Which stream of the agent it is; `stdout` and `stderr` are read as messages. Without it: as the archive is called. */
+  readonly stream?: string
+  readonly writer?: LogWriter
+  /** For a log that others look for: the workspace it lies in, and its path and that of its archive in there. */
+  readonly inside?: { readonly workspace: string; readonly path: string; readonly archive: string }
 }
 
 export interface LogHandle {
   /** The live log. */
   readonly path: string
   readonly archive: string
-  /** The writing end of the pipe, for the agent. */
-  readonly fd: number
-  /** The agent has it; ours is closed, so that the end of the agent is the end of the stream. */
+  /** The writing end of the pipe, for the agent; there is none where the collector runs in a terminal. */
+  readonly fd?: number
+  /** Where the collector in a terminal is to read, and the mark that it must carry. */
+  readonly pipe?: { readonly path: string; readonly cookie: string }
+  /** The agent has it; ours is closed, or its name removed, so that the end of the agent is the end of the stream. */
   done(): void
 }

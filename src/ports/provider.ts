@@ -69,6 +69,8 @@ export interface Assignment {
   readonly agentId: string
   readonly prompt: string
   readonly configuration: Configuration
+  /** Where the MCP servers of the configuration will be written down, as `{"mcpServers": …}`, for programs that read a file. */
+  readonly mcpFile?: string
 }
 
 /** A provider's part of a launch; the placement makes a plan of it. */

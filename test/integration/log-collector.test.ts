@@ -124,7 +124,7 @@ describe('a collector that has not seen the end', () => {
       const { ref, handle, collector } = await make('stopped')
       process.kill(collector, 'SIGSTOP')
       await waitUntil(() => seen(collector)?.state === 'T', 30_000, 'the collector is stopped')
-      writeSync(handle.fd, 'the tail\n')
+      writeSync(handle.fd ?? -1, 'the tail\n')
       const met = kind.meet('archive', ref, ctx)
       await timeIsUp()
       await met
@@ -136,7 +136,7 @@ describe('a collector that has not seen the end', () => {
     await inScene(async ({ kind, ctx, make, timeIsUp }) => {
       const { ref, handle, collector } = await make('quiet')
       const stranger = openSync(`/proc/${collector}/fd/0`, 'w')
-      writeSync(handle.fd, 'all there is\n')
+      writeSync(handle.fd ?? -1, 'all there is\n')
       await waitUntil(() => text(ref.path) !== '' && seen(collector)?.state === 'S', 30_000, 'the line has come through')
       const met = kind.meet('archive', ref, ctx)
       await timeIsUp()
@@ -166,7 +166,7 @@ it('bytes are counted when they are archived or freed, not when that was tried',
   }
   await inScene(async ({ kind, ctx, counted, make }) => {
     const kept = await make('kept')
-    writeSync(kept.handle.fd, 'kept\n')
+    writeSync(kept.handle.fd ?? -1, 'kept\n')
     broken.add('rename')
     await expect(kind.meet('archive', kept.ref, ctx)).rejects.toThrow('rename is broken')
     expect(counted).toEqual([])
@@ -175,7 +175,7 @@ it('bytes are counted when they are archived or freed, not when that was tried',
     expect(counted).toEqual(['archived 5'])
 
     const freed = await make('freed')
-    writeSync(freed.handle.fd, 'not kept\n')
+    writeSync(freed.handle.fd ?? -1, 'not kept\n')
     await waitUntil(() => text(freed.ref.path) !== '', 30_000, 'the line has come through')
     broken.add('unlink')
     await expect(kind.release(freed.ref, 'kill', ctx)).rejects.toThrow('unlink is broken')
