@@ -30,7 +30,7 @@ async function bundleOne(input) {
   const build = await rolldown({
     input,
     platform: 'node',
-    external: ['koffi', 'fastify', 'socket.io', 'zod', 'pino', 'prom-client'],
+    external: ['koffi', 'fastify', 'socket.io', 'zod', 'pino', 'prom-client', /^@modelcontextprotocol\//],
     logLevel: 'warn',
   })
   await build.write({

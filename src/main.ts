@@ -5,27 +5,34 @@ import type { Control } from './control/control.ts'
 import { AgentEndings } from './control/endings.ts'
 import { EbbError } from './domain/errors.ts'
 import type { Report } from './domain/report.ts'
+import type { Intent } from './domain/resource.ts'
 import { Engine } from './engine/engine.ts'
 import { lineLog } from './observability/log.ts'
 import { watchedKind } from './observability/watched-kind.ts'
-import { type ProcessPlacement, planProcess } from './placements/process.ts'
+import type { Premises } from './placements/files.ts'
+import { planProcess } from './placements/process.ts'
 import { requireProgram } from './placements/program.ts'
+import { planTmux } from './placements/tmux.ts'
 import type { AgentStore } from './ports/agents.ts'
+import type { Archives } from './ports/archives.ts'
 import type { Effects } from './ports/effects.ts'
 import type { Planned, ResourceKind } from './ports/kind.ts'
 import type { Log } from './ports/log.ts'
 import type { ContainmentName, ProcessLaunch, TreeMember } from './ports/process.ts'
 import { realClock } from './resources/clock.ts'
 import { realEffects } from './resources/effects.ts'
+import { FolderKind } from './resources/file/folder.ts'
 import { DirectoryKind, FileKind } from './resources/file/kind.ts'
 import { kernelId } from './resources/ids.ts'
-import { removeArchive } from './resources/log/archive.ts'
+import { LedgerArchives } from './resources/log/archives.ts'
 import { type CompleteLog, LogKind } from './resources/log/kind.ts'
 import { type Availability, chooseContainment, detectContainments } from './resources/process-tree/detect.ts'
 import { openHost } from './resources/process-tree/host.ts'
 import { ProcessTreeKind } from './resources/process-tree/kind.ts'
 import { procTable } from './resources/process-tree/proc.ts'
 import { PipeSentinel } from './resources/process-tree/sentinel.ts'
+import { TmuxSessionKind } from './resources/tmux/kind.ts'
+import { Tmux, throughDoor } from './resources/tmux/tmux.ts'
 import { openSqliteStore, type Store } from './store/sqlite/store.ts'
 
 /** The composition root: the only file that wires everything. */
@@ -41,6 +48,8 @@ export interface Supervisor {
   readonly availability: readonly Availability[]
   /** The rows of agents, of whichever supervisor. */
   readonly agents: AgentStore
+  /** The logs of agents that have ended. */
+  readonly archives: Archives
   /** What of our foundations is broken. */
   problems(): readonly string[]
   /** The control plane over this engine; loaded only by those who have agents. */
@@ -62,6 +71,8 @@ export interface Composition {
   /** A look at something of this kind brought no answer. */
   readonly onUnknown?: (kind: string) => void
   readonly onLogBytes?: (what: 'archived' | 'freed', bytes: number) => void
+  /** Agents in terminals outlive this process when it is lost: there will be a next one that adopts them. */
+  readonly keepsSessions?: boolean
   /** Wraps a port before it is used: the crash matrix and the fault tests come in here. */
   readonly wrap?: <T extends object>(name: string, port: T) => T
 }
@@ -91,8 +102,21 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     readToEnd: (complete) => readToEnd(complete),
     ...(composition.onLogBytes && { onBytes: composition.onLogBytes }),
   })
+  const tmux = new Tmux({ effects, socket: home.tmuxSocket, environment: config.environment })
+  const sessions = new TmuxSessionKind({
+    effects,
+    host,
+    clock,
+    processes,
+    tmux,
+    directory: home.run,
+    socket: home.tmuxSocket,
+    inheritedCookie,
+    throughDoor: (argv) => throughDoor(containments.terminalDoor(), argv),
+  })
+  const folders = new FolderKind(effects)
   const kinds = new Map<string, ResourceKind>(
-    [tree, logs, new FileKind(effects), new DirectoryKind(effects)].map((kind) => [
+    [tree, sessions, logs, new FileKind(effects), new DirectoryKind(effects), folders].map((kind) => [
       kind.kind,
       composition.onUnknown ? watchedKind(kind as ResourceKind, composition.onUnknown) : (kind as ResourceKind),
     ]),
@@ -119,11 +143,18 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   })
   const ledger = wrap('ledger', opened.ledger)
   const agents = wrap('agents', opened.agents)
-  const forgetArchive = (agentId: string): void => {
-    const bytes = removeArchive(effects, home.archive, agentId)
-    if (bytes > 0) composition.onLogBytes?.('freed', bytes)
-  }
-  const endings = new AgentEndings({ agents, clock, removeArchive: forgetArchive, isDead: (id) => host.vitality(id) === 'dead' })
+  const tasks = wrap('tasks', opened.tasks)
+  const archives = new LedgerArchives({
+    effects,
+    clock,
+    directory: home.archive,
+    resources: (agentId) => ledger.resources(agentId).catch((error: unknown) => inBook(engine, agentId, error)),
+    leaveFolders: async (resources) => {
+      for (const resource of resources) if (resource.kind === folders.kind) await folders.leave(resource)
+    },
+    ...(composition.onLogBytes && { onBytes: composition.onLogBytes }),
+  })
+  const endings = new AgentEndings({ agents, clock, archives, isDead: (id) => host.vitality(id) === 'dead' })
   let control: Promise<Control> | undefined
   const engine = new Engine({
     ledger,
@@ -140,15 +171,21 @@ export async function compose(config: Config, composition: Composition = {}): Pr
       control?.then((opened) => opened.reported(report, namespace)).catch(() => {})
     },
   })
-  const placement: ProcessPlacement = {
+  const premises: Premises = {
     installation: home.installation,
     containment,
+    home: home.directory,
     logDirectory: home.logs,
     archiveDirectory: home.archive,
+    runDirectory: home.run,
+    // What tmux starts is no descendant of ours, which is what a keeper would need.
+    tmux: { socket: home.tmuxSocket, containment: containment.name === 'subreaper' ? containments.net : containment },
+    keepsSessions: composition.keepsSessions ?? false,
   }
-  const plan = (scopeId: string, launch: ProcessLaunch): readonly Planned[] => planProcess(placement, scopeId, launch)
+  const plan = (scopeId: string, launch: ProcessLaunch): readonly Planned[] =>
+    launch.placement === 'tmux' ? planTmux(premises, scopeId, launch) : planProcess(premises, scopeId, launch)
   const runningProcesses = (): Promise<readonly TreeMember[]> => tree.running()
-  const wiring = { config, home, engine, agents, endings, forgetArchive, effects, plan, runningProcesses, processes }
+  const wiring = { config, home, engine, agents, tasks, endings, archives, effects, plan, runningProcesses, processes }
   // A log of an agent whose supervisor died is read to its end by whoever recovers it.
   readToEnd = async (log) => await (await import('./wiring.ts')).readToEnd(wiring, control, log)
   return {
@@ -157,6 +194,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     engine,
     log,
     agents,
+    archives,
     problems: () => {
       const { available, reason } = containments.availabilityOf(containment.name)
       return [
@@ -181,6 +219,13 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   }
 }
 
+/** Without a database: of a scope that this process opened itself, the book knows everything. */
+function inBook({ parts: { book, host } }: Engine, agentId: string, error: unknown): readonly Intent[] {
+  const scope = book.find(agentId)
+  if (scope?.incarnation !== host.incarnationId) throw error
+  return [...scope.entries.values()].map(({ intent }) => intent)
+}
+
 /** What the recovery needs to find its way and to do as we would, and the outer Ebb's mark; nothing else of the user's. */
 function sentinelEnvironment({ environment, store, limitLog, limitMessages }: Config): Record<string, string> {
   const kept = ['PATH', 'HOME', 'TMPDIR', 'EBB_SCOPE', 'LD_LIBRARY_PATH']
@@ -196,5 +241,10 @@ function sentinelEnvironment({ environment, store, limitLog, limitMessages }: Co
 export async function runMain(words: readonly string[], inherited: readonly number[]): Promise<never> {
   const { runCommandLine } = await import('./interfaces/cli/cli.ts')
   const manifest = join(import.meta.dirname, '..', 'package.json')
-  process.exit(await runCommandLine(words, { compose, loadConfig, requireProgram, manifest, inherited }))
+  const attach = async (config: Config, agentId: string): Promise<number> => {
+    const { environment } = config
+    const tmux = new Tmux({ effects: realEffects, socket: openHome(config.home, kernelId).tmuxSocket, environment })
+    return await (await import('./resources/tmux/attach.ts')).attach(tmux, agentId, environment)
+  }
+  process.exit(await runCommandLine(words, { compose, loadConfig, requireProgram, attach, manifest, inherited }))
 }

@@ -2,15 +2,19 @@ import { statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from './config/config.ts'
 import type { Home } from './config/home.ts'
+import { retentionRules } from './config/retention.ts'
 import { Control } from './control/control.ts'
 import type { AgentEndings } from './control/endings.ts'
 import { sourceOf } from './control/source.ts'
+import { parseSpawnRule } from './domain/spawn-rule.ts'
 import type { Engine } from './engine/engine.ts'
 import { firstOutput } from './placements/probe.ts'
 import { findProgram } from './placements/program.ts'
 import type { AgentStore } from './ports/agents.ts'
+import type { Archives } from './ports/archives.ts'
 import type { Planned } from './ports/kind.ts'
 import type { ProcessLaunch, TreeMember } from './ports/process.ts'
+import type { TaskStore } from './ports/tasks.ts'
 import { Catalogue } from './providers/catalogue.ts'
 import { claudeCode } from './providers/claude-code.ts'
 import { codex } from './providers/codex.ts'
@@ -18,7 +22,9 @@ import { command } from './providers/command.ts'
 import { geminiCli } from './providers/gemini-cli.ts'
 import { opencode } from './providers/opencode.ts'
 import { synthetic } from './providers/synthetic.ts'
+import { requireFolder } from './resources/file/folder.ts'
 import type { CompleteLog } from './resources/log/kind.ts'
+import { readLog } from './resources/log/read-lines.ts'
 import { detailsOf } from './resources/process-tree/details.ts'
 import type { ProcessTable } from './resources/process-tree/process-table.ts'
 import { Stream } from './stream/stream.ts'
@@ -30,8 +36,9 @@ export interface Wiring {
   readonly home: Home
   readonly engine: Engine
   readonly agents: AgentStore
+  readonly tasks: TaskStore
   readonly endings: AgentEndings
-  readonly forgetArchive: (agentId: string) => void
+  readonly archives: Archives
   readonly processes: ProcessTable
   readonly plan: (scopeId: string, launch: ProcessLaunch) => readonly Planned[]
   readonly runningProcesses: () => Promise<readonly TreeMember[]>
@@ -46,7 +53,18 @@ export function wireCatalogue(config: Config): Catalogue {
   })
 }
 
-export function wireControl({ config, home, engine, agents, endings, forgetArchive, processes, plan, runningProcesses }: Wiring): Control {
+export function wireControl({
+  config,
+  home,
+  engine,
+  agents,
+  tasks,
+  endings,
+  archives,
+  processes,
+  plan,
+  runningProcesses,
+}: Wiring): Control {
   const catalogue = wireCatalogue(config)
   const { clock, log } = engine.parts
   return new Control({
@@ -65,14 +83,27 @@ export function wireControl({ config, home, engine, agents, endings, forgetArchi
       idleMs: config.idleTimeout,
     },
     reaper: { intervalMs: config.reaperInterval, minimumAgeMs: config.reaperMinimumAge },
+    retention: retentionRules(config),
+    taskStore: tasks,
+    taskLimits: {
+      concurrent: config.taskConcurrent,
+      agents: config.taskAgents,
+      depth: config.taskDepth,
+      spawnRules: config.spawnRule.flatMap((rule) => parseSpawnRule(rule) ?? []),
+      stuckThresholdMs: config.stuckThreshold,
+      stuckAction: config.stuckAction,
+    },
+    readLog,
+    requireFolder,
     plan,
+    configPath: (agentId, name) => join(home.run, `${agentId}.${name}`),
     runningProcesses,
     describeProcess: (pid) => detailsOf(processes, pid),
     freeBytes: () => {
       const { bavail, bsize } = statfsSync(home.directory)
       return bavail * bsize
     },
-    removeArchive: forgetArchive,
+    archives,
   })
 }
 

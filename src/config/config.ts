@@ -2,7 +2,8 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { EbbError, sentence } from '../domain/errors.ts'
 import { cookieName } from '../domain/identity.ts'
-import { defaultHome, flagOf, isOptionKey, options, type Settings, shapeOf, variableOf } from './options.ts'
+import { defaultHome, flagOf, isOptionKey, type OptionKey, options, type Settings, shapeOf, variableOf } from './options.ts'
+import { mapEntries } from './retention.ts'
 
 /** Environment, file and flags → one frozen Config. Flag beats variable beats file; what is unknown or bad is refused by name. */
 export interface Config extends Omit<Settings, 'home'> {
@@ -57,16 +58,48 @@ function fromFile(file: string): readonly Source[] {
   }
   if (typeof content !== 'object' || content === null || Array.isArray(content))
     throw new EbbError('bad_usage', `The configuration ${file} must be a JSON object.`)
-  return Object.entries(content)
-    .flatMap(ungroup)
-    .map(([said, value]) => {
-      const key = said.replaceAll(/\.([a-z])/g, (_, letter: string) => letter.toUpperCase())
-      const name = `"${said}" in ${file}`
-      if (isOptionKey(key) && shapeOf(key) === 'list' && Array.isArray(value)) return [key, value.join(','), name]
-      if (isOptionKey(key) && typeof value === 'object')
-        throw new EbbError('bad_usage', `${name} must be a text or a number, as its flag would take it.`)
-      return [key, String(value), name]
-    })
+  const entries = Object.entries(content).flatMap(ungroup)
+  return [
+    ...mapsIn(entries, file),
+    ...entries
+      .filter(([said]) => !inMap(said))
+      .map(([said, value]): Source => {
+        const key = keyOf(said)
+        const name = `"${said}" in ${file}`
+        if (isOptionKey(key) && shapeOf(key) === 'list' && Array.isArray(value)) return [key, value.join(','), name]
+        if (isOptionKey(key) && typeof value === 'object')
+          throw new EbbError('bad_usage', `${name} must be a text or a number, as its flag would take it.`)
+        return [key, String(value), name]
+      }),
+  ]
+}
+
+const keyOf = (said: string): string => said.replaceAll(/\.([a-z])/g, (_, letter: string) => letter.toUpperCase())
+
+/** `archive.byAgentType.reviewer` is something in `archiveByAgentType`. */
+function inMap(said: string): { readonly key: OptionKey; readonly place: readonly string[] } | undefined {
+  const parts = said.split('.')
+  for (let length = 1; length <= parts.length; length++) {
+    const key = keyOf(parts.slice(0, length).join('.'))
+    if (isOptionKey(key) && shapeOf(key) === 'map') return { key, place: parts.slice(length) }
+  }
+  return undefined
+}
+
+/** All entries of one map are one setting, as its flag would take it. */
+function mapsIn(entries: readonly (readonly [string, unknown])[], file: string): readonly Source[] {
+  const texts = new Map<OptionKey, { readonly said: string; readonly items: string[] }>()
+  for (const [said, value] of entries) {
+    const found = inMap(said)
+    if (!found) continue
+    const text = texts.get(found.key) ?? { said, items: [] }
+    // A text is what the flag would take.
+    text.items.push(...(found.place.length === 0 && typeof value === 'string' ? [value] : mapEntries(value, found.place)))
+    texts.set(found.key, text)
+  }
+  return [...texts].flatMap(([key, { said, items }]): Source[] =>
+    items.length === 0 ? [] : [[key, items.join(','), `"${said}" in ${file}`]],
+  )
 }
 
 /** `{"exit": {"giveUp": …}}` is `exit.giveUp`, which is `exitGiveUp`. */

@@ -11,11 +11,19 @@ export interface Home {
   readonly logs: string
   readonly archive: string
   readonly doors: string
+  /** What agents need only while they run: configurations, prompts, and the pipes of their terminals. */
+  readonly run: string
+  readonly tmuxSocket: string
   readonly sentinelLog: string
 }
 
 export function openHome(directory: string, newId: NewId): Home {
-  const folders = { logs: join(directory, 'logs'), archive: join(directory, 'archive'), doors: join(directory, 'doors') }
+  const folders = {
+    logs: join(directory, 'logs'),
+    archive: join(directory, 'archive'),
+    doors: join(directory, 'doors'),
+    run: join(directory, 'run'),
+  }
   try {
     makeFolders(directory)
     const stat = statSync(directory)
@@ -28,6 +36,7 @@ export function openHome(directory: string, newId: NewId): Home {
       ...folders,
       installation: installationOf(directory, newId),
       database: join(directory, 'ebb.db'),
+      tmuxSocket: join(directory, 'tmux.sock'),
       sentinelLog: join(directory, 'sentinel.log'),
     }
   } catch (error) {

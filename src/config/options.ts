@@ -2,15 +2,21 @@ import { isAbsolute, join, resolve } from 'node:path'
 import { parseDuration } from '../domain/duration.ts'
 import { EbbError } from '../domain/errors.ts'
 import { namespaceName } from '../domain/names.ts'
+import type { RetentionRule } from '../domain/retention.ts'
+import { parseSpawnRule } from '../domain/spawn-rule.ts'
 import type { LogLevel } from '../ports/log.ts'
 import { type ContainmentName, containmentNames } from '../ports/process.ts'
+import { parseByAgentType, parseDays } from './retention.ts'
 
 /** Every setting once: its key, what it means, and how its text is read. `--kebab-case` and `EBB_UPPER_SNAKE` follow from the key. */
 
 interface Option<T> {
   readonly help: string
-  /** `switch`: on the command line it takes no value. `list`: it may be given more than once; as one text, with commas. */
-  readonly shape?: 'switch' | 'list'
+  /**
+   * `switch`: on the command line it takes no value. `list`: it may be given more than once; as one text, with commas.
+   * `map`: the same, with entries `NAME=VALUE`; in a file it is an object.
+   */
+  readonly shape?: 'switch' | 'list' | 'map'
   readonly placeholder: string
   readonly fallback: T
   readonly parse: (text: string, name: string) => T
@@ -80,6 +86,34 @@ export const options = {
   minFree: option('256m', 'how much of the disk must be free for a launch', 268_435_456, parseSize),
   limitLog: option('2g', 'how much an agent may write on each of its streams before it is ended', 2_147_483_648, parseSize),
   limitMessages: option('1000000', 'how many messages an agent may write before it is ended', 1_000_000, parseCount),
+  taskConcurrent: option('20', 'how many agents of one task may run at once', 20, parseCount),
+  taskAgents: option('100', 'how many agents may ever be deployed into one task', 100, parseCount),
+  taskDepth: option('5', 'how many generations of agents a task may have: agents that agents deployed', 5, parseCount),
+  spawnRule: list(
+    'PARENT>CHILD[:MAX]',
+    'which types of agents may deploy which, and how many of them at once; "*" is any, "orchestrator" is no agent; none: all may',
+    parseRule,
+  ),
+  stuckThreshold: option('30m', 'how long an agent of a task may report nothing before it counts as stuck', 1_800_000, parseDuration),
+  stuckAction: option<'report' | 'end'>(
+    'report|end',
+    'what becomes of an agent that counts as stuck: it is told of, or ended',
+    'report',
+    choice('report', 'end'),
+  ),
+  archiveMaxAgeDays: option('30', 'after how many days the archive of an agent goes; "never" keeps it', 30, parseDays),
+  archiveMaxBytes: option<number | undefined>('SIZE', 'how much all archives may take together; the oldest go', undefined, parseSize),
+  archiveTaskMaxBytes: option<number | undefined>('SIZE', 'how much the archives of one task may take', undefined, parseSize),
+  archiveCompressAfterDays: option('7', 'after how many days archives are compressed; "never" leaves them', 7, parseDays),
+  archiveByAgentType: {
+    ...option(
+      'TYPE=DAYS|TYPE.KEY=VALUE',
+      'what is different for a type of agents: maxAgeDays, maxBytes (of all of the type), compressAfterDays',
+      new Map() as ReadonlyMap<string, RetentionRule>,
+      (text, name) => parseByAgentType(parseList(text, name), name, parseSize),
+    ),
+    shape: 'map' as const,
+  },
   agentTimeout: option('24h', 'how old an agent may become, unless its launch says so', 86_400_000, parseDuration),
   idleTimeout: option('60m', 'how long an agent may be silent, unless its launch says so', 3_600_000, parseDuration),
   reaperInterval: option('60s', 'how often the reaper looks for what nobody closed', 60_000, parseDuration),
@@ -169,6 +203,12 @@ function parseSize(text: string, name: string): number {
   const match = /^(\d{1,12})(k|m|g|t)?b?$/i.exec(text)
   if (!match) throw new EbbError('bad_usage', `${name} must be a size such as 512m or 2g, not "${text}".`)
   return Number(match[1]) * 1_024 ** ['', 'k', 'm', 'g', 't'].indexOf((match[2] ?? '').toLowerCase())
+}
+
+function parseRule(text: string, name: string): string {
+  if (!parseSpawnRule(text))
+    throw new EbbError('bad_usage', `${name} must be a rule such as "orchestrator>*" or "builder>tester:3", not "${text}".`)
+  return text
 }
 
 function parseCount(text: string, name: string): number {

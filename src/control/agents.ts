@@ -2,15 +2,18 @@ import { type Agent, hasEnded, type KeptConfiguration } from '../domain/agent.ts
 import { EbbError } from '../domain/errors.ts'
 import type { Trigger } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
+import { agentName } from '../domain/task.ts'
 import type { BookScope } from '../engine/book.ts'
 import type { Engine } from '../engine/engine.ts'
+import { rolledBack } from '../engine/launch.ts'
 import { noop } from '../engine/race.ts'
 import type { AgentEnd, AgentFilter, AgentPage, AgentRecord, AgentStore } from '../ports/agents.ts'
-import { type LogHandle, logLabels, type TreeHandle, treeLabel } from '../ports/process.ts'
+import type { ArchivedFile, Archives } from '../ports/archives.ts'
+import { type LogHandle, logLabels, type SessionHandle, sessionLabel, type TreeHandle, treeLabel } from '../ports/process.ts'
 import type { Configuration, Provider, Script } from '../ports/provider.ts'
 import { messageId } from '../stream/message-id.ts'
 import type { Stream } from '../stream/stream.ts'
-import { type AgentEndings, archiveLeft } from './endings.ts'
+import { type AgentEndings, removeArchives } from './endings.ts'
 import type { Events } from './events.ts'
 import { Gate } from './gate.ts'
 import type { Namespaces } from './namespaces.ts'
@@ -40,8 +43,7 @@ export interface AgentsDeps extends PreflightDeps {
   readonly endings: AgentEndings
   readonly namespaces: Namespaces
   readonly owners: Owners
-  /** Where the logs of ended agents are; gone when it returns, or it throws. */
-  readonly removeArchive: (agentId: string) => void
+  readonly archives: Archives
 }
 
 /** Spawning is synchronous in Node: more launches at once would only keep everything else waiting. */
@@ -73,10 +75,13 @@ export class Agents {
     return await this.#deps.namespaces.launching(request.namespace, () => this.#launch(request))
   }
 
-  async #launch(request: LaunchRequest): Promise<Launched> {
+  async #launch(asked: LaunchRequest): Promise<Launched> {
     // Those who wait for their turn will be agents too.
     this.#preflight.requireRoom(this.#runs.size + this.#waiting.size)
-    const id = this.#deps.engine.parts.newId()
+    const id = asked.id ?? this.#deps.engine.parts.newId()
+    // A session is called after its agent, so that agent has a name.
+    const isNameless = asked.name === undefined && asked.placement === 'tmux'
+    const request = isNameless ? { ...asked, name: agentName(asked.type, id, this.#deps.engine.parts.clock.wall()) } : asked
     const prepared = this.#preflight.prepare(id, request)
     this.#waiting.add(id)
     try {
@@ -110,10 +115,10 @@ export class Agents {
       return { agent: record.agent, run }
     } catch (error) {
       // The engine has rolled back what it made; this is for what only the rows know.
-      await engine.close(id, { trigger: 'launch-rollback' }, { isPart: true })
+      const report = await engine.close(id, { trigger: 'launch-rollback' }, { isPart: true })
       this.#forgetRun(id)
       await this.#deps.store.remove([id])
-      throw error
+      throw rolledBack(error, report)
     }
   }
 
@@ -127,7 +132,7 @@ export class Agents {
     return namespaces.enter(namespace)
   }
 
-  #begin(scope: BookScope, request: LaunchRequest): Run {
+  #begin(scope: BookScope, request: Pick<LaunchRequest, 'namespace'>): Run {
     const { engine, store, events, endings } = this.#deps
     const { id } = scope
     const run: Run = new Run(id, request.namespace, scope.closing.signal, {
@@ -147,6 +152,7 @@ export class Agents {
     return store.create(
       {
         id,
+        ...(request.name !== undefined && { name: request.name }),
         type: request.type,
         placement: request.placement ?? 'process',
         namespace: request.namespace,
@@ -155,6 +161,7 @@ export class Agents {
         ...(request.parentAgentId !== undefined && { parentAgentId: request.parentAgentId }),
         prompt: request.prompt,
         configuration: kept(request.configuration),
+        ...(request.tokenHash !== undefined && { tokenHash: request.tokenHash }),
         incarnation: engine.parts.host.incarnationId,
         createdAt,
       },
@@ -176,6 +183,8 @@ export class Agents {
       stream.follow(sourceOf({ agentId: run.id, stream: label, path: log.path, offset: 0, ...limits }, provider))
     }
     run.watchExit(tree.pid, tree.exit)
+    const session = handles.get(sessionLabel) as SessionHandle | undefined
+    if (session) run.watchSession(session.lost)
   }
 
   #play(run: Run, provider: Provider, script: Script): void {
@@ -184,6 +193,31 @@ export class Agents {
     play({ run, provider, events: script.events, stream, clock: engine.parts.clock }).catch((error: unknown) =>
       engine.parts.log.error('A schedule could not be played.', { agent: run.id, error: String(error) }),
     )
+  }
+
+  /** One that outlived its supervisor: it is ours now, and goes on where it was. */
+  async resume(record: AgentRecord, scope: BookScope, handles: ReadonlyMap<string, unknown>, pid: number | undefined): Promise<void> {
+    const { caps, stream, store, namespaces, catalogue } = this.#deps
+    const { agent } = record
+    const { limits, timeout, idleTimeout } = agent.session.configuration
+    namespaces.remember(agent.id, agent.namespace)
+    const run = this.#begin(scope, agent)
+    run.resumed(agent)
+    const positions = await store.positions(agent.id)
+    for (const label of logLabels) {
+      const log = handles.get(label) as LogHandle
+      const offset = positions.find((position) => position.stream === label)?.offset ?? 0
+      const where = { agentId: agent.id, stream: label, path: log.path, offset }
+      const most = { limitBytes: limits?.logBytes ?? caps.logBytes, limitMessages: caps.messages }
+      stream.follow(sourceOf({ ...where, ...most }, catalogue.find(agent.type)))
+    }
+    const aliveMs = Math.max(0, Date.parse(this.#deps.engine.parts.clock.wall()) - Date.parse(agent.startedAt ?? agent.createdAt))
+    run.watchTime(Math.max(1, (timeout ?? caps.timeoutMs) - aliveMs), idleTimeout ?? caps.idleMs)
+    if (record.result) run.lastWord(record.result)
+    const session = handles.get(sessionLabel) as SessionHandle
+    run.watchExit(pid, session.exit)
+    run.watchSession(session.lost)
+    this.#deps.events.emit('adopted', { agent, run })
   }
 
   /** The books say that it is over: whoever watches is told, in the contract's order. */
@@ -228,15 +262,32 @@ export class Agents {
     return this.#deps.store.list(filter)
   }
 
-  /** Ends it, proven. For one that has ended: the report of its first close. */
-  async stop(id: string, options: { readonly force?: boolean; readonly graceMs?: number }): Promise<Report> {
+  /** Ends it, proven. For one that has ended: the report of its first close. With `dropLogs` no log of it is kept. */
+  async stop(id: string, options: { readonly force?: boolean; readonly graceMs?: number; readonly dropLogs?: boolean }): Promise<Report> {
     const { engine } = this.#deps
     // A living agent is ended whatever the state of the database (G12).
-    if (!engine.parts.book.find(id)) {
-      const { report } = await this.#recovered(id)
-      if (report) return report
-    }
-    return await engine.close(id, { trigger: 'terminated', ...options })
+    const first = engine.parts.book.find(id) ? undefined : (await this.#recovered(id)).report
+    const report = first ?? (await engine.close(id, { trigger: 'terminated', ...options }))
+    // It may have ended by itself, before or just now, and its logs were kept.
+    if (options.dropLogs && report.success) await this.#dropArchive(id)
+    return report
+  }
+
+  /** The archive of an agent that has ended goes; its row and its messages stay. */
+  async dropLogs(id: string): Promise<void> {
+    const { agent } = await this.get(id)
+    if (!hasEnded(agent)) throw new EbbError('invalid_request', `The agent ${id} has not ended; stop it first, or stop it with dropLogs.`)
+    await this.#dropArchive(id)
+  }
+
+  async #dropArchive(id: string): Promise<void> {
+    const problem = (await removeArchives(this.#deps.archives, [id])).get(id)
+    if (problem !== undefined) throw this.#notReleased(id, 'terminated', problem)
+  }
+
+  /** Its archived logs that are there now, in the order stdout, progress, findings, and then the others. */
+  archivedFiles(id: string): Promise<readonly ArchivedFile[]> {
+    return this.#deps.archives.files(id)
   }
 
   /** Everything of it goes, rows too. Throws `not_released`, and the row stays, when that cannot be proven in time. */
@@ -288,14 +339,10 @@ export class Agents {
 
   /** Rows and archives of agents that have ended. What keeps its archive keeps its row, stuck, and the others go all the same. */
   async removeEnded(agents: readonly Agent[]): Promise<Removed> {
-    const left = new Map<string, string>()
-    for (const { id } of agents) {
-      try {
-        this.#deps.removeArchive(id)
-      } catch (error) {
-        left.set(id, archiveLeft(id, error))
-      }
-    }
+    const left = await removeArchives(
+      this.#deps.archives,
+      agents.map(({ id }) => id),
+    )
     const gone = await this.#deps.store.remove(agents.flatMap(({ id }) => (left.has(id) ? [] : [id])))
     // Only what this call removed: another one may have been faster, and has told of it.
     for (const { id, namespace } of agents) if (gone.ids.has(id)) this.#deps.events.emit('deleted', { agentId: id, namespace })
@@ -311,7 +358,8 @@ export class Agents {
 }
 
 /** Never environment values or instructions: only what clients are told again. */
-function kept({ workingDirectory, conversationName, metadata, sessionId, model, limits }: Configuration): KeptConfiguration {
+function kept(configuration: Configuration): KeptConfiguration {
+  const { workingDirectory, conversationName, metadata, sessionId, model, limits, timeout, idleTimeout } = configuration
   return {
     ...(workingDirectory !== undefined && { workingDirectory }),
     ...(conversationName !== undefined && { conversationName }),
@@ -319,5 +367,7 @@ function kept({ workingDirectory, conversationName, metadata, sessionId, model, 
     ...(sessionId !== undefined && { sessionId }),
     ...(model !== undefined && { model }),
     ...(limits !== undefined && { limits }),
+    ...(timeout !== undefined && { timeout }),
+    ...(idleTimeout !== undefined && { idleTimeout }),
   }
 }

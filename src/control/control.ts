@@ -1,12 +1,17 @@
 import { scopeOfResource } from '../domain/identity.ts'
 import type { Message } from '../domain/message.ts'
 import type { Report } from '../domain/report.ts'
+import { attendedKinds } from '../domain/resource.ts'
+import type { RetentionRules } from '../domain/retention.ts'
 import type { Engine } from '../engine/engine.ts'
 import { Reaper, type ReaperSettings } from '../engine/reap.ts'
 import type { AgentStore, Progress } from '../ports/agents.ts'
+import type { ReadLog } from '../ports/archives.ts'
 import type { ProcessDetails, TreeMember } from '../ports/process.ts'
 import type { ProviderCatalogue } from '../ports/provider.ts'
+import type { TaskStore } from '../ports/tasks.ts'
 import type { Stream } from '../stream/stream.ts'
+import { Adoption } from './adoption.ts'
 import { Agents, type AgentsDeps } from './agents.ts'
 import { Cleanup } from './cleanup.ts'
 import type { AgentEndings } from './endings.ts'
@@ -14,6 +19,9 @@ import { Events } from './events.ts'
 import { History } from './history.ts'
 import { Namespaces } from './namespaces.ts'
 import { Owners } from './owners.ts'
+import { Retention } from './retention.ts'
+import type { TaskLimits } from './settings.ts'
+import { Tasks } from './tasks/tasks.ts'
 import { Waiting } from './waiting.ts'
 
 export interface ControlDeps extends Omit<AgentsDeps, 'namespaces' | 'owners' | 'events' | 'stream' | 'engine' | 'store' | 'endings'> {
@@ -23,6 +31,13 @@ export interface ControlDeps extends Omit<AgentsDeps, 'namespaces' | 'owners' | 
   /** Opened with what it has to tell. */
   readonly openStream: (told: StreamListener) => Stream
   readonly reaper: ReaperSettings
+  /** How long archives stay. */
+  readonly retention: RetentionRules
+  readonly taskStore: TaskStore
+  readonly taskLimits: TaskLimits
+  readonly readLog: ReadLog
+  /** Throws, and says why, when no workspace can be made in this folder. */
+  readonly requireFolder: (path: string) => void
   readonly runningProcesses: () => Promise<readonly TreeMember[]>
   readonly describeProcess: (pid: number) => ProcessDetails | undefined
 }
@@ -43,8 +58,10 @@ export class Control {
   readonly owners: Owners
   readonly namespaces: Namespaces
   readonly cleanup: Cleanup
+  readonly tasks: Tasks
   readonly history: History
   readonly reaper: Reaper
+  readonly retention: Retention
   readonly store: AgentStore
   readonly waiting: Waiting
   readonly stream: Stream
@@ -71,14 +88,42 @@ export class Control {
     this.history = new History(engine)
     this.cleanup = new Cleanup({ engine, store, agents: this.agents, namespaces, history: this.history, runningProcesses })
     this.reaper = new Reaper(engine.parts, deps.reaper)
+    this.retention = new Retention({
+      store,
+      archives: deps.archives,
+      clock: engine.parts.clock,
+      log: engine.parts.log,
+      rules: deps.retention,
+    })
     // Whoever ended it: its own close may have failed before.
     for (const end of ['terminated', 'deleted'] as const)
       this.events.on(end, ({ agentId, namespace }) => this.#failures.delete(`${namespace} agent ${agentId}`))
+    this.tasks = new Tasks({
+      ...deps,
+      tasks: deps.taskStore,
+      limits: deps.taskLimits,
+      agents: this.agents,
+      owners: this.owners,
+      events: this.events,
+      processesOf: (agentId) => this.processesOf(agentId),
+    })
     this.waiting = new Waiting(this.events, engine.parts.clock)
+  }
+
+  /** For a server: agents that outlived an earlier one are its own from the next recovery on. */
+  adoptAgents(): void {
+    const { engine, store, namespaces, agents } = this
+    const adoption = new Adoption({ engine, store, namespaces, agents })
+    engine.adoptBy((kept, books) => adoption.adopt(kept, books))
   }
 
   startReaper(): void {
     this.reaper.start(this.#lifetime.signal)
+  }
+
+  /** For a server: archives go, and shrink, when their time has come. */
+  startRetention(): void {
+    this.retention.start(this.#deps.reaper.intervalMs, this.#lifetime.signal)
   }
 
   #saved({ agentId, result }: Progress, messages: readonly Message[]): void {
@@ -117,9 +162,10 @@ export class Control {
 
   /** The processes of one agent, seen now. */
   async processesOf(agentId: string): Promise<readonly ProcessDetails[]> {
-    const logs = new Set((await this.engine.parts.ledger.resources(agentId)).filter(({ kind }) => kind === 'log').map(({ id }) => id))
+    const resources = await this.engine.parts.ledger.resources(agentId)
+    const attended = new Set(resources.filter(({ kind }) => attendedKinds.has(kind)).map(({ id }) => id))
     const members = (await this.#deps.runningProcesses()).filter(
-      ({ resourceId }) => scopeOfResource(resourceId) === agentId && !logs.has(resourceId),
+      ({ resourceId }) => scopeOfResource(resourceId) === agentId && !attended.has(resourceId),
     )
     return members.flatMap(({ pid }) => this.#deps.describeProcess(pid) ?? [])
   }

@@ -1,7 +1,9 @@
 import { activeStatuses, endingOf, hasEnded, type LastDays } from '../domain/agent.ts'
 import { sentence } from '../domain/errors.ts'
 import type { AgentEnd, AgentRecord, AgentStore } from '../ports/agents.ts'
+import type { Archives } from '../ports/archives.ts'
 import type { Clock } from '../ports/clock.ts'
+import type { Exit } from '../ports/effects.ts'
 import type { EndedScope, Endings, UncleanScope } from '../ports/endings.ts'
 
 /** An agent of this process, as far as its end is concerned. */
@@ -15,8 +17,7 @@ export interface LivingAgent {
 export interface EndingsDeps {
   readonly agents: AgentStore
   readonly clock: Clock
-  /** Where the logs of ended agents are; gone when it returns, or it throws. */
-  readonly removeArchive: (agentId: string) => void
+  readonly archives: Pick<Archives, 'remove'>
   /** Is the incarnation proven dead? */
   readonly isDead: (incarnation: string) => boolean
 }
@@ -31,18 +32,14 @@ export class AgentEndings implements Endings {
   }
 
   async clear(scopes: readonly EndedScope[]): Promise<{ left: ReadonlyMap<string, string>; messagesGone: number }> {
-    const forgotten = scopes.filter(({ kind, isForgotten }) => kind === 'agent' && isForgotten)
-    const left = new Map<string, string>()
-    // The archives first, and all of them: the database may not answer.
-    for (const { id } of forgotten) {
-      try {
-        // The logs may have been archived before somebody wished the agent forgotten.
-        this.#deps.removeArchive(id)
-      } catch (error) {
-        left.set(id, archiveLeft(id, error))
-      }
-    }
-    return { left, messagesGone: await this.#trim(forgotten.filter(({ id }) => !left.has(id))) }
+    const agents = scopes.filter(({ kind }) => kind === 'agent')
+    // The archives first, and all of them: the database may not answer. A log may have been archived before somebody
+    // wished the agent forgotten. A crash from here on finds the scope still closing, and this is done again.
+    const left = await removeArchives(
+      this.#deps.archives,
+      agents.flatMap(({ id, dropsLogs }) => (dropsLogs ? [id] : [])),
+    )
+    return { left, messagesGone: await this.#trim(agents.filter(({ id, isForgotten }) => isForgotten && !left.has(id))) }
   }
 
   async #trim(scopes: readonly EndedScope[]): Promise<number> {
@@ -77,6 +74,10 @@ export class AgentEndings implements Endings {
     return { agentId, ...endingOf(days), ...(days.exit && { exit: days.exit }), completedAt: this.#deps.clock.wall() }
   }
 
+  async exited(agentId: string, exit: Exit): Promise<void> {
+    await this.#deps.agents.change(agentId, { status: 'stopping', exit })
+  }
+
   async lost(incarnationsOnBooks: ReadonlySet<string>): Promise<readonly Omit<AgentEnd, 'report'>[]> {
     const { agents, isDead } = this.#deps
     const { agents: open } = await agents.list({ statuses: activeStatuses, exceptIncarnations: incarnationsOnBooks })
@@ -97,9 +98,21 @@ export class AgentEndings implements Endings {
   }
 }
 
-/** How a report calls an archive that should have gone. */
-export function archiveLeft(agentId: string, error: unknown): string {
-  return `archive of agent ${agentId}: ${sentence(error)}`
+/** Side by side, but not all of a thousand. */
+const removedAtOnce = 16
+
+/** Says of whom an archive is left, and why, as reports call it. */
+export async function removeArchives(archives: Pick<Archives, 'remove'>, agentIds: readonly string[]): Promise<Map<string, string>> {
+  const left = new Map<string, string>()
+  for (let at = 0; at < agentIds.length; at += removedAtOnce) {
+    const some = agentIds.slice(at, at + removedAtOnce)
+    const ends = await Promise.allSettled(some.map((id) => archives.remove(id)))
+    for (const [index, id] of some.entries()) {
+      const end = ends[index]
+      if (end?.status === 'rejected') left.set(id, `archive of agent ${id}: ${sentence(end.reason)}`)
+    }
+  }
+  return left
 }
 
 /** Its supervisor is dead: the row says how far it had come. */

@@ -1,6 +1,7 @@
 import type { Agent, AgentError, AgentStatus } from '../domain/agent.ts'
 import type { Message } from '../domain/message.ts'
 import type { Report } from '../domain/report.ts'
+import type { Run } from './run.ts'
 
 /** What happens to agents, for those who watch. Names follow the contract's socket events. */
 export interface EventMap {
@@ -14,6 +15,10 @@ export interface EventMap {
   }
   terminated: { readonly agentId: string; readonly namespace: string; readonly exitCode: number | null; readonly duration: number }
   deleted: { readonly agentId: string; readonly namespace: string }
+  /** An agent that outlived its supervisor goes on with us. */
+  adopted: { readonly agent: Agent; readonly run: Run }
+  /** An agent of a task has reported nothing for longer than it may. */
+  silent: { readonly agentId: string; readonly namespace: string; readonly taskId: string; readonly silentMs: number }
   report: { readonly report: Report; readonly namespace?: string }
   alert: { readonly scope: Report['scope']; readonly failures: number; readonly namespace?: string }
 }
@@ -29,10 +34,12 @@ export class Events {
     this.#onFailure = onFailure
   }
 
-  on<K extends keyof EventMap>(name: K, listener: Listener<EventMap[K]>): void {
+  /** What is given back ends the listening. */
+  on<K extends keyof EventMap>(name: K, listener: Listener<EventMap[K]>): () => void {
     const listeners = this.#listeners.get(name) ?? new Set()
     this.#listeners.set(name, listeners)
     listeners.add(listener)
+    return () => void listeners.delete(listener)
   }
 
   emit<K extends keyof EventMap>(name: K, event: EventMap[K]): void {

@@ -87,6 +87,14 @@ export class Owners {
     return { scopeId: known.scopeId, state: this.stateOf(known.scopeId) ?? known.state }
   }
 
+  /** The scope of one that exists and is open; none is born here. */
+  async existing(name: OwnerName): Promise<string> {
+    const { scopeId, state } = await this.find(name)
+    const here = this.stateOf(scopeId)
+    if (here !== 'open') throw closed(name, here === undefined && state === 'open')
+    return scopeId
+  }
+
   stateOf(scopeId: string): ScopeState | undefined {
     return this.#engine.parts.book.find(scopeId)?.state
   }

@@ -1,8 +1,10 @@
 import { EbbError, isEbbError } from '../domain/errors.ts'
 import type { Planned } from '../ports/kind.ts'
-import type { ProcessLaunch } from '../ports/process.ts'
+import { type PlacementName, type ProcessLaunch, placementNames } from '../ports/process.ts'
 import type { Assignment, Configuration, Invocation, Provider, ProviderCatalogue, Script } from '../ports/provider.ts'
+import { mcpName, mcpText } from './mcp-file.ts'
 import type { Caps } from './settings.ts'
+import { planInside, type Workspace } from './tasks/workspace.ts'
 
 /** What a client asks for when it launches an agent; validated at the edge. */
 export interface LaunchRequest {
@@ -20,7 +22,9 @@ export interface LaunchRequest {
   /** What its program reads in front of the prompt; no part of the conversation. */
   readonly preamble?: string
   /** The workspace of its task, in which it has its files; it lies in the workspace folder of `base`. */
-  readonly workspace?: { readonly base: string; readonly path: string }
+  readonly workspace?: Workspace
+  /** Of the token by which it is known when it calls back. */
+  readonly tokenHash?: string
   /** The scope that owns it, where that is not one of the books' requests. */
   readonly ownerScopeId?: string
   readonly configuration: Configuration
@@ -33,6 +37,8 @@ export interface PreflightDeps {
   readonly environment: Readonly<Record<string, string>>
   readonly plan: (scopeId: string, launch: ProcessLaunch) => readonly Planned[]
   readonly freeBytes: () => number
+  /** Where a file that an agent's program reads will be. */
+  readonly configPath: (agentId: string, name: string) => string
 }
 
 /** A launch of which everything is known that can be known before anything exists. */
@@ -68,28 +74,47 @@ export class Preflight {
 
   prepare(id: string, request: LaunchRequest): Prepared {
     const provider = this.#provider(request)
-    const assignment: Assignment = { agentId: id, prompt: request.prompt, configuration: request.configuration }
+    const { configuration, preamble } = request
+    const servers = configuration.mcp?.servers ?? []
+    const mcpFile = servers.length > 0 ? this.#deps.configPath(id, mcpName) : undefined
+    const assignment: Assignment = {
+      agentId: id,
+      prompt: preamble === undefined ? request.prompt : `${preamble}\n\n${request.prompt}`,
+      configuration,
+      ...(mcpFile !== undefined && { mcpFile }),
+    }
     const script = provider.script?.(assignment) ?? { events: [], hasProcess: true }
     const invocation = script.hasProcess ? provider.invoke(assignment) : undefined
-    return { provider, script, plan: invocation ? this.#plan(id, invocation, request.configuration) : [] }
+    const plan = invocation ? this.#plan(id, invocation, request, mcpFile) : []
+    return { provider, script, plan: request.workspace ? planInside(request.workspace, plan) : plan }
   }
 
   #provider({ type, placement }: LaunchRequest): Provider {
     const { catalogue } = this.#deps
     const provider = catalogue.find(type)
     if (!provider) throw unknown('type', `There is no provider "${type}"; use one of ${catalogue.types.join(', ')}.`)
-    if (placement !== undefined && placement !== 'process')
-      throw unknown('placement', `There is no placement "${placement}"; use "process".`)
+    if (placement !== undefined && !isPlacement(placement))
+      throw unknown('placement', `There is no placement "${placement}"; use one of ${placementNames.join(', ')}.`)
     return provider
   }
 
   /** Whatever is the matter with the program or its folder is told in one way: the launch was refused. */
-  #plan(id: string, invocation: Invocation, configuration: Configuration): readonly Planned[] {
-    const { limits } = configuration
+  #plan(id: string, invocation: Invocation, request: LaunchRequest, mcpFile: string | undefined): readonly Planned[] {
+    const { configuration, placement, name, workspace } = request
+    const { limits, mcp } = configuration
     try {
       return this.#deps.plan(id, {
+        ...(placement !== undefined && { placement: placement as PlacementName }),
+        ...(name !== undefined && { name }),
+        ...(workspace && { workspace: { base: workspace.base, path: workspace.path, agentName: name ?? id } }),
+        ...(mcpFile !== undefined && { config: { name: mcpName, text: mcpText(mcp?.servers ?? []) } }),
         argv: invocation.argv,
-        env: { ...this.#deps.environment, ...invocation.env, ...configuration.env },
+        env: {
+          ...this.#deps.environment,
+          ...invocation.env,
+          ...(mcpFile !== undefined && { EBB_MCP_CONFIG: mcpFile }),
+          ...configuration.env,
+        },
         cwd: configuration.workingDirectory ?? ownFolder(),
         output: 'logs',
         stdin: { text: invocation.stdin },
@@ -102,6 +127,10 @@ export class Preflight {
       throw error
     }
   }
+}
+
+function isPlacement(name: string): name is PlacementName {
+  return placementNames.some((known) => known === name)
 }
 
 function ownFolder(): string {

@@ -1,4 +1,4 @@
-import type { AgentError, AgentResult, AgentStatus, LastDays } from '../domain/agent.ts'
+import type { Agent, AgentError, AgentResult, AgentStatus, Farewell, LastDays } from '../domain/agent.ts'
 import type { Report } from '../domain/report.ts'
 import type { Wish } from '../domain/scope.ts'
 import { noop, within } from '../engine/race.ts'
@@ -38,6 +38,7 @@ export class Run implements LivingAgent {
   #exit: Exit | undefined
   #exited: Promise<void> = Promise.resolve()
   #result: AgentResult | undefined
+  #farewell: Farewell | undefined
   #lastSignOfLifeMs: number
   /** What happened before its creation was told. */
   #untold: (() => void)[] | undefined = []
@@ -85,6 +86,13 @@ export class Run implements LivingAgent {
     await this.#deps.change({ status: 'running', startedAt: at })
   }
 
+  /** It was running under another supervisor, and everybody who is to know of it does. */
+  resumed({ session }: Agent): void {
+    this.#status = 'running'
+    this.messageCount = session.messageCount
+    this.announced()
+  }
+
   /** A synthetic agent may say that it is still getting ready, and when it is. */
   say(status: 'initializing' | 'running'): void {
     if (this.#cause !== undefined || status === this.#status) return
@@ -93,12 +101,19 @@ export class Run implements LivingAgent {
     this.#deps.onStatus(status)
   }
 
-  watchExit(pid: number, exit: Promise<Exit>): void {
+  watchExit(pid: number | undefined, exit: Promise<Exit>): void {
     this.pid = pid
     this.#exited = exit.then((how) => {
       this.#exit = how
       this.#endsItself({ exit: how })
     })
+  }
+
+  /** Its terminal was taken away; it would go on where nobody sees it. */
+  watchSession(lost: Promise<void>): void {
+    lost.then(() =>
+      this.violates({ name: 'session_lost', message: 'The tmux session of the agent was ended from outside, so the agent was ended.' }),
+    )
   }
 
   watchTime(timeoutMs: number, idleMs: number): void {
@@ -124,6 +139,17 @@ export class Run implements LivingAgent {
   lastWord(result: AgentResult): void {
     this.#result = result
     this.#deps.clock.after(lastWordPatienceMs, this.signal, () => this.#endsItself({ result }))
+  }
+
+  /** What it told its task at last: then it leaves by itself, or is ended after this. */
+  farewell(said: Farewell, patienceMs: number): void {
+    const isFirst = this.#farewell === undefined
+    this.#farewell = said
+    // For a recovery, which knows only the row.
+    const result =
+      said.status === 'completed' ? { isSuccess: true } : { isSuccess: false, error: { name: 'agent_failed', message: said.message } }
+    if (said.status !== 'terminated') this.#deps.change({ result }).catch(noop)
+    if (isFirst) this.#deps.clock.after(patienceMs, this.signal, () => this.#endsItself({}))
   }
 
   /** For agents without a process: the last word is the end. */
@@ -167,6 +193,7 @@ export class Run implements LivingAgent {
       wasStopped: this.#cause !== 'itself',
       ...(this.#violation && { violation: this.#violation }),
       ...(this.#result && { result: this.#result }),
+      ...(this.#farewell && { farewell: this.#farewell }),
       ...(this.#exit && { exit: this.#exit }),
     }
   }

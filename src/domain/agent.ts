@@ -32,6 +32,9 @@ export interface KeptConfiguration {
   readonly sessionId?: string
   readonly model?: string
   readonly limits?: { readonly memoryBytes?: number; readonly pids?: number; readonly logBytes?: number }
+  /** Milliseconds; for whoever adopts it. */
+  readonly timeout?: number
+  readonly idleTimeout?: number
 }
 
 export interface Agent {
@@ -63,6 +66,12 @@ export function hasEnded({ status, completedAt }: Agent): boolean {
   return isFinal(status) || completedAt !== undefined
 }
 
+/** The last report of an agent to its task. */
+export interface Farewell {
+  readonly status: FinalStatus
+  readonly message: string
+}
+
 /** What is known of an agent when its scope has been closed. */
 export interface LastDays {
   /** We ended it, by a stop, a deletion, a reset or our own exit. */
@@ -70,6 +79,8 @@ export interface LastDays {
   /** We ended it because it broke a rule: too long, too silent, too much. */
   readonly violation?: AgentError
   readonly result?: AgentResult
+  /** What it told its task at last. */
+  readonly farewell?: Farewell
   readonly exit?: { readonly code: number | null; readonly signal: string | null }
   /** Its supervisor died, and another one speaks for it. */
   readonly isOrphan?: boolean
@@ -87,12 +98,19 @@ export interface Ending {
 export function endingOf(days: LastDays): Ending {
   if (days.violation) return { status: 'failed', error: days.violation }
   if (days.wasStopped) return { status: 'terminated' }
+  if (days.farewell && days.farewell.status !== 'completed') return told(days.farewell)
   if (days.result) return ownEnding(days.result, days.exit)
+  if (days.farewell) return ownEnding({ isSuccess: true }, days.exit)
   if (days.exit?.code === 0) return { status: 'completed' }
   if (days.exit) return { status: 'failed', error: exitError(days.exit) }
   if (days.isOrphan)
     return { status: 'failed', error: { name: 'supervisor_lost', message: 'The supervisor of this agent died, and the agent was ended.' } }
   return { status: 'failed', error: { name: 'unknown_end', message: 'The agent is gone, and nobody saw how it ended.' } }
+}
+
+/** It knows best that it did not do what it was deployed for, whatever its program thinks of the conversation. */
+function told({ status, message }: Farewell): Ending {
+  return status === 'terminated' ? { status } : { status: 'failed', error: { name: 'agent_failed', message } }
 }
 
 function ownEnding(result: AgentResult, exit: LastDays['exit']): Ending {

@@ -20,7 +20,7 @@ export interface Policy {
   readonly firstStep: LadderStep
   readonly graceMs: number
   readonly deadlineMs: number
-  /** Logs are archived; otherwise they are deleted, and so is the scope's record. */
+  /** Logs are archived; otherwise they are deleted. */
   readonly keepsLogs: boolean
   /** What is owed and cannot be met is given up at the deadline, and named; otherwise it holds back (G8). */
   readonly givesUp: boolean
@@ -49,6 +49,11 @@ export function forgets(wish: Wish): boolean {
   return wish.forget === true || !defaults[wish.trigger].keepsLogs
 }
 
+/** Do logs and archive go, whatever becomes of the rows? */
+export function dropsLogs(wish: Wish): boolean {
+  return wish.dropLogs === true || forgets(wish)
+}
+
 /** What was said, or what the reason implies: an exit hurries more than a stop. */
 export function graceOf(wish: Wish): number {
   return wish.graceMs ?? defaults[wish.trigger].graceMs
@@ -63,7 +68,7 @@ export function policyFor(wish: Wish): Policy {
     firstStep: force ? 'kill' : base.firstStep,
     graceMs: Math.min(graceMs, Math.max(deadlineMs / 2, deadlineMs - killReserveMs)),
     deadlineMs,
-    keepsLogs: !forgets(wish),
+    keepsLogs: !dropsLogs(wish),
     givesUp: force || wish.givesUp === true,
   }
 }

@@ -17,6 +17,8 @@ export interface ResourceReport {
   readonly steps: readonly StepTaken[]
   readonly proof?: Proof
   readonly error?: string
+  /** What is worth knowing though it is no failure, such as who had a log open. */
+  readonly notes?: readonly string[]
 }
 
 /** What one close did. The shape is the contract's: fields may be added, never renamed. */

@@ -14,6 +14,8 @@ export interface Wish {
   readonly givesUp?: boolean
   /** Rows, logs and archive go too. */
   readonly forget?: boolean
+  /** Logs and archive go; rows and the record of the scope stay. */
+  readonly dropLogs?: boolean
   /** Polite and terminate together. */
   readonly graceMs?: number
   /** How long the whole close may take before what is left is `stuck`. */
@@ -38,6 +40,7 @@ export function strengthen(current: Wish, next: Wish): Wish {
     ...((current.force || next.force) && { force: true }),
     ...((current.givesUp || next.givesUp) && { givesUp: true }),
     ...(forget && { forget }),
+    ...((current.dropLogs || next.dropLogs) && { dropLogs: true }),
     graceMs: Math.min(graceOf(current), graceOf(next)),
     ...least(current.deadlineMs, next.deadlineMs),
   }

@@ -24,6 +24,8 @@ export interface Entry {
   isBeingMade: boolean
   /** Obligations that were not met before it was ended by force. */
   gaveUp: readonly string[]
+  /** What its kind had to say about it, for the report. */
+  readonly notes: Set<string>
 }
 
 export interface BookScope {
@@ -87,7 +89,7 @@ export class Book {
   }
 
   /** Takes over what the ledger holds of a dead incarnation. */
-  load(scopes: readonly Scope[], resources: readonly Resource[]): void {
+  load(scopes: readonly (Scope & { readonly label?: string })[], resources: readonly Resource[]): void {
     for (const scope of scopes) this.add(scope, undefined, scope.state, scope.wish)
     for (const scope of scopes) if (scope.parentId) this.#scopes.get(scope.parentId)?.children.add(scope.id)
     for (const resource of resources) {
@@ -102,7 +104,17 @@ export class Book {
   enter(scope: BookScope, intent: Intent): Entry {
     const kind = this.kind(intent.kind)
     const ref = kind.name(intent)
-    const entry: Entry = { intent, kind, ref, name: kind.describe(ref), state: 'intended', attempts: 0, isBeingMade: false, gaveUp: [] }
+    const entry: Entry = {
+      intent,
+      kind,
+      ref,
+      name: kind.describe(ref),
+      state: 'intended',
+      attempts: 0,
+      isBeingMade: false,
+      gaveUp: [],
+      notes: new Set(),
+    }
     scope.entries.set(intent.id, entry)
     return entry
   }

@@ -1,6 +1,6 @@
 import { sentence } from '../domain/errors.ts'
 import { waves } from '../domain/plan.ts'
-import { forgets } from '../domain/policy.ts'
+import { dropsLogs, forgets } from '../domain/policy.ts'
 import { isClean, type Report, type ResourceReport } from '../domain/report.ts'
 import { renew, type ScopeKind, type Wish } from '../domain/scope.ts'
 import type { EndedScope } from '../ports/endings.ts'
@@ -207,6 +207,7 @@ async function clear(parts: EngineParts, scope: BookScope, flight: Flight, isSwe
       kind: member.kind,
       report: reportOf(member),
       isForgotten: forgets(member.wish ?? flight.wish),
+      dropsLogs: dropsLogs(member.wish ?? flight.wish),
     }),
   )
   const { left, messagesGone } = await parts.endings.clear(ended)

@@ -11,6 +11,7 @@ import type { Log } from '../ports/log.ts'
 import { Book, type BookScope } from './book.ts'
 import { alreadyClean, type CloseOptions, close } from './close.ts'
 import type { Flight } from './flight.ts'
+import type { Adopter } from './keep.ts'
 import { acquire, type Handles, launch } from './launch.ts'
 import { noop, scopeClosed, within } from './race.ts'
 import { type Recovery, recover, recoverPatiently } from './recover.ts'
@@ -36,7 +37,7 @@ export interface EngineParts extends Omit<EngineDeps, 'onReport' | 'endings'> {
   readonly endings: Endings
   readonly book: Book
   readonly flights: Map<string, Flight>
-  readonly running: { recovery?: Promise<Recovery> }
+  readonly running: { recovery?: Promise<Recovery>; adopter?: Adopter }
   readonly onReport: (report: Report, namespace?: string) => void
 }
 
@@ -128,12 +129,41 @@ export class Engine {
     return close(this.parts, scopeId, wish, options)
   }
 
+  /** From now on a recovery gives what outlived its supervisor to this one. */
+  adoptBy(adopter: Adopter): void {
+    this.parts.running.adopter = adopter
+  }
+
   recover(): Promise<Recovery> {
     return recover(this.parts)
   }
 
   recoverPatiently(budgetMs: number): Promise<Recovery> {
     return recoverPatiently(this.parts, budgetMs)
+  }
+
+  /** Closes everything but what is kept; that stays on the books of this incarnation, for the next one to adopt. */
+  async leave(wish: Wish): Promise<Report> {
+    const { book } = this.parts
+    const kept = new Set(this.#kept().flatMap((id) => this.#pathTo(id)))
+    if (kept.size === 0) return await this.shutDown(wish)
+    const others = [...book.scopes()].filter(({ id, parentId }) => !kept.has(id) && kept.has(parentId ?? ''))
+    const reports = await Promise.all(others.map(({ id }) => this.close(id, wish)))
+    const [first = alreadyClean(this.parts, this.hostScopeId, wish), ...rest] = reports
+    const report = rest.reduce(together, { ...first, scope: { kind: 'host', id: this.hostScopeId } })
+    if (report.success) this.#deps.sentinel.dismiss()
+    return report
+  }
+
+  #kept(): readonly string[] {
+    return [...this.parts.book.scopes()]
+      .filter((scope) => scope.kind === 'agent' && scope.state === 'open' && isKept(scope))
+      .map(({ id }) => id)
+  }
+
+  #pathTo(id: string): readonly string[] {
+    const scope = this.parts.book.find(id)
+    return scope ? [id, ...(scope.parentId === undefined ? [] : this.#pathTo(scope.parentId))] : []
   }
 
   /** Closes everything, takes this incarnation off the books, and lets the sentinel go. */
@@ -161,6 +191,24 @@ const noEndings: Endings = {
   prepare: async () => ({ ended: [], messagesGoing: 0 }),
   settled: noop,
   lost: async () => [],
+  exited: async () => {},
+}
+
+function isKept({ entries }: BookScope): boolean {
+  return entries.size > 0 && [...entries.values()].every(({ intent, state }) => intent.onLoss === 'keep' && state === 'held')
+}
+
+function together(a: Report, b: Report): Report {
+  return {
+    ...a,
+    success: a.success && b.success,
+    duration: Math.max(a.duration, b.duration),
+    cleanedAgentsCount: a.cleanedAgentsCount + b.cleanedAgentsCount,
+    cleanedMessagesCount: a.cleanedMessagesCount + b.cleanedMessagesCount,
+    resources: [...a.resources, ...b.resources],
+    errors: [...a.errors, ...b.errors],
+    gaveUp: [...a.gaveUp, ...b.gaveUp],
+  }
 }
 
 /** What an incarnation's resources shared goes after the last of them, and before the incarnation leaves the books. */

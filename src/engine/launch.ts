@@ -1,4 +1,5 @@
 import { EbbError, isEbbError, sentence } from '../domain/errors.ts'
+import type { Report } from '../domain/report.ts'
 import type { CreateCtx, Created, Planned } from '../ports/kind.ts'
 import type { BookScope, Entry } from './book.ts'
 import { close } from './close.ts'
@@ -120,11 +121,16 @@ export async function launch(parts: EngineParts, scope: BookScope, plan: readonl
     }
     // Somebody closed it meanwhile: theirs is the wish that counts, and a rollback has nothing to add.
     const report = await (parts.flights.get(scope.id)?.report ?? close(parts, scope.id, { trigger: 'launch-rollback' }))
-    const left = report.success ? '' : ' What it had made could not all be removed; "ebb status" lists it.'
-    if (error instanceof EbbError && report.success) throw error
-    throw new EbbError('launch_failed', `The launch failed and was rolled back: ${sentence(error)}${left}`, {
-      cause: error,
-      details: report,
-    })
+    throw rolledBack(error, report)
   }
+}
+
+/** What was the matter, and what became of what had been made. A refusal that left nothing behind stays one. */
+export function rolledBack(error: unknown, report: Report): EbbError {
+  const isFailure = isEbbError(error, 'launch_failed')
+  if (isFailure && error.details !== undefined) return error
+  if (error instanceof EbbError && report.success && !isFailure) return error
+  const left = report.success ? '' : ' What it had made could not all be removed; "ebb status" lists it.'
+  const what = isFailure ? error.message : `The launch failed and was rolled back: ${sentence(error)}`
+  return new EbbError('launch_failed', what + left, { cause: error, details: report })
 }

@@ -4,6 +4,7 @@ import type { Scope, Wish } from '../domain/scope.ts'
 import type { IncarnationRecord } from '../ports/ledger.ts'
 import { alreadyClean, close } from './close.ts'
 import { type EngineParts, tidy } from './engine.ts'
+import { type Adopter, keptAgents, spared } from './keep.ts'
 import { backoffMs, noop, pause } from './race.ts'
 
 export interface Recovery {
@@ -25,14 +26,20 @@ export function recover(parts: EngineParts): Promise<Recovery> {
   return parts.running.recovery
 }
 
-/** Also waits for what another process is recovering just now, such as a sentinel's: afterwards the books are right. */
+/** Also waits for what another process is recovering just now, such as a sentinel's, and takes what that one left: afterwards the books are right. */
 export async function recoverPatiently(parts: EngineParts, budgetMs: number): Promise<Recovery> {
   const untilMs = parts.clock.now() + budgetMs
   const recovery = await recover(parts)
+  let hasWaited = false
   for (let attempt = 1; parts.clock.now() < untilMs && (await isBeingRecovered(parts)); attempt++) {
+    hasWaited = true
     await pause(parts.clock, backoffMs(attempt, 100), new Promise(noop))
   }
-  return recovery
+  return hasWaited ? together(recovery, await recover(parts)) : recovery
+}
+
+function together(first: Recovery, second: Recovery): Recovery {
+  return { reports: [...first.reports, ...second.reports], unknown: second.unknown, errors: [...first.errors, ...second.errors] }
 }
 
 async function isBeingRecovered(parts: EngineParts): Promise<boolean> {
@@ -87,7 +94,15 @@ async function recoverOne(parts: EngineParts, record: IncarnationRecord): Promis
   const books = await parts.ledger.books(record.id, 'open')
   // A closed scope with something open in it is a close whose books were lost half-way: it is looked at again.
   const isOwing = (id: string): boolean => books.resources.some((resource) => resource.scopeId === id && resource.state !== 'released')
-  const open = books.scopes.filter((scope) => scope.state !== 'closed' || isOwing(scope.id))
+  const unfinished = books.scopes.filter((scope) => scope.state !== 'closed' || isOwing(scope.id))
+  const kept = keptAgents(books)
+  const adopted = await adopt(parts, kept, books)
+  const left = await spared(
+    parts,
+    kept.filter(({ scope }) => parts.running.adopter === undefined && !adopted.has(scope.id)),
+    unfinished,
+  )
+  const open = unfinished.filter(({ id }) => !adopted.has(id) && !left.has(id))
   // What the reaper is closing again at this moment is in the book already, and newer there.
   const news = open.filter((scope) => !parts.flights.has(scope.id))
   parts.book.load(
@@ -101,11 +116,17 @@ async function recoverOne(parts: EngineParts, record: IncarnationRecord): Promis
   for (const scope of [...wished.filter((one) => !roots.includes(one)), ...roots]) {
     reports.push(await close(parts, scope.id, recoveryWish(scope)))
   }
-  if (reports.every((report) => report.success)) {
+  if (left.size === 0 && reports.every((report) => report.success)) {
     await tidy(parts, record.id)
     await parts.ledger.retire(record.id)
   }
   return reports
+}
+
+/** What cannot be taken over is ended like everything else. */
+async function adopt(parts: EngineParts, ...[kept, books]: Parameters<Adopter>): ReturnType<Adopter> {
+  const { adopter } = parts.running
+  return adopter && kept.length > 0 ? await adopter(kept, books) : new Set()
 }
 
 function isOwnWish(scope: Scope, all: readonly Scope[]): boolean {
@@ -120,5 +141,10 @@ function recoveryWish(scope: Scope): Wish {
     scope.wish?.trigger === 'deleted' ||
     scope.wish?.trigger === 'test-reset' ||
     scope.wish?.trigger === 'launch-rollback'
-  return { trigger: 'recovery', ...(forget && { forget }), ...(scope.wish?.force && { force: true }) }
+  return {
+    trigger: 'recovery',
+    ...(forget && { forget }),
+    ...(scope.wish?.dropLogs && { dropLogs: true }),
+    ...(scope.wish?.force && { force: true }),
+  }
 }

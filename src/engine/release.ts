@@ -48,7 +48,8 @@ export async function release(job: Release): Promise<Released> {
   if (end.error === undefined) delete entry.error
   else entry.error = end.error
   const { gaveUp = [], ...rest } = end
-  return { report: { kind: entry.intent.kind, name: entry.name, steps, ...rest }, gaveUp }
+  const notes = entry.notes.size > 0 ? { notes: [...entry.notes] } : {}
+  return { report: { kind: entry.intent.kind, name: entry.name, steps, ...rest, ...notes }, gaveUp }
 }
 
 async function settle(job: Release, steps: StepTaken[]): Promise<End> {
@@ -184,7 +185,8 @@ async function meet(job: Release, obligation: string): Promise<string | undefine
 async function meetOnce({ entry, flight, clock }: Release, obligation: string): Promise<string | undefined> {
   const lifetime = new AbortController()
   try {
-    const work = entry.kind.meet?.(obligation, entry.ref, { signal: lifetime.signal, clock }) ?? Promise.resolve()
+    const note = (text: string): void => void entry.notes.add(text)
+    const work = entry.kind.meet?.(obligation, entry.ref, { signal: lifetime.signal, clock, note }) ?? Promise.resolve()
     for (;;) {
       const changed = flight.changed.then(() => 'changed' as const)
       const met = await within(clock, flight.obligationsMs(), Promise.race([work, changed]))

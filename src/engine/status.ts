@@ -1,5 +1,5 @@
 import { scopeOfResource } from '../domain/identity.ts'
-import type { Resource } from '../domain/resource.ts'
+import { attendedKinds, type Resource } from '../domain/resource.ts'
 import type { Totals } from '../ports/agents.ts'
 import type { TreeMember } from '../ports/process.ts'
 import type { EngineParts } from './engine.ts'
@@ -72,8 +72,8 @@ export async function lookAtWorld(parts: EngineParts, sources: StatusSources): P
     ...unrecorded.map(({ kind, found }) => `${kind} ${found.name}`),
     ...listed.failures.map(({ report }) => `${report.kind}: ${report.error ?? 'the listing failed'}`),
   ]
-  const logs = new Set(books.resources.filter((resource) => resource.kind === 'log').map((resource) => resource.id))
-  const processes = running.filter((member) => !logs.has(member.resourceId) && isOurs(inWorld(member)))
+  const attended = new Set(books.resources.filter(({ kind }) => attendedKinds.has(kind)).map(({ id }) => id))
+  const processes = running.filter((member) => !attended.has(member.resourceId) && isOurs(inWorld(member)))
   const openAgents = agents.filter(isOurs)
   const rows = (await sources.rows?.()) ?? { agents: 0, messages: 0 }
   const agentCount = Math.max(rows.agents, openAgents.length)

@@ -1,4 +1,5 @@
 import { sentence } from '../domain/errors.ts'
+import { scopeOfResource } from '../domain/identity.ts'
 import type { Intent } from '../domain/resource.ts'
 import type { Found, Owner } from '../ports/kind.ts'
 import type { BookScope } from './book.ts'
@@ -17,7 +18,8 @@ export async function sweep(parts: EngineParts, scope: BookScope, flight: Flight
   const tree = new Set(parts.book.tree(scope.id).map((member) => member.id))
   const owner: Owner = {
     installation: parts.host.installation,
-    incarnation: scope.incarnation,
+    // What was adopted carries the mark of whoever made it.
+    ...(isAllOwn(parts, scope) && { incarnation: scope.incarnation }),
     ...(scope.kind !== 'host' && { scopeIds: tree }),
   }
   for (let round = 1; ; round++) {
@@ -32,13 +34,22 @@ export async function sweep(parts: EngineParts, scope: BookScope, flight: Flight
   }
 }
 
+function isAllOwn(parts: EngineParts, scope: BookScope): boolean {
+  if (scope.kind === 'host') return true
+  return parts.book
+    .tree(scope.id)
+    .every(({ entries, incarnation }) => [...entries.values()].every(({ intent }) => intent.incarnation === incarnation))
+}
+
 function cameBack({ kind, found }: Listed['found'][number]): Released {
   const error = 'It was there again at the deadline.'
   return { report: { kind, name: found.name, outcome: 'stuck', steps: [], error }, gaveUp: [] }
 }
 
-/** Not in the book, or in the book as released: the world says otherwise, and the world is right. */
+/** Not in the book, or in the book as released: the world says otherwise, and the world is right. What was adopted is elsewhere. */
 function isNews(parts: EngineParts, found: Found, tree: ReadonlySet<string>): boolean {
+  const owner = scopeOfResource(found.resourceId)
+  if (!tree.has(owner) && parts.book.find(owner)?.entries.has(found.resourceId)) return false
   for (const id of tree) {
     const entry = parts.book.find(id)?.entries.get(found.resourceId)
     if (entry) return entry.state === 'released'

@@ -17,6 +17,8 @@ export interface NewAgent {
   readonly parentAgentId?: string
   readonly prompt: string
   readonly configuration: KeptConfiguration
+  /** Of the token by which it is known when it calls back. */
+  readonly tokenHash?: string
   readonly incarnation: string
   readonly createdAt: string
 }
@@ -128,6 +130,6 @@ export interface AgentStore {
 
   openOwner(owner: Omit<OwnerRecord, 'state'>): Promise<void>
   findOwner(kind: OwnerKind, namespace: string, id: string): Promise<OwnerRecord | undefined>
-  /** Forgets the names of requests and tasks that are closed. */
+  /** Forgets the names of requests and tasks that are closed, and the tasks themselves. */
   removeOwners(namespace: string | undefined): Promise<void>
 }

@@ -26,7 +26,7 @@ export interface Child {
   readonly stdin: { write(text: string): void; end(text?: string): void } | undefined
   /** Its last stream, where that is a pipe beyond the standard ones: both ways, for a helper of ours. */
   readonly channel?: Duplex
-  /** Resolves with the first line of its stdout, or undefined when it ends before one. */
+  /** Resolves with the first line of its stdout, or of its stderr where that is a pipe, or undefined when it ends before one. */
   firstLine(): Promise<string | undefined>
   /** Lets our process end while the child runs. */
   unref(): void
@@ -50,6 +50,16 @@ export interface Effects {
   removeTree(path: string): void
   /** Makes what was written to a file, or the entries of a directory, survive a power cut. */
   sync(path: string): void
+  /** The same beside the event loop, for what may be large. Never through a link. */
+  flush(path: string): Promise<void>
+  /** Adds to a file, and makes it where there is none: all of the text, or nothing. Never through a link, never to another's file. */
+  append(path: string, text: string, mode: number): void
+  /** The content of a file in a new one, durable; fails where something is. Never through a link. */
+  copy(from: string, to: string): Promise<void>
+  /** The same, compressed with zstd. */
+  compress(from: string, to: string): Promise<void>
+  /** As `removeTree`, of a file or a directory, beside the event loop. What is not there is gone. */
+  discard(path: string): Promise<void>
   makePipe(path: string): Promise<void>
   openFile(path: string, flags: number, mode?: number): number
   closeFile(fd: number): void

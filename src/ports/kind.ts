@@ -2,11 +2,14 @@ import type { LadderStep } from '../domain/ladder.ts'
 import type { Policy } from '../domain/policy.ts'
 import type { Intent, OnLoss, Presence, Proof } from '../domain/resource.ts'
 import type { Clock } from './clock.ts'
+import type { Exit } from './effects.ts'
 
 export interface Ctx {
   /** Aborts when the caller no longer waits. */
   readonly signal: AbortSignal
   readonly clock: Clock
+  /** Says something that the report should carry. */
+  readonly note?: (text: string) => void
 }
 
 export interface CreateCtx extends Ctx {
@@ -61,6 +64,8 @@ export interface ResourceKind<Spec = unknown, Ref = unknown> {
   create(ref: Ref, spec: Spec, ctx: CreateCtx): Promise<Created>
   /** A handle again for something that another supervisor made and that is there: what `create` gave to those who launched it. */
   resume?(ref: Ref, ctx: Ctx): Promise<unknown>
+  /** Of something that outlives its supervisor: has it come to its own end meanwhile, and how? */
+  ended?(ref: Ref): Promise<Exit | undefined>
   observe(ref: Ref, ctx: Ctx): Promise<Presence>
   release(ref: Ref, step: LadderStep, ctx: Ctx): Promise<StepEffect>
   /** Settles on the event; aborts with `ctx.signal`. */

@@ -92,6 +92,9 @@ export interface Ledger extends AsyncDisposable {
   /** Something of ours that the ledger did not know, or knew as released, goes back on the books as held. */
   adopt(scopeId: string, intent: NewIntent): Promise<void>
 
+  /** Scopes of a dead incarnation, with what they hold, become another's, below the parents given; agents' rows follow. */
+  inherit(scopes: readonly { readonly id: string; readonly parentId: string }[], incarnation: string): Promise<void>
+
   /** Marks the scope and everything below it as closing; a second call keeps the stronger wish. */
   beginClose(scopeId: string, wish: Wish): Promise<void>
   settle(settlement: Settlement): Promise<void>

@@ -1,4 +1,4 @@
-import type { Exit, Stdio } from './effects.ts'
+import type { Child, Command, Exit, Stdio } from './effects.ts'
 
 /** What a placement, the process-tree and log kinds, and those who launched have to agree on. */
 
@@ -17,8 +17,26 @@ export interface TreePlace {
   readonly limitPlaces?: readonly string[]
 }
 
+export const placementNames = ['process', 'tmux'] as const
+export type PlacementName = (typeof placementNames)[number]
+
+/** The workspace of an agent's task, and what the agent is called there. */
+export interface AgentWorkspace {
+  /** The folder that must not be left, and the path of the workspace in it. */
+  readonly base: string
+  readonly path: string
+  readonly agentName: string
+}
+
 /** A process on this host, as those who launch describe it. */
 export interface ProcessLaunch {
+  readonly placement?: PlacementName
+  /** Where it has its prompt and its logs, if others look for them. */
+  readonly workspace?: AgentWorkspace
+  /** As people call it. */
+  readonly name?: string
+  /** A file that its program reads; gone when it is. */
+  readonly config?: { readonly name: string; readonly text: string }
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
@@ -34,6 +52,9 @@ export interface ProcessLaunch {
 
 /** What the resources of a process launch are called in its plan. */
 export const treeLabel = 'tree'
+export const sessionLabel = 'session'
+/** Logs that this supervisor writes about an agent. */
+export const reportLabels = ['progress', 'findings'] as const
 export const logLabels = ['stdout', 'stderr'] as const
 
 /** What the ledger holds of a tree: enough to find it again, and nothing that could be a secret. */
@@ -44,6 +65,8 @@ export interface TreeSpec extends TreePlace {
   readonly program: string
   /** The signal that asks the main process to leave, where its provider knows one. */
   readonly politeSignal?: NodeJS.Signals
+  /** It outlives a supervisor that is lost. */
+  readonly isKept?: boolean
 }
 
 /** What starting a tree takes; in memory only. */
@@ -56,6 +79,32 @@ export interface TreeLaunch {
   readonly limits?: Limits
   /** A session of its own. */
   readonly detached: boolean
+  /** Started in a terminal of the same plan, by its label, reading what is in this file. */
+  readonly terminal?: { readonly label: string; readonly stdin: string }
+}
+
+/** Where a tree is started that is no child of ours: the pane of a tmux session. */
+export interface Terminal {
+  /** The command as it says, once it is behind its doors, which pid it has. */
+  announced(argv: readonly string[]): readonly string[]
+  /** Settles when it runs; rejects when it has ended by then, and has nothing to show for it. */
+  start(command: Command, streams: { readonly stdin: string; readonly stdout: LogHandle; readonly stderr: LogHandle }): Promise<Child>
+}
+
+/** The pane, for those who launched it or found it again. */
+export interface SessionHandle extends Terminal {
+  readonly exit: Promise<Exit>
+  /** The session was ended from outside, and its agent may live on. */
+  readonly lost: Promise<void>
+}
+
+export interface SessionSpec {
+  readonly installation: string
+  readonly socket: string
+  /** The folder of its pipes and its exit code. */
+  readonly directory: string
+  /** Its name, for people. */
+  readonly session: string
 }
 
 /** A living process that stands in a tree of this installation, or carries its mark. */
@@ -106,6 +155,8 @@ export interface LogHandle {
   readonly fd?: number
   /** Where the collector in a terminal is to read, and the mark that it must carry. */
   readonly pipe?: { readonly path: string; readonly cookie: string }
+  /** Where this supervisor writes: one line, and the file with the first of them. Refused once the log is being closed. */
+  readonly append?: (line: string) => void
   /** The agent has it; ours is closed, or its name removed, so that the end of the agent is the end of the stream. */
   done(): void
 }

@@ -1,5 +1,5 @@
 import type { Configuration, Provider } from '../ports/provider.ts'
-import { carry, fits, flag, flagList, instructed, isRemote } from './invocation.ts'
+import { fits, flag, flagList, instructed } from './invocation.ts'
 import { blocksText, type Json, list, object, readable, text } from './json.ts'
 import { call, failure, message, parseLine, type Reading, say, thinking } from './line.ts'
 
@@ -24,10 +24,9 @@ export const claudeCode: Provider = {
   ],
   program: 'claude',
 
-  invoke: ({ prompt, configuration }) => {
+  invoke: ({ prompt, configuration, mcpFile }) => {
     const { model, sessionId, outputFormat, disallowedTools, customArgs } = configuration
     const permissions = permissionsOf(configuration)
-    const mcp = mcpOf(configuration)
     const appended = flag('--append-system-prompt', configuration.instructions)
     const isAppended = appended.every(fits)
     return {
@@ -43,10 +42,10 @@ export const claudeCode: Provider = {
         // Not --session-id, which refuses a session that exists.
         ...flag('--resume', sessionId),
         ...(isAppended ? appended : []),
-        ...mcp.argv,
+        ...mcpOf(configuration, mcpFile),
         ...(customArgs ?? []),
       ],
-      env: { ...permissions.env, ...mcp.env },
+      env: { ...permissions.env },
       stdin: isAppended ? prompt : instructed(prompt, configuration.instructions),
       // To SIGTERM it may leave the shell of a young tool behind; SIGINT takes its tools with it in 150 ms.
       politeSignal: 'SIGINT',
@@ -70,22 +69,9 @@ function permissionsOf({ allowedTools }: Configuration): { argv: readonly string
   return { argv: ['--dangerously-skip-permissions'], env: { IS_SANDBOX: '1' } }
 }
 
-/** Claude expands `${NAME}` in the configuration, so the values of the variables stay out of the arguments. */
-function mcpOf({ mcp }: Configuration): { argv: readonly string[]; env?: Readonly<Record<string, string>> } {
-  if (!mcp) return { argv: [] }
-  const { servers, env } = carry(mcp.servers)
-  const entries = servers.map(({ server, carriers }) => [
-    server.name,
-    isRemote(server)
-      ? { type: server.transport, url: server.command }
-      : {
-          command: server.command,
-          args: server.args ?? [],
-          env: Object.fromEntries(Object.entries(carriers).map(([name, carrier]) => [name, `\${${carrier}}`])),
-        },
-  ])
-  const config = servers.length > 0 ? JSON.stringify({ mcpServers: Object.fromEntries(entries) }) : undefined
-  return { argv: [...flag('--mcp-config', config), ...(mcp.strict ? ['--strict-mcp-config'] : [])], env }
+/** In a file: everybody sees arguments in `ps`. */
+function mcpOf({ mcp }: Configuration, file: string | undefined): readonly string[] {
+  return [...flag('--mcp-config', file), ...(mcp?.strict ? ['--strict-mcp-config'] : [])]
 }
 
 function read(event: Json): Reading | undefined {

@@ -4,8 +4,10 @@ import type { Duplex } from 'node:stream'
 import type { Child, Command, Effects, Exit } from '../ports/effects.ts'
 import { nextTurn } from '../ports/turn.ts'
 import { findMkfifo } from './mkfifo.ts'
+import { refused } from './path.ts'
+import { compress, copy, discard, flush } from './slow-effects.ts'
 
-const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR } = fs.constants
+const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR, O_APPEND, O_NONBLOCK } = fs.constants
 
 /** open(2); Node does not name it. */
 const O_TMPFILE = 0o20200000
@@ -26,6 +28,11 @@ export const realEffects: Effects = {
   unlink: (path) => fs.unlinkSync(path),
   removeTree: (path) => fs.rmSync(path, { recursive: true, force: true }),
   sync: (path) => withFile(path, O_RDONLY, undefined, (fd) => fs.fsyncSync(fd)),
+  flush,
+  append,
+  copy,
+  compress,
+  discard,
   makePipe,
   openFile: (path, flags, mode) => fs.openSync(path, flags, mode),
   closeFile: (fd) => fs.closeSync(fd),
@@ -48,6 +55,21 @@ function withFile<T>(path: string, flags: number, mode: number | undefined, use:
   } finally {
     fs.closeSync(fd)
   }
+}
+
+/** A pipe at its place would keep us waiting, and a second name means that it is somebody else's file as well. */
+function append(path: string, text: string, mode: number): void {
+  withFile(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, mode, (fd) => {
+    const stat = fs.fstatSync(fd)
+    if (!stat.isFile() || stat.nlink > 1) throw refused(path, 'it is not a file of its own')
+    try {
+      fs.writeFileSync(fd, text)
+    } catch (error) {
+      // Half a line would spoil the next one.
+      fs.ftruncateSync(fd, stat.size)
+      throw error
+    }
+  })
 }
 
 let turn: Promise<void> = Promise.resolve()
@@ -86,7 +108,7 @@ function spawnNow(command: Command): Promise<Child> {
         exit,
         stdin: child.stdin ?? undefined,
         ...(channel && { channel }),
-        firstLine: () => firstLine(child.stdout),
+        firstLine: () => firstLine(child.stdout, child.stderr),
         unref: () => {
           child.unref()
           for (const stream of [child.stdin, child.stdout, channel]) if (stream && 'unref' in stream) (stream as { unref(): void }).unref()
@@ -113,14 +135,21 @@ async function makePipe(path: string): Promise<void> {
   if (code !== 0) throw new Error(`mkfifo could not make ${path}`)
 }
 
-function firstLine(stdout: NodeJS.ReadableStream | null): Promise<string | undefined> {
+/** Of whichever comes first, where both are pipes: one that fails says so on the other. */
+function firstLine(...streams: readonly (NodeJS.ReadableStream | null)[]): Promise<string | undefined> {
   return new Promise((resolve) => {
-    let text = ''
-    stdout?.on('data', (chunk: Buffer) => {
-      text += chunk.toString('utf8')
-      if (text.includes('\n')) resolve(text.slice(0, text.indexOf('\n')))
-    })
-    stdout?.on('end', () => resolve(undefined))
-    if (!stdout) resolve(undefined)
+    const open = new Set(streams.filter((stream) => stream !== null))
+    for (const stream of open) {
+      let text = ''
+      stream.on('data', (chunk: Buffer) => {
+        text += chunk.toString('utf8')
+        if (text.includes('\n')) resolve(text.slice(0, text.indexOf('\n')))
+      })
+      stream.on('end', () => {
+        open.delete(stream)
+        if (open.size === 0) resolve(undefined)
+      })
+    }
+    if (open.size === 0) resolve(undefined)
   })
 }

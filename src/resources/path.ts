@@ -1,6 +1,7 @@
 import { type BigIntStats, lstatSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, isAbsolute, join, normalize } from 'node:path'
 import { EbbError, errno } from '../domain/errors.ts'
+import type { Effects } from '../ports/effects.ts'
 
 /** Where a file or directory of ours may be: inside its workspace, through no link, owned by us. */
 
@@ -29,16 +30,38 @@ export function confine({ workspace, path }: Confined): string {
 
 /** Looks at every step from the workspace to the parent: a link there would lead us out of it (G10). */
 export function requireOwnPath(confined: Confined): void {
+  const missing = missingStep(confined)
+  if (missing === normalize(confined.workspace)) throw refused(missing, 'the workspace is not a directory')
+  if (missing !== undefined) throw refused(confine(confined), `${missing} does not exist`)
+}
+
+/** The same walk, for those to whom a missing folder is no surprise: the first one that is not there. */
+export function missingStep(confined: Confined): string | undefined {
   const full = confine(confined)
   let current = normalize(confined.workspace)
   const root = statSync(current, { throwIfNoEntry: false })
-  if (!root?.isDirectory()) throw refused(current, 'the workspace is not a directory')
+  if (!root) return current
+  if (!root.isDirectory()) throw refused(current, 'the workspace is not a directory')
   for (const part of confined.path.split('/').slice(0, -1)) {
     current = join(current, part)
     const stat = lstatSync(current, { throwIfNoEntry: false })
-    if (!stat) throw refused(full, `${current} does not exist`)
+    if (!stat) return current
     if (!stat.isDirectory()) throw refused(full, `${current} is a link or a file, not a directory`)
     if (stat.uid !== process.getuid?.()) throw refused(full, `${current} belongs to somebody else`)
+  }
+  return undefined
+}
+
+/** Makes the folders on the way that are not there; those that are must be ours. The workspace itself is not made. */
+export function makeWay(effects: Pick<Effects, 'makeDirectory'>, confined: Confined): void {
+  for (let missing = missingStep(confined); missing !== undefined; missing = missingStep(confined)) {
+    if (missing === normalize(confined.workspace)) throw refused(missing, 'the workspace is not a directory')
+    try {
+      effects.makeDirectory(missing, 0o700)
+    } catch (error) {
+      // Another one of the same workspace was faster; the next look says what it is.
+      if (errno(error) !== 'EEXIST') throw error
+    }
   }
 }
 

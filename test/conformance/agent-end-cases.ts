@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { create, createInScope, end, newMessage, say, statusOf } from './agent-records.ts'
 import type { AgentsUnderTest } from './agents.ts'
-import { incarnation, openAgent, report, scopeOf, settlement } from './records.ts'
+import { incarnation, intent, openAgent, report, scopeOf, settlement } from './records.ts'
 
 /** What the transaction that closes scopes does to the rows of their agents. */
 export function agentEndCases(store: AgentsUnderTest): void {
@@ -95,6 +95,23 @@ function forgetting(store: AgentsUnderTest): void {
     expect(await store.agents.positions('a')).toEqual([])
     expect(await store.agents.findOwner('request', 'n', 'r')).toBeUndefined()
     expect(await scopeOf(store.ledger, 'a')).toBeUndefined()
+  })
+
+  it('agents that ended before in a scope that is forgotten are known until they are removed, with their books', async () => {
+    await openAgent(store.ledger, 'namespace-1')
+    await store.ledger.openScope({ id: 'task-1', kind: 'task', parentId: 'namespace-1', incarnation: 'i1' })
+    for (const id of ['ended', 'going']) {
+      await store.ledger.openScope({ id, kind: 'agent', parentId: 'task-1', incarnation: 'i1' })
+      await store.ledger.intend(id, [intent(id, 1)])
+      await create(store.agents, id)
+    }
+    await store.ledger.settle(settlement({ closedScopeIds: ['ended'], agents: { ended: [end('ended')], stuckIds: [] } }))
+    await store.ledger.settle(settlement({ forgottenScopeIds: ['namespace-1', 'task-1', 'going'] }))
+    expect(await store.agents.find('going')).toBeUndefined()
+    expect(await store.ledger.resources('going')).toEqual([])
+    expect((await store.ledger.resources('ended')).map(({ id }) => id)).toEqual(['ended.1'])
+    await store.agents.remove(['ended'])
+    expect(await store.ledger.resources('ended')).toEqual([])
   })
 
   it('lines that come for a forgotten agent are not saved', async () => {

@@ -32,9 +32,13 @@ export async function create(agents: AgentStore, id: string, more: Partial<NewAg
 }
 
 /** A row with the scope that carries its id. */
-export async function createInScope(store: { readonly ledger: Ledger; readonly agents: AgentStore }, id: string): Promise<void> {
+export async function createInScope(
+  store: { readonly ledger: Ledger; readonly agents: AgentStore },
+  id: string,
+  more: Partial<NewAgent> = {},
+): Promise<void> {
   await openAgent(store.ledger, id)
-  await create(store.agents, id)
+  await create(store.agents, id, more)
 }
 
 export function end(agentId: string, more: Partial<AgentEnd> = {}): AgentEnd {

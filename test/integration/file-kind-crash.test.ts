@@ -7,43 +7,10 @@ import type { CreateCtx } from '../../src/ports/kind.ts'
 import { realClock } from '../../src/resources/clock.ts'
 import { realEffects } from '../../src/resources/effects.ts'
 import { DirectoryKind, FileKind, type PathSpec } from '../../src/resources/file/kind.ts'
+import { Crash, Fuse, fused } from '../support/fuse.ts'
 import { temporaryHome } from '../support/home.ts'
 
 /** A creation that dies between any two of its effects leaves nothing that a later look would not find as ours (G1, G9). */
-
-class Crash extends Error {}
-
-/** Counts the effects, the ledger's among them, and dies before or after the one at `point`. */
-class Fuse {
-  readonly #point: number
-  readonly #when: 'before' | 'after'
-  #count = 0
-  hasBlown = false
-
-  constructor(point: number, when: 'before' | 'after') {
-    this.#point = point
-    this.#when = when
-  }
-
-  burn<T>(effect: () => T): T {
-    this.#count += 1
-    const isHere = this.#count === this.#point
-    this.hasBlown ||= isHere
-    if (isHere && this.#when === 'before') throw new Crash()
-    const result = effect()
-    if (isHere) throw new Crash()
-    return result
-  }
-}
-
-function fused(fuse: Fuse): Effects {
-  return new Proxy(realEffects, {
-    get:
-      (target, key: keyof Effects) =>
-      (...args: unknown[]) =>
-        fuse.burn(() => Reflect.apply(target[key], target, args) as unknown),
-  })
-}
 
 describe.each([
   ['file', (effects: Effects) => new FileKind(effects)],

@@ -1,5 +1,6 @@
 import { Control } from '../../src/control/control.ts'
 import { AgentEndings } from '../../src/control/endings.ts'
+import type { Archives } from '../../src/ports/archives.ts'
 import type { Planned } from '../../src/ports/kind.ts'
 import type { TreeMember } from '../../src/ports/process.ts'
 import type { Provider } from '../../src/ports/provider.ts'
@@ -31,11 +32,16 @@ export function simulateControl(simulation: Simulation, options: ControlOptions 
   const immovable = new Set<string>()
   const removed: string[] = []
   const processes: TreeMember[] = []
-  const removeArchive = (agentId: string): void => {
-    if (immovable.has(agentId)) throw new Error(`The archive ${agentId} is still there.`)
-    removed.push(agentId)
+  const archives: Archives = {
+    files: async () => [],
+    remove: async (agentId) => {
+      if (immovable.has(agentId)) throw new Error(`The archive ${agentId} is still there.`)
+      removed.push(agentId)
+    },
+    compress: async () => 0,
+    read: async function* () {},
   }
-  const endings = new AgentEndings({ agents: store, clock, removeArchive, isDead: (id) => simulation.vitality.get(id) === 'dead' })
+  const endings = new AgentEndings({ agents: store, clock, archives, isDead: (id) => simulation.vitality.get(id) === 'dead' })
   const life = simulation.live({ ...options, endings, onReport: (report, namespace) => control.reported(report, namespace) })
   const provider = { invoke: () => ({ argv: ['simulated'], stdin: '' }) } as unknown as Provider
   const control: Control = new Control({
@@ -46,12 +52,18 @@ export function simulateControl(simulation: Simulation, options: ControlOptions 
     catalogue: { find: () => provider, types: [], describe: async () => [] },
     environment: {},
     caps: { maxAgents: options.maxAgents ?? 1_000, minFreeBytes: 0, logBytes: 1e9, messages: 1e9, timeoutMs: never, idleMs: never },
+    taskStore: simulation.tasks,
+    taskLimits: { concurrent: 20, agents: 100, depth: 5, spawnRules: [], stuckThresholdMs: never, stuckAction: 'report' },
+    readLog: async () => ({ lines: [], next: 0 }),
+    requireFolder: () => {},
     reaper: { intervalMs: 60_000, minimumAgeMs: 1_000 },
+    retention: { byAgentType: new Map() },
     plan: options.plan ?? (() => []),
     runningProcesses: async () => processes,
     describeProcess: () => undefined,
+    configPath: (agentId, name) => `/run/${agentId}.${name}`,
     freeBytes: () => 1e12,
-    removeArchive,
+    archives,
   })
   return { control, life, immovable, removed, processes }
 }

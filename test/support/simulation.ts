@@ -10,6 +10,7 @@ import type { Endings } from '../../src/ports/endings.ts'
 import type { Host } from '../../src/ports/host.ts'
 import type { Kinds, Planned } from '../../src/ports/kind.ts'
 import type { Ledger, NewIntent, Settlement } from '../../src/ports/ledger.ts'
+import type { TaskStore } from '../../src/ports/tasks.ts'
 import { openSqliteStore, type Store } from '../../src/store/sqlite/store.ts'
 import { type Fault, Faults } from './faults.ts'
 import { SimulatedKind, SimulatedWorld, type ThingSpec } from './simulated-world.ts'
@@ -71,6 +72,10 @@ export class Simulation implements AsyncDisposable {
 
   get agents(): AgentStore {
     return this.#opened.agents
+  }
+
+  get tasks(): TaskStore {
+    return this.#opened.tasks
   }
 
   get #opened(): Store {

@@ -53,6 +53,30 @@ describe('where a setting comes from', () => {
     expect(() => load({ file: { exit: { never: true } } })).toThrow('"exit.never" in')
   })
 
+  it('what is different for a type of agents is an object in a file, and a list elsewhere', () => {
+    const wanted = new Map<string, unknown>([
+      ['reviewer', { maxAgeDays: 7 }],
+      ['Builder_2', { maxBytes: 1_024 ** 3, compressAfterDays: 0.5 }],
+    ])
+    const builder = { maxBytes: '1g', compressAfterDays: 0.5 }
+    const text = 'reviewer=7,Builder_2.maxBytes=1g,Builder_2.compressAfterDays=0.5'
+    for (const file of [
+      { archive: { byAgentType: { reviewer: 7, Builder_2: builder } } },
+      { 'archive.byAgentType': { reviewer: { maxAgeDays: 7 }, Builder_2: builder } },
+      { 'archive.byAgentType.reviewer': 7, 'archive.byAgentType.Builder_2': builder },
+      { archiveByAgentType: { reviewer: 7, Builder_2: builder } },
+      { archiveByAgentType: text },
+    ])
+      expect(load({ file }).archiveByAgentType).toEqual(wanted)
+    expect(load({ env: { EBB_ARCHIVE_BY_AGENT_TYPE: text } }).archiveByAgentType).toEqual(wanted)
+    expect(load({ flags: { archiveByAgentType: text } }).archiveByAgentType).toEqual(wanted)
+    expect(load({ file: { archive: { maxAgeDays: 'never', maxBytes: '2g' } } })).toMatchObject({
+      archiveMaxAgeDays: Number.POSITIVE_INFINITY,
+      archiveMaxBytes: 2 * 1_024 ** 3,
+      archiveCompressAfterDays: 7,
+    })
+  })
+
   it('a file that is named takes the place of the one in the home', () => {
     expect(load({ named: { grace: '7s' }, env: { EBB_HOME: '/elsewhere' } })).toMatchObject({ grace: 7_000, home: '/elsewhere' })
   })
@@ -118,6 +142,12 @@ describe('what is refused, by name', () => {
     ['a null', { file: { report: null } }, '"report" in'],
     ['a file that is no JSON', { file: '{ grace: 1 }' }, 'ebb.config.json cannot be read'],
     ['a file that is no object', { file: ['grace'] }, 'must be a JSON object'],
+    ['a rule for a type that is no rule', { file: { archive: { byAgentType: { a: { maxAge: 1 } } } } }, 'a.maxAge, is not known'],
+    ['a rule for what is no type', { file: { archive: { byAgentType: { 'a b': 1 } } } }, '"archive.byAgentType" in'],
+    ['a rule that goes too deep', { file: { archive: { byAgentType: { a: { maxBytes: { b: 1 } } } } } }, 'not "a.maxBytes.b=1"'],
+    ['days that are none', { flags: { archiveByAgentType: 'a=soon' } }, '--archive-by-agent-type, a.maxAgeDays, must be a number of days'],
+    ['a negative age', { env: { EBB_ARCHIVE_MAX_AGE_DAYS: '-1' } }, 'EBB_ARCHIVE_MAX_AGE_DAYS must be a number of days'],
+    ['an archive setting that does not exist', { file: { archive: { maxAge: 1 } } }, '"archive.maxAge" in'],
     ['a key that every object has', { file: { constructor: '1' } }, '"constructor" in'],
   ] as [string, Given, string][])('%s', (_what, given, text) => {
     expect(() => load(given)).toThrow(refusal(text))

@@ -84,6 +84,18 @@ describe('a recovery', () => {
     expect(simulation.world.left()).toEqual(['listed one.1'])
   })
 
+  test('drops the logs that a close had been asked to drop, and keeps the others', async () => {
+    const dead = simulation.live()
+    await agent(dead, [thing('a', { owes: ['archive'], hears: 'kill', times: 99 })], 'dropped')
+    await agent(dead, [thing('b', { owes: ['archive'] })], 'kept')
+    void dead.engine.close('dropped', { trigger: 'terminated', dropLogs: true })
+    await pause(10)
+    dead.die()
+    simulation.world.heal('dropped.1')
+    await run(simulation.live().engine.recover())
+    expect([simulation.world.left(), [...simulation.world.archive]]).toEqual([[], ['archive of kept.1']])
+  })
+
   test('looks again at what is open in a scope that is booked as closed', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a', { kind: unlistedKind })])

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { policyFor, triggers } from '../../src/domain/policy.ts'
+import { forgets, policyFor, triggers } from '../../src/domain/policy.ts'
 import { renew, strengthen, type Wish } from '../../src/domain/scope.ts'
 
 const wishes: fc.Arbitrary<Wish> = fc
@@ -10,6 +10,7 @@ const wishes: fc.Arbitrary<Wish> = fc
       force: fc.boolean(),
       givesUp: fc.boolean(),
       forget: fc.boolean(),
+      dropLogs: fc.boolean(),
       graceMs: fc.nat(10_000),
       deadlineMs: fc.nat(10_000),
     },
@@ -18,8 +19,8 @@ const wishes: fc.Arbitrary<Wish> = fc
   .map((wish) => wish as Wish)
 
 /** Everything but the reason, which is not a matter of strength. */
-function strength({ force, givesUp, forget, graceMs, deadlineMs }: Wish): unknown {
-  return { force: force ?? false, givesUp: givesUp ?? false, forget: forget ?? false, graceMs, deadlineMs }
+function strength({ force, givesUp, forget, dropLogs, graceMs, deadlineMs }: Wish): unknown {
+  return { force: force ?? false, givesUp: givesUp ?? false, forget: forget ?? false, dropLogs: dropLogs ?? false, graceMs, deadlineMs }
 }
 
 describe('the stronger wish (G6)', () => {
@@ -41,6 +42,17 @@ describe('the stronger wish (G6)', () => {
       expect(policyFor(strengthen({ trigger: 'terminated' }, { trigger })).keepsLogs).toBe(false)
     },
   )
+
+  it('logs that are to be dropped are, whoever asked first; rows and scope stay', () => {
+    for (const both of [
+      strengthen({ trigger: 'terminated' }, { trigger: 'terminated', dropLogs: true }),
+      strengthen({ trigger: 'terminated', dropLogs: true }, { trigger: 'process-exit' }),
+      renew({ trigger: 'terminated', dropLogs: true }, { trigger: 'reaper' }),
+    ]) {
+      expect(policyFor(both).keepsLogs).toBe(false)
+      expect(forgets(both)).toBe(false)
+    }
+  })
 
   it('a close asked for anew has the new reason and forgets nothing of the old wish', () => {
     expect(renew({ trigger: 'deleted', force: true }, { trigger: 'reaper' })).toMatchObject({

@@ -8,7 +8,7 @@ const fewest = 4
 /** A whole UUID needs no look: the call itself says whether there is such an agent. */
 const whole = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-/** The agent that a person means: its id, or the beginning of it that no other one has. */
+/** The agent that a person means: its name, its id, or the beginning of it that no other one has. */
 export class AgentIds {
   readonly #client: Client
   #all: Promise<readonly Agent[]> | undefined
@@ -27,7 +27,8 @@ export class AgentIds {
       )
     this.#all ??= this.#client.get<readonly Agent[]>('/agents')
     const agents = await this.#all
-    const found = agents.filter(({ id }) => id.startsWith(wanted))
+    const named = agents.filter(({ name }) => name === word)
+    const found = named.length > 0 ? named : agents.filter(({ id }) => id.startsWith(wanted))
     const [only] = found
     if (only && found.length === 1) return only.id
     if (only)

@@ -63,7 +63,7 @@ export function parseArguments(grammar: Grammar, words: readonly string[]): Argu
     const shape = isOptionKey(key) ? shapeOf(key) : undefined
     const value = inline.length > 0 ? inline.join('=') : shape === 'switch' ? 'true' : words[++index]
     if (value === undefined) throw new EbbError('bad_usage', `${flag} needs a value.`)
-    const earlier = shape === 'list' ? flags.get(key) : undefined
+    const earlier = shape === 'list' || shape === 'map' ? flags.get(key) : undefined
     if (key === 'config') configFile = value
     else flags.set(key, earlier === undefined ? value : `${earlier},${value}`)
   }

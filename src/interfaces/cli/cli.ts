@@ -10,6 +10,8 @@ export interface Wiring {
   readonly loadConfig: (sources: Sources) => Config
   /** Throws when a program cannot start; asked before anything is made. */
   readonly requireProgram: (argv: readonly string[], env: Readonly<Record<string, string>>, cwd: string) => void
+  /** Gives this terminal to the session of an agent, until the person leaves it. */
+  readonly attach: (config: Config, agentId: string) => Promise<number>
   /** Open descriptors besides stdio, which belong to the command. */
   readonly inherited: readonly number[]
   /** The package.json that says which version this is. */
@@ -63,6 +65,12 @@ export const commands: readonly CommandEntry[] = [
       'whileStdin',
       'containment',
       'maxAgents',
+      'taskConcurrent',
+      'taskAgents',
+      'taskDepth',
+      'spawnRule',
+      'stuckThreshold',
+      'stuckAction',
       'minFree',
       'limitLog',
       'limitMessages',
@@ -70,6 +78,11 @@ export const commands: readonly CommandEntry[] = [
       'idleTimeout',
       'reaperInterval',
       'reaperMinimumAge',
+      'archiveMaxAgeDays',
+      'archiveMaxBytes',
+      'archiveTaskMaxBytes',
+      'archiveCompressAfterDays',
+      'archiveByAgentType',
     ],
     switches: ['json', 'help'],
     load: () => import('./serve.ts'),

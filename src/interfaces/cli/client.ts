@@ -50,6 +50,11 @@ export class Client implements Conversation {
     this.#token = token
   }
 
+  /** What every call carries. */
+  get headers(): Readonly<Record<string, string>> {
+    return this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }
+  }
+
   async get<T>(path: string): Promise<T> {
     return (await this.#ask('GET', path)) as T
   }
@@ -84,7 +89,7 @@ export class Client implements Conversation {
   }
 
   async #send(method: string, path: string, call: Call): Promise<Answer> {
-    const headers = { ...call.headers, ...(this.#token !== undefined && { authorization: `Bearer ${this.#token}` }) }
+    const headers = { ...call.headers, ...this.headers }
     try {
       const { status, text } = await exchange(`${this.url}/api${path}`, method, { ...call, headers })
       return { status, body: text === '' ? undefined : JSON.parse(text) }

@@ -44,11 +44,12 @@ export class Access {
     return {
       'Access-Control-Allow-Origin': origin,
       'Access-Control-Allow-Credentials': 'true',
-      'Access-Control-Expose-Headers': 'X-Next-Cursor',
+      'Access-Control-Expose-Headers': 'X-Next-Cursor, Mcp-Session-Id',
       Vary: 'Origin',
       ...(method === 'OPTIONS' && {
         'Access-Control-Allow-Methods': 'GET, POST, DELETE',
-        'Access-Control-Allow-Headers': 'Authorization, Content-Type, X-Ebb-Namespace',
+        'Access-Control-Allow-Headers':
+          'Authorization, Content-Type, X-Ebb-Namespace, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, Last-Event-ID',
         'Access-Control-Max-Age': '600',
       }),
     }
@@ -63,10 +64,14 @@ export class Access {
     return url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && url.host.toLowerCase() === host
   }
 
+  /** False also where none is wanted. */
+  isToken(shown: string): boolean {
+    const given = Buffer.from(shown)
+    return this.#token !== undefined && given.length === this.#token.length && timingSafeEqual(given, this.#token)
+  }
+
   requireToken(shown: string | undefined): void {
-    if (this.#token === undefined) return
-    const given = Buffer.from(shown ?? '')
-    if (given.length !== this.#token.length || !timingSafeEqual(given, this.#token))
+    if (this.#token !== undefined && !this.isToken(shown ?? ''))
       throw new EbbError('unauthorized', 'The server wants its token: send it as "Authorization: Bearer TOKEN".')
   }
 }

@@ -11,7 +11,9 @@ import { z } from 'zod'
 import type { Control } from '../../control/control.ts'
 import { EbbError, errorTable } from '../../domain/errors.ts'
 import type { ProviderCatalogue } from '../../ports/provider.ts'
+import { mcpPath } from '../mcp/wire.ts'
 import { type Access, bearerOf } from './access.ts'
+import type { McpDoor } from './mcp-door.ts'
 import { openApi } from './openapi.ts'
 import { type Route, read } from './route.ts'
 import { agentRoutes } from './routes/agents.ts'
@@ -32,6 +34,7 @@ export interface AppDeps {
   readonly logger: FastifyBaseLogger
   /** What Prometheus reads: the type and the text. */
   readonly metrics: () => Promise<{ readonly type: string; readonly text: string }>
+  readonly mcp: McpDoor
 }
 
 const bodyBytes = 1_048_576
@@ -73,7 +76,8 @@ export function createApp(deps: AppDeps): FastifyInstance {
     if (sharing) reply.headers(sharing)
     // Only the question whether it may be made.
     if (sharing && request.method === 'OPTIONS') return reply.code(204).send()
-    access.requireToken(bearerOf(request.headers.authorization))
+    // There agents come too, with tokens of their own.
+    if (request.routeOptions.url !== mcpPath) access.requireToken(bearerOf(request.headers.authorization))
     return undefined
   })
   app.setErrorHandler((error: FastifyError, request, reply) => answerError(error, request, reply))
@@ -98,6 +102,7 @@ export function createApp(deps: AppDeps): FastifyInstance {
     const { type, text } = await deps.metrics()
     return await reply.type(type).send(text)
   })
+  deps.mcp.mount(app)
   return app
 }
 

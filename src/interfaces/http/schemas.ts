@@ -18,7 +18,7 @@ const record = z.record(z.string(), z.unknown())
 const mostLevels = 100
 const data = record.refine((value) => isShallow(value), `nested at most ${mostLevels} deep`)
 
-function isShallow(value: unknown): boolean {
+export function isShallow(value: unknown): boolean {
   let level = [value]
   for (let depth = 0; level.length > 0; depth++) {
     if (depth > mostLevels) return false
@@ -33,7 +33,7 @@ export const durationText = z.coerce.number().int().min(0).max(2_147_483_647)
 export const flag = z.enum(['true', 'false', '1', '0', '']).transform((text) => text !== 'false' && text !== '0')
 
 /** NUL ends a C string: no program can be given one. */
-const argument = z
+export const argument = z
   .string()
   .max(131_071)
   .regex(/^[^\0]*$/, 'no NUL characters')
@@ -213,6 +213,7 @@ export const report = z.object({
       steps: z.array(z.object({ step: z.enum(['polite', 'terminate', 'kill']), at: instant, took: z.number() })),
       proof: proof.optional(),
       error: z.string().optional(),
+      notes: z.array(z.string()).optional(),
     }),
   ),
   errors: z.array(z.string()),

@@ -6,6 +6,7 @@ import { SocketInterface } from '../socket/socket.ts'
 import { Access, bracketed, isLoopback } from './access.ts'
 import { createApp } from './app.ts'
 import { listen } from './listen.ts'
+import { McpDoor } from './mcp-door.ts'
 
 export interface ServerSettings {
   readonly host: string
@@ -25,6 +26,7 @@ export interface ServerDeps {
   readonly containment: string
   readonly version: string
   readonly problems: () => readonly string[]
+  readonly home: string
 }
 
 export interface RunningServer {
@@ -53,6 +55,7 @@ export async function startServer(deps: ServerDeps): Promise<RunningServer> {
   const access = new Access({ host, allowHosts, allowOrigins, token })
   let port = settings.port
   const { clock, host: machine } = control.engine.parts
+  const mcp = new McpDoor({ control, access, version: deps.version, home: deps.home })
   const app = createApp({
     control,
     catalogue: deps.catalogue,
@@ -68,6 +71,7 @@ export async function startServer(deps: ServerDeps): Promise<RunningServer> {
     version: deps.version,
     logger: deps.logger,
     metrics: deps.metrics,
+    mcp,
   })
   const sockets = new SocketInterface(app.server, control, access)
   const listening = await listen(app, host, port)
@@ -77,6 +81,7 @@ export async function startServer(deps: ServerDeps): Promise<RunningServer> {
     close: async () => {
       const over = new AbortController()
       clock.after(goodbyeMs, over.signal, () => app.server.closeAllConnections())
+      await mcp.close()
       // Waits for every connection, also for one that has not finished asking.
       await sockets.close()
       over.abort()

@@ -1,26 +1,23 @@
-import { constants, existsSync, readdirSync, statSync } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
-import { errno } from '../../domain/errors.ts'
-import { chainCookie, cookie, cookieName, isSafeId, type Mark, scopeOfResource } from '../../domain/identity.ts'
+import { constants, existsSync, readdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { EbbError, errno } from '../../domain/errors.ts'
+import { chainCookie, cookie, isSafeId, scopeOfResource } from '../../domain/identity.ts'
 import type { LadderStep } from '../../domain/ladder.ts'
 import type { Policy } from '../../domain/policy.ts'
 import { absent, type Intent, type Presence, type Proof, present } from '../../domain/resource.ts'
 import type { Effects } from '../../ports/effects.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../ports/kind.ts'
 import type { LogHandle, LogSpec } from '../../ports/process.ts'
-import type { Tree } from '../process-tree/containment.ts'
+import { lookAt, makeWay, refused } from '../path.ts'
 import type { ScanContainment } from '../process-tree/scan.ts'
+import { Collectors } from './collectors.ts'
+import { Descriptors } from './descriptors.ts'
+import { ignore, sizeOf } from './files.ts'
+import type { Holders } from './holders.ts'
+import { Mover } from './mover.ts'
+import { anythingThere, copyThere, type LogRef, logThere, refOf, requireOwn, streamOf, wayTo } from './place.ts'
 
-/**
- * One output stream of an agent, as a file. The file is not the agent's stdout: a tool's `echo x > /dev/stdout` would
- * truncate it. Between them is a pipe and a tiny `cat >> log`, outside the agent's containment, that ends by itself when
- * the last writer is gone; the obligation is to archive what it wrote.
- */
-export interface LogRef extends LogSpec {
-  readonly mark: Mark
-  readonly path: string
-  readonly pipe: string
-}
+export type { LogRef } from './place.ts'
 
 /** A log whose writer is gone. */
 export interface CompleteLog {
@@ -32,42 +29,48 @@ export interface CompleteLog {
 
 export interface LogDeps {
   readonly effects: Effects
+  /** Of the home: live logs that are in no workspace, and the pipes of all of them. */
   readonly directory: string
   readonly inheritedCookie: string | undefined
   readonly installation: string
   /** Resolves when every line of a complete log has become a message; nobody may be interested. */
   readonly readToEnd?: (log: CompleteLog) => Promise<void>
   readonly onBytes?: (what: 'archived' | 'freed', bytes: number) => void
-  /** Finds the collector of a supervisor that is gone, by its cookie. */
+  /** Finds the collector of a supervisor that is gone, or in a terminal, by its cookie. */
   readonly net: ScanContainment
+  /** Who has a file open; by default, by a look at /proc. */
+  readonly holders?: Pick<Holders, 'find'>
 }
 
-const { O_RDWR, O_RDONLY, O_WRONLY, O_APPEND, O_NONBLOCK, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
+const { O_WRONLY, O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
 
-/** A collector for which nothing has come for so long waits for somebody who is not ours. */
-const quietMs = 2_000
+/** Those that become messages. */
+const readStreams: ReadonlySet<string> = new Set(['stdout', 'stderr'])
 
-interface Collector {
-  readonly exit: Promise<unknown>
-  readonly handle: LogHandle
-  isGone: boolean
-  /** Its log was seen absent. */
-  isProven: boolean
-}
-
+/**
+ * One stream of an agent, as a file, in the home or in a workspace. The file is not the agent's stdout: a tool's
+ * `echo x > /dev/stdout` would truncate it. Between them is a pipe and a tiny collector, outside the agent's containment
+ * or in its terminal, that ends by itself when the last writer is gone; the obligation is to archive what it wrote. What
+ * this supervisor writes itself has no collector.
+ */
 export class LogKind implements ResourceKind<LogSpec, LogRef> {
   readonly kind = 'log'
   readonly #deps: LogDeps
-  readonly #collectors = new Map<string, Collector>()
+  readonly #collectors: Collectors
+  readonly #mover: Mover
+  /** Logs of which nothing may be written any more, or would be left behind. */
+  readonly #sealed = new Map<string, { isSealed: boolean }>()
+  /** Something else was at their place before we were: it is not ours to touch. */
+  readonly #taken = new Set<string>()
 
   constructor(deps: LogDeps) {
     this.#deps = deps
+    this.#collectors = new Collectors(deps)
+    this.#mover = new Mover(deps)
   }
 
   name(intent: Intent<LogSpec>): LogRef {
-    const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
-    const path = join(intent.spec.directory, `${intent.incarnation}~${intent.id}.log`)
-    return { ...intent.spec, mark, path, pipe: `${path}.pipe` }
+    return refOf(this.#deps.directory, intent)
   }
 
   describe(ref: LogRef): string {
@@ -79,127 +82,129 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
   }
 
   async create(ref: LogRef, _spec: LogSpec, _ctx: CreateCtx): Promise<Created> {
+    this.#collectors.forgetProven()
+    this.#makePlace(ref)
+    if (ref.writer === 'supervisor') return { handle: this.#written(ref) }
     const { effects } = this.#deps
-    this.#forgetProven()
     const descriptors = new Descriptors(effects)
     try {
       // Not synced: a log that a power cut takes away had nothing in it.
       const log = descriptors.open(ref.path, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
       await effects.makePipe(ref.pipe)
-      return { handle: await this.#collect(ref, log, descriptors) }
+      if (ref.writer !== 'terminal') return { handle: await this.#collectors.start(ref, log, descriptors) }
+      descriptors.close(log)
+      return { handle: this.#terminal(ref) }
     } catch (error) {
       descriptors.closeAll()
+      if (errno(error) === 'EEXIST') this.#taken.add(ref.mark.resourceId)
       throw error
     }
   }
 
-  async #collect(ref: LogRef, log: number, descriptors: Descriptors): Promise<LogHandle> {
-    const { effects } = this.#deps
-    // Opened for both first, because an open for one side alone would wait for the other.
-    const both = descriptors.open(ref.pipe, O_RDWR | O_NONBLOCK)
-    const reader = descriptors.open(ref.pipe, O_RDONLY)
-    const fd = descriptors.open(ref.pipe, O_WRONLY)
-    descriptors.close(both)
-    effects.unlink(ref.pipe)
-    const env = { PATH: '/usr/bin:/bin', [cookieName]: chainCookie(this.#deps.inheritedCookie, cookie(ref.mark)) }
-    const child = await effects.spawn({ program: 'cat', argv: ['cat'], env, stdio: [reader, log, 'ignore'], detached: true })
-    for (const ours of [reader, log]) descriptors.close(ours)
-    let isOpen = true
-    const done = (): void => {
-      if (isOpen) effects.closeFile(fd)
-      isOpen = false
-    }
-    const handle = { fd, done, path: ref.path, archive: ref.archive }
-    const collector: Collector = { exit: child.exit, handle, isGone: false, isProven: false }
-    child.exit.then(() => {
-      collector.isGone = true
-    })
-    this.#collectors.set(ref.mark.resourceId, collector)
-    return collector.handle
+  /** Others name their files in a workspace too. */
+  #makePlace(ref: LogRef): void {
+    const way = wayTo(ref, 'path')
+    if (!way) return
+    makeWay(this.#deps.effects, way)
+    if (!lookAt(ref.path)) return
+    this.#taken.add(ref.mark.resourceId)
+    throw refused(ref.path, 'something is there already, and it is not ours')
   }
 
-  /** Not before the next creation, in case that it is looked at once more: the kernel's proof is in it. */
-  #forgetProven(): void {
-    for (const [resourceId, { isProven }] of this.#collectors) if (isProven) this.#collectors.delete(resourceId)
+  async resume(ref: LogRef, _ctx: Ctx): Promise<LogHandle> {
+    if (ref.writer === 'supervisor') return this.#written(ref)
+    return ref.writer === 'terminal' ? this.#terminal(ref) : { path: ref.path, archive: ref.archive, done: () => {} }
+  }
+
+  #terminal(ref: LogRef): LogHandle {
+    const { effects, inheritedCookie } = this.#deps
+    const pipe = { path: ref.pipe, cookie: chainCookie(inheritedCookie, cookie(ref.mark)) }
+    return { path: ref.path, archive: ref.archive, pipe, done: () => ignore('ENOENT', () => effects.unlink(ref.pipe)) }
+  }
+
+  #written(ref: LogRef): LogHandle {
+    const { effects } = this.#deps
+    const seal = { isSealed: false }
+    this.#sealed.set(ref.mark.resourceId, seal)
+    const append = (line: string): void => {
+      if (seal.isSealed) throw new EbbError('scope_closed', `The log ${ref.path} is closed; its agent is over.`)
+      const way = wayTo(ref, 'path')
+      if (way) makeWay(effects, way)
+      effects.append(ref.path, `${line}\n`, 0o600)
+    }
+    return { path: ref.path, archive: ref.archive, append, done: () => {} }
+  }
+
+  #seal({ mark: { resourceId } }: LogRef): void {
+    const seal = this.#sealed.get(resourceId)
+    if (seal) seal.isSealed = true
+    this.#sealed.delete(resourceId)
   }
 
   async observe(ref: LogRef, ctx: Ctx): Promise<Presence> {
-    for (const path of [ref.path, ref.pipe]) if (existsSync(path)) return present(path)
-    if (!(await this.#isCollectorGone(ref, ctx))) return present('its collector')
-    const collector = this.#collectors.get(ref.mark.resourceId)
-    if (collector) collector.isProven = true
-    return absent({ method: 'no such path, collector ended', strength: this.#strength(ref), at: ctx.clock.wall() })
+    if (this.#taken.has(ref.mark.resourceId)) return this.#neverMade(ref, ctx)
+    const there = anythingThere(ref)
+    if (there !== undefined) return present(there)
+    if (ref.writer === 'supervisor') {
+      // What is seen absent must not come back with a late report.
+      this.#seal(ref)
+      return absent({ method: 'no such path', strength: 'kernel', at: ctx.clock.wall() })
+    }
+    if (!(await this.#collectors.isGone(ref, ctx))) return present('its collector')
+    const { strength } = this.#collectors.proven(ref)
+    return absent({ method: 'no such path, collector ended', strength, at: ctx.clock.wall() })
   }
 
-  async #isCollectorGone(ref: LogRef, ctx: Ctx): Promise<boolean> {
-    const collector = this.#collectors.get(ref.mark.resourceId)
-    return collector ? collector.isGone : (await this.#deps.net.observe(this.#tree(ref), ctx)).is === 'absent'
-  }
-
-  /** The kernel tells a parent of its child's end; another supervisor's collector can only be looked for. */
-  #strength(ref: LogRef): Proof['strength'] {
-    return this.#collectors.has(ref.mark.resourceId) ? 'kernel' : 'scan'
+  #neverMade(ref: LogRef, ctx: Ctx): Presence {
+    if (lookAt(ref.pipe)) return present(ref.pipe)
+    return absent({ method: 'never made, because its place was taken', strength: 'kernel', at: ctx.clock.wall() })
   }
 
   obligations(ref: LogRef, policy: Policy): readonly string[] {
-    return policy.keepsLogs && existsSync(ref.path) ? ['archive'] : []
+    const isOwed = policy.keepsLogs && !this.#taken.has(ref.mark.resourceId) && logThere(ref) !== undefined
+    return isOwed ? ['archive'] : []
   }
 
   async meet(_obligation: string, ref: LogRef, ctx: Ctx): Promise<void> {
-    await this.#drain(ref, ctx)
-    const { effects, readToEnd } = this.#deps
+    this.#seal(ref)
+    if (ref.writer !== 'supervisor') await this.#collectors.drain(ref, ctx)
+    const stream = streamOf(ref)
     // Before it moves: a supervisor that dies between the two finds the rest of the lines where it left them.
-    await readToEnd?.({ scopeId: scopeOfResource(ref.mark.resourceId), stream: basename(ref.archive, '.log'), path: ref.path })
-    // It took too long, or nobody wants it any more: what is done to the log now is somebody else's to do.
+    if (readStreams.has(stream)) await this.#deps.readToEnd?.({ scopeId: scopeOfResource(ref.mark.resourceId), stream, path: ref.path })
     if (ctx.signal.aborted) return
-    const folder = dirname(ref.archive)
-    ignore('EEXIST', () => effects.makeDirectory(folder, 0o700))
-    const bytes = sizeOf(ref.path)
-    effects.sync(ref.path)
-    effects.rename(ref.path, ref.archive)
-    this.#deps.onBytes?.('archived', bytes)
-    effects.sync(folder)
-  }
-
-  /**
-   * Everything that was written is in the file once the collector has seen the end of the stream. A stranger may hold it
-   * open for ever: then the collector is ended, but only when it has found the pipe empty, and nothing came, for a while.
-   */
-  async #drain(ref: LogRef, ctx: Ctx): Promise<void> {
-    const collector = this.#collectors.get(ref.mark.resourceId)
-    collector?.handle.done()
-    const { net } = this.#deps
-    const tree = this.#tree(ref)
-    const ended = collector ? collector.exit : net.gone(tree, ctx)
-    for (let bytes = sizeOf(ref.path), isQuiet = false; !isQuiet; ) {
-      const late = new Promise<'late'>((resolve) => ctx.clock.after(quietMs, ctx.signal, () => resolve('late')))
-      if ((await Promise.race([ended, late])) !== 'late') return
-      // An agent may have stopped it, and a stopped one collects nothing.
-      await net.signal(tree, ['SIGCONT'])
-      const before = bytes
-      bytes = sizeOf(ref.path)
-      isQuiet = bytes === before && (await net.isAsleep(tree))
-    }
-    await net.kill(tree)
+    await this.#mover.archive(ref, ctx)
   }
 
   async release(ref: LogRef, _step: LadderStep, ctx: Ctx): Promise<StepEffect> {
     const { effects } = this.#deps
-    this.#collectors.get(ref.mark.resourceId)?.handle.done()
-    const bytes = sizeOf(ref.path)
-    for (const path of [ref.pipe, ref.path]) ignore('ENOENT', () => effects.unlink(path))
-    if (bytes > 0) this.#deps.onBytes?.('freed', bytes)
-    if (!(await this.#isCollectorGone(ref, ctx))) await this.#deps.net.kill(this.#tree(ref))
+    this.#seal(ref)
+    this.#collectors.done(ref)
+    ignore('ENOENT', () => effects.unlink(ref.pipe))
+    if (!this.#taken.has(ref.mark.resourceId)) this.#remove(ref)
+    if (ref.writer !== 'supervisor') await this.#collectors.end(ref, ctx)
     return {}
   }
 
-  async gone(ref: LogRef, ctx: Ctx): Promise<Proof> {
-    const collector = this.#collectors.get(ref.mark.resourceId)
-    if (collector) await collector.exit
-    else await this.#deps.net.gone(this.#tree(ref), ctx)
-    return { method: 'collector ended', strength: this.#strength(ref), at: ctx.clock.wall() }
+  /** The log first: a copy of it that is being made then finds nothing to copy, and leaves nothing. */
+  #remove(ref: LogRef): void {
+    const { effects, onBytes } = this.#deps
+    if (logThere(ref) !== undefined) {
+      requireOwn(ref)
+      const bytes = sizeOf(ref.path)
+      ignore('ENOENT', () => effects.unlink(ref.path))
+      if (bytes > 0) onBytes?.('freed', bytes)
+    }
+    if (copyThere(ref) !== undefined) ignore('ENOENT', () => effects.unlink(ref.staging))
+    this.#mover.forget(ref)
   }
 
+  async gone(ref: LogRef, ctx: Ctx): Promise<Proof> {
+    if (ref.writer === 'supervisor') return { method: 'no collector', strength: 'kernel', at: ctx.clock.wall() }
+    const strength = await this.#collectors.gone(ref, ctx)
+    return { method: 'collector ended', strength, at: ctx.clock.wall() }
+  }
+
+  /** In the home alone: a workspace is not ours to search. */
   async *list(owner: Owner): AsyncIterable<Found> {
     for (const file of existsSync(this.#deps.directory) ? readdirSync(this.#deps.directory) : []) {
       const [incarnation = '', rest = ''] = file.split('~')
@@ -214,48 +219,5 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
         spec: { installation: this.#deps.installation, directory: this.#deps.directory, archive },
       }
     }
-  }
-
-  /** The collector as the net knows it: by its cookie alone. */
-  #tree(ref: LogRef): Tree {
-    const spec = { containment: 'scan', installation: ref.installation, program: 'cat', place: '' } as const
-    return { mark: ref.mark, spec, main: undefined, place: '/nonexistent', limitPlaces: [] }
-  }
-}
-
-/** What a creation has open, so that one that fails leaves none. */
-class Descriptors {
-  readonly #effects: Effects
-  readonly #open = new Set<number>()
-
-  constructor(effects: Effects) {
-    this.#effects = effects
-  }
-
-  open(path: string, flags: number, mode?: number): number {
-    const fd = this.#effects.openFile(path, flags, mode)
-    this.#open.add(fd)
-    return fd
-  }
-
-  close(fd: number): void {
-    this.#effects.closeFile(fd)
-    this.#open.delete(fd)
-  }
-
-  closeAll(): void {
-    for (const fd of this.#open) this.close(fd)
-  }
-}
-
-function sizeOf(path: string): number {
-  return statSync(path, { throwIfNoEntry: false })?.size ?? 0
-}
-
-function ignore(code: string, effect: () => void): void {
-  try {
-    effect()
-  } catch (error) {
-    if (errno(error) !== code) throw error
   }
 }

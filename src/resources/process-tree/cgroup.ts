@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync, readFileSync, watch } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { EbbError, errno, sentence } from '../../domain/errors.ts'
 import { chainCookie, cookie, cookieName, isSafeId } from '../../domain/identity.ts'
-import { absent, type Presence, type Proof, present, unknown } from '../../domain/resource.ts'
+import { absent, type OnLoss, type Presence, type Proof, present, unknown } from '../../domain/resource.ts'
 import type { Child, Effects } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Ctx, Found, Owner } from '../../ports/kind.ts'
@@ -15,7 +15,7 @@ import { signalEntry } from './scan.ts'
 import { throughDoors } from './trampoline.ts'
 
 /**
- * The strongest containment: a cgroup v2 directory per tree, `ebb-INSTALLATION/INCARNATION/end/RESOURCE`, below our own
+ * The strongest containment: a cgroup v2 directory per tree, `ebb-INSTALLATION/INCARNATION/{end,keep}/RESOURCE`, below our own
  * cgroup, so that an Ebb inside an agent of another Ebb cannot escape it. The kernel kills all of it at once and vouches
  * that it is empty; the directories are a second ledger.
  */
@@ -26,7 +26,11 @@ export interface CgroupDeps {
   readonly inheritedCookie: string | undefined
 }
 
+/** What ends with its supervisor, and what does not: the sentinel's one write reaches the first alone. */
 const end = 'end'
+const keep = 'keep'
+/** Of the tmux server, which is nobody's agent. */
+const terminals = 'tmux'
 
 /** The signals that a tree was sent, who was there for the first of them, and who came too late; known from the first look on. */
 interface Told {
@@ -72,10 +76,13 @@ export class CgroupContainment implements Containment {
     this.#root = join(mount.own, `ebb-${deps.host.installation}`)
   }
 
-  place(limits?: Limits): TreePlace {
+  place(limits?: Limits, onLoss: OnLoss = 'end'): TreePlace {
     const { installation, incarnationId } = this.#deps.host
     const places = limits ? limitPlaces(limits, limitPrefix(installation, incarnationId)) : []
-    return { place: `${join(this.#root, incarnationId, end)}/`, ...(places.length > 0 && { limitPlaces: places }) }
+    return {
+      place: `${join(this.#root, incarnationId, onLoss === 'keep' ? keep : end)}/`,
+      ...(places.length > 0 && { limitPlaces: places }),
+    }
   }
 
   async start(tree: Tree, launch: TreeStart): Promise<Child> {
@@ -87,7 +94,7 @@ export class CgroupContainment implements Containment {
     const limitDoors = applyLimits(tree, launch.limits, this.#deps.effects)
     const env = { ...launch.env, [cookieName]: chainCookie(this.#deps.inheritedCookie, cookie(tree.mark)) }
     const command = throughDoors('cgroup', [join(directory, 'cgroup.procs'), ...limitDoors], launch.argv, env)
-    return await this.#deps.effects.spawn({
+    return await (launch.spawn ?? this.#deps.effects.spawn)({
       ...command,
       env,
       cwd: launch.cwd,
@@ -125,6 +132,17 @@ export class CgroupContainment implements Containment {
     const limit = tree.limitPlaces.find((place) => existsSync(place))
     if (limit !== undefined) return present(`the limit ${limit}`)
     return absent({ method: 'cgroup removed', strength: 'kernel', at: ctx.clock.wall() })
+  }
+
+  holds(tree: Tree, pid: number): boolean {
+    return isMember(pid, tree.place.slice(this.#mount.mountPoint.length))
+  }
+
+  /** The door to a place that is no tree: for the tmux server, so that no supervisor's end is its end. */
+  terminalDoor(): string {
+    const directory = join(this.#root, terminals)
+    for (const folder of [this.#root, directory]) if (!existsSync(folder)) this.#makeIfMissing(folder)
+    return join(directory, 'cgroup.procs')
   }
 
   async signal(tree: Tree, signals: readonly NodeJS.Signals[]): Promise<void> {
@@ -183,6 +201,8 @@ export class CgroupContainment implements Containment {
     removeCgroup(tree.place, this.#deps.effects)
     for (const place of tree.limitPlaces) removeCgroup(place, this.#deps.effects)
     this.#killedBefore.delete(tree.place)
+    // Of a tree that outlived its supervisor the folders above have nobody else.
+    if (tree.mark.incarnation !== this.#deps.host.incarnationId) this.#removeFolders(dirname(dirname(tree.place)))
     return { method: 'cgroup empty and removed', strength: 'kernel', at: ctx.clock.wall() }
   }
 
@@ -191,11 +211,10 @@ export class CgroupContainment implements Containment {
     const isOwn = owner.incarnation === this.#deps.host.incarnationId
     const roots = isOwn ? [this.#root] : findRoots(this.#mount.mountPoint, basename(this.#root))
     for (const root of roots) {
-      for (const incarnation of subdirectories(root)) {
+      for (const incarnation of subdirectories(root).filter((name) => name !== terminals)) {
         if (owner.incarnation !== undefined && incarnation !== owner.incarnation) continue
-        for (const resourceId of subdirectories(join(root, incarnation, end))) {
-          if (!isSafeId(resourceId)) continue
-          const place = join(root, incarnation, end, resourceId)
+        for (const place of this.#places(root, incarnation)) {
+          const resourceId = basename(place)
           const spec = {
             containment: this.name,
             installation: this.#deps.host.installation,
@@ -210,10 +229,9 @@ export class CgroupContainment implements Containment {
 
   *members(): Iterable<TreeMember> {
     for (const root of findRoots(this.#mount.mountPoint, basename(this.#root))) {
-      for (const incarnation of subdirectories(root)) {
-        for (const resourceId of subdirectories(join(root, incarnation, end))) {
-          for (const pid of members(join(root, incarnation, end, resourceId))) yield { pid, resourceId, incarnation }
-        }
+      for (const incarnation of subdirectories(root).filter((name) => name !== terminals)) {
+        for (const place of this.#places(root, incarnation))
+          for (const pid of members(place)) yield { pid, resourceId: basename(place), incarnation }
       }
     }
   }
@@ -222,16 +240,33 @@ export class CgroupContainment implements Containment {
     const { host, effects } = this.#deps
     // Our own limits went with their trees; a lost record does not say which limits a tree had.
     if (incarnation !== host.incarnationId) removeLostLimits(limitPrefix(host.installation, incarnation), effects)
-    for (const root of findRoots(this.#mount.mountPoint, basename(this.#root))) {
-      for (const directory of [join(root, incarnation, end), join(root, incarnation), root]) {
-        try {
-          this.#deps.effects.removeDirectory(directory)
-        } catch (error) {
-          // A supervisor that died while it made them has the outer one only; what is not empty is somebody's.
-          if (!isGone(error)) break
-        }
-      }
+    for (const root of findRoots(this.#mount.mountPoint, basename(this.#root))) this.#removeFolders(join(root, incarnation))
+  }
+
+  /** Of an incarnation, and the root with the last of them; what is not empty is somebody's. */
+  #removeFolders(folder: string): void {
+    const root = dirname(folder)
+    const inner = [join(folder, end), join(folder, keep), join(root, terminals)].map((directory) => this.#remove(directory))
+    if (inner[0] && inner[1] && this.#remove(folder) && inner[2]) this.#remove(root)
+  }
+
+  /** A supervisor that died while it made them has the outer one only. */
+  #remove(directory: string): boolean {
+    try {
+      this.#deps.effects.removeDirectory(directory)
+      return true
+    } catch (error) {
+      return isGone(error)
     }
+  }
+
+  #places(root: string, incarnation: string): readonly string[] {
+    return [end, keep].flatMap((sort) => {
+      const folder = join(root, incarnation, sort)
+      return subdirectories(folder)
+        .filter(isSafeId)
+        .map((resourceId) => join(folder, resourceId))
+    })
   }
 
   /** What the sentinel writes to when we are dead. */

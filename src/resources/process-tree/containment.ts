@@ -1,6 +1,6 @@
 import type { Mark } from '../../domain/identity.ts'
-import type { Presence, Proof } from '../../domain/resource.ts'
-import type { Child, Stdio } from '../../ports/effects.ts'
+import type { OnLoss, Presence, Proof } from '../../domain/resource.ts'
+import type { Child, Command, Stdio } from '../../ports/effects.ts'
 import type { Ctx, Found, Owner } from '../../ports/kind.ts'
 import type { ContainmentName, Limits, TreeLaunch, TreeMember, TreePlace, TreeSpec } from '../../ports/process.ts'
 
@@ -21,8 +21,10 @@ export interface Tree {
 }
 
 /** A launch whose streams are all descriptors by now. */
-export interface TreeStart extends TreeLaunch {
+export interface TreeStart extends Omit<TreeLaunch, 'terminal'> {
   readonly stdio: readonly Stdio[]
+  /** Who starts it, where it is not to be a child of ours. */
+  readonly spawn?: (command: Command) => Promise<Child>
 }
 
 /**
@@ -32,9 +34,11 @@ export interface TreeStart extends TreeLaunch {
 export interface Containment {
   readonly name: ContainmentName
   /** The durable part of the name of this incarnation's trees. */
-  place(limits?: Limits): TreePlace
+  place(limits?: Limits, onLoss?: OnLoss): TreePlace
   start(tree: Tree, launch: TreeStart): Promise<Child>
   observe(tree: Tree, ctx: Ctx): Promise<Presence>
+  /** Does the kernel say that a living process is inside? */
+  holds(tree: Tree, pid: number): boolean
   /** To every process of the tree, in this order. */
   signal(tree: Tree, signals: readonly NodeJS.Signals[]): Promise<void>
   kill(tree: Tree): Promise<void>
@@ -43,6 +47,6 @@ export interface Containment {
   /** Every process that stands in one of this installation's trees, where the containment can tell. */
   members(): Iterable<TreeMember>
   tidy(incarnation: string): void
-  /** Ends every tree of this incarnation without waiting: for exit handlers, which cannot await. */
-  killAllNow(): void
+  /** Ends every tree of this incarnation, but those that are kept, without waiting: for exit handlers, which cannot await. */
+  killAllNow(kept: ReadonlySet<string>): void
 }

@@ -21,6 +21,8 @@ export interface Containments {
   readonly net: ScanContainment
   /** What the sentinel writes to when we are dead; none where a scan must do it. */
   readonly killSwitch: string | undefined
+  /** Who writes its pid there is in the place of the tmux server; none where there are no such places. */
+  terminalDoor(): string | undefined
   /** Asked one by one: looking for an optional dependency takes longer than all the rest of the detection. */
   availabilityOf(name: ContainmentName): Availability
   readonly availability: readonly Availability[]
@@ -55,6 +57,7 @@ export function detectContainments(deps: DetectDeps): Containments {
     all,
     net,
     killSwitch: strongest?.killSwitch,
+    terminalDoor: () => strongest?.terminalDoor(),
     availabilityOf,
     get availability() {
       return containmentNames.map(availabilityOf)

@@ -1,10 +1,11 @@
-import { parseCookies } from '../../domain/identity.ts'
+import { EbbError } from '../../domain/errors.ts'
+import { parseCookies, scopeOfResource } from '../../domain/identity.ts'
 import type { LadderStep } from '../../domain/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../domain/resource.ts'
-import type { Effects, Stdio } from '../../ports/effects.ts'
+import type { Child, Effects, Stdio } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../ports/kind.ts'
-import type { ContainmentName, LogHandle, TreeHandle, TreeLaunch, TreeMember, TreeSpec } from '../../ports/process.ts'
+import type { ContainmentName, LogHandle, Terminal, TreeHandle, TreeLaunch, TreeMember, TreeSpec } from '../../ports/process.ts'
 import type { Containment, Tree, TreeDetail } from './containment.ts'
 import type { ProcessTable } from './process-table.ts'
 import { type ScanContainment, signalEntry } from './scan.ts'
@@ -35,6 +36,8 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
   readonly #deps: ProcessTreeDeps
   /** The main processes that we are the parent of; their exit is told to us. */
   readonly #exits = new Map<string, Promise<void>>()
+  /** The scopes of those that outlive us. */
+  readonly #kept = new Set<string>()
 
   constructor(deps: ProcessTreeDeps) {
     this.#deps = deps
@@ -62,14 +65,15 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
 
   async create(tree: Tree, _spec: TreeSpec, ctx: CreateCtx): Promise<Created> {
     const launch = ctx.live as TreeLaunch
+    if (tree.spec.isKept) this.#kept.add(scopeOfResource(tree.mark.resourceId))
     const [stdin, ...others] = launch.stdio
     const input = typeof stdin === 'object' && 'text' in stdin ? this.#open(stdin) : undefined
-    const stdio = others.map((stream) =>
-      typeof stream === 'object' && 'log' in stream ? (ctx.handle(stream.log) as LogHandle).fd : stream,
-    )
-    const child = await this.#containment(tree)
-      .start(tree, { ...launch, stdio: [input?.stream ?? stdin, ...stdio] as Stdio[] })
-      .finally(() => input?.close())
+    const streams = others.map((stream) => (typeof stream === 'object' && 'log' in stream ? (ctx.handle(stream.log) as LogHandle) : stream))
+    const child = launch.terminal
+      ? await this.#startInTerminal(tree, launch, launch.terminal, streams as LogHandle[], ctx)
+      : await this.#containment(tree)
+          .start(tree, { ...launch, stdio: [input?.stream ?? stdin, ...streams.map(descriptorOf)] as Stdio[] })
+          .finally(() => input?.close())
     child.stdin?.end(input?.rest)
     const startTime = this.#deps.processes.find(child.pid)?.startTime
     const handle: TreeHandle = { pid: child.pid, exit: child.exit }
@@ -79,6 +83,32 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
       child.exit.then(() => {}),
     )
     return { handle, ...(startTime !== undefined && { detail: { pid: child.pid, startTime } satisfies TreeDetail }) }
+  }
+
+  /** It is no child of ours, and whoever is its parent may have put it elsewhere: where it is, is looked at. */
+  async #startInTerminal(
+    tree: Tree,
+    launch: TreeLaunch,
+    { label, stdin }: NonNullable<TreeLaunch['terminal']>,
+    [stdout, stderr]: readonly LogHandle[],
+    ctx: CreateCtx,
+  ): Promise<Child> {
+    const terminal = ctx.handle(label) as Terminal
+    if (!stdout || !stderr) throw new Error('A command in a terminal needs its logs.')
+    const containment = this.#containment(tree)
+    const isAlive = (pid: number): boolean => this.#deps.processes.find(pid) !== undefined
+    const child = await containment.start(tree, {
+      ...launch,
+      argv: terminal.announced(launch.argv),
+      stdio: [],
+      spawn: (command) => terminal.start(command, { stdin, stdout, stderr }),
+    })
+    if (!containment.holds(tree, child.pid) && isAlive(child.pid))
+      throw new EbbError(
+        'launch_failed',
+        `The command runs in its terminal, but not inside its ${containment.name}; something moved it out.`,
+      )
+    return child
   }
 
   /**
@@ -132,6 +162,7 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
   async gone(tree: Tree, ctx: Ctx): Promise<Proof> {
     const proof = await this.#containment(tree).gone(tree, ctx)
     this.#exits.delete(tree.mark.resourceId)
+    this.#kept.delete(scopeOfResource(tree.mark.resourceId))
     return proof
   }
 
@@ -168,9 +199,9 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     return [...found.values()]
   }
 
-  /** For exit handlers: everything of this incarnation, now, without waiting. */
+  /** For exit handlers: everything of this incarnation that does not outlive it, now, without waiting. */
   killAllNow(): void {
-    for (const containment of this.#deps.containments.values()) containment.killAllNow()
+    for (const containment of this.#deps.containments.values()) containment.killAllNow(this.#kept)
   }
 
   #containment(tree: Tree): Containment {
@@ -178,6 +209,11 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     if (!containment) throw new Error(`The ${tree.spec.containment} containment is not available to this process.`)
     return containment
   }
+}
+
+function descriptorOf(stream: LogHandle | TreeLaunch['stdio'][number]): Stdio | undefined {
+  if (typeof stream !== 'object') return stream
+  return 'fd' in stream ? stream.fd : undefined
 }
 
 /** The net looks for processes only; the door belongs to the containment that made it. */

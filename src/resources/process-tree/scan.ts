@@ -1,7 +1,16 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { EbbError, errno } from '../../domain/errors.ts'
-import { chainCookie, cookie, cookieName, isSafeId, type Mark, parseCookies, parseIncarnationId } from '../../domain/identity.ts'
+import {
+  chainCookie,
+  cookie,
+  cookieName,
+  isSafeId,
+  type Mark,
+  parseCookies,
+  parseIncarnationId,
+  scopeOfResource,
+} from '../../domain/identity.ts'
 import { absent, type Presence, type Proof, present } from '../../domain/resource.ts'
 import type { Child, Effects } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
@@ -67,7 +76,7 @@ export class ScanContainment implements Containment {
     effects.createFile(tree.place, '', 0o600)
     const env = { ...launch.env, [cookieName]: chainCookie(this.#deps.inheritedCookie, cookie(tree.mark)) }
     const command = throughDoors('file', [tree.place], launch.argv, env)
-    return await effects.spawn({
+    return await (launch.spawn ?? effects.spawn)({
       ...command,
       env,
       cwd: launch.cwd,
@@ -84,6 +93,11 @@ export class ScanContainment implements Containment {
     }
     this.#known.delete(tree.mark.resourceId)
     return absent({ method: 'two scans found none', strength: 'scan', at: ctx.clock.wall() })
+  }
+
+  /** The cookie came with the command: there is nothing to enter. */
+  holds(): boolean {
+    return true
   }
 
   /** The second net, under a stronger containment: does anything that carries the tree's mark live? */
@@ -192,10 +206,12 @@ export class ScanContainment implements Containment {
     }
   }
 
-  killAllNow(): void {
+  killAllNow(kept: ReadonlySet<string>): void {
     const { host, processes } = this.#deps
     for (const { pid, cookies } of processes.markedNow()) {
-      const isOurs = parseCookies(cookies).some((mark) => mark.incarnation === host.incarnationId)
+      const isOurs = parseCookies(cookies).some(
+        ({ incarnation, resourceId }) => incarnation === host.incarnationId && !kept.has(scopeOfResource(resourceId)),
+      )
       const entry = isOurs && pid !== process.pid ? processes.find(pid) : undefined
       if (entry) signalEntry(this.#deps, entry, 'SIGKILL')
     }

@@ -92,6 +92,11 @@ export class SubreaperContainment implements Containment {
     return { pid, exit: keeper.exit, stdin: child.stdin, firstLine: () => child.firstLine(), unref: () => child.unref() }
   }
 
+  /** What a keeper has started is its descendant for good. */
+  holds(): boolean {
+    return true
+  }
+
   async observe(tree: Tree, ctx: Ctx): Promise<Presence> {
     const keeper = this.#keepers.get(tree.mark.resourceId)
     if (keeper?.state === 'running') return present(`its keeper (pid ${keeper.pid})`)

@@ -1,5 +1,6 @@
 import type { AgentEnd } from '../../ports/agents.ts'
 import { type Database, toJson } from './database.ts'
+import { forgetTask } from './tasks.ts'
 
 /** What the transaction that closes scopes does to the rows of their agents. */
 
@@ -25,5 +26,6 @@ export function endAgents(db: Database, agents: { readonly ended: readonly Agent
 /** The row that carries a scope's id, if there is one, with its messages; and the name of a request or task. */
 export function forgetAgent(db: Database, scopeId: string): void {
   db.run('DELETE FROM agent WHERE id = ?', scopeId)
+  forgetTask(db, scopeId)
   db.run('DELETE FROM owner WHERE scope_id = ?', scopeId)
 }

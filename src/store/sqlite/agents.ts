@@ -43,7 +43,7 @@ export class SqliteAgents implements AgentStore {
     return this.#db.write(() => {
       this.#db.run(
         `INSERT INTO agent (id, name, type, placement, namespace, request_id, task_id, parent_agent_id, status, prompt, configuration,
-           message_count, incarnation, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'initializing', ?, ?, 1, ?, ?)`,
+           message_count, incarnation, created_at, token_hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'initializing', ?, ?, 1, ?, ?, ?)`,
         agent.id,
         agent.name ?? null,
         agent.type,
@@ -56,6 +56,7 @@ export class SqliteAgents implements AgentStore {
         JSON.stringify(agent.configuration),
         agent.incarnation,
         agent.createdAt,
+        agent.tokenHash ?? null,
       )
       this.#db.run(
         `INSERT INTO message (agent, sequence, id, type, role, content, created_at)
@@ -216,13 +217,17 @@ export class SqliteAgents implements AgentStore {
 
   async removeOwners(namespace: string | undefined): Promise<void> {
     const where = namespace === undefined ? '' : 'AND namespace = ?'
-    await this.#db.write(
-      () =>
-        void this.#db.run(
-          `DELETE FROM owner WHERE NOT EXISTS (SELECT 1 FROM scope WHERE scope.id = scope_id AND state != 'closed') ${where}`,
-          ...(namespace === undefined ? [] : [namespace]),
-        ),
-    )
+    const values = namespace === undefined ? [] : [namespace]
+    await this.#db.write(() => {
+      this.#db.run(
+        `DELETE FROM owner WHERE NOT EXISTS (SELECT 1 FROM scope WHERE scope.id = scope_id AND state != 'closed') ${where}`,
+        ...values,
+      )
+      this.#db.run(
+        `DELETE FROM task WHERE NOT EXISTS (SELECT 1 FROM owner WHERE kind = 'task' AND owner.namespace = task.namespace AND owner.id = task.id) ${where}`,
+        ...values,
+      )
+    })
   }
 
   close(): Promise<void> {

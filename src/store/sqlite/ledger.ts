@@ -178,6 +178,16 @@ export class SqliteLedger implements Ledger {
     })
   }
 
+  inherit(scopes: readonly { readonly id: string; readonly parentId: string }[], incarnation: string): Promise<void> {
+    return this.#db.write(() => {
+      for (const { id, parentId } of scopes) {
+        this.#requireOpen(parentId)
+        this.#db.run('UPDATE scope SET incarnation = ?, parent_id = ? WHERE id = ?', incarnation, parentId, id)
+        this.#db.run('UPDATE agent SET incarnation = ? WHERE id = ?', incarnation, id)
+      }
+    })
+  }
+
   beginClose(scopeId: string, wish: Wish): Promise<void> {
     return this.#db.write(() => {
       for (const row of this.#db.all(`${treeOf} SELECT scope.* FROM scope JOIN tree USING (id) WHERE state != 'closed'`, scopeId)) {
@@ -193,8 +203,10 @@ export class SqliteLedger implements Ledger {
       for (const outcome of settlement.outcomes) this.#settleOne(outcome)
       for (const id of settlement.closedScopeIds) this.#db.run("UPDATE scope SET state = 'closed' WHERE id = ?", id)
       if (settlement.agents) endAgents(this.#db, settlement.agents)
+      for (const id of settlement.forgottenScopeIds) forgetAgent(this.#db, id)
       for (const id of settlement.forgottenScopeIds) {
-        forgetAgent(this.#db, id)
+        // Agents below that ended before are still known, and so is what they left: by their books their archives are found.
+        this.#db.run(`${treeOf} UPDATE scope SET parent_id = NULL WHERE id IN (SELECT id FROM tree) AND id IN (SELECT id FROM agent)`, id)
         this.#db.run('DELETE FROM scope WHERE id = ?', id)
       }
       if (settlement.report) this.#insertReport(settlement.report)

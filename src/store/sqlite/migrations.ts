@@ -122,4 +122,32 @@ export const migrations: readonly string[] = [
     PRIMARY KEY (kind, namespace, id)
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- Tasks by their own names, which are unique; open or closed is for the scope of their owner to say.
+  CREATE TABLE task (
+    number       INTEGER PRIMARY KEY AUTOINCREMENT,
+    id           TEXT NOT NULL UNIQUE,
+    namespace    TEXT NOT NULL,
+    description  TEXT NOT NULL,
+    priority     TEXT NOT NULL,
+    base         TEXT NOT NULL,
+    workspace    TEXT NOT NULL,
+    deployed     INTEGER NOT NULL DEFAULT 0,
+    created_at   TEXT NOT NULL,
+    completed_at TEXT
+  ) STRICT;
+
+  -- What an agent of a task reported last, and the hash of the token by which it is known.
+  ALTER TABLE agent ADD COLUMN progress TEXT;
+  ALTER TABLE agent ADD COLUMN findings INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE agent ADD COLUMN token_hash TEXT;
+  CREATE INDEX agent_task ON agent (task_id, number) WHERE task_id IS NOT NULL;
+  CREATE UNIQUE INDEX agent_token ON agent (token_hash) WHERE token_hash IS NOT NULL;
+
+  -- Folders that several tasks share and one of them made: the last one to leave knows by this that it may go.
+  CREATE TABLE folder (
+    base TEXT PRIMARY KEY,
+    mark TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  `,
 ]

@@ -1,10 +1,12 @@
 import type { AgentStore } from '../../ports/agents.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { Ledger } from '../../ports/ledger.ts'
+import type { TaskStore } from '../../ports/tasks.ts'
 import { SqliteAgents } from './agents.ts'
 import { Database } from './database.ts'
 import { SqliteLedger } from './ledger.ts'
 import { openDatabase } from './open.ts'
+import { SqliteTasks } from './tasks.ts'
 
 /** How long a write waits for another process's transaction: those are a few fsyncs long, so this is a locked file. */
 const defaultBusyBudgetMs = 5_000
@@ -16,16 +18,17 @@ export interface SqliteOptions {
 }
 
 export interface Store {
-  /** Its disposal closes the database for both. */
+  /** Its disposal closes the database for all of them. */
   readonly ledger: Ledger
   readonly agents: AgentStore
+  readonly tasks: TaskStore
 }
 
 /** Ledger and agents in one SQLite file, shared by every supervisor of a home. */
 export async function openSqliteStore({ file, clock, busyBudgetMs = defaultBusyBudgetMs }: SqliteOptions): Promise<Store> {
   const database = new Database(await openDatabase(file, clock, busyBudgetMs), clock, busyBudgetMs)
   const agents = new SqliteAgents(database, file, busyBudgetMs)
-  return { ledger: new SqliteLedger(database, () => agents.close()), agents }
+  return { ledger: new SqliteLedger(database, () => agents.close()), agents, tasks: new SqliteTasks(database) }
 }
 
 export async function openSqliteLedger(options: SqliteOptions): Promise<Ledger> {

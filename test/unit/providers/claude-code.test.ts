@@ -46,24 +46,12 @@ describe('claude-code', () => {
     expect(stdin).toBe(`${instructions}\n\nFix it.`)
   })
 
-  it('is told of MCP servers without their secrets in an argument', () => {
-    const servers = [
-      { name: 'a', command: 'node', args: ['a.mjs'], env: { TOKEN: 'secret-a', MODE: 'fast' } },
-      { name: 'b', command: 'b', env: { TOKEN: 'secret-b' } },
-      { name: 'far', command: 'https://example.test/mcp', transport: 'http' },
-    ]
-    const { argv, env } = invoke(claudeCode, { mcp: { servers, strict: true } })
-    const config = argv.find((argument) => argument.startsWith('--mcp-config='))?.slice('--mcp-config='.length)
-    expect(JSON.parse(config ?? '')).toEqual({
-      mcpServers: {
-        a: { command: 'node', args: ['a.mjs'], env: { TOKEN: `\${AGENT_MCP_0_0}`, MODE: `\${AGENT_MCP_0_1}` } },
-        b: { command: 'b', args: [], env: { TOKEN: `\${AGENT_MCP_1_0}` } },
-        far: { type: 'http', url: 'https://example.test/mcp' },
-      },
-    })
-    expect(argv.at(-1)).toBe('--strict-mcp-config')
-    expect(argv.join(' ')).not.toContain('secret')
-    expect(env).toEqual({ IS_SANDBOX: '1', AGENT_MCP_0_0: 'secret-a', AGENT_MCP_0_1: 'fast', AGENT_MCP_1_0: 'secret-b' })
+  it('is told of its MCP servers by a file, which alone holds their secrets', () => {
+    const servers = [{ name: 'a', command: 'node', env: { TOKEN: 'secret' } }]
+    const configuration = { mcp: { servers, strict: true } }
+    const { argv, env } = claudeCode.invoke({ agentId: 'a', prompt: 'Fix it.', configuration, mcpFile: '/run/a.mcp.json' })
+    expect(argv).toEqual([...base, bypass, '--mcp-config=/run/a.mcp.json', '--strict-mcp-config'])
+    expect(env).toEqual({ IS_SANDBOX: '1' })
   })
 
   it('has failed when its result is a success with an error in it', () => {

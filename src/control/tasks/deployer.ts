@@ -1,0 +1,195 @@
+import type { Agent } from '../../domain/agent.ts'
+import { EbbError, isEbbError } from '../../domain/errors.ts'
+import type { Report } from '../../domain/report.ts'
+import { orchestrator } from '../../domain/spawn-rule.ts'
+import { agentName, agentTypePattern, workspaceFolder } from '../../domain/task.ts'
+import type { Engine } from '../../engine/engine.ts'
+import { noop } from '../../engine/race.ts'
+import type { ProviderCatalogue } from '../../ports/provider.ts'
+import type { TaskRecord, TaskStore } from '../../ports/tasks.ts'
+import type { Agents, Launched } from '../agents.ts'
+import type { Owners } from '../owners.ts'
+import type { LaunchRequest } from '../preflight.ts'
+import type { TaskLimits } from '../settings.ts'
+import type { Callers } from './callers.ts'
+import { type Crew, keyOf, type Member } from './crew.ts'
+import { cancelled, Deployments } from './deployments.ts'
+import { parentKilled, requireRoom } from './limits.ts'
+import { preambleOf } from './preamble.ts'
+import { noAgent, type Roster, requireParent } from './roster.ts'
+import type { Silence } from './silence.ts'
+import type { Callback, DeployAgent, Deployed } from './types.ts'
+import { tmuxSessionOf } from './view.ts'
+import { markIn } from './workspace.ts'
+
+export interface DeployerDeps {
+  readonly engine: Engine
+  readonly agents: Agents
+  readonly tasks: TaskStore
+  readonly owners: Owners
+  readonly catalogue: ProviderCatalogue
+  readonly limits: TaskLimits
+  readonly roster: Roster
+  readonly callers: Callers
+  readonly silence: Silence
+  readonly callback: () => Callback | undefined
+}
+
+/** A deployment of which everything is checked. */
+interface Order {
+  readonly request: DeployAgent
+  readonly task: TaskRecord
+  readonly crew: Crew
+  readonly member: Member
+  readonly parentName: string
+  readonly known: unknown
+  readonly scopeId: string
+}
+
+/** Puts agents into tasks: checked, counted and made once, however many ask at the same time. */
+export class Deployer {
+  readonly #deps: DeployerDeps
+  readonly #deployments = new Deployments()
+
+  constructor(deps: DeployerDeps) {
+    this.#deps = deps
+  }
+
+  async deploy(request: DeployAgent): Promise<Deployed> {
+    const { taskId, agentType, caller, signal } = request
+    if (!agentTypePattern.test(agentType))
+      throw new EbbError(
+        'invalid_request',
+        `${JSON.stringify(agentType)} is no type of agents: letters, digits, _ and - (at most 48), a letter or digit first.`,
+      )
+    const { task, crew } = await this.#deps.roster.enter(taskId, caller, request.namespace)
+    const parent = request.parent === orchestrator ? undefined : crew.find(request.parent)
+    if (!parent && request.parent !== orchestrator) throw noAgent(task.id, request.parent)
+    requireParent(caller, parent)
+    // The one it has now: a reset forgets the task, and its name must not be born again.
+    const [known, scopeId] = await Promise.all([
+      this.#deps.tasks.findFolder(task.base),
+      this.#deps.owners.existing({ kind: 'task', namespace: task.namespace, id: task.id }),
+    ])
+    if (signal?.aborted) throw cancelled()
+
+    // From here to the reservation nothing is awaited: of many at once each sees what those before it have taken.
+    const key = keyOf(agentType, parent?.id, request.prompt)
+    const place = `${task.id} ${key}`
+    const twin = request.allowDuplicate ? undefined : (this.#deployments.join(place, signal) ?? this.#living(crew, key))
+    if (twin) return answer(task, await twin, true)
+    const member = this.#member(crew, agentType, parent, key)
+    requireRoom(this.#deps.limits, crew, member, (id) => this.#deps.agents.living.has(id))
+    crew.reserve(member)
+    const order: Order = { request, task, crew, member, parentName: parent?.name ?? orchestrator, known, scopeId }
+    return answer(task, await this.#deployments.begin(place, signal, (unwanted) => this.#launch(order, unwanted)), false)
+  }
+
+  #living(crew: Crew, key: string): Promise<Agent> | undefined {
+    const { agents } = this.#deps
+    for (const { id, key: its } of crew.members) {
+      const status = its === key ? agents.living.get(id)?.status : undefined
+      if (status === 'initializing' || status === 'running') return agents.get(id).then(({ agent }) => agent)
+    }
+    return undefined
+  }
+
+  #member(crew: Crew, agentType: string, parent: Member | undefined, key: string): Member {
+    const { newId, clock } = this.#deps.engine.parts
+    for (;;) {
+      const id = newId()
+      const name = agentName(agentType, id, clock.wall())
+      if (!crew.hasName(name)) return { id, name, agentType, parentId: parent?.id, depth: (parent?.depth ?? 0) + 1, key }
+    }
+  }
+
+  async #launch(order: Order, unwanted: AbortSignal): Promise<Agent> {
+    const { engine, agents, callers, silence } = this.#deps
+    const { request, task, crew, member } = order
+    const takeBack = (): void => {
+      // One that has no scope yet is taken back when it has.
+      if (engine.parts.book.find(member.id)) engine.close(member.id, { trigger: 'launch-rollback' }).catch(noop)
+    }
+    unwanted.addEventListener('abort', takeBack, { once: true })
+    try {
+      request.onPhase?.('prepared')
+      const launched = await this.#wanted(agents.launch(this.#requestFor(order)), member, crew, unwanted)
+      crew.arrive(member)
+      silence.watch(launched.run, task.id)
+      await this.#record(order)
+      request.onPhase?.('running')
+      return launched.agent
+    } catch (error) {
+      crew.giveUp(member)
+      callers.revoke(member.id)
+      throw error
+    } finally {
+      unwanted.removeEventListener('abort', takeBack)
+    }
+  }
+
+  /** One that nobody wants any more is taken back whole; only when that is proven it was merely cancelled. */
+  async #wanted(launching: Promise<Launched>, { id, parentId }: Member, crew: Crew, unwanted: AbortSignal): Promise<Launched> {
+    try {
+      const launched = await launching
+      if (!unwanted.aborted && !crew.isDoomed(parentId)) return launched
+    } catch (error) {
+      const isLeft = isEbbError(error, 'launch_failed') && (error.details as Report | undefined)?.success !== true
+      throw unwanted.aborted && !isLeft ? cancelled() : error
+    }
+    await this.#deps.agents.remove(id, { force: true }).catch((error: unknown) => {
+      if (!isEbbError(error, 'agent_not_found')) throw error
+    })
+    throw unwanted.aborted ? cancelled() : parentKilled()
+  }
+
+  #requestFor({ request, task, member, parentName, known, scopeId }: Order): LaunchRequest {
+    const { callers, callback, catalogue } = this.#deps
+    const provider = catalogue.find(request.provider)
+    // A program that takes no servers is told of none; a command finds them in the file that EBB_MCP_CONFIG names.
+    const canCallBack = provider?.capabilities.mcpSupport || provider?.type === 'command'
+    const back = canCallBack ? callback() : undefined
+    const token = back && callers.issue(member.id)
+    const servers = back &&
+      token && [{ name: 'ebb', command: back.command, args: ['mcp'], env: { EBB_URL: back.url, EBB_TOKEN: token.text } }]
+    return {
+      id: member.id,
+      name: member.name,
+      type: request.provider,
+      prompt: request.prompt,
+      preamble: preambleOf({ task, name: member.name, parent: parentName, canCallBack: servers !== undefined }),
+      placement: request.placement,
+      namespace: task.namespace,
+      taskId: task.id,
+      ownerScopeId: scopeId,
+      ...(member.parentId !== undefined && { parentAgentId: member.parentId }),
+      workspace: { base: task.base, path: `${workspaceFolder}/${task.id}`, known },
+      ...(token && { tokenHash: token.hash }),
+      configuration: {
+        workingDirectory: task.base,
+        ...(request.command && { command: request.command }),
+        ...(request.model !== undefined && { model: request.model }),
+        ...(servers && { mcp: { servers } }),
+      },
+    }
+  }
+
+  /** It runs: what cannot be written down now is no reason to end it. */
+  async #record({ task, member, known }: Order): Promise<void> {
+    const { engine, tasks } = this.#deps
+    const { book, ledger, log } = engine.parts
+    try {
+      const entries = book.find(member.id)?.entries.values()
+      const resources = entries ? [...entries].map(({ intent }) => intent) : await ledger.resources(member.id)
+      const mark = markIn(resources)
+      const isNews = mark !== undefined && JSON.stringify(mark) !== JSON.stringify(known)
+      await Promise.all([tasks.countDeployed(task.id), isNews ? tasks.keepFolder(task.base, mark) : undefined])
+    } catch (error) {
+      log.warn('A deployment could not be written down.', { agent: member.id, task: task.id, error: String(error) })
+    }
+  }
+}
+
+function answer(task: TaskRecord, agent: Agent, isDeduplicated: boolean): Deployed {
+  return { agent, isDeduplicated, workspace: task.workspace, ...tmuxSessionOf(agent) }
+}

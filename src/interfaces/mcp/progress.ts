@@ -1,0 +1,67 @@
+import type { ServerContext } from '@modelcontextprotocol/server'
+import type { Control } from '../../control/control.ts'
+import type { DeployPhase } from '../../control/tasks/types.ts'
+import { isFinal } from '../../domain/agent.ts'
+import { noop } from '../../engine/race.ts'
+import type { Asking } from './server.ts'
+
+/** Told to those who asked for it, and only what has really happened. */
+export type Tell = (progress: number, total: number, message: string) => void
+
+export function tellerOf({ mcpReq }: ServerContext): Tell | undefined {
+  const { _meta: meta } = mcpReq
+  const progressToken = meta?.progressToken
+  if (progressToken === undefined) return undefined
+  return (progress, total, message) =>
+    void mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress, total, message } }).catch(noop)
+}
+
+const phases: Readonly<Record<DeployPhase, readonly [number, string]>> = {
+  prepared: [1, 'Everything is checked; the agent is being launched.'],
+  running: [2, 'The agent runs.'],
+}
+
+export function tellPhase(tell: Tell | undefined, phase: DeployPhase): void {
+  const [progress, message] = phases[phase]
+  tell?.(progress, Object.keys(phases).length, message)
+}
+
+export interface Closing {
+  readonly taskId: string
+  /** One agent, and with `cascade` those below it; without it all of the task. */
+  readonly agentId?: string
+  readonly cascade?: boolean
+}
+
+/** While agents are being closed: how many of them are gone, proven. */
+export async function whileClosing<T>(
+  control: Control,
+  asking: Asking,
+  closing: Closing,
+  tell: Tell | undefined,
+  close: () => Promise<T>,
+): Promise<T> {
+  if (!tell) return await close()
+  const waiting = await livingOf(control, asking, closing)
+  const total = waiting.size
+  const report = (): void => tell(total - waiting.size, total, `${total - waiting.size} of ${total} agents are gone, proven.`)
+  const leave = control.events.on('terminated', ({ agentId }) => {
+    if (waiting.delete(agentId)) report()
+  })
+  try {
+    if (total > 0) report()
+    return await close()
+  } finally {
+    leave()
+  }
+}
+
+/** Only for the count: what is wrong with the call is told by the call itself. */
+async function livingOf({ tasks }: Control, { caller }: Asking, { taskId, agentId, cascade }: Closing): Promise<Set<string>> {
+  const view = await tasks.status({ taskId, caller }).catch(noop)
+  const agents = view?.agents ?? []
+  const chosen = new Set(agents.filter(({ id, name }) => agentId === undefined || agentId === id || agentId === name).map(({ id }) => id))
+  // In the order of their deployment: a child comes after its parent.
+  if (cascade) for (const { id, parentId } of agents) if (parentId !== undefined && chosen.has(parentId)) chosen.add(id)
+  return new Set(agents.filter(({ id, status }) => chosen.has(id) && !isFinal(status)).map(({ id }) => id))
+}

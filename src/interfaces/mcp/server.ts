@@ -1,0 +1,92 @@
+import { McpServer, ProtocolError, ProtocolErrorCode, ResourceTemplate } from '@modelcontextprotocol/server'
+import type { Control } from '../../control/control.ts'
+import type { Caller } from '../../control/tasks/types.ts'
+import { EbbError } from '../../domain/errors.ts'
+import { tellerOf } from './progress.ts'
+import { failureOf, resultOf } from './result.ts'
+import { statusShape, summaryShape } from './shapes.ts'
+import { type Tool, tools } from './tools.ts'
+
+/** The MCP interface: the same server over stdio and over HTTP, one for each connection. */
+
+export interface McpDeps {
+  readonly control: Control
+  readonly version: string
+  /** Where the socket of our tmux server is. */
+  readonly home: string
+}
+
+/** Who is at the other end of the connection. */
+export interface Asking {
+  readonly caller: Caller
+  /** Without one: that of whatever is named, and the default one for what is new. */
+  readonly namespace?: string
+  /** The folder its program works in, as far as it is known. */
+  readonly cwd?: string
+}
+
+const instructions = `Ebb runs coding agents and proves that nothing of them is left.
+Begin with create_real_task, then deploy_headless_agent for each agent; several may run side by side.
+Follow them with get_real_task_status and get_agent_output. Finish with complete_real_task, which ends what still runs.
+An answer with "success": false says in "error" what to do.`
+
+/** Tasks are kept for good; a list shows the newest of them. */
+const tasksListed = 200
+
+export function createMcpServer(deps: McpDeps, asking: Asking): McpServer {
+  const capabilities = { tools: { listChanged: false }, resources: { listChanged: false } }
+  const server = new McpServer({ name: 'ebb', title: 'Ebb', version: deps.version }, { instructions, capabilities })
+  for (const tool of tools) addTool(server, tool, deps, asking)
+  addResources(server, deps, asking)
+  return server
+}
+
+function addTool(server: McpServer, tool: Tool, { control, home }: McpDeps, asking: Asking): void {
+  const { name, title, description, input, output, hints } = tool
+  const config = { title, description, inputSchema: input, outputSchema: output, annotations: hints }
+  server.registerTool(name, config, async (args, ctx) => {
+    const call = { args: args as never, asking, control, home, signal: ctx.mcpReq.signal, tell: tellerOf(ctx) }
+    try {
+      return resultOf(await tool.run(call))
+    } catch (error) {
+      return resultOf(tool.fails(error, name, control.engine.parts.log))
+    }
+  })
+}
+
+function addResources(server: McpServer, { control }: McpDeps, { caller }: Asking): void {
+  const { tasks, engine } = control
+  const mimeType = 'application/json'
+  const json = (uri: URL, value: object) => ({ contents: [{ uri: uri.href, mimeType, text: JSON.stringify(value) }] })
+  const list = async () => (await tasks.list(caller)).slice(0, tasksListed)
+
+  server.registerResource('tasks', 'tasks://list', { title: 'Tasks', description: 'All tasks, newest first.', mimeType }, (uri) =>
+    asProtocol(async () => json(uri, { tasks: (await list()).map(summaryShape) })),
+  )
+  const template = new ResourceTemplate('task://{task_id}/status', {
+    list: () =>
+      asProtocol(async () => ({
+        resources: (await list()).map(({ task }) => ({
+          uri: `task://${task.id}/status`,
+          name: task.id,
+          description: task.description.slice(0, 200),
+          mimeType,
+        })),
+      })),
+  })
+  const about = { title: 'Status of a task', description: 'As get_real_task_status answers it.', mimeType }
+  server.registerResource('task-status', template, about, (uri, { task_id }) =>
+    asProtocol(async () => json(uri, statusShape(await tasks.status({ taskId: String(task_id), caller })))),
+  )
+
+  /** A resource has no way to fail but the protocol's; the sentence is the same. */
+  async function asProtocol<T>(read: () => Promise<T>): Promise<T> {
+    try {
+      return await read()
+    } catch (error) {
+      const { error: message, ...data } = failureOf(error, 'resources/read', engine.parts.log)
+      const code = error instanceof EbbError ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError
+      throw new ProtocolError(code, String(message), data)
+    }
+  }
+}

@@ -1,0 +1,79 @@
+import { dirname, join } from 'node:path'
+import type { OnLoss } from '../domain/resource.ts'
+import { workspaceFiles } from '../domain/task.ts'
+import type { Planned } from '../ports/kind.ts'
+import {
+  type AgentWorkspace,
+  type ContainmentName,
+  type Limits,
+  type LogSpec,
+  type LogWriter,
+  logLabels,
+  type ProcessLaunch,
+  reportLabels,
+  type TreePlace,
+} from '../ports/process.ts'
+
+export const promptLabel = 'prompt'
+
+/** Where this supervisor's agents go. */
+export interface Premises {
+  readonly installation: string
+  readonly containment: { readonly name: ContainmentName; place(limits?: Limits, onLoss?: OnLoss): TreePlace }
+  readonly home: string
+  readonly logDirectory: string
+  readonly archiveDirectory: string
+  /** Inside the home. */
+  readonly runDirectory: string
+  readonly tmux: { readonly socket: string; readonly containment: Premises['containment'] }
+  /** Do agents in terminals outlive us? */
+  readonly keepsSessions: boolean
+}
+
+/** The files of an agent, whatever its placement: its logs, and its prompt and reports where its task has a workspace. */
+export function planFiles(premises: Premises, scopeId: string, launch: ProcessLaunch, writer: LogWriter): readonly Planned[] {
+  const { workspace, config } = launch
+  const logs = launch.output === 'logs' ? logLabels.map((label) => planLog(premises, scopeId, label, writer, workspace)) : []
+  const prompt = workspace && typeof launch.stdin === 'object' ? [planPrompt(workspace, launch.stdin.text)] : []
+  const reports = workspace ? reportLabels.map((label) => planReport(premises, label, workspace)) : []
+  const configs = config ? [planFile('config', premises.home, configPath(premises, scopeId, config.name), config.text)] : []
+  return [...configs, ...prompt, ...logs, ...reports]
+}
+
+/** Relative to the home. */
+export function configPath({ home, runDirectory }: Pick<Premises, 'home' | 'runDirectory'>, scopeId: string, name: string): string {
+  return join(runDirectory.slice(home.length + 1), `${scopeId}.${name}`)
+}
+
+export function planFile(label: string, workspace: string, path: string, content: string): Planned {
+  return { label, kind: 'file', spec: { workspace, path }, live: content }
+}
+
+function planPrompt({ base, path, agentName }: AgentWorkspace, text: string): Planned {
+  return planFile(promptLabel, base, join(path, workspaceFiles(agentName).prompt), text)
+}
+
+/** What others look for has a name that they know; standard error is for us. */
+function planLog(
+  { installation, logDirectory, archiveDirectory }: Premises,
+  scopeId: string,
+  stream: (typeof logLabels)[number],
+  writer: LogWriter,
+  workspace: AgentWorkspace | undefined,
+): Planned {
+  const spec: LogSpec =
+    workspace && stream === 'stdout'
+      ? { ...insideWorkspace(workspace, workspaceFiles(workspace.agentName).stream), installation, stream, writer }
+      : { installation, directory: logDirectory, archive: join(archiveDirectory, scopeId, `${stream}.log`), stream, writer }
+  return { label: stream, kind: 'log', spec }
+}
+
+function planReport({ installation }: Premises, label: (typeof reportLabels)[number], workspace: AgentWorkspace): Planned {
+  const inside = insideWorkspace(workspace, workspaceFiles(workspace.agentName)[label])
+  return { label, kind: 'log', spec: { ...inside, installation, stream: label, writer: 'supervisor' } satisfies LogSpec }
+}
+
+function insideWorkspace({ base, path }: AgentWorkspace, file: string): Pick<LogSpec, 'inside' | 'directory' | 'archive'> {
+  const inside = { workspace: base, path: join(path, file), archive: join(path, 'archive', file.slice(file.indexOf('/') + 1)) }
+  return { inside, directory: join(base, dirname(inside.path)), archive: join(base, inside.archive) }
+}

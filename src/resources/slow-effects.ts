@@ -1,0 +1,76 @@
+import { constants } from 'node:fs'
+import { type FileHandle, open, rm } from 'node:fs/promises'
+import { pipeline } from 'node:stream/promises'
+import { refused } from './path.ts'
+
+/** What may take long with a log of gigabytes: done beside the event loop, in pieces. */
+
+const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = constants
+
+const pieceBytes = 1_024 * 1_024
+
+/** A file and nothing else: a link would lead elsewhere, and a pipe would keep us waiting. */
+export async function openRegular(path: string): Promise<FileHandle> {
+  const file = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+  try {
+    if (!(await file.stat()).isFile()) throw refused(path, 'it is not a file')
+    return file
+  } catch (error) {
+    await file.close()
+    throw error
+  }
+}
+
+/** The new file comes first: whoever removes the old one, and then this one, can be sure that none is made any more. */
+async function remake(from: string, to: string, work: (source: FileHandle, target: FileHandle) => Promise<void>): Promise<void> {
+  const target = await open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
+  try {
+    const source = await openRegular(from)
+    try {
+      await work(source, target)
+      await target.sync()
+    } finally {
+      await source.close()
+    }
+  } finally {
+    await target.close()
+  }
+}
+
+export async function copy(from: string, to: string): Promise<void> {
+  await remake(from, to, async (source, target) => {
+    const piece = Buffer.allocUnsafe(pieceBytes)
+    for (;;) {
+      const { bytesRead } = await source.read(piece, 0, piece.length, null)
+      if (bytesRead === 0) return
+      await writeAll(target, piece.subarray(0, bytesRead))
+    }
+  })
+}
+
+async function writeAll(target: FileHandle, bytes: Buffer): Promise<void> {
+  for (let at = 0; at < bytes.length; ) at += (await target.write(bytes, at)).bytesWritten
+}
+
+export async function compress(from: string, to: string): Promise<void> {
+  const { createZstdCompress } = await import('node:zlib')
+  await remake(from, to, async (source, target) => {
+    const out = async (pieces: AsyncIterable<Buffer>): Promise<void> => {
+      for await (const piece of pieces) await writeAll(target, piece)
+    }
+    await pipeline(source.createReadStream({ autoClose: false, highWaterMark: pieceBytes }), createZstdCompress(), out)
+  })
+}
+
+export async function flush(path: string): Promise<void> {
+  const file = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+  try {
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+export async function discard(path: string): Promise<void> {
+  await rm(path, { recursive: true, force: true })
+}

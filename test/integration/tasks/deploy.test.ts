@@ -1,0 +1,242 @@
+import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import type { Deployed } from '../../../src/control/tasks/types.ts'
+import { temporaryHome } from '../../support/home.ts'
+import { hookOn } from '../../support/hooked.ts'
+import { openTasks, orchestrator, type TaskBench } from '../../support/tasks.ts'
+import { waitUntil } from '../../support/world.ts'
+
+/** Agents come into a task whole, once, or not at all. */
+
+const contentOf = async (bench: TaskBench, { agent, workspace }: Deployed): Promise<string> => {
+  const log = join(workspace, 'logs', `${agent.name}_stream.jsonl`)
+  await waitUntil(() => readFileSync(log, 'utf8').includes('THE END'), 5_000, 'the agent has read its prompt')
+  expect(bench.control.agents.living.has(agent.id)).toBe(true)
+  return readFileSync(log, 'utf8')
+}
+
+const readsItsPrompt = ['sh', '-c', 'cat; echo; echo THE END; exec sleep 1000']
+
+describe('a deployed agent', () => {
+  it('has a name, its files in the workspace, and a folder to work in', async () => {
+    await using bench = await openTasks()
+    const task = await bench.create()
+    expect(task.id).toMatch(/^TASK-\d{8}-\d{6}-[0-9a-f]{8}$/)
+    expect((statSync(task.workspace).mode & 0o777).toString(8)).toBe('700')
+    const { agent, workspace, isDeduplicated } = await bench.deploy(task, { agentType: 'code_reviewer' })
+    expect(isDeduplicated).toBe(false)
+    expect(agent.name).toMatch(/^code_reviewer-\d{6}-[0-9a-f]{6}$/)
+    expect(workspace).toBe(join(bench.base, '.agent-workspace', task.id))
+    expect(agent).toMatchObject({ status: 'running', taskId: task.id, session: { prompt: 'Do your part.' } })
+    expect(agent.session.configuration.workingDirectory).toBe(bench.base)
+    expect(existsSync(join(workspace, `agent_prompt_${agent.name}.txt`))).toBe(true)
+  })
+
+  it('reads who it is and where, and is promised nothing that is not there', async () => {
+    await using bench = await openTasks()
+    const task = await bench.create({ description: 'Mend the fence of the north field' })
+    const deployed = await bench.deploy(task, { command: readsItsPrompt })
+    const read = await contentOf(bench, deployed)
+    for (const text of [task.id, 'Mend the fence of the north field', task.workspace, deployed.agent.name ?? '', 'the orchestrator'])
+      expect(read).toContain(text)
+    expect(read.indexOf('Do your part.')).toBeGreaterThan(read.indexOf(task.id))
+    expect(read).not.toContain('update_agent_progress')
+  })
+
+  it('is told how to call back, with its own names filled in, where somebody listens', async () => {
+    await using bench = await openTasks()
+    bench.tasks.callback = () => ({ url: 'http://127.0.0.1:4400', command: '/opt/ebb/bin/ebb' })
+    const task = await bench.create()
+    const parent = await bench.deploy(task)
+    const deployed = await bench.deploy(task, {
+      parent: parent.agent.name ?? '',
+      command: ['sh', '-c', 'cat; cat "$EBB_MCP_CONFIG"; echo THE END; exec sleep 1000'],
+    })
+    const { name, id } = deployed.agent
+    const read = await contentOf(bench, deployed)
+    expect(read).toContain(`deployed by the agent ${parent.agent.name}`)
+    expect(read).toContain(`update_agent_progress {"task_id":"${task.id}","agent_id":"${name}","status":"completed"`)
+    expect(read).toContain(`report_agent_finding {"task_id":"${task.id}","agent_id":"${name}"`)
+    expect(read).toContain(`spawn_child_agent {"task_id":"${task.id}","parent_agent_id":"${name}"`)
+    const token = /"EBB_TOKEN": "([\w-]{43})"/.exec(read)?.[1] ?? ''
+    expect(read).toContain('"command": "/opt/ebb/bin/ebb"')
+    expect(read).toContain('"EBB_URL": "http://127.0.0.1:4400"')
+    expect(await bench.tasks.callerOf(token)).toEqual({ agentId: id })
+    // Nobody else may know it: neither rows nor books.
+    const { ledger } = bench.supervisor.engine.parts
+    const known = JSON.stringify([await bench.supervisor.agents.find(id), await ledger.resources(id)])
+    expect(known).not.toContain(token)
+  })
+
+  it('whose program takes no MCP servers is told of none', async () => {
+    await using bench = await openTasks()
+    bench.tasks.callback = () => ({ url: 'http://127.0.0.1:4400', command: '/opt/ebb/bin/ebb' })
+    const { agent } = await bench.deploy(await bench.create(), { provider: 'synthetic' })
+    expect(agent.status).toBe('running')
+  })
+})
+
+describe('the same deployment', () => {
+  it('asked for many times at once is one agent', async () => {
+    await using bench = await openTasks()
+    const task = await bench.create()
+    const all = await Promise.all(Array.from({ length: 8 }, () => bench.deploy(task)))
+    expect(new Set(all.map(({ agent }) => agent.id)).size).toBe(1)
+    expect(all.filter(({ isDeduplicated }) => !isDeduplicated)).toHaveLength(1)
+    // And later, while it runs.
+    expect(await bench.deploy(task)).toMatchObject({ isDeduplicated: true, agent: { id: all[0]?.agent.id } })
+    expect((await bench.tasks.status({ taskId: task.id, caller: orchestrator })).counts.total).toBe(1)
+  })
+
+  it('is another one with another type, prompt, parent or task, when the first has ended, or when a duplicate is wanted', async () => {
+    await using bench = await openTasks()
+    const task = await bench.create()
+    const first = await bench.deploy(task)
+    const others = [
+      await bench.deploy(task, { agentType: 'tester' }),
+      await bench.deploy(task, { prompt: 'Do more.' }),
+      await bench.deploy(task, { parent: first.agent.id }),
+      await bench.deploy(await bench.create()),
+      await bench.deploy(task, { allowDuplicate: true }),
+    ]
+    expect(others.map(({ isDeduplicated }) => isDeduplicated)).toEqual([false, false, false, false, false])
+    for (const { agent } of [first, ...others]) await bench.control.agents.stop(agent.id, { force: true })
+    expect(await bench.deploy(task)).toMatchObject({ isDeduplicated: false })
+  })
+
+  it('whose first one fails fails for all who joined it, and leaves nothing', async () => {
+    let isBroken = false
+    const wrap = hookOn('effects', (method) => {
+      if (isBroken && method === 'spawn') throw new Error('no process for you')
+    })
+    await using bench = await openTasks({ wrap })
+    const task = await bench.create()
+    isBroken = true
+    const ends = await Promise.allSettled([bench.deploy(task), bench.deploy(task), bench.deploy(task)])
+    expect(ends.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
+    const [reason] = ends.map((end) => (end as PromiseRejectedResult).reason as unknown)
+    expect(ends.every((end) => (end as PromiseRejectedResult).reason === reason)).toBe(true)
+    expect(reason).toMatchObject({ code: 'launch_failed', details: { success: true } })
+    // The folders of the task were empty, so they went with the last one.
+    expect(bench.files()).toEqual([])
+    expect((await bench.tasks.status({ taskId: task.id, caller: orchestrator })).agents).toEqual([])
+    expect(await bench.supervisor.runningProcesses()).toEqual([])
+    isBroken = false
+    expect(await bench.deploy(task)).toMatchObject({ isDeduplicated: false })
+  })
+})
+
+describe('a deployment that fails', () => {
+  /** By the number of the effect, so that each step of it fails once. */
+  it.each([
+    ['the folder', 'makeDirectory'],
+    ['the prompt file', 'createFile'],
+    ['the pipe of the log', 'makePipe'],
+    ['the collector or the process', 'spawn'],
+  ])('at %s leaves no file, folder, row or process', async (_, failing) => {
+    let isBroken = false
+    const wrap = hookOn('effects', (method) => {
+      if (isBroken && method === failing) throw Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' })
+    })
+    await using bench = await openTasks({ wrap })
+    const task = await bench.create()
+    const first = await bench.deploy(task, { prompt: 'The first one goes, with the folders.' })
+    await bench.control.agents.remove(first.agent.id, { force: true })
+    expect(bench.files()).toEqual([])
+    isBroken = true
+    await expect(bench.deploy(task)).rejects.toMatchObject({ code: 'launch_failed', details: { success: true } })
+    expect(bench.files()).toEqual([])
+    expect((await bench.supervisor.agents.list({})).agents).toEqual([])
+    expect(await bench.supervisor.runningProcesses()).toEqual([])
+  })
+
+  it('for the ledger leaves nothing, and what others have there stays', async () => {
+    let isBroken = false
+    const wrap = hookOn('ledger', (method) => {
+      if (isBroken && method === 'hold') throw new Error('the disk is full')
+    })
+    await using bench = await openTasks({ wrap })
+    const task = await bench.create()
+    const living = await bench.deploy(task, { prompt: 'Stay.' })
+    const before = bench.files()
+    isBroken = true
+    await expect(bench.deploy(task)).rejects.toMatchObject({ code: 'launch_failed', details: { success: true } })
+    expect(bench.files()).toEqual(before)
+    expect(bench.control.agents.living.get(living.agent.id)?.status).toBe('running')
+  })
+
+  it('because nobody wants it any more is taken back whole', async () => {
+    await using bench = await openTasks()
+    const task = await bench.create()
+    const wish = new AbortController()
+    const deploying = bench.deploy(task, { signal: wish.signal, onPhase: (phase) => phase === 'prepared' && wish.abort() })
+    await expect(deploying).rejects.toMatchObject({ code: 'cancelled' })
+    expect(bench.files()).toEqual([])
+    expect((await bench.supervisor.agents.list({})).agents).toEqual([])
+    expect(await bench.supervisor.runningProcesses()).toEqual([])
+    await expect(bench.deploy(task, { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: 'cancelled' })
+  })
+
+  it('goes on while somebody else wants it', async () => {
+    await using bench = await openTasks()
+    const task = await bench.create()
+    const wish = new AbortController()
+    const first = bench.deploy(task, { signal: wish.signal, onPhase: (phase) => phase === 'prepared' && queueMicrotask(() => wish.abort()) })
+    const second = bench.deploy(task)
+    await expect(first).rejects.toMatchObject({ code: 'cancelled' })
+    expect(await second).toMatchObject({ isDeduplicated: true, agent: { status: 'running' } })
+  })
+})
+
+describe('the folders of a workspace', () => {
+  it('go with the last agent when they are empty, and come again with the next', async () => {
+    await using bench = await openTasks()
+    const task = await bench.create()
+    const [one, two] = [await bench.deploy(task, { prompt: 'one' }), await bench.deploy(task, { prompt: 'two' })]
+    await bench.tasks.cleanup({ taskId: task.id, agentId: one.agent.id, keepLogs: false, caller: orchestrator })
+    expect(existsSync(join(task.workspace, 'logs', `${two.agent.name}_stream.jsonl`))).toBe(true)
+    await bench.tasks.cleanup({ taskId: task.id, agentId: two.agent.id, keepLogs: false, caller: orchestrator })
+    expect(bench.files()).toEqual([])
+    await bench.deploy(task, { prompt: 'three' })
+    expect(existsSync(join(task.workspace, 'logs'))).toBe(true)
+  })
+
+  it('that a person uses stay, with what is in them', async () => {
+    await using bench = await openTasks()
+    const task = await bench.create()
+    const { agent } = await bench.deploy(task)
+    writeFileSync(join(task.workspace, 'notes.md'), 'mine')
+    const { success } = await bench.tasks.cleanup({ taskId: task.id, agentId: agent.id, keepLogs: false, caller: orchestrator })
+    expect(success).toBe(true)
+    const { report } = await bench.tasks.complete({ taskId: task.id, caller: orchestrator })
+    expect(report.success).toBe(true)
+    expect(bench.files()).toEqual(['.agent-workspace', `.agent-workspace/${task.id}`, `.agent-workspace/${task.id}/notes.md`])
+  })
+
+  it('are shared by tasks, and whoever leaves last takes the shared one away', async () => {
+    await using bench = await openTasks()
+    const [one, two] = [await bench.create(), await bench.create()]
+    expect((await bench.tasks.complete({ taskId: one.id, caller: orchestrator })).report.success).toBe(true)
+    expect(bench.files()).toEqual(['.agent-workspace', `.agent-workspace/${two.id}`])
+    expect((await bench.tasks.complete({ taskId: two.id, caller: orchestrator })).report.success).toBe(true)
+    expect(bench.files()).toEqual([])
+  })
+
+  it('that were there before stay, though they are empty', async () => {
+    await using bench = await openTasks()
+    mkdirSync(join(bench.base, '.agent-workspace'))
+    const task = await bench.create()
+    await bench.tasks.complete({ taskId: task.id, caller: orchestrator })
+    expect(bench.files()).toEqual(['.agent-workspace'])
+  })
+
+  it('are never made or removed through a link', async () => {
+    await using bench = await openTasks()
+    const elsewhere = temporaryHome()
+    symlinkSync(elsewhere, join(bench.base, '.agent-workspace'))
+    await expect(bench.create()).rejects.toMatchObject({ code: 'path_refused', message: expect.stringContaining('link') })
+    expect(await bench.tasks.list(orchestrator)).toEqual([])
+    expect(bench.files()).toEqual(['.agent-workspace'])
+  })
+})

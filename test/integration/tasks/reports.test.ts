@@ -1,0 +1,186 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import type { Deployed } from '../../../src/control/tasks/types.ts'
+import type { Task } from '../../../src/domain/task.ts'
+import { hookOn } from '../../support/hooked.ts'
+import { as, openTasks, orchestrator, type TaskBench } from '../../support/tasks.ts'
+
+/** What agents say of their work, and what follows from it. */
+
+const lines = (path: string): readonly unknown[] =>
+  readFileSync(path, 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as unknown)
+
+const report = (bench: TaskBench, task: Task, deployed: Deployed, status: string, more: object = {}) =>
+  bench.tasks.progress({
+    taskId: task.id,
+    agentId: deployed.agent.name ?? '',
+    status,
+    message: 'So it is.',
+    progress: 50,
+    caller: as(deployed),
+    ...more,
+  })
+
+const find = (bench: TaskBench, task: Task, deployed: Deployed, more: object = {}) =>
+  bench.tasks.finding({
+    taskId: task.id,
+    agentId: deployed.agent.id,
+    findingType: 'bug',
+    severity: 'high',
+    message: 'A post is rotten.',
+    caller: as(deployed),
+    ...more,
+  })
+
+const ended = (bench: TaskBench, { agent }: Deployed): Promise<string | undefined> =>
+  bench.control.waiting.forEnd(agent.id, 10_000, async () => {
+    const now = (await bench.control.agents.get(agent.id)).agent
+    return now.completedAt === undefined ? undefined : now.status
+  })
+
+describe('progress and findings', () => {
+  it('are lines in the files that others read, and in the status', async () => {
+    await using bench = await openTasks()
+    const task = await bench.create()
+    const deployed = await bench.deploy(task)
+    const { id, name } = deployed.agent
+    expect(await report(bench, task, deployed, 'working', { progress: 10 })).toEqual({ isOwn: true })
+    expect(await report(bench, task, deployed, 'testing', { agentId: id, message: 'Zäune\nund "Pfosten"', caller: orchestrator })).toEqual({
+      isOwn: false,
+    })
+    expect(await find(bench, task, deployed, { data: { post: 7 } })).toEqual({ isOwn: true })
+    const timestamp = expect.stringMatching(/^\d{4}-.*\.\d{3}Z$/)
+    expect(lines(join(task.workspace, 'progress', `${name}_progress.jsonl`))).toEqual([
+      { timestamp, agent_id: name, status: 'working', message: 'So it is.', progress: 10 },
+      { timestamp, agent_id: name, status: 'testing', message: 'Zäune\nund "Pfosten"', progress: 50 },
+    ])
+    expect(lines(join(task.workspace, 'findings', `${name}_findings.jsonl`))).toEqual([
+      { timestamp, agent_id: name, finding_type: 'bug', severity: 'high', message: 'A post is rotten.', data: { post: 7 } },
+    ])
+    const { agents } = await bench.tasks.status({ taskId: task.id, caller: orchestrator })
+    expect(agents).toMatchObject([{ id, findings: 1, lastProgress: { status: 'testing', progress: 50 } }])
+  })
+
+  it.each([
+    ['a message that is too long', { message: 'x'.repeat(10_001) }],
+    ['a status that is empty', { status: '' }],
+    ['a status that is too long', { status: 'x'.repeat(201) }],
+    ['a progress that is no percentage', { progress: 101 }],
+    ['a progress that is no number', { progress: Number.NaN }],
+  ])('%s is refused', async (_, more) => {
+    await using bench = await openTasks()
+    const task = await bench.create()
+    const deployed = await bench.deploy(task, { provider: 'synthetic' })
+    await expect(report(bench, task, deployed, 'working', more)).rejects.toMatchObject({ code: 'invalid_request' })
+  })
+
+  it('data that is too large is refused', async () => {
+    await using bench = await openTasks()
+    const task = await bench.create()
+    const deployed = await bench.deploy(task, { provider: 'synthetic' })
+    await expect(find(bench, task, deployed, { data: 'ü'.repeat(33_000) })).rejects.toMatchObject({ code: 'invalid_request' })
+    await find(bench, task, deployed, { data: 'ü'.repeat(32_000) })
+  })
+
+  it('of an agent that has ended are refused, and make no file again', async () => {
+    await using bench = await openTasks()
+    const task = await bench.create()
+    const deployed = await bench.deploy(task)
+    const stopping = bench.control.agents.stop(deployed.agent.id, { force: true })
+    await expect(report(bench, task, deployed, 'working')).rejects.toMatchObject({ code: 'agent_ended', message: expect.stringContaining('being ended') })
+    await stopping
+    await expect(report(bench, task, deployed, 'working')).rejects.toMatchObject({ code: 'agent_ended', message: expect.stringContaining('has ended') })
+    await expect(find(bench, task, deployed)).rejects.toMatchObject({ code: 'agent_ended' })
+    expect(existsSync(join(task.workspace, 'progress'))).toBe(false)
+    expect(existsSync(join(task.workspace, 'findings'))).toBe(false)
+  })
+
+  it('that cannot be written are told as such, and an agent that is through is ended all the same', async () => {
+    const wrap = hookOn('effects', (method, [path]) => {
+      if (/append|openFile/.test(method) && String(path).endsWith('_progress.jsonl'))
+        throw Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' })
+    })
+    await using bench = await openTasks({ wrap })
+    const task = await bench.create()
+    const deployed = await bench.deploy(task, { command: ['sh', '-c', 'read line; exec sleep 1000'] })
+    await expect(report(bench, task, deployed, 'completed')).rejects.toMatchObject({ code: 'report_unwritten', message: expect.stringContaining('ENOSPC') })
+    bench.supervisor.engine.parts.book.find(deployed.agent.id)
+    process.kill(bench.control.agents.living.get(deployed.agent.id)?.pid ?? 0, 'SIGKILL')
+    expect(await ended(bench, deployed)).toBe('completed')
+  })
+})
+
+describe('the last word of an agent', () => {
+  it.each([
+    ['completed', 'exit 0', 'completed'],
+    ['completed', 'exit 3', 'failed'],
+    ['failed', 'exit 0', 'failed'],
+    ['terminated', 'exit 0', 'terminated'],
+  ])('%s, then %s: it is %s when its process has ended', async (said, exit, status) => {
+    await using bench = await openTasks()
+    const task = await bench.create()
+    const go = join(bench.base, 'go')
+    const deployed = await bench.deploy(task, { command: ['sh', '-c', `mkfifo "${go}"; echo ready; read line < "${go}"; ${exit}`] })
+    await bench.control.waiting.forNews(bench.control.agents, deployed.agent.id, 1, 10_000)
+    const before = Date.now()
+    const taken = await report(bench, task, deployed, said, { progress: 100 })
+    expect(taken).toMatchObject({ isOwn: true, cleanup: { scheduled: true } })
+    expect(Date.parse(taken.cleanup?.by ?? '')).toBeGreaterThanOrEqual(before + 29_000)
+    expect(bench.control.agents.living.get(deployed.agent.id)?.status).toBe('running')
+    await import('node:fs/promises').then(({ writeFile }) => writeFile(go, 'on\n'))
+    expect(await ended(bench, deployed)).toBe(status)
+  })
+
+  it('is checked against what happened', async () => {
+    await using bench = await openTasks()
+    const task = await bench.create()
+    const silent = await bench.deploy(task, { prompt: 'silent', command: ['true'] })
+    expect(await ended(bench, silent)).toBe('completed')
+    const good = await bench.deploy(task, { prompt: 'good', command: ['sh', '-c', 'echo done; exec sleep 1000'] })
+    await bench.control.waiting.forNews(bench.control.agents, good.agent.id, 1, 10_000)
+    await report(bench, task, good, 'completed', { progress: 100 })
+    const killed = await bench.deploy(task, { prompt: 'killed' })
+    await report(bench, task, killed, 'completed', { progress: 40 })
+    for (const { agent } of [good, killed]) await bench.control.agents.stop(agent.id, { force: true })
+    const { agents } = await bench.tasks.status({ taskId: task.id, caller: orchestrator })
+    const warnings = new Map(agents.map(({ id, completionValidation }) => [id, completionValidation]))
+    expect(warnings.get(silent.agent.id)).toEqual({
+      valid: false,
+      warnings: ['It ended without a report of its progress.', 'It wrote nothing.'],
+    })
+    expect(warnings.get(good.agent.id)).toEqual({ valid: false, warnings: ['It was ended before it was through.'] })
+    expect(warnings.get(killed.agent.id)?.warnings).toContain('It reported completed at 40 percent.')
+  })
+})
+
+describe('an agent that reports nothing', () => {
+  it('is found, told of, and marked; a report makes it good', async () => {
+    await using bench = await openTasks({ flags: { stuckThreshold: '50ms' } })
+    const task = await bench.create()
+    const told = Promise.withResolvers<unknown>()
+    bench.control.events.on('silent', told.resolve)
+    const deployed = await bench.deploy(task)
+    expect(await told.promise).toMatchObject({ agentId: deployed.agent.id, taskId: task.id, namespace: 'default' })
+    const view = async () => (await bench.tasks.status({ taskId: task.id, caller: orchestrator })).agents[0]
+    expect(await view()).toMatchObject({ status: 'running', stuck: { silentMs: expect.any(Number), since: expect.any(String) } })
+    const again = Promise.withResolvers<unknown>()
+    bench.control.events.on('silent', again.resolve)
+    await find(bench, task, deployed)
+    expect((await view())?.stuck).toBeUndefined()
+    // And it is found again.
+    await again.promise
+  })
+
+  it('is ended where that is wished', async () => {
+    await using bench = await openTasks({ flags: { stuckThreshold: '50ms', stuckAction: 'end' } })
+    const task = await bench.create()
+    const deployed = await bench.deploy(task)
+    expect(await ended(bench, deployed)).toBe('failed')
+    expect((await bench.control.agents.get(deployed.agent.id)).agent.error?.name).toBe('stuck')
+    expect(await bench.supervisor.runningProcesses()).toEqual([])
+  })
+})

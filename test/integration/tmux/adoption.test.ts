@@ -1,0 +1,173 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { ebb, temporaryHome } from '../../support/home.ts'
+import { needs } from '../../support/real.ts'
+import { type Json, startServer, type TestServer } from '../../support/server.ts'
+import { agentProcesses } from '../../support/shared-server.ts'
+import { sessionsOf } from '../../support/tmux.ts'
+import { seen } from '../../support/world.ts'
+
+needs('tmux')
+
+const shell = (script: string): readonly string[] => ['sh', '-c', script]
+
+/** Counts up, a line at a time, until the file is there; then says so and ends with the code. */
+const counter = (gate: string, code = 0): readonly string[] =>
+  shell(`n=0; while [ ! -e ${gate} ]; do n=$((n+1)); echo "line $n"; sleep 0.01; done; echo "last $n"; exit ${code}`)
+
+async function lines(server: TestServer, id: string): Promise<string[]> {
+  return (await server.get<Json[]>(`/api/agents/${id}/messages`)).slice(1).map(({ content }) => content)
+}
+
+async function hasSaid(server: TestServer, id: string, count: number): Promise<void> {
+  for (let seen = 1; seen <= count; ) {
+    const news: Json[] = await server.get(`/api/agents/${id}/messages?since=${seen}&wait=10000`)
+    if (news.length === 0) throw new Error('The agent says nothing more.')
+    seen = news.at(-1).sequenceNumber
+  }
+}
+
+async function killed(server: TestServer): Promise<void> {
+  server.ebb.signal('SIGKILL')
+  await server.ebb.ended
+}
+
+const ended = (server: TestServer, id: string): Promise<Json> => server.get(`/api/agents/${id}/status?wait=20000`)
+
+/** Every line once, in order. */
+function expectWhole(said: readonly string[]): void {
+  const counted = said.slice(0, -1)
+  expect(counted).toEqual(counted.map((_, index) => `line ${index + 1}`))
+  expect(said.at(-1)).toBe(`last ${counted.length}`)
+}
+
+describe('a server that is lost (G9, supervisor lost)', () => {
+  it('leaves its agents in tmux to the next one, which reads on where the first was: no line lost, none twice', async () => {
+    const home = temporaryHome()
+    const gate = join(temporaryHome(), 'gate')
+    const first = await startServer([], { home })
+    const id = await first.command(counter(gate), { placement: 'tmux', requestId: 'request-1' })
+    const plain = await first.command(['sleep', '1000'])
+    await hasSaid(first, id, 20)
+    const { processes } = await first.get(`/api/agents/${id}/process`)
+    await killed(first)
+
+    await using second = await startServer([], { home })
+    expect(await second.get(`/api/agents/${id}`)).toMatchObject({ status: 'running', requestId: 'request-1' })
+    expect((await second.get(`/api/agents/${id}/process`)).processes[0].pid).toBe(processes[0].pid)
+    expect(await second.get(`/api/agents/${plain}`)).toMatchObject({ status: 'failed', error: { name: 'supervisor_lost' } })
+    expect(await second.get('/api/requests/request-1')).toMatchObject({ state: 'open' })
+    expect(sessionsOf(home)).toHaveLength(1)
+    const before = (await lines(second, id)).length
+    await hasSaid(second, id, before + 20)
+    writeFileSync(gate, '')
+    expect(await ended(second, id)).toMatchObject({ status: 'completed' })
+    expectWhole(await lines(second, id))
+    expect(agentProcesses(home)).toEqual([])
+    expect(sessionsOf(home)).toEqual([])
+  })
+
+  it('again and again, and the agent is stopped in the end like any other', async () => {
+    const home = temporaryHome()
+    let server = await startServer([], { home })
+    const id = await server.command(counter('/nonexistent'), { placement: 'tmux', taskId: 'task-1' })
+    for (let life = 0; life < 3; life++) {
+      await hasSaid(server, id, 5)
+      await killed(server)
+      server = await startServer([], { home })
+    }
+    expect(await server.post(`/api/agents/${id}/stop`)).toMatchObject({ success: true })
+    expect(await server.get(`/api/agents/${id}`)).toMatchObject({ status: 'terminated' })
+    expect(agentProcesses(home)).toEqual([])
+    const said = await lines(server, id)
+    expect(said).toEqual(said.map((_, index) => `line ${index + 1}`))
+    expect(await server.call('DELETE', `/api/agents/${id}`)).toMatchObject({ status: 204 })
+    await server.stop()
+  })
+
+  it('knows how an agent ended while nobody was there, and what it said last', async () => {
+    const home = temporaryHome()
+    const gate = join(temporaryHome(), 'gate')
+    const first = await startServer([], { home })
+    const id = await first.command(counter(gate, 7), { placement: 'tmux' })
+    await hasSaid(first, id, 5)
+    const { processes } = await first.get(`/api/agents/${id}/process`)
+    await killed(first)
+    writeFileSync(gate, '')
+    while (seen(processes[0].pid)) await new Promise(setImmediate)
+
+    await using second = await startServer([], { home })
+    expect(await ended(second, id)).toMatchObject({ status: 'failed' })
+    expect(await second.get(`/api/agents/${id}`)).toMatchObject({ exitCode: 7, error: { name: 'exit_code' } })
+    expectWhole(await lines(second, id))
+    expect(await second.get('/api/cleanup/status')).toMatchObject({ runningProcesses: 0, resources: {}, leaks: [] })
+  })
+
+  it('and "ebb recover" leaves what is kept alone, but finishes what has ended meanwhile', async () => {
+    const home = temporaryHome()
+    const gate = join(temporaryHome(), 'gate')
+    const first = await startServer([], { home })
+    const living = await first.command(counter('/nonexistent'), { placement: 'tmux' })
+    const leaving = await first.command(counter(gate, 5), { placement: 'tmux' })
+    for (const id of [living, leaving]) await hasSaid(first, id, 3)
+    const { processes } = await first.get(`/api/agents/${leaving}/process`)
+    await killed(first)
+    writeFileSync(gate, '')
+    while (seen(processes[0].pid)) await new Promise(setImmediate)
+    expect((await ebb(['recover'], { home })).code).toBe(0)
+    expect(sessionsOf(home)).toHaveLength(1)
+
+    await using second = await startServer([], { home })
+    expect(await second.get(`/api/agents/${leaving}`)).toMatchObject({ status: 'failed', exitCode: 5 })
+    expectWhole(await lines(second, leaving))
+    expect(await second.get(`/api/agents/${living}`)).toMatchObject({ status: 'running' })
+  })
+
+  it('a launch that was under way is no agent: it is rolled back by the next', async () => {
+    const home = temporaryHome()
+    const server = await startServer([], { home })
+    const launches = Array.from({ length: 8 }, () => server.command(['sleep', '1000'], { placement: 'tmux' }).catch(() => undefined))
+    await Promise.race(launches)
+    await killed(server)
+    await Promise.all(launches)
+    await using second = await startServer([], { home })
+    const agents: Json[] = await second.get('/api/agents?status=running')
+    expect(sessionsOf(home)).toHaveLength(agents.length)
+    expect((await second.get('/api/cleanup/status')).leaks).toEqual([])
+  })
+})
+
+describe('a server that is asked to leave', () => {
+  it('takes its agents in tmux with it', async () => {
+    const home = temporaryHome()
+    const server = await startServer([], { home })
+    await server.command(['sh', '-c', 'echo hello; exec sleep 1000'], { placement: 'tmux' })
+    await server.stop()
+    expect(sessionsOf(home)).toEqual([])
+    expect(agentProcesses(home)).toEqual([])
+  })
+
+  it('with --keep-on-exit leaves them to the next start', async () => {
+    const home = temporaryHome()
+    const gate = join(temporaryHome(), 'gate')
+    const first = await startServer(['--keep-on-exit'], { home })
+    const id = await first.command(counter(gate), { placement: 'tmux' })
+    await first.command(['sleep', '1000'])
+    await hasSaid(first, id, 5)
+    await first.stop()
+    expect((await first.ebb.ended).code).toBe(0)
+    expect(sessionsOf(home)).toHaveLength(1)
+    await using second = await startServer([], { home })
+    expect(await second.get('/api/agents/active')).toMatchObject([{ id, status: 'running' }])
+    writeFileSync(gate, '')
+    expect(await ended(second, id)).toMatchObject({ status: 'completed' })
+    expectWhole(await lines(second, id))
+    expect(existsSync(join(home, 'archive', id, 'stdout.log'))).toBe(true)
+    expect(
+      readFileSync(join(home, 'archive', id, 'stdout.log'), 'utf8')
+        .split('\n')
+        .filter(Boolean),
+    ).toEqual(await lines(second, id))
+  })
+})

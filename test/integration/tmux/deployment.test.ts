@@ -1,0 +1,183 @@
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import type { Control } from '../../../src/control/control.ts'
+import { isEbbError } from '../../../src/domain/errors.ts'
+import { temporaryHome } from '../../support/home.ts'
+import { installationOf } from '../../support/ledger-file.ts'
+import { needs } from '../../support/real.ts'
+import { openSupervisor, type SupervisorOptions } from '../../support/supervisor.ts'
+import { sessionsOf } from '../../support/tmux.ts'
+import { processesOfHome, describe as show } from '../../support/world.ts'
+
+needs('tmux')
+
+/** The five ways in which a deployment used to leak, and then every other one: whatever fails, nothing is left. */
+
+interface Scene {
+  readonly control: Control
+  readonly home: string
+  readonly base: string
+  deploy(script: string): Promise<unknown>
+}
+
+async function withScene(options: SupervisorOptions, act: (scene: Scene) => Promise<void>): Promise<void> {
+  const home = options.home ?? temporaryHome()
+  const base = temporaryHome()
+  await using supervisor = await openSupervisor({ ...options, home })
+  const control = await supervisor.control()
+  const task = await control.tasks.create({ namespace: 'default', description: 'a task', priority: 'P2', base, caller: 'orchestrator' })
+  const deploy = (script: string): Promise<unknown> =>
+    control.tasks.deploy({
+      taskId: task.id,
+      agentType: 'builder',
+      prompt: 'the prompt',
+      parent: 'orchestrator',
+      provider: 'command',
+      placement: 'tmux',
+      command: ['sh', '-c', script],
+      caller: 'orchestrator',
+    })
+  await act({ control, home, base, deploy })
+  await control.close()
+}
+
+/** With our own eyes: no file, no folder of an agent, no session, no process, no row. */
+async function expectNothing({ control, home, base }: Scene): Promise<void> {
+  expect(files(base)).toEqual([])
+  expect(readdirSync(join(home, 'run'))).toEqual([])
+  expect(readdirSync(join(home, 'logs'))).toEqual([])
+  expect(sessionsOf(home)).toEqual([])
+  const left = processesOfHome(home, installationOf(home)).filter(({ environ }) => `\0${environ}`.includes('\0EBB_SCOPE='))
+  expect(left.map(show)).toEqual([])
+  expect((await control.store.list({})).agents).toEqual([])
+}
+
+/** Files alone: the workspace of the task may stay, for the next deployment. */
+function files(folder: string): readonly string[] {
+  if (!existsSync(folder)) return []
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => !entry.isDirectory())
+    .map((entry) => join(entry.parentPath, entry.name))
+}
+
+const lasting = 'echo ready; exec sleep 1000'
+
+/** The rollback is proven: the report in the error says so, or nothing had been made. */
+function isProven(error: unknown): boolean {
+  if (!isEbbError(error)) return false
+  const report = error.details as { readonly success?: boolean } | undefined
+  return report?.success !== false
+}
+
+async function failure(work: Promise<unknown>): Promise<unknown> {
+  return await work.then(
+    () => new Error('The deployment succeeded.'),
+    (error: unknown) => error,
+  )
+}
+
+/** Fails the one call of a port by its name, as often as it is made, from when it is told to. */
+function failing(port: string, method: string): SupervisorOptions & { isOn: boolean } {
+  const options: SupervisorOptions & { isOn: boolean } = {
+    isOn: false,
+    wrap: (name, target) =>
+      name === port
+        ? new Proxy(target, {
+            get: (of, key) => {
+              const value: unknown = Reflect.get(of, key)
+              if (key === method && options.isOn) return () => Promise.reject(new Error(`simulated: ${port}.${method}`))
+              return typeof value === 'function' ? value.bind(of) : value
+            },
+          })
+        : target,
+  }
+  return options
+}
+
+describe('a deployment that fails (G1, seed: five failure scenarios)', () => {
+  it('because tmux cannot make the session', async () => {
+    const home = temporaryHome()
+    const bin = temporaryHome()
+    writeFileSync(
+      join(bin, 'tmux'),
+      '#!/bin/sh\ncase "$*" in *new-session*) echo "no more sessions" >&2; exit 1;; esac\nexec /usr/bin/tmux "$@"\n',
+      {
+        mode: 0o755,
+      },
+    )
+    const path = process.env.PATH
+    process.env.PATH = `${bin}:${path}`
+    try {
+      await withScene({ home }, async (scene) => {
+        const error = await failure(scene.deploy(lasting))
+        expect(String(error)).toContain('no more sessions')
+        expect(isProven(error)).toBe(true)
+        await expectNothing(scene)
+      })
+    } finally {
+      process.env.PATH = path
+    }
+  })
+
+  it('because the session ends at once', async () => {
+    await withScene({}, async (scene) => {
+      const error = await failure(scene.deploy('exit 9'))
+      expect(String(error)).toContain('exit code 9')
+      expect(isProven(error)).toBe(true)
+      await expectNothing(scene)
+    })
+  })
+
+  it.each([
+    ['its row cannot be written', 'agents', 'create'],
+    ['its start cannot be written', 'agents', 'change'],
+    ['the books cannot say that it is held', 'ledger', 'hold'],
+  ])('because %s', async (_, port, method) => {
+    const fault = failing(port, method)
+    await withScene(fault, async (scene) => {
+      fault.isOn = true
+      const error = await failure(scene.deploy(lasting))
+      fault.isOn = false
+      expect(String(error)).toContain('simulated')
+      await expectNothing(scene)
+    })
+  })
+
+  it('because any one of its effects fails: each in its turn', async () => {
+    let outcomes = 0
+    for (let k = 1, hasSucceeded = false; !hasSucceeded; k++) {
+      let count = Number.NEGATIVE_INFINITY
+      const options: SupervisorOptions = {
+        wrap: (name, target) =>
+          name === 'effects'
+            ? new Proxy(target, {
+                get: (of, key) => {
+                  const value: unknown = Reflect.get(of, key)
+                  if (typeof value !== 'function') return value
+                  return (...given: unknown[]) => {
+                    count += 1
+                    if (count === k) throw new Error(`simulated: effect ${k}, ${String(key)}`)
+                    return Reflect.apply(value, of, given) as unknown
+                  }
+                },
+              })
+            : target,
+      }
+      await withScene(options, async (scene) => {
+        count = 0
+        const outcome = await scene.deploy(lasting).catch((error: unknown) => error)
+        count = Number.NEGATIVE_INFINITY
+        if (outcome instanceof Error) {
+          expect(outcome.message, `effect ${k}`).toContain('simulated')
+          expect(isProven(outcome), `effect ${k}`).toBe(true)
+          await expectNothing(scene)
+          outcomes += 1
+        } else {
+          hasSucceeded = k > 5
+        }
+      })
+    }
+    expect(outcomes).toBeGreaterThan(15)
+  }, 120_000)
+})

@@ -1,0 +1,37 @@
+import type { Effects } from '../../src/ports/effects.ts'
+import { realEffects } from '../../src/resources/effects.ts'
+
+/** What a process throws that dies. */
+export class Crash extends Error {}
+
+/** Counts the effects, the ledger's among them, and dies before or after the one at `point`. */
+export class Fuse {
+  readonly #point: number
+  readonly #when: 'before' | 'after'
+  #count = 0
+  hasBlown = false
+
+  constructor(point: number, when: 'before' | 'after') {
+    this.#point = point
+    this.#when = when
+  }
+
+  burn<T>(effect: () => T): T {
+    this.#count += 1
+    const isHere = this.#count === this.#point
+    this.hasBlown ||= isHere
+    if (isHere && this.#when === 'before') throw new Crash()
+    const result = effect()
+    if (isHere) throw new Crash()
+    return result
+  }
+}
+
+export function fused(fuse: Fuse): Effects {
+  return new Proxy(realEffects, {
+    get:
+      (target, key: keyof Effects) =>
+      (...args: unknown[]) =>
+        fuse.burn(() => Reflect.apply(target[key], target, args) as unknown),
+  })
+}

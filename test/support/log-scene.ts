@@ -1,0 +1,87 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Intent } from '../../src/domain/resource.ts'
+import type { CreateCtx } from '../../src/ports/kind.ts'
+import type { LogHandle, LogSpec } from '../../src/ports/process.ts'
+import { realClock } from '../../src/resources/clock.ts'
+import { realEffects } from '../../src/resources/effects.ts'
+import type { Holders } from '../../src/resources/log/holders.ts'
+import type { LogRef } from '../../src/resources/log/kind.ts'
+import { LogKind } from '../../src/resources/log/kind.ts'
+import { openHost } from '../../src/resources/process-tree/host.ts'
+import { procTable } from '../../src/resources/process-tree/proc.ts'
+import { ScanContainment } from '../../src/resources/process-tree/scan.ts'
+import { temporaryHome } from './home.ts'
+import { type Hook, hooked } from './hooked.ts'
+
+/** The kind of logs by itself, with a home and a workspace. */
+export interface LogScene {
+  readonly kind: LogKind
+  readonly ctx: CreateCtx
+  readonly home: string
+  readonly workspace: string
+  /** What the kind said for the report. */
+  readonly notes: readonly string[]
+  readonly counted: readonly string[]
+  /** In the workspace, as the logs of agents of a task are. */
+  inside(name: string, more?: Partial<LogSpec>): LogRef
+  make(ref: LogRef): Promise<LogHandle>
+}
+
+export interface LogSceneOptions {
+  readonly before?: Hook
+  readonly holders?: Pick<Holders, 'find'>
+  readonly readToEnd?: (stream: string) => void
+}
+
+export async function inLogScene(test: (scene: LogScene) => Promise<void>, options: LogSceneOptions = {}): Promise<void> {
+  const home = temporaryHome()
+  const [directory, workspace] = [join(home, 'logs'), join(home, 'workspace')]
+  for (const folder of [directory, workspace, join(home, 'archive')]) mkdirSync(folder)
+  const effects = options.before ? hooked(realEffects, options.before) : realEffects
+  const installation = `scene${process.pid}`
+  const host = openHost(installation, procTable)
+  const net = new ScanContainment({ effects, host, processes: procTable, inheritedCookie: undefined, directory: join(home, 'doors') })
+  const counted: string[] = []
+  const kind = new LogKind({
+    effects,
+    directory,
+    inheritedCookie: undefined,
+    installation,
+    net,
+    onBytes: (what, bytes) => counted.push(`${what} ${bytes}`),
+    readToEnd: async ({ stream }) => options.readToEnd?.(stream),
+    ...(options.holders && { holders: options.holders }),
+  })
+  const lifetime = new AbortController()
+  const notes: string[] = []
+  const ctx = { clock: realClock, signal: lifetime.signal, note: (text: string) => notes.push(text) } as unknown as CreateCtx
+  let ordinal = 0
+  const made = new Map<string, LogRef>()
+  const inside: LogScene['inside'] = (name, more = {}) => {
+    const place = { workspace, path: `logs/${name}.jsonl`, archive: `archive/${name}.jsonl` }
+    const spec: LogSpec = {
+      installation,
+      directory: join(workspace, 'logs'),
+      archive: join(workspace, place.archive),
+      stream: 'stdout',
+      inside: place,
+      ...more,
+    }
+    ordinal += 1
+    return kind.name({ id: `scene.${ordinal}`, incarnation: host.incarnationId, spec } as Intent<LogSpec>)
+  }
+  const make: LogScene['make'] = async (ref) => {
+    made.set(ref.mark.resourceId, ref)
+    return (await kind.create(ref, ref, ctx)).handle as LogHandle
+  }
+  try {
+    await test({ kind, ctx, home, workspace, notes, counted, inside, make })
+  } finally {
+    for (const ref of made.values()) {
+      await kind.release(ref, 'kill', ctx).catch(() => {}) // What a test has put in the way stays, and goes with its folder.
+      await kind.gone(ref, ctx)
+    }
+    lifetime.abort()
+  }
+}

@@ -1,0 +1,90 @@
+import { Client, type ClientOptions, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import { currentMark, markVariable } from './mark.ts'
+import { ebbProgram } from './home.ts'
+import type { Json } from './server.ts'
+
+/** The official MCP client against a real server, over HTTP or as the child process that a client starts. */
+
+export interface McpClient extends AsyncDisposable {
+  readonly client: Client
+  /** The structured answer; it must be there as text too, the same. */
+  call(name: string, args?: object, options?: CallOptions): Promise<Json>
+  /** Of the process that it started. */
+  readonly pid: number
+  readonly errorOutput: () => string
+  close(): Promise<void>
+}
+
+export interface CallOptions {
+  readonly signal?: AbortSignal
+  readonly onprogress?: (progress: Json) => void
+}
+
+const about = { name: 'ebb-tests', version: '1.0.0' }
+const revision2026: ClientOptions = { versionNegotiation: { mode: { pin: '2026-07-28' } } }
+
+export interface HttpOptions {
+  readonly token?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly is2026?: boolean
+}
+
+export async function mcpOverHttp(url: string, { token, headers = {}, is2026 = false }: HttpOptions = {}): Promise<McpClient> {
+  const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` }
+  const transport = new StreamableHTTPClientTransport(new URL('/mcp', url), { requestInit: { headers: { ...headers, ...authorization } } })
+  const client = new Client(about, is2026 ? revision2026 : {})
+  await client.connect(transport)
+  const close = async (): Promise<void> => {
+    await transport.terminateSession()
+    await client.close()
+  }
+  return { client, call: caller(client), pid: 0, errorOutput: () => '', close, [Symbol.asyncDispose]: close }
+}
+
+export interface StdioOptions {
+  readonly home: string
+  readonly words?: readonly string[]
+  readonly cwd?: string
+  readonly env?: Readonly<Record<string, string>>
+  readonly is2026?: boolean
+}
+
+export async function mcpOverStdio({ home, words = [], cwd, env = {}, is2026 = false }: StdioOptions): Promise<McpClient> {
+  const transport = new StdioClientTransport({
+    command: ebbProgram,
+    args: ['mcp', ...words],
+    env: { ...(process.env as Record<string, string>), EBB_HOME: home, [markVariable]: currentMark(), ...env },
+    stderr: 'pipe',
+    ...(cwd !== undefined && { cwd }),
+  })
+  const said: Buffer[] = []
+  transport.stderr?.on('data', (chunk: Buffer) => said.push(chunk))
+  const client = new Client(about, is2026 ? revision2026 : {})
+  await client.connect(transport)
+  const close = (): Promise<void> => client.close()
+  return {
+    client,
+    call: caller(client),
+    pid: transport.pid ?? 0,
+    errorOutput: () => Buffer.concat(said).toString('utf8'),
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+const patienceMs = 30_000
+
+function caller(client: Client): McpClient['call'] {
+  return async (name, args = {}, options = {}) => {
+    const result = await client.callTool({ name, arguments: { ...args } }, { timeout: patienceMs, ...options })
+    const [content] = result.content as readonly { readonly type: string; readonly text?: string }[]
+    const { structuredContent } = result
+    // Bad arguments are answered by the SDK itself, with words alone.
+    if (structuredContent === undefined) return { isError: result.isError, text: content?.text }
+    if (JSON.stringify(structuredContent) !== content?.text) throw new Error(`The text says something else: ${content?.text}`)
+    const { success } = structuredContent as { readonly success?: boolean }
+    if ((result.isError === true) !== (success === false)) throw new Error(`isError is ${result.isError}: ${content?.text}`)
+    return structuredContent
+  }
+}

@@ -1,0 +1,58 @@
+import { readdirSync } from 'node:fs'
+import type { Control } from '../../src/control/control.ts'
+import type { Tasks } from '../../src/control/tasks/tasks.ts'
+import type { Caller, DeployAgent, Deployed } from '../../src/control/tasks/types.ts'
+import type { Task } from '../../src/domain/task.ts'
+import { temporaryHome } from './home.ts'
+import { openSupervisor, type SupervisorOptions, type TestSupervisor } from './supervisor.ts'
+
+/** Tasks over a real engine, with real processes, in a folder of the test's own. */
+export interface TaskBench extends AsyncDisposable {
+  readonly supervisor: TestSupervisor
+  readonly control: Control
+  readonly tasks: Tasks
+  readonly base: string
+  create(more?: { readonly namespace?: string; readonly base?: string; readonly description?: string }): Promise<Task>
+  /** An agent that waits, unless it is told otherwise. */
+  deploy(task: Task, more?: Partial<DeployAgent>): Promise<Deployed>
+  /** Everything below the base. */
+  files(): readonly string[]
+}
+
+export const orchestrator: Caller = 'orchestrator'
+
+export const as = ({ agent }: Deployed): Caller => ({ agentId: agent.id })
+
+/** What an agent does when it has nothing to do. */
+export const waits = ['sleep', '1000']
+
+export async function openTasks({ base = temporaryHome(), ...options }: SupervisorOptions & { readonly base?: string } = {}): Promise<TaskBench> {
+  const supervisor = await openSupervisor(options)
+  const control = await supervisor.control()
+  const { tasks } = control
+  return {
+    supervisor,
+    control,
+    tasks,
+    base,
+    create: (more = {}) =>
+      tasks.create({ namespace: 'default', description: 'Mend the fence', priority: 'P2', base, caller: orchestrator, ...more }),
+    deploy: (task, more = {}) =>
+      tasks.deploy({
+        taskId: task.id,
+        agentType: 'builder',
+        prompt: 'Do your part.',
+        parent: 'orchestrator',
+        provider: 'command',
+        placement: 'process',
+        command: waits,
+        caller: orchestrator,
+        ...more,
+      }),
+    files: () => (readdirSync(base, { recursive: true }) as string[]).toSorted(),
+    [Symbol.asyncDispose]: async () => {
+      await supervisor[Symbol.asyncDispose]()
+      await control.close()
+    },
+  }
+}

@@ -1,0 +1,34 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+
+/** Our tmux server, asked through its own command and not through `src/`. */
+
+export interface SeenSession {
+  readonly name: string
+  readonly panePid: number
+}
+
+export function tmux(home: string, ...words: readonly string[]): string {
+  return execFileSync('tmux', ['-S', join(home, 'tmux.sock'), '-f', '/dev/null', ...words], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+}
+
+/** None where there is no server. */
+export function sessionsOf(home: string): readonly SeenSession[] {
+  const { stdout } = spawnSync('tmux', ['-S', join(home, 'tmux.sock'), 'list-sessions', '-F', '#{session_name} #{pane_pid}'], {
+    encoding: 'utf8',
+  })
+  return stdout
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => {
+      const [name = '', pid = ''] = line.split(' ')
+      return { name, panePid: Number(pid) }
+    })
+}
+
+export function tmuxServerPid(home: string): number {
+  return Number(tmux(home, 'display-message', '-p', '#{pid}'))
+}

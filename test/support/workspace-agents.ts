@@ -1,0 +1,68 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Control } from '../../src/control/control.ts'
+import type { Agent } from '../../src/domain/agent.ts'
+import { type LogHandle, reportLabels } from '../../src/ports/process.ts'
+import { temporaryHome } from './home.ts'
+import { openSupervisor, type SupervisorOptions, type TestSupervisor } from './supervisor.ts'
+
+/** Agents with their files in a workspace, on the control plane inside the test's own process. */
+export interface WorkspaceAgents extends AsyncDisposable {
+  readonly supervisor: TestSupervisor
+  readonly control: Control
+  readonly base: string
+  readonly workspace: string
+  /** It runs the script in a shell; what is said of progress and findings is in their logs when it is there. */
+  launch(name: string, script: string, reports?: Readonly<Partial<Record<(typeof reportLabels)[number], string>>>): Promise<Agent>
+  /** The archive of one of its streams. */
+  archived(file: string): string
+  ended(id: string): Promise<Agent>
+}
+
+export async function openWorkspaceAgents(options: SupervisorOptions = {}): Promise<WorkspaceAgents> {
+  const base = temporaryHome()
+  const path = join('.agent-workspace', 'TASK-1')
+  const workspace = join(base, path)
+  mkdirSync(workspace, { recursive: true, mode: 0o700 })
+  const supervisor = await openSupervisor({ watched: false, ...options })
+  const control = await supervisor.control()
+  const launch: WorkspaceAgents['launch'] = async (name, script, reports = {}) => {
+    const { agent } = await control.agents.launch({
+      type: 'command',
+      prompt: 'a prompt',
+      namespace: 'default',
+      name,
+      workspace: { base, path },
+      configuration: { command: ['/bin/sh', '-c', script] },
+    })
+    const entries = [...(supervisor.engine.parts.book.find(agent.id)?.entries.values() ?? [])]
+    for (const label of reportLabels) {
+      const handle = entries.find(({ name: at }) => at.endsWith(`${name}_${label}.jsonl`))?.handle as LogHandle | undefined
+      const line = reports[label]
+      if (line !== undefined) handle?.append?.(line)
+    }
+    return agent
+  }
+  return {
+    supervisor,
+    control,
+    base,
+    workspace,
+    launch,
+    archived: (file) => join(workspace, 'archive', file),
+    ended: async (id) => {
+      const look = async (): Promise<Agent | undefined> => {
+        const { agent } = await control.agents.get(id)
+        return agent.completedAt === undefined ? undefined : agent
+      }
+      const agent = await control.waiting.forEnd(id, 30_000, look)
+      if (!agent) throw new Error(`The agent ${id} did not end.`)
+      return agent
+    },
+    [Symbol.asyncDispose]: async () => {
+      await supervisor.engine.close(supervisor.engine.hostScopeId, { trigger: 'process-exit', force: true, deadlineMs: 5_000 })
+      await control.close()
+      await supervisor[Symbol.asyncDispose]()
+    },
+  }
+}
