@@ -1,13 +1,15 @@
-import type { McpServer } from '../ports/provider.ts'
+import { carry, isRemote, type McpServer } from '../domain/mcp.ts'
 
-/** The MCP servers of an agent as a file, with their tokens: nobody else sees it, and it goes with the agent. */
+/** The MCP servers of an agent as a file, for its program: nobody else sees it, and it goes with the agent. */
 export const mcpName = 'mcp.json'
 
-/** As claude, and most others, read it. */
-export function mcpText(servers: readonly McpServer[]): string {
-  const entries = servers.map(({ name, command, args = [], env = {}, transport = 'stdio' }) => [
-    name,
-    transport === 'stdio' ? { type: transport, command, args, env } : { type: transport, url: command },
-  ])
+/** As claude, and most others, read it: `${NAME}` is a variable of the agent. */
+export function mcpText(all: readonly McpServer[]): string {
+  const entries = carry(all).servers.map(({ server, carriers }) => {
+    const { name, command, args = [], env = {}, transport, isOurs } = server
+    if (isRemote(server)) return [name, { type: transport, url: command }]
+    const carried = Object.fromEntries(Object.entries(carriers).map(([variable, carrier]) => [variable, `\${${carrier}}`]))
+    return [name, { type: 'stdio', command, args, env: isOurs ? env : carried }]
+  })
   return `${JSON.stringify({ mcpServers: Object.fromEntries(entries) }, null, 2)}\n`
 }

@@ -1,4 +1,5 @@
 import type { AgentResult } from '../domain/agent.ts'
+import type { McpServer } from '../domain/mcp.ts'
 import type { MessageBody } from '../domain/message.ts'
 
 /** Which program an agent is: how it is started, what its lines mean, how it is asked to leave. */
@@ -21,14 +22,6 @@ export interface Model {
   readonly capabilities: readonly string[]
   readonly isAvailable: boolean
   readonly isDefault: boolean
-}
-
-export interface McpServer {
-  readonly name: string
-  readonly command: string
-  readonly args?: readonly string[]
-  readonly env?: Readonly<Record<string, string>>
-  readonly transport?: string
 }
 
 export const scheduledEventTypes = ['message', 'status', 'error', 'complete'] as const

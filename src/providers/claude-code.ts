@@ -1,3 +1,4 @@
+import { carry } from '../domain/mcp.ts'
 import type { Configuration, Provider } from '../ports/provider.ts'
 import { fits, flag, flagList, instructed } from './invocation.ts'
 import { blocksText, type Json, list, object, readable, text } from './json.ts'
@@ -27,6 +28,7 @@ export const claudeCode: Provider = {
   invoke: ({ prompt, configuration, mcpFile }) => {
     const { model, sessionId, outputFormat, disallowedTools, customArgs } = configuration
     const permissions = permissionsOf(configuration)
+    const mcp = mcpOf(configuration, mcpFile)
     const appended = flag('--append-system-prompt', configuration.instructions)
     const isAppended = appended.every(fits)
     return {
@@ -42,10 +44,10 @@ export const claudeCode: Provider = {
         // Not --session-id, which refuses a session that exists.
         ...flag('--resume', sessionId),
         ...(isAppended ? appended : []),
-        ...mcpOf(configuration, mcpFile),
+        ...mcp.argv,
         ...(customArgs ?? []),
       ],
-      env: { ...permissions.env },
+      env: { ...permissions.env, ...mcp.env },
       stdin: isAppended ? prompt : instructed(prompt, configuration.instructions),
       // To SIGTERM it may leave the shell of a young tool behind; SIGINT takes its tools with it in 150 ms.
       politeSignal: 'SIGINT',
@@ -69,9 +71,12 @@ function permissionsOf({ allowedTools }: Configuration): { argv: readonly string
   return { argv: ['--dangerously-skip-permissions'], env: { IS_SANDBOX: '1' } }
 }
 
-/** In a file: everybody sees arguments in `ps`. */
-function mcpOf({ mcp }: Configuration, file: string | undefined): readonly string[] {
-  return [...flag('--mcp-config', file), ...(mcp?.strict ? ['--strict-mcp-config'] : [])]
+/** In a file, which claude expands `${NAME}` in: everybody sees arguments in `ps`, and the values stay out of the file too. */
+function mcpOf({ mcp }: Configuration, file: string | undefined): { argv: readonly string[]; env: Readonly<Record<string, string>> } {
+  return {
+    argv: [...flag('--mcp-config', file), ...(mcp?.strict ? ['--strict-mcp-config'] : [])],
+    env: carry(mcp?.servers ?? []).env,
+  }
 }
 
 function read(event: Json): Reading | undefined {

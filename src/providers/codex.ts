@@ -1,6 +1,7 @@
 import { cookieName } from '../domain/identity.ts'
+import { type CarriedServer, carry, isRemote } from '../domain/mcp.ts'
 import type { Configuration, Provider } from '../ports/provider.ts'
-import { type CarriedServer, carry, fits, flag, instructed, isRemote, refuse } from './invocation.ts'
+import { fits, flag, instructed, refuse } from './invocation.ts'
 import { blocksText, type Json, list, object, readable, text } from './json.ts'
 import { call, failure, message, parseLine, type Reading, say, thinking } from './line.ts'
 

@@ -19,6 +19,7 @@ const moments: Record<Scenario, readonly Moment[]> = {
   complete: ['before', 'during', 'after'],
   delete: ['before', 'during'],
   'logs-only': [],
+  deploy: ['before', 'during'],
 }
 const cleanWithinMs = 5_000
 const timeout = 300_000
@@ -68,5 +69,18 @@ describe.each(['cgroup', 'scan', 'subreaper'] as const)('G9 under %s', (containm
       }
     })
     covered.push(`${containment}: ${role} at ${points}`)
+  })
+})
+
+describe('G9 of an agent that is deployed into tmux', () => {
+  needs('tmux', 'cgroup')
+
+  test('a supervisor killed at any effect of it, its end, or the end of its task, is recovered', { timeout }, async () => {
+    let points = 0
+    const matrix: Matrix = { program, containment: 'cgroup' }
+    await amongNeighbours(async () => {
+      for (const when of moments.deploy) points += await untilOneFinishes((k) => crashAndRecover(matrix, 'deploy', k, when))
+    })
+    covered.push(`tmux: deploy at ${points}`)
   })
 })

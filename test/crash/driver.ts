@@ -50,6 +50,26 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
     await supervisor.engine.close(scope.id, { trigger: 'completed', forget: true, graceMs })
     return await leave(supervisor)
   },
+  // From the task to its end, as an MCP client asks for it: files, logs, session, rows.
+  deploy: async (supervisor, job) => {
+    await supervisor.engine.begin()
+    const control = await supervisor.control()
+    const caller = 'orchestrator'
+    const base = job.workspace
+    const task = await control.tasks.create({ namespace: 'default', description: 'a task', priority: 'P2', base, caller })
+    const { agent } = await control.tasks.deploy({
+      ...{ taskId: task.id, agentType: 'builder', prompt: 'a prompt', parent: caller, provider: 'command', placement: 'tmux', caller },
+      command: ['/bin/sh', '-c', `${daemon}; echo line; exec sleep 600`],
+    })
+    const of = { taskId: task.id, agentId: agent.id, caller } as const
+    await control.tasks.progress({ ...of, status: 'working', message: 'half', progress: 50 })
+    await control.tasks.finding({ ...of, findingType: 'bug', severity: 'low', message: 'found' })
+    await control.agents.stop(agent.id, { graceMs })
+    const { report } = await control.tasks.complete({ taskId: task.id, caller })
+    const left = leftOver(report).map((one) => `${one.kind} ${one.name}: ${one.error ?? one.outcome}`)
+    await control.close()
+    return [...left, ...(await leave(supervisor))]
+  },
   // Only what carries a mark of its own, for a ledger that gets lost.
   'logs-only': async (supervisor, job) => {
     const scope = openAgent(supervisor)

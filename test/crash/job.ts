@@ -9,7 +9,7 @@ export interface Job {
   readonly crash?: Crash
 }
 
-export type Scenario = 'terminate' | 'rollback' | 'complete' | 'delete' | 'logs-only'
+export type Scenario = 'terminate' | 'rollback' | 'complete' | 'delete' | 'logs-only' | 'deploy'
 export type Role = Scenario | 'recover' | 'reap'
 
 /**

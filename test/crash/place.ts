@@ -60,11 +60,17 @@ export class Place {
       ...cgroupsOf(installation ?? 'none').map((directory) => `cgroup ${directory}`),
       ...leftInHome(this.home),
       ...walk(this.workspace)
-        .filter((path) => !this.#foreign.has(path))
+        .filter((path) => !this.#foreign.has(path) && !this.#isKept(path))
         .map((path) => `file ${path}`),
       ...openBooks(this.home),
       ...this.#query("SELECT id, state FROM scope WHERE state != 'closed'").map(({ id, state }) => `scope ${String(id)} ${String(state)}`),
     ]
+  }
+
+  /** What an agent of a task said, with the folders above it. */
+  #isKept(path: string): boolean {
+    const archived = walk(this.workspace).filter((one) => /^\.agent-workspace\/TASK-[^/]+\/archive\/[^/]+$/.test(one))
+    return archived.some((one) => one === path || one.startsWith(`${path}/`))
   }
 
   /** Was the deletion of the agent on the books when the supervisor died? */

@@ -33,7 +33,7 @@ export function openBooks(home: string): readonly string[] {
 
 /** Doors of the containments, and live logs with their pipes. */
 export function leftInHome(home: string): readonly string[] {
-  return ['doors', 'logs'].flatMap((folder) =>
+  return ['doors', 'logs', 'run'].flatMap((folder) =>
     existsSync(join(home, folder)) ? readdirSync(join(home, folder)).map((name) => `${folder}/${name}`) : [],
   )
 }

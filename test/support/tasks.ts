@@ -27,7 +27,8 @@ export const as = ({ agent }: Deployed): Caller => ({ agentId: agent.id })
 export const waits = ['sleep', '1000']
 
 export async function openTasks({ base = temporaryHome(), ...options }: SupervisorOptions & { readonly base?: string } = {}): Promise<TaskBench> {
-  const supervisor = await openSupervisor(options)
+  // Nobody kills it, unless a test says so.
+  const supervisor = await openSupervisor({ watched: false, ...options })
   const control = await supervisor.control()
   const { tasks } = control
   return {

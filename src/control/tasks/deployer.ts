@@ -151,7 +151,7 @@ export class Deployer {
     const back = canCallBack ? callback() : undefined
     const token = back && callers.issue(member.id)
     const servers = back &&
-      token && [{ name: 'ebb', command: back.command, args: ['mcp'], env: { EBB_URL: back.url, EBB_TOKEN: token.text } }]
+      token && [{ name: 'ebb', command: back.command, args: ['mcp'], env: { EBB_URL: back.url, EBB_TOKEN: token.text }, isOurs: true }]
     return {
       id: member.id,
       name: member.name,

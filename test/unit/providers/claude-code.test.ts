@@ -46,12 +46,12 @@ describe('claude-code', () => {
     expect(stdin).toBe(`${instructions}\n\nFix it.`)
   })
 
-  it('is told of its MCP servers by a file, which alone holds their secrets', () => {
+  it('is told of its MCP servers by a file, and has their secrets in its environment', () => {
     const servers = [{ name: 'a', command: 'node', env: { TOKEN: 'secret' } }]
     const configuration = { mcp: { servers, strict: true } }
     const { argv, env } = claudeCode.invoke({ agentId: 'a', prompt: 'Fix it.', configuration, mcpFile: '/run/a.mcp.json' })
     expect(argv).toEqual([...base, bypass, '--mcp-config=/run/a.mcp.json', '--strict-mcp-config'])
-    expect(env).toEqual({ IS_SANDBOX: '1' })
+    expect(env).toEqual({ IS_SANDBOX: '1', AGENT_MCP_0_0: 'secret' })
   })
 
   it('has failed when its result is a success with an error in it', () => {

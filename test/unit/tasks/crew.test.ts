@@ -1,0 +1,42 @@
+import { expect, it } from 'vitest'
+import { Crew } from '../../../src/control/tasks/crew.ts'
+import type { Agent } from '../../../src/domain/agent.ts'
+
+const agent = (id: string, parentAgentId?: string): Agent => ({
+  id,
+  name: `${id}-120000-abcdef`,
+  type: 'command',
+  status: 'running',
+  placement: 'process',
+  namespace: 'n',
+  ...(parentAgentId !== undefined && { parentAgentId }),
+  session: { id, prompt: 'p', messageCount: 1, configuration: {} },
+  createdAt: '2026-11-15T09:00:00.000Z',
+})
+
+const newestFirst = [agent('d', 'b'), agent('c', 'b'), agent('b', 'a'), agent('a'), agent('orphan', 'deleted')]
+
+it('a crew that is learnt from rows knows who is whose, how deep, and by which name', () => {
+  const crew = new Crew(7)
+  crew.learn(newestFirst)
+  crew.learn(newestFirst)
+  expect([...crew.members].map(({ id, depth, agentType }) => [id, depth, agentType])).toEqual([
+    ['orphan', 2, 'orphan'],
+    ['a', 1, 'a'],
+    ['b', 2, 'b'],
+    ['c', 3, 'c'],
+    ['d', 3, 'd'],
+  ])
+  expect(crew.find('c-120000-abcdef')?.id).toBe('c')
+  expect(crew.descendants('a').map(({ id }) => id)).toEqual(['b', 'c', 'd'])
+  expect(crew.nameOf('b')).toBe('b-120000-abcdef')
+  expect(crew.nameOf(undefined)).toBe('orchestrator')
+  expect(crew.total).toBe(7)
+})
+
+it('who is below somebody who was killed with everybody below is too late', () => {
+  const crew = new Crew(0)
+  crew.learn(newestFirst)
+  crew.doom('a')
+  expect(['a', 'b', 'd', 'orphan', undefined].map((id) => crew.isDoomed(id))).toEqual([true, true, true, false, false])
+})
