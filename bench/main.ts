@@ -6,6 +6,7 @@ import { benchReaper } from './reaper.ts'
 import { benchSentinel } from './sentinel.ts'
 import { benchCommandLine, benchLaunch } from './start.ts'
 import { benchStop } from './stop.ts'
+import { benchTmux } from './tmux.ts'
 
 /** `npm run bench [name…]`: what we claim, measured. Prints JSON and a table; exits 1 when a claim was not kept. */
 const suites = {
@@ -18,6 +19,7 @@ const suites = {
   messages: benchMessages,
   listing: benchListing,
   crowd: benchCrowd,
+  tmux: benchTmux,
 }
 
 const wanted = process.argv.slice(2)

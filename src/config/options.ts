@@ -86,8 +86,8 @@ export const options = {
   minFree: option('256m', 'how much of the disk must be free for a launch', 268_435_456, parseSize),
   limitLog: option('2g', 'how much an agent may write on each of its streams before it is ended', 2_147_483_648, parseSize),
   limitMessages: option('1000000', 'how many messages an agent may write before it is ended', 1_000_000, parseCount),
-  taskConcurrent: option('20', 'how many agents of one task may run at once', 20, parseCount),
-  taskAgents: option('100', 'how many agents may ever be deployed into one task', 100, parseCount),
+  taskConcurrent: option('50', 'how many agents of one task may run at once', 50, parseCount),
+  taskAgents: option('500', 'how many agents may ever be deployed into one task', 500, parseCount),
   taskDepth: option('5', 'how many generations of agents a task may have: agents that agents deployed', 5, parseCount),
   spawnRule: list(
     'PARENT>CHILD[:MAX]',

@@ -144,7 +144,6 @@ function recoveryWish(scope: Scope): Wish {
   return {
     trigger: 'recovery',
     ...(forget && { forget }),
-    ...(scope.wish?.dropLogs && { dropLogs: true }),
     ...(scope.wish?.force && { force: true }),
   }
 }

@@ -1,6 +1,5 @@
 import { constants } from 'node:fs'
 import { type FileHandle, open, rm } from 'node:fs/promises'
-import { pipeline } from 'node:stream/promises'
 import { refused } from './path.ts'
 
 /** What may take long with a log of gigabytes: done beside the event loop, in pieces. */
@@ -53,7 +52,8 @@ async function writeAll(target: FileHandle, bytes: Buffer): Promise<void> {
 }
 
 export async function compress(from: string, to: string): Promise<void> {
-  const { createZstdCompress } = await import('node:zlib')
+  // Loaded by who needs them: a run of somebody else's command has no time for them.
+  const [{ createZstdCompress }, { pipeline }] = await Promise.all([import('node:zlib'), import('node:stream/promises')])
   await remake(from, to, async (source, target) => {
     const out = async (pieces: AsyncIterable<Buffer>): Promise<void> => {
       for await (const piece of pieces) await writeAll(target, piece)

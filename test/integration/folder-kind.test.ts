@@ -31,7 +31,12 @@ const intentOf = (base: string, id: string, more: Partial<FolderSpec> = {}): Int
   onLoss: 'end',
 })
 
-async function make(kind: FolderKind, intent: Intent<FolderSpec>, known?: unknown, write = <T>(work: () => T): T => work()): Promise<Folder> {
+async function make(
+  kind: FolderKind,
+  intent: Intent<FolderSpec>,
+  known?: unknown,
+  write = <T>(work: () => T): T => work(),
+): Promise<Folder> {
   let detail: unknown
   const create: CreateCtx = {
     ...ctx,
@@ -141,7 +146,10 @@ describe('the folders of a workspace', () => {
     await kind.release(folder.ref())
     expect(await is(kind, folder.ref())).toBe('absent')
     expect(tree(elsewhere)).toEqual(['logs', 'own', 'own/logs'])
-    await expect(make(kind, intentOf(base, 'b.1'))).rejects.toMatchObject({ code: 'path_refused', message: expect.stringContaining('link') })
+    await expect(make(kind, intentOf(base, 'b.1'))).rejects.toMatchObject({
+      code: 'path_refused',
+      message: expect.stringContaining('link'),
+    })
     expect(tree(elsewhere)).toEqual(['logs', 'own', 'own/logs'])
   })
 
@@ -169,19 +177,22 @@ describe('the folders of a workspace', () => {
     expect(await is(kind, folder.ref())).toBe('present')
   })
 
-  it.each(['before', 'after'] as const)('a creation that dies %s any of its effects leaves only what is found and taken away', async (when) => {
-    for (let point = 1, isOver = false; !isOver; point++) {
-      const base = temporaryHome()
-      const fuse = new Fuse(point, when)
-      const folder = await make(new FolderKind(fused(fuse)), intentOf(base, 'a.1'), undefined, (work) => fuse.burn(work))
-      isOver = !fuse.hasBlown
-      const next = new FolderKind(realEffects)
-      expect(await is(next, folder.ref()), `at ${point}`).toBe(tree(base).length > 0 ? 'present' : 'absent')
-      await next.release(folder.ref())
-      expect(tree(base), `at ${point}`).toEqual([])
-      expect(await is(next, folder.ref())).toBe('absent')
-    }
-  })
+  it.each(['before', 'after'] as const)(
+    'a creation that dies %s any of its effects leaves only what is found and taken away',
+    async (when) => {
+      for (let point = 1, isOver = false; !isOver; point++) {
+        const base = temporaryHome()
+        const fuse = new Fuse(point, when)
+        const folder = await make(new FolderKind(fused(fuse)), intentOf(base, 'a.1'), undefined, (work) => fuse.burn(work))
+        isOver = !fuse.hasBlown
+        const next = new FolderKind(realEffects)
+        expect(await is(next, folder.ref()), `at ${point}`).toBe(tree(base).length > 0 ? 'present' : 'absent')
+        await next.release(folder.ref())
+        expect(tree(base), `at ${point}`).toEqual([])
+        expect(await is(next, folder.ref())).toBe('absent')
+      }
+    },
+  )
 
   it('a base that is not there is refused, and not made', async () => {
     const base = join(temporaryHome(), 'none')

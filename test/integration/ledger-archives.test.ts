@@ -98,6 +98,12 @@ describe('an archive in the ledger', () => {
     expect(readdirSync(join(workspace, 'archive'))).toEqual([])
   })
 
+  it.each(['copy', 'compress'] as const)('a %s makes the new file before it looks at the old one', async (effect) => {
+    const to = join(temporaryHome(), 'new')
+    await expect(realEffects[effect]('/nonexistent', to)).rejects.toThrow('ENOENT')
+    expect(readFileSync(to, 'utf8')).toBe('')
+  })
+
   it('that a crash has left twice is one, and goes as one', async () => {
     const { archives, workspace, log } = open()
     for (const ending of ['', '.zst', '.gz']) writeFileSync(`${log}${ending}`, large)
@@ -114,7 +120,7 @@ describe('a line that this supervisor writes', () => {
     await inLogScene(async (scene) => {
       const folder = join(scene.workspace, 'logs')
       mkdirSync(folder, { mode: 0o700 })
-      using _disk = tmpfs(folder, '16k')
+      using _ = tmpfs(folder, '16k')
       const ref = scene.inside('a', { writer: 'supervisor' })
       const { append } = await scene.make(ref)
       append?.('first')

@@ -79,6 +79,12 @@ describe('the lines of a log', () => {
     expect((await read({ tail: 5, maxBytes: 10 })).lines).toEqual(['after'])
   })
 
+  it('the last ones before a long one that is not complete are found, and so is the place where that begins', async () => {
+    const { path, read } = place()
+    writeFileSync(path, `one\ntwo\n${'y'.repeat(500_000)}`)
+    expect(await read({ tail: 1, maxBytes: 100 })).toEqual({ lines: ['two'], next: 8 })
+  })
+
   it('a place beyond the end gives nothing, and leads back to it', async () => {
     const { path, read } = place()
     writeFileSync(path, 'one\n')

@@ -1,7 +1,7 @@
 import { Client, type ClientOptions, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
-import { currentMark, markVariable } from './mark.ts'
 import { ebbProgram } from './home.ts'
+import { currentMark, markVariable } from './mark.ts'
 import type { Json } from './server.ts'
 
 /** The official MCP client against a real server, over HTTP or as the child process that a client starts. */

@@ -1,9 +1,13 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import type { Control } from '../../src/control/control.ts'
 import type { Tasks } from '../../src/control/tasks/tasks.ts'
 import type { Caller, DeployAgent, Deployed } from '../../src/control/tasks/types.ts'
 import type { Task } from '../../src/domain/task.ts'
-import { temporaryHome } from './home.ts'
+import { nodeProgram, root, temporaryHome } from './home.ts'
 import { openSupervisor, type SupervisorOptions, type TestSupervisor } from './supervisor.ts'
 
 /** Tasks over a real engine, with real processes, in a folder of the test's own. */
@@ -26,7 +30,10 @@ export const as = ({ agent }: Deployed): Caller => ({ agentId: agent.id })
 /** What an agent does when it has nothing to do. */
 export const waits = ['sleep', '1000']
 
-export async function openTasks({ base = temporaryHome(), ...options }: SupervisorOptions & { readonly base?: string } = {}): Promise<TaskBench> {
+export async function openTasks({
+  base = temporaryHome(),
+  ...options
+}: SupervisorOptions & { readonly base?: string } = {}): Promise<TaskBench> {
   // Nobody kills it, unless a test says so.
   const supervisor = await openSupervisor({ watched: false, ...options })
   const control = await supervisor.control()
@@ -55,5 +62,28 @@ export async function openTasks({ base = temporaryHome(), ...options }: Supervis
       await supervisor[Symbol.asyncDispose]()
       await control.close()
     },
+  }
+}
+
+export interface Bereft {
+  readonly task: Task
+  readonly agents: readonly string[]
+  /** Of the first of them. */
+  readonly token: string
+}
+
+/** A task with two agents, and a supervisor that was killed when they had reported. */
+export async function deployAndDie(home: string, base: string, placement: string): Promise<Bereft> {
+  const program = join(root, 'test', 'fixtures', 'deploys-agents.ts')
+  const child = spawn(nodeProgram, ['--disable-warning=ExperimentalWarning', program, home, base, placement], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const gone = once(child, 'exit')
+  try {
+    for await (const line of createInterface({ input: child.stdout })) return JSON.parse(line) as Bereft
+    throw new Error('The supervisor ended before it had deployed its agents.')
+  } finally {
+    child.kill('SIGKILL')
+    await gone
   }
 }

@@ -22,7 +22,7 @@ export async function verify(deps: CleaningDeps, agentId: string, report: Report
       return fallback
     }
   }
-  const resources = await ledger.resources(agentId)
+  const resources = await ledger.resources(agentId).catch(note<readonly Resource[]>([]))
   const left = (await Promise.all(resources.map((resource) => whyLeft(deps.engine, resource)))).flatMap((why, at) =>
     why === undefined ? [] : [{ resource: resources[at] as Resource, why }],
   )

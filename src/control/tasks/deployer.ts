@@ -57,6 +57,8 @@ export class Deployer {
 
   async deploy(request: DeployAgent): Promise<Deployed> {
     const { taskId, agentType, caller, signal } = request
+    // With that name it would pass for nobody's child where rules say who may deploy whom.
+    if (agentType === orchestrator) throw new EbbError('invalid_request', `"${orchestrator}" is no type of agents; use another one.`)
     if (!agentTypePattern.test(agentType))
       throw new EbbError(
         'invalid_request',
@@ -67,10 +69,8 @@ export class Deployer {
     if (!parent && request.parent !== orchestrator) throw noAgent(task.id, request.parent)
     requireParent(caller, parent)
     // The one it has now: a reset forgets the task, and its name must not be born again.
-    const [known, scopeId] = await Promise.all([
-      this.#deps.tasks.findFolder(task.base),
-      this.#deps.owners.existing({ kind: 'task', namespace: task.namespace, id: task.id }),
-    ])
+    const scopeId = await this.#deps.owners.existing({ kind: 'task', namespace: task.namespace, id: task.id })
+    const known = await this.#deps.tasks.findFolder(task.base)
     if (signal?.aborted) throw cancelled()
 
     // From here to the reservation nothing is awaited: of many at once each sees what those before it have taken.

@@ -72,7 +72,7 @@ export class McpDoor {
     await (await this.#endpoint)?.close()
   }
 
-  async #answer(request: FastifyRequest, reply: FastifyReply): Promise<Response> {
+  async #answer(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const asking = this.#asking(request)
     this.#endpoint ??= this.#load()
     const endpoint = await this.#endpoint
@@ -91,7 +91,10 @@ export class McpDoor {
       signal: gone.signal,
       ...(text !== undefined && { body: text }),
     })
-    return await endpoint.handle({ request: exchange, text, asking, closed })
+    reply.send(await endpoint.handle({ request: exchange, text, asking, closed }))
+    // A stream may have nothing to say for long; that it is open is news already.
+    reply.raw.flushHeaders()
+    return reply
   }
 
   async #load(): Promise<McpEndpoint> {

@@ -183,7 +183,7 @@ function requireOwn(path: string): void {
 
 function isOwn(path: string): boolean {
   const stat = lookAt(path)
-  return stat !== undefined && stat.isDirectory() && Number(stat.uid) === process.getuid?.()
+  return stat?.isDirectory() === true && Number(stat.uid) === process.getuid?.()
 }
 
 /** What is ours and empty, or will be when those before it in the list are gone: the deepest first. */

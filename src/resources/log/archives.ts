@@ -152,10 +152,8 @@ export class LedgerArchives implements Archives {
 
   /** False where not even its folder is there. A way through a link, or out of the home, is refused. */
   #requireWay({ spec, path }: ArchivedLog): boolean {
-    const within = relative(this.#deps.directory, path)
-    if (!spec.inside && (within.startsWith('..') || within === '' || within.startsWith('/')))
-      throw refused(path, `it is not in the archive ${this.#deps.directory}`)
-    return missingStep(wayTo(spec, 'archive') ?? { workspace: this.#deps.directory, path: within }) === undefined
+    const { directory } = this.#deps
+    return missingStep(wayTo(spec, 'archive') ?? { workspace: directory, path: relative(directory, path) }) === undefined
   }
 }
 

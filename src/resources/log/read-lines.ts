@@ -41,35 +41,26 @@ const newline = 0x0a
 async function startOf(file: FileHandle, path: string, { since = 0, tail, maxLines, maxBytes }: LogQuery): Promise<number> {
   if (compressionOf(path) !== undefined) return since
   const { size } = await file.stat()
-  if (tail === undefined) return Math.min(since, size)
-  const first = Math.max(Math.min(since, size), size - maxBytes - pieceBytes)
+  const first = Math.min(since, size)
+  if (tail === undefined) return first
   const piece = Buffer.allocUnsafe(pieceBytes)
-  // One more than is asked for: before the first of them is a line's end, and after the last there may be half a line.
-  let wanted = Math.min(tail, maxLines) + 2
+  // One more than is asked for: before the first of them is a line's end, too.
+  let wanted = Math.min(tail, maxLines) + 1
+  let found: number | undefined
   for (let end = size; end > first; ) {
     const start = Math.max(first, end - pieceBytes)
     const { bytesRead } = await file.read(piece, 0, end - start, start)
     for (let at = bytesRead - 1; at >= 0; at--) {
       if (piece[at] !== newline) continue
+      found = start + at + 1
       wanted -= 1
-      if (wanted === 0) return start + at + 1
+      if (wanted === 0) return found
     }
     end = start
+    // More than may be given; but never in the middle of a line, however long it is.
+    if (found !== undefined && size - end > maxBytes + pieceBytes) return found
   }
-  return first === Math.min(since, size) ? first : await afterNewline(file, first, size)
-}
-
-/** Not in the middle of a line. */
-async function afterNewline(file: FileHandle, from: number, size: number): Promise<number> {
-  const piece = Buffer.allocUnsafe(pieceBytes)
-  for (let at = from; at < size; ) {
-    const { bytesRead } = await file.read(piece, 0, piece.length, at)
-    if (bytesRead === 0) break
-    const found = piece.subarray(0, bytesRead).indexOf(newline)
-    if (found >= 0) return at + found + 1
-    at += bytesRead
-  }
-  return from
+  return first
 }
 
 /** Takes pieces, keeps lines: the first ones until it is full, or the last ones. Never more than was allowed. */

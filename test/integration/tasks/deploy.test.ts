@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { Deployed } from '../../../src/control/tasks/types.ts'
 import { temporaryHome } from '../../support/home.ts'
 import { hookOn } from '../../support/hooked.ts'
@@ -70,10 +70,14 @@ describe('a deployed agent', () => {
   })
 
   it('whose program takes no MCP servers is told of none', async () => {
+    const folder = temporaryHome()
+    writeFileSync(join(folder, 'gemini'), '#!/bin/sh\nexec sleep 1000\n', { mode: 0o755 })
+    vi.stubEnv('PATH', `${folder}:${process.env.PATH}`)
     await using bench = await openTasks()
+    vi.unstubAllEnvs()
     bench.tasks.callback = () => ({ url: 'http://127.0.0.1:4400', command: '/opt/ebb/bin/ebb' })
-    const { agent } = await bench.deploy(await bench.create(), { provider: 'synthetic' })
-    expect(agent.status).toBe('running')
+    const { agent, workspace } = await bench.deploy(await bench.create(), { provider: 'gemini-cli' })
+    expect(readFileSync(join(workspace, `agent_prompt_${agent.name}.txt`), 'utf8')).not.toContain('update_agent_progress')
   })
 })
 
@@ -182,7 +186,10 @@ describe('a deployment that fails', () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const wish = new AbortController()
-    const first = bench.deploy(task, { signal: wish.signal, onPhase: (phase) => phase === 'prepared' && queueMicrotask(() => wish.abort()) })
+    const first = bench.deploy(task, {
+      signal: wish.signal,
+      onPhase: (phase) => phase === 'prepared' && queueMicrotask(() => wish.abort()),
+    })
     const second = bench.deploy(task)
     await expect(first).rejects.toMatchObject({ code: 'cancelled' })
     expect(await second).toMatchObject({ isDeduplicated: true, agent: { status: 'running' } })

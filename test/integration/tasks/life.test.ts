@@ -1,14 +1,10 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { describe, expect, it } from 'vitest'
-import type { Task } from '../../../src/domain/task.ts'
 import type { Composition } from '../../../src/main.ts'
-import { nodeProgram, root, temporaryHome } from '../../support/home.ts'
+import { temporaryHome } from '../../support/home.ts'
 import { hookOn } from '../../support/hooked.ts'
-import { as, openTasks, orchestrator } from '../../support/tasks.ts'
+import { as, deployAndDie, openTasks, orchestrator } from '../../support/tasks.ts'
 import { waitUntil } from '../../support/world.ts'
 
 /** How agents of a task end, and the task with them. */
@@ -46,9 +42,13 @@ describe('a kill', () => {
     })
     expect(await bench.supervisor.runningProcesses()).toEqual([])
     expect(bench.files()).toEqual(
-      ['', `/${task.id}`, ...['', ...['findings', 'progress', 'stream'].map((what) => `/${agent.name}_${what}.jsonl`)].map((file) => `/${task.id}/archive${file}`)].map(
-        (path) => `.agent-workspace${path}`,
-      ),
+      [
+        '',
+        `/${task.id}`,
+        ...['', ...['findings', 'progress', 'stream'].map((what) => `/${agent.name}_${what}.jsonl`)].map(
+          (file) => `/${task.id}/archive${file}`,
+        ),
+      ].map((path) => `.agent-workspace${path}`),
     )
     // What it said can still be read.
     expect(await bench.tasks.output({ ...of, caller: orchestrator })).toEqual({ lines: ['hello'], next: 6 })
@@ -63,7 +63,12 @@ describe('a kill', () => {
     const grandchild = await bench.deploy(task, { parent: child.agent.id, caller: as(child) })
     await bench.tasks.kill({ taskId: task.id, agentId: parent.agent.id, caller: orchestrator })
     expect(bench.control.agents.living.has(child.agent.id)).toBe(true)
-    const { descendants, success } = await bench.tasks.kill({ taskId: task.id, agentId: child.agent.id, cascade: true, caller: orchestrator })
+    const { descendants, success } = await bench.tasks.kill({
+      taskId: task.id,
+      agentId: child.agent.id,
+      cascade: true,
+      caller: orchestrator,
+    })
     expect(success).toBe(true)
     expect(descendants.map(({ agent }) => [agent.id, agent.status])).toEqual([[grandchild.agent.id, 'terminated']])
     expect(bench.control.agents.living.size).toBe(0)
@@ -83,8 +88,10 @@ describe('a kill', () => {
     await prepared.promise
     await bench.tasks.kill({ taskId: task.id, agentId: parent.agent.id, cascade: true, caller: orchestrator })
     await expect(deploying).rejects.toMatchObject({ code: 'spawn_refused' })
-    const after = bench.deploy(task, { prompt: 'later', parent: parent.agent.id })
+    const phases: string[] = []
+    const after = bench.deploy(task, { prompt: 'later', parent: parent.agent.id, onPhase: (phase) => phases.push(phase) })
     await expect(after).rejects.toMatchObject({ code: 'spawn_refused', message: expect.stringContaining('was killed') })
+    expect(phases).toEqual([])
     expect(bench.control.agents.living.size).toBe(0)
     expect(await bench.supervisor.runningProcesses()).toEqual([])
   })
@@ -135,6 +142,18 @@ describe('a cleanup', () => {
     expect(await clean()).toMatchObject({ success: false, logFilesArchived: false })
   })
 
+  it('does not mind that another one, who left last, took the folder of its logs away', async () => {
+    const wrap = hookOn('effects', (method, [path]) => {
+      const logs = join(String(path), '..', 'logs')
+      if (method === 'flush' && String(path).endsWith('/archive') && existsSync(logs)) rmdirSync(logs)
+    })
+    await using bench = await openTasks({ wrap })
+    const task = await bench.create()
+    const { agent } = await bench.deploy(task)
+    const result = await bench.tasks.cleanup({ taskId: task.id, agentId: agent.id, keepLogs: true, caller: orchestrator })
+    expect(result).toMatchObject({ success: true, errors: [], archivedFiles: [expect.any(String)] })
+  })
+
   it('of an agent that nobody knows is refused in a sentence', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
@@ -150,7 +169,12 @@ describe('a task', () => {
     const { agent } = await bench.deploy(task, { command: hasAHiddenChild })
     expect(await bench.tasks.status({ taskId: task.id, caller: orchestrator })).toMatchObject({ status: 'active' })
     const { report, task: done } = await bench.tasks.complete({ taskId: task.id, caller: orchestrator })
-    expect(report).toMatchObject({ success: true, trigger: 'request-finished', scope: { kind: 'task', id: task.id }, cleanedAgentsCount: 1 })
+    expect(report).toMatchObject({
+      success: true,
+      trigger: 'request-finished',
+      scope: { kind: 'task', id: task.id },
+      cleanedAgentsCount: 1,
+    })
     expect(done.completedAt).toBeDefined()
     const status = await bench.tasks.status({ taskId: task.id, caller: orchestrator })
     expect(status).toMatchObject({ status: 'completed', counts: { total: 1, active: 0 }, agents: [{ id: agent.id, status: 'terminated' }] })
@@ -212,14 +236,7 @@ describe('a task', () => {
   it('whose supervisor is killed is over, and nothing of it is left but its archive', async () => {
     const home = temporaryHome()
     const base = temporaryHome()
-    const child = spawn(nodeProgram, ['--disable-warning=ExperimentalWarning', join(root, 'test/fixtures/deploys-agents.ts'), home, base], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
-    const gone = once(child, 'exit')
-    const said = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
-    const { task, agents, token } = JSON.parse(said[0]) as { task: Task; agents: readonly string[]; token: string }
-    child.kill('SIGKILL')
-    await gone
+    const { task, agents, token } = await deployAndDie(home, base, 'process')
     await using bench = await openTasks({ home })
     await bench.supervisor.engine.recoverPatiently(10_000)
     const view = await bench.tasks.status({ taskId: task.id, caller: orchestrator })

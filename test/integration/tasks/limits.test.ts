@@ -31,7 +31,7 @@ describe('limits', () => {
     const { agents, limits } = await bench.tasks.status({ taskId: task.id, caller: 'orchestrator' })
     expect(agents).toHaveLength(5)
     expect(limits.taskConcurrent).toEqual({ limit: 5, used: 5 })
-    expect(limits.taskAgents).toEqual({ limit: 100, used: 5 })
+    expect(limits.taskAgents).toEqual({ limit: 500, used: 5 })
     expect(bench.files().filter((file) => file.includes('agent_prompt_'))).toHaveLength(5)
 
     const [first] = deployed as [Deployed]
@@ -100,6 +100,7 @@ describe('limits', () => {
 describe('what is wrong with a deployment is told before anything exists', () => {
   it.each([
     ['a type that could be a path', { agentType: '../x' }, 'invalid_request'],
+    ['a type that would pass for no agent', { agentType: 'orchestrator' }, 'invalid_request'],
     ['an unknown parent', { parent: 'builder-000000-abcdef' }, 'agent_not_found'],
     ['an unknown provider', { provider: 'no-such' }, 'invalid_request'],
     ['an unknown placement', { placement: 'moon' }, 'invalid_request'],

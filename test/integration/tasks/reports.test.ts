@@ -74,14 +74,14 @@ describe('progress and findings', () => {
   ])('%s is refused', async (_, more) => {
     await using bench = await openTasks()
     const task = await bench.create()
-    const deployed = await bench.deploy(task, { provider: 'synthetic' })
+    const deployed = await bench.deploy(task)
     await expect(report(bench, task, deployed, 'working', more)).rejects.toMatchObject({ code: 'invalid_request' })
   })
 
   it('data that is too large is refused', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
-    const deployed = await bench.deploy(task, { provider: 'synthetic' })
+    const deployed = await bench.deploy(task)
     await expect(find(bench, task, deployed, { data: 'ü'.repeat(33_000) })).rejects.toMatchObject({ code: 'invalid_request' })
     await find(bench, task, deployed, { data: 'ü'.repeat(32_000) })
   })
@@ -91,9 +91,15 @@ describe('progress and findings', () => {
     const task = await bench.create()
     const deployed = await bench.deploy(task)
     const stopping = bench.control.agents.stop(deployed.agent.id, { force: true })
-    await expect(report(bench, task, deployed, 'working')).rejects.toMatchObject({ code: 'agent_ended', message: expect.stringContaining('being ended') })
+    await expect(report(bench, task, deployed, 'working')).rejects.toMatchObject({
+      code: 'agent_ended',
+      message: expect.stringContaining('being ended'),
+    })
     await stopping
-    await expect(report(bench, task, deployed, 'working')).rejects.toMatchObject({ code: 'agent_ended', message: expect.stringContaining('has ended') })
+    await expect(report(bench, task, deployed, 'working')).rejects.toMatchObject({
+      code: 'agent_ended',
+      message: expect.stringContaining('has ended'),
+    })
     await expect(find(bench, task, deployed)).rejects.toMatchObject({ code: 'agent_ended' })
     expect(existsSync(join(task.workspace, 'progress'))).toBe(false)
     expect(existsSync(join(task.workspace, 'findings'))).toBe(false)
@@ -107,8 +113,10 @@ describe('progress and findings', () => {
     await using bench = await openTasks({ wrap })
     const task = await bench.create()
     const deployed = await bench.deploy(task, { command: ['sh', '-c', 'read line; exec sleep 1000'] })
-    await expect(report(bench, task, deployed, 'completed')).rejects.toMatchObject({ code: 'report_unwritten', message: expect.stringContaining('ENOSPC') })
-    bench.supervisor.engine.parts.book.find(deployed.agent.id)
+    await expect(report(bench, task, deployed, 'completed')).rejects.toMatchObject({
+      code: 'report_unwritten',
+      message: expect.stringContaining('ENOSPC'),
+    })
     process.kill(bench.control.agents.living.get(deployed.agent.id)?.pid ?? 0, 'SIGKILL')
     expect(await ended(bench, deployed)).toBe('completed')
   })

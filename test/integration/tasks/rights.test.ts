@@ -14,12 +14,11 @@ const forbidden = { code: 'forbidden' }
 /** A family in one task, and a stranger in another. */
 async function family(bench: TaskBench) {
   const [task, elsewhere] = [await bench.create(), await bench.create()]
-  const provider = { provider: 'synthetic' }
-  const parent = await bench.deploy(task, { agentType: 'parent', ...provider })
-  const child = await bench.deploy(task, { agentType: 'child', parent: parent.agent.id, ...provider })
-  const grandchild = await bench.deploy(task, { agentType: 'grandchild', parent: child.agent.name ?? '', ...provider })
-  const sibling = await bench.deploy(task, { agentType: 'sibling', ...provider })
-  const stranger = await bench.deploy(elsewhere, { agentType: 'stranger', ...provider })
+  const parent = await bench.deploy(task, { agentType: 'parent' })
+  const child = await bench.deploy(task, { agentType: 'child', parent: parent.agent.id })
+  const grandchild = await bench.deploy(task, { agentType: 'grandchild', parent: child.agent.name ?? '' })
+  const sibling = await bench.deploy(task, { agentType: 'sibling' })
+  const stranger = await bench.deploy(elsewhere, { agentType: 'stranger' })
   return { task, elsewhere, parent, child, grandchild, sibling, stranger }
 }
 
@@ -41,7 +40,7 @@ describe('an agent', () => {
   it('deploys children of its own only', async () => {
     await using bench = await openTasks()
     const { task, elsewhere, parent, child, stranger } = await family(bench)
-    const more = { agentType: 'new', provider: 'synthetic' }
+    const more = { agentType: 'new' }
     expect(await bench.deploy(task, { ...more, parent: parent.agent.id, caller: as(parent) })).toMatchObject({ isDeduplicated: false })
     for (const [place, parentName, caller] of [
       [task, 'orchestrator', as(parent)],

@@ -58,9 +58,19 @@ describe('how it ended', () => {
     ['as it said, with its reason', said('failed'), 'failed', 'why'],
     ['as it said', said('terminated'), 'terminated', undefined],
     ['badly, whatever its program thinks', { ...said('failed'), result: { isSuccess: true }, exit: exit(0) }, 'failed', 'why'],
-    ['badly, when its program says so', { ...said('completed'), result: { isSuccess: false } }, 'failed', 'The agent reported that it failed.'],
+    [
+      'badly, when its program says so',
+      { ...said('completed'), result: { isSuccess: false } },
+      'failed',
+      'The agent reported that it failed.',
+    ],
     ['badly, when its program died of something', { ...said('completed'), exit: exit(3) }, 'failed', 'The agent exited with code 3.'],
-    ['well, when we ended its program afterwards', { ...said('completed'), exit: { code: null, signal: 'SIGTERM' } }, 'completed', undefined],
+    [
+      'well, when we ended its program afterwards',
+      { ...said('completed'), exit: { code: null, signal: 'SIGTERM' } },
+      'completed',
+      undefined,
+    ],
     ['by us, when we stopped it', { ...said('completed'), wasStopped: true }, 'terminated', undefined],
     ['by a rule', { ...said('completed'), violation: { name: 'timeout', message: 'late' } }, 'failed', 'late'],
   ])('%s', (_, days, status, message) => {

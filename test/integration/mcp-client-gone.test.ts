@@ -1,0 +1,223 @@
+import { spawn } from 'node:child_process'
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { describe, expect, it } from 'vitest'
+import { ebbProgram, nodeProgram, type RunningEbb, root, startEbb, temporaryHome } from '../support/home.ts'
+import { installationOf } from '../support/ledger-file.ts'
+import { currentMark, markVariable } from '../support/mark.ts'
+import { mcpOverStdio } from '../support/mcp.ts'
+import { type Json, startServer } from '../support/server.ts'
+import { agentProcesses } from '../support/shared-server.ts'
+import { cgroupsOf, seen, waitUntil } from '../support/world.ts'
+
+/** However the client goes, what an `ebb mcp` with an engine of its own had deployed goes with it. */
+
+const sleeper = {
+  agent_type: 'sleeper',
+  provider: 'command',
+  placement: 'process',
+  command: ['sh', '-c', 'setsid sleep 1000 & exec sleep 1000'],
+}
+
+const line = (message: object): string => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`
+const hello = line({
+  id: 0,
+  method: 'initialize',
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
+})
+
+/** Spoken to by hand, so that its exit and every byte of its output can be seen. */
+async function raw(
+  home: string,
+  words: readonly string[] = [],
+): Promise<{ run: RunningEbb; call(name: string, args: object): Promise<Json> }> {
+  const run = startEbb(['mcp', ...words], { home, cwd: home })
+  let calls = 0
+  const say = (text: string): void => void run.child.stdin?.write(text)
+  const messages = (): Json[] =>
+    run
+      .output()
+      .split('\n')
+      .slice(0, -1)
+      .map((text) => JSON.parse(text))
+  const answerTo = async (id: number): Promise<Json> => {
+    await waitUntil(() => messages().some((message) => message.id === id), 20_000, `call ${id} is answered`)
+    return messages().find((message) => message.id === id)
+  }
+  say(hello)
+  await answerTo(0)
+  say(line({ method: 'notifications/initialized' }))
+  return {
+    run,
+    call: async (name, args) => {
+      const id = ++calls
+      say(line({ id, method: 'tools/call', params: { name, arguments: args } }))
+      return (await answerTo(id)).result.structuredContent
+    },
+  }
+}
+
+async function rawWithAgents(home: string, words?: readonly string[]): Promise<RunningEbb> {
+  const { run, call } = await raw(home, words)
+  const { task_id } = await call('create_real_task', { description: 'Two that sleep' })
+  for (const prompt of ['one', 'two'])
+    expect(await call('deploy_headless_agent', { task_id, prompt, ...sleeper })).toMatchObject({ success: true })
+  expect(agentProcesses(home).length).toBeGreaterThanOrEqual(4)
+  return run
+}
+
+const isClean = (home: string): readonly unknown[] => [...agentProcesses(home), ...cgroupsOf(installationOf(home) ?? 'none')]
+
+describe('an engine of its own', () => {
+  it('the end of standard input: everything is closed, proven, and the exit is 0', async () => {
+    const home = temporaryHome()
+    const run = await rawWithAgents(home, ['--log-level', 'debug'])
+    run.endInput()
+    const { code, stdout, stderr } = await run.ended
+    expect([code, isClean(home)]).toEqual([0, []])
+    // Nothing but protocol, whatever there is to say.
+    for (const text of stdout.toString().trim().split('\n')) expect(JSON.parse(text)).toMatchObject({ jsonrpc: '2.0' })
+    expect(stderr).toMatch(/Cleanup:/)
+  })
+
+  it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('%s', async (signal) => {
+    const home = temporaryHome()
+    const run = await rawWithAgents(home)
+    run.signal(signal)
+    expect([(await run.ended).code, isClean(home)]).toEqual([0, []])
+  })
+
+  it('the end of standard input, and then a signal: what does not leave by itself is forced', async () => {
+    const home = temporaryHome()
+    const { run, call } = await raw(home)
+    const { task_id } = await call('create_real_task', { description: 'Stubborn' })
+    const command = ['sh', '-c', 'trap "" TERM INT HUP; echo ready; while :; do sleep 1000; done']
+    const { agent_id } = await call('deploy_headless_agent', { ...sleeper, task_id, prompt: 'p', command })
+    while ((await call('get_agent_output', { task_id, agent_id })).output.length === 0);
+    const began = performance.now()
+    run.endInput()
+    await waitUntil(() => run.child.stdin?.writableFinished === true, 5_000, 'the input is closed')
+    run.signal('SIGTERM')
+    expect([(await run.ended).code, isClean(home)]).toEqual([0, []])
+    expect(performance.now() - began).toBeLessThan(2_500)
+  })
+
+  it('the client is killed', async () => {
+    const home = temporaryHome()
+    const env = { ...process.env, EBB_HOME: home, [markVariable]: currentMark() }
+    const client = spawn(nodeProgram, [join(root, 'test', 'fixtures', 'deploys-over-mcp.ts'), ebbProgram], {
+      env,
+      cwd: home,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const { pid } = await new Promise<{ pid: number }>((resolve) => {
+      createInterface(client.stdout).once('line', (text) => resolve(JSON.parse(text)))
+    })
+    expect(agentProcesses(home).length).toBeGreaterThanOrEqual(4)
+    client.kill('SIGKILL')
+    await waitUntil(() => (seen(pid) ? [pid] : isClean(home)), 15_000, 'ebb mcp and everything of it is gone')
+  })
+
+  it('it is killed itself: the sentinel ends what it had', async () => {
+    const home = temporaryHome()
+    const run = await rawWithAgents(home)
+    run.signal('SIGKILL')
+    await run.ended
+    await waitUntil(() => isClean(home), 15_000, 'everything of it is gone')
+  })
+
+  it('what is no MCP is not answered, and the next call is', async () => {
+    const home = temporaryHome()
+    const { run, call } = await raw(home)
+    run.child.stdin?.write('no JSON at all\n{"jsonrpc":"1.0"}\n[]\n')
+    expect(await call('get_cleanup_status', {})).toMatchObject({ isClean: true })
+    run.endInput()
+    expect((await run.ended).code).toBe(0)
+  })
+
+  it('a line without an end is not collected for ever', async () => {
+    const home = temporaryHome()
+    const { run } = await raw(home)
+    run.child.stdin?.write('x'.repeat(11_000_000))
+    expect((await run.ended).code).toBe(0)
+  })
+})
+
+describe('through a server', () => {
+  it('a client that goes leaves its agents to the server, and says goodbye', async () => {
+    await using server = await startServer()
+    const { hostname, port } = new URL(server.url)
+    const seenMethods: string[] = []
+    const between = createServer((call, answer) => {
+      const headers = { ...call.headers, host: `${hostname}:${port}` }
+      const on = request({ hostname, port, path: call.url, method: call.method, headers }, (came) => {
+        seenMethods.push(`${call.method} ${came.statusCode}`)
+        answer.writeHead(came.statusCode ?? 0, came.headers)
+        came.pipe(answer)
+      })
+      on.on('error', () => answer.destroy())
+      call.pipe(on)
+    })
+    await new Promise<void>((resolve) => between.listen(0, '127.0.0.1', resolve))
+    const { port: own } = between.address() as AddressInfo
+    const run = await rawWithAgents(server.home, ['--url', `http://127.0.0.1:${own}`])
+    run.endInput()
+    expect((await run.ended).code).toBe(0)
+    expect(seenMethods.at(-1)).toBe('DELETE 200')
+    between.closeAllConnections()
+    between.close()
+    expect(agentProcesses(server.home).length).toBeGreaterThanOrEqual(4)
+    expect(await server.post('/api/test/reset-environment', { force: true })).toMatchObject({ success: true })
+  })
+
+  it('the server goes away: who waits is told so; another one is found by the next call', async () => {
+    const home = temporaryHome()
+    const first = await startServer([], { home })
+    await using mcp = await mcpOverStdio({ home, cwd: home })
+    const { task_id } = await mcp.call('create_real_task', { description: 'Lost' })
+    const stubborn = ['sh', '-c', 'trap "" TERM; echo ready; while :; do sleep 1000; done']
+    const { agent_id } = await mcp.call('deploy_headless_agent', { ...sleeper, task_id, prompt: 'p', command: stubborn })
+    while ((await mcp.call('get_agent_output', { task_id, agent_id })).output.length === 0);
+    const begun = Promise.withResolvers<void>()
+    const killing = mcp.call('kill_real_agent', { task_id, agent_id }, { onprogress: () => begun.resolve() })
+    killing.catch(() => {})
+    await begun.promise
+    first.ebb.signal('SIGKILL')
+    await expect(killing).rejects.toThrow(/went away before it answered/)
+    await first.ebb.ended
+    await expect(mcp.call('get_cleanup_status')).rejects.toThrow(/start another one with: ebb serve|does not answer/)
+    await using second = await startServer([], { home })
+    expect(await mcp.call('get_cleanup_status')).toMatchObject({ leaks: [] })
+    expect(second.url).not.toBe(first.url)
+    expect(await mcp.call('get_real_task_status', { task_id })).toMatchObject({ success: true, agents: { active: 0 } })
+  })
+
+  it('a server that forgot the session is greeted again', async () => {
+    await using server = await startServer()
+    await using mcp = await mcpOverStdio({ home: server.home, cwd: server.home })
+    const ids = Array.from({ length: 201 }, (_, id) => id)
+    for (const id of ids) {
+      const answer = await fetch(`${server.url}/mcp`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+        body: hello.replace('"id":0', `"id":${id}`),
+      })
+      await answer.text()
+    }
+    expect(await mcp.call('get_cleanup_status')).toMatchObject({ isClean: true })
+  })
+
+  it('a wrong token is a sentence', async () => {
+    await using server = await startServer(['--token', 'the-right-token'])
+    const { ended } = startEbb(['mcp', '--token', 'the-wrong-token'], { home: server.home, input: '' })
+    expect(await ended).toMatchObject({ code: 1, stderr: expect.stringMatching(/^ebb: The server at .* wants its token/) })
+    const far = startEbb(['mcp', '--url', server.url, '--token', 'the-wrong-token'], { home: temporaryHome() })
+    far.child.stdin?.write(hello)
+    await far.says('\n')
+    expect(JSON.parse(far.output())).toMatchObject({ id: 0, error: { message: expect.stringMatching(/token/) } })
+    far.endInput()
+    expect((await far.ended).code).toBe(0)
+  })
+})

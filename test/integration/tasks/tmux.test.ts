@@ -1,0 +1,72 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { temporaryHome } from '../../support/home.ts'
+import { needs } from '../../support/real.ts'
+import { deployAndDie, openTasks, orchestrator } from '../../support/tasks.ts'
+import { sessionsOf } from '../../support/tmux.ts'
+
+needs('tmux')
+
+/** Tasks whose agents are in terminals: the same promises, and they outlive a server that is lost. */
+
+describe('an agent in tmux', () => {
+  it('has a session of its name, and nothing of it is left when it was killed', async () => {
+    await using bench = await openTasks()
+    const { home } = bench.supervisor
+    const task = await bench.create()
+    const command = ['sh', '-c', 'cat; echo hello; (setsid sleep 1000 &) ; exec sleep 1000']
+    const { agent, tmuxSession } = await bench.deploy(task, { placement: 'tmux', command })
+    expect(tmuxSession).toBe(`agent_${agent.name}`)
+    expect(sessionsOf(home.directory).map(({ name }) => name)).toEqual([tmuxSession])
+    const prompt = join(task.workspace, `agent_prompt_${agent.name}.txt`)
+    expect(readFileSync(prompt, 'utf8')).toContain(task.id)
+    expect(await bench.deploy(task, { placement: 'tmux', command })).toMatchObject({ isDeduplicated: true, agent: { id: agent.id } })
+    const { agents } = await bench.tasks.status({ taskId: task.id, caller: orchestrator })
+    expect(agents).toMatchObject([{ tmuxSession, placement: 'tmux' }])
+
+    const { cleanup, success } = await bench.tasks.kill({ taskId: task.id, agentId: agent.id, caller: orchestrator })
+    expect(cleanup.errors).toEqual([])
+    expect(success).toBe(true)
+    expect(cleanup).toMatchObject({ tmuxSessionKilled: true, promptFileDeleted: true, logFilesArchived: true, verifiedNoZombies: true })
+    expect(sessionsOf(home.directory)).toEqual([])
+    expect(existsSync(prompt)).toBe(false)
+    expect(await bench.supervisor.runningProcesses()).toEqual([])
+  })
+
+  it('and its task outlive a server that is lost: it reports on, is watched again, and ends with its task', async () => {
+    const home = temporaryHome()
+    const base = temporaryHome()
+    const { task, agents, token } = await deployAndDie(home, base, 'tmux')
+    const [first = '', second = ''] = agents
+    await using bench = await openTasks({ home, base, keepsSessions: true, flags: { stuckThreshold: '200ms' } })
+    const silent = Promise.withResolvers<string>()
+    bench.control.events.on('silent', ({ agentId }) => agentId === second && silent.resolve(agentId))
+    bench.control.adoptAgents()
+    await bench.supervisor.engine.recoverPatiently(10_000)
+    expect(sessionsOf(home)).toHaveLength(2)
+    expect(await bench.tasks.status({ taskId: task.id, caller: orchestrator })).toMatchObject({ status: 'active', counts: { active: 2 } })
+
+    expect(await bench.tasks.callerOf(token)).toEqual({ agentId: first })
+    const own = { taskId: task.id, agentId: first, caller: { agentId: first } }
+    expect(await bench.tasks.progress({ ...own, status: 'working', message: 'still here', progress: 60 })).toEqual({ isOwn: true })
+    const [file = ''] = readdirSync(join(task.workspace, 'progress'))
+    expect(existsSync(join(task.workspace, 'progress', file))).toBe(true)
+    await silent.promise
+    // The task takes agents in as before, knows who is there, and who is whose.
+    expect(await bench.deploy(task, { prompt: 'one' })).toMatchObject({ isDeduplicated: true, agent: { id: first } })
+    const child = await bench.deploy(task, { prompt: 'child', parent: first, caller: { agentId: first } })
+    expect(child.agent.parentAgentId).toBe(first)
+    // The other one leaves, and the folders stay for those who are still there.
+    await bench.tasks.cleanup({ taskId: task.id, agentId: second, keepLogs: false, caller: orchestrator })
+    expect(existsSync(join(task.workspace, 'logs'))).toBe(true)
+
+    const { report } = await bench.tasks.complete({ taskId: task.id, caller: orchestrator })
+    expect(report.errors).toEqual([])
+    expect(report).toMatchObject({ success: true, cleanedAgentsCount: 2 })
+    expect(sessionsOf(home)).toEqual([])
+    expect(await bench.supervisor.runningProcesses()).toEqual([])
+    await bench.control.cleanup.reset({}).report
+    expect(readdirSync(base)).toEqual([])
+  })
+})
