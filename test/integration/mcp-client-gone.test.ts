@@ -8,9 +8,12 @@ import { ebbProgram, nodeProgram, type RunningEbb, root, startEbb, temporaryHome
 import { installationOf } from '../support/ledger-file.ts'
 import { currentMark, markVariable } from '../support/mark.ts'
 import { mcpOverStdio } from '../support/mcp.ts'
+import { needs } from '../support/real.ts'
 import { type Json, startServer } from '../support/server.ts'
 import { agentProcesses } from '../support/shared-server.ts'
 import { cgroupsOf, seen, waitUntil } from '../support/world.ts'
+
+needs('tmux')
 
 /** However the client goes, what an `ebb mcp` with an engine of its own had deployed goes with it. */
 
@@ -62,8 +65,8 @@ async function raw(
 async function rawWithAgents(home: string, words?: readonly string[]): Promise<RunningEbb> {
   const { run, call } = await raw(home, words)
   const { task_id } = await call('create_real_task', { description: 'Two that sleep' })
-  for (const prompt of ['one', 'two'])
-    expect(await call('deploy_headless_agent', { task_id, prompt, ...sleeper })).toMatchObject({ success: true })
+  for (const placement of ['process', 'tmux'])
+    expect(await call('deploy_headless_agent', { ...sleeper, task_id, prompt: placement, placement })).toMatchObject({ success: true })
   expect(agentProcesses(home).length).toBeGreaterThanOrEqual(4)
   return run
 }

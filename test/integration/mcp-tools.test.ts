@@ -4,10 +4,13 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { nodeProgram, root, temporaryHome } from '../support/home.ts'
 import { type McpClient, mcpOverHttp, mcpOverStdio } from '../support/mcp.ts'
+import { needs } from '../support/real.ts'
 import { type Json, startServer, type TestServer } from '../support/server.ts'
 import { survivors } from '../support/world.ts'
 
 /** Every tool of the contract, by the official client, over both transports and both revisions of the protocol. */
+
+needs('tmux')
 
 let server: TestServer
 
@@ -47,7 +50,6 @@ const asCommand = (script: string): object => ({ provider: 'command', placement:
 const sleeper = asCommand('cat; echo; echo ready; exec sleep 1000')
 const callsBack = (...words: readonly string[]): object => ({
   provider: 'command',
-  placement: 'process',
   command: [nodeProgram, join(root, 'test', 'fixtures', 'calls-back-over-mcp.ts'), ...words],
 })
 
@@ -90,10 +92,11 @@ describe.each(ways)('over %s', (_way, open) => {
     expect(task.workspace).toBe(join(place.cwd, '.agent-workspace', task_id))
 
     const told: Json[] = []
-    const request = { task_id, agent_type: 'finder', prompt: 'Look.', ...sleeper }
+    const request = { task_id, agent_type: 'finder', prompt: 'Look.', ...sleeper, placement: undefined }
     const one = await mcp.call('deploy_headless_agent', request, { onprogress: (progress) => told.push(progress) })
     expect(one).toMatchObject({ success: true, agent_id: expect.stringMatching(/^finder-\d{6}-[0-9a-f]{6}$/), status: 'running' })
-    expect(one).toMatchObject({ tmux_session: null, tmux_socket: null, workspace: task.workspace })
+    const session = { tmux_session: `agent_${one.agent_id}`, tmux_socket: join(place.home, 'tmux.sock') }
+    expect(one).toMatchObject({ ...session, placement: 'tmux', workspace: task.workspace })
     expect('1/2 2/2').toContain(stepsOf(told))
     expect(await mcp.call('deploy_headless_agent', request)).toMatchObject({ agent_id: one.agent_id, deduplicated: true })
     const two = await mcp.call('spawn_child_agent', {
@@ -103,7 +106,7 @@ describe.each(ways)('over %s', (_way, open) => {
       child_prompt: 'Help.',
       ...sleeper,
     })
-    expect(two).toMatchObject({ success: true, agent_id: expect.stringMatching(/^helper-/) })
+    expect(two).toMatchObject({ success: true, agent_id: expect.stringMatching(/^helper-/), tmux_session: null, tmux_socket: null })
 
     await outputOf(place, task_id, one.agent_id, 'ready')
     const lines = await outputOf(place, task_id, two.agent_id, 'ready')
@@ -125,6 +128,7 @@ describe.each(ways)('over %s', (_way, open) => {
     expect('0/1 1/1').toContain(stepsOf(gone))
     expect(await mcp.call('cleanup_agent_resources', { task_id, agent_id: one.agent_id })).toMatchObject({
       success: true,
+      tmux_session_killed: true,
       prompt_file_deleted: true,
       log_files_archived: true,
       verified_no_zombies: true,
