@@ -6,7 +6,7 @@ import { nodeProgram, root, temporaryHome } from '../support/home.ts'
 import { type McpClient, mcpOverHttp, mcpOverStdio } from '../support/mcp.ts'
 import { needs } from '../support/real.ts'
 import { type Json, startServer, type TestServer } from '../support/server.ts'
-import { survivors } from '../support/world.ts'
+import { agentProcesses } from '../support/shared-server.ts'
 
 /** Every tool of the contract, by the official client, over both transports and both revisions of the protocol. */
 
@@ -323,16 +323,14 @@ describe.each(ways.filter(([way]) => !way.includes('2026')))('over %s', (_way, o
 it('two clients with engines of their own: one window that closes does not take the agents of the other', async () => {
   const home = temporaryHome()
   await using one = await mcpOverStdio({ home, cwd: home })
-  const two = await mcpOverStdio({ home, cwd: home })
-  const deploy = async (mcp: McpClient, mark: string): Promise<void> => {
-    const { task_id } = await mcp.call('create_real_task', { description: mark })
-    const command = ['sh', '-c', `exec sleep 1000 # ${mark}`, mark]
-    await mcp.call('deploy_headless_agent', { task_id, agent_type: 'a', prompt: 'p', provider: 'command', placement: 'process', command })
+  await using two = await mcpOverStdio({ home, cwd: home })
+  const sleeping = (): number => agentProcesses(home).filter((one) => one.endsWith('sleep 1000')).length
+  for (const mcp of [one, two]) {
+    const { task_id } = await mcp.call('create_real_task', { description: 'A window' })
+    await mcp.call('deploy_headless_agent', { task_id, agent_type: 'a', prompt: 'p', ...asCommand('exec sleep 1000') })
   }
-  await deploy(one, 'window-of-one')
-  await deploy(two, 'window-of-two')
-  const before = survivors('EBB_SCOPE=').length
+  expect(sleeping()).toBe(2)
   await two.close()
-  expect(survivors('EBB_SCOPE=').length).toBeLessThan(before)
+  expect(sleeping()).toBe(1)
   expect((await one.call('get_cleanup_status')).runningProcesses).toBe(1)
 })

@@ -19,7 +19,7 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
 
 function requireTerminal({ id, placement, status }: Agent, isLocal: boolean): void {
   if (placement !== 'tmux')
-    throw new EbbError('bad_usage', `The agent ${id} has the placement ${placement} and no terminal; "ebb logs -f ${id}" follows it.`)
+    throw new EbbError('bad_usage', `The agent ${id} has the placement ${placement} and has no terminal; "ebb logs -f ${id}" follows it.`)
   if (!isLocal) throw new EbbError('bad_usage', `The agent ${id} runs on another machine; attach to it there.`)
   if (status !== 'running' && status !== 'stopping')
     throw new EbbError('bad_usage', `The agent ${id} is ${status} and has no terminal any more; "ebb logs ${id}" shows what it said.`)

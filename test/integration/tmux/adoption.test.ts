@@ -68,6 +68,23 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     expect(sessionsOf(home)).toEqual([])
   })
 
+  it.each(['scan', 'subreaper'])(
+    'also without cgroups (%s): what is kept lives on, and what it started is still found',
+    async (containment) => {
+      const home = temporaryHome()
+      const first = await startServer(['--containment', containment], { home })
+      const script = `(setsid sh -c 'trap "" TERM HUP; exec sleep 1000' &) ; echo ready; exec sleep 1000`
+      const id = await first.command(shell(script), { placement: 'tmux' })
+      await hasSaid(first, id, 1)
+      await killed(first)
+      await using second = await startServer(['--containment', containment], { home })
+      expect(await second.get(`/api/agents/${id}`)).toMatchObject({ status: 'running' })
+      expect((await second.get(`/api/agents/${id}/process`)).processes).toHaveLength(2)
+      expect(await second.post(`/api/agents/${id}/stop`, { grace: 100 })).toMatchObject({ success: true })
+      expect(agentProcesses(home)).toEqual([])
+    },
+  )
+
   it('again and again, and the agent is stopped in the end like any other', async () => {
     const home = temporaryHome()
     let server = await startServer([], { home })
