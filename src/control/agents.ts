@@ -1,6 +1,5 @@
 import { type Agent, hasEnded, type KeptConfiguration } from '../domain/agent.ts'
 import { EbbError } from '../domain/errors.ts'
-import type { Trigger } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
 import { agentName } from '../domain/task.ts'
 import type { BookScope } from '../engine/book.ts'
@@ -8,31 +7,25 @@ import type { Engine } from '../engine/engine.ts'
 import { rolledBack } from '../engine/launch.ts'
 import { noop } from '../engine/race.ts'
 import type { AgentEnd, AgentFilter, AgentPage, AgentRecord, AgentStore } from '../ports/agents.ts'
-import type { ArchivedFile, Archives } from '../ports/archives.ts'
+import type { Archives } from '../ports/archives.ts'
 import { type LogHandle, logLabels, type SessionHandle, sessionLabel, type TreeHandle, treeLabel } from '../ports/process.ts'
 import type { Configuration, Provider, Script } from '../ports/provider.ts'
 import { messageId } from '../stream/message-id.ts'
 import type { Stream } from '../stream/stream.ts'
-import { type AgentEndings, removeArchives } from './endings.ts'
+import type { AgentEndings } from './endings.ts'
 import type { Events } from './events.ts'
 import { Gate } from './gate.ts'
 import type { Namespaces } from './namespaces.ts'
 import type { Owners } from './owners.ts'
 import { play } from './player.ts'
 import { type LaunchRequest, Preflight, type PreflightDeps, type Prepared } from './preflight.ts'
+import { Remains } from './remains.ts'
 import { Run } from './run.ts'
 import { sourceOf } from './source.ts'
 
 export interface Launched {
   readonly agent: Agent
   readonly run: Run
-}
-
-export interface Removed {
-  readonly agents: number
-  readonly messages: number
-  /** One for each archive that is still there. */
-  readonly errors: readonly string[]
 }
 
 export interface AgentsDeps extends PreflightDeps {
@@ -54,6 +47,7 @@ const recoveryBudgetMs = 10_000
 
 /** The agents of this supervisor: launched, stopped and deleted; their rows follow the world, never the other way round. */
 export class Agents {
+  readonly remains: Remains
   readonly #deps: AgentsDeps
   readonly #runs = new Map<string, Run>()
   /** Launches that were let in and are no runs yet. */
@@ -64,6 +58,7 @@ export class Agents {
   constructor(deps: AgentsDeps) {
     this.#deps = deps
     this.#preflight = new Preflight(deps)
+    this.remains = new Remains({ ...deps, clock: deps.engine.parts.clock })
   }
 
   get living(): ReadonlyMap<string, Run> {
@@ -269,7 +264,7 @@ export class Agents {
     const first = engine.parts.book.find(id) ? undefined : (await this.#recovered(id)).report
     const report = first ?? (await engine.close(id, { trigger: 'terminated', ...options }))
     // It may have ended by itself, before or just now, and its logs were kept.
-    if (options.dropLogs && report.success) await this.#dropArchive(id)
+    if (options.dropLogs && report.success) await this.remains.dropArchive(id)
     return report
   }
 
@@ -277,17 +272,7 @@ export class Agents {
   async dropLogs(id: string): Promise<void> {
     const { agent } = await this.get(id)
     if (!hasEnded(agent)) throw new EbbError('invalid_request', `The agent ${id} has not ended; stop it first, or stop it with dropLogs.`)
-    await this.#dropArchive(id)
-  }
-
-  async #dropArchive(id: string): Promise<void> {
-    const problem = (await removeArchives(this.#deps.archives, [id])).get(id)
-    if (problem !== undefined) throw this.#notReleased(id, 'terminated', problem)
-  }
-
-  /** Its archived logs that are there now, in the order stdout, progress, findings, and then the others. */
-  archivedFiles(id: string): Promise<readonly ArchivedFile[]> {
-    return this.#deps.archives.files(id)
+    await this.remains.dropArchive(id)
   }
 
   /** Everything of it goes, rows too. Throws `not_released`, and the row stays, when that cannot be proven in time. */
@@ -302,8 +287,8 @@ export class Agents {
     // It may have ended by itself just before, and was then kept.
     const left = await store.find(id)
     if (!left) return
-    const [problem] = (await this.removeEnded([left.agent])).errors
-    if (problem !== undefined) throw this.#notReleased(id, 'deleted', problem)
+    const [problem] = (await this.remains.remove([left.agent])).errors
+    if (problem !== undefined) throw this.remains.notReleased(id, 'deleted', problem)
   }
 
   /** Only its incarnation acts on a scope. That of a dead one is recovered first: then it is over, or ours to end. */
@@ -316,44 +301,8 @@ export class Agents {
     await this.#deps.engine.recoverPatiently(recoveryBudgetMs)
     const now = await this.get(id)
     if (!hasEnded(now.agent) && !this.#deps.engine.parts.book.find(id))
-      throw this.#notReleased(id, 'terminated', `The agent ${id} is still being recovered by another process; ask again.`)
+      throw this.remains.notReleased(id, 'terminated', `The agent ${id} is still being recovered by another process; ask again.`)
     return now
-  }
-
-  /** For what went wrong outside of a close: told in the same way. */
-  #notReleased(id: string, trigger: Trigger, message: string): EbbError {
-    const details: Report = {
-      success: false,
-      trigger,
-      scope: { kind: 'agent', id },
-      startedAt: this.#deps.engine.parts.clock.wall(),
-      duration: 0,
-      cleanedAgentsCount: 0,
-      cleanedMessagesCount: 0,
-      resources: [],
-      errors: [message],
-      gaveUp: [],
-    }
-    return new EbbError('not_released', message, { details })
-  }
-
-  /** Rows and archives of agents that have ended. What keeps its archive keeps its row, stuck, and the others go all the same. */
-  async removeEnded(agents: readonly Agent[]): Promise<Removed> {
-    const left = await removeArchives(
-      this.#deps.archives,
-      agents.map(({ id }) => id),
-    )
-    const gone = await this.#deps.store.remove(agents.flatMap(({ id }) => (left.has(id) ? [] : [id])))
-    // Only what this call removed: another one may have been faster, and has told of it.
-    for (const { id, namespace } of agents) if (gone.ids.has(id)) this.#deps.events.emit('deleted', { agentId: id, namespace })
-    for (const agent of agents) if (left.has(agent.id)) await this.#stick(agent)
-    return { agents: gone.agents, messages: gone.messages, errors: [...left.values()] }
-  }
-
-  async #stick({ id, namespace, status }: Agent): Promise<void> {
-    if (status === 'stuck') return
-    await this.#deps.store.change(id, { status: 'stuck' })
-    this.#deps.events.emit('status', { agentId: id, namespace, status: 'stuck' })
   }
 }
 

@@ -210,7 +210,7 @@ export class Cleanup {
       const page = await store.list({ ...filter, ...(cursor !== undefined && { cursor }) })
       // Who has ended since the reset answered is not its business.
       if (signal.aborted) return
-      const removed = await agents.removeEnded(page.agents.filter(hasEnded))
+      const removed = await agents.remains.remove(page.agents.filter(hasEnded))
       rest.agents += removed.agents
       rest.messages += removed.messages
       rest.errors.push(...removed.errors)

@@ -151,21 +151,21 @@ describe.each(ways)('over %s', (_way, open) => {
   })
 
   it('a deployment that is cancelled while it is launched leaves nothing', async () => {
-    const { mcp: client, home } = await open()
-    await using mcp = client
+    const place = await open()
+    await using mcp = place.mcp
     const { task_id } = await mcp.call('create_real_task', { description: 'Cancelled' })
     const request = { task_id, agent_type: 'one', prompt: 'p', ...sleeper }
     // No intent can be written: the launch waits.
-    using database = new DatabaseSync(join(home, 'ebb.db'))
+    using database = new DatabaseSync(join(place.home, 'ebb.db'))
     database.exec('BEGIN IMMEDIATE')
     const cancel = new AbortController()
-    const deploying = mcp.call('deploy_headless_agent', request, { signal: cancel.signal, onprogress: () => cancel.abort() })
+    const deploying = mcp.call('deploy_headless_agent', request, { signal: cancel.signal })
+    await statusWhen(place, task_id, ({ limits }) => limits.task_concurrent.used === 1)
+    cancel.abort()
     await expect(deploying).rejects.toThrow()
-    // It is known there: what is asked for now is another deployment.
-    expect((await mcp.call('get_real_task_status', { task_id })).agents.agents_list).toEqual([])
-    const again = mcp.call('deploy_headless_agent', request)
     database.exec('ROLLBACK')
-    const agent = await again
+    await statusWhen(place, task_id, ({ limits, agents }) => limits.task_concurrent.used === 0 || agents.total_spawned === 1)
+    const agent = await mcp.call('deploy_headless_agent', request)
     expect(agent).toMatchObject({ success: true })
     expect(agent).not.toHaveProperty('deduplicated')
     expect((await mcp.call('get_real_task_status', { task_id })).agents).toMatchObject({ total_spawned: 1, active: 1 })

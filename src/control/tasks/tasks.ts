@@ -262,7 +262,7 @@ export class Tasks implements types.TaskService {
     const { agents, processesOf, engine } = this.#deps
     const report = await agents.stop(id, keepLogs ? {} : { dropLogs: true })
     const archivedFiles = async (): Promise<readonly string[]> =>
-      (await agents.archivedFiles(id)).filter(({ stream }) => ownStreams.includes(stream)).map(({ path }) => path)
+      (await agents.remains.archivedFiles(id)).filter(({ stream }) => ownStreams.includes(stream)).map(({ path }) => path)
     return await verify({ engine, processesOf, archivedFiles }, id, report)
   }
 

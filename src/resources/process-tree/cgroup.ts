@@ -1,4 +1,4 @@
-import { accessSync, constants, existsSync, readFileSync, watch } from 'node:fs'
+import { accessSync, constants, existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { EbbError, errno, sentence } from '../../domain/errors.ts'
 import { chainCookie, cookie, cookieName, isSafeId } from '../../domain/identity.ts'
@@ -8,6 +8,7 @@ import type { Host } from '../../ports/host.ts'
 import type { Ctx, Found, Owner } from '../../ports/kind.ts'
 import type { Limits, TreeMember, TreePlace } from '../../ports/process.ts'
 import { type CgroupMount, findCgroup2, isGone, isPopulated, members, removeCgroup, subdirectories } from './cgroup-files.ts'
+import { emptied } from './cgroup-wait.ts'
 import type { Containment, Tree, TreeStart } from './containment.ts'
 import { applyLimits, limitPlaces, removeLostLimits } from './limits.ts'
 import type { ProcessEntry, ProcessTable } from './process-table.ts'
@@ -38,11 +39,6 @@ interface Told {
   readonly pids: Set<number>
   late?: readonly number[]
 }
-
-/** `cgroup.events` notifications are throttled to about 10 ms: look at 1 ms steps first, then wait to be told. */
-const eagerLooks = 15
-const eagerLookMs = 1
-const lazyLookMs = 100
 
 export function cgroupAvailable(): { readonly mount: CgroupMount } | { readonly reason: string } {
   let mount: CgroupMount | undefined
@@ -303,42 +299,6 @@ function killCgroup(directory: string, effects: Effects): void {
     // A root agent can make its cgroup threaded, and then cgroup.kill is not supported: one by one, again and again.
     if (errno(error) !== 'EOPNOTSUPP' && errno(error) !== 'ENOTSUP') throw error
     for (const pid of members(directory)) trySignal(effects, pid, 'SIGKILL')
-  }
-}
-
-/** Settles when no living process is left in the cgroup. */
-async function emptied(directory: string, ctx: Ctx, onLook: () => void): Promise<void> {
-  const events = join(directory, 'cgroup.events')
-  for (let looks = 0; isPopulated(directory) === true; looks++) {
-    if (ctx.signal.aborted) throw new Error('the wait was given up')
-    await (looks < eagerLooks ? after(eagerLookMs, ctx) : changeOf(events, ctx))
-    onLook()
-  }
-}
-
-function after(ms: number, ctx: Ctx): Promise<void> {
-  return new Promise((resolve) => {
-    ctx.clock.after(ms, ctx.signal, resolve)
-    ctx.signal.addEventListener('abort', () => resolve(), { once: true })
-  })
-}
-
-/** The next notification of the file, or a slow look where notifications are lost. */
-async function changeOf(file: string, ctx: Ctx): Promise<void> {
-  const told = Promise.withResolvers<void>()
-  let watcher: ReturnType<typeof watch> | undefined
-  try {
-    watcher = watch(file, () => told.resolve())
-    watcher.on('error', () => told.resolve())
-  } catch {
-    // Out of inotify watches, or the file is gone: the look decides.
-  }
-  try {
-    // The change may have come between the last look and the watch.
-    if (isPopulated(dirname(file)) !== true) return
-    await Promise.race([told.promise, after(lazyLookMs, ctx)])
-  } finally {
-    watcher?.close()
   }
 }
 
