@@ -6,7 +6,7 @@ import { needs } from '../../support/real.ts'
 import { type Json, startServer, type TestServer } from '../../support/server.ts'
 import { agentProcesses } from '../../support/shared-server.ts'
 import { sessionsOf } from '../../support/tmux.ts'
-import { seen } from '../../support/world.ts'
+import { seen, waitUntil } from '../../support/world.ts'
 
 needs('tmux')
 
@@ -112,7 +112,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     const { processes } = await first.get(`/api/agents/${id}/process`)
     await killed(first)
     writeFileSync(gate, '')
-    while (seen(processes[0].pid)) await new Promise(setImmediate)
+    await waitUntil(() => !seen(processes[0].pid), 10_000, 'the agent has ended')
 
     await using second = await startServer([], { home })
     expect(await ended(second, id)).toMatchObject({ status: 'failed' })
@@ -131,7 +131,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     const { processes } = await first.get(`/api/agents/${leaving}/process`)
     await killed(first)
     writeFileSync(gate, '')
-    while (seen(processes[0].pid)) await new Promise(setImmediate)
+    await waitUntil(() => !seen(processes[0].pid), 10_000, 'the agent has ended')
     expect((await ebb(['recover'], { home })).code).toBe(0)
     expect(sessionsOf(home)).toHaveLength(1)
 

@@ -35,17 +35,9 @@ describe('an agent in a session of its own (G1, G2, G3)', () => {
   it('is seen by whoever attaches, and by whoever reads its messages; both streams, its prompt, its folder, its environment', async () => {
     const folder = temporaryHome()
     const value = `a 'quoted' "value" $HOME \`x\`\nand a line`
-    const id = await inTmux(
-      shell('cat; echo; pwd; printf "%s\\n" "$ODD"; echo "${TMUX-none}"; echo complaint >&2; echo ready; exec sleep 1000'),
-      {
-        prompt: 'the prompt',
-        configuration: {
-          command: shell('cat; echo; pwd; printf "%s\\n" "$ODD"; echo "${TMUX-none}"; echo complaint >&2; echo ready; exec sleep 1000'),
-          workingDirectory: folder,
-          env: { ODD: value },
-        },
-      },
-    )
+    const script = `cat; echo; pwd; printf "%s\\n" "$ODD"; echo "\${TMUX-none}"; echo complaint >&2; echo ready; exec sleep 1000`
+    const configuration = { command: shell(script), workingDirectory: folder, env: { ODD: value } }
+    const id = await inTmux([], { prompt: 'the prompt', configuration })
     await says(id, 'ready')
     expect((await contents(id)).filter((line) => line !== 'complaint')).toEqual([
       'the prompt',
@@ -71,8 +63,8 @@ describe('an agent in a session of its own (G1, G2, G3)', () => {
 
   it('takes an environment that is larger than a pipe', async () => {
     const big = 'x'.repeat(100_000)
-    const script = 'echo "${#BIG}"; exec sleep 1000'
-    const id = await inTmux(shell(script), { configuration: { command: shell(script), env: { BIG: big } } })
+    const script = `echo "\${#BIG}"; exec sleep 1000`
+    const id = await inTmux([], { configuration: { command: shell(script), env: { BIG: big } } })
     await says(id, '100000')
   })
 
