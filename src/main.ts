@@ -99,6 +99,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     inheritedCookie,
     installation: home.installation,
     net: containments.net,
+    processes,
     readToEnd: (complete) => readToEnd(complete),
     ...(composition.onLogBytes && { onBytes: composition.onLogBytes }),
   })

@@ -155,6 +155,8 @@ export interface LogHandle {
   readonly fd?: number
   /** Where the collector in a terminal is to read, and the mark that it must carry. */
   readonly pipe?: { readonly path: string; readonly cookie: string }
+  /** The collector in a terminal has this pid; who knows it need not search for it. */
+  collectedBy?(pid: number): void
   /** Where this supervisor writes: one line, and the file with the first of them. Refused once the log is being closed. */
   readonly append?: (line: string) => void
   /** The agent has it; ours is closed, or its name removed, so that the end of the agent is the end of the stream. */

@@ -49,7 +49,7 @@ async function inScene(test: (scene: Scene) => Promise<void>, onEffect: (method:
   })
   const counted: string[] = []
   const onBytes = (what: string, bytes: number): void => void counted.push(`${what} ${bytes}`)
-  const kind = new LogKind({ effects, directory, inheritedCookie: undefined, installation, net, onBytes })
+  const kind = new LogKind({ effects, directory, inheritedCookie: undefined, installation, net, processes: procTable, onBytes })
   const budgets: (() => void)[] = []
   const after: typeof realClock.after = (ms, signal, callback) =>
     ms >= 1_000 ? void budgets.push(callback) : realClock.after(ms, signal, callback)

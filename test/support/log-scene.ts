@@ -49,6 +49,7 @@ export async function inLogScene(test: (scene: LogScene) => Promise<void>, optio
     inheritedCookie: undefined,
     installation,
     net,
+    processes: procTable,
     onBytes: (what, bytes) => counted.push(`${what} ${bytes}`),
     readToEnd: async ({ stream }) => options.readToEnd?.(stream),
     ...(options.holders && { holders: options.holders }),

@@ -5,6 +5,7 @@ import type { Effects } from '../../ports/effects.ts'
 import type { Ctx } from '../../ports/kind.ts'
 import type { LogHandle } from '../../ports/process.ts'
 import type { Tree } from '../process-tree/containment.ts'
+import type { ProcessEntry, ProcessTable } from '../process-tree/process-table.ts'
 import type { ScanContainment } from '../process-tree/scan.ts'
 import type { Descriptors } from './descriptors.ts'
 import { ignore, sizeOf } from './files.ts'
@@ -14,6 +15,9 @@ const { O_RDWR, O_RDONLY, O_WRONLY, O_NONBLOCK } = constants
 
 /** A collector for which nothing has come for so long waits for somebody who is not ours. */
 const quietMs = 2_000
+
+/** Between two looks at one that is on its way out. */
+const lookMs = 2
 
 interface Collector {
   readonly exit: Promise<unknown>
@@ -27,6 +31,7 @@ export interface CollectorsDeps {
   readonly effects: Effects
   readonly inheritedCookie: string | undefined
   readonly net: ScanContainment
+  readonly processes: ProcessTable
 }
 
 /** The tiny processes between agents and their logs: our children, or others' and found by their cookie. */
@@ -38,6 +43,8 @@ export class Collectors {
    * before that, so they do not come back; the last look, which is the proof, looks again all the same.
    */
   readonly #seenGone = new Set<string>()
+  /** Those in terminals of which we were told the pid. */
+  readonly #known = new Map<string, ProcessEntry>()
 
   constructor(deps: CollectorsDeps) {
     this.#deps = deps
@@ -73,9 +80,21 @@ export class Collectors {
     for (const [resourceId, { isProven }] of this.#own) if (isProven) this.#own.delete(resourceId)
   }
 
+  /** Where one was started that is no child of ours. One that has ended by now is found to be gone by its mark. */
+  know(ref: LogRef, pid: number): void {
+    const entry = this.#deps.processes.find(pid)
+    if (entry) this.#known.set(ref.mark.resourceId, entry)
+  }
+
+  #isAlive({ pid, startTime }: ProcessEntry): boolean {
+    return this.#deps.processes.find(pid)?.startTime === startTime
+  }
+
   /** By a look of this moment. */
   async isGone(ref: LogRef, ctx: Ctx): Promise<boolean> {
     const collector = this.#own.get(ref.mark.resourceId)
+    const known = this.#known.get(ref.mark.resourceId)
+    if (known) return !this.#isAlive(known)
     return collector ? collector.isGone : (await this.#deps.net.observe(treeOf(ref), ctx)).is === 'absent'
   }
 
@@ -84,12 +103,14 @@ export class Collectors {
     const collector = this.#own.get(ref.mark.resourceId)
     if (collector) collector.isProven = true
     this.#seenGone.delete(ref.mark.resourceId)
-    return { strength: this.#strength(ref) }
+    const strength = this.#strength(ref)
+    this.#known.delete(ref.mark.resourceId)
+    return { strength }
   }
 
-  /** The kernel tells a parent of its child's end; another one's collector can only be looked for. */
-  #strength(ref: LogRef): Proof['strength'] {
-    return this.#own.has(ref.mark.resourceId) ? 'kernel' : 'scan'
+  /** The kernel tells a parent of its child's end, and anybody of that of a process he knows; what he does not know can only be looked for. */
+  #strength({ mark: { resourceId } }: LogRef): Proof['strength'] {
+    return this.#own.has(resourceId) || this.#known.has(resourceId) ? 'kernel' : 'scan'
   }
 
   /** Our own end of the pipe is closed: the end of the agent is the end of the stream. */
@@ -107,7 +128,17 @@ export class Collectors {
     const collector = this.#own.get(id)
     if (collector) return collector.exit
     if (this.#seenGone.has(id)) return Promise.resolve()
+    const known = this.#known.get(id)
+    if (known) return this.#endOf(known, ctx)
     return this.#deps.net.gone(treeOf(ref), ctx).then(() => this.#seenGone.add(id))
+  }
+
+  /** Nobody tells us of the end of a process that is not our child. */
+  async #endOf(entry: ProcessEntry, ctx: Ctx): Promise<void> {
+    while (this.#isAlive(entry)) {
+      if (ctx.signal.aborted) throw new Error('the wait was given up')
+      await new Promise<void>((resolve) => ctx.clock.after(lookMs, new AbortController().signal, resolve))
+    }
   }
 
   async end(ref: LogRef, ctx: Ctx): Promise<void> {

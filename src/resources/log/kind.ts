@@ -9,6 +9,7 @@ import type { Effects } from '../../ports/effects.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../ports/kind.ts'
 import type { LogHandle, LogSpec } from '../../ports/process.ts'
 import { lookAt, makeWay, refused } from '../path.ts'
+import type { ProcessTable } from '../process-tree/process-table.ts'
 import type { ScanContainment } from '../process-tree/scan.ts'
 import { Collectors } from './collectors.ts'
 import { Descriptors } from './descriptors.ts'
@@ -38,6 +39,7 @@ export interface LogDeps {
   readonly onBytes?: (what: 'archived' | 'freed', bytes: number) => void
   /** Finds the collector of a supervisor that is gone, or in a terminal, by its cookie. */
   readonly net: ScanContainment
+  readonly processes: ProcessTable
   /** Who has a file open; by default, by a look at /proc. */
   readonly holders?: Pick<Holders, 'find'>
 }
@@ -119,7 +121,13 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
   #terminal(ref: LogRef): LogHandle {
     const { effects, inheritedCookie } = this.#deps
     const pipe = { path: ref.pipe, cookie: chainCookie(inheritedCookie, cookie(ref.mark)) }
-    return { path: ref.path, archive: ref.archive, pipe, done: () => ignore('ENOENT', () => effects.unlink(ref.pipe)) }
+    return {
+      path: ref.path,
+      archive: ref.archive,
+      pipe,
+      collectedBy: (pid) => this.#collectors.know(ref, pid),
+      done: () => ignore('ENOENT', () => effects.unlink(ref.pipe)),
+    }
   }
 
   #written(ref: LogRef): LogHandle {

@@ -7,6 +7,8 @@ import type { Effects, Exit } from '../../ports/effects.ts'
 export interface PaneEvents {
   /** It waits for its orders. */
   readonly ready: Promise<void>
+  /** The pids of those who write its two logs. */
+  readonly collectors: Promise<readonly [number, number]>
   /** The agent is behind its doors. Rejects when the pane ends before. */
   readonly pid: Promise<number>
   /** Its exit, as the shell in the pane saw it; of one that nobody saw, neither code nor signal. */
@@ -29,14 +31,17 @@ export class PaneListener implements PaneEvents {
   readonly #pipe: string
   readonly #exitFile: string
   readonly #ready = Promise.withResolvers<void>()
+  readonly #collectors = Promise.withResolvers<readonly [number, number]>()
   readonly #pid = Promise.withResolvers<number>()
   readonly #exit = Promise.withResolvers<Exit>()
   readonly #lost = Promise.withResolvers<void>()
   readonly #over = Promise.withResolvers<void>()
   #socket: Socket | undefined
   #text = ''
+  #isOver = false
 
   readonly ready = this.#ready.promise
+  readonly collectors = this.#collectors.promise
   readonly pid = this.#pid.promise
   readonly exit = this.#exit.promise
   readonly lost = this.#lost.promise
@@ -46,7 +51,7 @@ export class PaneListener implements PaneEvents {
     this.#effects = effects
     this.#pipe = pipe
     this.#exitFile = exitFile
-    for (const promise of [this.ready, this.pid]) promise.catch(() => {})
+    for (const promise of [this.ready, this.collectors, this.pid]) promise.catch(() => {})
   }
 
   /** Before there is a pane. */
@@ -85,8 +90,9 @@ export class PaneListener implements PaneEvents {
     const lines = (this.#text + chunk).split('\n')
     this.#text = lines.pop() ?? ''
     for (const line of lines) {
-      const [, word, number] = /^(ready|pid|exit|lost) ?(\d*)$/.exec(line) ?? []
+      const [, word, number, second] = /^(ready|collectors|pid|exit|lost) ?(\d*) ?(\d*)$/.exec(line) ?? []
       if (word === 'ready') this.#becomeReady()
+      if (word === 'collectors') this.#collectors.resolve([Number(number), Number(second)])
       if (word === 'pid') this.#pid.resolve(Number(number))
       if (word === 'exit') this.#exit.resolve({ code: Number(number), signal: null })
       if (word === 'lost') this.#lost.resolve()
@@ -106,9 +112,15 @@ export class PaneListener implements PaneEvents {
   #end(): void {
     const problem = new Error('the pane ended before the agent had started')
     this.#ready.reject(problem)
+    this.#collectors.reject(problem)
     this.#pid.reject(problem)
     this.#exit.resolve(readExit(this.#exitFile) ?? unseen)
+    this.#isOver = true
     this.#over.resolve()
+  }
+
+  get isOver(): boolean {
+    return this.#isOver
   }
 
   close(): void {

@@ -61,6 +61,9 @@ const paneBudgetMs = 5_000
 /** One that fails at once has failed to start: so long its end is waited for before the launch is said to have succeeded. */
 const firstMomentsMs = 30
 
+/** Who is in a pane that was hung up leaves in milliseconds, or not by itself. */
+const hangupMs = 100
+
 /** Its last words are on their way into the log. */
 const lastWordsMs = 1_000
 
@@ -147,6 +150,9 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     const { effects, clock } = this.#deps
     this.#order(ref, addressed(ordersFor({ command, ...streams, exit: ref.exit })))
     const pid = await settles(clock, paneBudgetMs, listener.pid, `The command did not start in ${ref.session}.`)
+    const [one, two] = await listener.collectors
+    streams.stdout.collectedBy?.(one)
+    streams.stderr.collectedBy?.(two)
     effects.unlink(ref.orders)
     await this.#requireGoodStart(listener, streams.stdout.path)
     return { pid, exit: listener.exit, stdin: undefined, firstLine: async () => undefined, unref: () => {} }
@@ -190,7 +196,9 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   async release(ref: SessionRef): Promise<StepEffect> {
     const { effects, tmux } = this.#deps
     for (const { id } of await this.#find(ref.mark)) await tmux.kill(id)
-    await this.#endPane(ref)
+    const listener = this.#listeners.get(ref.mark.resourceId)
+    if (listener) await Promise.race([listener.over, passes(this.#deps.clock, hangupMs)])
+    if (!listener?.isOver) await this.#endPane(ref)
     for (const file of [ref.orders, ref.events, ref.exit, `${ref.exit}.new`]) {
       try {
         effects.unlink(file)
@@ -245,9 +253,11 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     return listing === 'none' ? [] : listing
   }
 
+  /** Its end of the pipe is held by everybody in the pane but the collectors: when that is closed, the kernel says that nobody is left. */
   async #isPaneAlive({ mark, pane }: SessionRef): Promise<boolean> {
     const { processes } = this.#deps
     if (pane && processes.find(pane.pid)?.startTime === pane.startTime) return true
+    if (this.#listeners.get(mark.resourceId)?.isOver) return false
     return (await processes.marked()).some(({ cookies }) => parseCookies(cookies).some((one) => isSameMark(one, mark)))
   }
 

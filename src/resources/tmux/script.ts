@@ -56,6 +56,7 @@ ${collect(stdout)}
 one=$!
 ${collect(stderr)}
 two=$!
+echo "collectors $one $two" >&9
 { while [ -t 3 ]; do cat <&3 >/dev/null 2>&1 9>&-; done; echo lost >&9; } 2>/dev/null &
 (
 trap - HUP INT QUIT TERM PIPE

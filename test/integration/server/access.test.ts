@@ -577,6 +577,7 @@ it('a call that never comes to its end is given up one day', async () => {
     catalogue: nothing,
     access: nothing,
     vitals: nothing,
+    mcp: { mount: () => {} },
     hasTestRoutes: false,
     logger,
   })
