@@ -58,8 +58,12 @@ const suffixes = ['.orders', '.events', '.exit', '.exit.new']
 /** The shell of a new pane is there in milliseconds. */
 const paneBudgetMs = 5_000
 
-/** One that fails at once has failed to start: so long its end is waited for before the launch is said to have succeeded. */
+/**
+ * One that fails at once has failed to start: so long its end is waited for before the launch is said to have succeeded,
+ * counted from its orders, and this long at least from when it is behind its door, which may take 20 ms by itself.
+ */
 const firstMomentsMs = 30
+const leastMomentsMs = 12
 
 /** Who is in a pane that was hung up leaves in milliseconds, or not by itself. */
 const hangupMs = 100
@@ -148,13 +152,15 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     streams: { readonly stdin: string; readonly stdout: LogHandle; readonly stderr: LogHandle },
   ): Promise<Child> {
     const { effects, clock } = this.#deps
+    const orderedMs = clock.now()
     this.#order(ref, addressed(ordersFor({ command, ...streams, exit: ref.exit })))
     const pid = await settles(clock, paneBudgetMs, listener.pid, `The command did not start in ${ref.session}.`)
     const [one, two] = await listener.collectors
     streams.stdout.collectedBy?.(one)
     streams.stderr.collectedBy?.(two)
     effects.unlink(ref.orders)
-    await this.#requireGoodStart(listener, streams.stdout.path)
+    const leftMs = Math.max(leastMomentsMs, orderedMs + firstMomentsMs - clock.now())
+    await this.#requireGoodStart(listener, streams.stdout.path, leftMs)
     return { pid, exit: listener.exit, stdin: undefined, firstLine: async () => undefined, unref: () => {} }
   }
 
@@ -169,9 +175,9 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   }
 
   /** Ended already: with an error, or without a word, it never worked; otherwise it was quick. */
-  async #requireGoodStart(listener: PaneListener, log: string): Promise<void> {
+  async #requireGoodStart(listener: PaneListener, log: string, momentsMs: number): Promise<void> {
     const { clock } = this.#deps
-    const early = await Promise.race([listener.exit, passes(clock, firstMomentsMs)])
+    const early = await Promise.race([listener.exit, passes(clock, momentsMs)])
     if (!early) return
     // The collector writes after the agent is gone.
     await Promise.race([listener.over, passes(clock, lastWordsMs)])

@@ -49,7 +49,8 @@ export class Tmux {
       ...['-e', `EBB_SCOPE=${pane.cookie}`, '--', ...pane.argv],
       ...[';', 'set-option', '-t', `=${name}:`, markOption, mark],
     )
-    const command = throughDoor(argv)
+    // To enter a cgroup takes up to 20 ms: only who will be the server needs to.
+    const command = (await isListening(this.#deps.socket)) ? { program: 'tmux', argv } : throughDoor(argv)
     const env = this.#environment()
     const child = await this.#deps.effects.spawn({ ...command, env, cwd: '/', stdio: ['ignore', 'pipe', 'pipe'] })
     const said = (await child.firstLine()) ?? ''
