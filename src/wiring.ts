@@ -1,4 +1,4 @@
-import { statfsSync } from 'node:fs'
+import { stat, statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from './config/config.ts'
 import type { Home } from './config/home.ts'
@@ -53,6 +53,14 @@ export function wireCatalogue(config: Config): Catalogue {
   })
 }
 
+/**
+ * Node starts the threads of its pool with the first work for them, and aborts when it gets none: later, when agents have
+ * taken every pid, that would be in the middle of a close (G12).
+ */
+function startThreads(): void {
+  stat('/', () => {})
+}
+
 export function wireControl({
   config,
   home,
@@ -65,6 +73,7 @@ export function wireControl({
   plan,
   runningProcesses,
 }: Wiring): Control {
+  startThreads()
   const catalogue = wireCatalogue(config)
   const { clock, log } = engine.parts
   return new Control({

@@ -47,7 +47,7 @@ describe('a tree that is asked to leave while it is being made', () => {
     try {
       if (script.includes('echo inside')) await once(child.stdout, 'data')
       const main = { pid: child.pid ?? 0, startTime: seen(child.pid ?? 0)?.startTime ?? '' }
-      const tree = { main, place, limitPlaces: [] } as unknown as Tree
+      const tree = { main, mark: { incarnation: 'none' }, place, limitPlaces: [] } as unknown as Tree
       await test({ containment, tree, child, pid: main.pid, exit, sent, inside, hooks })
     } finally {
       child.kill('SIGKILL')

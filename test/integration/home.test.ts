@@ -52,7 +52,7 @@ describe('a home', () => {
     const words = ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program]
     const starts = await Promise.all(Array.from({ length: 6 }, () => promisify(execFile)(nodeProgram, words)))
     expect(new Set(starts.map(({ stdout }) => stdout)).size).toBe(1)
-    expect(readdirSync(home).toSorted()).toEqual(['archive', 'doors', 'installation.json', 'logs'])
+    expect(readdirSync(home).toSorted()).toEqual(['archive', 'doors', 'installation.json', 'logs', 'run'])
   })
 
   it('an empty folder that others may read becomes a home that they may not', () => {

@@ -1,4 +1,4 @@
-import type { Stats } from 'node:fs'
+import { existsSync, type Stats } from 'node:fs'
 import { lstat, readdir } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { errno } from '../../domain/errors.ts'
@@ -75,6 +75,8 @@ export class LedgerArchives implements Archives {
   }
 
   async #removeFolder(folder: string): Promise<void> {
+    // Most have none; and with no pid left for the threads of the pool Node would abort at the first look beside the loop (G12).
+    if (!existsSync(folder)) return
     const bytes = await bytesIn(folder)
     if (bytes === undefined) return
     await this.#deps.effects.discard(folder)
