@@ -4,7 +4,7 @@ import { afterAll, aroundEach } from 'vitest'
 import { isSpoiled, knownHomes, leftoverFolders, removeHomes } from './home.ts'
 import { openBooks } from './ledger-file.ts'
 import { fileMark, markVariable, nextTestMark } from './mark.ts'
-import { cgroupsOf, describe, folders, processesOfHome, type Seen, seen, survivors, waitUntil } from './world.ts'
+import { cgroupsOf, describe, folders, isMarked, isOfHome, processesWhere, type Seen, seen, waitUntil } from './world.ts'
 
 /**
  * After every test of every suite: looks at the world with its own eyes and fails the test that left something. What
@@ -41,21 +41,30 @@ afterAll(async () => {
 async function requireCleanWorld(mark: string, homes: readonly string[]): Promise<void> {
   const look = (): readonly string[] => [
     ...processesLeft(mark, homes).map((one) => `process ${describe(one)}`),
-    ...homes.flatMap((home) => cgroupsOf(knownHomes().get(home) ?? 'none')).map((directory) => `cgroup ${directory}`),
+    ...cgroupsLeft(homes).map((directory) => `cgroup ${directory}`),
     ...homes.flatMap((home) => intents(home)).map((one) => `intent ${one}`),
   ]
   try {
     await waitUntil(look, patienceMs, 'the test leaves nothing behind')
-  } finally {
+  } catch (error) {
     endAll(processesLeft(mark, homes))
-    for (const home of homes) for (const directory of cgroupsOf(knownHomes().get(home) ?? 'none')) removeCgroup(directory)
+    for (const directory of cgroupsLeft(homes)) removeCgroup(directory)
+    throw error
+  } finally {
     removeHomes(homes)
   }
 }
 
+/** One look at the world for the mark and all homes: there are thousands of tests. */
 function processesLeft(mark: string, homes: readonly string[]): readonly Seen[] {
-  const all = [...survivors(mark), ...homes.flatMap((home) => processesOfHome(home, knownHomes().get(home)))]
-  return [...new Map(all.map((one) => [one.pid, one])).values()]
+  const known = knownHomes()
+  return processesWhere((one) => isMarked(one, mark) || homes.some((home) => isOfHome(one, home, known.get(home))))
+}
+
+function cgroupsLeft(homes: readonly string[]): readonly string[] {
+  const known = knownHomes()
+  // One that never became an installation has no cgroup.
+  return homes.flatMap((home) => cgroupsOf(known.get(home)))
 }
 
 /** Only a test that spoiled its database on purpose, and says so, has no intents to show. */

@@ -38,15 +38,42 @@ export function seen(pid: number): Seen | undefined {
   const fields = rest.trim().split(' ')
   const state = fields[0] ?? '?'
   if (state === 'Z' || state === 'X' || (Number(fields[6]) & kernelThread) !== 0) return undefined
-  return {
-    pid,
-    command,
-    state,
-    ppid: Number(fields[1]),
-    startTime: fields[19] ?? '',
-    argv: text(`/proc/${pid}/cmdline`),
-    environ: text(`/proc/${pid}/environ`),
-    cgroups: text(`/proc/${pid}/cgroup`),
+  return new SeenProcess(pid, command, state, Number(fields[1]), fields[19] ?? '')
+}
+
+/** Most are looked at for one thing only: what nobody asks for is not read. */
+class SeenProcess implements Seen {
+  readonly pid: number
+  readonly command: string
+  readonly state: string
+  readonly ppid: number
+  readonly startTime: string
+  readonly #texts = new Map<string, string>()
+
+  constructor(pid: number, command: string, state: string, ppid: number, startTime: string) {
+    this.pid = pid
+    this.command = command
+    this.state = state
+    this.ppid = ppid
+    this.startTime = startTime
+  }
+
+  get argv(): string {
+    return this.#read('cmdline')
+  }
+
+  get environ(): string {
+    return this.#read('environ')
+  }
+
+  get cgroups(): string {
+    return this.#read('cgroup')
+  }
+
+  #read(file: string): string {
+    const known = this.#texts.get(file) ?? text(`/proc/${this.pid}/${file}`)
+    this.#texts.set(file, known)
+    return known
   }
 }
 
@@ -58,18 +85,28 @@ function text(file: string): string {
   }
 }
 
-/** Living processes that carry the marker in their environment or on their command line; never ourselves or our ancestors. */
-export function survivors(marker: string): readonly Seen[] {
-  return strangers(processes()).filter(({ environ, argv }) => environ.includes(marker) || argv.includes(marker))
+/** Never ourselves or our ancestors. */
+export function processesWhere(isWanted: (one: Seen) => boolean): readonly Seen[] {
+  return strangers(processes()).filter(isWanted)
 }
 
-/** Living processes of a home: told its path, marked with its installation, or standing in one of its cgroups. */
+/** It carries the marker in its environment or on its command line. */
+export function isMarked({ environ, argv }: Seen, marker: string): boolean {
+  return environ.includes(marker) || argv.includes(marker)
+}
+
+/** It was told the path of the home, is marked with its installation, or stands in one of its cgroups. */
+export function isOfHome({ environ, cgroups }: Seen, home: string, installation: string | undefined): boolean {
+  if (`\0${environ}`.includes(`\0EBB_HOME=${home}\0`)) return true
+  return installation !== undefined && (cgroups.includes(`/ebb-${installation}`) || carries(environ, installation))
+}
+
+export function survivors(marker: string): readonly Seen[] {
+  return processesWhere((one) => isMarked(one, marker))
+}
+
 export function processesOfHome(home: string, installation: string | undefined): readonly Seen[] {
-  return strangers(processes()).filter(
-    ({ environ, cgroups }) =>
-      `\0${environ}`.includes(`\0EBB_HOME=${home}\0`) ||
-      (installation !== undefined && (cgroups.includes(`/ebb-${installation}`) || carries(environ, installation))),
-  )
+  return processesWhere((one) => isOfHome(one, home, installation))
 }
 
 function carries(environ: string, installation: string): boolean {
@@ -112,7 +149,8 @@ export function ownCgroup2(): string | undefined {
 }
 
 /** Directories of an installation in any hierarchy: `ebb-ID`, and v1's limits, `ebb-ID.…`. */
-export function cgroupsOf(installation: string): readonly string[] {
+export function cgroupsOf(installation: string | undefined): readonly string[] {
+  if (installation === undefined) return []
   const name = `ebb-${installation}`
   return hierarchies().flatMap(({ mountPoint }) => find(mountPoint, (entry) => entry === name || entry.startsWith(`${name}.`)))
 }
