@@ -30,7 +30,7 @@ async function bundleOne(input) {
   const build = await rolldown({
     input,
     platform: 'node',
-    external: ['koffi', 'fastify', 'socket.io', 'zod', 'pino', 'prom-client', /^@modelcontextprotocol\//],
+    external: ['koffi', /^@modelcontextprotocol\//],
     logLevel: 'warn',
   })
   await build.write({
