@@ -44,8 +44,8 @@ export class Adoption {
   }
 
   async #adoptOne({ scope, resources }: Kept, books: Books): Promise<readonly string[]> {
-    const { engine, store, namespaces, agents } = this.#deps
-    const { book, ledger, host, clock } = engine.parts
+    const { engine, store, namespaces } = this.#deps
+    const { book, ledger, host, log } = engine.parts
     const record = await store.find(scope.id)
     // A launch whose caller never got an answer is no agent.
     if (record?.agent.status !== 'running') return []
@@ -62,12 +62,22 @@ export class Adoption {
     const held = owner ? books.resources.filter(({ scopeId }) => scopeId === owner.id) : []
     book.load(news, [...held.filter(({ scopeId }) => news.some(({ id }) => id === scopeId)), ...resources])
     for (const { id } of news) await this.#countOn(book.find(id))
+    // From here on it is ours, also to end.
     const own = book.find(scope.id)
-    if (!own) return []
-    const lifetime = new AbortController()
-    for (const entry of own.entries.values()) entry.handle = await entry.kind.resume?.(entry.ref, { signal: lifetime.signal, clock })
-    await agents.resume(record, own, handlesOf(own), pidOf(resources))
+    try {
+      if (own) await this.#resume(record, own, resources)
+    } catch (error) {
+      log.warn('An agent that was adopted could not be followed, and is ended.', { scope: scope.id, error: sentence(error) })
+      await engine.close(scope.id, { trigger: 'recovery' })
+    }
     return moved.map(({ id }) => id)
+  }
+
+  async #resume(record: AgentRecord, scope: BookScope, resources: readonly Resource[]): Promise<void> {
+    const { clock } = this.#deps.engine.parts
+    const { signal } = new AbortController()
+    for (const entry of scope.entries.values()) entry.handle = await entry.kind.resume?.(entry.ref, { signal, clock })
+    await this.#deps.agents.resume(record, scope, handlesOf(scope), pidOf(resources))
   }
 
   /** Names are never given twice, also not to what comes after what is gone. */

@@ -101,6 +101,8 @@ export class Agents {
       const createdAt = engine.parts.clock.wall()
       const [handles] = await Promise.all([engine.launch(scope, plan), this.#createRow(id, request, createdAt)])
       await run.started(engine.parts.clock.wall())
+      // It may have failed while its row was written.
+      await (handles.get(sessionLabel) as SessionHandle | undefined)?.requireGoodStart()
       const record = await this.get(id)
       this.#deps.events.emit('created', { agent: record.agent })
       run.announced()
@@ -197,7 +199,9 @@ export class Agents {
     const { limits, timeout, idleTimeout } = agent.session.configuration
     namespaces.remember(agent.id, agent.namespace)
     const run = this.#begin(scope, agent)
-    run.resumed(agent)
+    const { clock } = this.#deps.engine.parts
+    const aliveMs = Math.max(0, Date.parse(clock.wall()) - Date.parse(agent.startedAt ?? agent.createdAt))
+    run.resumed(agent, aliveMs)
     const positions = await store.positions(agent.id)
     for (const label of logLabels) {
       const log = handles.get(label) as LogHandle
@@ -206,7 +210,6 @@ export class Agents {
       const most = { limitBytes: limits?.logBytes ?? caps.logBytes, limitMessages: caps.messages }
       stream.follow(sourceOf({ ...where, ...most }, catalogue.find(agent.type)))
     }
-    const aliveMs = Math.max(0, Date.parse(this.#deps.engine.parts.clock.wall()) - Date.parse(agent.startedAt ?? agent.createdAt))
     run.watchTime(Math.max(1, (timeout ?? caps.timeoutMs) - aliveMs), idleTimeout ?? caps.idleMs)
     if (record.result) run.lastWord(record.result)
     const session = handles.get(sessionLabel) as SessionHandle

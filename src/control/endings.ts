@@ -75,7 +75,8 @@ export class AgentEndings implements Endings {
   }
 
   async exited(agentId: string, exit: Exit): Promise<void> {
-    await this.#deps.agents.change(agentId, { status: 'stopping', exit })
+    // Nobody saw how it ended: then it died with its supervisor.
+    if (exit.code !== null || exit.signal !== null) await this.#deps.agents.change(agentId, { status: 'stopping', exit })
   }
 
   async lost(incarnationsOnBooks: ReadonlySet<string>): Promise<readonly Omit<AgentEnd, 'report'>[]> {

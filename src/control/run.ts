@@ -27,7 +27,8 @@ export interface RunDeps {
 export class Run implements LivingAgent {
   readonly id: string
   readonly namespace: string
-  readonly startedMs: number
+  #startedMs: number
+  #isAdopted = false
   /** Settles with the report of its first close, however that went. */
   readonly firstClose = Promise.withResolvers<Report>()
   readonly #deps: RunDeps
@@ -36,6 +37,8 @@ export class Run implements LivingAgent {
   #cause: 'itself' | 'us' | undefined
   #violation: AgentError | undefined
   #exit: Exit | undefined
+  /** It came after we had begun to end it: it says nothing of the agent's own work. */
+  #isExitOurs = false
   #exited: Promise<void> = Promise.resolve()
   #result: AgentResult | undefined
   #farewell: Farewell | undefined
@@ -51,9 +54,13 @@ export class Run implements LivingAgent {
     this.id = id
     this.namespace = namespace
     this.#deps = deps
-    this.startedMs = deps.clock.now()
-    this.#lastSignOfLifeMs = this.startedMs
+    this.#startedMs = deps.clock.now()
+    this.#lastSignOfLifeMs = this.#startedMs
     closing.addEventListener('abort', () => this.#closing(), { once: true })
+  }
+
+  get startedMs(): number {
+    return this.#startedMs
   }
 
   get status(): AgentStatus {
@@ -87,7 +94,9 @@ export class Run implements LivingAgent {
   }
 
   /** It was running under another supervisor, and everybody who is to know of it does. */
-  resumed({ session }: Agent): void {
+  resumed({ session }: Agent, aliveMs: number): void {
+    this.#isAdopted = true
+    this.#startedMs -= aliveMs
     this.#status = 'running'
     this.messageCount = session.messageCount
     this.announced()
@@ -104,8 +113,11 @@ export class Run implements LivingAgent {
   watchExit(pid: number | undefined, exit: Promise<Exit>): void {
     this.pid = pid
     this.#exited = exit.then((how) => {
-      this.#exit = how
-      this.#endsItself({ exit: how })
+      // One that nobody saw is none.
+      const seen = how.code === null && how.signal === null ? undefined : how
+      this.#exit = seen
+      this.#isExitOurs = this.#cause !== undefined
+      this.#endsItself(seen ? { exit: seen } : {})
     })
   }
 
@@ -195,6 +207,8 @@ export class Run implements LivingAgent {
       ...(this.#result && { result: this.#result }),
       ...(this.#farewell && { farewell: this.#farewell }),
       ...(this.#exit && { exit: this.#exit }),
+      ...(this.#isExitOurs && { isExitOurs: true }),
+      ...(this.#isAdopted && { isOrphan: true }),
     }
   }
 

@@ -82,6 +82,8 @@ export interface LastDays {
   /** What it told its task at last. */
   readonly farewell?: Farewell
   readonly exit?: { readonly code: number | null; readonly signal: string | null }
+  /** It came when we had already begun to end it. */
+  readonly isExitOurs?: boolean
   /** Its supervisor died, and another one speaks for it. */
   readonly isOrphan?: boolean
 }
@@ -99,8 +101,10 @@ export function endingOf(days: LastDays): Ending {
   if (days.violation) return { status: 'failed', error: days.violation }
   if (days.wasStopped) return { status: 'terminated' }
   if (days.farewell && days.farewell.status !== 'completed') return told(days.farewell)
-  if (days.result) return ownEnding(days.result, days.exit)
-  if (days.farewell) return ownEnding({ isSuccess: true }, days.exit)
+  // How it left when it was shown the door says nothing of its work.
+  const ownExit = days.isExitOurs ? undefined : days.exit
+  if (days.result) return ownEnding(days.result, ownExit)
+  if (days.farewell) return ownEnding({ isSuccess: true }, ownExit)
   if (days.exit?.code === 0) return { status: 'completed' }
   if (days.exit) return { status: 'failed', error: exitError(days.exit) }
   if (days.isOrphan)

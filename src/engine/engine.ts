@@ -49,6 +49,7 @@ export class Engine {
   readonly hostScopeId: string
   readonly #deps: EngineDeps
   #beginning: Beginning | undefined
+  #isLeaving = false
 
   constructor(deps: EngineDeps) {
     this.#deps = deps
@@ -105,6 +106,7 @@ export class Engine {
     const { book, ledger, host } = this.parts
     this.begin()
     const parentId = scope.parentId ?? this.hostScopeId
+    if (this.#isLeaving) throw scopeClosed(this.hostScopeId)
     if (book.find(parentId)?.state !== 'open') throw scopeClosed(parentId)
     if (book.find(scope.id)) throw new EbbError('scope_closed', `Scope ${scope.id} exists already; use another id.`)
     const opened = { ...scope, parentId, incarnation: host.incarnationId }
@@ -145,6 +147,8 @@ export class Engine {
   /** Closes everything but what is kept; that stays on the books of this incarnation, for the next one to adopt. */
   async leave(wish: Wish): Promise<Report> {
     const { book } = this.parts
+    // From here on nothing comes in, as in a host that is closing (G13): who is kept keeps the host open.
+    this.#isLeaving = true
     const kept = new Set(this.#kept().flatMap((id) => this.#pathTo(id)))
     if (kept.size === 0) return await this.shutDown(wish)
     const others = [...book.scopes()].filter(({ id, parentId }) => !kept.has(id) && kept.has(parentId ?? ''))

@@ -116,7 +116,9 @@ async function recoverOne(parts: EngineParts, record: IncarnationRecord): Promis
   for (const scope of [...wished.filter((one) => !roots.includes(one)), ...roots]) {
     reports.push(await close(parts, scope.id, recoveryWish(scope)))
   }
-  if (left.size === 0 && reports.every((report) => report.success)) {
+  // Somebody who can adopt what was left must not wait for our end.
+  if (left.size > 0) await parts.ledger.unclaim(record.id, parts.host.incarnationId)
+  else if (reports.every((report) => report.success)) {
     await tidy(parts, record.id)
     await parts.ledger.retire(record.id)
   }

@@ -60,7 +60,7 @@ export function planTmux(premises: Premises, scopeId: string, launch: ProcessLau
   const names = written.map(({ label }) => label)
   const plan: readonly Planned[] = [
     ...written,
-    { label: sessionLabel, kind: 'tmux-session', spec: session, live: { cwd: launch.cwd }, dependsOn: names },
+    { label: sessionLabel, kind: 'tmux-session', spec: session, dependsOn: names },
     { label: treeLabel, kind: 'process-tree', spec, live, dependsOn: [...names, sessionLabel] },
   ]
   return plan.map((planned) => ({ ...planned, onLoss }))

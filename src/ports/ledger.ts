@@ -79,6 +79,8 @@ export interface Ledger extends AsyncDisposable {
   incarnations(): Promise<readonly IncarnationRecord[]>
   /** Compare and set: true for exactly one of those who saw the same `claimedBy`. */
   claim(id: string, by: string, seenClaim: string | undefined): Promise<boolean>
+  /** Gives a claim back, so that somebody who can do more may have it at once. */
+  unclaim(id: string, by: string): Promise<void>
   /** Takes an incarnation off the books, with its closed scopes, but for those of agents that are still known; kept while one is open. */
   retire(id: string): Promise<boolean>
 

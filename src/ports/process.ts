@@ -93,6 +93,8 @@ export interface Terminal {
 
 /** The pane, for those who launched it or found it again. */
 export interface SessionHandle extends Terminal {
+  /** Rejects when what was started has ended by now, and has nothing to show for it. */
+  requireGoodStart(): Promise<void>
   readonly exit: Promise<Exit>
   /** The session was ended from outside, and its agent may live on. */
   readonly lost: Promise<void>

@@ -60,7 +60,8 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
     await leaving.asked
     return await leave(supervisor, control, server, leaving)
   } catch (error) {
-    await engine.shutDown()
+    // What it has adopted meanwhile is for the next start, which may listen elsewhere.
+    await engine.leave({ trigger: 'process-exit' })
     await supervisor.close()
     throw atItsAddress(error, supervisor.home.directory)
   } finally {

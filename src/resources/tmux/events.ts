@@ -123,6 +123,12 @@ export class PaneListener implements PaneEvents {
     return this.#isOver
   }
 
+  /** Nobody is there any more; what is known of them is on the disk. */
+  finish(): void {
+    this.#end()
+    this.close()
+  }
+
   close(): void {
     this.#socket?.destroy()
   }

@@ -95,7 +95,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     return ['kill']
   }
 
-  async create(ref: SessionRef, _spec: SessionSpec, { clock, live }: CreateCtx): Promise<Created> {
+  async create(ref: SessionRef, _spec: SessionSpec, { clock }: CreateCtx): Promise<Created> {
     const { effects, tmux, processes, inheritedCookie, throughDoor } = this.#deps
     for (const pipe of [ref.orders, ref.events]) await effects.makePipe(pipe)
     const listener = this.#listen(ref)
@@ -103,7 +103,6 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     const { panePid } = await tmux.open({
       name: ref.session,
       mark: cookie(ref.mark),
-      cwd: (live as { readonly cwd: string }).cwd,
       pane: {
         argv: ['/bin/sh', '-c', waitForOrders, 'ebb-pane', ref.orders, ref.events],
         cookie: chainCookie(inheritedCookie, cookie(ref.mark)),
@@ -121,6 +120,8 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   async resume(ref: SessionRef): Promise<SessionHandle> {
     const listener = this.#listen(ref)
     listener.follow()
+    // A pipe whose last writer left before it was opened never says so (fifo(7)). Opened first: who leaves now is heard.
+    if (await this.ended(ref)) listener.finish()
     return this.#handle(ref, listener)
   }
 
@@ -137,9 +138,18 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   }
 
   #handle(ref: SessionRef, listener: PaneListener): SessionHandle {
+    let logs: readonly string[] = []
     return {
       announced,
-      start: (command, streams) => this.#start(ref, listener, command, streams),
+      start: async (command, streams) => {
+        logs = [streams.stdout.path, streams.stderr.path]
+        const orderedMs = this.#deps.clock.now()
+        const child = await this.#start(ref, listener, command, streams)
+        const leftMs = Math.max(leastMomentsMs, orderedMs + firstMomentsMs - this.#deps.clock.now())
+        await this.#requireGoodStart(listener, logs, leftMs)
+        return child
+      },
+      requireGoodStart: () => this.#requireGoodStart(listener, logs, 0),
       exit: listener.exit,
       lost: listener.lost,
     }
@@ -152,15 +162,12 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     streams: { readonly stdin: string; readonly stdout: LogHandle; readonly stderr: LogHandle },
   ): Promise<Child> {
     const { effects, clock } = this.#deps
-    const orderedMs = clock.now()
     this.#order(ref, addressed(ordersFor({ command, ...streams, exit: ref.exit })))
     const pid = await settles(clock, paneBudgetMs, listener.pid, `The command did not start in ${ref.session}.`)
     const [one, two] = await listener.collectors
     streams.stdout.collectedBy?.(one)
     streams.stderr.collectedBy?.(two)
     effects.unlink(ref.orders)
-    const leftMs = Math.max(leastMomentsMs, orderedMs + firstMomentsMs - clock.now())
-    await this.#requireGoodStart(listener, streams.stdout.path, leftMs)
     return { pid, exit: listener.exit, stdin: undefined, firstLine: async () => undefined, unref: () => {} }
   }
 
@@ -175,13 +182,13 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   }
 
   /** Ended already: with an error, or without a word, it never worked; otherwise it was quick. */
-  async #requireGoodStart(listener: PaneListener, log: string, momentsMs: number): Promise<void> {
+  async #requireGoodStart(listener: PaneListener, logs: readonly string[], momentsMs: number): Promise<void> {
     const { clock } = this.#deps
     const early = await Promise.race([listener.exit, passes(clock, momentsMs)])
     if (!early) return
     // The collector writes after the agent is gone.
     await Promise.race([listener.over, passes(clock, lastWordsMs)])
-    const hasSpoken = (statSync(log, { throwIfNoEntry: false })?.size ?? 0) > 0
+    const hasSpoken = logs.some((log) => (statSync(log, { throwIfNoEntry: false })?.size ?? 0) > 0)
     if (early.code === 0 && hasSpoken) return
     const how = early.code === 0 ? 'without one line of output' : `with exit code ${early.code ?? 'unknown'}`
     throw new EbbError('launch_failed', `The agent's session ended at once, ${how}; start its command by hand to see why.`)

@@ -62,7 +62,7 @@ echo "collectors $one $two" >&9
 trap - HUP INT QUIT TERM PIPE
 exec 3<&-
 cd ${quote(command.cwd ?? '/')} || exit 125
-unset TMUX TMUX_PANE TERM TERM_PROGRAM TERM_PROGRAM_VERSION SHELL OLDPWD PWD
+unset TMUX TMUX_PANE TERM TERM_PROGRAM TERM_PROGRAM_VERSION SHELL OLDPWD PWD LC_ALL
 ${exports(command.env)}
 exec ${[command.program, ...command.argv.slice(1)].map(quote).join(' ')} <${quote(stdin)} >${pipeOf(stdout)} 2>${pipeOf(stderr)}
 )
@@ -84,7 +84,7 @@ function pipeOf({ pipe }: LogHandle): string {
 }
 
 /** Some shells do not let these be set. */
-const unsettable = new Set(['PPID', 'UID', 'EUID', 'BASHOPTS', 'SHELLOPTS'])
+const unsettable = new Set(['PPID', 'UID', 'EUID', 'BASHOPTS', 'SHELLOPTS', 'BASH_VERSINFO', 'OPTIND'])
 
 /** What a shell cannot speak is given to the command by other means. */
 function exports(env: Readonly<Record<string, string>>): string {

@@ -42,10 +42,13 @@ export class Tmux {
     return ['tmux', '-u', '-S', this.#deps.socket, '-f', '/dev/null', ...words]
   }
 
-  /** Makes a session that carries its mark from its first moment; says which, and the pid in its pane. */
-  async open({ name, mark, cwd, pane, throughDoor }: NewSession): Promise<{ readonly id: string; readonly panePid: number }> {
+  /**
+   * Makes a session that carries its mark from its first moment; says which, and the pid in its pane. In the root, because
+   * tmux expands the name of a folder, `#(…)` and all; who is in the pane goes where it should.
+   */
+  async open({ name, mark, pane, throughDoor }: NewSession): Promise<{ readonly id: string; readonly panePid: number }> {
     const argv = this.argv(
-      ...['new-session', '-d', '-P', '-F', '#{session_id} #{pane_pid}', '-s', name, '-x', '200', '-y', '50', '-c', cwd],
+      ...['new-session', '-d', '-P', '-F', '#{session_id} #{pane_pid}', '-s', name, '-x', '200', '-y', '50', '-c', '/'],
       ...['-e', `EBB_SCOPE=${pane.cookie}`, '--', ...pane.argv],
       ...[';', 'set-option', '-t', `=${name}:`, markOption, mark],
     )
@@ -111,7 +114,6 @@ export class Tmux {
 export interface NewSession {
   readonly name: string
   readonly mark: string
-  readonly cwd: string
   readonly pane: { readonly argv: readonly string[]; readonly cookie: string }
   /** The first client starts the server: it enters its own place before. */
   readonly throughDoor: (argv: readonly string[]) => { readonly program: string; readonly argv: readonly string[] }
@@ -123,13 +125,14 @@ function parseSession(line: string): readonly Session[] {
   return found ? [{ id, panePid: Number(pid), mark: found }] : []
 }
 
+/** Ended by a signal that it can catch, tmux says that all went well, and nothing else. */
 function ask(
   program: string,
   args: readonly string[],
   env: Readonly<Record<string, string>>,
 ): Promise<{ readonly text: string; readonly error?: string }> {
   return new Promise((resolve) => {
-    execFile(program, args, { env, cwd: '/', timeout: answerMs, maxBuffer: 16_777_216 }, (error, stdout, stderr) => {
+    execFile(program, args, { env, cwd: '/', timeout: answerMs, killSignal: 'SIGKILL', maxBuffer: 16_777_216 }, (error, stdout, stderr) => {
       resolve(error ? { text: '', error: stderr.trim() || sentence(error) } : { text: stdout })
     })
   })

@@ -78,6 +78,12 @@ export class SqliteLedger implements Ledger {
     )
   }
 
+  unclaim(id: string, by: string): Promise<void> {
+    return this.#db.write(() => {
+      this.#db.run('UPDATE incarnation SET claimed_by = NULL WHERE id = ? AND claimed_by = ?', id, by)
+    })
+  }
+
   retire(id: string): Promise<boolean> {
     return this.#db.write(() => {
       const [open] = this.#db.all(

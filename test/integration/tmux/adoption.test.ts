@@ -1,12 +1,12 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { ebb, temporaryHome } from '../../support/home.ts'
+import { ebb, startEbb, temporaryHome } from '../../support/home.ts'
 import { needs } from '../../support/real.ts'
 import { type Json, startServer, type TestServer } from '../../support/server.ts'
 import { agentProcesses } from '../../support/shared-server.ts'
 import { sessionsOf } from '../../support/tmux.ts'
-import { seen, waitUntil } from '../../support/world.ts'
+import { processes as processesNow, seen, waitUntil } from '../../support/world.ts'
 
 needs('tmux')
 
@@ -32,6 +32,10 @@ async function killed(server: TestServer): Promise<void> {
   server.ebb.signal('SIGKILL')
   await server.ebb.ended
 }
+
+/** Whoever supervises, watches or recovers: it was told the home, and no agent was. */
+const serversOf = (home: string): readonly unknown[] =>
+  processesNow().filter(({ environ }) => `\0${environ}`.includes(`\0EBB_HOME=${home}\0`) && !environ.includes('EBB_SCOPE='))
 
 const ended = (server: TestServer, id: string): Promise<Json> => server.get(`/api/agents/${id}/status?wait=20000`)
 
@@ -119,6 +123,61 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     expect(await second.get(`/api/agents/${id}`)).toMatchObject({ exitCode: 7, error: { name: 'exit_code' } })
     expectWhole(await lines(second, id))
     expect(await second.get('/api/cleanup/status')).toMatchObject({ runningProcesses: 0, resources: {}, leaks: [] })
+  })
+
+  it('also when it ended long after the recovery was over, and when nobody could see how', async () => {
+    const home = temporaryHome()
+    const gate = join(temporaryHome(), 'gate')
+    const first = await startServer([], { home })
+    const id = await first.command(counter(gate, 7), { placement: 'tmux' })
+    const other = await first.command(counter('/nonexistent'), { placement: 'tmux' })
+    for (const one of [id, other]) await hasSaid(first, one, 5)
+    const main = async (one: string): Promise<number> => (await first.get(`/api/agents/${one}/process`)).processes[0].pid
+    const [pid, unseen] = [await main(id), await main(other)]
+    const panes = sessionsOf(home)
+    await killed(first)
+    await waitUntil(() => serversOf(home), 10_000, 'the recovery is over')
+    writeFileSync(gate, '')
+    const pane = panes.find(({ panePid }) => panePid === seen(unseen)?.ppid)
+    for (const one of [pane?.panePid ?? 0, unseen]) process.kill(one, 'SIGKILL')
+    await waitUntil(() => !seen(pid) && !seen(unseen), 10_000, 'the agents have ended')
+
+    await using second = await startServer([], { home })
+    expect(await ended(second, id)).toMatchObject({ status: 'failed' })
+    expect(await second.get(`/api/agents/${id}`)).toMatchObject({ exitCode: 7 })
+    expectWhole(await lines(second, id))
+    expect(await ended(second, other)).toMatchObject({ status: 'failed' })
+    expect(await second.get(`/api/agents/${other}`)).toMatchObject({ error: { name: 'supervisor_lost' } })
+    expect(await second.get('/api/cleanup/status')).toMatchObject({ runningProcesses: 0, resources: {}, leaks: [] })
+  })
+
+  it('is not kept from its successor by an engine that cannot adopt', async () => {
+    const home = temporaryHome()
+    const first = await startServer([], { home })
+    const id = await first.command(counter('/nonexistent'), { placement: 'tmux' })
+    await hasSaid(first, id, 3)
+    await killed(first)
+    // It recovers what it can, and lives on.
+    const other = startEbb(['run', 'command', '--', 'sh', '-c', 'echo up; exec sleep 1000'], { home, env: { EBB_URL: undefined } })
+    await other.says('up')
+    await using second = await startServer([], { home })
+    expect(await second.get(`/api/agents/${id}`)).toMatchObject({ status: 'running' })
+    expect(await second.post(`/api/agents/${id}/stop`)).toMatchObject({ success: true })
+    other.signal('SIGINT')
+    await other.ended
+  })
+
+  it('is not ended by a start that fails', async () => {
+    const home = temporaryHome()
+    const first = await startServer([], { home })
+    const id = await first.command(counter('/nonexistent'), { placement: 'tmux' })
+    await hasSaid(first, id, 3)
+    await killed(first)
+    await using taken = await startServer()
+    const failed = await ebb(['serve', '--port', new URL(taken.url).port], { home })
+    expect(failed.code).toBe(1)
+    await using second = await startServer([], { home })
+    expect(await second.get(`/api/agents/${id}`)).toMatchObject({ status: 'running' })
   })
 
   it('and "ebb recover" leaves what is kept alone, but finishes what has ended meanwhile', async () => {

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { temporaryHome } from '../../support/home.ts'
@@ -92,6 +92,30 @@ describe('an agent in a session of its own (G1, G2, G3)', () => {
     expect(sessionsOf(server.home)).toEqual([])
     for (const [n, id] of ids.entries()) expect(await contents(id)).toEqual([`number ${n}`])
   }, 60_000)
+
+  it('is told nothing by the name of its folder', async () => {
+    const folder = join(temporaryHome(), '#(touch made-by-a-name)')
+    mkdirSync(folder)
+    const script = 'pwd; exec sleep 1000'
+    const id = await inTmux([], { configuration: { command: shell(script), workingDirectory: folder } })
+    await says(id, folder)
+    expect(['/', folder].map((where) => existsSync(join(where, 'made-by-a-name')))).toEqual([false, false])
+  })
+
+  it('that has said all is well is completed, also when it must be shown the door', async () => {
+    const result = '{"type":"result","subtype":"success","is_error":false,"result":"done"}'
+    const bin = temporaryHome()
+    writeFileSync(join(bin, 'claude'), `#!/bin/sh\ntrap 'exit 143' TERM INT\necho '${result}'\nwhile :; do sleep 0.1; done\n`, {
+      mode: 0o755,
+    })
+    const id = await server.launch({
+      type: 'claude-code',
+      prompt: 'x',
+      placement: 'tmux',
+      configuration: { env: { PATH: `${bin}:${process.env.PATH}` } },
+    })
+    expect(await ended(id)).toMatchObject({ status: 'completed' })
+  }, 30_000)
 
   it('that ends by itself is completed or failed by its exit code', async () => {
     const good = await inTmux(shell('echo done; sleep 0.1'))
@@ -201,6 +225,9 @@ describe('what others do to our tmux server (G4, G10)', () => {
     try {
       const report = await server.post(`/api/agents/${id}/stop`, { force: true })
       expect(report.success).toBe(false)
+      // Nobody can say that there is no session of another agent either.
+      const plain = await server.command(['sleep', '1000'])
+      expect(await server.post(`/api/agents/${plain}/stop`)).toMatchObject({ success: false })
       expect(await server.get(`/api/agents/${id}/process`)).toMatchObject({ processes: [] })
     } finally {
       process.kill(pid, 'SIGCONT')
