@@ -80,7 +80,7 @@ export function wireControl({
     engine,
     store: agents,
     endings,
-    openStream: (told) => new Stream({ agents, clock, log, directory: home.logs, ...told }),
+    openStream: (told) => new Stream({ agents, clock, log, ...told }),
     catalogue,
     environment: config.agentEnvironment,
     caps: {
@@ -118,7 +118,7 @@ export function wireControl({
 
 /** The last lines of an agent: by the stream that follows it, or, for an agent of a dead supervisor, by one of our own. */
 export async function readToEnd(wiring: Wiring, control: Promise<Control> | undefined, log: CompleteLog): Promise<void> {
-  const { agents, config, engine, home } = wiring
+  const { agents, config, engine } = wiring
   const open = async () => {
     const record = await agents.find(log.scopeId)
     if (!record) return undefined
@@ -130,6 +130,6 @@ export async function readToEnd(wiring: Wiring, control: Promise<Control> | unde
   const following = (await control)?.stream
   if (following) return await following.finish(log.path, open)
   const { clock, log: words } = engine.parts
-  await using own = new Stream({ agents, clock, log: words, directory: home.logs, onSaved: () => {}, onTooMuch: () => {} })
+  await using own = new Stream({ agents, clock, log: words, onSaved: () => {}, onTooMuch: () => {} })
   await own.finish(log.path, open)
 }

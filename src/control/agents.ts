@@ -1,4 +1,4 @@
-import { type Agent, hasEnded, type KeptConfiguration } from '../domain/agent.ts'
+import { type Agent, type AgentResult, hasEnded, type KeptConfiguration } from '../domain/agent.ts'
 import { EbbError } from '../domain/errors.ts'
 import type { Report } from '../domain/report.ts'
 import { agentName } from '../domain/task.ts'
@@ -20,7 +20,7 @@ import type { Owners } from './owners.ts'
 import { play } from './player.ts'
 import { type LaunchRequest, Preflight, type PreflightDeps, type Prepared } from './preflight.ts'
 import { Remains } from './remains.ts'
-import { Run } from './run.ts'
+import { farewellMs, Run } from './run.ts'
 import { sourceOf } from './source.ts'
 
 export interface Launched {
@@ -211,11 +211,19 @@ export class Agents {
       stream.follow(sourceOf({ ...where, ...most }, catalogue.find(agent.type)))
     }
     run.watchTime(Math.max(1, (timeout ?? caps.timeoutMs) - aliveMs), idleTimeout ?? caps.idleMs)
-    if (record.result) run.lastWord(record.result)
+    this.#remember(run, record.result)
     const session = handles.get(sessionLabel) as SessionHandle
     run.watchExit(pid, session.exit)
     run.watchSession(session.lost)
     this.#deps.events.emit('adopted', { agent, run })
+  }
+
+  /** What it had said at its end: it has the time that it was promised. */
+  #remember(run: Run, result: AgentResult | undefined): void {
+    const farewell = result?.farewell
+    const nowMs = Date.parse(this.#deps.engine.parts.clock.wall())
+    if (farewell) run.farewell(farewell, Math.min(farewellMs, Math.max(0, Date.parse(farewell.by) - nowMs)))
+    else if (result) run.lastWord(result)
   }
 
   /** The books say that it is over: whoever watches is told, in the contract's order. */

@@ -14,6 +14,9 @@ const exitPatienceMs = 1_000
 /** An agent that has said its last word leaves by itself; if not, it is ended after this. */
 const lastWordPatienceMs = 10_000
 
+/** One that has told its task that it is through has more time, which it was promised. */
+export const farewellMs = 30_000
+
 export interface RunDeps {
   readonly clock: Clock
   readonly change: (change: AgentChange) => Promise<void>
@@ -42,6 +45,7 @@ export class Run implements LivingAgent {
   #exited: Promise<void> = Promise.resolve()
   #result: AgentResult | undefined
   #farewell: Farewell | undefined
+  #leavesBy: string | undefined
   #lastSignOfLifeMs: number
   /** What happened before its creation was told. */
   #untold: (() => void)[] | undefined = []
@@ -153,15 +157,19 @@ export class Run implements LivingAgent {
     this.#deps.clock.after(lastWordPatienceMs, this.signal, () => this.#endsItself({ result }))
   }
 
-  /** What it told its task at last: then it leaves by itself, or is ended after this. */
-  farewell(said: Farewell, patienceMs: number): void {
-    const isFirst = this.#farewell === undefined
-    this.#farewell = said
-    // For a recovery, which knows only the row.
-    const result =
-      said.status === 'completed' ? { isSuccess: true } : { isSuccess: false, error: { name: 'agent_failed', message: said.message } }
-    if (said.status !== 'terminated') this.#deps.change({ result }).catch(noop)
-    if (isFirst) this.#deps.clock.after(patienceMs, this.signal, () => this.#endsItself({}))
+  /** What it told its task at last: then it leaves by itself, or is ended. By when is answered, and stays, however often it says so. */
+  farewell({ status, message }: Farewell, patienceMs = farewellMs): string {
+    const { clock, change } = this.#deps
+    const isFirst = this.#leavesBy === undefined
+    const by = this.#leavesBy ?? new Date(Date.parse(clock.wall()) + patienceMs).toISOString()
+    this.#leavesBy = by
+    this.#farewell = { status, message }
+    // For a recovery, and for whoever adopts it: they know only the row.
+    const farewell = { status, message, by }
+    const error = { name: 'agent_failed', message }
+    change({ result: status === 'completed' ? { isSuccess: true, farewell } : { isSuccess: false, error, farewell } }).catch(noop)
+    if (isFirst) clock.after(patienceMs, this.signal, () => this.#endsItself({}))
+    return by
   }
 
   /** For agents without a process: the last word is the end. */

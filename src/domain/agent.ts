@@ -22,6 +22,8 @@ export interface AgentError {
 export interface AgentResult {
   readonly isSuccess: boolean
   readonly error?: AgentError
+  /** Not its program said so, but the agent itself, to its task; by then it is ended. */
+  readonly farewell?: Farewell & { readonly by: string }
 }
 
 /** The part of a configuration that is kept with the agent; never environment values. */
@@ -100,11 +102,12 @@ export interface Ending {
 export function endingOf(days: LastDays): Ending {
   if (days.violation) return { status: 'failed', error: days.violation }
   if (days.wasStopped) return { status: 'terminated' }
-  if (days.farewell && days.farewell.status !== 'completed') return told(days.farewell)
+  const farewell = days.farewell ?? days.result?.farewell
+  if (farewell && farewell.status !== 'completed') return told(farewell)
   // How it left when it was shown the door says nothing of its work.
   const ownExit = days.isExitOurs ? undefined : days.exit
   if (days.result) return ownEnding(days.result, ownExit)
-  if (days.farewell) return ownEnding({ isSuccess: true }, ownExit)
+  if (farewell) return ownEnding({ isSuccess: true }, ownExit)
   if (days.exit?.code === 0) return { status: 'completed' }
   if (days.exit) return { status: 'failed', error: exitError(days.exit) }
   if (days.isOrphan)

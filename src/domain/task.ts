@@ -14,6 +14,8 @@ export interface Task {
   readonly base: string
   /** Absolute. */
   readonly workspace: string
+  /** Where its agents work. */
+  readonly cwd: string
   readonly createdAt: string
   readonly completedAt?: string
 }

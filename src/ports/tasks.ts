@@ -11,6 +11,8 @@ export interface TaskRecord extends Task {
 export interface Heard {
   readonly progress?: ProgressReport
   readonly findings: number
+  /** It was given a token, with which it calls back. */
+  readonly canReport: boolean
 }
 
 export interface TaskStore {
@@ -33,7 +35,10 @@ export interface TaskStore {
   /** Whose token this is the hash of, as long as that agent has not ended. */
   tokenHolder(hash: string): Promise<string | undefined>
 
-  /** What marks a shared folder of ours, by the folder in which it is: so that whoever leaves it last knows that we made it. */
+  /**
+   * What marks a shared folder of ours, by the folder in which it is: so that whoever leaves it last knows that we made it.
+   * It is kept as long as a task has its workspace there.
+   */
   keepFolder(base: string, mark: unknown): Promise<void>
   findFolder(base: string): Promise<unknown>
 }

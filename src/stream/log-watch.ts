@@ -1,57 +1,86 @@
 import { type FSWatcher, watch } from 'node:fs'
-import { basename } from 'node:path'
+import { basename, dirname } from 'node:path'
 import type { Clock } from '../ports/clock.ts'
 
-/** Told lost by the kernel (inotify(7), a full queue), growth is seen this late at most. */
+/** What the kernel does not tell (inotify(7): a full queue, no watch left, a folder that is not there) is seen this late at most. */
 const slowLookMs = 1_000
 
-/** One watch on the folder of logs for all of them: who follows a file is told when it grew. */
+/** A user has a few thousand of them for all his programs, on some machines. */
+const mostFolders = 1_000
+
+/** The logs of one folder that are followed, by their names in it. */
+interface Folder {
+  readonly listeners: Map<string, () => void>
+  watcher: FSWatcher | undefined
+}
+
+/** Who follows a log is told when it grew: by one watch on each folder that has such logs, and a slow look at all of them. */
 export class LogWatch implements Disposable {
-  readonly #directory: string
-  readonly #listeners = new Map<string, () => void>()
+  readonly #folders = new Map<string, Folder>()
   readonly #lifetime = new AbortController()
   readonly #clock: Clock
-  #watcher: FSWatcher | undefined
   #isLooking = false
 
-  constructor(directory: string, clock: Clock) {
-    this.#directory = directory
+  constructor(clock: Clock) {
     this.#clock = clock
   }
 
   add(path: string, onGrowth: () => void): void {
-    this.#listeners.set(basename(path), onGrowth)
-    if (!this.#watcher) this.#start()
-    if (!this.#isLooking) this.#clock.every(slowLookMs, this.#lifetime.signal, () => this.#all())
+    const directory = dirname(path)
+    const folder = this.#folders.get(directory) ?? { listeners: new Map(), watcher: undefined }
+    this.#folders.set(directory, folder)
+    folder.listeners.set(basename(path), onGrowth)
+    this.#start(directory, folder)
+    if (!this.#isLooking) this.#clock.every(slowLookMs, this.#lifetime.signal, () => this.#look())
     this.#isLooking = true
   }
 
   remove(path: string): void {
-    this.#listeners.delete(basename(path))
+    const directory = dirname(path)
+    const folder = this.#folders.get(directory)
+    folder?.listeners.delete(basename(path))
+    if (folder?.listeners.size !== 0) return
+    folder.watcher?.close()
+    this.#folders.delete(directory)
   }
 
-  #start(): void {
+  /** Where it is not possible now, the slow look tries again: there are no watches left, or the folder is not there (yet). */
+  #start(directory: string, folder: Folder): void {
+    if (folder.watcher || this.#folders.size > mostFolders) return
     try {
-      this.#watcher = watch(this.#directory, (_event, name) => {
-        if (name === null) this.#all()
-        else this.#listeners.get(name)?.()
+      const watcher = watch(directory, (event, name) => {
+        if (name === null) tellAll(folder)
+        else folder.listeners.get(name)?.()
+        // The folder itself was removed or renamed, which comes with its own name: a new one at its place has to be watched anew.
+        if (event === 'rename' && name === basename(directory)) stop(folder, watcher)
       })
-      // The folder went away, or there are no watches left: the slow look remains.
-      this.#watcher.on('error', () => {})
-      this.#watcher.unref()
+      watcher.on('error', () => stop(folder, watcher))
+      watcher.unref()
+      folder.watcher = watcher
     } catch {
-      // For want of watches (inotify(7)); the next who follows tries again.
-      this.#watcher = undefined
+      folder.watcher = undefined
     }
   }
 
-  #all(): void {
-    for (const tell of this.#listeners.values()) tell()
+  #look(): void {
+    for (const [directory, folder] of this.#folders) {
+      this.#start(directory, folder)
+      tellAll(folder)
+    }
   }
 
   [Symbol.dispose](): void {
     this.#lifetime.abort()
-    this.#watcher?.close()
-    this.#listeners.clear()
+    for (const { watcher } of this.#folders.values()) watcher?.close()
+    this.#folders.clear()
   }
+}
+
+function stop(folder: Folder, watcher: FSWatcher): void {
+  watcher.close()
+  if (folder.watcher === watcher) folder.watcher = undefined
+}
+
+function tellAll({ listeners }: Folder): void {
+  for (const tell of listeners.values()) tell()
 }

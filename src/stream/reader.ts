@@ -1,5 +1,5 @@
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
-import { errno } from '../domain/errors.ts'
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
+import { EbbError, errno, isEbbError } from '../domain/errors.ts'
 import type { MessageBody } from '../domain/message.ts'
 import type { NewMessage, Progress } from '../ports/agents.ts'
 import type { Parsed } from '../ports/provider.ts'
@@ -21,6 +21,8 @@ export interface Source {
   readonly limitMessages: number
 }
 
+const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
+
 const chunk = Buffer.allocUnsafe(256 * 1_024)
 
 /** A chunk of newlines would be a quarter of a million messages, and a save that stops the world. */
@@ -40,6 +42,8 @@ export class LogReader {
   #hasEnough = false
   #isCut = false
   #failure: unknown
+  /** Why what is at its place is not read: told by the first read, as any other failure is. */
+  #refusal: EbbError | undefined
   readonly #over = Promise.withResolvers<void>()
   /** Resolves when all that may be read is saved; rejects when it cannot be. */
   readonly over = this.#over.promise
@@ -49,7 +53,12 @@ export class LogReader {
     this.over.catch(() => {}) // It may fail before anybody waits for it.
     this.#lines = new LineCutter(source.offset)
     this.#savedOffset = source.offset
-    this.#fd = openForReading(source.path)
+    try {
+      this.#fd = openForReading(source.path)
+    } catch (error) {
+      if (!isEbbError(error, 'path_refused')) throw error
+      this.#refusal = error
+    }
     // An earlier life of ours has read all that may be read, and said so.
     if (source.offset > source.limitBytes) this.end()
   }
@@ -67,6 +76,7 @@ export class LogReader {
   /** The next lines, if there are any; `more` in the middle of a long line; undefined at the end of what was written so far. */
   read(): Progress | 'more' | undefined {
     if (this.isOver) return undefined
+    if (this.#refusal) throw this.#refusal
     this.isTooMuch ||= this.#hasEnough || this.#sizeBytes() > this.source.limitBytes
     const bytes = this.#hasEnough ? 0 : this.#readChunk()
     const lines = bytes > 0 ? this.#lines.add(chunk.subarray(0, bytes), linesAtOnce) : []
@@ -146,14 +156,29 @@ export class LogReader {
   }
 }
 
+/** A file and nothing else: the agent may have put a link at the place, or a pipe, whose open would wait for ever for a writer. */
 function openForReading(path: string): number | undefined {
+  let fd: number
   try {
-    return openSync(path, 'r')
+    fd = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
   } catch (error) {
     // Archived or deleted already: then there is nothing left to read.
     if (errno(error) === 'ENOENT') return undefined
+    // A link, and a socket.
+    if (errno(error) === 'ELOOP' || errno(error) === 'ENXIO') throw refused(path)
     throw error
   }
+  try {
+    if (!fstatSync(fd).isFile()) throw refused(path)
+    return fd
+  } catch (error) {
+    closeSync(fd)
+    throw error
+  }
+}
+
+function refused(path: string): EbbError {
+  return new EbbError('path_refused', `The log ${path} is not read: what is at its place is not a file; look at it, and remove it.`)
 }
 
 /** What had to be done to a line so that it could be kept is said with it. */

@@ -17,8 +17,6 @@ export interface StreamDeps {
   readonly agents: AgentStore
   readonly clock: Clock
   readonly log: Log
-  /** The folder of live logs. */
-  readonly directory: string
   readonly onSaved: (progress: Progress, messages: readonly Message[]) => void
   /** There is more output than may be read. */
   readonly onTooMuch: (agentId: string) => void
@@ -51,7 +49,7 @@ export class Stream implements AsyncDisposable {
 
   constructor(deps: StreamDeps) {
     this.#deps = deps
-    this.#watch = new LogWatch(deps.directory, deps.clock)
+    this.#watch = new LogWatch(deps.clock)
   }
 
   /** From now on what the agent writes becomes messages. */

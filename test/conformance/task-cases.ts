@@ -13,6 +13,7 @@ const newTask = (id: string, more: Partial<Task> = {}): Task => ({
   priority: 'P1',
   base: '/base',
   workspace: `/base/.agent-workspace/${id}`,
+  cwd: '/somewhere else',
   createdAt: at,
   ...more,
 })
@@ -52,7 +53,8 @@ export function taskCases(store: AgentsUnderTest): void {
   })
 
   it('what was heard of the agents of a task is kept with their rows', async () => {
-    for (const id of ['a', 'b']) await create(store.agents, id, { taskId: 't' })
+    await create(store.agents, 'a', { taskId: 't', tokenHash: 'hash' })
+    await create(store.agents, 'b', { taskId: 't' })
     await create(store.agents, 'elsewhere', { taskId: 'u' })
     const progress = { status: 'working', message: 'm', progress: 12.5, at }
     await store.tasks.keepProgress('a', { ...progress, progress: 1 })
@@ -61,8 +63,8 @@ export function taskCases(store: AgentsUnderTest): void {
     await store.tasks.countFinding('a')
     expect(await store.tasks.heard('t')).toEqual(
       new Map([
-        ['a', { progress, findings: 2 }],
-        ['b', { findings: 0 }],
+        ['a', { progress, findings: 2, canReport: true }],
+        ['b', { findings: 0, canReport: false }],
       ]),
     )
   })
@@ -108,5 +110,20 @@ export function taskCases(store: AgentsUnderTest): void {
     await store.tasks.keepFolder('/base', { inode: '1' })
     await store.tasks.keepFolder('/base', { inode: '2' })
     expect(await store.tasks.findFolder('/base')).toEqual({ inode: '2' })
+  })
+
+  it('the mark of a shared folder is kept as long as a task is there', async () => {
+    for (const id of ['a', 'b', 'c']) await open(store, id, { base: '/base' })
+    await open(store, 'other', { base: '/other', namespace: 'm' })
+    for (const base of ['/base', '/other']) await store.tasks.keepFolder(base, { inode: '1' })
+    const marks = async () => [await store.tasks.findFolder('/base'), await store.tasks.findFolder('/other')]
+    await store.ledger.settle(settlement({ forgottenScopeIds: ['task-a'], closedScopeIds: ['task-b'] }))
+    await store.agents.removeOwners('n')
+    expect(await marks()).toEqual([{ inode: '1' }, { inode: '1' }])
+    await store.ledger.settle(settlement({ forgottenScopeIds: ['task-c'] }))
+    expect(await marks()).toEqual([undefined, { inode: '1' }])
+    await store.ledger.settle(settlement({ closedScopeIds: ['task-other'] }))
+    await store.agents.removeOwners(undefined)
+    expect(await marks()).toEqual([undefined, undefined])
   })
 }

@@ -56,7 +56,7 @@ export class Deployer {
   }
 
   async deploy(request: DeployAgent): Promise<Deployed> {
-    const { taskId, agentType, caller, signal } = request
+    const { agentType, caller, signal } = request
     // With that name it would pass for nobody's child where rules say who may deploy whom.
     if (agentType === orchestrator) throw new EbbError('invalid_request', `"${orchestrator}" is no type of agents; use another one.`)
     if (!agentTypePattern.test(agentType))
@@ -64,7 +64,7 @@ export class Deployer {
         'invalid_request',
         `${JSON.stringify(agentType)} is no type of agents: letters, digits, _ and - (at most 48), a letter or digit first.`,
       )
-    const { task, crew } = await this.#deps.roster.enter(taskId, caller, request.namespace)
+    const { task, crew } = await this.#deps.roster.enter(request)
     const parent = request.parent === orchestrator ? undefined : crew.find(request.parent)
     if (!parent && request.parent !== orchestrator) throw noAgent(task.id, request.parent)
     requireParent(caller, parent)
@@ -83,6 +83,28 @@ export class Deployer {
     crew.reserve(member)
     const order: Order = { request, task, crew, member, parentName: parent?.name ?? orchestrator, known, scopeId }
     return answer(task, await this.#deployments.begin(place, signal, (unwanted) => this.#launch(order, unwanted)), false)
+  }
+
+  async launch(request: LaunchRequest): Promise<Agent> {
+    const { taskId, namespace, parentAgentId: parent = orchestrator, type, prompt, placement = 'process', configuration } = request
+    const task = taskId === undefined ? undefined : await this.#deps.tasks.find(taskId)
+    // A name that its client gave it, and nothing that we made.
+    if (task?.namespace !== namespace) return (await this.#deps.agents.launch(request)).agent
+    const { agent } = await this.deploy({
+      taskId: task.id,
+      namespace,
+      agentType: type,
+      prompt,
+      parent,
+      provider: type,
+      placement,
+      // Whoever posts a launch is answered with a new agent.
+      allowDuplicate: true,
+      configuration,
+      ...(request.requestId !== undefined && { requestId: request.requestId }),
+      caller: 'orchestrator',
+    })
+    return agent
   }
 
   #living(crew: Crew, key: string): Promise<Agent> | undefined {
@@ -113,9 +135,11 @@ export class Deployer {
     unwanted.addEventListener('abort', takeBack, { once: true })
     try {
       request.onPhase?.('prepared')
-      const launched = await this.#wanted(agents.launch(this.#requestFor(order)), member, crew, unwanted)
+      const asked = this.#requestFor(order)
+      const launched = await this.#wanted(agents.launch(asked), member, crew, unwanted)
       crew.arrive(member)
-      silence.watch(launched.run, task.id)
+      // One that cannot report is not silent.
+      if (asked.tokenHash !== undefined) silence.watch(launched.run, task.id)
       await this.#record(order)
       request.onPhase?.('running')
       return launched.agent
@@ -150,8 +174,10 @@ export class Deployer {
     const canCallBack = provider?.capabilities.mcpSupport || provider?.type === 'command'
     const back = canCallBack ? callback() : undefined
     const token = back && callers.issue(member.id)
-    const servers = back &&
-      token && [{ name: 'ebb', command: back.command, args: ['mcp'], env: { EBB_URL: back.url, EBB_TOKEN: token.text }, isOurs: true }]
+    const { configuration = {}, requestId } = request
+    const others = configuration.mcp?.servers.filter(({ name }) => name !== 'ebb') ?? []
+    const env = token && { EBB_URL: back.url, EBB_TOKEN: token.text }
+    const servers = env && [...others, { name: 'ebb', command: back.command, args: ['mcp'], env, isOurs: true }]
     return {
       id: member.id,
       name: member.name,
@@ -161,15 +187,17 @@ export class Deployer {
       placement: request.placement,
       namespace: task.namespace,
       taskId: task.id,
+      ...(requestId !== undefined && { requestId }),
       ownerScopeId: scopeId,
       ...(member.parentId !== undefined && { parentAgentId: member.parentId }),
       workspace: { base: task.base, path: `${workspaceFolder}/${task.id}`, known },
       ...(token && { tokenHash: token.hash }),
       configuration: {
-        workingDirectory: task.base,
+        workingDirectory: task.cwd,
+        ...configuration,
         ...(request.command && { command: request.command }),
         ...(request.model !== undefined && { model: request.model }),
-        ...(servers && { mcp: { servers } }),
+        ...(servers && { mcp: { ...configuration.mcp, servers } }),
       },
     }
   }

@@ -2,14 +2,16 @@ import { EbbError, isEbbError } from '../../domain/errors.ts'
 import type { TaskStatus } from '../../domain/task.ts'
 import type { AgentStore } from '../../ports/agents.ts'
 import type { TaskRecord, TaskStore } from '../../ports/tasks.ts'
+import type { Agents } from '../agents.ts'
 import type { Owners } from '../owners.ts'
 import { Crew, type Member } from './crew.ts'
-import type { Caller } from './types.ts'
+import type { AgentOfTask, Caller, OfTask } from './types.ts'
 
 export interface RosterDeps {
   readonly store: AgentStore
   readonly tasks: TaskStore
   readonly owners: Owners
+  readonly agents: Pick<Agents, 'living'>
 }
 
 export interface Place {
@@ -17,9 +19,12 @@ export interface Place {
   readonly crew: Crew
 }
 
-export interface FoundMember extends Place {
+export interface FoundMember extends Pick<Place, 'crew'> {
   readonly member: Member
 }
+
+/** Crews that nobody is in are learned again when somebody asks. */
+const crewsRemembered = 1_000
 
 /** Which tasks there are, who is in them, and what those who ask may do there. */
 export class Roster {
@@ -31,7 +36,7 @@ export class Roster {
   }
 
   /** The task, for somebody who may see it. */
-  async enter(taskId: string, caller: Caller, namespace?: string): Promise<Place> {
+  async enter({ taskId, caller, namespace }: OfTask): Promise<Place> {
     const task = await this.#task(taskId, namespace)
     const crew = await this.#crew(task)
     if (caller !== 'orchestrator' && !(await this.#find(crew, task, caller.agentId)))
@@ -48,13 +53,25 @@ export class Roster {
   }
 
   async #crew(task: TaskRecord): Promise<Crew> {
-    let crew = this.#crews.get(task.id)
-    if (!crew) {
-      crew = this.#learn(new Crew(task.deployed), task)
-      crew.catch(() => this.#crews.delete(task.id))
-      this.#crews.set(task.id, crew)
-    }
+    const known = this.#crews.get(task.id)
+    const crew = known ?? this.#learn(new Crew(task.deployed), task)
+    // Nobody comes into it any more.
+    if (task.completedAt !== undefined) return await crew
+    if (!known) crew.catch(() => this.#crews.delete(task.id))
+    // Those that were asked for last are the last to go.
+    this.#crews.delete(task.id)
+    this.#crews.set(task.id, crew)
+    if (this.#crews.size > crewsRemembered) await this.#forgetOldest()
     return await crew
+  }
+
+  async #forgetOldest(): Promise<void> {
+    for (const [id, crew] of this.#crews) {
+      const known = await crew.catch(() => undefined)
+      if (!known || known.present((member) => this.#deps.agents.living.has(member)).length > 0) continue
+      this.#crews.delete(id)
+      return
+    }
   }
 
   async #learn(crew: Crew, { id, namespace }: TaskRecord): Promise<Crew> {
@@ -67,11 +84,23 @@ export class Roster {
     this.#crews.delete(taskId)
   }
 
-  async member(taskId: string, nameOrId: string, caller: Caller): Promise<FoundMember> {
-    const { task, crew } = await this.enter(taskId, caller)
-    const member = await this.#find(crew, task, nameOrId)
-    if (!member) throw noAgent(task.id, nameOrId)
-    return { task, crew, member }
+  async member(request: AgentOfTask): Promise<FoundMember> {
+    const { task, crew } = await this.enter(request)
+    const member = await this.#find(crew, task, request.agentId)
+    if (!member) throw noAgent(task.id, request.agentId)
+    return { crew, member }
+  }
+
+  /** For those who end it: one that lives is known here, whatever the state of the database (G12). */
+  async memberToEnd(request: AgentOfTask): Promise<FoundMember> {
+    const { taskId, agentId, caller, namespace } = request
+    const crew = await this.#crews.get(taskId)
+    const member = crew?.find(agentId)
+    const run = member && this.#deps.agents.living.get(member.id)
+    const isMeant = run && (namespace === undefined || namespace === run.namespace)
+    const found = crew && member && isMeant ? { crew, member } : await this.member(request)
+    requireAuthority(caller, found.crew, found.member)
+    return found
   }
 
   /** Another process may have deployed it. */
@@ -115,7 +144,7 @@ export function requireParent(caller: Caller, parent: Member | undefined): void 
 }
 
 /** An agent ends itself, or whom it deployed, and those whom they deployed. */
-export function requireAuthority(caller: Caller, crew: Crew, { id, name }: Member): void {
+function requireAuthority(caller: Caller, crew: Crew, { id, name }: Member): void {
   if (caller === 'orchestrator' || caller.agentId === id) return
   if (!crew.descendants(caller.agentId).some((one) => one.id === id))
     throw new EbbError('forbidden', `${name} is not among those whom you deployed; an agent ends itself and its own descendants only.`)

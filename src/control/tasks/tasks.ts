@@ -11,13 +11,14 @@ import type { TaskStore } from '../../ports/tasks.ts'
 import type { Agents } from '../agents.ts'
 import type { Events } from '../events.ts'
 import type { Owners } from '../owners.ts'
+import type { LaunchRequest } from '../preflight.ts'
 import type { Run } from '../run.ts'
 import type { Caps, TaskLimits } from '../settings.ts'
 import { Callers } from './callers.ts'
 import { verify } from './cleaning.ts'
 import type { Member } from './crew.ts'
 import { Deployer } from './deployer.ts'
-import { Roster, requireAuthority, requireOrchestrator, requireSelf } from './roster.ts'
+import { Roster, requireOrchestrator, requireSelf } from './roster.ts'
 import { Silence } from './silence.ts'
 import * as types from './types.ts'
 import { treeOf, viewOf } from './view.ts'
@@ -38,9 +39,6 @@ export interface TasksDeps {
   /** Throws, and says why, when no workspace can be made in this folder. */
   readonly requireFolder: (path: string) => void
 }
-
-/** An agent that has said that it is through leaves by itself; if not, it is ended after this. */
-const farewellMs = 30_000
 
 const longestText = 10_000
 const longestWord = 200
@@ -76,7 +74,10 @@ export class Tasks implements types.TaskService {
     events.on('adopted', ({ agent, run }) => {
       if (agent.taskId !== undefined)
         this.#adopted(run, agent.taskId).catch((error: unknown) =>
-          engine.parts.log.warn('What an adopted agent had reported is not known.', { agent: agent.id, error: String(error) }),
+          engine.parts.log.warn('An adopted agent is not watched, because nothing is known of it.', {
+            agent: agent.id,
+            error: String(error),
+          }),
         )
     })
   }
@@ -85,22 +86,22 @@ export class Tasks implements types.TaskService {
     return this.#callers.find(token)
   }
 
-  /** An agent of an earlier life goes on in this one: it is watched again, and a last word it has said still counts. */
+  /** An agent of an earlier life goes on in this one: it is known with its task, and watched again if it can report. */
   async #adopted(run: Run, taskId: string): Promise<void> {
-    this.#silence.watch(run, taskId)
-    const last = (await this.#deps.tasks.heard(taskId)).get(run.id)?.progress
-    if (last && types.isLastStatus(last.status)) run.farewell({ status: last.status, message: last.message }, farewellMs)
+    if ((await this.#deps.tasks.heard(taskId)).get(run.id)?.canReport) this.#silence.watch(run, taskId)
+    await this.#roster.enter({ taskId, caller: 'orchestrator' })
   }
 
-  async create({ namespace, description, priority, base, caller }: types.CreateTask): Promise<Task> {
+  async create({ namespace, description, priority, base, cwd = base, caller }: types.CreateTask): Promise<Task> {
     requireOrchestrator(caller, 'create tasks')
     requireText('description', description)
     if (!priorities.includes(priority)) throw bad('priority', `one of ${priorities.join(', ')}`)
     const { engine, owners, tasks, requireFolder } = this.#deps
     requireFolder(base)
+    requireFolder(cwd)
     const createdAt = engine.parts.clock.wall()
     const id = taskName(engine.parts.newId(), createdAt)
-    const task: Task = { id, namespace, description, priority, base, workspace: join(base, workspaceFolder, id), createdAt }
+    const task: Task = { id, namespace, description, priority, base, workspace: join(base, workspaceFolder, id), cwd, createdAt }
     const known = await tasks.findFolder(base)
     const scopeId = await owners.open({ kind: 'task', namespace, id })
     try {
@@ -122,32 +123,35 @@ export class Tasks implements types.TaskService {
     return this.#deployer.deploy(request)
   }
 
-  async progress({ taskId, agentId, status, message, progress, caller }: types.ReportProgress): Promise<types.ProgressTaken> {
+  launch(request: LaunchRequest): Promise<Agent> {
+    return this.#deployer.launch(request)
+  }
+
+  async progress(request: types.ReportProgress): Promise<types.ProgressTaken> {
+    const { status, message, progress, caller } = request
     requireWord('status', status)
     requireText('message', message)
     if (!(progress >= 0 && progress <= 100)) throw bad('progress', 'a number from 0 to 100')
-    const { member } = await this.#roster.member(taskId, agentId, caller)
+    const { member } = await this.#roster.member(request)
     const isOwn = requireSelf(caller, member)
-    const { clock } = this.#deps.engine.parts
-    const at = clock.wall()
+    const at = this.#deps.engine.parts.clock.wall()
     const report: ProgressReport = { status, message, progress, at }
     const run = this.#reporting(member) ?? (await this.#refuse(member))
-    const isLast = types.isLastStatus(status)
     // First of all: a disk that takes no line does not keep an agent that is through.
-    if (types.isLastStatus(status)) run.farewell({ status, message }, farewellMs)
+    const by = types.isLastStatus(status) ? run.farewell({ status, message }) : undefined
     this.#write(member, 'progress', { timestamp: at, agent_id: member.name, status, message, progress })
     await this.#deps.tasks.keepProgress(member.id, report)
-    const by = new Date(Date.parse(at) + farewellMs).toISOString()
-    return { isOwn, ...(isLast && { cleanup: { scheduled: true as const, by } }) }
+    return { isOwn, ...(by !== undefined && { cleanup: { scheduled: true as const, by } }) }
   }
 
-  async finding({ taskId, agentId, findingType, severity, message, data, caller }: types.ReportFinding): Promise<types.FindingTaken> {
+  async finding(request: types.ReportFinding): Promise<types.FindingTaken> {
+    const { findingType, severity, message, data, caller } = request
     requireWord('finding_type', findingType)
     requireWord('severity', severity)
     requireText('message', message)
     if (data !== undefined && Buffer.byteLength(JSON.stringify(data) ?? '') > mostData)
       throw bad('data', `at most ${mostData} bytes as JSON`)
-    const { member } = await this.#roster.member(taskId, agentId, caller)
+    const { member } = await this.#roster.member(request)
     const isOwn = requireSelf(caller, member)
     const timestamp = this.#deps.engine.parts.clock.wall()
     if (!this.#reporting(member)) await this.#refuse(member)
@@ -183,8 +187,9 @@ export class Tasks implements types.TaskService {
     }
   }
 
-  async status({ taskId, caller }: { readonly taskId: string; readonly caller: types.Caller }): Promise<types.TaskView> {
-    const { task, crew } = await this.#roster.enter(taskId, caller)
+  async status(request: types.OfTask): Promise<types.TaskView> {
+    const { taskId } = request
+    const { task, crew } = await this.#roster.enter(request)
     const { store, tasks, agents, limits, caps } = this.#deps
     const [{ agents: rows }, heard, status] = await Promise.all([
       store.list({ taskId, namespace: task.namespace }),
@@ -219,8 +224,9 @@ export class Tasks implements types.TaskService {
     }
   }
 
-  async output({ taskId, agentId, tail, since, caller }: types.AgentOutput): Promise<types.OutputLines> {
-    const { member } = await this.#roster.member(taskId, agentId, caller)
+  async output(request: types.AgentOutput): Promise<types.OutputLines> {
+    const { tail, since } = request
+    const { member } = await this.#roster.member(request)
     await this.#deps.agents.get(member.id)
     const resources = await this.#deps.engine.parts.ledger.resources(member.id)
     const log = resources.find(({ kind, spec }) => kind === 'log' && (spec as LogSpec).stream === 'stdout')
@@ -235,40 +241,43 @@ export class Tasks implements types.TaskService {
     })
   }
 
-  async kill({ taskId, agentId, reason, cascade, caller }: types.KillAgent): Promise<types.Killed> {
-    const { task, crew, member } = await this.#roster.member(taskId, agentId, caller)
-    requireAuthority(caller, crew, member)
+  async kill(request: types.KillAgent): Promise<types.Killed> {
+    const { taskId, reason, cascade } = request
     if (reason !== undefined) requireText('reason', reason)
+    const { crew, member } = await this.#roster.memberToEnd(request)
     const { engine, agents } = this.#deps
-    engine.parts.log.info('An agent of a task is killed.', { agent: member.id, task: task.id, ...(reason !== undefined && { reason }) })
+    engine.parts.log.info('An agent of a task is killed.', { agent: member.id, task: taskId, ...(reason !== undefined && { reason }) })
     if (cascade) crew.doom(member.id)
     const below = cascade ? crew.descendants(member.id).filter(({ id }) => agents.living.has(id)) : []
-    const [own, ...others] = await Promise.all([member, ...below].map(async ({ id }) => ({ id, cleanup: await this.#clean(id, true) })))
-    const all = [own as Cleaned, ...others]
-    const ended = await Promise.all(all.map(async ({ id, cleanup }) => ({ agent: (await agents.get(id)).agent, cleanup })))
-    const [first, ...descendants] = ended as [Ended, ...Ended[]]
-    const success = ended.every(({ cleanup }) => cleanup.success)
-    return { ...first, ...(reason !== undefined && { reason }), success, descendants }
+    const end = async ({ id, name }: Member) => ({ agent: { id, name }, cleanup: await this.#clean(id, true) })
+    const [own, descendants] = await Promise.all([end(member), Promise.all(below.map(end))])
+    const success = [own, ...descendants].every(({ cleanup }) => cleanup.success)
+    return { ...own, ...(reason !== undefined && { reason }), success, descendants }
   }
 
-  async cleanup({ taskId, agentId, keepLogs, caller }: types.CleanupAgent): Promise<types.CleanupResult> {
-    const { crew, member } = await this.#roster.member(taskId, agentId, caller)
-    requireAuthority(caller, crew, member)
-    return await this.#clean(member.id, keepLogs)
+  async cleanup(request: types.CleanupAgent): Promise<types.CleanupResult> {
+    const { member } = await this.#roster.memberToEnd(request)
+    return await this.#clean(member.id, request.keepLogs)
   }
 
   /** For one that has ended: the report of its first close, and a fresh look. */
   async #clean(id: string, keepLogs: boolean): Promise<types.CleanupResult> {
     const { agents, processesOf, engine } = this.#deps
-    const report = await agents.stop(id, keepLogs ? {} : { dropLogs: true })
-    const archivedFiles = async (): Promise<readonly string[]> =>
-      (await agents.remains.archivedFiles(id)).filter(({ stream }) => ownStreams.includes(stream)).map(({ path }) => path)
+    const drops = keepLogs ? {} : { dropLogs: true }
+    const isLiving = engine.parts.book.find(id) !== undefined
+    // The close of a living one asks nobody (G12); whether its logs are gone is looked at after it.
+    const report = isLiving ? await engine.close(id, { trigger: 'terminated', ...drops }) : await agents.stop(id, drops)
+    const archivedFiles = async (): Promise<readonly string[]> => {
+      // It may have ended by itself just now, and its logs were kept.
+      if (isLiving && !keepLogs && report.success) await agents.remains.dropArchive(id)
+      return (await agents.remains.archivedFiles(id)).filter(({ stream }) => ownStreams.includes(stream)).map(({ path }) => path)
+    }
     return await verify({ engine, processesOf, archivedFiles }, id, report)
   }
 
-  async complete({ taskId, caller }: { readonly taskId: string; readonly caller: types.Caller }): Promise<types.Completed> {
-    requireOrchestrator(caller, 'complete tasks')
-    const { task } = await this.#roster.enter(taskId, caller)
+  async complete(request: types.OfTask): Promise<types.Completed> {
+    requireOrchestrator(request.caller, 'complete tasks')
+    const { task } = await this.#roster.enter(request)
     const { owners, tasks, engine } = this.#deps
     const closing = await owners.close({ kind: 'task', namespace: task.namespace, id: task.id }, false)
     const report = await closing.report
@@ -280,11 +289,13 @@ export class Tasks implements types.TaskService {
     return { task: plain, report }
   }
 
-  async list(caller: types.Caller): Promise<readonly types.TaskSummary[]> {
+  async list({ caller, namespace }: Omit<types.OfTask, 'taskId'>): Promise<readonly types.TaskSummary[]> {
     const { tasks, store } = this.#deps
     const own = caller === 'orchestrator' ? undefined : ((await store.find(caller.agentId))?.agent.taskId ?? '')
     const listed =
-      own === undefined ? await tasks.list({ limit: listedAtMost }) : [await tasks.find(own)].filter((one) => one !== undefined)
+      own === undefined
+        ? await tasks.list({ limit: listedAtMost, ...(namespace !== undefined && { namespace }) })
+        : [await tasks.find(own)].filter((one) => one !== undefined)
     const counts = await tasks.count(listed.map(({ id }) => id))
     return await Promise.all(
       listed.map(async ({ deployed, ...task }) => ({
@@ -294,16 +305,6 @@ export class Tasks implements types.TaskService {
       })),
     )
   }
-}
-
-interface Cleaned {
-  readonly id: string
-  readonly cleanup: types.CleanupResult
-}
-
-interface Ended {
-  readonly agent: Agent
-  readonly cleanup: types.CleanupResult
 }
 
 function requireText(what: string, text: string): void {

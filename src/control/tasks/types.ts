@@ -2,6 +2,8 @@ import type { Agent, AgentStatus } from '../../domain/agent.ts'
 import type { Report } from '../../domain/report.ts'
 import type { Priority, ProgressReport, Task, TaskStatus } from '../../domain/task.ts'
 import type { ProcessDetails } from '../../ports/process.ts'
+import type { Configuration } from '../../ports/provider.ts'
+import type { LaunchRequest } from '../preflight.ts'
 
 /** What the tasks service is asked for, and what it answers. */
 
@@ -12,19 +14,25 @@ export interface AgentCaller {
   readonly agentId: string
 }
 
+export interface OfTask {
+  readonly taskId: string
+  /** Where it is said, tasks of other namespaces are not there. */
+  readonly namespace?: string
+  readonly caller: Caller
+}
+
 export interface CreateTask {
   readonly namespace: string
   readonly description: string
   readonly priority: Priority
   /** Absolute: the folder in which the workspace is made. */
   readonly base: string
+  /** Absolute: where its agents work; by default the base. */
+  readonly cwd?: string
   readonly caller: Caller
 }
 
-export interface DeployAgent {
-  readonly taskId: string
-  /** Where it is said, the task must be one of this namespace. */
-  readonly namespace?: string
+export interface DeployAgent extends OfTask {
   readonly agentType: string
   readonly prompt: string
   /** `orchestrator`, or the name or UUID of an agent of the same task. */
@@ -36,7 +44,9 @@ export interface DeployAgent {
   /** For the provider `command`. */
   readonly command?: readonly string[]
   readonly model?: string
-  readonly caller: Caller
+  /** What else its launch says. */
+  readonly configuration?: Configuration
+  readonly requestId?: string
   /** Aborted: whoever asked does not want it any more. What was launched for nobody else is ended, and nothing stays. */
   readonly signal?: AbortSignal
   readonly onPhase?: (phase: DeployPhase) => void
@@ -55,11 +65,9 @@ export interface Deployed {
   readonly tmuxSession?: string
 }
 
-/** An agent of a task: both by its UUID or its name. */
-export interface AgentOfTask {
-  readonly taskId: string
+/** An agent of a task: by its UUID or its name. */
+export interface AgentOfTask extends OfTask {
   readonly agentId: string
-  readonly caller: Caller
 }
 
 export const lastStatuses = ['completed', 'failed', 'terminated'] as const
@@ -204,13 +212,16 @@ export interface CleanupResult {
   readonly report: Report
 }
 
+/** Of an agent that is gone the database may have nothing to say for now. */
+export type Named = Pick<Agent, 'id' | 'name'>
+
 export interface Killed {
-  readonly agent: Agent
+  readonly agent: Named
   readonly reason?: string
   readonly success: boolean
   readonly cleanup: CleanupResult
   /** With `cascade`. */
-  readonly descendants: readonly { readonly agent: Agent; readonly cleanup: CleanupResult }[]
+  readonly descendants: readonly { readonly agent: Named; readonly cleanup: CleanupResult }[]
 }
 
 export interface Completed {
@@ -234,13 +245,15 @@ export interface TaskService {
   callerOf(token: string): Promise<AgentCaller | undefined>
   create(request: CreateTask): Promise<Task>
   deploy(request: DeployAgent): Promise<Deployed>
+  /** For those who launch by a task's id: into one of ours it is a deployment, with all its limits. */
+  launch(request: LaunchRequest): Promise<Agent>
   progress(request: ReportProgress): Promise<ProgressTaken>
   finding(request: ReportFinding): Promise<FindingTaken>
-  status(request: { readonly taskId: string; readonly caller: Caller }): Promise<TaskView>
+  status(request: OfTask): Promise<TaskView>
   output(request: AgentOutput): Promise<OutputLines>
   kill(request: KillAgent): Promise<Killed>
   cleanup(request: CleanupAgent): Promise<CleanupResult>
-  complete(request: { readonly taskId: string; readonly caller: Caller }): Promise<Completed>
+  complete(request: OfTask): Promise<Completed>
   /** Newest first; an agent sees its own. */
-  list(caller: Caller): Promise<readonly TaskSummary[]>
+  list(request: Omit<OfTask, 'taskId'>): Promise<readonly TaskSummary[]>
 }

@@ -17,15 +17,15 @@ export interface Leaving {
   readonly asked: Promise<void>
   /** Whoever holds the other end lives as long as it is open, also when it is killed. */
   leaveWithStdin(): void
-  /** As a signal asks. */
+  /** Asks, unless somebody has; it never forces. */
   ask(): void
   onAgain: () => void
 }
 
-/** The first signal asks, the second one forces. */
+/** A signal asks; one that comes when somebody has asked already forces. */
 export function leaveSignals(): Leaving {
   const asked = Promise.withResolvers<void>()
-  let times = 0
+  let isAsked = false
   const leaving: Leaving = {
     asked: asked.promise,
     leaveWithStdin: () => {
@@ -35,13 +35,12 @@ export function leaveSignals(): Leaving {
       process.stdin.resume()
     },
     ask: () => {
-      times += 1
-      if (times === 1) asked.resolve()
-      else leaving.onAgain()
+      isAsked = true
+      asked.resolve()
     },
     onAgain: () => {},
   }
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => leaving.ask())
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => (isAsked ? leaving.onAgain() : leaving.ask()))
   return leaving
 }
 

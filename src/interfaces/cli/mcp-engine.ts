@@ -50,7 +50,8 @@ export async function serveByEngine(config: Config, wiring: Wiring, leaving: Lea
       transport: client,
       onerror: (error) => log.warn('The client said something that is no MCP.', { error: error.message }),
     })
-    // As at a signal: a client that then loses its patience and sends one forces the close that is under way.
+    // A client that then loses its patience and sends a signal forces the close that is under way. The other way round, at
+    // the Ctrl-C of a terminal, its end says nothing new.
     client.gone.then(() => leaving.ask())
     await leaving.asked
     return await leave(supervisor, control, server, leaving)

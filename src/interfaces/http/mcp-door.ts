@@ -113,7 +113,9 @@ export class McpDoor {
     const cwd = said[cwdHeader]
     const caller = this.#callers.get(request)
     if (!caller) throw new Error('Nobody has asked who calls.')
-    return { caller, ...(namespace !== undefined && { namespace }), ...(cwd !== undefined && { cwd }) }
+    // An agent is in the namespace of its task, whatever the settings of its machine say.
+    const isNamed = namespace !== undefined && caller === 'orchestrator'
+    return { caller, ...(isNamed && { namespace }), ...(cwd !== undefined && { cwd }) }
   }
 
   /** Whoever shows the server's token, or needs none; or the agent whose own token it is. */

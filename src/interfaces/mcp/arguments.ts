@@ -24,7 +24,9 @@ export const createTask = z.object({
   workspace_base: folder.optional().describe('The folder in which the workspace is made, absolute; by default client_cwd.'),
   client_cwd: folder
     .optional()
-    .describe('The folder you work in, absolute; agents of the task work there too. By default that of the MCP server.'),
+    .describe(
+      'The folder you work in, absolute; the agents of the task work there. By default workspace_base, else the folder of the MCP server.',
+    ),
 })
 
 export const deployAgent = z.object({

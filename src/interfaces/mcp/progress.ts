@@ -3,7 +3,7 @@ import type { Control } from '../../control/control.ts'
 import type { DeployPhase } from '../../control/tasks/types.ts'
 import { isFinal } from '../../domain/agent.ts'
 import { noop } from '../../engine/race.ts'
-import type { Asking } from './server.ts'
+import { type Asking, whoAsks } from './server.ts'
 
 /** Told to those who asked for it, and only what has really happened. */
 export type Tell = (progress: number, total: number, message: string) => void
@@ -57,8 +57,8 @@ export async function whileClosing<T>(
 }
 
 /** Only for the count: what is wrong with the call is told by the call itself. */
-async function livingOf({ tasks }: Control, { caller }: Asking, { taskId, agentId, cascade }: Closing): Promise<Set<string>> {
-  const view = await tasks.status({ taskId, caller }).catch(noop)
+async function livingOf({ tasks }: Control, asking: Asking, { taskId, agentId, cascade }: Closing): Promise<Set<string>> {
+  const view = await tasks.status({ taskId, ...whoAsks(asking) }).catch(noop)
   const agents = view?.agents ?? []
   const chosen = new Set(agents.filter(({ id, name }) => agentId === undefined || agentId === id || agentId === name).map(({ id }) => id))
   // In the order of their deployment: a child comes after its parent.

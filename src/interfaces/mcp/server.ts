@@ -1,6 +1,6 @@
 import { McpServer, ProtocolError, ProtocolErrorCode, ResourceTemplate } from '@modelcontextprotocol/server'
 import type { Control } from '../../control/control.ts'
-import type { Caller } from '../../control/tasks/types.ts'
+import type { Caller, OfTask } from '../../control/tasks/types.ts'
 import { EbbError } from '../../domain/errors.ts'
 import { tellerOf } from './progress.ts'
 import { failureOf, resultOf } from './result.ts'
@@ -19,10 +19,15 @@ export interface McpDeps {
 /** Who is at the other end of the connection. */
 export interface Asking {
   readonly caller: Caller
-  /** Without one: that of whatever is named, and the default one for what is new. */
+  /** Without one: that of whatever is named, and the default one for what is new. An agent has that of its task. */
   readonly namespace?: string
   /** The folder its program works in, as far as it is known. */
   readonly cwd?: string
+}
+
+/** Whoever names a namespace sees the tasks of no other. */
+export function whoAsks({ caller, namespace }: Asking): Pick<OfTask, 'caller' | 'namespace'> {
+  return { caller, ...(namespace !== undefined && { namespace }) }
 }
 
 const instructions = `Ebb runs coding agents and proves that nothing of them is left.
@@ -54,11 +59,11 @@ function addTool(server: McpServer, tool: Tool, { control, home }: McpDeps, aski
   })
 }
 
-function addResources(server: McpServer, { control }: McpDeps, { caller }: Asking): void {
+function addResources(server: McpServer, { control }: McpDeps, asking: Asking): void {
   const { tasks, engine } = control
   const mimeType = 'application/json'
   const json = (uri: URL, value: object) => ({ contents: [{ uri: uri.href, mimeType, text: JSON.stringify(value) }] })
-  const list = async () => (await tasks.list(caller)).slice(0, tasksListed)
+  const list = async () => (await tasks.list(whoAsks(asking))).slice(0, tasksListed)
 
   server.registerResource('tasks', 'tasks://list', { title: 'Tasks', description: 'All tasks, newest first.', mimeType }, (uri) =>
     asProtocol(async () => json(uri, { tasks: (await list()).map(summaryShape) })),
@@ -76,7 +81,7 @@ function addResources(server: McpServer, { control }: McpDeps, { caller }: Askin
   })
   const about = { title: 'Status of a task', description: 'As get_real_task_status answers it.', mimeType }
   server.registerResource('task-status', template, about, (uri, { task_id }) =>
-    asProtocol(async () => json(uri, statusShape(await tasks.status({ taskId: String(task_id), caller })))),
+    asProtocol(async () => json(uri, statusShape(await tasks.status({ taskId: String(task_id), ...whoAsks(asking) })))),
   )
 
   /** A resource has no way to fail but the protocol's; the sentence is the same. */

@@ -8,7 +8,7 @@ import * as answers from './answers.ts'
 import * as args from './arguments.ts'
 import { type Tell, tellPhase, whileClosing } from './progress.ts'
 import { deployFailureOf, failureOf } from './result.ts'
-import type { Asking } from './server.ts'
+import { type Asking, whoAsks } from './server.ts'
 import { cleanupShape, completedShape, createdShape, deployedShape, killedShape, statusShape } from './shapes.ts'
 
 /** The tools of the contract, one after the other. */
@@ -57,9 +57,11 @@ export const tools: readonly Tool[] = [
     output: answers.created,
     hints: adds,
     run: async ({ args: { description, priority, workspace_base, client_cwd }, asking, control }) => {
-      const base = workspace_base ?? client_cwd ?? asking.cwd ?? ownFolder()
+      const own = (): string => asking.cwd ?? ownFolder()
+      const base = workspace_base ?? client_cwd ?? own()
+      const cwd = client_cwd ?? workspace_base ?? own()
       const namespace = asking.namespace ?? defaultNamespace
-      return createdShape(await control.tasks.create({ namespace, description, priority, base, caller: asking.caller }))
+      return createdShape(await control.tasks.create({ namespace, description, priority, base, cwd, caller: asking.caller }))
     },
   }),
   tool({
@@ -97,7 +99,7 @@ export const tools: readonly Tool[] = [
     input: args.ofTask,
     output: answers.taskStatus,
     hints: looks,
-    run: async ({ args: { task_id }, asking: { caller }, control }) => statusShape(await control.tasks.status({ taskId: task_id, caller })),
+    run: async ({ args: { task_id }, asking, control }) => statusShape(await control.tasks.status({ taskId: task_id, ...whoAsks(asking) })),
   }),
   tool({
     name: 'get_agent_output',
@@ -107,9 +109,9 @@ export const tools: readonly Tool[] = [
     input: args.agentOutput,
     output: answers.output,
     hints: looks,
-    run: async ({ args: { task_id, agent_id, tail, since }, asking: { caller }, control }) => {
+    run: async ({ args: { task_id, agent_id, tail, since }, asking, control }) => {
       const wanted = { ...(tail !== undefined && { tail }), ...(since !== undefined && { since }) }
-      const { lines, next } = await control.tasks.output({ taskId: task_id, agentId: agent_id, caller, ...wanted })
+      const { lines, next } = await control.tasks.output({ taskId: task_id, agentId: agent_id, ...whoAsks(asking), ...wanted })
       return { success: true, agent_id, output: lines, next }
     },
   }),
@@ -123,7 +125,7 @@ export const tools: readonly Tool[] = [
     hints: ends,
     run: async ({ args: { task_id, agent_id, reason, cascade }, asking, control, tell }) => {
       const closing = { taskId: task_id, agentId: agent_id, cascade }
-      const kill = () => control.tasks.kill({ ...closing, reason, caller: asking.caller })
+      const kill = () => control.tasks.kill({ ...closing, reason, ...whoAsks(asking) })
       return killedShape(await whileClosing(control, asking, closing, tell, kill), reason, cascade)
     },
   }),
@@ -137,7 +139,7 @@ export const tools: readonly Tool[] = [
     hints: ends,
     run: async ({ args: { task_id, agent_id, keep_logs }, asking, control, tell }) => {
       const closing = { taskId: task_id, agentId: agent_id }
-      const clean = () => control.tasks.cleanup({ ...closing, keepLogs: keep_logs, caller: asking.caller })
+      const clean = () => control.tasks.cleanup({ ...closing, keepLogs: keep_logs, ...whoAsks(asking) })
       return cleanupShape(await whileClosing(control, asking, closing, tell, clean))
     },
   }),
@@ -149,8 +151,9 @@ export const tools: readonly Tool[] = [
     input: args.reportProgress,
     output: answers.progressTaken,
     hints: adds,
-    run: async ({ args: { task_id, agent_id, status, message, progress }, asking: { caller }, control }) => {
-      const { isOwn, cleanup } = await control.tasks.progress({ taskId: task_id, agentId: agent_id, status, message, progress, caller })
+    run: async ({ args: { task_id, agent_id, status, message, progress }, asking, control }) => {
+      const report = { taskId: task_id, agentId: agent_id, status, message, progress }
+      const { isOwn, cleanup } = await control.tasks.progress({ ...report, ...whoAsks(asking) })
       return { success: true, own_update: isOwn, ...(cleanup && { cleanup }) }
     },
   }),
@@ -161,9 +164,9 @@ export const tools: readonly Tool[] = [
     input: args.reportFinding,
     output: answers.findingTaken,
     hints: adds,
-    run: async ({ args: { task_id, agent_id, finding_type, severity, message, data }, asking: { caller }, control }) => {
+    run: async ({ args: { task_id, agent_id, finding_type, severity, message, data }, asking, control }) => {
       const finding = { findingType: finding_type, severity, message, ...(data !== undefined && { data }) }
-      const { isOwn } = await control.tasks.finding({ taskId: task_id, agentId: agent_id, ...finding, caller })
+      const { isOwn } = await control.tasks.finding({ taskId: task_id, agentId: agent_id, ...finding, ...whoAsks(asking) })
       return { success: true, own_finding: isOwn }
     },
   }),
@@ -176,7 +179,7 @@ export const tools: readonly Tool[] = [
     output: answers.completed,
     hints: ends,
     run: async ({ args: { task_id }, asking, control, tell }) => {
-      const complete = () => control.tasks.complete({ taskId: task_id, caller: asking.caller })
+      const complete = () => control.tasks.complete({ taskId: task_id, ...whoAsks(asking) })
       return completedShape(await whileClosing(control, asking, { taskId: task_id }, tell, complete))
     },
   }),
@@ -205,12 +208,11 @@ async function deploy(
   const deployed = await control.tasks.deploy({
     ...request,
     taskId: task_id,
-    ...(asking.namespace !== undefined && { namespace: asking.namespace }),
+    ...whoAsks(asking),
     provider,
     placement,
     ...(command !== undefined && { command }),
     ...(model !== undefined && { model }),
-    caller: asking.caller,
     signal,
     onPhase: (phase) => tellPhase(tell, phase),
   })

@@ -144,6 +144,7 @@ export class SocketInterface {
       this.#broadcast('agent:deleted', { agentId: id }, namespace)
       this.#drop((one) => one.agentId === id)
     })
+    events.on('silent', ({ namespace, ...event }) => this.#broadcast('agent:silent', event, namespace))
     events.on('report', ({ report, namespace }) => this.#broadcast('cleanup:report', { report }, namespace))
     events.on('alert', ({ namespace, ...event }) => this.#broadcast('cleanup:alert', event, namespace))
   }

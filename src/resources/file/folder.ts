@@ -170,7 +170,7 @@ export function requireFolder(base: string): void {
 function cannotBegin(base: string, why: string): EbbError {
   return new EbbError(
     'path_refused',
-    `No workspace can be made in ${JSON.stringify(base)}: ${why}. Give the absolute path of a folder that is there.`,
+    `The folder ${JSON.stringify(base)} cannot be used: ${why}. Give the absolute path of a folder that is there.`,
   )
 }
 

@@ -177,6 +177,8 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     this.#seal(ref)
     if (ref.writer !== 'supervisor') await this.#collectors.drain(ref, ctx)
     const stream = streamOf(ref)
+    // What somebody else has put at the place does not become messages of the agent.
+    requireOwn(ref)
     // Before it moves: a supervisor that dies between the two finds the rest of the lines where it left them.
     if (readStreams.has(stream)) await this.#deps.readToEnd?.({ scopeId: scopeOfResource(ref.mark.resourceId), stream, path: ref.path })
     if (ctx.signal.aborted) return

@@ -22,6 +22,7 @@ import { agentColumns, toAgent, toMessage, toRecord } from './agent-rows.ts'
 import { type Database, toJson } from './database.ts'
 import { MessageLog } from './messages.ts'
 import type { Row } from './rows.ts'
+import { forgetFolders } from './tasks.ts'
 
 /** So many messages are deleted in one go; a deletion of a million must not stop the world for a second. */
 const deletedAtOnce = 5_000
@@ -227,6 +228,7 @@ export class SqliteAgents implements AgentStore {
         `DELETE FROM task WHERE NOT EXISTS (SELECT 1 FROM owner WHERE kind = 'task' AND owner.namespace = task.namespace AND owner.id = task.id) ${where}`,
         ...values,
       )
+      forgetFolders(this.#db)
     })
   }
 

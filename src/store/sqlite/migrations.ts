@@ -132,10 +132,12 @@ export const migrations: readonly string[] = [
     priority     TEXT NOT NULL,
     base         TEXT NOT NULL,
     workspace    TEXT NOT NULL,
+    cwd          TEXT NOT NULL,
     deployed     INTEGER NOT NULL DEFAULT 0,
     created_at   TEXT NOT NULL,
     completed_at TEXT
   ) STRICT;
+  CREATE INDEX task_base ON task (base);
 
   -- What an agent of a task reported last, and the hash of the token by which it is known.
   ALTER TABLE agent ADD COLUMN progress TEXT;

@@ -16,13 +16,14 @@ export class SqliteTasks implements TaskStore {
   create(task: Task): Promise<void> {
     return this.#db.write(() => {
       this.#db.run(
-        'INSERT INTO task (id, namespace, description, priority, base, workspace, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
+        'INSERT INTO task (id, namespace, description, priority, base, workspace, cwd, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
         task.id,
         task.namespace,
         task.description,
         task.priority,
         task.base,
         task.workspace,
+        task.cwd,
         task.createdAt,
       )
     })
@@ -64,12 +65,16 @@ export class SqliteTasks implements TaskStore {
   }
 
   async heard(taskId: string): Promise<ReadonlyMap<string, Heard>> {
-    const rows = await this.#db.read('SELECT id, progress, findings FROM agent WHERE task_id = ?', taskId)
+    const rows = await this.#db.read(
+      'SELECT id, progress, findings, token_hash IS NOT NULL AS can_report FROM agent WHERE task_id = ?',
+      taskId,
+    )
     return new Map(
       rows.map((row) => [
         row.id as string,
         {
           findings: row.findings as number,
+          canReport: row.can_report === 1,
           ...(typeof row.progress === 'string' && { progress: JSON.parse(row.progress) as ProgressReport }),
         },
       ]),
@@ -100,10 +105,16 @@ export class SqliteTasks implements TaskStore {
 
 /** The row of the task whose scope this is goes with the scope. */
 export function forgetTask(db: Database, scopeId: string): void {
-  db.run(
+  const { changes } = db.run(
     "DELETE FROM task WHERE id IN (SELECT id FROM owner WHERE scope_id = ? AND kind = 'task' AND owner.namespace = task.namespace)",
     scopeId,
   )
+  if (changes > 0) forgetFolders(db)
+}
+
+/** A shared folder in which nobody has a task any more is left to whoever put something there. */
+export function forgetFolders(db: Database): void {
+  db.run('DELETE FROM folder WHERE NOT EXISTS (SELECT 1 FROM task WHERE task.base = folder.base)')
 }
 
 function toTask(row: Row): TaskRecord {
@@ -114,6 +125,7 @@ function toTask(row: Row): TaskRecord {
     priority: row.priority as Priority,
     base: row.base as string,
     workspace: row.workspace as string,
+    cwd: row.cwd as string,
     createdAt: row.created_at as string,
     ...(typeof row.completed_at === 'string' && { completedAt: row.completed_at }),
     deployed: row.deployed as number,

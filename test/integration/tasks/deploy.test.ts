@@ -243,7 +243,7 @@ describe('the folders of a workspace', () => {
     const elsewhere = temporaryHome()
     symlinkSync(elsewhere, join(bench.base, '.agent-workspace'))
     await expect(bench.create()).rejects.toMatchObject({ code: 'path_refused', message: expect.stringContaining('link') })
-    expect(await bench.tasks.list(orchestrator)).toEqual([])
+    expect(await bench.tasks.list({ caller: orchestrator })).toEqual([])
     expect(bench.files()).toEqual(['.agent-workspace'])
   })
 })

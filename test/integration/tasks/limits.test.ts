@@ -133,7 +133,7 @@ describe('the folder of a task', () => {
   ])('that %s is refused', async (_, base, message) => {
     await using bench = await openTasks()
     await expect(bench.create({ base })).rejects.toMatchObject({ code: 'path_refused', message: expect.stringMatching(message) })
-    expect(await bench.tasks.list('orchestrator')).toEqual([])
+    expect(await bench.tasks.list({ caller: 'orchestrator' })).toEqual([])
     expect(existsSync(join(base, '.agent-workspace'))).toBe(false)
   })
 })

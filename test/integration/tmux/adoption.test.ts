@@ -186,9 +186,12 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     const first = await startServer([], { home })
     const living = await first.command(counter('/nonexistent'), { placement: 'tmux' })
     const leaving = await first.command(counter(gate, 5), { placement: 'tmux' })
-    for (const id of [living, leaving]) await hasSaid(first, id, 3)
+    const unseen = await first.command(counter('/nonexistent'), { placement: 'tmux' })
+    for (const id of [living, leaving, unseen]) await hasSaid(first, id, 3)
     const { processes } = await first.get(`/api/agents/${leaving}/process`)
+    const [doomed] = (await first.get(`/api/agents/${unseen}/process`)).processes
     await killed(first)
+    for (const pid of [seen(doomed.pid)?.ppid ?? 0, doomed.pid]) process.kill(pid, 'SIGKILL')
     writeFileSync(gate, '')
     await waitUntil(() => !seen(processes[0].pid), 10_000, 'the agent has ended')
     expect((await ebb(['recover'], { home })).code).toBe(0)
@@ -197,6 +200,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     await using second = await startServer([], { home })
     expect(await second.get(`/api/agents/${leaving}`)).toMatchObject({ status: 'failed', exitCode: 5 })
     expectWhole(await lines(second, leaving))
+    expect(await second.get(`/api/agents/${unseen}`)).toMatchObject({ status: 'failed', error: { name: 'supervisor_lost' } })
     expect(await second.get(`/api/agents/${living}`)).toMatchObject({ status: 'running' })
   })
 
@@ -245,5 +249,22 @@ describe('a server that is asked to leave', () => {
         .split('\n')
         .filter(Boolean),
     ).toEqual(await lines(second, id))
+  })
+
+  it('and takes nothing in while it leaves (G13)', async () => {
+    const home = temporaryHome()
+    const server = await startServer(['--keep-on-exit'], { home })
+    await server.command(counter('/nonexistent'), { placement: 'tmux' })
+    const deaf = await server.command(shell(`trap '' TERM; echo deaf; while :; do sleep 0.1; done`))
+    await hasSaid(server, deaf, 1)
+    const client = await server.socket()
+    server.ebb.signal('SIGTERM')
+    await client.event('agent:updated', ({ agentId, status }) => agentId === deaf && status === 'stopping')
+    const body = { type: 'command', prompt: '', configuration: { command: ['sleep', '1000'] } }
+    expect((await server.call('POST', '/api/agents', { body })).status).toBe(409)
+    await server.stop()
+    expect(sessionsOf(home)).toHaveLength(1)
+    await using second = await startServer([], { home })
+    expect(await second.get('/api/agents/active')).toHaveLength(1)
   })
 })

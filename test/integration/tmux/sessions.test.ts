@@ -151,6 +151,12 @@ describe('a session that ends before its launch has answered', () => {
     expect(await contents(body.id)).toEqual(['quick'])
   })
 
+  it('or something to complain about, on stderr', async () => {
+    const { status, body } = await launch('echo quick >&2')
+    expect(status).toBe(201)
+    expect(await ended(body.id)).toMatchObject({ status: 'completed' })
+  })
+
   it('tmux that is not installed is said before anything exists', async () => {
     const bin = temporaryHome()
     writeFileSync(join(bin, 'thing'), '#!/bin/sh\nexit 0\n', { mode: 0o755 })

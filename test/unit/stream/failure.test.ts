@@ -1,10 +1,14 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { closeSync, constants, mkdirSync, openSync, rmSync, symlinkSync, writeFileSync, writeSync } from 'node:fs'
+import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { EbbError } from '../../../src/domain/errors.ts'
 import type { Message } from '../../../src/domain/message.ts'
 import type { AgentStore, Progress } from '../../../src/ports/agents.ts'
 import { realClock } from '../../../src/resources/clock.ts'
+import { realEffects } from '../../../src/resources/effects.ts'
 import type { Source } from '../../../src/stream/reader.ts'
 import { Stream } from '../../../src/stream/stream.ts'
 import { temporaryHome } from '../../support/home.ts'
@@ -50,7 +54,7 @@ async function inScene(test: (scene: Scene) => Promise<void>): Promise<void> {
   const directory = temporaryHome()
   const store = new PickyStore()
   const agents = store as unknown as AgentStore
-  await using stream = new Stream({ agents, clock: realClock, log: silent, directory, onSaved: () => {}, onTooMuch: () => {} })
+  await using stream = new Stream({ agents, clock: realClock, log: silent, onSaved: () => {}, onTooMuch: () => {} })
   const parse = (line: string) => ({ messages: [{ type: 'response', content: line }] as const })
   const log = (agentId: string, text: string): Source => {
     const path = join(directory, `${agentId}.log`)
@@ -62,15 +66,51 @@ async function inScene(test: (scene: Scene) => Promise<void>): Promise<void> {
   await test({ store, stream, log, finish })
 }
 
-it('a log that cannot be read is not finished', async () => {
-  await inScene(async ({ stream, log, finish }) => {
-    const source = log('a', '')
-    const path = `${source.path}.d`
-    mkdirSync(path) // Can be opened, but a read of it fails.
+async function pipeWithWriter(path: string): Promise<Disposable> {
+  await realEffects.makePipe(path)
+  const fd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK)
+  writeSync(fd, 'one\n')
+  return { [Symbol.dispose]: () => closeSync(fd) }
+}
+
+async function listening(path: string): Promise<Server> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(path, resolve))
+  return server
+}
+
+it.each(['a folder', 'a link', 'a pipe', 'a socket'])('a log whose place is taken by %s is not read, and not finished', async (what) => {
+  await inScene(async ({ store, stream, log, finish }) => {
+    const source = log('a', 'precious\n')
+    const path = `${source.path}.taken`
+    if (what === 'a folder') mkdirSync(path)
+    if (what === 'a link') symlinkSync(source.path, path)
+    // With a writer, so that without the guard it would be read, and nobody waits for ever.
+    using _writer = what === 'a pipe' ? await pipeWithWriter(path) : undefined
+    const server = what === 'a socket' ? await listening(path) : undefined
     stream.follow({ ...source, path })
-    await expect(finish({ ...source, path })).rejects.toThrow('EISDIR')
-    await expect(finish({ ...source, path })).rejects.toThrow('EISDIR')
+    for (const _ of ['once', 'again']) await expect(finish({ ...source, path })).rejects.toMatchObject({ code: 'path_refused' })
+    expect(store.saved).toEqual([])
+    // Taken out of the way, it is read.
+    await server?.[Symbol.asyncDispose]()
+    rmSync(path, { recursive: true, force: true })
+    writeFileSync(path, 'one\n')
+    await finish({ ...source, path })
+    expect(store.saved).toEqual(['a one'])
   })
+})
+
+it('a pipe that nobody writes to does not keep us waiting', async () => {
+  const path = join(temporaryHome(), 'pipe')
+  await realEffects.makePipe(path)
+  // In a process of its own, because who waits in open(2) can only be killed.
+  const code = `import { LogReader } from ${JSON.stringify(new URL('../../../src/stream/reader.ts', import.meta.url).href)}
+    try { new LogReader({ path: ${JSON.stringify(path)}, offset: 0, limitBytes: 1 }).read() } catch (error) { console.log(error.code) }`
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', code], {
+    timeout: 20_000,
+    killSignal: 'SIGKILL',
+  })
+  expect(stdout).toBe('path_refused\n')
 })
 
 it('a log with a line that cannot be saved is not finished; the next try goes on where the last save was', async () => {

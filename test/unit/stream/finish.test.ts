@@ -25,7 +25,6 @@ it('a log is finished when its lines are saved, also when its writer had gone be
     agents: { save } as unknown as AgentStore,
     clock: realClock,
     log: silent,
-    directory,
     onSaved: () => {},
     onTooMuch: () => {},
   })

@@ -44,7 +44,6 @@ it('what could not be saved is saved with the next try, in order, told once, and
     agents: store as unknown as AgentStore,
     clock: realClock,
     log,
-    directory,
     onSaved: (_progress, messages) => told.push(...messages.map(({ content }) => content)),
     onTooMuch: () => {},
   })
