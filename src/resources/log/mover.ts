@@ -1,11 +1,12 @@
+import type { BigIntStats } from 'node:fs'
 import { dirname } from 'node:path'
-import { errno } from '../../domain/errors.ts'
+import { type EbbError, errno } from '../../domain/errors.ts'
 import type { Effects } from '../../ports/effects.ts'
 import type { Ctx } from '../../ports/kind.ts'
-import { lookAt, makeWay } from '../path.ts'
+import { lookAt, makeWay, refused } from '../path.ts'
 import { ignore, sizeOf } from './files.ts'
 import { type Holder, Holders } from './holders.ts'
-import { type LogRef, requireOwn, wayTo } from './place.ts'
+import { copyThere, type LogRef, requireOwn, wayTo } from './place.ts'
 
 export interface MoverDeps {
   readonly effects: Effects
@@ -16,7 +17,8 @@ export interface MoverDeps {
 /**
  * Takes a complete log to its archive. It is moved, unless somebody else has it open, who could write into the archive
  * later, or the archive is on another file system: then it is copied, and the original goes when the copy is durable.
- * What fails leaves the log where it is (G8).
+ * Either way the archive is first a second name, of the log or of its copy, so that nothing that is there already is
+ * overwritten, and whoever comes after a crash sees that it is the same file. What fails leaves the log where it is (G8).
  */
 export class Mover {
   readonly #deps: MoverDeps
@@ -34,19 +36,24 @@ export class Mover {
     requireOwn(ref)
     const log = lookAt(ref.path)
     if (!log) return
-    const [strangers] = await Promise.all([this.#holders.find(log), effects.flush(ref.path)])
+    const [strangers] = await Promise.all([this.#holders.find(ref.path), effects.flush(ref.path)])
     // It took too long, or nobody wants it any more: what is done to the log now is somebody else's to do.
     if (ctx.signal.aborted) return
     requireOwn(ref)
     this.#makeFolder(ref)
     const bytes = sizeOf(ref.path)
-    if (strangers.length > 0) ctx.note?.(`It was copied to the archive instead of moved, because ${named(strangers)} open.`)
-    const isArchived = strangers.length === 0 && this.#move(ref) ? true : await this.#copy(ref, ctx)
+    // Whoever died after the archive had got its name has only to take away the others.
+    const isThere = isSameFile(ref.archive, ref.path) || isSameFile(ref.archive, ref.staging)
+    if (strangers.length > 0 && !isThere)
+      ctx.note?.(`It was copied to the archive instead of moved, because ${named(strangers)} open.`)
+    const isArchived = isThere || (strangers.length === 0 && this.#move(ref)) || (await this.#copy(ref, ctx))
     if (!isArchived) return
-    onBytes?.('archived', bytes)
     await effects.flush(dirname(ref.archive))
     // Only now: a power cut leaves the one or the other.
-    if (!ctx.signal.aborted) ignore('ENOENT', () => this.#removeCopied(ref))
+    if (ctx.signal.aborted) return
+    this.#removeArchived(ref, log)
+    if (copyThere(ref) !== undefined) ignore('ENOENT', () => effects.unlink(ref.staging))
+    onBytes?.('archived', bytes)
   }
 
   /** What is left of a copy, once its log is gone. */
@@ -61,13 +68,25 @@ export class Mover {
     else ignore('EEXIST', () => effects.makeDirectory(dirname(ref.archive), 0o700))
   }
 
+  /** False where the archive is on another file system. */
   #move(ref: LogRef): boolean {
     try {
-      this.#deps.effects.rename(ref.path, ref.archive)
+      this.#name(ref, ref.path)
       return true
     } catch (error) {
       if (errno(error) === 'EXDEV') return false
       throw error
+    }
+  }
+
+  /** The archive gets its name, where nothing has it; the log, or its copy, is that file from then on. */
+  #name(ref: LogRef, from: string): void {
+    try {
+      this.#deps.effects.link(from, ref.archive)
+    } catch (error) {
+      if (errno(error) === 'EEXIST' || (isWithoutLinks(error) && lookAt(ref.archive))) throw taken(ref)
+      if (!isWithoutLinks(error)) throw error
+      this.#deps.effects.rename(from, ref.archive)
     }
   }
 
@@ -84,7 +103,8 @@ export class Mover {
     if (ctx.signal.aborted) return false
     this.#copies.delete(id)
     requireOwn(ref)
-    this.#deps.effects.rename(ref.staging, ref.archive)
+    this.#makeFolder(ref)
+    this.#name(ref, ref.staging)
     return true
   }
 
@@ -104,12 +124,30 @@ export class Mover {
     }
   }
 
-  /** After a move nothing is there any more, perhaps not even the folder: whoever left it last took it away. */
-  #removeCopied(ref: LogRef): void {
-    if (!lookAt(ref.path)) return
+  /** Nothing may be there any more, perhaps not even the folder. What has come to its place meanwhile was not archived, and stays. */
+  #removeArchived(ref: LogRef, { dev, ino }: BigIntStats): void {
+    const now = lookAt(ref.path)
+    if (!now) return
     requireOwn(ref)
-    this.#deps.effects.unlink(ref.path)
+    if (now.dev !== dev || now.ino !== ino)
+      throw refused(ref.path, 'something else has come to its place while it was archived; look at it, and remove it')
+    ignore('ENOENT', () => this.#deps.effects.unlink(ref.path))
   }
+}
+
+/** Without the time of birth, which some file systems take from a change, and a new name is one. */
+function isSameFile(one: string, other: string): boolean {
+  const [a, b] = [lookAt(one), lookAt(other)]
+  return a !== undefined && b !== undefined && a.dev === b.dev && a.ino === b.ino
+}
+
+/** As link(2) says that a file system has no second names, or not for this file. */
+function isWithoutLinks(error: unknown): boolean {
+  return ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'].includes(errno(error) ?? '')
+}
+
+function taken({ archive }: LogRef): EbbError {
+  return refused(archive, 'the log is to be archived there, and something is there already; look at it, and move it away')
 }
 
 /** A few are enough to know where to look. */

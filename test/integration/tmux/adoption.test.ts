@@ -33,6 +33,12 @@ async function killed(server: TestServer): Promise<void> {
   await server.ebb.ended
 }
 
+/** Never 0, which is everybody in our own group. */
+function kill(pid: number | undefined): void {
+  if (!pid) throw new Error('It has ended already.')
+  process.kill(pid, 'SIGKILL')
+}
+
 /** Whoever supervises, watches or recovers: it was told the home, and no agent was. */
 const serversOf = (home: string): readonly unknown[] =>
   processesNow().filter(({ environ }) => `\0${environ}`.includes(`\0EBB_HOME=${home}\0`) && !environ.includes('EBB_SCOPE='))
@@ -139,7 +145,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     await waitUntil(() => serversOf(home), 10_000, 'the recovery is over')
     writeFileSync(gate, '')
     const pane = panes.find(({ panePid }) => panePid === seen(unseen)?.ppid)
-    for (const one of [pane?.panePid ?? 0, unseen]) process.kill(one, 'SIGKILL')
+    for (const one of [pane?.panePid, unseen]) kill(one)
     await waitUntil(() => !seen(pid) && !seen(unseen), 10_000, 'the agents have ended')
 
     await using second = await startServer([], { home })
@@ -191,7 +197,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     const { processes } = await first.get(`/api/agents/${leaving}/process`)
     const [doomed] = (await first.get(`/api/agents/${unseen}/process`)).processes
     await killed(first)
-    for (const pid of [seen(doomed.pid)?.ppid ?? 0, doomed.pid]) process.kill(pid, 'SIGKILL')
+    for (const pid of [seen(doomed.pid)?.ppid, doomed.pid]) kill(pid)
     writeFileSync(gate, '')
     await waitUntil(() => !seen(processes[0].pid), 10_000, 'the agent has ended')
     expect((await ebb(['recover'], { home })).code).toBe(0)
