@@ -114,7 +114,8 @@ export class Agents {
       // The engine has rolled back what it made; this is for what only the rows know.
       const report = await engine.close(id, { trigger: 'launch-rollback' }, { isPart: true })
       this.#forgetRun(id)
-      await this.#deps.store.remove([id])
+      // What is left stays on the books, with its row, until it is gone.
+      if (report.success) await this.#deps.store.remove([id])
       throw rolledBack(error, report)
     }
   }

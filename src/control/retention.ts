@@ -1,6 +1,6 @@
 import { type Agent, hasEnded } from '../domain/agent.ts'
 import { sentence } from '../domain/errors.ts'
-import { type KeptArchive, planRetention, type Reason, type RetentionRules } from '../domain/retention.ts'
+import { gainsByCompression, type KeptArchive, planRetention, type Reason, type RetentionRules } from '../domain/retention.ts'
 import { agentTypeOf } from '../domain/task.ts'
 import type { AgentStore } from '../ports/agents.ts'
 import type { ArchivedFile, Archives } from '../ports/archives.ts'
@@ -116,7 +116,7 @@ export class Retention {
 
   async #compress({ agentId, files }: AgentArchive, errors: string[]): Promise<number> {
     let freed = 0
-    for (const file of files.filter(({ isCompressed }) => !isCompressed))
+    for (const file of files.filter(gainsByCompression))
       await attempt(errors, agentId, async () => {
         freed += await this.#deps.archives.compress(agentId, file)
       })
@@ -143,7 +143,7 @@ function archiveOf(agent: Agent, files: readonly ArchivedFile[]): AgentArchive {
     ...(agent.taskId !== undefined && { taskId: agent.taskId }),
     endedMs: Date.parse(agent.completedAt ?? agent.createdAt),
     bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
-    isCompressed: files.every(({ isCompressed }) => isCompressed),
+    gains: files.some(gainsByCompression),
     files,
   }
 }

@@ -36,7 +36,7 @@ export const errorTable = {
   report_not_found: { exit: 1, status: 404, when: 'there is no such cleanup in the history' },
   resetting: { exit: 1, status: 409, when: 'something was launched into a namespace while it is being reset' },
   agent_foreign: { exit: 1, status: 409, when: 'the agent belongs to another running ebb; only that one may end it' },
-  too_large: { exit: 1, status: 413, when: 'a body is larger than the call takes' },
+  too_large: { exit: 1, status: 413, when: 'a body is larger than the call takes, or a report would make its file larger than it may be' },
   headers_too_large: { exit: 1, status: 431, when: 'the address and the headers of a call are longer than 16 kB together' },
   request_timeout: { exit: 1, status: 408, when: 'a call was begun and did not come to its end in two minutes' },
   unsupported_media: { exit: 1, status: 415, when: 'a body is not JSON' },

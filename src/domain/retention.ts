@@ -22,7 +22,15 @@ export interface KeptArchive {
   /** When the agent ended, by the wall clock: from then on it is as old as it is. A copy or a touch changes nothing. */
   readonly endedMs: number
   readonly bytes: number
-  readonly isCompressed: boolean
+  /** Does something of it gain by compression? */
+  readonly gains: boolean
+}
+
+/** Smaller ones take a block of the disk, compressed or not. */
+const worthBytes = 4_096
+
+export function gainsByCompression({ bytes, isCompressed }: { readonly bytes: number; readonly isCompressed: boolean }): boolean {
+  return !isCompressed && bytes >= worthBytes
 }
 
 export type Reason = 'age' | 'size' | 'size of its task' | 'size of its type'
@@ -64,6 +72,6 @@ export function planRetention<A extends KeptArchive>(archives: readonly A[], rul
       const why = going.get(archive)
       return why === undefined ? [] : [{ archive, why }]
     }),
-    compressing: oldestFirst.filter((one) => !going.has(one) && !one.isCompressed && isOlder(one, ruleOf(one).compressAfterDays)),
+    compressing: oldestFirst.filter((one) => !going.has(one) && one.gains && isOlder(one, ruleOf(one).compressAfterDays)),
   }
 }

@@ -159,8 +159,11 @@ export interface LogHandle {
   readonly pipe?: { readonly path: string; readonly cookie: string }
   /** The collector in a terminal has this pid; who knows it need not search for it. */
   collectedBy?(pid: number): void
-  /** Where this supervisor writes: one line, and the file with the first of them. Refused once the log is being closed. */
-  readonly append?: (line: string) => void
+  /**
+   * Where this supervisor writes: one line, and the file with the first of them. Refused once the log is being closed, and
+   * where it would have more bytes than these.
+   */
+  readonly append?: (line: string, mostBytes?: number) => void
   /** The agent has it; ours is closed, or its name removed, so that the end of the agent is the end of the stream. */
   done(): void
 }

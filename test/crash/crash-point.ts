@@ -1,5 +1,5 @@
 import { writeSync } from 'node:fs'
-import type { Crash, Said } from './job.ts'
+import type { Crash, Moment, Said } from './job.ts'
 
 /** Looking at the books changes nothing, so a crash there is a crash between two effects. */
 const looks = new Set(['ledger.incarnations', 'ledger.books', 'ledger.reports'])
@@ -11,6 +11,7 @@ const looks = new Set(['ledger.incarnations', 'ledger.books', 'ledger.reports'])
 export class CrashPoint {
   readonly #crash: Crash | undefined
   #count = 0
+  #later = 0
   /** Effects so far that the crash could have been at. */
   #candidates = 0
 
@@ -20,6 +21,11 @@ export class CrashPoint {
 
   get count(): number {
     return this.#count
+  }
+
+  /** By the moments that count them. */
+  get counts(): Readonly<Record<Moment, number>> {
+    return { before: this.#count, during: this.#later, after: this.#later }
   }
 
   wrap<T extends object>(name: string, port: T): T {
@@ -39,6 +45,7 @@ export class CrashPoint {
     const when = this.#crash?.when
     if (when === 'before' && this.#isIt(effect)) die(`before ${effect}`)
     const answer = act()
+    if (answer instanceof Promise) this.#later += 1
     if (!(answer instanceof Promise) || when === undefined || when === 'before' || !this.#isIt(effect)) return answer
     if (when === 'during') die(`during ${effect}`)
     return answer.finally(() => die(`after ${effect}`))

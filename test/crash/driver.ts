@@ -17,6 +17,9 @@ const daemon = `(setsid sh -c 'trap "" TERM HUP; echo daemon; exec sleep 600' &)
 const politeDaemon = `(setsid sh -c 'echo daemon; exec sleep 600' &)`
 const graceMs = 20
 
+const job = JSON.parse(process.argv[2] ?? '{}') as Job
+const point = new CrashPoint(job.crash)
+
 const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly string[]>> = {
   terminate: async (supervisor, job) => {
     const scope = openAgent(supervisor)
@@ -46,7 +49,7 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
     const plan = supervisor.plan(scope.id, { ...command(job, `${daemon}; exit 7`), output: 'inherit' })
     const handles = await supervisor.engine.launch(scope, plan)
     await (handles.get('tree') as TreeHandle).exit
-    say({ is: 'ready' })
+    say({ is: 'ready', effects: point.counts })
     await supervisor.engine.close(scope.id, { trigger: 'completed', forget: true, graceMs })
     return await leave(supervisor)
   },
@@ -138,11 +141,10 @@ async function launchAndListen(supervisor: Supervisor, scope: BookScope, plan: r
   for (let said = ''; !said.includes('daemon') || !said.includes('line'); said = readFileSync(path, 'utf8')) {
     await new Promise<void>((resolve) => clock.after(1, new AbortController().signal, resolve))
   }
-  say({ is: 'ready' })
+  say({ is: 'ready', effects: point.counts })
 }
 
-async function main(job: Job): Promise<void> {
-  const point = new CrashPoint(job.crash)
+async function main(): Promise<void> {
   const config = loadConfig({
     flags: new Map([
       ['home', job.home],
@@ -156,7 +158,7 @@ async function main(job: Job): Promise<void> {
   say({ is: 'done', effects: point.count, left })
 }
 
-main(JSON.parse(process.argv[2] ?? '{}') as Job).catch((error: unknown) => {
+main().catch((error: unknown) => {
   process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`)
   process.exit(1)
 })

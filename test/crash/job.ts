@@ -28,7 +28,8 @@ export interface Crash {
 
 /** What a driver says on its standard output, one JSON object per line. */
 export type Said =
-  | { readonly is: 'ready' }
+  /** So many effects were asked for until then, and of those so many answer later. */
+  | { readonly is: 'ready'; readonly effects: Readonly<Record<Moment, number>> }
   | { readonly is: 'crash'; readonly effect: string }
   /** All that was asked for is done; `effects` were counted. */
   | { readonly is: 'done'; readonly effects: number; readonly left: readonly string[] }

@@ -3,7 +3,7 @@ import { closeSync, copyFileSync, mkdirSync, mkdtempSync, openSync, readFileSync
 import { join } from 'node:path'
 import { rolldown } from 'rolldown'
 import { nodeProgram, root } from '../support/home.ts'
-import type { Job, Said } from './job.ts'
+import type { Job, Moment, Said } from './job.ts'
 
 /** The driver as a bundled program: a thousand starts from source would take most of the suite's time. */
 export interface Program extends Disposable {
@@ -38,6 +38,8 @@ async function bundle(folder: string, input: Record<string, string>): Promise<vo
 export interface DriverEnd {
   readonly isKilled: boolean
   readonly isReady: boolean
+  /** How many effects it had asked for by then. */
+  readonly effectsToReady: Readonly<Record<Moment, number>> | undefined
   /** Where it was killed. */
   readonly effect: string | undefined
   readonly done: Extract<Said, { is: 'done' }> | undefined
@@ -73,7 +75,8 @@ export function runDriver(program: Program, job: Job): Promise<DriverEnd> {
 function endOf(isKilled: boolean, said: readonly Said[]): DriverEnd {
   const find = <K extends Said['is']>(is: K): Extract<Said, { is: K }> | undefined =>
     said.find((one): one is Extract<Said, { is: K }> => one.is === is)
-  return { isKilled, isReady: find('ready') !== undefined, effect: find('crash')?.effect, done: find('done') }
+  const ready = find('ready')
+  return { isKilled, isReady: ready !== undefined, effectsToReady: ready?.effects, effect: find('crash')?.effect, done: find('done') }
 }
 
 /** The command of the `complete` scenario writes to the same stream. */

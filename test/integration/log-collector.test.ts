@@ -167,8 +167,8 @@ it('bytes are counted when they are archived or freed, not when that was tried',
   await inScene(async ({ kind, ctx, counted, make }) => {
     const kept = await make('kept')
     writeSync(kept.handle.fd ?? -1, 'kept\n')
-    broken.add('rename')
-    await expect(kind.meet('archive', kept.ref, ctx)).rejects.toThrow('rename is broken')
+    broken.add('link')
+    await expect(kind.meet('archive', kept.ref, ctx)).rejects.toThrow('link is broken')
     expect(counted).toEqual([])
     await kind.meet('archive', kept.ref, ctx)
     await kind.release(kept.ref, 'kill', ctx)

@@ -103,7 +103,7 @@ describe('the collector', () => {
 
   it('has seen the end of the stream before its log is archived', async () => {
     const alive: string[] = []
-    await using supervisor = await openSupervisor({ watched: false, wrap: onRename(note) })
+    await using supervisor = await openSupervisor({ watched: false, wrap: onMove(note) })
     function note(from: string): void {
       const id = /~(.*)\.log$/.exec(from)?.[1] ?? ''
       alive.push(...collectors(supervisor).flatMap(({ environ }) => (environ.includes(`/${id}\0`) ? [id] : [])))
@@ -143,10 +143,10 @@ describe('the collector', () => {
   })
 })
 
-/** Called at every move of a file, just before it. */
-function onRename(hook: (from: string) => void): NonNullable<Composition['wrap']> {
+/** Called before a file gets a second name: the first half of its move. */
+function onMove(hook: (from: string) => void): NonNullable<Composition['wrap']> {
   return hookOn('effects', (method, args) => {
-    if (method === 'rename') hook(String(args[0]))
+    if (method === 'link') hook(String(args[0]))
   })
 }
 
@@ -191,7 +191,7 @@ describe('an archive that cannot be written', () => {
 
   it('is tried until the deadline, also by force: what becomes possible meanwhile is done', async () => {
     const tried = new Set<string>()
-    await using supervisor = await openSupervisor({ watched: false, wrap: onRename((from) => tried.add(from)) })
+    await using supervisor = await openSupervisor({ watched: false, wrap: onMove((from) => tried.add(from)) })
     const { run, obstacle } = await runWithBrokenArchive(supervisor)
     const closing = supervisor.engine.close(run.scope.id, { trigger: 'terminated', force: true, deadlineMs: 30_000 })
     await waitUntil(() => tried.size === 2, 30_000, 'both have been tried')

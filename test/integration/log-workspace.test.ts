@@ -124,19 +124,22 @@ describe('a log in a workspace', () => {
     })
   })
 
-  it.each(['a link', 'a folder'])('whose place is taken by %s is refused, and stays owed', async (what) => {
-    await inLogScene(async (scene) => {
+  it.each(['a link', 'a folder', 'a pipe'])('whose place is taken by %s is refused, not read, and stays owed', async (what) => {
+    const read: string[] = []
+    const test = async (scene: LogScene): Promise<void> => {
       const ref = await written(scene, 'a', 'one\n')
       rmSync(ref.path)
       const precious = join(scene.home, 'precious')
       writeFileSync(precious, 'precious')
       if (what === 'a link') symlinkSync(precious, ref.path)
+      else if (what === 'a pipe') await realEffects.makePipe(ref.path)
       else mkdirSync(ref.path)
       await expect(archive(scene, ref)).rejects.toMatchObject({ code: 'path_refused' })
       await expect(scene.kind.release(ref, 'kill', scene.ctx)).rejects.toMatchObject({ code: 'path_refused' })
       expect(scene.kind.obligations(ref, kept)).toEqual(['archive'])
-      expect([text(precious), existsSync(ref.archive)]).toEqual(['precious', false])
-    })
+      expect([text(precious), existsSync(ref.archive), read]).toEqual(['precious', false, []])
+    }
+    await inLogScene(test, { readToEnd: (stream) => read.push(stream) })
   })
 
   it('is gone with its workspace, when somebody has removed that', async () => {
@@ -171,6 +174,17 @@ describe('a log that this supervisor writes', () => {
       // A report that comes late must not bring back what was seen absent.
       expect(() => append?.('late')).toThrow(expect.objectContaining({ code: 'scope_closed' }))
       expect(readdirSync(join(scene.workspace, 'logs'))).toEqual([])
+    })
+  })
+
+  it('takes no line that would make it larger than it may be', async () => {
+    await inLogScene(async (scene) => {
+      const ref = scene.inside('a', { writer: 'supervisor' })
+      const { append } = await scene.make(ref)
+      append?.('1234', 10)
+      append?.('üü', 10)
+      expect(() => append?.('', 10)).toThrow(expect.objectContaining({ code: 'too_large', message: expect.stringContaining(ref.path) }))
+      expect(text(ref.path)).toBe('1234\nüü\n')
     })
   })
 
@@ -276,7 +290,7 @@ describe('a log that somebody else has open', () => {
   })
 
   it('nobody is known where there is no /proc', async () => {
-    expect(await new Holders('/nonexistent').find(lstatSync('/etc/passwd', { bigint: true }))).toEqual([])
+    expect(await new Holders('/nonexistent').find('/etc/passwd')).toEqual([])
   })
 })
 

@@ -3,17 +3,18 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { nodeProgram, root, temporaryHome } from '../support/home.ts'
-import { mcpOverHttp, mcpOverStdio } from '../support/mcp.ts'
+import { type McpClient, mcpOverHttp, mcpOverStdio } from '../support/mcp.ts'
 import { type Json, startServer, type TestServer } from '../support/server.ts'
 
 /** Who may use `/mcp`, and what hostile callers get there. */
 
 const token = 'the-token-of-the-server'
+const page = 'https://page.example'
 let open: TestServer
 let guarded: TestServer
 
 beforeAll(async () => {
-  ;[open, guarded] = await Promise.all([startServer(), startServer(['--token', token])])
+  ;[open, guarded] = await Promise.all([startServer(), startServer(['--token', token, '--allow-origin', page, '--task-concurrent', '2'])])
 })
 
 afterAll(async () => {
@@ -86,6 +87,16 @@ describe('tokens', () => {
     expect(await mine.call('get_real_task_status', { task_id: agent.task_id })).toMatchObject({ success: true })
     const elsewhere = await guarded.call('GET', '/api/agents', { headers: as(agent.token) })
     expect([elsewhere.status, elsewhere.body]).toMatchObject([401, { code: 'unauthorized' }])
+    // The limits of its task hold for those who launch into it over HTTP, too.
+    const body = { type: 'command', prompt: '', taskId: agent.task_id, configuration: { command: ['sleep', '1000'] } }
+    const launch = () => guarded.call('POST', '/api/agents', { body, headers: as(token) })
+    const { body: launched } = await launch()
+    const named = await guarded.call('GET', `/api/agents/${launched.id}`, { headers: as(token) })
+    expect(named.body).toMatchObject({ name: expect.stringMatching(/^command-\d{6}-/), taskId: agent.task_id })
+    expect(await launch()).toMatchObject({
+      status: 429,
+      body: { code: 'spawn_refused', message: expect.stringMatching(/task-concurrent/) },
+    })
     await agent.end()
     expect((await send(guarded.url, { headers: as(agent.token) })).status).toBe(401)
     await mine.client.close()
@@ -174,6 +185,28 @@ describe('hostile callers', () => {
     expect(rebound).toBe(403)
   })
 
+  it('a page that is let in may speak, and hears in which session', async () => {
+    const asked = { method: 'OPTIONS', headers: { origin: page, 'access-control-request-method': 'POST' } }
+    const preflight = await fetch(`${guarded.url}/mcp`, asked)
+    expect([preflight.status, preflight.headers.get('access-control-allow-origin')]).toEqual([204, page])
+    for (const name of ['authorization', 'content-type', 'mcp-session-id', 'mcp-protocol-version'])
+      expect(preflight.headers.get('access-control-allow-headers')?.toLowerCase()).toContain(name)
+    const answer = await send(guarded.url, { headers: { origin: page, ...as(token) } })
+    expect(await answer.text()).toContain('"serverInfo"')
+    expect([answer.status, answer.headers.get('access-control-allow-origin')]).toEqual([200, page])
+    expect(answer.headers.get('access-control-expose-headers')).toContain('Mcp-Session-Id')
+    const session = { 'mcp-session-id': answer.headers.get('mcp-session-id') ?? '' }
+    expect((await send(guarded.url, { headers: { origin: page, ...session } })).status).toBe(401)
+    const listed = await send(guarded.url, {
+      headers: { origin: page, ...session, ...as(token) },
+      body: { jsonrpc: '2.0', id: 2, method: 'tools/list' },
+    })
+    expect(await listed.text()).toContain('create_real_task')
+    expect((await fetch(`${guarded.url}/mcp`, { ...asked, headers: { ...asked.headers, origin: 'https://evil.example' } })).status).toBe(
+      403,
+    )
+  })
+
   it('what is no MCP is answered, and does no harm', async () => {
     const status = async (sent: Sent): Promise<number> => {
       const answer = await send(open.url, sent)
@@ -229,5 +262,51 @@ it('a namespace is kept to', async () => {
   const task = await mcp.call('create_real_task', { description: 'There', client_cwd: temporaryHome() })
   expect(task).toMatchObject({ namespace: 'worker-7' })
   expect((await open.get(`/api/cleanup/status?namespace=worker-7`)).leaks).toEqual([])
+  const { task_id } = task
+  const agent = { provider: 'command', placement: 'process', command: ['sleep', '1000'], prompt: 'p' }
+  const { agent_id } = await mcp.call('deploy_headless_agent', { task_id, agent_type: 'a', ...agent })
+  await using stranger = await mcpOverHttp(open.url, { headers: { 'X-Ebb-Namespace': 'worker-8' } })
+  for (const [name, args] of [
+    ['get_real_task_status', {}],
+    ['complete_real_task', {}],
+    ['get_agent_output', { agent_id }],
+    ['kill_real_agent', { agent_id }],
+    ['cleanup_agent_resources', { agent_id }],
+    ['update_agent_progress', { agent_id, status: 'completed', message: 'm' }],
+    ['report_agent_finding', { agent_id, finding_type: 't', severity: 's', message: 'm' }],
+    ['deploy_headless_agent', { agent_type: 'b', ...agent }],
+    ['spawn_child_agent', { parent_agent_id: agent_id, child_agent_type: 'b', child_prompt: 'p', ...agent, prompt: undefined }],
+  ] as const)
+    expect(await stranger.call(name, { task_id, ...args }), name).toMatchObject({ success: false, code: 'task_not_found' })
+  const listed = async ({ client }: McpClient): Promise<readonly string[]> => {
+    const [content] = (await client.readResource({ uri: 'tasks://list' })).contents as readonly { readonly text: string }[]
+    return JSON.parse(content?.text ?? '').tasks.map((one: Json) => one.task_id)
+  }
+  expect([await listed(mcp), await listed(stranger)]).toEqual([[task_id], []])
+  await expect(stranger.client.readResource({ uri: `task://${task_id}/status` })).rejects.toThrow(/There is no task/)
+  expect(await mcp.call('get_real_task_status', { task_id })).toMatchObject({ agents: { active: 1, total_spawned: 1 } })
   await mcp.call('complete_real_task', { task_id: task.task_id })
+})
+
+it('agents work in the folder of their client, wherever the workspace is', async () => {
+  const [workspace_base, client_cwd, own] = [temporaryHome(), temporaryHome(), temporaryHome()]
+  await using mcp = await mcpOverHttp(open.url, { headers: { 'X-Ebb-Cwd': encodeURIComponent(own) } })
+  for (const [folders, base, cwd] of [
+    [{ workspace_base, client_cwd }, workspace_base, client_cwd],
+    [{ workspace_base }, workspace_base, workspace_base],
+    [{ client_cwd }, client_cwd, client_cwd],
+    [{}, own, own],
+  ] as const) {
+    const { task_id, workspace } = await mcp.call('create_real_task', { description: 'Where', ...folders })
+    expect(workspace).toBe(join(base, '.agent-workspace', task_id))
+    const command = ['sh', '-c', 'pwd; exec sleep 1000']
+    const agent = { agent_type: 'a', prompt: 'p', provider: 'command', placement: 'process', command }
+    const { agent_id } = await mcp.call('deploy_headless_agent', { task_id, ...agent })
+    let output: readonly string[] = []
+    while (output.length === 0) ({ output } = await mcp.call('get_agent_output', { task_id, agent_id }))
+    expect(output).toEqual([cwd])
+    await mcp.call('complete_real_task', { task_id })
+  }
+  const nowhere = await mcp.call('create_real_task', { description: 'Where', workspace_base, client_cwd: join(own, 'nowhere') })
+  expect(nowhere).toMatchObject({ success: false, error: expect.stringMatching(/nowhere.*does not exist/) })
 })

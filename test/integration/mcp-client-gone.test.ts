@@ -1,11 +1,12 @@
 import { spawn } from 'node:child_process'
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
-import { ebbProgram, nodeProgram, type RunningEbb, root, startEbb, temporaryHome } from '../support/home.ts'
+import { ebb, ebbProgram, nodeProgram, type RunningEbb, root, startEbb, temporaryHome } from '../support/home.ts'
 import { installationOf } from '../support/ledger-file.ts'
 import { currentMark, markVariable } from '../support/mark.ts'
 import { mcpOverStdio } from '../support/mcp.ts'
@@ -91,31 +92,76 @@ describe('an engine of its own', () => {
     expect(stderr).toMatch(/Cleanup:/)
   })
 
-  it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('%s', async (signal) => {
+  it('SIGHUP', async () => {
     const home = temporaryHome()
     const run = await rawWithAgents(home)
-    run.signal(signal)
+    run.signal('SIGHUP')
     expect([(await run.ended).code, isClean(home)]).toEqual([0, []])
   })
 
-  it('the end of standard input, and then a signal: what does not leave by itself is forced', async () => {
-    const home = temporaryHome()
+  /** One agent that does what the script says when it is asked to leave. */
+  async function rawWithOne(home: string, script: string): Promise<RunningEbb> {
     const { run, call } = await raw(home)
     const { task_id } = await call('create_real_task', { description: 'Stubborn' })
-    const command = ['sh', '-c', 'trap "" TERM INT HUP; echo ready; while :; do sleep 1000; done']
+    const command = ['sh', '-c', script]
     const { agent_id } = await call('deploy_headless_agent', { ...sleeper, task_id, prompt: 'p', command })
     while ((await call('get_agent_output', { task_id, agent_id })).output.length === 0);
+    return run
+  }
+
+  /** How its processes were ended. */
+  function stepsIn(home: string): Json[] {
+    using books = new DatabaseSync(join(home, 'ebb.db'), { readOnly: true })
+    const [row] = books.prepare(`SELECT body FROM report WHERE body LIKE '%process-exit%process-tree%'`).all()
+    const { resources } = JSON.parse(String(row?.body)) as Json
+    return resources.find(({ kind }: Json) => kind === 'process-tree').steps
+  }
+
+  it('the end of standard input, and then a signal: what does not leave by itself is forced', async () => {
+    const home = temporaryHome()
+    const run = await rawWithOne(home, 'trap "" TERM INT HUP; echo ready; while :; do sleep 1000; done')
     run.endInput()
     await waitUntil(() => run.child.stdin?.writableFinished === true, 5_000, 'the input is closed')
     run.signal('SIGTERM')
     expect([(await run.ended).code, isClean(home)]).toEqual([0, []])
     // Asked alone it would have had its two seconds.
-    using books = new DatabaseSync(join(home, 'ebb.db'), { readOnly: true })
-    const [row] = books.prepare(`SELECT body FROM report WHERE body LIKE '%process-exit%process-tree%'`).all()
-    const { resources } = JSON.parse(String(row?.body)) as Json
-    const steps: Json[] = resources.find(({ kind }: Json) => kind === 'process-tree').steps
+    const steps = stepsIn(home)
     expect(steps.at(-1).step).toBe('kill')
     expect(steps.find(({ step }) => step === 'terminate')?.took ?? 0).toBeLessThan(1_900)
+  })
+
+  it('a signal, and then the end of standard input, as at a Ctrl-C: it is asked once, and agents have their time', async () => {
+    const home = temporaryHome()
+    const asked = join(home, 'asked')
+    const run = await rawWithOne(home, `trap 'touch "${asked}"; sleep 0.5; exit 0' TERM INT; echo ready; while :; do sleep 0.05; done`)
+    run.signal('SIGINT')
+    await waitUntil(() => existsSync(asked), 5_000, 'the agent is asked to leave')
+    run.endInput()
+    expect([(await run.ended).code, isClean(home)]).toEqual([0, []])
+    expect(stepsIn(home).map(({ step }) => step)).not.toContain('kill')
+  })
+
+  it('what cannot be released is named, and the exit is 3', async () => {
+    const home = temporaryHome()
+    const { run, call } = await raw(home)
+    const { task_id, workspace } = await call('create_real_task', { description: 'Owed' })
+    const { agent_id } = await call('deploy_headless_agent', {
+      ...sleeper,
+      task_id,
+      prompt: 'p',
+      command: ['sh', '-c', 'echo one; sleep 1000'],
+    })
+    while ((await call('get_agent_output', { task_id, agent_id })).output.length === 0);
+    // Something of somebody else's is where its log is to be archived.
+    writeFileSync(join(workspace, 'archive'), '')
+    run.endInput()
+    const { code, stderr } = await run.ended
+    expect([code, stderr]).toEqual([3, expect.stringMatching(/not everything could be released.*\n(.*\n)*.*_stream\.jsonl/)])
+    expect(sleeping(home)).toBe(0)
+    rmSync(join(workspace, 'archive'))
+    await ebb(['recover'], { home })
+    await waitUntil(() => isClean(home), 15_000, 'the rest is gone, too')
+    expect(readdirSync(join(workspace, 'archive'))).toEqual([`${agent_id}_stream.jsonl`])
   })
 
   it('the client is killed', async () => {
@@ -142,18 +188,11 @@ describe('an engine of its own', () => {
     await waitUntil(() => isClean(home), 15_000, 'everything of it is gone')
   })
 
-  it('what is no MCP is not answered, and the next call is', async () => {
+  it('what is no MCP is not answered, the next call is, and a line without an end is not collected for ever', async () => {
     const home = temporaryHome()
     const { run, call } = await raw(home)
     run.child.stdin?.write('no JSON at all\n{"jsonrpc":"1.0"}\n[]\n')
     expect(await call('get_cleanup_status', {})).toMatchObject({ isClean: true })
-    run.endInput()
-    expect((await run.ended).code).toBe(0)
-  })
-
-  it('a line without an end is not collected for ever', async () => {
-    const home = temporaryHome()
-    const { run } = await raw(home)
     run.child.stdin?.write('x'.repeat(11_000_000))
     expect((await run.ended).code).toBe(0)
   })

@@ -1,5 +1,6 @@
-import { Client, type ClientOptions, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { Client, type ClientOptions, InMemoryTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import type { McpServer } from '@modelcontextprotocol/server'
 import { ebbProgram } from './home.ts'
 import { currentMark, markVariable } from './mark.ts'
 import type { Json } from './server.ts'
@@ -71,6 +72,16 @@ export async function mcpOverStdio({ home, words = [], cwd, env = {}, is2026 = f
     close,
     [Symbol.asyncDispose]: close,
   }
+}
+
+/** A server in this very process: for faults that can only be made here. */
+export async function mcpOf(server: McpServer): Promise<McpClient> {
+  const [near, far] = InMemoryTransport.createLinkedPair()
+  const client = new Client(about)
+  await server.connect(far)
+  await client.connect(near)
+  const close = (): Promise<void> => client.close()
+  return { client, call: caller(client), pid: 0, errorOutput: () => '', close, [Symbol.asyncDispose]: close }
 }
 
 const patienceMs = 30_000

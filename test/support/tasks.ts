@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Control } from '../../src/control/control.ts'
 import type { Tasks } from '../../src/control/tasks/tasks.ts'
-import type { Caller, DeployAgent, Deployed } from '../../src/control/tasks/types.ts'
+import type { Callback, Caller, CreateTask, DeployAgent, Deployed } from '../../src/control/tasks/types.ts'
 import type { Task } from '../../src/domain/task.ts'
 import { nodeProgram, root, temporaryHome } from './home.ts'
 import { openSupervisor, type SupervisorOptions, type TestSupervisor } from './supervisor.ts'
@@ -16,7 +16,7 @@ export interface TaskBench extends AsyncDisposable {
   readonly control: Control
   readonly tasks: Tasks
   readonly base: string
-  create(more?: { readonly namespace?: string; readonly base?: string; readonly description?: string }): Promise<Task>
+  create(more?: Partial<CreateTask>): Promise<Task>
   /** An agent that waits, unless it is told otherwise. */
   deploy(task: Task, more?: Partial<DeployAgent>): Promise<Deployed>
   /** Everything below the base. */
@@ -26,6 +26,9 @@ export interface TaskBench extends AsyncDisposable {
 export const orchestrator: Caller = 'orchestrator'
 
 export const as = ({ agent }: Deployed): Caller => ({ agentId: agent.id })
+
+/** For agents that are to be able to call back, though nobody is there. */
+export const listens = (): Callback => ({ url: 'http://127.0.0.1:4400', command: '/opt/ebb/bin/ebb' })
 
 /** What an agent does when it has nothing to do. */
 export const waits = ['sleep', '1000']
@@ -72,10 +75,10 @@ export interface Bereft {
   readonly token: string
 }
 
-/** A task with two agents, and a supervisor that was killed when they had reported. */
-export async function deployAndDie(home: string, base: string, placement: string): Promise<Bereft> {
+/** A task with agents, and a supervisor that was killed when they had reported; the one called `mute` cannot, and is through. */
+export async function deployAndDie(home: string, base: string, placement: string, prompts = ['one', 'two']): Promise<Bereft> {
   const program = join(root, 'test', 'fixtures', 'deploys-agents.ts')
-  const child = spawn(nodeProgram, ['--disable-warning=ExperimentalWarning', program, home, base, placement], {
+  const child = spawn(nodeProgram, ['--disable-warning=ExperimentalWarning', program, home, base, placement, ...prompts], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const gone = once(child, 'exit')

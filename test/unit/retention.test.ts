@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type KeptArchive, planRetention, type RetentionRules } from '../../src/domain/retention.ts'
+import { gainsByCompression, type KeptArchive, planRetention, type RetentionRules } from '../../src/domain/retention.ts'
 
 const dayMs = 86_400_000
 const nowMs = 1_000 * dayMs
@@ -10,7 +10,7 @@ const archive = (agentId: string, days: number, bytes: number, more: Partial<Kep
   agentType: 'builder',
   endedMs: nowMs - days * dayMs,
   bytes,
-  isCompressed: false,
+  gains: true,
   ...more,
 })
 
@@ -68,8 +68,13 @@ describe('what goes', () => {
 })
 
 describe('what is compressed', () => {
+  it('gains by it: a file that takes a block of the disk anyway, or is compressed already, does not', () => {
+    const gains = (bytes: number, isCompressed: boolean): boolean => gainsByCompression({ bytes, isCompressed })
+    expect([gains(4_095, false), gains(4_096, false), gains(4_096, true)]).toEqual([false, true, false])
+  })
+
   it('is old enough, stays, and is not compressed yet', () => {
-    const all = [archive('a', 8, 1), archive('b', 6, 1), archive('c', 8, 1, { isCompressed: true }), archive('d', 40, 1)]
+    const all = [archive('a', 8, 1), archive('b', 6, 1), archive('c', 8, 1, { gains: false }), archive('d', 40, 1)]
     expect(plan(all, { maxAgeDays: 30, compressAfterDays: 7 })).toEqual({ going: ['d: age'], compressing: ['a'] })
     const byAgentType = new Map([['builder', { compressAfterDays: Number.POSITIVE_INFINITY }]])
     expect(plan(all, { compressAfterDays: 7, byAgentType })).toEqual({ going: [], compressing: [] })

@@ -22,12 +22,12 @@ export async function verify(deps: CleaningDeps, agentId: string, report: Report
       return fallback
     }
   }
+  const archivedFiles = await deps.archivedFiles(agentId).catch(note<readonly string[]>([]))
   const resources = await ledger.resources(agentId).catch(note<readonly Resource[]>([]))
   const left = (await Promise.all(resources.map((resource) => whyLeft(deps.engine, resource)))).flatMap((why, at) =>
     why === undefined ? [] : [{ resource: resources[at] as Resource, why }],
   )
   const zombies = await deps.processesOf(agentId).catch(note<readonly ProcessDetails[] | undefined>(undefined))
-  const archivedFiles = await deps.archivedFiles(agentId).catch(note<readonly string[]>([]))
   const isGone = (...kinds: readonly string[]): boolean => !left.some(({ resource }) => kinds.includes(resource.kind))
   const verifiedNoZombies = zombies?.length === 0
   const logFilesArchived = isGone('log')

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { type Agent, hasEnded } from '../../domain/agent.ts'
-import { EbbError, sentence } from '../../domain/errors.ts'
+import { EbbError, isEbbError, sentence } from '../../domain/errors.ts'
 import { type ProgressReport, priorities, type Task, taskName, workspaceFolder } from '../../domain/task.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { AgentStore } from '../../ports/agents.ts'
@@ -181,8 +181,10 @@ export class Tasks implements types.TaskService {
     this.#silence.heard(id)
     try {
       for (const { intent, handle } of this.#deps.engine.parts.book.find(id)?.entries.values() ?? [])
-        if (intent.kind === 'log' && (intent.spec as LogSpec).stream === stream) (handle as LogHandle).append?.(JSON.stringify(line))
+        if (intent.kind === 'log' && (intent.spec as LogSpec).stream === stream)
+          (handle as LogHandle).append?.(JSON.stringify(line), this.#deps.caps.logBytes)
     } catch (cause) {
+      if (isEbbError(cause, 'too_large')) throw cause
       throw new EbbError('report_unwritten', `The report of ${name} could not be written (${sentence(cause)}); report again.`, { cause })
     }
   }

@@ -3,6 +3,7 @@ import { lstat, readdir } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { errno } from '../../domain/errors.ts'
 import type { Resource } from '../../domain/resource.ts'
+import { gainsByCompression } from '../../domain/retention.ts'
 import type { ArchivedFile, Archives } from '../../ports/archives.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { Effects } from '../../ports/effects.ts'
@@ -29,9 +30,6 @@ export interface ArchivesDeps {
 const endings = ['', '.zst', '.gz'] as const
 
 const order = ['stdout', 'progress', 'findings']
-
-/** Smaller ones take a block of the disk, compressed or not. */
-const worthBytes = 4_096
 
 /** Younger ones may be somebody's who compresses at this moment; an older one was left by a crash. */
 const staleMs = 3_600_000
@@ -112,10 +110,11 @@ export class LedgerArchives implements Archives {
     }
   }
 
-  async compress(agentId: string, { path, bytes, isCompressed }: ArchivedFile): Promise<number> {
+  async compress(agentId: string, file: ArchivedFile): Promise<number> {
+    const { path, bytes } = file
     const { effects, clock, onBytes } = this.#deps
     const log = (await this.#logs(agentId)).find((one) => one.path === path)
-    if (!log || isCompressed || bytes < worthBytes || !this.#requireWay(log)) return 0
+    if (!log || !gainsByCompression(file) || !this.#requireWay(log)) return 0
     const begun = await look(log.staging)
     if (begun && Date.parse(clock.wall()) - begun.mtimeMs < staleMs) return 0
     if (begun) await effects.discard(log.staging)

@@ -134,10 +134,11 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     const { effects } = this.#deps
     const seal = { isSealed: false }
     this.#sealed.set(ref.mark.resourceId, seal)
-    const append = (line: string): void => {
+    const append = (line: string, mostBytes = Number.POSITIVE_INFINITY): void => {
       if (seal.isSealed) throw new EbbError('scope_closed', `The log ${ref.path} is closed; its agent is over.`)
       const way = wayTo(ref, 'path')
       if (way) makeWay(effects, way)
+      if (sizeOf(ref.path) + Buffer.byteLength(line) + 1 > mostBytes) throw tooLarge(ref, mostBytes)
       effects.append(ref.path, `${line}\n`, 0o600)
     }
     return { path: ref.path, archive: ref.archive, append, done: () => {} }
@@ -230,4 +231,11 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
       }
     }
   }
+}
+
+function tooLarge({ path }: LogRef, mostBytes: number): EbbError {
+  return new EbbError(
+    'too_large',
+    `The file ${path} may have ${mostBytes} bytes (--limit-log), and this line is too much for it; report no more.`,
+  )
 }

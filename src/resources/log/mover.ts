@@ -1,9 +1,8 @@
-import type { BigIntStats } from 'node:fs'
 import { dirname } from 'node:path'
 import { type EbbError, errno } from '../../domain/errors.ts'
 import type { Effects } from '../../ports/effects.ts'
 import type { Ctx } from '../../ports/kind.ts'
-import { lookAt, makeWay, refused } from '../path.ts'
+import { type Inode, inodeOf, isSame, lookAt, makeWay, mountAt, refused } from '../path.ts'
 import { ignore, sizeOf } from './files.ts'
 import { type Holder, Holders } from './holders.ts'
 import { copyThere, type LogRef, requireOwn, wayTo } from './place.ts'
@@ -44,14 +43,13 @@ export class Mover {
     const bytes = sizeOf(ref.path)
     // Whoever died after the archive had got its name has only to take away the others.
     const isThere = isSameFile(ref.archive, ref.path) || isSameFile(ref.archive, ref.staging)
-    if (strangers.length > 0 && !isThere)
-      ctx.note?.(`It was copied to the archive instead of moved, because ${named(strangers)} open.`)
+    if (strangers.length > 0 && !isThere) ctx.note?.(`It was copied to the archive instead of moved, because ${named(strangers)} open.`)
     const isArchived = isThere || (strangers.length === 0 && this.#move(ref)) || (await this.#copy(ref, ctx))
     if (!isArchived) return
     await effects.flush(dirname(ref.archive))
     // Only now: a power cut leaves the one or the other.
     if (ctx.signal.aborted) return
-    this.#removeArchived(ref, log)
+    this.#removeArchived(ref, inodeOf(log))
     if (copyThere(ref) !== undefined) ignore('ENOENT', () => effects.unlink(ref.staging))
     onBytes?.('archived', bytes)
   }
@@ -111,6 +109,8 @@ export class Mover {
   async #startCopy(ref: LogRef): Promise<void> {
     const { effects } = this.#deps
     const removeStaged = (): void => ignore('ENOENT', () => effects.unlink(ref.staging))
+    // What hides the log is not the log; a move of it is refused by the kernel.
+    if (mountAt(ref.path) !== undefined) throw refused(ref.path, 'something is mounted there; unmount it')
     try {
       removeStaged()
       await effects.copy(ref.path, ref.staging)
@@ -125,20 +125,19 @@ export class Mover {
   }
 
   /** Nothing may be there any more, perhaps not even the folder. What has come to its place meanwhile was not archived, and stays. */
-  #removeArchived(ref: LogRef, { dev, ino }: BigIntStats): void {
+  #removeArchived(ref: LogRef, archived: Inode): void {
     const now = lookAt(ref.path)
     if (!now) return
     requireOwn(ref)
-    if (now.dev !== dev || now.ino !== ino)
+    if (!isSame(now, archived))
       throw refused(ref.path, 'something else has come to its place while it was archived; look at it, and remove it')
     ignore('ENOENT', () => this.#deps.effects.unlink(ref.path))
   }
 }
 
-/** Without the time of birth, which some file systems take from a change, and a new name is one. */
 function isSameFile(one: string, other: string): boolean {
-  const [a, b] = [lookAt(one), lookAt(other)]
-  return a !== undefined && b !== undefined && a.dev === b.dev && a.ino === b.ino
+  const stat = lookAt(one)
+  return stat !== undefined && isSame(lookAt(other), inodeOf(stat))
 }
 
 /** As link(2) says that a file system has no second names, or not for this file. */

@@ -3,10 +3,11 @@ import { join } from 'node:path'
 import { io } from 'socket.io-client'
 import { describe, expect, it } from 'vitest'
 import { temporaryHome } from '../../support/home.ts'
+import { mcpOverHttp } from '../../support/mcp.ts'
 import { type Client, type Json, remember } from '../../support/server.ts'
 import { useServer } from '../../support/shared-server.ts'
 
-const server = useServer()
+const server = useServer(['--stuck-threshold', '100ms'])
 const instant = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 const unknown = '6f0f7a2e-9c60-4f6a-9d3c-2f7f0f8f6a11'
 const numbers = (client: Client): number[] => client.of('agent:message').map(({ message }: Json) => message.sequenceNumber)
@@ -89,6 +90,17 @@ describe('a client', () => {
     const until = performance.now() + 10_000
     while ((await left()) > 0 && performance.now() < until) await server.get('/api/health')
     expect(await left()).toBe(0)
+  })
+
+  it('hears of agents of tasks that stop reporting, unless it is in another namespace', async () => {
+    const [everywhere, elsewhere] = await Promise.all([server.socket(), server.socket({ namespace: 'other' })])
+    await using mcp = await mcpOverHttp(server.url, { headers: { 'X-Ebb-Namespace': 'mine' } })
+    const { task_id } = await mcp.call('create_real_task', { description: 'Silence', client_cwd: temporaryHome() })
+    const agent = { provider: 'command', placement: 'process', command: ['sleep', '1000'] }
+    const { agent_uuid } = await mcp.call('deploy_headless_agent', { task_id, agent_type: 'a', prompt: 'p', ...agent })
+    const told = { agentId: agent_uuid, taskId: task_id, silentMs: expect.any(Number), timestamp: instant }
+    expect(await everywhere.event('agent:silent')).toEqual(told)
+    expect(elsewhere.of('agent:silent')).toEqual([])
   })
 
   it('gets the report of every cleanup', async () => {

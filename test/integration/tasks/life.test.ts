@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Composition } from '../../../src/main.ts'
@@ -26,7 +26,7 @@ describe('a kill', () => {
     expect(killed).toMatchObject({
       success: true,
       reason: 'enough',
-      agent: { id: agent.id, status: 'terminated' },
+      agent: { id: agent.id, name: agent.name },
       descendants: [],
       cleanup: {
         success: true,
@@ -143,10 +143,10 @@ describe('a cleanup', () => {
     expect(await clean()).toMatchObject({ success: false, logFilesArchived: false })
   })
 
-  it('does not mind that another one, who left last, took the folder of its logs away', async () => {
+  it('does not mind that somebody took the folder of its logs away, once they were archived', async () => {
     const wrap = hookOn('effects', (method, [path]) => {
       const logs = join(String(path), '..', 'logs')
-      if (method === 'flush' && String(path).endsWith('/archive') && existsSync(logs)) rmdirSync(logs)
+      if (method === 'flush' && String(path).endsWith('/archive') && existsSync(logs)) rmSync(logs, { recursive: true })
     })
     await using bench = await openTasks({ wrap })
     const task = await bench.create()

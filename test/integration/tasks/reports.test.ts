@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import type { Deployed } from '../../../src/control/tasks/types.ts'
 import type { Task } from '../../../src/domain/task.ts'
 import { hookOn } from '../../support/hooked.ts'
-import { as, openTasks, orchestrator, type TaskBench } from '../../support/tasks.ts'
+import { as, listens, openTasks, orchestrator, type TaskBench } from '../../support/tasks.ts'
 
 /** What agents say of their work, and what follows from it. */
 
@@ -120,6 +120,24 @@ describe('progress and findings', () => {
     process.kill(bench.control.agents.living.get(deployed.agent.id)?.pid ?? 0, 'SIGKILL')
     expect(await ended(bench, deployed)).toBe('completed')
   })
+
+  it('are refused when their file is as large as it may be, and an agent that is through is ended all the same', async () => {
+    await using bench = await openTasks({ flags: { limitLog: '400' } })
+    const task = await bench.create()
+    const deployed = await bench.deploy(task)
+    const tooLarge = { code: 'too_large', message: expect.stringContaining('may have 400 bytes') }
+    for (const say of [() => report(bench, task, deployed, 'working'), () => find(bench, task, deployed)]) {
+      await say()
+      await expect(Promise.all(Array.from({ length: 4 }, say))).rejects.toMatchObject(tooLarge)
+    }
+    for (const what of ['progress', 'findings']) {
+      const { length } = readFileSync(join(task.workspace, what, `${deployed.agent.name}_${what}.jsonl`))
+      expect([length > 200, length <= 400]).toEqual([true, true])
+    }
+    await expect(report(bench, task, deployed, 'completed')).rejects.toMatchObject(tooLarge)
+    process.kill(bench.control.agents.living.get(deployed.agent.id)?.pid ?? 0, 'SIGKILL')
+    expect(await ended(bench, deployed)).toBe('completed')
+  })
 })
 
 describe('the last word of an agent', () => {
@@ -139,6 +157,8 @@ describe('the last word of an agent', () => {
     expect(taken).toMatchObject({ isOwn: true, cleanup: { scheduled: true } })
     expect(Date.parse(taken.cleanup?.by ?? '')).toBeGreaterThanOrEqual(before + 29_000)
     expect(bench.control.agents.living.get(deployed.agent.id)?.status).toBe('running')
+    // Said twice, it is ended no later.
+    expect(await report(bench, task, deployed, said, { progress: 100 })).toEqual(taken)
     await import('node:fs/promises').then(({ writeFile }) => writeFile(go, 'on\n'))
     expect(await ended(bench, deployed)).toBe(status)
   })
@@ -169,6 +189,7 @@ describe('an agent that reports nothing', () => {
   it('is found, told of, and marked; a report makes it good', async () => {
     await using bench = await openTasks({ flags: { stuckThreshold: '50ms' } })
     const task = await bench.create()
+    bench.tasks.callback = listens
     const told = Promise.withResolvers<unknown>()
     bench.control.events.on('silent', told.resolve)
     const deployed = await bench.deploy(task)
@@ -186,9 +207,25 @@ describe('an agent that reports nothing', () => {
   it('is ended where that is wished', async () => {
     await using bench = await openTasks({ flags: { stuckThreshold: '50ms', stuckAction: 'end' } })
     const task = await bench.create()
+    bench.tasks.callback = listens
     const deployed = await bench.deploy(task)
     expect(await ended(bench, deployed)).toBe('failed')
     expect((await bench.control.agents.get(deployed.agent.id)).agent.error?.name).toBe('stuck')
     expect(await bench.supervisor.runningProcesses()).toEqual([])
+  })
+
+  it('because it cannot is not silent', async () => {
+    await using bench = await openTasks({ flags: { stuckThreshold: '50ms', stuckAction: 'end' } })
+    const task = await bench.create()
+    const later = [{ delay: 600_000, type: 'complete' as const, data: {} }]
+    const mute = [
+      // Nobody listens.
+      await bench.deploy(task, { prompt: 'nobody listens' }),
+      // Its program takes no servers.
+      await bench.deploy(task, { prompt: 'only played', provider: 'synthetic', configuration: { schedule: later } }),
+    ]
+    bench.tasks.callback = listens
+    expect(await ended(bench, await bench.deploy(task, { prompt: 'it could' }))).toBe('failed')
+    for (const { agent } of mute) expect(bench.control.agents.living.get(agent.id)?.status).toBe('running')
   })
 })

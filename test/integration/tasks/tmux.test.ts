@@ -1,12 +1,16 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { Run } from '../../../src/control/run.ts'
 import { temporaryHome } from '../../support/home.ts'
 import { needs } from '../../support/real.ts'
+import type { Json } from '../../support/server.ts'
 import { deployAndDie, openTasks, orchestrator } from '../../support/tasks.ts'
 import { sessionsOf } from '../../support/tmux.ts'
 
 needs('tmux')
+
+afterEach(() => void vi.restoreAllMocks())
 
 /** Tasks whose agents are in terminals: the same promises, and they outlive a server that is lost. */
 
@@ -37,15 +41,21 @@ describe('an agent in tmux', () => {
   it('and its task outlive a server that is lost: it reports on, is watched again, and ends with its task', async () => {
     const home = temporaryHome()
     const base = temporaryHome()
-    const { task, agents, token } = await deployAndDie(home, base, 'tmux')
-    const [first = '', second = ''] = agents
+    const { task, agents, token } = await deployAndDie(home, base, 'tmux', ['one', 'two', 'mute'])
+    const [first = '', second = '', mute = ''] = agents
     await using bench = await openTasks({ home, base, keepsSessions: true, flags: { stuckThreshold: '200ms' } })
     const silent = Promise.withResolvers<string>()
-    bench.control.events.on('silent', ({ agentId }) => agentId === second && silent.resolve(agentId))
+    const silentOnes = new Set<string>()
+    bench.control.events.on('silent', ({ agentId }) => {
+      silentOnes.add(agentId)
+      if (agentId === second) silent.resolve(agentId)
+    })
+    const lastWord = vi.spyOn(Run.prototype, 'lastWord')
+    const farewell = vi.spyOn(Run.prototype, 'farewell')
     bench.control.adoptAgents()
     await bench.supervisor.engine.recoverPatiently(10_000)
-    expect(sessionsOf(home)).toHaveLength(2)
-    expect(await bench.tasks.status({ taskId: task.id, caller: orchestrator })).toMatchObject({ status: 'active', counts: { active: 2 } })
+    expect(sessionsOf(home)).toHaveLength(3)
+    expect(await bench.tasks.status({ taskId: task.id, caller: orchestrator })).toMatchObject({ status: 'active', counts: { active: 3 } })
 
     expect(await bench.tasks.callerOf(token)).toEqual({ agentId: first })
     const own = { taskId: task.id, agentId: first, caller: { agentId: first } }
@@ -53,6 +63,22 @@ describe('an agent in tmux', () => {
     const [file = ''] = readdirSync(join(task.workspace, 'progress'))
     expect(existsSync(join(task.workspace, 'progress', file))).toBe(true)
     await silent.promise
+    // Who could never report is not silent. It was through, and has the time that it was promised, and no more.
+    expect(silentOnes.has(mute)).toBe(false)
+    expect(lastWord).not.toHaveBeenCalled()
+    expect(farewell).toHaveBeenCalledExactlyOnceWith({ status: 'completed', message: '', by: expect.any(String) }, expect.any(Number))
+    const [[said, patienceMs = 0] = []] = farewell.mock.calls
+    expect(patienceMs).toBeGreaterThan(10_000)
+    expect(patienceMs).toBeLessThan(30_000)
+    const again = await bench.tasks.progress({
+      taskId: task.id,
+      agentId: mute,
+      status: 'completed',
+      message: '',
+      progress: 100,
+      caller: orchestrator,
+    })
+    expect(Date.parse(again.cleanup?.by ?? '') - Date.parse((said as Json).by)).toBeLessThan(100)
     // The task takes agents in as before, knows who is there, and who is whose.
     expect(await bench.deploy(task, { prompt: 'one' })).toMatchObject({ isDeduplicated: true, agent: { id: first } })
     const child = await bench.deploy(task, { prompt: 'child', parent: first, caller: { agentId: first } })
@@ -63,7 +89,7 @@ describe('an agent in tmux', () => {
 
     const { report } = await bench.tasks.complete({ taskId: task.id, caller: orchestrator })
     expect(report.errors).toEqual([])
-    expect(report).toMatchObject({ success: true, cleanedAgentsCount: 2 })
+    expect(report).toMatchObject({ success: true, cleanedAgentsCount: 3 })
     expect(sessionsOf(home)).toEqual([])
     expect(await bench.supervisor.runningProcesses()).toEqual([])
     await bench.control.cleanup.reset({}).report

@@ -86,7 +86,7 @@ it.each(['a folder', 'a link', 'a pipe', 'a socket'])('a log whose place is take
     if (what === 'a folder') mkdirSync(path)
     if (what === 'a link') symlinkSync(source.path, path)
     // With a writer, so that without the guard it would be read, and nobody waits for ever.
-    using _writer = what === 'a pipe' ? await pipeWithWriter(path) : undefined
+    using _ = what === 'a pipe' ? await pipeWithWriter(path) : undefined
     const server = what === 'a socket' ? await listening(path) : undefined
     stream.follow({ ...source, path })
     for (const _ of ['once', 'again']) await expect(finish({ ...source, path })).rejects.toMatchObject({ code: 'path_refused' })

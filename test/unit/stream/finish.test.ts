@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import type { AgentStore, Progress } from '../../../src/ports/agents.ts'
@@ -36,4 +36,26 @@ it('a log is finished when its lines are saved, also when its writer had gone be
   disk.resolve()
   await finished
   expect(order).toEqual(['saved one, two', 'finished'])
+})
+
+it('a line is told when it was written, in whatever folder its log is, without the slow look', async () => {
+  const folder = join(temporaryHome(), 'workspace', 'logs')
+  mkdirSync(folder, { recursive: true })
+  const path = join(folder, 'builder_stream.jsonl')
+  writeFileSync(path, '')
+  const told = Promise.withResolvers<unknown>()
+  const save = async (progress: readonly Progress[]): Promise<readonly (readonly unknown[])[]> => progress.map(({ messages }) => messages)
+  await using stream = new Stream({
+    agents: { save } as unknown as AgentStore,
+    clock: { ...realClock, every: () => {} },
+    log: silent,
+    onSaved: (_progress, messages) => told.resolve(messages.map(({ content }) => content)),
+    onTooMuch: () => {},
+  })
+  const parse = (line: string) => ({ messages: [{ type: 'response', content: line }] as const })
+  stream.follow({ agentId: 'a', stream: 'stdout', path, offset: 0, parse, limitBytes: 1_000, limitMessages: 1_000 })
+  // Only when the first look at it is over: that would find the line by itself.
+  await stream.append({ agentId: 'a', messages: [] })
+  appendFileSync(path, 'one\n')
+  expect(await told.promise).toEqual(['one'])
 })

@@ -23,15 +23,21 @@ describe('an agent that has said its farewell', () => {
     const clock = new VirtualClock()
     const { run, closes, changes } = startRun(clock)
     const begin = clock.now()
-    run.farewell({ status: 'completed', message: 'all done' }, 30_000)
+    const by = run.farewell({ status: 'completed', message: 'all done' }, 30_000)
     await clock.run(clock.pause(20_000))
-    run.farewell({ status: 'failed', message: 'not quite' }, 30_000)
+    expect(run.farewell({ status: 'failed', message: 'not quite' }, 30_000)).toBe(by)
     expect(closes).toEqual([])
     await clock.run(clock.pause(60_000))
     expect(closes).toEqual([{ wish: { trigger: 'completed' }, atMs: begin + 30_000 }])
     expect(changes.slice(0, 2)).toEqual([
-      { result: { isSuccess: true } },
-      { result: { isSuccess: false, error: { name: 'agent_failed', message: 'not quite' } } },
+      { result: { isSuccess: true, farewell: { status: 'completed', message: 'all done', by } } },
+      {
+        result: {
+          isSuccess: false,
+          error: { name: 'agent_failed', message: 'not quite' },
+          farewell: { status: 'failed', message: 'not quite', by },
+        },
+      },
     ])
     const days = await clock.run(run.lastDays())
     expect(days).toMatchObject({ wasStopped: false, farewell: { status: 'failed' } })
@@ -69,6 +75,12 @@ describe('how it ended', () => {
       'well, when we ended its program afterwards',
       { ...said('completed'), exit: { code: null, signal: 'SIGTERM' } },
       'completed',
+      undefined,
+    ],
+    [
+      'as it said, when only its row is left',
+      { result: { isSuccess: false, farewell: { ...said('terminated').farewell, by: '' } } },
+      'terminated',
       undefined,
     ],
     ['by us, when we stopped it', { ...said('completed'), wasStopped: true }, 'terminated', undefined],

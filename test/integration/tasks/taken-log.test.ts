@@ -1,0 +1,35 @@
+import { closeSync, constants, openSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { realEffects } from '../../../src/resources/effects.ts'
+import { openTasks } from '../../support/tasks.ts'
+
+/** An agent may write in the workspace in which its log lies. */
+
+it.each(['a pipe', 'a link'])(
+  'an agent that put %s at the place of its log is ended; the log is held back, and never read from there',
+  async (what) => {
+    await using bench = await openTasks()
+    const task = await bench.create()
+    const { agent } = await bench.deploy(task, { command: ['sh', '-c', 'echo one; exec sleep 1000'] })
+    const log = join(task.workspace, 'logs', `${agent.name}_stream.jsonl`)
+    const precious = join(bench.base, 'precious')
+    writeFileSync(precious, 'two\nprecious\n')
+    rmSync(log)
+    if (what === 'a link') symlinkSync(precious, log)
+    else await realEffects.makePipe(log)
+    // So that whoever opens it all the same does not wait for ever.
+    const writer = what === 'a pipe' ? openSync(log, constants.O_RDWR | constants.O_NONBLOCK) : undefined
+    const heldBack = { outcome: 'held-back', error: expect.stringContaining(`The path ${log} is refused: it is not a file any more`) }
+    for (const trigger of ['terminated', 'reaper'] as const) {
+      const report = await bench.supervisor.engine.close(agent.id, { trigger })
+      expect(report.resources.filter(({ name }) => name === log)).toMatchObject([heldBack])
+      expect(report.resources.filter(({ kind }) => kind === 'process-tree').every(({ outcome }) => outcome === 'released')).toBe(true)
+    }
+    const said = (await bench.supervisor.agents.messages(agent.id, 0, 100)).map(({ content }) => content)
+    expect(said.filter((text) => text === 'two' || text === 'precious')).toEqual([])
+    if (writer !== undefined) closeSync(writer)
+    rmSync(log)
+    expect(await bench.supervisor.engine.close(agent.id, { trigger: 'reaper' })).toMatchObject({ success: true })
+  },
+)
