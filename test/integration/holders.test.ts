@@ -1,10 +1,11 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { linkSync, mkdirSync, openSync, rmSync, statSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs'
+import { linkSync, mkdirSync, openSync, readdirSync, rmSync, statSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { Holders } from '../../src/resources/log/holders.ts'
 import { temporaryHome } from '../support/home.ts'
+import { inLogScene } from '../support/log-scene.ts'
 
 /** Who has a file open. */
 
@@ -49,6 +50,24 @@ describe('who has a file open', () => {
       [],
     ])
     expect(holders.passes).toBe(1)
+  })
+
+  it('fifty logs at once are looked for in a few passes', async () => {
+    const holders = new Holders()
+    await inLogScene(
+      async (scene) => {
+        const refs = Array.from({ length: 50 }, (_, index) => scene.inside(`a${index}`, { writer: 'supervisor' }))
+        for (const ref of refs) (await scene.make(ref)).append?.('x')
+        await Promise.all(refs.map((ref) => scene.kind.meet('archive', ref, scene.ctx)))
+        expect(holders.passes).toBeLessThanOrEqual(3)
+        expect(readdirSync(join(scene.workspace, 'archive'))).toHaveLength(50)
+      },
+      { holders },
+    )
+  })
+
+  it('nobody is known where there is no /proc', async () => {
+    expect(await new Holders('/nonexistent').find('/etc/passwd')).toEqual([])
   })
 })
 

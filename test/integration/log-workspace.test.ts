@@ -20,7 +20,6 @@ import { basename, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { policyFor } from '../../src/domain/policy.ts'
 import { realEffects } from '../../src/resources/effects.ts'
-import { Holders } from '../../src/resources/log/holders.ts'
 import type { LogRef } from '../../src/resources/log/kind.ts'
 import { inLogScene, type LogScene } from '../support/log-scene.ts'
 import { tmpfs } from '../support/mounts.ts'
@@ -273,24 +272,6 @@ describe('a log that somebody else has open', () => {
         await ended
       }
     })
-  })
-
-  it('fifty logs at once are looked for in a few passes', async () => {
-    const holders = new Holders()
-    await inLogScene(
-      async (scene) => {
-        const refs = Array.from({ length: 50 }, (_, index) => scene.inside(`a${index}`, { writer: 'supervisor' }))
-        for (const ref of refs) (await scene.make(ref)).append?.('x')
-        await Promise.all(refs.map((ref) => archive(scene, ref)))
-        expect(holders.passes).toBeLessThanOrEqual(3)
-        expect(readdirSync(join(scene.workspace, 'archive'))).toHaveLength(50)
-      },
-      { holders },
-    )
-  })
-
-  it('nobody is known where there is no /proc', async () => {
-    expect(await new Holders('/nonexistent').find('/etc/passwd')).toEqual([])
   })
 })
 

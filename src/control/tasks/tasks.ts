@@ -265,15 +265,9 @@ export class Tasks implements types.TaskService {
   /** For one that has ended: the report of its first close, and a fresh look. */
   async #clean(id: string, keepLogs: boolean): Promise<types.CleanupResult> {
     const { agents, processesOf, engine } = this.#deps
-    const drops = keepLogs ? {} : { dropLogs: true }
-    const isLiving = engine.parts.book.find(id) !== undefined
-    // The close of a living one asks nobody (G12); whether its logs are gone is looked at after it.
-    const report = isLiving ? await engine.close(id, { trigger: 'terminated', ...drops }) : await agents.stop(id, drops)
-    const archivedFiles = async (): Promise<readonly string[]> => {
-      // It may have ended by itself just now, and its logs were kept.
-      if (isLiving && !keepLogs && report.success) await agents.remains.dropArchive(id)
-      return (await agents.remains.archivedFiles(id)).filter(({ stream }) => ownStreams.includes(stream)).map(({ path }) => path)
-    }
+    const report = await agents.stop(id, keepLogs ? {} : { dropLogs: true })
+    const archivedFiles = async (): Promise<readonly string[]> =>
+      (await agents.remains.archivedFiles(id)).filter(({ stream }) => ownStreams.includes(stream)).map(({ path }) => path)
     return await verify({ engine, processesOf, archivedFiles }, id, report)
   }
 

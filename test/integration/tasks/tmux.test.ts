@@ -41,8 +41,8 @@ describe('an agent in tmux', () => {
   it('and its task outlive a server that is lost: it reports on, is watched again, and ends with its task', async () => {
     const home = temporaryHome()
     const base = temporaryHome()
-    const { task, agents, token } = await deployAndDie(home, base, 'tmux', ['one', 'two', 'mute'])
-    const [first = '', second = '', mute = ''] = agents
+    const { task, agents, token } = await deployAndDie(home, base, 'tmux', ['one', 'mute', 'two'])
+    const [first = '', mute = '', second = ''] = agents
     await using bench = await openTasks({ home, base, keepsSessions: true, flags: { stuckThreshold: '200ms' } })
     const silent = Promise.withResolvers<string>()
     const silentOnes = new Set<string>()

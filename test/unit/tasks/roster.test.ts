@@ -35,7 +35,7 @@ it('the crew of a task is learned once, and that of a completed one each time', 
 
 it('those that nobody lives in, and nobody asked for, go first', async () => {
   const { enter } = startRoster({ living: ['lived in'] })
-  for (const id of ['lived in', 'forgotten', 'asked for']) await enter(id)
+  for (const id of ['lived in', 'asked for', 'forgotten']) await enter(id)
   for (let other = 4; other <= 1_000; other++) await enter(`other ${other}`)
   await enter('asked for')
   await enter('one too many')
