@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { nodeProgram, root, temporaryHome } from '../support/home.ts'
+import { nodeProgram, root, startEbb, temporaryHome } from '../support/home.ts'
 import { type McpClient, mcpOverHttp, mcpOverStdio } from '../support/mcp.ts'
 import { type Json, startServer, type TestServer } from '../support/server.ts'
 
@@ -138,6 +138,17 @@ describe('tokens', () => {
     await agent.end()
     await stream.text()
     expect(await use(ours, as(agent.token))).toBe(401)
+  })
+
+  it('a wrong one is a sentence for those who come over stdio', async () => {
+    const { ended } = startEbb(['mcp', '--token', 'the-wrong-token'], { home: guarded.home, input: '' })
+    expect(await ended).toMatchObject({ code: 1, stderr: expect.stringMatching(/^ebb: The server at .* wants its token/) })
+    const far = startEbb(['mcp', '--url', guarded.url, '--token', 'the-wrong-token'], { home: temporaryHome() })
+    far.child.stdin?.write(`${JSON.stringify(hello)}\n`)
+    await far.says('\n')
+    expect(JSON.parse(far.output())).toMatchObject({ id: 1, error: { message: expect.stringMatching(/token/) } })
+    far.endInput()
+    expect((await far.ended).code).toBe(0)
   })
 
   it('no token is in any answer or in the log', async () => {

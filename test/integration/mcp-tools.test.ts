@@ -195,48 +195,6 @@ describe.each(ways)('over %s', (way, open) => {
   // What is the same in both revisions is seen in one.
   if (way.includes('2026')) return
 
-  it('an agent reports through the MCP configuration it was given', async () => {
-    const { task_id, workspace } = await mcp.call('create_real_task', { description: 'Report' })
-    const other = await mcp.call('deploy_headless_agent', { task_id, agent_type: 'other', prompt: 'Sleep.', ...sleeper })
-    const words = [
-      'update_agent_progress {"status":"working","message":"Half of it","progress":50}',
-      'report_agent_finding {"finding_type":"issue","severity":"high","message":"It leaks","data":{"line":7}}',
-      // What is somebody else's, or nobody's.
-      `update_agent_progress ${JSON.stringify({ agent_id: other.agent_id, status: 'working', message: 'In your name' })}`,
-      `kill_real_agent ${JSON.stringify({ agent_id: other.agent_id })}`,
-      'create_real_task {"description":"Mine"}',
-      'complete_real_task',
-      'get_cleanup_status',
-      'update_agent_progress {"status":"completed","message":"All of it","progress":100}',
-    ]
-    const agent = await mcp.call('deploy_headless_agent', { task_id, agent_type: 'reporter', prompt: 'Report.', ...callsBack(...words) })
-    const status = await statusWhen(place, task_id, ({ agents }) => agents.agents_list[1].completed_at !== undefined)
-    const refused = { success: false, code: 'forbidden', error: expect.any(String) }
-    const { output } = await mcp.call('get_agent_output', { task_id, agent_id: agent.agent_id })
-    expect(output.map((line: string) => JSON.parse(line))).toMatchObject([
-      { success: true, own_update: true },
-      { success: true, own_finding: true },
-      refused,
-      refused,
-      refused,
-      refused,
-      refused,
-      { success: true, own_update: true, cleanup: { scheduled: true, by: expect.stringMatching(/Z$/) } },
-    ])
-    expect(status.agents.agents_list[1]).toMatchObject({
-      status: 'completed',
-      last_progress: { status: 'completed', progress: 100 },
-      findings: 1,
-      completion_validation: { valid: true, warnings: [] },
-    })
-    expect(await mcp.call('cleanup_agent_resources', { task_id, agent_id: agent.agent_id, keep_logs: false })).toMatchObject({
-      success: true,
-      archived_files: [],
-    })
-    expect(await mcp.call('complete_real_task', { task_id })).toMatchObject({ success: true })
-    expect(readdirSync(join(workspace, 'archive'))).toEqual([expect.stringMatching(/^other-/)])
-  })
-
   it('what is wrong is said: arguments with their path, unknown ids, unknown tools, refused launches', async () => {
     const cwd = temporaryHome()
     const { task_id } = await mcp.call('create_real_task', { description: 'Wrong', client_cwd: cwd })
@@ -319,6 +277,51 @@ describe.each(ways)('over %s', (way, open) => {
         expect((schema as Json).description, `${name}.${argument}`).toEqual(expect.any(String))
     }
     await mcp.call('complete_real_task', { task_id })
+  })
+
+  // Its server is the one of the first of these ways.
+  if (way.includes('running server')) return
+
+  it('an agent reports through the MCP configuration it was given', async () => {
+    const { task_id, workspace } = await mcp.call('create_real_task', { description: 'Report' })
+    const other = await mcp.call('deploy_headless_agent', { task_id, agent_type: 'other', prompt: 'Sleep.', ...sleeper })
+    const words = [
+      'update_agent_progress {"status":"working","message":"Half of it","progress":50}',
+      'report_agent_finding {"finding_type":"issue","severity":"high","message":"It leaks","data":{"line":7}}',
+      // What is somebody else's, or nobody's.
+      `update_agent_progress ${JSON.stringify({ agent_id: other.agent_id, status: 'working', message: 'In your name' })}`,
+      `kill_real_agent ${JSON.stringify({ agent_id: other.agent_id })}`,
+      'create_real_task {"description":"Mine"}',
+      'complete_real_task',
+      'get_cleanup_status',
+      'update_agent_progress {"status":"completed","message":"All of it","progress":100}',
+    ]
+    const agent = await mcp.call('deploy_headless_agent', { task_id, agent_type: 'reporter', prompt: 'Report.', ...callsBack(...words) })
+    const status = await statusWhen(place, task_id, ({ agents }) => agents.agents_list[1].completed_at !== undefined)
+    const refused = { success: false, code: 'forbidden', error: expect.any(String) }
+    const { output } = await mcp.call('get_agent_output', { task_id, agent_id: agent.agent_id })
+    expect(output.map((line: string) => JSON.parse(line))).toMatchObject([
+      { success: true, own_update: true },
+      { success: true, own_finding: true },
+      refused,
+      refused,
+      refused,
+      refused,
+      refused,
+      { success: true, own_update: true, cleanup: { scheduled: true, by: expect.stringMatching(/Z$/) } },
+    ])
+    expect(status.agents.agents_list[1]).toMatchObject({
+      status: 'completed',
+      last_progress: { status: 'completed', progress: 100 },
+      findings: 1,
+      completion_validation: { valid: true, warnings: [] },
+    })
+    expect(await mcp.call('cleanup_agent_resources', { task_id, agent_id: agent.agent_id, keep_logs: false })).toMatchObject({
+      success: true,
+      archived_files: [],
+    })
+    expect(await mcp.call('complete_real_task', { task_id })).toMatchObject({ success: true })
+    expect(readdirSync(join(workspace, 'archive'))).toEqual([expect.stringMatching(/^other-/)])
   })
 })
 

@@ -33,7 +33,7 @@ export interface Closing {
   readonly cascade?: boolean
 }
 
-/** While agents are being closed: how many of them are gone, proven. */
+/** While agents are being closed: how many of them are gone, proven. Nobody waits for the count, least of all the kill (G12). */
 export async function whileClosing<T>(
   control: Control,
   asking: Asking,
@@ -42,26 +42,41 @@ export async function whileClosing<T>(
   close: () => Promise<T>,
 ): Promise<T> {
   if (!tell) return await close()
-  const waiting = await livingOf(control, asking, closing)
-  const total = waiting.size
-  const report = (): void => tell(total - waiting.size, total, `${total - waiting.size} of ${total} agents are gone, proven.`)
+  const gone = new Set<string>()
+  let meant: ReadonlySet<string> | undefined
+  let isOver = false
+  const report = (): void => {
+    const total = meant?.size ?? 0
+    const done = meant ? [...meant].filter((id) => gone.has(id)).length : 0
+    if (total > 0 && !isOver) tell(done, total, `${done} of ${total} agents are gone, proven.`)
+  }
   const leave = control.events.on('terminated', ({ agentId }) => {
-    if (waiting.delete(agentId)) report()
+    gone.add(agentId)
+    if (meant?.has(agentId)) report()
+  })
+  void livingOf(control, asking, closing, gone).then((ids) => {
+    meant = ids
+    report()
   })
   try {
-    if (total > 0) report()
     return await close()
   } finally {
+    isOver = true
     leave()
   }
 }
 
-/** Only for the count: what is wrong with the call is told by the call itself. */
-async function livingOf({ tasks }: Control, asking: Asking, { taskId, agentId, cascade }: Closing): Promise<Set<string>> {
+/** Only for the count: what is wrong with the call is told by the call itself. Some may be gone since the close began. */
+async function livingOf(
+  { tasks }: Control,
+  asking: Asking,
+  { taskId, agentId, cascade }: Closing,
+  gone: ReadonlySet<string>,
+): Promise<ReadonlySet<string>> {
   const view = await tasks.status({ taskId, ...whoAsks(asking) }).catch(noop)
   const agents = view?.agents ?? []
   const chosen = new Set(agents.filter(({ id, name }) => agentId === undefined || agentId === id || agentId === name).map(({ id }) => id))
   // In the order of their deployment: a child comes after its parent.
   if (cascade) for (const { id, parentId } of agents) if (parentId !== undefined && chosen.has(parentId)) chosen.add(id)
-  return new Set(agents.filter(({ id, status }) => chosen.has(id) && !isFinal(status)).map(({ id }) => id))
+  return new Set(agents.filter(({ id, status }) => chosen.has(id) && (!isFinal(status) || gone.has(id))).map(({ id }) => id))
 }
