@@ -4,7 +4,7 @@ import type { Report } from '../domain/report.ts'
 import { agentName } from '../domain/task.ts'
 import type { BookScope } from '../engine/book.ts'
 import type { Engine } from '../engine/engine.ts'
-import { rolledBack } from '../engine/launch.ts'
+import { rollbackOf, rolledBack } from '../engine/launch.ts'
 import { noop } from '../engine/race.ts'
 import type { AgentEnd, AgentFilter, AgentPage, AgentRecord, AgentStore } from '../ports/agents.ts'
 import type { Archives } from '../ports/archives.ts'
@@ -111,8 +111,8 @@ export class Agents {
       this.#play(run, provider, script)
       return { agent: record.agent, run }
     } catch (error) {
-      // The engine has rolled back what it made; this is for what only the rows know.
-      const report = await engine.close(id, { trigger: 'launch-rollback' }, { isPart: true })
+      // The engine has rolled back what it made, proven or not; this is for what only the rows know.
+      const report = rollbackOf(error) ?? (await engine.close(id, { trigger: 'launch-rollback' }, { isPart: true }))
       this.#forgetRun(id)
       // What is left stays on the books, with its row, until it is gone.
       if (report.success) await this.#deps.store.remove([id])

@@ -125,6 +125,12 @@ export async function launch(parts: EngineParts, scope: BookScope, plan: readonl
   }
 }
 
+/** The report of a rollback that was not proven: to close once more at once would find the same. */
+export function rollbackOf(error: unknown): Report | undefined {
+  const report = isEbbError(error, 'launch_failed') ? (error.details as Report | undefined) : undefined
+  return report?.success === false ? report : undefined
+}
+
 /** What was the matter, and what became of what had been made. A refusal that left nothing behind stays one. */
 export function rolledBack(error: unknown, report: Report): EbbError {
   const isFailure = isEbbError(error, 'launch_failed')
