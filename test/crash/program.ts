@@ -1,7 +1,7 @@
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { closeSync, copyFileSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { rolldown } from 'rolldown'
+import { promisify } from 'node:util'
 import { nodeProgram, root } from '../support/home.ts'
 import type { Job, Moment, Said } from './job.ts'
 
@@ -18,21 +18,13 @@ export async function buildDriver(): Promise<Program> {
   const folder = mkdtempSync(join(cache, 'ebb-crash-'))
   mkdirSync(join(folder, 'bin'))
   copyFileSync(join(root, 'bin', 'start.cjs'), join(folder, 'bin', 'start.cjs'))
-  // Each by itself: a chunk that they shared could be the driver, and would run when main loads it.
-  await bundle(folder, { main: join(root, 'src/main.ts'), keeper: join(root, 'src/resources/process-tree/keeper.ts') })
-  await bundle(folder, { driver: join(root, 'test/crash/driver.ts') })
+  // In a process of its own: a bundler takes 400 MB, and every fork of a process so large costs 10 ms.
+  await promisify(execFile)(nodeProgram, [join(import.meta.dirname, 'build-driver.ts'), folder])
   return {
     driver: join(folder, 'dist', 'driver.cjs'),
     compileCache: join(folder, 'cache'),
     [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
   }
-}
-
-async function bundle(folder: string, input: Record<string, string>): Promise<void> {
-  const external = ['koffi', 'fastify', 'socket.io', 'zod', 'pino', 'prom-client']
-  const build = await rolldown({ input, platform: 'node', external, logLevel: 'warn' })
-  await build.write({ dir: join(folder, 'dist'), format: 'cjs', entryFileNames: '[name].cjs', chunkFileNames: '[name]-[hash].cjs' })
-  await build.close()
 }
 
 export interface DriverEnd {

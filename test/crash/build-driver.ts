@@ -1,0 +1,18 @@
+import { join } from 'node:path'
+import { rolldown } from 'rolldown'
+
+/** Bundles the driver, and what its sentinel and keepers start, into the folder that is its argument. */
+
+const [, , folder = ''] = process.argv
+const root = join(import.meta.dirname, '..', '..')
+
+async function bundle(input: Record<string, string>): Promise<void> {
+  const external = ['koffi', 'fastify', 'socket.io', 'zod', 'pino', 'prom-client']
+  const build = await rolldown({ input, platform: 'node', external, logLevel: 'warn' })
+  await build.write({ dir: join(folder, 'dist'), format: 'cjs', entryFileNames: '[name].cjs', chunkFileNames: '[name]-[hash].cjs' })
+  await build.close()
+}
+
+// Each by itself: a chunk that they shared could be the driver, and would run when main loads it.
+await bundle({ main: join(root, 'src/main.ts'), keeper: join(root, 'src/resources/process-tree/keeper.ts') })
+await bundle({ driver: join(root, 'test/crash/driver.ts') })
