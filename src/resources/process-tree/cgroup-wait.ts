@@ -18,6 +18,10 @@ export async function emptied(directory: string, ctx: Ctx, onLook: () => void): 
   }
 }
 
+export function lookAgain(ctx: Ctx): Promise<void> {
+  return after(eagerLookMs, ctx)
+}
+
 function after(ms: number, ctx: Ctx): Promise<void> {
   return new Promise((resolve) => {
     ctx.clock.after(ms, ctx.signal, resolve)

@@ -8,7 +8,7 @@ import type { Host } from '../../ports/host.ts'
 import type { Ctx, Found, Owner } from '../../ports/kind.ts'
 import type { Limits, TreeMember, TreePlace } from '../../ports/process.ts'
 import { type CgroupMount, findCgroup2, isGone, isPopulated, members, removeCgroup, subdirectories } from './cgroup-files.ts'
-import { emptied } from './cgroup-wait.ts'
+import { emptied, lookAgain } from './cgroup-wait.ts'
 import type { Containment, Tree, TreeStart } from './containment.ts'
 import { applyLimits, limitPlaces, removeLostLimits } from './limits.ts'
 import type { ProcessEntry, ProcessTable } from './process-table.ts'
@@ -32,6 +32,9 @@ const end = 'end'
 const keep = 'keep'
 /** Of the tmux server, which is nobody's agent. */
 const terminals = 'tmux'
+
+/** The few lines between a spawn and its command die within milliseconds of their signal; one who stays outside longer has moved there. */
+const doorLooks = 100
 
 /** The signals that a tree was sent, who was there for the first of them, and who came too late; known from the first look on. */
 interface Told {
@@ -192,7 +195,7 @@ export class CgroupContainment implements Containment {
   }
 
   async gone(tree: Tree, ctx: Ctx): Promise<Proof> {
-    await emptied(tree.place, ctx, () => this.#tellLate(tree))
+    await this.#left(tree, ctx)
     this.#told.delete(tree.place)
     removeCgroup(tree.place, this.#deps.effects)
     for (const place of tree.limitPlaces) removeCgroup(place, this.#deps.effects)
@@ -200,6 +203,18 @@ export class CgroupContainment implements Containment {
     // Of a tree that outlived its supervisor the folders above have nobody else.
     if (tree.mark.incarnation !== this.#deps.host.incarnationId) this.#removeFolders(dirname(dirname(tree.place)))
     return { method: 'cgroup empty and removed', strength: 'kernel', at: ctx.clock.wall() }
+  }
+
+  /** Who was told at the door is in no cgroup while it dies: without a look there it would seem to have left its containment. */
+  async #left(tree: Tree, ctx: Ctx): Promise<void> {
+    const inside = tree.place.slice(this.#mount.mountPoint.length)
+    const isTold = tree.main !== undefined && this.#told.get(tree.place)?.pids.has(tree.main.pid) === true
+    const isEmpty = (): Promise<void> => emptied(tree.place, ctx, () => this.#tellLate(tree))
+    await isEmpty()
+    for (let looks = 0; isTold && looks < doorLooks && this.#atTheDoor(tree, inside); looks++) {
+      await lookAgain(ctx)
+      await isEmpty()
+    }
   }
 
   /** Below our own cgroup for our own incarnation; anywhere in the hierarchy for the others'. */
