@@ -211,7 +211,8 @@ export class CgroupContainment implements Containment {
     const isTold = tree.main !== undefined && this.#told.get(tree.place)?.pids.has(tree.main.pid) === true
     const isEmpty = (): Promise<void> => emptied(tree.place, ctx, () => this.#tellLate(tree))
     await isEmpty()
-    for (let looks = 0; isTold && looks < doorLooks && this.#atTheDoor(tree, inside); looks++) {
+    if (!isTold) return
+    for (let looks = 0; looks < doorLooks && this.#atTheDoor(tree, inside); looks++) {
       await lookAgain(ctx)
       await isEmpty()
     }
