@@ -7,6 +7,7 @@ import { type McpClient, mcpOverHttp, mcpOverStdio } from '../support/mcp.ts'
 import { needs } from '../support/real.ts'
 import { type Json, startServer, type TestServer } from '../support/server.ts'
 import { agentProcesses } from '../support/shared-server.ts'
+import { waitUntil } from '../support/world.ts'
 
 /** Every tool of the contract, by the official client, over both transports and both revisions of the protocol. */
 
@@ -63,23 +64,24 @@ function stepsOf(told: readonly Json[]): string {
 async function outputOf({ mcp }: Place, task_id: string, agent_id: string, text: string): Promise<readonly string[]> {
   const lines: string[] = []
   let since = 0
-  for (const until = performance.now() + 20_000; performance.now() < until; ) {
+  const hasIt = async (): Promise<boolean> => {
     const answer = await mcp.call('get_agent_output', { task_id, agent_id, since })
     lines.push(...answer.output)
     since = answer.next
-    if (lines.some((line) => line.includes(text))) return lines
-    await new Promise((resolve) => setTimeout(resolve, 10))
+    return lines.some((line) => line.includes(text))
   }
-  throw new Error(`No line has "${text}": ${lines.join('\n')}`)
+  await waitUntil(hasIt, 20_000, `the agent says "${text}"`)
+  return lines
 }
 
 async function statusWhen({ mcp }: Place, task_id: string, isThere: (status: Json) => boolean): Promise<Json> {
-  for (const until = performance.now() + 20_000; ; ) {
-    const status = await mcp.call('get_real_task_status', { task_id })
-    if (isThere(status)) return status
-    if (performance.now() > until) throw new Error(`It did not come to that: ${JSON.stringify(status)}`)
-    await new Promise((resolve) => setTimeout(resolve, 10))
+  let status: Json
+  const hasComeToThat = async (): Promise<readonly Json[]> => {
+    status = await mcp.call('get_real_task_status', { task_id })
+    return isThere(status) ? [] : [status]
   }
+  await waitUntil(hasComeToThat, 20_000, 'the task comes to that')
+  return status
 }
 
 describe.each(ways)('over %s', (way, open) => {

@@ -180,21 +180,23 @@ export function describe(one: Seen): string {
 /** Between two looks; every wait here ends at a deadline, never at a count of looks. */
 const lookEveryMs = 10
 
+type Answer = boolean | readonly unknown[]
+
 /**
  * Looks again and again until there is nothing left to wait for: `true`, or an empty list of what is still in the way.
  * Throws at the deadline and names that list.
  */
-export async function waitUntil(look: () => boolean | readonly unknown[], deadlineMs: number, what: string): Promise<void> {
+export async function waitUntil(look: () => Answer | Promise<Answer>, deadlineMs: number, what: string): Promise<void> {
   const until = performance.now() + deadlineMs
   for (;;) {
-    const answer = look()
+    const answer = await look()
     if (answer === true || (Array.isArray(answer) && answer.length === 0)) return
     if (performance.now() > until) throw new Error(`Not within ${deadlineMs} ms: ${what}${left(answer)}`)
     await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
   }
 }
 
-function left(answer: boolean | readonly unknown[]): string {
+function left(answer: Answer): string {
   return typeof answer === 'boolean'
     ? ''
     : `; left:\n  ${answer.map((one) => (typeof one === 'string' ? one : JSON.stringify(one))).join('\n  ')}`

@@ -1,4 +1,4 @@
-import type { CommandEntry } from './cli.ts'
+import { type CommandEntry, supervising } from './cli.ts'
 
 /** The commands about agents, which talk to the running server; loaded only when one of them, or the help, is asked for. */
 
@@ -88,27 +88,7 @@ export const agentCommands: readonly CommandEntry[] = [
     summary: 'MCP on standard input and output: for the running server, else with an engine of its own',
     usage: 'ebb mcp [options]',
     examples: ['claude mcp add ebb -- npx ebb mcp', 'ebb mcp --url http://build.example:4400 --token "$TOKEN"'],
-    options: [
-      ...everywhere,
-      'namespace',
-      'store',
-      'containment',
-      'exitGiveUp',
-      'maxAgents',
-      'minFree',
-      'limitLog',
-      'limitMessages',
-      'agentTimeout',
-      'idleTimeout',
-      'taskConcurrent',
-      'taskAgents',
-      'taskDepth',
-      'spawnRule',
-      'stuckThreshold',
-      'stuckAction',
-      'reaperInterval',
-      'reaperMinimumAge',
-    ],
+    options: [...everywhere, 'namespace', 'store', ...supervising],
     switches: ['json', 'help'],
     load: () => import('./mcp.ts'),
   },

@@ -31,6 +31,26 @@ export interface CommandEntry extends Grammar {
 
 const everywhere = ['home', 'logLevel'] as const
 
+/** Of whoever supervises agents for others. */
+export const supervising = [
+  'containment',
+  'exitGiveUp',
+  'maxAgents',
+  'taskConcurrent',
+  'taskAgents',
+  'taskDepth',
+  'spawnRule',
+  'stuckThreshold',
+  'stuckAction',
+  'minFree',
+  'limitLog',
+  'limitMessages',
+  'agentTimeout',
+  'idleTimeout',
+  'reaperInterval',
+  'reaperMinimumAge',
+] as const
+
 export const commands: readonly CommandEntry[] = [
   {
     name: 'exec',
@@ -61,23 +81,8 @@ export const commands: readonly CommandEntry[] = [
       'allowOrigin',
       'allowHost',
       'keepOnExit',
-      'exitGiveUp',
       'whileStdin',
-      'containment',
-      'maxAgents',
-      'taskConcurrent',
-      'taskAgents',
-      'taskDepth',
-      'spawnRule',
-      'stuckThreshold',
-      'stuckAction',
-      'minFree',
-      'limitLog',
-      'limitMessages',
-      'agentTimeout',
-      'idleTimeout',
-      'reaperInterval',
-      'reaperMinimumAge',
+      ...supervising,
       'archiveMaxAgeDays',
       'archiveMaxBytes',
       'archiveTaskMaxBytes',

@@ -1,0 +1,78 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { describe, expect, it } from 'vitest'
+import { cookie, cookieName } from '../../../src/domain/identity.ts'
+import type { Effects } from '../../../src/ports/effects.ts'
+import type { CreateCtx } from '../../../src/ports/kind.ts'
+import { realEffects } from '../../../src/resources/effects.ts'
+import type { Containment, Tree } from '../../../src/resources/process-tree/containment.ts'
+import { openHost } from '../../../src/resources/process-tree/host.ts'
+import { ProcessTreeKind } from '../../../src/resources/process-tree/kind.ts'
+import { procTable } from '../../../src/resources/process-tree/proc.ts'
+import { ScanContainment } from '../../../src/resources/process-tree/scan.ts'
+import { temporaryHome } from '../../support/home.ts'
+import { seen } from '../../support/world.ts'
+
+const installation = `terminal${process.pid}`
+
+function scan(effects: Effects = realEffects): { readonly net: ScanContainment; readonly incarnation: string } {
+  const host = openHost(installation, procTable)
+  const net = new ScanContainment({ effects, host, processes: procTable, inheritedCookie: undefined, directory: temporaryHome() })
+  return { net, incarnation: host.incarnationId }
+}
+
+describe('a command that was started in a terminal', () => {
+  it.each([
+    ['is not where it should be is a failed launch', false],
+    ['is inside its containment is held', true],
+  ])('and %s', async (_, isInside) => {
+    const child = spawn('sleep', ['1000'])
+    try {
+      const started = { pid: child.pid ?? 0, exit: new Promise<never>(() => {}), stdin: undefined }
+      const containment = { name: 'cgroup', start: async () => started, holds: () => isInside } as unknown as Containment
+      const { net } = scan()
+      const host = openHost(installation, procTable)
+      const kind = new ProcessTreeKind({
+        effects: realEffects,
+        host,
+        processes: procTable,
+        containments: new Map([['cgroup', containment]]),
+        net,
+      })
+      const tree = { mark: { installation, incarnation: 'none', resourceId: 'a.1' }, spec: { containment: 'cgroup' } } as unknown as Tree
+      const live = {
+        argv: ['sleep'],
+        env: {},
+        cwd: '/',
+        stdio: ['ignore', { log: 'stdout' }, { log: 'stderr' }],
+        terminal: { label: 'session', stdin: '/dev/null' },
+      }
+      const handle = (label: string): unknown => (label === 'session' ? { announced: (argv: unknown) => argv } : { path: label })
+      const created = kind.create(tree, tree.spec, { live, handle } as unknown as CreateCtx)
+      if (isInside) expect(await created).toMatchObject({ detail: { pid: started.pid } })
+      else await expect(created).rejects.toMatchObject({ code: 'launch_failed', message: expect.stringContaining('moved it out') })
+    } finally {
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    }
+  })
+})
+
+describe('an exit that cannot wait, without cgroups', () => {
+  it('ends what is ours, and leaves what is kept', async () => {
+    const { net, incarnation } = scan()
+    const start = (scope: string): ReturnType<typeof spawn> =>
+      spawn('sleep', ['1000'], { env: { ...process.env, [cookieName]: cookie({ installation, incarnation, resourceId: `${scope}.1` }) } })
+    const [kept, other] = [start('kept'), start('other')]
+    try {
+      await Promise.all([once(kept, 'spawn'), once(other, 'spawn')])
+      const ended = once(other, 'exit')
+      net.killAllNow(new Set(['kept']))
+      expect(await ended).toEqual([null, 'SIGKILL'])
+      expect(seen(kept.pid ?? 0)).toBeDefined()
+    } finally {
+      kept.kill('SIGKILL')
+      await once(kept, 'exit')
+    }
+  })
+})
