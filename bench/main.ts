@@ -1,6 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { benchCrowd, benchListing, benchMessages, benchReset } from './control.ts'
+import { benchDocker } from './docker.ts'
+import { benchEcs } from './ecs.ts'
 import { type Row, table } from './measure.ts'
 import { benchReaper } from './reaper.ts'
 import { benchSentinel } from './sentinel.ts'
@@ -20,6 +22,8 @@ const suites = {
   listing: benchListing,
   crowd: benchCrowd,
   tmux: benchTmux,
+  docker: benchDocker,
+  ecs: benchEcs,
 }
 
 const wanted = process.argv.slice(2)

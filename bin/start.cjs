@@ -1,9 +1,23 @@
-// The first lines that run on the pinned Node: what is compiled once is kept for the next start.
+// The first lines that run on the pinned Node. What bin/ebb found: the signals that are ignored, as a mask, and the open descriptors.
+const [, , which, found, ...words] = process.argv
+const [mask, ...descriptors] = found.split(',').map(Number)
+const { signals } = mask > 0 ? require('node:os').constants : { signals: {} }
+// Not these two: a shell without a person ignores them for all that it puts into the background, which is nobody's wish.
+const ignored = Object.keys(signals).filter((signal) => !/^SIG(INT|QUIT)$/.test(signal) && (mask >> (signals[signal] - 1)) & 1)
+// Node has forgotten that they are, and would die of them, or stop.
+const ends = /^SIG(HUP|TERM|USR1|USR2|ALRM|VTALRM|TSTP|TTIN|TTOU|XCPU|IO|PWR|STKFLT)$/
+for (const signal of ignored) if (ends.test(signal)) process.on(signal, () => {})
+
+// What is compiled once is kept for the next start.
+const { existsSync } = require('node:fs')
 const { enableCompileCache } = require('node:module')
 const { join } = require('node:path')
 
 if (Number(process.versions.node.split('.')[0]) < 24) {
-  console.error(`ebb: the pinned Node is not installed here; run "npm ci" in ${join(__dirname, '..')}, then try again.`)
+  const root = join(__dirname, '..')
+  const isCheckout = existsSync(join(root, 'package-lock.json'))
+  const todo = isCheckout ? `run "npm ci" in ${root}` : 'install a newer one, or "npm install node@24" beside Ebb and start it by npx'
+  console.error(`ebb: Node 24 or newer is needed, and this is ${process.version}; ${todo}, then try again.`)
   process.exit(125)
 }
 enableCompileCache(join(__dirname, '..', 'node_modules', '.cache', 'ebb'))
@@ -15,7 +29,5 @@ for (const entry of Buffer.from(beside, 'hex').toString().split('\0')) {
   if (entry !== '') process.env[entry.slice(0, entry.indexOf('='))] = entry.slice(entry.indexOf('=') + 1)
 }
 
-const [, , which, descriptors, ...words] = process.argv
-const inherited = descriptors.split(',').filter(Boolean).map(Number)
-if (which === 'dist') require('../dist/main.cjs').runMain(words, inherited)
-else import('../src/main.ts').then(({ runMain }) => runMain(words, inherited))
+if (which === 'src') import('../src/main.ts').then(({ runMain }) => runMain(words, { descriptors, ignored }))
+else require('../dist/main.cjs').runMain(words, { descriptors, ignored })

@@ -1,14 +1,23 @@
 // One file per command instead of fifty: loading is most of what `ebb exec -- true` costs. bin/ebb takes the bundle
-// while it is newer than every source, and the sources themselves otherwise, so nothing depends on this having run.
-import { readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+// while it is newer than every source, and the sources themselves otherwise, so no command depends on this having run.
+// Who imports Ebb does: Node strips no types below node_modules, so the library and the testing kit are in lib/, as JavaScript.
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { buildDashboard } from './dashboard.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const inputs = { main: join(root, 'src/main.ts'), keeper: join(root, 'src/resources/process-tree/keeper.ts') }
 
+/** What `ebb exec` needs, and no more: a third more of it is a tenth more of its time. The doctor's judgement is the doctor's. */
+const core =
+  /\/src\/(ports|config)\/|\/src\/domain\/(?!leftover\/)|\/src\/engine\/(?!reap|status)|\/src\/placements\/program\.ts|\/src\/resources\/(clock|path|temp\/remove-folder)\.ts/
+
 async function bundle() {
-  rmSync(join(root, 'dist'), { recursive: true, force: true })
+  // The dashboard beside it has a freshness of its own.
+  const earlier = existsSync(join(root, 'dist')) ? readdirSync(join(root, 'dist')).filter((name) => !name.startsWith('web')) : []
+  for (const name of earlier) rmSync(join(root, 'dist', name), { recursive: true, force: true })
   // Each by itself: a keeper would otherwise load what it shares with main, and main that in many small files.
   for (const [name, file] of Object.entries(inputs)) await bundleOne({ [name]: file })
   writeFileSync(join(root, 'dist', 'fresh.sh'), freshness())
@@ -30,7 +39,7 @@ async function bundleOne(input) {
   const build = await rolldown({
     input,
     platform: 'node',
-    external: ['koffi', /^@modelcontextprotocol\//],
+    external: ['koffi', 'dockerode', /^@aws-sdk\//, /^@modelcontextprotocol\//],
     logLevel: 'warn',
   })
   await build.write({
@@ -40,15 +49,31 @@ async function bundleOne(input) {
     minify: 'dce-only',
     entryFileNames: '[name].cjs',
     chunkFileNames: '[name]-[hash].cjs',
+    // What every command needs is one file: fifteen more of them cost `ebb exec -- true` a tenth of its time.
+    ...('main' in input && { codeSplitting: { groups: [{ name: 'core', test: core }] } }),
   })
   await build.close()
 }
 
-function isFresh() {
-  const made = statSync(join(root, 'dist', 'main.cjs'), { throwIfNoEntry: false })
-  return made !== undefined && sources().every((path) => statSync(path).mtimeMs <= made.mtimeMs)
+/** File by file, so that what is found by its place, such as bin/ebb, is found from there as from src/. Types are checked elsewhere. */
+function compileLibrary() {
+  rmSync(join(root, 'lib'), { recursive: true, force: true })
+  const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc')
+  execFileSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.lib.json')], { stdio: ['ignore', 2, 2] })
 }
 
-if (!process.argv.includes('--if-stale') || !isFresh()) {
-  await bundle().catch((error) => console.error(`ebb set-up: no bundle was made, and the sources are used as they are (${error.message}).`))
+function isFresh() {
+  const made = ['dist/main.cjs', 'lib/index.js'].map((name) => statSync(join(root, name), { throwIfNoEntry: false })?.mtimeMs ?? 0)
+  return sources().every((path) => statSync(path).mtimeMs <= Math.min(...made))
 }
+
+const ifStale = process.argv.includes('--if-stale')
+if (!ifStale || !isFresh()) {
+  try {
+    compileLibrary()
+    await bundle()
+  } catch (error) {
+    console.error(`ebb set-up: no bundle was made, and the sources are used as they are (${error.message}).`)
+  }
+}
+await buildDashboard({ ifStale })

@@ -1,4 +1,4 @@
-// docs/reference is made from the code: the commands' own table, the options' and the errors'.
+// docs/reference is made from the code: the tables of commands, settings, routes, errors and metrics.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -12,6 +12,7 @@ import { cleanupRoutes } from '../src/interfaces/http/routes/cleanup.ts'
 import { requestRoutes } from '../src/interfaces/http/routes/requests.ts'
 import { serverRoutes } from '../src/interfaces/http/routes/server.ts'
 import { testRoutes } from '../src/interfaces/http/routes/test.ts'
+import { metricTable } from '../src/observability/metrics.ts'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const note = '<!-- Made by scripts/reference.mjs from the code; run "npm run docs" after a change. -->'
@@ -22,10 +23,28 @@ function cli() {
     (command) =>
       `## ${command.name}\n\n${command.summary}\n\n\`\`\`console\n$ ${command.usage}\n\`\`\`\n\nOptions: ${[...command.options.map(flagOf), '--config', ...command.switches.map((name) => switchFlag(command, name))].map((flag) => `\`${flag}\``).join(', ')}.\n\n\`\`\`console\n${command.examples.map((example) => `$ ${example}`).join('\n')}\n\`\`\`\n`,
   )
+  return `${note}\n\n# Commands\n\nEvery setting that an option means: [configuration](configuration.md). Durations read \`250ms\`, \`5s\`, \`2m\`; sizes \`512m\`, \`2g\`. What is unknown or bad is refused by name.\n\n${sections.join('\n')}`
+}
+
+function configuration() {
   const rows = Object.entries(options).map(
-    ([key, option]) => `| \`${flagOf(key)} ${cell(option.placeholder)}\` | \`${variableOf(key)}\` | \`${key}\` | ${option.help} |`,
+    ([key, { placeholder, fallback, help, shape }]) =>
+      `| \`${shape === 'switch' ? flagOf(key) : `${flagOf(key)} ${cell(placeholder)}`}\` | \`${variableOf(key)}\` | \`${key}\` | ${shown(fallback, placeholder)} | ${cell(help)} |`,
   )
-  return `${note}\n\n# Commands\n\nA flag beats a variable beats \`--config FILE\` or \`$EBB_HOME/ebb.config.json\`. Durations read \`250ms\`, \`5s\`, \`2m\`. What is unknown or bad is refused by name.\n\n${sections.join('\n')}\n## Settings\n\n| flag | variable | key | meaning |\n|---|---|---|---|\n${rows.join('\n')}\n`
+  return `${note}\n\n# Configuration\n\nA flag beats a variable beats \`--config FILE\` or \`$EBB_HOME/ebb.config.json\`. The keys of a file may be nested as they are named: \`{"docker": {"image": "node:24-slim"}}\` is \`dockerImage\`. Lists are JSON lists, or text with commas. What is unknown or bad is refused by name.\n\n| flag | variable | key | default | meaning |\n|---|---|---|---|---|\n${rows.join('\n')}\n`
+}
+
+/** As one would write it: a default's own placeholder is its text. */
+function shown(fallback, placeholder) {
+  if (fallback === undefined || fallback instanceof Map || (Array.isArray(fallback) && fallback.length === 0)) return ''
+  return `\`${typeof fallback === 'number' ? placeholder : fallback}\``
+}
+
+function metrics() {
+  const rows = Object.values(metricTable).map(
+    ({ name, help, labelNames }) => `| \`${name}\` | ${labelNames.map((label) => `\`${label}\``).join(', ')} | ${help} |`,
+  )
+  return `${note}\n\n# Metrics\n\n\`GET /metrics\` of the server, in the text format of Prometheus, with the metrics of its process (\`process_…\`, \`nodejs_…\`).\n\n\`\`\`console\n$ curl -s localhost:4400/metrics\n\`\`\`\n\n| metric | labels | what it counts |\n|---|---|---|\n${rows.join('\n')}\n\nWorth an alert: \`ebb_cleanup_consecutive_failures > 2\`, \`ebb_resources{state="stuck"} > 0\` for ten minutes, and any increase of \`ebb_orphans_found_total\`.\n`
 }
 
 function errors() {
@@ -57,7 +76,13 @@ function http() {
   return `${note}\n\n# HTTP\n\nThe schemas of every body and answer are at \`/api/openapi.json\`. Routes under \`/api/test\` exist only with \`--test-endpoints\`. \`GET /metrics\` is for Prometheus.\n\n| call | what it does | takes | answers |\n|---|---|---|---|\n${rows.join('\n')}\n`
 }
 
-export const pages = { 'docs/reference/cli.md': cli(), 'docs/reference/errors.md': errors(), 'docs/reference/http.md': http() }
+export const pages = {
+  'docs/reference/cli.md': cli(),
+  'docs/reference/configuration.md': configuration(),
+  'docs/reference/errors.md': errors(),
+  'docs/reference/http.md': http(),
+  'docs/reference/metrics.md': metrics(),
+}
 
 export function stalePages() {
   return Object.entries(pages).filter(([path, text]) => {

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { installMoto } from './moto.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const node = join(root, 'node_modules', 'node', 'bin', 'node')
@@ -14,13 +15,42 @@ const jobs = {
   test: (rest) => {
     const missing = systemPackages()
     if (missing !== 0) return missing
+    emulator()
     return run(node, ['node_modules/vitest/vitest.mjs', 'run', ...rest])
   },
+  'test:agents': (rest) => {
+    const missing = systemPackages({ tmux: 'tmux', ip: 'iproute2', unshare: 'util-linux', ...containers })
+    if (missing !== 0) return missing
+    return run(node, [
+      'scripts/with-agents.mjs',
+      node,
+      'node_modules/vitest/vitest.mjs',
+      'run',
+      '--config=vitest.agents.config.ts',
+      ...rest,
+    ])
+  },
   check: () =>
-    runAll(['biome', 'check', '.'], ['oxlint', '--deny-warnings'], ['tsc', '-p', '.'], ['knip']) || run(node, ['scripts/check-docs.mjs']),
+    runAll(['biome', 'check', '.'], ['oxlint', '--deny-warnings'], ['tsc', '-p', '.'], ['tsc', '-p', 'web'], ['knip']) ||
+    run(node, ['scripts/check-docs.mjs']),
   docs: () => run(node, ['scripts/reference.mjs']),
   soak: (rest) => run(node, ['--disable-warning=ExperimentalWarning', 'bench/soak.ts', ...rest]),
-  bench: (rest) => run(node, ['--disable-warning=ExperimentalWarning', 'bench/main.ts', ...rest]),
+  bench: (rest) => {
+    emulator()
+    return run(node, ['--disable-warning=ExperimentalWarning', 'bench/main.ts', ...rest])
+  },
+  profile: (rest) => run(node, ['--disable-warning=ExperimentalWarning', 'bench/profile.ts', ...rest]),
+  'bench:leaks': (rest) => {
+    const missing = systemPackages({ tmux: 'tmux', ps: 'procps', gcc: 'gcc', ip: 'iproute2', unshare: 'util-linux' })
+    if (missing !== 0) return missing
+    return run(node, ['--disable-warning=ExperimentalWarning', 'bench/leaks/main.ts', ...rest])
+  },
+}
+
+/** Of AWS, for the suites and the benchmark that close things there. */
+function emulator() {
+  const problem = installMoto()
+  if (problem !== undefined) console.log(`ebb set-up: ${problem}`)
 }
 
 function run(program, args) {
@@ -54,12 +84,25 @@ function install() {
   writeFileSync(stamp, lock)
 }
 
-/** What the suites need from the system: tmux for the terminal tests, strace and procps to look from outside. */
-function systemPackages() {
-  const needed = { tmux: 'tmux', strace: 'strace', ps: 'procps', gcc: 'gcc' }
+/** What the suites need from the system: tmux for terminals, strace and procps to look from outside, chattr for files that stay, chromium for the dashboard, shells to complete in. */
+const suites = {
+  tmux: 'tmux',
+  strace: 'strace',
+  ps: 'procps',
+  gcc: 'gcc',
+  chattr: 'e2fsprogs',
+  ip: 'iproute2',
+  chromium: 'chromium',
+  zsh: 'zsh',
+  fish: 'fish',
+}
+/** A daemon of their own, with an image made of one program; dockerd looks for iptables even when it is to leave it alone. */
+const containers = { dockerd: 'docker.io', docker: 'docker.io', busybox: 'busybox-static', iptables: 'iptables' }
+
+function systemPackages(needed = { ...suites, ...containers }) {
   const missing = Object.entries(needed).filter(([program]) => spawnSync('sh', ['-c', `command -v ${program}`]).status !== 0)
   if (missing.length === 0) return 0
-  const packages = missing.map(([, name]) => name)
+  const packages = [...new Set(missing.map(([, name]) => name))]
   const command = `apt-get install -y --no-install-recommends ${packages.join(' ')}`
   if (process.getuid?.() !== 0 || spawnSync('sh', ['-c', 'command -v apt-get']).status !== 0) {
     console.log(`ebb set-up: some suites will be skipped; this would install what they need: ${command}`)

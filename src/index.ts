@@ -10,12 +10,14 @@ export interface OpenOptions {
   readonly home?: string
   readonly containment?: 'auto' | 'cgroup' | 'subreaper' | 'scan'
   readonly logLevel?: 'debug' | 'info' | 'warn' | 'error' | 'silent'
+  /** A file with settings, such as those of `docker` and `ecs`; default `ebb.config.json` in the home. */
+  readonly config?: string
 }
 
 /** Opens Ebb in this process; earlier runs that died are recovered. Use it with `await using`. */
-export async function openEbb(options: OpenOptions = {}): Promise<Ebb> {
+export async function openEbb({ config: configFile, ...options }: OpenOptions = {}): Promise<Ebb> {
   const flags = new Map(Object.entries(options).filter((entry): entry is [string, string] => entry[1] !== undefined))
-  const config = loadConfig({ flags })
+  const config = loadConfig({ flags, ...(configFile !== undefined && { configFile }) })
   const supervisor = await compose(config)
   const { engine, home } = supervisor
   try {

@@ -1,24 +1,31 @@
-import { basename, join } from 'node:path'
+import { accessSync, constants } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, isAbsolute, join } from 'node:path'
 import { type Config, loadConfig } from './config/config.ts'
+import { dockerWithoutImage } from './config/elsewhere-options.ts'
 import { type Home, openHome } from './config/home.ts'
+import { sentinelEnvironment } from './config/sentinel-environment.ts'
 import type { Control } from './control/control.ts'
 import { AgentEndings } from './control/endings.ts'
 import { EbbError } from './domain/errors.ts'
 import type { Report } from './domain/report.ts'
 import type { Intent } from './domain/resource.ts'
 import { Engine } from './engine/engine.ts'
+import type { Inherited } from './interfaces/cli/cli.ts'
 import { lineLog } from './observability/log.ts'
 import { watchedKind } from './observability/watched-kind.ts'
 import type { Premises } from './placements/files.ts'
 import { planProcess } from './placements/process.ts'
-import { requireProgram } from './placements/program.ts'
+import { findProgram, requireProgram } from './placements/program.ts'
 import { planTmux } from './placements/tmux.ts'
 import type { AgentStore } from './ports/agents.ts'
 import type { Archives } from './ports/archives.ts'
 import type { Effects } from './ports/effects.ts'
+import type { Elsewhere, OtherHost, SettingCheck } from './ports/elsewhere.ts'
 import type { Planned, ResourceKind } from './ports/kind.ts'
 import type { Log } from './ports/log.ts'
 import type { ContainmentName, ProcessLaunch, TreeMember } from './ports/process.ts'
+import { agentPrograms } from './providers/programs.ts'
 import { realClock } from './resources/clock.ts'
 import { realEffects } from './resources/effects.ts'
 import { FolderKind } from './resources/file/folder.ts'
@@ -31,8 +38,10 @@ import { openHost } from './resources/process-tree/host.ts'
 import { ProcessTreeKind } from './resources/process-tree/kind.ts'
 import { procTable } from './resources/process-tree/proc.ts'
 import { PipeSentinel } from './resources/process-tree/sentinel.ts'
+import { TempFolderKind } from './resources/temp/kind.ts'
 import { TmuxSessionKind } from './resources/tmux/kind.ts'
 import { Tmux, throughDoor } from './resources/tmux/tmux.ts'
+import { TracesKind } from './resources/traces/kind.ts'
 import { openSqliteStore, type Store } from './store/sqlite/store.ts'
 
 /** The composition root: the only file that wires everything. */
@@ -43,9 +52,17 @@ export interface Supervisor {
   readonly engine: Engine
   readonly log: Log
   readonly containment: ContainmentName
+  /** Where agents can be launched with the settings and programs that there are. */
+  readonly placements: readonly string[]
   /** The ordered plan of intents for a process; throws, and nothing exists yet, when it cannot start. */
   plan(scopeId: string, launch: ProcessLaunch): readonly Planned[]
+  /** What a command is given because it is an agent's program, by its name: a temp folder, and a look at what it leaves. */
+  asAgent(argv: readonly string[], env: Readonly<Record<string, string>>): Promise<Pick<ProcessLaunch, 'hasTempFolder' | 'leaves'>>
   readonly availability: readonly Availability[]
+  /** The settings of what runs elsewhere, tried out with calls that change nothing. */
+  checkSettings(): Promise<readonly SettingCheck[]>
+  /** The hosts beside this one on which agents of ours run, looked at now. */
+  otherHosts(): Promise<readonly OtherHost[]>
   /** The rows of agents, of whichever supervisor. */
   readonly agents: AgentStore
   /** The logs of agents that have ended. */
@@ -87,8 +104,10 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   const host = openHost(home.installation, processes, config.inheritedCookie)
   const effects = wrap<Effects>('effects', realEffects)
   const { inheritedCookie } = config
-  const containments = detectContainments({ effects, host, processes, inheritedCookie, doors: home.doors, node: process.execPath })
+  const containments = detectContainments({ effects, host, clock, processes, inheritedCookie, doors: home.doors, node: process.execPath })
   const containment = chooseContainment(config.containment, containments)
+  const isWatched = composition.watched ?? true
+  if (isWatched) containment.expectLaunch?.()
 
   const tree = new ProcessTreeKind({ effects, host, processes, containments: containments.all, net: containments.net })
   // What the kinds need of what is opened after them.
@@ -116,8 +135,26 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     throughDoor: (argv) => throughDoor(containments.terminalDoor(), argv),
   })
   const folders = new FolderKind(effects)
+  const temps = new TempFolderKind({ effects, host, directory: home.run })
+  const paths = [new FileKind(effects), new DirectoryKind(effects), folders, temps, new TracesKind(effects)]
+  const premises: Premises = {
+    installation: home.installation,
+    containment,
+    home: home.directory,
+    logDirectory: home.logs,
+    archiveDirectory: home.archive,
+    runDirectory: home.run,
+    tempDirectory: tmpdir,
+    now: () => Date.parse(clock.wall()),
+    // What tmux starts is no descendant of ours, which is what a keeper would need.
+    tmux: { socket: home.tmuxSocket, containment: containment.name === 'subreaper' ? containments.net : containment },
+    keepsSessions: composition.keepsSessions ?? false,
+  }
+  const elsewhere = hasElsewhere(config)
+    ? (await import('./elsewhere.ts')).wireElsewhere({ config, home, host, clock, log, effects, premises, wrap })
+    : []
   const kinds = new Map<string, ResourceKind>(
-    [tree, sessions, logs, new FileKind(effects), new DirectoryKind(effects), folders].map((kind) => [
+    [tree, sessions, logs, ...paths, ...elsewhere.flatMap((one) => one.kinds)].map((kind) => [
       kind.kind,
       composition.onUnknown ? watchedKind(kind as ResourceKind, composition.onUnknown) : (kind as ResourceKind),
     ]),
@@ -136,7 +173,6 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     onLost: (reason) => log.error('No sentinel watches; it is tried again.', { reason }),
     environment: sentinelEnvironment(config),
   })
-  const isWatched = composition.watched ?? true
   if (isWatched) sentinel.ready().catch(() => {}) // Starts while the database opens; the engine waits for it.
   const opened = await openSqliteStore({ file: config.store ?? home.database, clock }).catch((error: unknown): Promise<Store> => {
     sentinel.dismiss() // There is nothing to watch: its recovery would only meet the same database.
@@ -167,26 +203,26 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     sentinel: isWatched ? sentinel : { ready: async () => {}, dismiss: () => {} },
     endings,
     givesUpAtExit: config.exitGiveUp === 'afterDeadline',
-    onReport: (report, namespace) => {
+    onReport: (report, namespace, id) => {
       composition.onReport?.(report)
-      control?.then((opened) => opened.reported(report, namespace)).catch(() => {})
+      control?.then((opened) => opened.reported(report, namespace, id)).catch(() => {})
     },
   })
-  const premises: Premises = {
-    installation: home.installation,
-    containment,
-    home: home.directory,
-    logDirectory: home.logs,
-    archiveDirectory: home.archive,
-    runDirectory: home.run,
-    // What tmux starts is no descendant of ours, which is what a keeper would need.
-    tmux: { socket: home.tmuxSocket, containment: containment.name === 'subreaper' ? containments.net : containment },
-    keepsSessions: composition.keepsSessions ?? false,
+  const find = ({ placement }: ProcessLaunch): Elsewhere | undefined => elsewhere.find(({ name }) => name === placement)
+  const plan = (scopeId: string, launch: ProcessLaunch): readonly Planned[] => {
+    if (launch.placement === 'tmux') return planTmux(premises, scopeId, launch)
+    if (launch.placement === undefined || launch.placement === 'process') return planProcess(premises, scopeId, launch)
+    return (find(launch) ?? notConfigured(launch.placement)).plan(scopeId, launch)
   }
-  const plan = (scopeId: string, launch: ProcessLaunch): readonly Planned[] =>
-    launch.placement === 'tmux' ? planTmux(premises, scopeId, launch) : planProcess(premises, scopeId, launch)
-  const runningProcesses = (): Promise<readonly TreeMember[]> => tree.running()
-  const wiring = { config, home, engine, agents, tasks, endings, archives, effects, plan, runningProcesses, processes }
+  const requireReady = async (launch: ProcessLaunch): Promise<void> => await find(launch)?.requireReady(launch)
+  const runningProcesses = async (): Promise<readonly TreeMember[]> => {
+    const [here, ...there] = await Promise.all([tree.running(), ...elsewhere.map((one) => one.running?.() ?? [])])
+    // What runs in a container is seen by its cookie, too.
+    return [...new Map([...here, ...there.flat()].map((member) => [member.pid, member])).values()]
+  }
+  const { syncBeside } = opened
+  const books = { agents, tasks, syncBeside, endings, archives }
+  const wiring = { config, home, engine, ...books, effects, plan, requireReady, runningProcesses, processes }
   // A log of an agent whose supervisor died is read to its end by whoever recovers it.
   readToEnd = async (log) => await (await import('./wiring.ts')).readToEnd(wiring, control, log)
   return {
@@ -206,7 +242,22 @@ export async function compose(config: Config, composition: Composition = {}): Pr
       ]
     },
     containment: containment.name,
+    get placements() {
+      const terminal = findProgram('tmux', config.agentEnvironment) === undefined ? [] : ['tmux']
+      return ['process', ...terminal, ...elsewhere.map(({ name }) => name)]
+    },
     plan,
+    checkSettings: async () => [...checkImage(config), ...(await Promise.all(elsewhere.map((one) => one.check()))).flat()],
+    otherHosts: async () => await Promise.all(elsewhere.flatMap((one) => one.host?.() ?? [])),
+    asAgent: async ([program = ''], env) => {
+      const name = basename(program)
+      if (!agentPrograms.has(name)) return {}
+      const { installed } = await import('./providers/all.ts')
+      const hasTempFolder = isWritable(tmpdir())
+      // It ran without one before there was Ebb, and still does.
+      if (!hasTempFolder) log.warn(`${name} gets no temp folder of its own, because ${tmpdir()} cannot be written; set TMPDIR.`)
+      return { hasTempFolder, leaves: installed.find((provider) => provider.program === name)?.leaves?.(env) ?? [] }
+    },
     control: () => {
       control ??= import('./wiring.ts').then(({ wireControl }) => wireControl(wiring))
       return control
@@ -214,9 +265,37 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     get availability() {
       return containments.availability
     },
-    killAllNow: () => tree.killAllNow(),
+    // What runs in a container is seen as processes of this host, too.
+    killAllNow: () => tree.killAllNow(engine.keptAgents()),
     runningProcesses,
     close: async () => await ledger[Symbol.asyncDispose](),
+  }
+}
+
+function hasElsewhere({ dockerImage, ecsCluster, remoteUrl }: Config): boolean {
+  return dockerImage !== undefined || ecsCluster !== undefined || remoteUrl !== undefined
+}
+
+/** Without it there is no placement whose settings could be tried out. */
+function checkImage(config: Config): readonly SettingCheck[] {
+  const said = dockerWithoutImage(config)
+  if (said.length === 0) return []
+  const are = said.length === 1 ? 'is' : 'are'
+  const says = `${said.join(' and ')} ${are} set, but the placement docker needs docker.image, an image that the daemon has.`
+  return [{ setting: 'docker.image', isGood: false, says }]
+}
+
+function notConfigured(placement: string): never {
+  const needed = { docker: 'docker.image', ecs: 'ecs.cluster', remote: 'remote.url' }[placement]
+  throw new EbbError('launch_refused', `The placement ${placement} needs the setting ${needed ?? 'of its own'}; see the guide on it.`)
+}
+
+function isWritable(folder: string): boolean {
+  try {
+    accessSync(folder, constants.W_OK)
+    return isAbsolute(folder)
+  } catch {
+    return false
   }
 }
 
@@ -227,25 +306,29 @@ function inBook({ parts: { book, host } }: Engine, agentId: string, error: unkno
   return [...scope.entries.values()].map(({ intent }) => intent)
 }
 
-/** What the recovery needs to find its way and to do as we would, and the outer Ebb's mark; nothing else of the user's. */
-function sentinelEnvironment({ environment, store, limitLog, limitMessages }: Config): Record<string, string> {
-  const kept = ['PATH', 'HOME', 'TMPDIR', 'EBB_SCOPE', 'LD_LIBRARY_PATH']
-  return {
-    ...Object.fromEntries(kept.flatMap((name) => (environment[name] === undefined ? [] : [[name, environment[name]]]))),
-    ...(store !== undefined && { EBB_STORE: `sqlite:${store}` }),
-    EBB_LIMIT_LOG: String(limitLog),
-    EBB_LIMIT_MESSAGES: String(limitMessages),
-  }
-}
-
-/** The command line's entry; `inherited` are the open descriptors besides stdio, for the command. */
-export async function runMain(words: readonly string[], inherited: readonly number[]): Promise<never> {
+/** The command line's entry. */
+export async function runMain(words: readonly string[], inherited: Inherited): Promise<never> {
   const { runCommandLine } = await import('./interfaces/cli/cli.ts')
   const manifest = join(import.meta.dirname, '..', 'package.json')
+  const dashboard = join(import.meta.dirname, '..', 'dist', 'web')
   const attach = async (config: Config, agentId: string): Promise<number> => {
     const { environment } = config
     const tmux = new Tmux({ effects: realEffects, socket: openHome(config.home, kernelId).tmuxSocket, environment })
     return await (await import('./resources/tmux/attach.ts')).attach(tmux, agentId, environment)
   }
-  process.exit(await runCommandLine(words, { compose, loadConfig, requireProgram, attach, manifest, inherited }))
+  process.exit(
+    await runCommandLine(words, {
+      compose,
+      loadConfig,
+      requireProgram,
+      attach,
+      providers: async () => (await import('./providers/all.ts')).providerTypes,
+      programs: async (config) => (await import('./machine.ts')).programsOf(config),
+      leftovers: async (config) => (await import('./machine.ts')).leftoversOf(config),
+      clock: realClock,
+      manifest,
+      dashboard,
+      inherited,
+    }),
+  )
 }

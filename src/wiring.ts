@@ -8,25 +8,24 @@ import type { AgentEndings } from './control/endings.ts'
 import { sourceOf } from './control/source.ts'
 import { parseSpawnRule } from './domain/spawn-rule.ts'
 import type { Engine } from './engine/engine.ts'
-import { firstOutput } from './placements/probe.ts'
+import { readVersion } from './placements/probe.ts'
 import { findProgram } from './placements/program.ts'
 import type { AgentStore } from './ports/agents.ts'
 import type { Archives } from './ports/archives.ts'
+import type { Effects } from './ports/effects.ts'
 import type { Planned } from './ports/kind.ts'
 import type { ProcessLaunch, TreeMember } from './ports/process.ts'
 import type { TaskStore } from './ports/tasks.ts'
+import { installed } from './providers/all.ts'
 import { Catalogue } from './providers/catalogue.ts'
-import { claudeCode } from './providers/claude-code.ts'
-import { codex } from './providers/codex.ts'
 import { command } from './providers/command.ts'
-import { geminiCli } from './providers/gemini-cli.ts'
-import { opencode } from './providers/opencode.ts'
 import { synthetic } from './providers/synthetic.ts'
 import { requireFolder } from './resources/file/folder.ts'
 import type { CompleteLog } from './resources/log/kind.ts'
 import { readLog } from './resources/log/read-lines.ts'
-import { detailsOf } from './resources/process-tree/details.ts'
+import { detailsOf, residentBytes } from './resources/process-tree/details.ts'
 import type { ProcessTable } from './resources/process-tree/process-table.ts'
+import { LentFolders } from './resources/temp/lent-folder.ts'
 import { Stream } from './stream/stream.ts'
 
 /** The second half of the composition root: what only those need who have agents. Loaded when they ask for it. */
@@ -37,19 +36,24 @@ export interface Wiring {
   readonly engine: Engine
   readonly agents: AgentStore
   readonly tasks: TaskStore
+  /** Of the store: see `startThreads`. */
+  readonly syncBeside: () => void
   readonly endings: AgentEndings
   readonly archives: Archives
   readonly processes: ProcessTable
+  readonly effects: Effects
   readonly plan: (scopeId: string, launch: ProcessLaunch) => readonly Planned[]
+  readonly requireReady: (launch: ProcessLaunch) => Promise<void>
   readonly runningProcesses: () => Promise<readonly TreeMember[]>
 }
 
-export function wireCatalogue(config: Config): Catalogue {
+function wireCatalogue({ config, home, effects, engine }: Wiring): Catalogue {
   const child = join(import.meta.dirname, '..', 'bin', 'synthetic-agent.cjs')
-  return new Catalogue([claudeCode, codex, geminiCli, opencode, command, synthetic(child)], {
+  const lent = new LentFolders({ effects, directory: home.run, host: engine.parts.host })
+  return new Catalogue([...installed, command, synthetic(child)], {
     environment: config.agentEnvironment,
     findProgram,
-    readVersion: (argv) => firstOutput(argv, config.agentEnvironment),
+    readVersion: (argv) => readVersion(argv, config.agentEnvironment, (use) => lent.lend(use)),
   })
 }
 
@@ -61,20 +65,11 @@ function startThreads(): void {
   stat('/', () => {})
 }
 
-export function wireControl({
-  config,
-  home,
-  engine,
-  agents,
-  tasks,
-  endings,
-  archives,
-  processes,
-  plan,
-  runningProcesses,
-}: Wiring): Control {
+export function wireControl(wiring: Wiring): Control {
+  const { config, home, engine, agents, tasks, endings, archives, processes, plan, requireReady, runningProcesses } = wiring
   startThreads()
-  const catalogue = wireCatalogue(config)
+  wiring.syncBeside()
+  const catalogue = wireCatalogue(wiring)
   const { clock, log } = engine.parts
   return new Control({
     engine,
@@ -105,9 +100,11 @@ export function wireControl({
     readLog,
     requireFolder,
     plan,
+    requireReady,
     configPath: (agentId, name) => join(home.run, `${agentId}.${name}`),
     runningProcesses,
     describeProcess: (pid) => detailsOf(processes, pid),
+    residentBytes,
     freeBytes: () => {
       const { bavail, bsize } = statfsSync(home.directory)
       return bavail * bsize
@@ -125,7 +122,7 @@ export async function readToEnd(wiring: Wiring, control: Promise<Control> | unde
     const position = (await agents.positions(log.scopeId)).find(({ stream }) => stream === log.stream)
     const where = { agentId: log.scopeId, stream: log.stream, path: log.path, offset: position?.offset ?? 0 }
     const limitBytes = record.agent.session.configuration.limits?.logBytes ?? config.limitLog
-    return sourceOf({ ...where, limitBytes, limitMessages: config.limitMessages }, wireCatalogue(config).find(record.agent.type))
+    return sourceOf({ ...where, limitBytes, limitMessages: config.limitMessages }, wireCatalogue(wiring).find(record.agent.type))
   }
   const following = (await control)?.stream
   if (following) return await following.finish(log.path, open)

@@ -28,7 +28,7 @@ export function loadConfig({ flags, configFile, env = process.env }: Sources): C
   const file = configFile ?? (env.EBB_CONFIG || undefined)
   const fromFiles = file === undefined ? fromHome(resolve(flags.get('home') || env.EBB_HOME || defaultHome(env))) : fromFile(file)
   for (const [key, text, name] of [...fromFiles, ...fromEnvironment(env), ...fromFlags(flags)]) {
-    if (!isOptionKey(key)) throw new EbbError('bad_usage', `There is no setting ${name}; "ebb help" lists them.`)
+    if (!isOptionKey(key)) throw new EbbError('bad_usage', `There is no setting ${name}; docs/reference/configuration.md lists them.`)
     values.set(key, options[key].parse(text, name))
   }
   const home = (values.get('home') as string | undefined) ?? defaultHome(env)
@@ -54,7 +54,7 @@ function fromFile(file: string): readonly Source[] {
   try {
     content = JSON.parse(readFileSync(file, 'utf8'))
   } catch (error) {
-    throw new EbbError('bad_usage', `The configuration ${file} cannot be read: ${sentence(error)}.`)
+    throw new EbbError('bad_usage', `The configuration ${file} cannot be read: ${sentence(error).replaceAll(/\s+/g, ' ')}.`)
   }
   if (typeof content !== 'object' || content === null || Array.isArray(content))
     throw new EbbError('bad_usage', `The configuration ${file} must be a JSON object.`)

@@ -17,6 +17,8 @@ export interface Home {
   readonly sentinelLog: string
 }
 
+export const databaseIn = (home: string): string => join(home, 'ebb.db')
+
 export function openHome(directory: string, newId: NewId): Home {
   const folders = {
     logs: join(directory, 'logs'),
@@ -35,7 +37,7 @@ export function openHome(directory: string, newId: NewId): Home {
       directory,
       ...folders,
       installation: installationOf(directory, newId),
-      database: join(directory, 'ebb.db'),
+      database: databaseIn(directory),
       tmuxSocket: join(directory, 'tmux.sock'),
       sentinelLog: join(directory, 'sentinel.log'),
     }

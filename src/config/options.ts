@@ -1,41 +1,33 @@
-import { isAbsolute, join, resolve } from 'node:path'
+import { isAbsolute, join } from 'node:path'
 import { parseDuration } from '../domain/duration.ts'
 import { EbbError } from '../domain/errors.ts'
-import { namespaceName } from '../domain/names.ts'
 import type { RetentionRule } from '../domain/retention.ts'
-import { parseSpawnRule } from '../domain/spawn-rule.ts'
 import type { LogLevel } from '../ports/log.ts'
 import { type ContainmentName, containmentNames } from '../ports/process.ts'
+import { dockerOptions, ecsOptions } from './elsewhere-options.ts'
+import {
+  choice,
+  list,
+  type Option,
+  option,
+  parseBase,
+  parseCount,
+  parseFolder,
+  parseList,
+  parseNamespace,
+  parseOrigin,
+  parsePort,
+  parseRule,
+  parseSize,
+  parseStore,
+  parseText,
+  parseToken,
+  parseUrl,
+  toggle,
+} from './option.ts'
 import { parseByAgentType, parseDays } from './retention.ts'
 
 /** Every setting once: its key, what it means, and how its text is read. `--kebab-case` and `EBB_UPPER_SNAKE` follow from the key. */
-
-interface Option<T> {
-  readonly help: string
-  /**
-   * `switch`: on the command line it takes no value. `list`: it may be given more than once; as one text, with commas.
-   * `map`: the same, with entries `NAME=VALUE`; in a file it is an object.
-   */
-  readonly shape?: 'switch' | 'list' | 'map'
-  readonly placeholder: string
-  readonly fallback: T
-  readonly parse: (text: string, name: string) => T
-}
-
-const option = <T>(placeholder: string, help: string, fallback: T, parse: Option<T>['parse']): Option<T> => ({
-  help,
-  placeholder,
-  fallback,
-  parse,
-})
-
-/** On or off; off unless it is said. */
-const toggle = (help: string): Option<boolean> => ({ ...option('true|false', help, false as boolean, parseToggle), shape: 'switch' })
-
-const list = (placeholder: string, help: string, parseItem = (item: string, _name: string) => item): Option<readonly string[]> => ({
-  ...option<readonly string[]>(placeholder, help, [], (text, name) => parseList(text, name).map((item) => parseItem(item, name))),
-  shape: 'list',
-})
 
 export const options = {
   home: option<string | undefined>('DIR', 'where Ebb keeps its database, logs and sockets', undefined, parseFolder),
@@ -58,7 +50,12 @@ export const options = {
   ),
   host: option('127.0.0.1', 'the address to listen on; another one than loopback needs a token', '127.0.0.1', parseText),
   port: option('4400', 'the port to listen on; 0 takes a free one', 4_400, parsePort),
-  store: option<string | undefined>('sqlite:FILE', 'where the records are; by default in the home', undefined, parseStore),
+  store: option<string | undefined>(
+    'sqlite:FILE',
+    'where the records are; by default in the home, or where its server has them',
+    undefined,
+    parseStore,
+  ),
   token: option<string | undefined>(
     'TOKEN',
     'what callers must show; needed when others than this machine may call',
@@ -78,9 +75,11 @@ export const options = {
   whileStdin: toggle('leave, as at a signal, when standard input ends: for a server that belongs to another program'),
   url: option<string | undefined>('URL', 'the server to talk to, instead of the one of the home', undefined, parseUrl),
   namespace: option<string | undefined>('NAME', 'the namespace that is meant', undefined, parseNamespace),
-  placement: option<string | undefined>('process', 'where the agent runs', undefined, parseText),
+  placement: option<string | undefined>('process|tmux|docker|ecs|remote', 'where the agent runs', undefined, parseText),
   cwd: option<string | undefined>('DIR', 'the folder the agent works in; by default this one', undefined, parseFolder),
   model: option<string | undefined>('MODEL', 'the model, for providers that have several', undefined, parseText),
+  script: option<string | undefined>('FILE', 'what the scripted model says, as JSON', undefined, parseText),
+  modelPort: option('0', 'the port of the scripted model; 0 takes a free one', 0, parsePort),
   keep: toggle('keep row, messages and archive of the agent when it has ended'),
   maxAgents: option('500', 'how many agents may run at once', 500, parseCount),
   minFree: option('256m', 'how much of the disk must be free for a launch', 268_435_456, parseSize),
@@ -118,6 +117,11 @@ export const options = {
   idleTimeout: option('60m', 'how long an agent may be silent, unless its launch says so', 3_600_000, parseDuration),
   reaperInterval: option('60s', 'how often the reaper looks for what nobody closed', 60_000, parseDuration),
   reaperMinimumAge: option('60s', 'how old something unrecorded must be before the reaper ends it', 60_000, parseDuration),
+  runner: toggle('also be a runner host: other control planes may run agents here'),
+  remoteUrl: option<string | undefined>('URL', 'the runner host of the placement remote', undefined, parseBase),
+  remoteToken: option<string | undefined>('TOKEN', 'what that runner host wants to be shown', undefined, parseToken),
+  ...dockerOptions,
+  ...ecsOptions,
 } satisfies Record<string, Option<unknown>>
 
 export type Options = typeof options
@@ -128,93 +132,6 @@ export const shapeOf = (key: OptionKey): Option<unknown>['shape'] => (options[ke
 export const isOptionKey = (key: string): key is OptionKey => Object.hasOwn(options, key)
 export const flagOf = (key: string): string => `--${key.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
 export const variableOf = (key: string): string => `EBB_${key.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`
-
-function choice<const C extends string>(...allowed: readonly C[]): (text: string, name: string) => C {
-  return (text, name) => {
-    const found = allowed.find((candidate) => candidate === text)
-    if (found === undefined) throw new EbbError('bad_usage', `${name} must be one of ${allowed.join(', ')}, not "${text}".`)
-    return found
-  }
-}
-
-/** Nothing is not "here": an unset variable in a script must not make a home of whatever folder it stands in. */
-function parseFolder(text: string, name: string): string {
-  if (text === '') throw new EbbError('bad_usage', `${name} must name a folder.`)
-  return resolve(text)
-}
-
-function parseText(text: string, name: string): string {
-  if (text === '') throw new EbbError('bad_usage', `${name} needs a value.`)
-  return text
-}
-
-/** As the server takes it: it becomes a name in logs and records. */
-function parseNamespace(text: string, name: string): string {
-  if (!namespaceName.pattern.test(text)) throw new EbbError('bad_usage', `${name} must be a name of ${namespaceName.says}, not "${text}".`)
-  return text
-}
-
-function parsePort(text: string, name: string): number {
-  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535)
-    throw new EbbError('bad_usage', `${name} must be a port from 0 to 65535, not "${text}".`)
-  return Number(text)
-}
-
-function parseStore(text: string, name: string): string {
-  const file = /^sqlite:(.+)$/s.exec(text)?.[1]
-  if (file === undefined) throw new EbbError('bad_usage', `${name} must be sqlite:FILE, not "${text}".`)
-  return resolve(file)
-}
-
-/** It travels in a header: visible ASCII, and long enough that nobody guesses it. */
-function parseToken(text: string, name: string): string {
-  if (!/^[\x21-\x7e]{8,512}$/.test(text)) throw new EbbError('bad_usage', `${name} must have 8 to 512 visible characters and no spaces.`)
-  return text
-}
-
-function parseToggle(text: string, name: string): boolean {
-  if (!/^(true|false|1|0|yes|no|on|off)$/i.test(text)) throw new EbbError('bad_usage', `${name} must be true or false, not "${text}".`)
-  return /^(true|1|yes|on)$/i.test(text)
-}
-
-function parseList(text: string, name: string): readonly string[] {
-  const items = text.split(',').map((item) => item.trim())
-  if (items.includes('')) throw new EbbError('bad_usage', `${name} holds an empty entry.`)
-  return items
-}
-
-/** As a browser sends it, or it would never match: no path, and without the port that its scheme implies. */
-function parseOrigin(text: string, name: string): string {
-  if (!/^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*]+\/?$/i.test(text) || !URL.canParse(text))
-    throw new EbbError('bad_usage', `${name} must be an origin such as http://localhost:3000, not "${text}".`)
-  const { origin } = new URL(text)
-  // Of a scheme that is not the web's, such as an extension's, URL knows no origin.
-  return origin === 'null' ? text.replace(/\/$/, '').toLowerCase() : origin
-}
-
-function parseUrl(text: string, name: string): string {
-  const url = URL.parse(text)
-  if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
-    throw new EbbError('bad_usage', `${name} must be a URL such as http://localhost:4400, not "${text}".`)
-  return url.origin
-}
-
-function parseSize(text: string, name: string): number {
-  const match = /^(\d{1,12})(k|m|g|t)?b?$/i.exec(text)
-  if (!match) throw new EbbError('bad_usage', `${name} must be a size such as 512m or 2g, not "${text}".`)
-  return Number(match[1]) * 1_024 ** ['', 'k', 'm', 'g', 't'].indexOf((match[2] ?? '').toLowerCase())
-}
-
-function parseRule(text: string, name: string): string {
-  if (!parseSpawnRule(text))
-    throw new EbbError('bad_usage', `${name} must be a rule such as "orchestrator>*" or "builder>tester:3", not "${text}".`)
-  return text
-}
-
-function parseCount(text: string, name: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new EbbError('bad_usage', `${name} must be a whole number from 1 on, not "${text}".`)
-  return Number(text)
-}
 
 /** `$XDG_STATE_HOME/ebb`, else `~/.local/state/ebb`. */
 export function defaultHome(env: NodeJS.ProcessEnv): string {

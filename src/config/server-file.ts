@@ -1,4 +1,4 @@
-import { readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { errno } from '../domain/errors.ts'
 
@@ -7,6 +7,8 @@ export interface ServerFile {
   readonly url: string
   readonly pid: number
   readonly token?: string
+  /** The file of its records, unless it is the one of the home. */
+  readonly store?: string
 }
 
 const fileIn = (home: string): string => join(home, 'server.json')
@@ -24,6 +26,12 @@ export function readServerFile(home: string): ServerFile | undefined {
   } catch {
     return undefined
   }
+}
+
+/** Where the server of a home keeps its records, or kept them until it was killed; undefined when that is in the home, or gone. */
+export function storeOfServer(home: string): string | undefined {
+  const store = readServerFile(home)?.store
+  return typeof store === 'string' && existsSync(store) ? store : undefined
 }
 
 /** Ours only: a server that came after us may have written its own. */

@@ -1,6 +1,7 @@
 import { type Agent, type AgentResult, hasEnded, type KeptConfiguration } from '../domain/agent.ts'
 import { EbbError } from '../domain/errors.ts'
 import type { Report } from '../domain/report.ts'
+import type { Wish } from '../domain/scope.ts'
 import { agentName } from '../domain/task.ts'
 import type { BookScope } from '../engine/book.ts'
 import type { Engine } from '../engine/engine.ts'
@@ -18,7 +19,7 @@ import { Gate } from './gate.ts'
 import type { Namespaces } from './namespaces.ts'
 import type { Owners } from './owners.ts'
 import { play } from './player.ts'
-import { type LaunchRequest, Preflight, type PreflightDeps, type Prepared } from './preflight.ts'
+import { isElsewhere, type LaunchRequest, Preflight, type PreflightDeps, type Prepared } from './preflight.ts'
 import { Remains } from './remains.ts'
 import { farewellMs, Run } from './run.ts'
 import { sourceOf } from './source.ts'
@@ -77,12 +78,13 @@ export class Agents {
     // A session is called after its agent, so that agent has a name.
     const isNameless = asked.name === undefined && asked.placement === 'tmux'
     const request = isNameless ? { ...asked, name: agentName(asked.type, id, this.#deps.engine.parts.clock.wall()) } : asked
-    const prepared = this.#preflight.prepare(id, request)
     this.#waiting.add(id)
     try {
+      const prepared = await this.#preflight.prepare(id, request)
       const parentId = await this.#owner(request)
       // The gate comes before the scope: who waits there holds nothing.
-      return await this.#gate.pass(() => this.#start(id, parentId, request, prepared))
+      const start = (): Promise<Launched> => this.#start(id, parentId, request, prepared)
+      return await (isElsewhere(request) ? start() : this.#gate.pass(start))
     } finally {
       this.#waiting.delete(id)
     }
@@ -213,9 +215,10 @@ export class Agents {
     }
     run.watchTime(Math.max(1, (timeout ?? caps.timeoutMs) - aliveMs), idleTimeout ?? caps.idleMs)
     this.#remember(run, record.result)
-    const session = handles.get(sessionLabel) as SessionHandle
-    run.watchExit(pid, session.exit)
-    run.watchSession(session.lost)
+    const session = handles.get(sessionLabel) as SessionHandle | undefined
+    const body = session ?? (handles.get(treeLabel) as TreeHandle)
+    run.watchExit(pid, body.exit)
+    if (session) run.watchSession(session.lost)
     this.#deps.events.emit('adopted', { agent, run })
   }
 
@@ -276,15 +279,40 @@ export class Agents {
     const first = engine.parts.book.find(id) ? undefined : (await this.#recovered(id)).report
     const report = first ?? (await engine.close(id, { trigger: 'terminated', ...options }))
     // It may have ended by itself, before or just now, and its logs were kept.
-    if (options.dropLogs && report.success) await this.remains.dropArchive(id)
-    return report
+    return options.dropLogs && report.success ? ((await this.#dropArchive(id)) ?? report) : report
+  }
+
+  /**
+   * The archive of one that has ended is on no books. One that cannot go puts its agent there again, closing: so the reaper,
+   * the end of its task and the next start try again, and until then it is seen (G11). The report is that of the close that failed.
+   */
+  async #dropArchive(id: string): Promise<Report | undefined> {
+    const { engine, namespaces } = this.#deps
+    const problem = await this.remains.dropArchive(id)
+    if (problem === undefined) return undefined
+    const wish: Wish = { trigger: 'terminated', dropLogs: true }
+    try {
+      const { agent } = await this.get(id)
+      engine.reopen(id, (await this.#openTaskOf(agent)) ?? namespaces.enter(agent.namespace), wish)
+    } catch {
+      // Nothing can be put there now: its namespace is being reset, or the database does not answer.
+      throw this.remains.notReleased(id, 'terminated', problem)
+    }
+    return await engine.close(id, wish)
+  }
+
+  async #openTaskOf({ taskId, namespace }: Agent): Promise<string | undefined> {
+    const { engine, store } = this.#deps
+    const owner = taskId === undefined ? undefined : await store.findOwner('task', namespace, taskId)
+    return owner && engine.parts.book.find(owner.scopeId)?.state === 'open' ? owner.scopeId : undefined
   }
 
   /** The archive of an agent that has ended goes; its row and its messages stay. */
   async dropLogs(id: string): Promise<void> {
     const { agent } = await this.get(id)
     if (!hasEnded(agent)) throw new EbbError('invalid_request', `The agent ${id} has not ended; stop it first, or stop it with dropLogs.`)
-    await this.remains.dropArchive(id)
+    const left = await this.#dropArchive(id)
+    if (left) throw this.remains.notReleased(id, 'terminated', left.errors.join('; '))
   }
 
   /** Everything of it goes, rows too. Throws `not_released`, and the row stays, when that cannot be proven in time. */
@@ -310,10 +338,12 @@ export class Agents {
     if (hasEnded(record.agent) || record.incarnation === host.incarnationId) return record
     if (host.vitality(record.incarnation) !== 'dead')
       throw new EbbError('agent_foreign', `The agent ${id} belongs to another running ebb (${record.incarnation}); end it there.`)
-    await this.#deps.engine.recoverPatiently(recoveryBudgetMs)
+    const { errors } = await this.#deps.engine.recoverPatiently(recoveryBudgetMs)
     const now = await this.get(id)
-    if (!hasEnded(now.agent) && !this.#deps.engine.parts.book.find(id))
-      throw this.remains.notReleased(id, 'terminated', `The agent ${id} is still being recovered by another process; ask again.`)
+    if (!hasEnded(now.agent) && !this.#deps.engine.parts.book.find(id)) {
+      const reason = errors.length > 0 ? errors.join(' ') : `The agent ${id} is still being recovered by another process; ask again.`
+      throw this.remains.notReleased(id, 'terminated', reason)
+    }
     return now
   }
 }

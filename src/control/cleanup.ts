@@ -5,12 +5,13 @@ import type { Trigger } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
 import type { ScopeKind, Wish } from '../domain/scope.ts'
 import type { Engine } from '../engine/engine.ts'
-import { noop, type Timed, within } from '../engine/race.ts'
-import { lookAtWorld, type Seen, type Status, type World } from '../engine/status.ts'
+import type { Progress, Undertaking } from '../engine/progress.ts'
+import { noop, type Timed } from '../engine/race.ts'
+import { leftOfStuck, lookAtWorld, type Seen, type Status, type World } from '../engine/status.ts'
 import type { AgentStore } from '../ports/agents.ts'
-import type { Clock } from '../ports/clock.ts'
 import type { TreeMember } from '../ports/process.ts'
 import type { Agents } from './agents.ts'
+import { Deadline } from './deadline.ts'
 import type { History } from './history.ts'
 import type { Namespaces } from './namespaces.ts'
 
@@ -54,8 +55,8 @@ const answerBudgetMs = 4_600
 /** Of which the rows and the look at the world get this. */
 const lookBudgetMs = 400
 
-/** Even then one look is worth its time. */
-const leastMs = 200
+/** Another process, such as a sentinel, may be recovering what a reset is to take away: so long it is waited for. */
+const recoveryBudgetMs = 3_000
 
 /** Closing more than one scope, and looking whether the world is clean. */
 export class Cleanup {
@@ -84,21 +85,21 @@ export class Cleanup {
       return joined
     }
     const id = engine.parts.newId()
-    const scope = nameOf(namespace, engine)
+    const about = { id, trigger: 'test-reset', ...whereOf(namespace, engine) } as const
     const deadline = new Deadline(engine.parts.clock, untilMs)
-    const work = (): Promise<Report> => this.#resetAndLook(options, deadline)
-    const report = history.record(id, 'test-reset', scope, work).finally(() => this.#resets.delete(key))
+    const work = (progress: Progress): Promise<Report> => this.#resetAndLook(options, deadline, progress)
+    const report = history.record(about, work).finally(() => this.#resets.delete(key))
     const undertaken = { id, report, deadline }
     this.#resets.set(key, undertaken)
     report.catch(noop)
     return undertaken
   }
 
-  async #resetAndLook(options: ResetOptions, deadline: Deadline): Promise<Report> {
+  async #resetAndLook(options: ResetOptions, deadline: Deadline, progress: Progress): Promise<Report> {
     const { namespaces } = this.#deps
     const { namespace } = options
     return await namespaces.reset(namespace, async () => {
-      const report = await this.#closeAll(namespace, this.#resetWish(options), deadline)
+      const report = await this.#closeAll(namespace, this.#resetWish(options), progress, deadline)
       // An agent that went took its subscriptions with it; one may have come after that.
       this.dropSubscriptions(namespace)
       const issues = await this.#issues(namespace, deadline)
@@ -126,21 +127,23 @@ export class Cleanup {
   closeNamespace(namespace: string | undefined, trigger: Trigger, force: boolean): Promise<Report> {
     const { engine, history } = this.#deps
     const wish: Wish = { trigger, ...(force && { force }) }
-    return history.record(engine.parts.newId(), trigger, nameOf(namespace, engine), () => this.#closeAll(namespace, wish))
+    const about = { id: engine.parts.newId(), trigger, ...whereOf(namespace, engine) }
+    return history.record(about, (progress) => this.#closeAll(namespace, wish, progress))
   }
 
   #scopes(namespace: string | undefined): readonly string[] {
     return this.#deps.namespaces.scopesOf(namespace)
   }
 
-  async #closeAll(namespace: string | undefined, wish: Wish, deadline?: Deadline): Promise<Report> {
+  async #closeAll(namespace: string | undefined, wish: Wish, partOf: Progress, deadline?: Deadline): Promise<Report> {
     const { engine } = this.#deps
     const { clock } = engine.parts
     const startedMs = clock.now()
     const startedAt = clock.wall()
-    const closing = Promise.all(this.#scopes(namespace).map((id) => engine.close(id, wish, { isPart: true })))
+    const closing = Promise.all(this.#scopes(namespace).map((id) => engine.close(id, wish, { partOf })))
+    const rest = deadline ? this.#rest(namespace, wish, partOf, deadline) : undefined
     const closed = await (deadline ? deadline.race(closing, lookBudgetMs) : closing.then(inTime))
-    const ended = deadline ? await this.#forgetRest(namespace, wish, deadline) : nothingLeft()
+    const ended = (await rest?.forget()) ?? nothingLeft()
     const reports = [...(closed.timedOut ? [] : closed.value), ...ended.reports]
     const errors = [...(closed.timedOut ? ['Not everything was closed in time; it goes on.'] : []), ...ended.errors]
     return {
@@ -157,44 +160,68 @@ export class Cleanup {
     }
   }
 
-  /** Agents that are not of this life, or were over before. A database that does not answer is not waited for without end. */
-  async #forgetRest(namespace: string | undefined, wish: Wish, deadline: Deadline): Promise<Rest> {
+  /**
+   * Agents that are not of this life, or were over before. Those go beside the close, which may take all of its time for one thing
+   * that is stuck. Nothing is waited for without end: neither what does not go, nor a database that does not answer.
+   */
+  #rest(namespace: string | undefined, wish: Wish, partOf: Progress, deadline: Deadline): { forget(): Promise<Rest> } {
+    const { engine, store } = this.#deps
     const rest = nothingLeft()
     const over = new AbortController()
-    const work = async (): Promise<void> => {
-      rest.reports.push(...(await this.#closeRecovered(namespace, wish)))
-      await this.#removeEnded(namespace, rest, over.signal)
+    // Of whom the book knows nothing more, everything has been told.
+    const isTold = (id: string): boolean => engine.parts.book.find(id) === undefined
+    const begun = this.#removeEnded(namespace, rest, over.signal, isTold).catch(noop)
+    const recover = async (): Promise<void> => {
+      rest.reports.push(...(await this.#closeRecovered(namespace, wish, partOf, deadline)))
     }
-    try {
-      const done = await deadline.race(work())
-      if (done.timedOut) rest.errors.push('The database did not answer in time, so rows are left.')
-    } catch (error) {
-      rest.errors.push(sentence(error))
-    } finally {
+    const remove = async (): Promise<void> => {
+      await begun
+      rest.errors.push(...(await this.#removeEnded(namespace, rest, over.signal)))
+      if (!over.signal.aborted) await store.removeOwners(namespace)
+    }
+    const bounded = async (work: Promise<void>, tooLate: string, reserveMs?: number): Promise<void> => {
+      try {
+        if ((await deadline.race(work, reserveMs)).timedOut) rest.errors.push(tooLate)
+      } catch (error) {
+        rest.errors.push(sentence(error))
+      }
+    }
+    const forget = async (): Promise<Rest> => {
+      await bounded(recover(), 'What supervisors that died have left was not closed in time; it goes on.', lookBudgetMs)
+      await bounded(remove(), 'The database, or an archive, did not answer in time, so rows are left.')
       over.abort()
+      return rest
     }
-    return rest
+    return { forget }
   }
 
   /** Agents of supervisors that died are over after a recovery, or are ours to end, with what it could not release. */
-  async #closeRecovered(namespace: string | undefined, wish: Wish): Promise<readonly Report[]> {
+  async #closeRecovered(namespace: string | undefined, wish: Wish, partOf: Progress, deadline: Deadline): Promise<readonly Report[]> {
     const { engine, store } = this.#deps
-    await engine.recover()
+    await engine.recoverPatiently(Math.min(recoveryBudgetMs, deadline.leftMs - lookBudgetMs))
     const exceptIncarnations = await this.#foreignIncarnations()
     const { agents: left } = await store.list({
       statuses: activeStatuses,
       exceptIncarnations,
       ...(namespace !== undefined && { namespace }),
     })
-    const ours = left.filter(({ id }) => engine.parts.book.find(id))
-    const reports = await Promise.all(ours.map(({ id }) => engine.close(id, wish, { isPart: true })))
+    const { book } = engine.parts
+    // What is still there of this life has had its close in this very reset.
+    const tried = new Set(this.#scopes(namespace).flatMap((id) => book.tree(id).map((scope) => scope.id)))
+    const ours = left.filter(({ id }) => book.find(id) && !tried.has(id))
+    const reports = await Promise.all(ours.map(({ id }) => engine.close(id, wish, { partOf })))
     // With its last scope an incarnation leaves the books.
     if (ours.length > 0) await engine.recover()
     return reports
   }
 
-  /** Agents that were over before: their archives and rows. Another living ebb's are its own. */
-  async #removeEnded(namespace: string | undefined, rest: Rest, signal: AbortSignal): Promise<void> {
+  /** Agents that were over before: their archives and rows. Another living ebb's are its own. Says what is left, and why. */
+  async #removeEnded(
+    namespace: string | undefined,
+    rest: Rest,
+    signal: AbortSignal,
+    isWanted: (id: string) => boolean = () => true,
+  ): Promise<readonly string[]> {
     const { store, agents } = this.#deps
     const exceptIncarnations = await this.#foreignIncarnations()
     // Also those that were to be deleted before, and are stuck since.
@@ -204,19 +231,20 @@ export class Cleanup {
       limit: removedAtOnce,
       ...(namespace !== undefined && { namespace }),
     }
+    const errors: string[] = []
     // Page by page, because what cannot be removed stays.
     let cursor: string | undefined
     do {
       const page = await store.list({ ...filter, ...(cursor !== undefined && { cursor }) })
       // Who has ended since the reset answered is not its business.
-      if (signal.aborted) return
-      const removed = await agents.remains.remove(page.agents.filter(hasEnded))
+      if (signal.aborted) break
+      const removed = await agents.remains.remove(page.agents.filter((agent) => hasEnded(agent) && isWanted(agent.id)))
       rest.agents += removed.agents
       rest.messages += removed.messages
-      rest.errors.push(...removed.errors)
+      errors.push(...removed.errors)
       cursor = page.nextCursor
     } while (cursor !== undefined)
-    await store.removeOwners(namespace)
+    return errors
   }
 
   async #foreignIncarnations(): Promise<ReadonlySet<string>> {
@@ -233,18 +261,28 @@ export class Cleanup {
   async #world(namespace: string | undefined): Promise<World> {
     const { engine, store, runningProcesses } = this.#deps
     const foreign = await this.#foreignIncarnations()
-    const world = await lookAtWorld(engine.parts, {
+    const filter = { statuses: ['stuck' as const], exceptIncarnations: foreign, ...(namespace !== undefined && { namespace }) }
+    return await lookAtWorld(engine.parts, {
       runningProcesses,
+      isPart: namespace !== undefined,
       ours: (seen) => this.#ours(namespace, foreign, seen),
       rows: () => store.totals(namespace, foreign),
+      stuckAgents: async () => {
+        const left = leftOfStuck((await store.list(filter)).agents)
+        for (const { id, errors } of this.#unclean(namespace)) left.set(id, errors)
+        return left
+      },
       activeSubscriptions: () => this.subscriptions(namespace).length,
     })
-    const filter = { statuses: ['stuck' as const], exceptIncarnations: foreign, ...(namespace !== undefined && { namespace }) }
-    const { agents } = await store.list(filter)
-    const named = new Set(world.open.map(({ scopeId }) => scopeId))
-    // Those of whom all but the archive is gone: it is on no books.
-    const archives = agents.flatMap(({ id }) => (named.has(id) ? [] : [`archive of agent ${id}: it could not be removed`]))
-    return { ...world, status: { ...world.status, stuck: [...world.status.stuck, ...archives] } }
+  }
+
+  /** The agents whose last close said that something of them is left, and what. */
+  #unclean(namespace: string | undefined): readonly { readonly id: string; readonly errors: string[] }[] {
+    const { engine, namespaces } = this.#deps
+    return [...engine.parts.book.scopes()].flatMap(({ id, kind, report }) => {
+      const isOurs = kind === 'agent' && (namespace === undefined || namespaces.nameOf(id) === namespace)
+      return isOurs && report?.success === false ? [{ id, errors: [...report.errors] }] : []
+    })
   }
 
   /** In a namespace count its own things, and those of which nobody can say whose they are: they may be its own (G4). */
@@ -292,34 +330,6 @@ export class Cleanup {
   }
 }
 
-/** When a reset has to answer. One that joins it may want that sooner (G6). */
-class Deadline {
-  readonly #clock: Clock
-  #untilMs: number
-  #advanced = Promise.withResolvers<void>()
-
-  constructor(clock: Clock, untilMs: number) {
-    this.#clock = clock
-    this.#untilMs = untilMs
-  }
-
-  advance(untilMs: number): void {
-    this.#untilMs = Math.min(this.#untilMs, untilMs)
-    this.#advanced.resolve()
-    this.#advanced = Promise.withResolvers()
-  }
-
-  async race<T>(work: Promise<T>, reserveMs = 0): Promise<Timed<T>> {
-    const done = work.then((value) => ({ value }))
-    for (;;) {
-      const leftMs = Math.max(leastMs, this.#untilMs - this.#clock.now()) - reserveMs
-      const winner = await within(this.#clock, leftMs, Promise.race([done, this.#advanced.promise]))
-      if (winner.timedOut) return winner
-      if (winner.value) return { timedOut: false, value: winner.value.value }
-    }
-  }
-}
-
 /** What a reset found besides the scopes of this life. */
 interface Rest {
   readonly reports: Report[]
@@ -338,6 +348,10 @@ function inTime<T>(value: T): Timed<T> {
 
 function nameOf(namespace: string | undefined, engine: Engine): { kind: ScopeKind; id: string } {
   return namespace === undefined ? { kind: 'host', id: engine.hostScopeId } : { kind: 'namespace', id: namespace }
+}
+
+function whereOf(namespace: string | undefined, engine: Engine): Pick<Undertaking, 'scope' | 'namespace'> {
+  return { scope: nameOf(namespace, engine), ...(namespace !== undefined && { namespace }) }
 }
 
 function sum(reports: readonly Report[], count: (report: Report) => number): number {

@@ -1,9 +1,10 @@
 import { scopeOfResource } from '../domain/identity.ts'
 import type { Message } from '../domain/message.ts'
 import type { Report } from '../domain/report.ts'
-import { attendedKinds } from '../domain/resource.ts'
+import { attendedKinds, bodyKinds } from '../domain/resource.ts'
 import type { RetentionRules } from '../domain/retention.ts'
 import type { Engine } from '../engine/engine.ts'
+import { noLongerNeeded, within } from '../engine/race.ts'
 import { Reaper, type ReaperSettings } from '../engine/reap.ts'
 import type { AgentStore, Progress } from '../ports/agents.ts'
 import type { ReadLog } from '../ports/archives.ts'
@@ -22,6 +23,8 @@ import { Owners } from './owners.ts'
 import { Retention } from './retention.ts'
 import type { TaskLimits } from './settings.ts'
 import { Tasks } from './tasks/tasks.ts'
+import { UnderWay } from './under-way.ts'
+import { type Usage, usageOf } from './usage.ts'
 import { Waiting } from './waiting.ts'
 
 export interface ControlDeps extends Omit<AgentsDeps, 'namespaces' | 'owners' | 'events' | 'stream' | 'engine' | 'store' | 'endings'> {
@@ -40,15 +43,21 @@ export interface ControlDeps extends Omit<AgentsDeps, 'namespaces' | 'owners' | 
   readonly requireFolder: (path: string) => void
   readonly runningProcesses: () => Promise<readonly TreeMember[]>
   readonly describeProcess: (pid: number) => ProcessDetails | undefined
+  /** Of one process; 0 when it is gone. */
+  readonly residentBytes: (pid: number) => number
 }
 
 export interface StreamListener {
   readonly onSaved: (progress: Progress, messages: readonly Message[]) => void
+  readonly onRead: (agentId: string) => void
   readonly onTooMuch: (agentId: string) => void
 }
 
 /** So many failed closes of one scope in a row, and somebody should look. */
 const failuresToAlert = 3
+
+/** Who asks whether an agent lives does not wait longer for one that is elsewhere. */
+const lookMs = 5_000
 
 /** The control plane: everything that the server, the library and the command line do with agents, in one place. */
 export class Control {
@@ -69,6 +78,7 @@ export class Control {
   readonly #deps: ControlDeps
   readonly #lifetime = new AbortController()
   readonly #failures = new Map<string, number>()
+  #looking: Promise<readonly TreeMember[]> | undefined
 
   constructor(deps: ControlDeps) {
     const { engine, store, runningProcesses } = deps
@@ -79,13 +89,16 @@ export class Control {
     this.events = new Events((error) => engine.parts.log.error('A listener failed.', { error: String(error) }))
     const namespaces = new Namespaces(engine)
     this.namespaces = namespaces
-    this.owners = new Owners(engine, store, namespaces)
+    const underWay = new UnderWay(engine.parts.clock, this.events)
+    engine.watchBy(underWay)
+    this.history = new History(engine, underWay)
+    this.owners = new Owners(engine, store, namespaces, this.history)
     this.stream = deps.openStream({
       onSaved: (progress, messages) => this.#saved(progress, messages),
+      onRead: (agentId) => this.agents.living.get(agentId)?.wrote(),
       onTooMuch: (agentId) => this.#tooMuch(agentId, 'bytes'),
     })
     this.agents = new Agents({ ...deps, stream: this.stream, events: this.events, namespaces, owners: this.owners })
-    this.history = new History(engine)
     this.cleanup = new Cleanup({ engine, store, agents: this.agents, namespaces, history: this.history, runningProcesses })
     this.reaper = new Reaper(engine.parts, deps.reaper)
     this.retention = new Retention({
@@ -112,8 +125,8 @@ export class Control {
 
   /** For a server: agents that outlived an earlier one are its own from the next recovery on. */
   adoptAgents(): void {
-    const { engine, store, namespaces, agents } = this
-    const adoption = new Adoption({ engine, store, namespaces, agents })
+    const { engine, store, namespaces, agents, owners } = this
+    const adoption = new Adoption({ engine, store, namespaces, agents, owners })
     engine.adoptBy((kept, books) => adoption.adopt(kept, books))
   }
 
@@ -145,9 +158,9 @@ export class Control {
   }
 
   /** Every report of the engine comes by here. */
-  reported(report: Report, namespace?: string): void {
+  reported(report: Report, namespace?: string, reportId?: string): void {
     const where = namespace === undefined ? {} : { namespace }
-    this.events.emit('report', { report, ...where })
+    this.events.emit('report', { report, ...(reportId !== undefined && { id: reportId }), ...where })
     const { kind, id } = report.scope
     const key = `${namespace ?? ''} ${kind} ${id}`
     const failures = report.success ? 0 : (this.#failures.get(key) ?? 0) + 1
@@ -168,6 +181,35 @@ export class Control {
       ({ resourceId }) => scopeOfResource(resourceId) === agentId && !attended.has(resourceId),
     )
     return members.flatMap(({ pid }) => this.#deps.describeProcess(pid) ?? [])
+  }
+
+  /**
+   * What the living agents take of this host, by one look for all of them; who asks meanwhile shares it. One that runs elsewhere
+   * and cannot be seen from here is not in it.
+   */
+  async usage(namespace: string | undefined): Promise<readonly Usage[]> {
+    this.#looking ??= this.#deps.runningProcesses().finally(() => {
+      this.#looking = undefined
+    })
+    return usageOf({
+      members: await this.#looking,
+      living: [...this.agents.living.values()].filter((run) => namespace === undefined || run.namespace === namespace),
+      book: this.engine.parts.book,
+      residentBytes: this.#deps.residentBytes,
+    })
+  }
+
+  /** Does it run: by its processes on this host, or by the word of where it is. No word is not a no (G4). */
+  async isAlive(agentId: string, processes: readonly ProcessDetails[]): Promise<boolean> {
+    if (processes.length > 0) return true
+    const { book, clock } = this.engine.parts
+    const body = [...(book.find(agentId)?.entries.values() ?? [])].find(({ intent }) => bodyKinds.has(intent.kind))
+    if (!body || body.state === 'released') return false
+    const lifetime = new AbortController()
+    const look = body.kind.observe(body.ref, { signal: lifetime.signal, clock }).catch(() => undefined)
+    const seen = await within(clock, lookMs, look)
+    lifetime.abort(noLongerNeeded)
+    return seen.timedOut || seen.value?.is !== 'absent'
   }
 
   /** After the engine has shut down: nothing is read or told any more. */

@@ -1,5 +1,6 @@
 import type { Agent, AgentError, AgentStatus } from '../domain/agent.ts'
 import type { Message } from '../domain/message.ts'
+import type { ResourceProgress } from '../domain/progress.ts'
 import type { Report } from '../domain/report.ts'
 import type { Run } from './run.ts'
 
@@ -19,8 +20,20 @@ export interface EventMap {
   adopted: { readonly agent: Agent; readonly run: Run }
   /** An agent of a task has reported nothing for longer than it may. */
   silent: { readonly agentId: string; readonly namespace: string; readonly taskId: string; readonly silentMs: number }
-  report: { readonly report: Report; readonly namespace?: string }
+  /** A close, or several together, has begun; `id` is that of its report. */
+  closing: Closing
+  /** One resource of it has moved. */
+  progress: Closing & { readonly resource: ResourceProgress }
+  report: { readonly report: Report; readonly id?: string; readonly namespace?: string }
   alert: { readonly scope: Report['scope']; readonly failures: number; readonly namespace?: string }
+}
+
+interface Closing {
+  readonly id: string
+  readonly trigger: Report['trigger']
+  readonly scope: Report['scope']
+  readonly startedAt: string
+  readonly namespace?: string
 }
 
 type Listener<T> = (event: T) => void

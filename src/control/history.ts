@@ -1,6 +1,10 @@
+import { type LadderStep, ladderSteps } from '../domain/ladder.ts'
+import type { ResourceProgress } from '../domain/progress.ts'
 import type { Report } from '../domain/report.ts'
 import type { Engine } from '../engine/engine.ts'
+import { Progress, type Undertaking } from '../engine/progress.ts'
 import { within } from '../engine/race.ts'
+import type { UnderWay } from './under-way.ts'
 
 export interface HistoryEntry {
   readonly id: string
@@ -13,78 +17,133 @@ export interface HistoryEntry {
   readonly released: number
   readonly stuck: number
   readonly errors: readonly string[]
+  /** The strongest step that something needed because a gentler one had not been enough. */
+  readonly escalation?: LadderStep
 }
 
-/** Something larger than one close, such as a reset, while it runs. */
-interface Undertaking {
-  readonly trigger: Report['trigger']
-  readonly scope: Report['scope']
-  readonly startedAt: string
-  readonly startedMs: number
+export const closeOutcomes = ['running', 'clean', 'not-clean', 'escalated'] as const
+
+/** Which of them are wanted: all, unless something is said. */
+export interface HistoryFilter {
+  readonly trigger?: Report['trigger'] | undefined
+  readonly outcome?: (typeof closeOutcomes)[number] | undefined
+  /** Something was there to take away, or may be while it runs. */
+  readonly hadResources?: boolean | undefined
+}
+
+/** One of them: with its report, or, while it runs, with its resources so far. */
+export interface HistoryDetail extends HistoryEntry {
+  readonly report?: Report
+  readonly progress?: readonly ResourceProgress[]
 }
 
 /** An answer waits so long for its report to be kept; a database that is locked keeps it later, or never. */
 const keepingMs = 200
 
+/** So few are fetched one by one, and more of them all together. */
+const readSingly = 10
+
+/** More than the audit trail keeps. */
+const readAtMost = 2_000
+
 /** The audit trail, and what is under way. */
 export class History {
   readonly #engine: Engine
-  readonly #running = new Map<string, Undertaking>()
+  readonly #underWay: UnderWay
+  /** Of those that were read before. */
+  readonly #read = new Map<string, HistoryEntry>()
   /** Done, and on their way into the ledger. */
   readonly #unkept = new Map<string, Report>()
 
-  constructor(engine: Engine) {
+  constructor(engine: Engine, underWay: UnderWay) {
     this.#engine = engine
+    this.#underWay = underWay
   }
 
-  /** Keeps the report of `work` under an id that is known from the start. */
-  async record(id: string, trigger: Report['trigger'], scope: Report['scope'], work: () => Promise<Report>): Promise<Report> {
+  /** Something larger than one close, such as a reset: its parts are watched, and its report kept, under one id from the start. */
+  async record(about: Omit<Undertaking, 'startedAt' | 'startedMs'>, work: (progress: Progress) => Promise<Report>): Promise<Report> {
     const { clock, ledger, log, onReport } = this.#engine.parts
-    this.#running.set(id, { trigger, scope, startedAt: clock.wall(), startedMs: clock.now() })
+    const { id, namespace } = about
+    const progress = new Progress(this.#underWay, { ...about, startedAt: clock.wall(), startedMs: clock.now() })
     try {
-      const report = await work()
+      const report = await work(progress)
       this.#unkept.set(id, report)
       const kept = ledger
         .addReport({ id, body: report })
         .catch((error: unknown) => log.warn('A report could not be kept.', { error: String(error) }))
         .finally(() => this.#unkept.delete(id))
       await within(clock, keepingMs, kept)
-      onReport(report, scope.kind === 'namespace' ? scope.id : undefined)
+      progress.end()
+      onReport(report, namespace, id)
       return report
     } finally {
-      this.#running.delete(id)
+      progress.end()
     }
   }
 
-  async list(limit: number): Promise<readonly HistoryEntry[]> {
-    const kept = await this.#engine.parts.ledger.reports(limit)
-    const done = new Map([...[...this.#unkept].toReversed(), ...kept.map(({ id, body }) => [id, body] as const)])
-    return [...this.#underWay(), ...[...done].map(([id, body]) => entryOf(id, body))].slice(0, limit)
+  /** The newest that fit; it is looked for as far back as there is anything, and no further than needed. */
+  async list(limit: number, filter: HistoryFilter = {}): Promise<readonly HistoryEntry[]> {
+    for (let most = limit; ; most *= 4) {
+      const read = await this.#newest(most)
+      const found = read.filter((entry) => fits(entry, filter))
+      if (found.length >= limit || read.length < most) return found.slice(0, limit)
+    }
   }
 
-  async find(id: string): Promise<(HistoryEntry & { readonly report?: Report }) | undefined> {
-    const running = this.#underWay().find((entry) => entry.id === id)
-    if (running) return running
+  async #newest(limit: number): Promise<readonly HistoryEntry[]> {
+    const unkept = [...this.#unkept].toReversed().map(([id, body]) => [id, entryOf(id, body)] as const)
+    const done = new Map([...unkept, ...(await this.#kept(limit)).map((entry) => [entry.id, entry] as const)])
+    const nowMs = this.#engine.parts.clock.now()
+    const running = this.#underWay.list().filter(({ id }) => !done.has(id))
+    return [...running.map((one) => runningEntry(one, nowMs)), ...done.values()].slice(0, limit)
+  }
+
+  /** A page that watches asks every second; a report of a large close takes a millisecond to read, and never changes. */
+  async #kept(limit: number): Promise<readonly HistoryEntry[]> {
+    const { ledger } = this.#engine.parts
+    const ids = await ledger.reportIds(limit)
+    const unread = ids.filter((id) => !this.#read.has(id))
+    const reports =
+      unread.length > readSingly
+        ? await ledger.reports(limit)
+        : await Promise.all(unread.map(async (id) => ({ id, body: await ledger.findReport(id) })))
+    for (const { id, body } of reports) if (body) this.#read.set(id, entryOf(id, body))
+    const entries = ids.flatMap((id) => this.#read.get(id) ?? [])
+    for (const id of this.#read.keys()) {
+      if (this.#read.size <= readAtMost) break
+      this.#read.delete(id)
+    }
+    return entries
+  }
+
+  async find(id: string): Promise<HistoryDetail | undefined> {
+    const running = this.#underWay.list().find((one) => one.id === id)
+    if (running && !this.#unkept.has(id)) {
+      const tracks = this.#underWay.find(id)?.tracks().values() ?? []
+      return { ...runningEntry(running, this.#engine.parts.clock.now()), progress: [...tracks].map((track) => track.shown()) }
+    }
     const report = this.#unkept.get(id) ?? (await this.#engine.parts.ledger.findReport(id))
     return report && { ...entryOf(id, report), report }
   }
-
-  #underWay(): readonly HistoryEntry[] {
-    const { flights, clock, book } = this.#engine.parts
-    const closes = [...flights].flatMap(([scopeId, flight]) => {
-      const scope = book.find(scopeId)
-      // What is closed because of the scope above is part of that close.
-      if (!scope || flights.has(scope.parentId ?? '')) return []
-      const about = { trigger: flight.wish.trigger, scope: { kind: scope.kind, id: scope.label ?? scopeId } }
-      return [running(flight.id, { ...about, startedAt: flight.startedAt, startedMs: flight.startedMs }, clock.now())]
-    })
-    return [...[...this.#running].map(([id, undertaking]) => running(id, undertaking, clock.now())), ...closes]
-  }
 }
 
-function running(id: string, { trigger, scope, startedAt, startedMs }: Undertaking, nowMs: number): HistoryEntry {
+function fits(entry: HistoryEntry, { trigger, outcome, hadResources }: HistoryFilter): boolean {
+  if (trigger !== undefined && entry.trigger !== trigger) return false
+  if (outcome !== undefined && !hasOutcome(entry, outcome)) return false
+  return hadResources === undefined || (entry.state === 'running' || entry.released + entry.stuck > 0) === hadResources
+}
+
+function hasOutcome({ state, success, escalation }: HistoryEntry, outcome: NonNullable<HistoryFilter['outcome']>): boolean {
+  if (outcome === 'running') return state === 'running'
+  if (outcome === 'escalated') return escalation !== undefined
+  return state === 'done' && success === (outcome === 'clean')
+}
+
+type Counted = Undertaking & { readonly released: number; readonly stuck: number }
+
+function runningEntry({ id, trigger, scope, startedAt, startedMs, released, stuck }: Counted, nowMs: number): HistoryEntry {
   const duration = Math.round(nowMs - startedMs)
-  return { id, state: 'running', trigger, scope, startedAt, duration, success: false, released: 0, stuck: 0, errors: [] }
+  return { id, state: 'running', trigger, scope, startedAt, duration, success: false, released, stuck, errors: [] }
 }
 
 function entryOf(id: string, report: Report): HistoryEntry {
@@ -100,5 +159,13 @@ function entryOf(id: string, report: Report): HistoryEntry {
     released: count('released', 'given-up'),
     stuck: count('stuck', 'held-back'),
     errors: report.errors,
+    ...escalationOf(report),
   }
+}
+
+/** What knows one step only, such as a file, has not escalated by taking it. */
+function escalationOf({ resources }: Report): Pick<HistoryEntry, 'escalation'> {
+  const needed = resources.flatMap(({ steps }) => (steps.length > 1 ? (steps.at(-1)?.step ?? []) : []))
+  const escalation = ladderSteps.findLast((step) => needed.includes(step))
+  return escalation === undefined ? {} : { escalation }
 }

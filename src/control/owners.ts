@@ -1,21 +1,16 @@
-import { EbbError } from '../domain/errors.ts'
+import { EbbError, isEbbError } from '../domain/errors.ts'
 import type { Report } from '../domain/report.ts'
 import type { ScopeState, Wish } from '../domain/scope.ts'
 import type { Engine } from '../engine/engine.ts'
+import { noop } from '../engine/race.ts'
 import type { AgentStore, OwnerKind } from '../ports/agents.ts'
+import type { History } from './history.ts'
 import type { Namespaces } from './namespaces.ts'
 
 export interface OwnerName {
   readonly kind: OwnerKind
   readonly namespace: string
   readonly id: string
-}
-
-/** A close under way. */
-export interface Closing {
-  /** Under which the history knows it. */
-  readonly id: string
-  readonly report: Promise<Report>
 }
 
 /** Another process, such as a sentinel, may be recovering what somebody asks for. */
@@ -26,13 +21,15 @@ export class Owners {
   readonly #engine: Engine
   readonly #agents: AgentStore
   readonly #namespaces: Namespaces
+  readonly #history: History
   /** Openings under way: two agents that come with the same new id find one scope. */
   readonly #opening = new Map<string, Promise<string>>()
 
-  constructor(engine: Engine, agents: AgentStore, namespaces: Namespaces) {
+  constructor(engine: Engine, agents: AgentStore, namespaces: Namespaces, history: History) {
     this.#engine = engine
     this.#agents = agents
     this.#namespaces = namespaces
+    this.#history = history
   }
 
   /** The scope of a request or task that is open; born with its first use. */
@@ -47,33 +44,68 @@ export class Owners {
   }
 
   async #enter(name: OwnerName): Promise<string> {
+    const known = await this.#findOpen(name)
+    if (known !== undefined) return known
+    try {
+      return await this.#open(name)
+    } catch (error) {
+      // Somebody may have opened it by itself meanwhile.
+      const opened = isEbbError(error, 'scope_closed') ? await this.#findOpen(name) : undefined
+      if (opened === undefined) throw error
+      return opened
+    }
+  }
+
+  /** Where there is one it is open here, or nothing can enter it. */
+  async #findOpen(name: OwnerName): Promise<string | undefined> {
     const known = await this.#agents.findOwner(name.kind, name.namespace, name.id)
     const here = known && this.stateOf(known.scopeId)
-    if (known && here === 'open') return known.scopeId
-    if (known) throw closed(name, here === undefined && known.state === 'open')
-    return await this.#open(name)
+    if (known && here !== 'open') throw closed(name, here === undefined && known.state === 'open')
+    return known?.scopeId
   }
 
   /** Opens it by itself; refused when there is one of that name, open or closed. */
   async open(name: OwnerName, timeoutMs?: number): Promise<string> {
-    if (await this.#agents.findOwner(name.kind, name.namespace, name.id))
-      throw new EbbError('scope_closed', `The ${name.kind} ${name.id} exists already; use another id.`)
-    const scopeId = await this.#open(name)
-    if (timeoutMs !== undefined) {
-      const scope = this.#engine.parts.book.find(scopeId)
-      if (scope)
-        this.#engine.parts.clock.after(timeoutMs, scope.closing.signal, () => {
-          this.#engine.close(scopeId, { trigger: 'request-finished' }).catch(() => {})
-        })
-    }
+    await this.#requireFree(name)
+    const scopeId = await this.#open(name, timeoutMs).catch(async (error: unknown) => {
+      // Another one may have been faster.
+      if (isEbbError(error, 'scope_closed')) await this.#requireFree(name)
+      throw error
+    })
+    if (timeoutMs !== undefined) this.#closeAfter(scopeId, timeoutMs)
     return scopeId
   }
 
-  async #open(name: OwnerName): Promise<string> {
+  async #requireFree(name: OwnerName): Promise<void> {
+    const known = await this.#agents.findOwner(name.kind, name.namespace, name.id)
+    if (!known) return
+    const what = `The ${name.kind} ${name.id}`
+    if ((this.stateOf(known.scopeId) ?? known.state) !== 'open') throw new EbbError('scope_closed', `${what} is closed; use another id.`)
+    throw new EbbError('request_exists', `${what} is open already; use it, or another id.`)
+  }
+
+  /** One that outlived its supervisor has the time that it had. */
+  async resume(name: OwnerName): Promise<void> {
+    const known = await this.#agents.findOwner(name.kind, name.namespace, name.id)
+    if (known?.closesAt === undefined) return
+    this.#closeAfter(known.scopeId, Math.max(0, Date.parse(known.closesAt) - Date.parse(this.#engine.parts.clock.wall())))
+  }
+
+  #closeAfter(scopeId: string, ms: number): void {
+    const scope = this.#engine.parts.book.find(scopeId)
+    if (!scope) return
+    this.#engine.parts.clock.after(ms, scope.closing.signal, () => {
+      this.#engine.close(scopeId, { trigger: 'request-finished' }).catch(() => {})
+    })
+  }
+
+  async #open(name: OwnerName, timeoutMs?: number): Promise<string> {
     const parentId = this.#namespaces.enter(name.namespace)
     const scope = this.#engine.openScope({ id: `${name.kind}-${this.#engine.parts.newId()}`, kind: name.kind, parentId, label: name.id })
     const createdAt = this.#engine.parts.clock.wall()
-    await Promise.all([scope.recorded, this.#agents.openOwner({ ...name, scopeId: scope.id, createdAt })]).catch(async (error: unknown) => {
+    const closesAt = timeoutMs === undefined ? {} : { closesAt: new Date(Date.parse(createdAt) + timeoutMs).toISOString() }
+    const row = { ...name, scopeId: scope.id, createdAt, ...closesAt }
+    await Promise.all([scope.recorded, this.#agents.openOwner(row)]).catch(async (error: unknown) => {
       await this.#engine.close(scope.id, { trigger: 'launch-rollback' }, { isPart: true })
       throw error
     })
@@ -100,7 +132,29 @@ export class Owners {
   }
 
   /** Ends it with everything in it. Refused where only another process can tell what of it is left. */
-  async close(name: OwnerName, force: boolean): Promise<Closing> {
+  async close(name: OwnerName, force: boolean): Promise<{ readonly report: Promise<Report> }> {
+    const scopeId = await this.#toClose(name)
+    return { report: this.#engine.close(scopeId, wishOf(force), { name: { kind: name.kind, id: name.id } }) }
+  }
+
+  /** The same for those who do not wait: answers under which id the history knows it, from now on. */
+  async beginClose(name: OwnerName, force: boolean): Promise<string> {
+    const scopeId = await this.#toClose(name)
+    const { book, flights, newId } = this.#engine.parts
+    const scope = { kind: name.kind, id: name.id }
+    const wish = wishOf(force)
+    const running = flights.get(scopeId)
+    // The report of what was over before is kept by nobody, and that of a part is kept with the whole.
+    if (running ? !running.progress.about : !book.find(scopeId)) {
+      const about = { id: newId(), trigger: wish.trigger, scope, namespace: name.namespace }
+      this.#history.record(about, (partOf) => this.#engine.close(scopeId, wish, { name: scope, partOf })).catch(noop)
+      return about.id
+    }
+    this.#engine.close(scopeId, wish, { name: scope }).catch(noop)
+    return flights.get(scopeId)?.id ?? scopeId
+  }
+
+  async #toClose(name: OwnerName): Promise<string> {
     let { scopeId, state } = await this.find(name)
     if (this.#isElsewhere(scopeId, state)) {
       await this.#engine.recoverPatiently(recoveryBudgetMs)
@@ -108,14 +162,16 @@ export class Owners {
     }
     if (this.#isElsewhere(scopeId, state))
       throw new EbbError('agent_foreign', `The ${name.kind} ${name.id} belongs to another ebb, or is being recovered by one; end it there.`)
-    const wish: Wish = { trigger: 'request-finished', ...(force && { force }) }
-    const report = this.#engine.close(scopeId, wish, { name: { kind: name.kind, id: name.id } })
-    return { id: this.#engine.parts.flights.get(scopeId)?.id ?? scopeId, report }
+    return scopeId
   }
 
   #isElsewhere(scopeId: string, state: ScopeState): boolean {
     return state !== 'closed' && !this.#engine.parts.book.find(scopeId)
   }
+}
+
+function wishOf(force: boolean): Wish {
+  return { trigger: 'request-finished', ...(force && { force }) }
 }
 
 function closed({ kind, id }: OwnerName, isElsewhere: boolean): EbbError {

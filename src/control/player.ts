@@ -28,7 +28,8 @@ export async function play({ run, provider, events, stream, clock }: Play): Prom
     for (let event = ordered[next]; event && due.length < atOnce && startMs + event.delay <= clock.now(); event = ordered[next]) {
       due.push(event)
       next += 1
-      if (event.type === 'complete' || event.type === 'error') break
+      // What is told otherwise than by a message is told after those before it are saved.
+      if (event.type !== 'message') break
     }
     if (await perform(run, provider, stream, due, next - due.length)) return
   }
@@ -38,10 +39,11 @@ export async function play({ run, provider, events, stream, clock }: Play): Prom
 async function perform(run: Run, provider: Provider, stream: Stream, due: readonly ScheduledEvent[], first: number): Promise<boolean> {
   const messages: NewMessage[] = []
   let verdict: AgentResult | undefined
+  let said: 'initializing' | 'running' | undefined
   due.forEach((event, index) => {
     if (event.type === 'status') {
       const status = event.data?.status
-      if (status === 'initializing' || status === 'running') run.say(status)
+      if (status === 'initializing' || status === 'running') said = status
       else if (status === 'completed' || status === 'failed') verdict = { isSuccess: status === 'completed' }
       return
     }
@@ -54,6 +56,7 @@ async function perform(run: Run, provider: Provider, stream: Stream, due: readon
     messages.push(...parsed.messages.map((message, part) => ({ ...message, id: messageId(run.id, 'schedule', first + index, part) })))
   })
   if (messages.length > 0) await stream.append({ agentId: run.id, messages, ...(verdict && { result: verdict }) })
+  if (said) run.say(said)
   if (verdict) run.endsWith(verdict)
   return verdict !== undefined
 }

@@ -36,10 +36,15 @@ export interface PreflightDeps {
   /** What an agent inherits: ours, without our settings. */
   readonly environment: Readonly<Record<string, string>>
   readonly plan: (scopeId: string, launch: ProcessLaunch) => readonly Planned[]
+  /** Throws when nothing can be started now where this is to run. */
+  readonly requireReady: (launch: ProcessLaunch) => Promise<void>
   readonly freeBytes: () => number
   /** Where a file that an agent's program reads will be. */
   readonly configPath: (agentId: string, name: string) => string
 }
+
+/** MAX_ARG_STRLEN of execve(2), without the NUL that ends it: Linux gives no program a longer argument or variable. */
+const mostBytes = 131_071
 
 /** A launch of which everything is known that can be known before anything exists. */
 export interface Prepared {
@@ -72,20 +77,20 @@ export class Preflight {
       )
   }
 
-  prepare(id: string, request: LaunchRequest): Prepared {
+  async prepare(id: string, request: LaunchRequest): Promise<Prepared> {
     const provider = this.#provider(request)
-    const { configuration, preamble } = request
+    const { configuration } = request
     const servers = configuration.mcp?.servers ?? []
     const mcpFile = servers.length > 0 ? this.#deps.configPath(id, mcpName) : undefined
     const assignment: Assignment = {
       agentId: id,
-      prompt: preamble === undefined ? request.prompt : `${preamble}\n\n${request.prompt}`,
+      prompt: promptOf(request),
       configuration,
       ...(mcpFile !== undefined && { mcpFile }),
     }
     const script = provider.script?.(assignment) ?? { events: [], hasProcess: true }
     const invocation = script.hasProcess ? provider.invoke(assignment) : undefined
-    const plan = invocation ? this.#plan(id, invocation, request, mcpFile) : []
+    const plan = invocation ? await this.#plan(id, provider, invocation, request, mcpFile) : []
     return { provider, script, plan: request.workspace ? planInside(request.workspace, plan) : plan }
   }
 
@@ -99,34 +104,77 @@ export class Preflight {
   }
 
   /** Whatever is the matter with the program or its folder is told in one way: the launch was refused. */
-  #plan(id: string, invocation: Invocation, request: LaunchRequest, mcpFile: string | undefined): readonly Planned[] {
+  async #plan(
+    id: string,
+    provider: Provider,
+    invocation: Invocation,
+    request: LaunchRequest,
+    mcpFile: string | undefined,
+  ): Promise<readonly Planned[]> {
     const { configuration, placement, name, workspace } = request
+    const prompt = promptOf(request)
     const { limits, mcp } = configuration
+    const ownEnv = {
+      ...invocation.env,
+      ...(mcpFile !== undefined && { EBB_MCP_CONFIG: mcpFile }),
+      ...configuration.env,
+    }
+    requirePassable(invocation.argv, ownEnv)
+    const env = { ...this.#deps.environment, ...ownEnv }
+    const launch: ProcessLaunch = {
+      ...(placement !== undefined && { placement: placement as PlacementName }),
+      ...(name !== undefined && { name }),
+      ...(workspace && { workspace: { base: workspace.base, path: workspace.path, agentName: name ?? id } }),
+      ...(mcpFile !== undefined && { config: { name: mcpName, text: mcpText(mcp?.servers ?? []) } }),
+      argv: invocation.argv,
+      env,
+      ownEnv,
+      // Whoever says where its temporary files go looks after them, too.
+      hasTempFolder: configuration.env?.TMPDIR === undefined,
+      leaves: provider.leaves?.(env) ?? [],
+      cwd: configuration.workingDirectory ?? ownFolder(),
+      ...(configuration.workingDirectory !== undefined && { workingDirectory: configuration.workingDirectory }),
+      output: 'logs',
+      stdin: { text: invocation.stdin },
+      ...((limits?.memoryBytes !== undefined || limits?.pids !== undefined) && { limits }),
+      ...(invocation.politeSignal && { politeSignal: invocation.politeSignal }),
+      order: { agentId: id, type: provider.type, prompt, configuration },
+    }
     try {
-      return this.#deps.plan(id, {
-        ...(placement !== undefined && { placement: placement as PlacementName }),
-        ...(name !== undefined && { name }),
-        ...(workspace && { workspace: { base: workspace.base, path: workspace.path, agentName: name ?? id } }),
-        ...(mcpFile !== undefined && { config: { name: mcpName, text: mcpText(mcp?.servers ?? []) } }),
-        argv: invocation.argv,
-        env: {
-          ...this.#deps.environment,
-          ...invocation.env,
-          ...(mcpFile !== undefined && { EBB_MCP_CONFIG: mcpFile }),
-          ...configuration.env,
-        },
-        cwd: configuration.workingDirectory ?? ownFolder(),
-        output: 'logs',
-        stdin: { text: invocation.stdin },
-        ...((limits?.memoryBytes !== undefined || limits?.pids !== undefined) && { limits }),
-        ...(invocation.politeSignal && { politeSignal: invocation.politeSignal }),
-      })
+      const plan = this.#deps.plan(id, launch)
+      if (isElsewhere(request)) await this.#deps.requireReady(launch)
+      return plan
     } catch (error) {
       if (isEbbError(error, 'program_not_found') || isEbbError(error, 'program_not_executable') || isEbbError(error, 'limits_unavailable'))
         throw new EbbError('launch_refused', error.message, { cause: error })
       throw error
     }
   }
+}
+
+/** Not on this host: nothing of it takes the host's time. */
+export function isElsewhere({ placement }: Pick<LaunchRequest, 'placement'>): boolean {
+  return placement !== undefined && placement !== 'process' && placement !== 'tmux'
+}
+
+/** Counted as the kernel does; several values of a configuration may be one argument. Which it was says its length: no value is told. */
+function requirePassable(argv: readonly string[], env: Readonly<Record<string, string>>): void {
+  const refuse = (what: string, bytes: number): never => {
+    const text = `${what} is ${bytes} bytes long, and no program can be given one of more than ${mostBytes}; put it into a file.`
+    throw new EbbError('launch_refused', text)
+  }
+  for (const argument of argv) {
+    const bytes = Buffer.byteLength(argument)
+    if (bytes > mostBytes) refuse('An argument of the command', bytes)
+  }
+  for (const [name, value] of Object.entries(env)) {
+    const bytes = Buffer.byteLength(`${name}=${value}`)
+    if (bytes > mostBytes) refuse('A variable of the environment', bytes)
+  }
+}
+
+function promptOf({ preamble, prompt }: LaunchRequest): string {
+  return preamble === undefined ? prompt : `${preamble}\n\n${prompt}`
 }
 
 function isPlacement(name: string): name is PlacementName {

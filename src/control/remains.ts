@@ -35,10 +35,9 @@ export class Remains {
     return this.#deps.archives.files(id)
   }
 
-  /** Its row and its messages stay. */
-  async dropArchive(id: string): Promise<void> {
-    const problem = (await removeArchives(this.#deps.archives, [id])).get(id)
-    if (problem !== undefined) throw this.notReleased(id, 'terminated', problem)
+  /** Its row and its messages stay. Says why its archive does, if it does. */
+  async dropArchive(id: string): Promise<string | undefined> {
+    return (await removeArchives(this.#deps.archives, [id])).get(id)
   }
 
   /** Rows and archives. What keeps its archive keeps its row, stuck, and the others go all the same. */

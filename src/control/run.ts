@@ -6,6 +6,7 @@ import type { AgentChange, AgentEnd } from '../ports/agents.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Exit } from '../ports/effects.ts'
 import type { EndedScope, UncleanScope } from '../ports/endings.ts'
+import type { EndOfTree } from '../ports/process.ts'
 import type { LivingAgent } from './endings.ts'
 
 /** Proven gone, so its exit is on its way to us; only under a containment that cannot tell does it never come. */
@@ -114,14 +115,16 @@ export class Run implements LivingAgent {
     this.#deps.onStatus(status)
   }
 
-  watchExit(pid: number | undefined, exit: Promise<Exit>): void {
+  watchExit(pid: number | undefined, exit: Promise<EndOfTree>): void {
     this.pid = pid
-    this.#exited = exit.then((how) => {
+    this.#exited = exit.then(({ error, ...how }) => {
+      // Its own account of a failure says more.
+      if (error && this.#result?.isSuccess !== false) this.#result = { isSuccess: false, error }
       // One that nobody saw is none.
       const seen = how.code === null && how.signal === null ? undefined : how
       this.#exit = seen
       this.#isExitOurs = this.#cause !== undefined
-      this.#endsItself(seen ? { exit: seen } : {})
+      this.#endsItself({ ...(seen && { exit: seen }), ...(error && this.#result && { result: this.#result }) })
     })
   }
 
@@ -148,6 +151,11 @@ export class Run implements LivingAgent {
   /** Messages of it were saved, this many by now. */
   heard(messageCount: number): void {
     this.messageCount = messageCount
+    this.wrote()
+  }
+
+  /** A line that it has not ended is no message, and a sign of life all the same. */
+  wrote(): void {
     this.#lastSignOfLifeMs = this.#deps.clock.now()
   }
 

@@ -56,6 +56,14 @@ export function chainCookie(inherited: string | undefined, own: string): string 
   return inherited ? `${inherited}:${own}` : own
 }
 
+/**
+ * On what runs in a container: this host sees it too, and it is its container's to end. No resource has an id with a plus
+ * (`isSafeId`), so it is nobody's tree, and whoever ends what is on no books does not end what was only to be shown.
+ */
+export function containerCookie(mark: Mark): string {
+  return cookie({ ...mark, resourceId: `${mark.resourceId}+container` })
+}
+
 export function parseCookies(value: string): readonly Mark[] {
   return value.split(':').flatMap((part) => {
     const [installation, incarnation, resourceId, ...rest] = part.split('/')

@@ -5,6 +5,22 @@ export interface Ordered {
   readonly dependsOn: readonly string[]
 }
 
+export interface Turn<R> {
+  readonly resource: R
+  /** What has to be gone before it: what depends on it. */
+  readonly after: readonly R[]
+}
+
+/** For each resource, in an order in which they can go, what it waits for: its own branch, and nobody else's. */
+export function turns<R extends Ordered>(resources: readonly R[]): readonly Turn<R>[] {
+  const planned: Turn<R>[] = []
+  for (const wave of waves(resources)) {
+    const earlier = planned.map(({ resource }) => resource)
+    planned.push(...wave.map((resource) => ({ resource, after: earlier.filter(({ dependsOn }) => dependsOn.includes(resource.id)) })))
+  }
+  return planned
+}
+
 /**
  * Waves of resources; everything in a wave may go at the same time, and nothing goes before what depends on it.
  * A dependency outside the given set is taken as already met. A cycle, which no launch can make, goes last as one wave.

@@ -13,6 +13,17 @@ export interface StepTaken {
 export interface ResourceReport {
   readonly kind: string
   readonly name: string
+  /** What a listing that failed would have found has none; the same for the next three. */
+  readonly id?: string
+  /** Whose it is, so that a larger close can be told agent by agent. */
+  readonly scope?: { readonly kind: ScopeKind; readonly id: string }
+  /** By id: it waited for those that depend on it, as these waited for it. */
+  readonly dependsOn?: readonly string[]
+  /** When its turn came: what depends on it was gone. */
+  readonly startedAt?: string
+  readonly endedAt?: string
+  /** When what was owed was done, or tried, and how many milliseconds it took. */
+  readonly obligations?: { readonly at: string; readonly took: number }
   readonly outcome: 'released' | 'stuck' | 'held-back' | 'given-up'
   readonly steps: readonly StepTaken[]
   readonly proof?: Proof
@@ -20,6 +31,9 @@ export interface ResourceReport {
   /** What is worth knowing though it is no failure, such as who had a log open. */
   readonly notes?: readonly string[]
 }
+
+/** Said of what is not stuck itself, but has something on it that is still there. */
+export const waitsForOthers = 'Waits for what depends on it.'
 
 /** What one close did. The shape is the contract's: fields may be added, never renamed. */
 export interface Report {

@@ -4,6 +4,9 @@ export type ResourceState = 'intended' | 'held' | 'closing' | 'released' | 'stuc
 /** Kinds of which processes of our own are a part: whoever counts what agents run leaves those out. */
 export const attendedKinds: ReadonlySet<string> = new Set(['log', 'tmux-session'])
 
+/** Kinds that are what runs of an agent elsewhere: whether it lives is for them to say. */
+export const bodyKinds: ReadonlySet<string> = new Set(['container-run', 'remote-agent'])
+
 /** What happens to a resource when its supervisor is lost. */
 export type OnLoss = 'end' | 'keep'
 
@@ -29,6 +32,8 @@ export interface Resource extends Intent {
   readonly releasedAt?: string
   readonly proof?: Proof
   readonly error?: string
+  /** When something that is owed could first not be done. */
+  readonly owedSince?: string
 }
 
 /** Why we say that a resource is gone. `scan` is weak: a scan can miss what a kernel object cannot. */
@@ -42,8 +47,10 @@ export interface Proof {
 export type Presence =
   | { readonly is: 'present'; readonly detail?: string }
   | { readonly is: 'absent'; readonly proof: Proof }
-  | { readonly is: 'unknown'; readonly reason: string }
+  /** `settles`: by waiting alone, such as for a listing to catch up. */
+  | { readonly is: 'unknown'; readonly reason: string; readonly settles?: true }
 
 export const present = (detail?: string): Presence => (detail === undefined ? { is: 'present' } : { is: 'present', detail })
 export const absent = (proof: Proof): Presence => ({ is: 'absent', proof })
 export const unknown = (reason: string): Presence => ({ is: 'unknown', reason })
+export const unsettled = (reason: string): Presence => ({ is: 'unknown', reason, settles: true })

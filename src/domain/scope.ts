@@ -51,6 +51,13 @@ export function renew(stored: Wish | undefined, next: Wish): Wish {
   return stored ? { ...strengthen(stored, next), trigger: next.trigger } : next
 }
 
+/** Of a close that is over, as seen by the next one: the time it had was its own. A recovery has not the hurry of the exit before it. */
+export function withoutHurry(stored: Wish | undefined): Wish | undefined {
+  if (stored?.deadlineMs === undefined) return stored
+  const { deadlineMs: _over, ...wish } = stored
+  return wish
+}
+
 function least(a: number | undefined, b: number | undefined): Pick<Wish, 'deadlineMs'> {
   if (a === undefined && b === undefined) return {}
   return { deadlineMs: Math.min(a ?? Number.POSITIVE_INFINITY, b ?? Number.POSITIVE_INFINITY) }

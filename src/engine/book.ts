@@ -3,7 +3,7 @@ import type { Report } from '../domain/report.ts'
 import type { Intent, Proof, Resource, ResourceState } from '../domain/resource.ts'
 import type { Scope, ScopeKind, ScopeState, Wish } from '../domain/scope.ts'
 import type { Kinds, ResourceKind } from '../ports/kind.ts'
-import type { NewScope } from '../ports/ledger.ts'
+import type { NewScope, Outcome } from '../ports/ledger.ts'
 
 /**
  * The scopes and resources this process is responsible for, in memory. A close works on the book alone, so that a
@@ -22,6 +22,8 @@ export interface Entry {
   handle?: unknown
   /** Its creation has not come back: what cannot be seen now may still appear. */
   isBeingMade: boolean
+  /** When an obligation could first not be met: by the wall clock, because others go on with it after a restart. */
+  owedSince?: string
   /** Obligations that were not met before it was ended by force. */
   gaveUp: readonly string[]
   /** What its kind had to say about it, for the report. */
@@ -98,6 +100,7 @@ export class Book {
       const entry = this.enter(scope, resource)
       entry.state = resource.state
       entry.attempts = resource.attempts
+      if (resource.owedSince !== undefined) entry.owedSince = resource.owedSince
     }
   }
 
@@ -121,6 +124,19 @@ export class Book {
 
   kind(name: string): ResourceKind {
     return this.#kinds.get(name) ?? unsupportedKind(name)
+  }
+
+  /** As it is this moment: a close works here, and writes to the ledger at its end. */
+  current(resource: Resource): Resource {
+    const scope = this.#scopes.get(resource.scopeId)
+    const entry = scope?.entries.get(resource.id)
+    if (!scope || !entry || resource.state === 'released') return resource
+    const { error: earlier, ...rest } = resource
+    const { attempts, proof } = entry
+    const state = scope.state === 'open' ? entry.state : closingState(entry)
+    const error = entry.error ?? (state === resource.state ? earlier : undefined)
+    const isOver = state === 'released' && proof
+    return { ...rest, state, attempts, ...(isOver && { proof, releasedAt: proof.at }), ...(error !== undefined && { error }) }
   }
 
   nextId(scope: BookScope): string {
@@ -158,4 +174,9 @@ function unsupportedKind(kind: string): ResourceKind {
     gone: async () => refuse(),
     list: async function* () {},
   }
+}
+
+/** Of something in a scope that is closing: what waits for its turn is on its way, too. */
+export function closingState({ state }: Entry): Outcome['state'] {
+  return state === 'released' || state === 'stuck' ? state : 'closing'
 }

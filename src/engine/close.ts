@@ -1,21 +1,25 @@
 import { sentence } from '../domain/errors.ts'
-import { waves } from '../domain/plan.ts'
+import { scopeOfResource } from '../domain/identity.ts'
 import { dropsLogs, forgets } from '../domain/policy.ts'
-import { isClean, type Report, type ResourceReport } from '../domain/report.ts'
-import { renew, type ScopeKind, type Wish } from '../domain/scope.ts'
+import { isClean, type Report } from '../domain/report.ts'
+import { renew, type ScopeKind, type Wish, withoutHurry } from '../domain/scope.ts'
 import type { EndedScope } from '../ports/endings.ts'
 import type { Outcome } from '../ports/ledger.ts'
-import type { BookScope, Entry } from './book.ts'
+import { type BookScope, closingState } from './book.ts'
 import type { EngineParts } from './engine.ts'
 import { Flight } from './flight.ts'
+import { Progress } from './progress.ts'
 import { noop, within } from './race.ts'
-import { type Released, release } from './release.ts'
 import { sweep } from './sweep.ts'
+import { describeError, releaseAll } from './waves.ts'
 
 /** Every flow is this one call: plan, waves, ladder, obligations, proof, sweep, report. */
 
 /** How long the books may take after the world is clean before a close answers without them (G12). */
 const settleBudgetMs = 2_000
+
+/** What outlives a supervisor is asked to go once the ledger knows that we want it to, or after so long: a kill needs no ledger (G12). */
+const knownBudgetMs = 100
 
 /** A creation that does not come back after its scope was told to close is reported, not waited for without end. */
 const creationBudgetMs = 10_000
@@ -23,6 +27,8 @@ const creationBudgetMs = 10_000
 export interface CloseOptions {
   /** Part of something larger, whose report will be the one that is kept and told. */
   readonly isPart?: boolean
+  /** And this is how that larger one is watched. */
+  readonly partOf?: Progress
   /** How its report calls a scope that has left the book. */
   readonly name?: Report['scope']
 }
@@ -37,19 +43,22 @@ export function close(parts: EngineParts, scopeId: string, wish: Wish, options: 
         if (member.id !== scopeId) parts.flights.get(member.id)?.join(wish)
       }
     }
+    options.partOf?.include(running.progress)
     return running.report
   }
   const scope = parts.book.find(scopeId)
   if (!scope) return Promise.resolve(alreadyClean(parts, scopeId, wish, options.name))
-  return start(parts, scope, wish, options.isPart ? 'part' : 'root')
+  return start(parts, scope, wish, options.isPart || options.partOf ? 'part' : 'root', options.partOf)
 }
 
 /** Where a close stands: asked for by itself, as part of something larger, or because of the scope above. */
 type Place = 'root' | 'part' | 'below'
 
-function start(parts: EngineParts, scope: BookScope, wish: Wish, place: Place): Promise<Report> {
-  const flight = new Flight(parts.clock, renew(scope.wish, wish), parts.newId())
+function start(parts: EngineParts, scope: BookScope, wish: Wish, place: Place, above?: Progress): Promise<Report> {
+  const flight = new Flight(parts.clock, renew(withoutHurry(scope.wish), wish), parts.newId())
   parts.flights.set(scope.id, flight)
+  flight.progress = progressOf(parts, scope, flight, place)
+  above?.include(flight.progress)
   // In memory first, and at once: from here on the scope takes nothing in, whatever the database does (G12, G13).
   for (const member of parts.book.tree(scope.id)) {
     if (member.state === 'open') member.state = 'closing'
@@ -66,18 +75,41 @@ function start(parts: EngineParts, scope: BookScope, wish: Wish, place: Place): 
             (error: unknown) =>
               void parts.log.warn(`Cleanup: the ledger does not know yet that ${scope.id} is closing.`, {
                 trigger: flight.wish.trigger,
-                scope: scope.id,
+                ...placeOf(parts, scope),
                 error: sentence(error),
               }),
           )
       : Promise.resolve()
-  flight.report = fly(parts, scope, flight, place)
-    .finally(() => parts.flights.delete(scope.id))
+  const isKnown = outlivesUs(parts, scope) ? within(parts.clock, knownBudgetMs, marked) : undefined
+  const flown = isKnown ? isKnown.then(() => fly(parts, scope, flight, place)) : fly(parts, scope, flight, place)
+  flight.report = flown
+    .finally(() => {
+      parts.flights.delete(scope.id)
+      flight.progress.end()
+    })
     .then(async (report) => {
       await within(parts.clock, settleBudgetMs, marked)
       return report
     })
   return flight.report
+}
+
+/** Killed between our signal and our record of it, we would leave it to a successor that takes its end for its own doing (G6). */
+function outlivesUs({ book }: EngineParts, scope: BookScope): boolean {
+  const isKept = ({ entries }: BookScope): boolean =>
+    [...entries.values()].some(({ intent, state }) => intent.onLoss === 'keep' && state !== 'released')
+  return book.tree(scope.id).some(isKept)
+}
+
+/** From its first moment it is known what waits. */
+function progressOf(parts: EngineParts, scope: BookScope, { id, wish, startedAt, startedMs }: Flight, place: Place): Progress {
+  const named = { kind: scope.kind, id: scope.label ?? scope.id }
+  const namespace = namespaceOf(parts, scope)
+  const about = { id, trigger: wish.trigger, scope: named, startedAt, startedMs, ...(namespace !== undefined && { namespace }) }
+  const progress = place === 'root' ? new Progress(parts.running.watcher, about) : new Progress()
+  for (const entry of scope.entries.values())
+    if (entry.state !== 'released') progress.track(entry, { scope: named, namespace }, parts.clock)
+  return progress
 }
 
 async function fly(parts: EngineParts, scope: BookScope, flight: Flight, place: Place): Promise<Report> {
@@ -116,41 +148,11 @@ function closeChild(parts: EngineParts, id: string, flight: Flight): Promise<Rep
   const running = parts.flights.get(id)
   if (running) {
     running.join(flight.wish)
+    flight.progress.include(running.progress)
     return running.report
   }
   const child = parts.book.find(id)
-  return child ? start(parts, child, flight.wish, 'below') : Promise.resolve(alreadyClean(parts, id, flight.wish))
-}
-
-/** Waves in reverse order of dependency; what something stuck depends on waits with it (G7). */
-export async function releaseAll(parts: EngineParts, scope: BookScope, flight: Flight): Promise<Released[]> {
-  const open = [...scope.entries.values()].filter((entry) => entry.state !== 'released')
-  const planned = waves(open.map((entry) => ({ id: entry.intent.id, dependsOn: entry.intent.dependsOn, entry })))
-  const blocked = new Set(parts.book.tree(scope.id).slice(1).flatMap(neededBelow))
-  const results: Released[] = []
-  for (const wave of planned) {
-    const done = await Promise.all(
-      wave.map(async ({ entry }) => {
-        const result = blocked.has(entry.intent.id) ? heldBack(entry) : await release({ entry, flight, clock: parts.clock })
-        if (entry.state !== 'released') for (const id of entry.intent.dependsOn) blocked.add(id)
-        logRelease(parts, scope, flight, result.report)
-        return result
-      }),
-    )
-    results.push(...done)
-  }
-  return results
-}
-
-/** What the things that are still there in a scope below depend on. */
-function neededBelow(scope: BookScope): readonly string[] {
-  return [...scope.entries.values()].flatMap((entry) => (entry.state === 'released' ? [] : entry.intent.dependsOn))
-}
-
-function heldBack(entry: Entry): Released {
-  const error = 'Waits for what depends on it.'
-  entry.error = error
-  return { report: { kind: entry.intent.kind, name: entry.name, outcome: 'held-back', steps: [], error }, gaveUp: [] }
+  return child ? start(parts, child, flight.wish, 'below', flight.progress) : Promise.resolve(alreadyClean(parts, id, flight.wish))
 }
 
 interface Finish {
@@ -174,12 +176,22 @@ async function finish(parts: EngineParts, scope: BookScope, flight: Flight, at: 
           ...report,
           errors: [...report.errors, `The ledger could not be written (${error}); the reaper, or the next start, puts the books right.`],
         }
-  const fields = { trigger: report.trigger, scope: scope.id, duration: report.duration }
-  if (!report.success) parts.log.error(`Cleanup: scope ${scope.id} is not clean: ${report.errors.join('; ')}`, fields)
-  else if (error !== undefined) parts.log.warn(`Cleanup: scope ${scope.id} is clean, but ${error}`, fields)
-  else parts.log.info(`Cleanup: scope ${scope.id} is clean.`, fields)
-  if (at.place === 'root') parts.onReport(final, namespaceOf(parts, scope))
+  const fields = { trigger: report.trigger, ...placeOf(parts, scope), duration: report.duration }
+  const what = scope.kind === 'request' || scope.kind === 'task' ? `${scope.kind} ${scope.label ?? scope.id}` : `scope ${scope.id}`
+  if (!report.success) parts.log.error(`Cleanup: ${what} is not clean: ${report.errors.join('; ')}`, fields)
+  else if (error !== undefined) parts.log.warn(`Cleanup: ${what} is clean, but ${error}`, fields)
+  else parts.log.info(`Cleanup: ${what} is clean.`, fields)
+  flight.progress.end()
+  if (at.place === 'root') parts.onReport(final, namespaceOf(parts, scope), flight.id)
   return final
+}
+
+/** For log lines: the scope, and the request or task that it is or lies in, as its users call it. */
+export function placeOf(parts: EngineParts, scope: BookScope): Readonly<Record<string, string>> {
+  for (let above: BookScope | undefined = scope; above; above = parts.book.find(above.parentId ?? ''))
+    if ((above.kind === 'request' || above.kind === 'task') && above.label !== undefined)
+      return { scope: scope.id, [above.kind]: above.label }
+  return { scope: scope.id }
 }
 
 /** The name of the namespace that a scope lies in; a host lies in none. */
@@ -230,9 +242,10 @@ async function settle(parts: EngineParts, scope: BookScope, cleared: Cleared, re
   // A scope that is still on its way into the ledger must not arrive there after its end.
   await Promise.allSettled(tree.map((member) => member.recorded))
   const closedIds = new Set(ended.map(({ id }) => id))
+  const stuck = scopesOfStuck(tree)
   const left = tree
     .filter((member) => member.kind === 'agent' && !closedIds.has(member.id))
-    .map((member) => ({ id: member.id, report: reportOf(member), isStuck: spoilt.has(member.id) || hasStuck(member) }))
+    .map((member) => ({ id: member.id, report: reportOf(member), isStuck: spoilt.has(member.id) || stuck.has(member.id) }))
   const agents = await parts.endings.prepare(ended)
   const messages = reportOf(scope).cleanedMessagesCount + messagesGone + agents.messagesGoing
   const report = { ...reportOf(scope), cleanedMessagesCount: messages }
@@ -256,8 +269,10 @@ function reportOf(scope: BookScope): Report {
   return scope.report
 }
 
-function hasStuck(scope: BookScope): boolean {
-  return [...scope.entries.values()].some((entry) => entry.state === 'stuck')
+/** Also of what the sweep of a scope above has adopted. */
+function scopesOfStuck(tree: readonly BookScope[]): ReadonlySet<string> {
+  const stuck = tree.flatMap(({ entries }) => [...entries.values()].filter(({ state }) => state === 'stuck'))
+  return new Set(stuck.flatMap(({ intent }) => [intent.scopeId, scopeOfResource(intent.id)]))
 }
 
 function outcomesOf(tree: readonly BookScope[]): readonly Outcome[] {
@@ -265,16 +280,19 @@ function outcomesOf(tree: readonly BookScope[]): readonly Outcome[] {
     .flatMap((scope) => [...scope.entries.values()])
     .map((entry) => ({
       resourceId: entry.intent.id,
-      state: entry.state === 'released' || entry.state === 'stuck' ? entry.state : 'closing',
+      state: closingState(entry),
       attempts: entry.attempts,
       ...(entry.proof && { proof: entry.proof }),
       ...(entry.error !== undefined && { error: entry.error }),
+      ...(entry.owedSince !== undefined && { owedSince: entry.owedSince }),
     }))
 }
 
 /** Of a scope that the book does not have. Who asks for one that may be somebody else's has to find that out before. */
 export function alreadyClean(parts: EngineParts, scopeId: string, wish: Wish, name?: Report['scope']): Report {
-  parts.log.info(`Cleanup: scope ${scopeId} was already clean.`, { trigger: wish.trigger, scope: scopeId })
+  const what = name ? `${name.kind} ${name.id}` : `scope ${scopeId}`
+  const called = name?.kind === 'request' || name?.kind === 'task' ? { [name.kind]: name.id } : {}
+  parts.log.info(`Cleanup: ${what} was already clean.`, { trigger: wish.trigger, scope: scopeId, ...called })
   return {
     success: true,
     trigger: wish.trigger,
@@ -292,15 +310,4 @@ export function alreadyClean(parts: EngineParts, scopeId: string, wish: Wish, na
 /** Scopes of agents have bare ids. */
 function kindOf(scopeId: string): ScopeKind {
   return (['host', 'namespace', 'request', 'task'] as const).find((kind) => scopeId.startsWith(`${kind}-`)) ?? 'agent'
-}
-
-function describeError(report: ResourceReport): string {
-  return `${report.kind} ${report.name}: ${report.error ?? report.outcome}`
-}
-
-function logRelease(parts: EngineParts, scope: BookScope, flight: Flight, report: ResourceReport): void {
-  const fields = { trigger: flight.wish.trigger, scope: scope.id, resource: report.name, kind: report.kind }
-  if (report.outcome === 'released') parts.log.info(`Cleanup: released ${report.kind} ${report.name}.`, fields)
-  else if (report.outcome === 'stuck') parts.log.error(`Cleanup: ${describeError(report)}`, fields)
-  else parts.log.warn(`Cleanup: ${report.outcome} ${describeError(report)}`, fields)
 }

@@ -1,5 +1,6 @@
 import { EbbError, isEbbError } from '../domain/errors.ts'
 import type { Report } from '../domain/report.ts'
+import type { Resource } from '../domain/resource.ts'
 import type { Wish } from '../domain/scope.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Endings } from '../ports/endings.ts'
@@ -13,6 +14,7 @@ import { alreadyClean, type CloseOptions, close } from './close.ts'
 import type { Flight } from './flight.ts'
 import type { Adopter } from './keep.ts'
 import { acquire, type Handles, launch } from './launch.ts'
+import type { Watcher } from './progress.ts'
 import { noop, scopeClosed, within } from './race.ts'
 import { type Recovery, recover, recoverPatiently } from './recover.ts'
 
@@ -25,8 +27,8 @@ export interface EngineDeps {
   readonly sentinel: Sentinel
   readonly log: Log
   readonly newId: NewId
-  /** Told of every close, and in which namespace it was, if in one. */
-  readonly onReport?: (report: Report, namespace?: string) => void
+  /** Told of every close, in which namespace it was, if in one, and as what the audit trail has it. */
+  readonly onReport?: (report: Report, namespace?: string, id?: string) => void
   readonly endings?: Endings
   /** At an exit, what is owed and cannot be met in time is given up instead of held back. */
   readonly givesUpAtExit?: boolean
@@ -37,8 +39,8 @@ export interface EngineParts extends Omit<EngineDeps, 'onReport' | 'endings'> {
   readonly endings: Endings
   readonly book: Book
   readonly flights: Map<string, Flight>
-  readonly running: { recovery?: Promise<Recovery>; adopter?: Adopter }
-  readonly onReport: (report: Report, namespace?: string) => void
+  readonly running: { recovery?: Promise<Recovery>; adopter?: Adopter; watcher?: Watcher }
+  readonly onReport: (report: Report, namespace?: string, id?: string) => void
 }
 
 export type Role = { readonly role: 'command' } | { readonly role: 'server'; readonly address: string }
@@ -94,7 +96,9 @@ export class Engine {
     const { ledger, host } = this.parts
     return ledger.register(record, scope).catch(async (error: unknown) => {
       const seated = isEbbError(error, 'server_running') ? (error.details as IncarnationRecord) : undefined
-      if (!seated || host.vitality(seated.id) !== 'dead' || !(await ledger.unseatServer(seated.id, record, scope))) throw error
+      if (!seated || host.vitality(seated.id) !== 'dead') throw error
+      // Not there any more: its sentinel has recovered it meanwhile, or another server was quicker. Who has the seat now is asked again.
+      if (!(await ledger.unseatServer(seated.id, record, scope))) await this.#register(record, scope)
     })
   }
 
@@ -115,12 +119,28 @@ export class Engine {
     return book.add(opened, recorded)
   }
 
+  /** A closed scope of which something is left after all is on the books again, and closing: who closes it next carries on (G11). */
+  reopen(id: string, parentId: string, wish: Wish): void {
+    const { book, ledger, host } = this.parts
+    if (book.find(id)) return
+    const scope = { id, kind: 'agent' as const, parentId, incarnation: host.incarnationId }
+    const recorded = Promise.resolve(book.find(parentId)?.recorded).then(() => ledger.reopen(scope, wish))
+    recorded.catch(noop)
+    book.add(scope, recorded, 'closing', wish)
+  }
+
   acquire(scope: BookScope, plan: readonly Planned[]): Promise<Handles> {
     return acquire(this.parts, scope, plan, this.#watched())
   }
 
   launch(scope: BookScope, plan: readonly Planned[]): Promise<Handles> {
     return launch(this.parts, scope, plan, this.#watched())
+  }
+
+  /** Of one scope, as they are this moment. */
+  async resources(scopeId: string): Promise<readonly Resource[]> {
+    const { ledger, book } = this.parts
+    return (await ledger.resources(scopeId)).map((resource) => book.current(resource))
   }
 
   #watched(): Promise<void> {
@@ -136,8 +156,18 @@ export class Engine {
     this.parts.running.adopter = adopter
   }
 
+  /** From now on every close tells how far it is. */
+  watchBy(watcher: Watcher): void {
+    this.parts.running.watcher = watcher
+  }
+
   recover(): Promise<Recovery> {
     return recover(this.parts)
+  }
+
+  /** For those who have no reaper to try again with: what they cannot finish is anybody's. */
+  recoverInPassing(): Promise<Recovery> {
+    return recover(this.parts, false)
   }
 
   recoverPatiently(budgetMs: number): Promise<Recovery> {
@@ -149,17 +179,33 @@ export class Engine {
     const { book } = this.parts
     // From here on nothing comes in, as in a host that is closing (G13): who is kept keeps the host open.
     this.#isLeaving = true
-    const kept = new Set(this.#kept().flatMap((id) => this.#pathTo(id)))
+    // A recovery that is still under way can adopt nothing any more: what it has not yet adopted stays for the next one, too.
+    delete this.parts.running.adopter
+    const kept = new Set(this.keptAgents().flatMap((id) => this.#pathTo(id)))
     if (kept.size === 0) return await this.shutDown(wish)
     const others = [...book.scopes()].filter(({ id, parentId }) => !kept.has(id) && kept.has(parentId ?? ''))
     const reports = await Promise.all(others.map(({ id }) => this.close(id, wish)))
     const [first = alreadyClean(this.parts, this.hostScopeId, wish), ...rest] = reports
     const report = rest.reduce(together, { ...first, scope: { kind: 'host', id: this.hostScopeId } })
-    if (report.success) this.#deps.sentinel.dismiss()
+    // One of the kept may have ended by itself meanwhile.
+    if (report.success && (await this.#hasLanded())) this.#dismiss()
     return report
   }
 
-  #kept(): readonly string[] {
+  /** Is every close through that began by itself? */
+  async #hasLanded(): Promise<boolean> {
+    const { clock, flights } = this.parts
+    const landed = await within(clock, landingBudgetMs, Promise.allSettled([...flights.values()].map(({ report }) => report)))
+    return !landed.timedOut && landed.value.every((one) => one.status === 'fulfilled' && one.value.success)
+  }
+
+  /** With a recovery half-way the sentinel stays: its own carries on where we leave. */
+  #dismiss(): void {
+    if (this.parts.running.recovery === undefined) this.#deps.sentinel.dismiss()
+  }
+
+  /** The scopes of those that outlive this process, as it is now. */
+  keptAgents(): readonly string[] {
     return [...this.parts.book.scopes()]
       .filter((scope) => scope.kind === 'agent' && scope.state === 'open' && isKept(scope))
       .map(({ id }) => id)
@@ -184,7 +230,7 @@ export class Engine {
       .catch(() => false)
     const done = await within(clock, retireBudgetMs, retired)
     // With books that are behind the sentinel stays, and its recovery puts them right.
-    if (!done.timedOut && done.value) this.#deps.sentinel.dismiss()
+    if (!done.timedOut && done.value) this.#dismiss()
     return report
   }
 }
@@ -217,7 +263,8 @@ function together(a: Report, b: Report): Report {
 
 /** What an incarnation's resources shared goes after the last of them, and before the incarnation leaves the books. */
 export async function tidy(parts: EngineParts, incarnation: string): Promise<void> {
-  for (const kind of parts.kinds.values()) await kind.tidy?.(incarnation)
+  const ctx = { signal: new AbortController().signal, clock: parts.clock }
+  for (const kind of parts.kinds.values()) await kind.tidy?.(incarnation, ctx)
 }
 
 interface Beginning {
@@ -227,3 +274,4 @@ interface Beginning {
 }
 
 const retireBudgetMs = 1_000
+const landingBudgetMs = 1_000

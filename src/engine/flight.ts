@@ -2,6 +2,13 @@ import { type Policy, policyFor } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
 import { strengthen, type Wish } from '../domain/scope.ts'
 import type { Clock } from '../ports/clock.ts'
+import type { Progress } from './progress.ts'
+
+/**
+ * So much of a forced close is left to the kills and looks after what was owed, or half of it when it is short: on AWS that is a target,
+ * a task and a lease, one after the other, with calls of some hundred milliseconds.
+ */
+const afterObligationsMs = 2_000
 
 /** One close under way. Those who ask again join it, and the stronger wish reaches the running ladder at once (G6). */
 export class Flight {
@@ -10,10 +17,12 @@ export class Flight {
   readonly startedMs: number
   readonly startedAt: string
   report!: Promise<Report>
+  progress!: Progress
   readonly #clock: Clock
   #wish: Wish
   #deadlineMs: number
   #forcedMs: number | undefined
+  readonly #forced = Promise.withResolvers<void>()
   #changed = Promise.withResolvers<void>()
 
   constructor(clock: Clock, wish: Wish, id: string) {
@@ -27,7 +36,14 @@ export class Flight {
   }
 
   #noteForce(): void {
-    if (this.policy.givesUp) this.#forcedMs ??= this.#clock.now()
+    if (!this.policy.givesUp) return
+    this.#forcedMs ??= this.#clock.now()
+    this.#forced.resolve()
+  }
+
+  /** Settles when it is forced, now or later. */
+  get forced(): Promise<void> {
+    return this.#forced.promise
   }
 
   get wish(): Wish {
@@ -42,10 +58,15 @@ export class Flight {
     return Math.max(0, this.#deadlineMs - this.#clock.now())
   }
 
-  /** How long obligations may still be tried: where they are given up half of the time, because the other half is for the kill. */
+  /** Nobody said by when, and nobody hurries: what takes its time by nature has it. */
+  get isPatient(): boolean {
+    return this.#wish.deadlineMs === undefined && !this.policy.givesUp && this.#wish.trigger !== 'process-exit'
+  }
+
+  /** How long obligations may still be tried: where they are given up all but a little of the time, which is for the kill. */
   obligationsMs(): number {
-    const untilMs = this.#forcedMs === undefined ? this.#deadlineMs : (this.#forcedMs + this.#deadlineMs) / 2
-    return Math.max(0, untilMs - this.#clock.now())
+    const halfMs = (this.#deadlineMs - (this.#forcedMs ?? this.#deadlineMs)) / 2
+    return Math.max(0, this.#deadlineMs - Math.min(afterObligationsMs, halfMs) - this.#clock.now())
   }
 
   /** Settles when the wish grows stronger. */
@@ -56,9 +77,13 @@ export class Flight {
   /** True when the wish did grow stronger. */
   join(wish: Wish): boolean {
     const before = JSON.stringify(this.#wish)
+    const wasPatient = this.isPatient
     this.#wish = strengthen(this.#wish, wish)
     if (JSON.stringify(this.#wish) === before) return false
-    this.#deadlineMs = Math.min(this.#deadlineMs, this.#clock.now() + this.policy.deadlineMs)
+    const nowMs = this.#clock.now()
+    // Patience goes beyond the deadline; who joins then, and has none, has at least the time of his own wish.
+    const isOver = wasPatient && this.#deadlineMs <= nowMs
+    this.#deadlineMs = Math.min(isOver ? Number.POSITIVE_INFINITY : this.#deadlineMs, nowMs + this.policy.deadlineMs)
     this.#noteForce()
     this.#changed.resolve()
     this.#changed = Promise.withResolvers()

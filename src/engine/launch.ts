@@ -47,7 +47,8 @@ interface Step {
 async function create(parts: EngineParts, scope: BookScope, entries: readonly Step[], watched: Promise<void>): Promise<Handles> {
   await watched
   const intents = entries.map(({ entry }) => ({ ...entry.intent, name: entry.name }))
-  const [intended, recorded] = await Promise.allSettled([parts.ledger.intend(scope.id, intents), scope.recorded])
+  const survives = entries.some(({ entry }) => entry.kind.outlivesPower) ? 'power-cut' : 'crash'
+  const [intended, recorded] = await Promise.allSettled([parts.ledger.intend(scope.id, intents, survives), scope.recorded])
   // Refused for certain. Any other error may be a lost answer: then the intents are on the books, and the close looks.
   if (intended.status === 'rejected' && isRefusal(intended.reason)) for (const { entry } of entries) scope.entries.delete(entry.intent.id)
   // The scope's own refusal says more than "no such scope".
@@ -58,7 +59,7 @@ async function create(parts: EngineParts, scope: BookScope, entries: readonly St
     // The scope may have begun to close while the intents were written (G13).
     if (scope.state !== 'open') throw scopeClosed(scope.id)
     const made = make(parts, scope, { planned, entry }, handles)
-    const created = await within(parts.clock, createBudgetMs, made)
+    const created = await within(parts.clock, entry.kind.createBudgetMs ?? createBudgetMs, made)
     if (created.timedOut) throw new EbbError('launch_failed', `Creating ${entry.intent.kind} ${entry.name} took too long.`)
     entry.state = 'held'
     entry.handle = created.value.handle
@@ -73,9 +74,14 @@ async function create(parts: EngineParts, scope: BookScope, entries: readonly St
   return handles
 }
 
-/** A closing scope, or a lock that was never had: nothing was written. */
+/** A closing scope, or books that take nothing: nothing was written. */
 function isRefusal(error: unknown): boolean {
-  return isEbbError(error, 'scope_closed') || isEbbError(error, 'ledger_busy')
+  return isEbbError(error, 'scope_closed') || takeNothing(error)
+}
+
+/** A lock that was never had, or a database that can only be read. */
+function takeNothing(error: unknown): boolean {
+  return isEbbError(error, 'ledger_busy') || isEbbError(error, 'ledger_read_only')
 }
 
 /** One resource. A close waits for it even when the launch no longer does: what is being made may still appear. */
@@ -88,7 +94,7 @@ async function make(parts: EngineParts, scope: BookScope, { planned, entry }: St
     handle: (label) => handles.get(label),
     record: async (detail) => {
       adjust(entry, detail)
-      await parts.ledger.record(entry.intent.id, detail)
+      await parts.ledger.record(entry.intent.id, detail, entry.kind.outlivesPower ? 'power-cut' : 'crash')
     },
   }
   const made = (async () => await entry.kind.create(entry.ref, planned.spec, ctx))()
@@ -114,14 +120,16 @@ export async function launch(parts: EngineParts, scope: BookScope, plan: readonl
   try {
     return await acquire(parts, scope, plan, watched)
   } catch (error) {
-    // Nothing was made, and the books that could be told are locked: there is nothing to roll back.
-    if (isEbbError(error, 'ledger_busy') && scope.entries.size === 0) {
+    // Nothing was made, and the books that could be told take nothing: there is nothing to roll back.
+    if (takeNothing(error) && scope.entries.size === 0) {
       parts.book.forget(scope.id)
       throw error
     }
+    // What was given up because the scope closed says nothing of its own.
+    const cause = scope.state === 'open' || error instanceof EbbError ? error : scopeClosed(scope.id)
     // Somebody closed it meanwhile: theirs is the wish that counts, and a rollback has nothing to add.
     const report = await (parts.flights.get(scope.id)?.report ?? close(parts, scope.id, { trigger: 'launch-rollback' }))
-    throw rolledBack(error, report)
+    throw rolledBack(cause, report)
   }
 }
 
@@ -136,7 +144,8 @@ export function rolledBack(error: unknown, report: Report): EbbError {
   const isFailure = isEbbError(error, 'launch_failed')
   if (isFailure && error.details !== undefined) return error
   if (error instanceof EbbError && report.success && !isFailure) return error
+  const told = sentence(error).replace(/\.$/, '')
+  const what = isFailure ? told : `The launch failed${report.success ? ' and was rolled back' : ''}: ${told}`
   const left = report.success ? '' : ' What it had made could not all be removed; "ebb status" lists it.'
-  const what = isFailure ? error.message : `The launch failed and was rolled back: ${sentence(error)}`
-  return new EbbError('launch_failed', what + left, { cause: error, details: report })
+  return new EbbError('launch_failed', `${what}.${left}`, { cause: error, details: report })
 }

@@ -1,7 +1,8 @@
 import { sentence } from '../domain/errors.ts'
 import { ordinalOfResource, scopeOfResource } from '../domain/identity.ts'
 import type { Report } from '../domain/report.ts'
-import type { Found } from '../ports/kind.ts'
+import type { Found, Kinds } from '../ports/kind.ts'
+import type { BookScope } from './book.ts'
 import { close } from './close.ts'
 import { type EngineParts, tidy } from './engine.ts'
 import { noop } from './race.ts'
@@ -21,6 +22,15 @@ export interface Orphan {
   readonly name: string
   readonly why: 'held-back' | 'leak' | 'unrecorded' | 'dead-incarnation' | 'unknown-incarnation'
   readonly detail: string
+  /** Not on this host, and whoever asked did not ask for that to be ended. */
+  readonly isSpared?: true
+}
+
+export interface ReaperWish {
+  /** Only looks. */
+  readonly dryRun: boolean
+  /** What is on no books and not on this host is shown, and not ended. */
+  readonly sparesElsewhere?: boolean
 }
 
 export interface ReaperPass {
@@ -35,10 +45,13 @@ export interface ReaperPass {
 /** Fewer than this many unrecorded things are never a sign that it is the ledger that is wrong. */
 const breakerFloor = 10
 
+/** So many closes are run again side by side: one that waits for a place that does not answer keeps few others waiting. */
+const closedAtOnce = 8
+
 export class Reaper {
   readonly #parts: EngineParts
   readonly #settings: ReaperSettings
-  #latest: { readonly dryRun: boolean; readonly pass: Promise<ReaperPass> } | undefined
+  #latest: { readonly wish: string; readonly pass: Promise<ReaperPass> } | undefined
   /** Told of each thing that a pass found. */
   onFound: (kind: string) => void = () => {}
   readonly #attempts = new Map<string, { failures: number; dueMs: number }>()
@@ -55,20 +68,22 @@ export class Reaper {
   }
 
   /** Two passes of a sort at once are one pass; a dry run and a real one come one after the other. */
-  pass({ dryRun }: { readonly dryRun: boolean }): Promise<ReaperPass> {
+  pass(wish: ReaperWish): Promise<ReaperPass> {
     const latest = this.#latest
-    if (latest?.dryRun === dryRun) return latest.pass
+    const key = JSON.stringify(wish)
+    if (latest?.wish === key) return latest.pass
     const before = latest ? latest.pass.then(noop, noop) : Promise.resolve()
     const pass = before
-      .then(() => this.#pass(dryRun))
+      .then(() => this.#pass(wish))
       .finally(() => {
         if (this.#latest?.pass === pass) this.#latest = undefined
       })
-    this.#latest = { dryRun, pass }
+    this.#latest = { wish: key, pass }
     return pass
   }
 
-  async #pass(dryRun: boolean): Promise<ReaperPass> {
+  async #pass(wish: ReaperWish): Promise<ReaperPass> {
+    const { dryRun } = wish
     const found: Orphan[] = []
     const released: Orphan[] = []
     const left: Orphan[] = []
@@ -77,7 +92,7 @@ export class Reaper {
 
     await this.#deadIncarnations(dryRun, found, settle, errors)
     await this.#unfinished(dryRun, found, settle)
-    const breakerOpen = await this.#unrecorded(dryRun, found, settle, errors)
+    const breakerOpen = await this.#unrecorded(wish, found, settle, errors)
     if (!dryRun) for (const { kind } of found) this.onFound(kind)
     return { found, released, left, errors, breakerOpen }
   }
@@ -115,27 +130,21 @@ export class Reaper {
     const roots = [...book.scopes()].filter(
       (scope) => scope.state === 'closing' && !flights.has(scope.id) && book.find(scope.parentId ?? '')?.state !== 'closing',
     )
-    for (const scope of roots) {
-      const orphans = book
-        .tree(scope.id)
-        .flatMap((member) => [...member.entries.values()])
-        .filter((entry) => entry.state !== 'released')
-        .map(
-          (entry): Orphan => ({
-            kind: entry.intent.kind,
-            name: entry.name,
-            why: 'held-back',
-            detail: entry.error ?? 'its close did not finish',
-          }),
-        )
-      found.push(...orphans)
-      const due = this.#attempts.get(scope.id)
-      const isDue = !due || due.dueMs <= clock.now()
-      const report: Report | undefined = dryRun || !isDue ? undefined : await close(this.#parts, scope.id, { trigger: 'reaper' })
-      for (const orphan of orphans) settle(orphan, report?.success === true)
-      if (report?.success) this.#attempts.delete(scope.id)
-      else if (report) this.#backOff(scope.id)
+    const queue = roots.values()
+    const work = async (): Promise<void> => {
+      // All of them take from the same queue.
+      for (const scope of queue) {
+        const orphans = heldBackIn(book.tree(scope.id))
+        found.push(...orphans)
+        const due = this.#attempts.get(scope.id)
+        const isDue = !due || due.dueMs <= clock.now()
+        const report: Report | undefined = dryRun || !isDue ? undefined : await close(this.#parts, scope.id, { trigger: 'reaper' })
+        for (const orphan of orphans) settle(orphan, report?.success === true)
+        if (report?.success) this.#attempts.delete(scope.id)
+        else if (report) this.#backOff(scope.id)
+      }
     }
+    await Promise.all(Array.from({ length: closedAtOnce }, work))
   }
 
   #backOff(scopeId: string): void {
@@ -145,12 +154,15 @@ export class Reaper {
   }
 
   /** What carries our mark and is in no ledger: touched only after two sightings and a minimum age. */
-  async #unrecorded(dryRun: boolean, found: Orphan[], settle: Settle, errors: string[]): Promise<boolean> {
-    const { host, ledger, clock, log } = this.#parts
+  async #unrecorded(wish: ReaperWish, found: Orphan[], settle: Settle, errors: string[]): Promise<boolean> {
+    const { host, ledger, clock, log, kinds } = this.#parts
+    const { dryRun } = wish
     const listed = await listAll(this.#parts, { installation: host.installation }, undefined)
     errors.push(...listed.failures.map((failure) => `${failure.report.kind}: ${failure.report.error ?? 'the listing failed'}`))
     const recorded = new Set((await ledger.books(undefined, 'open')).resources.map((one) => one.id))
-    const unrecorded = listed.found.filter(({ found: one }) => !recorded.has(one.resourceId) && !this.#isLiving(one)).sort(lastMadeFirst)
+    const unrecorded = listed.found
+      .filter(({ found: one }) => !recorded.has(one.resourceId) && !this.#isLiving(one))
+      .sort((a, b) => lastOf(a, kinds) - lastOf(b, kinds) || lastMadeFirst(a, b))
     const breakerOpen = unrecorded.length >= breakerFloor && unrecorded.length * 2 > listed.found.length
     if (breakerOpen)
       log.error(
@@ -160,24 +172,27 @@ export class Reaper {
     const kept = new Set<string>()
     const failed = new Set<string>()
     for (const { kind, found: one } of unrecorded) {
-      const orphan: Orphan = {
-        kind,
-        name: one.name,
-        why: 'unrecorded',
-        detail: `made by incarnation ${one.incarnation}, which is not on the books`,
-      }
-      found.push(orphan)
+      const detail = `made by incarnation ${one.incarnation}, which is not on the books`
       kept.add(`${kind} ${one.name}`)
       // A dry run changes nothing, so it is no sighting either.
       if (dryRun) {
+        const orphan: Orphan = { kind, name: one.name, why: 'unrecorded', detail }
+        found.push(orphan)
         settle(orphan, false)
         continue
       }
       const sighting = await ledger.sight(kind, one.name, host.incarnation.bootId, clock.now())
+      const seen = `first seen ${Math.round((clock.now() - sighting.firstSeenMs) / 1_000)} s ago`
+      const isSpared = wish.sparesElsewhere === true && kinds.get(kind)?.isElsewhere === true
+      const orphan: Orphan = {
+        ...{ kind, name: one.name, why: 'unrecorded', detail: `${detail}; ${seen}` },
+        ...(isSpared && { isSpared }),
+      }
+      found.push(orphan)
       const isRipe = sighting.count >= 2 && clock.now() - sighting.firstSeenMs >= this.#settings.minimumAgeMs
       // Two kinds may know one resource, such as a log and the process that writes it: its name is taken until the first is gone.
       const isFree = !failed.has(one.resourceId)
-      const mayTouch = !breakerOpen && isRipe && isFree && host.vitality(one.incarnation) !== 'unknown'
+      const mayTouch = !isSpared && !breakerOpen && isRipe && isFree && host.vitality(one.incarnation) !== 'unknown'
       const isEnded = mayTouch && (await this.#end(kind, one, errors))
       if (mayTouch && !isEnded) failed.add(one.resourceId)
       settle(orphan, isEnded)
@@ -209,6 +224,22 @@ export class Reaper {
       return false
     }
   }
+}
+
+function heldBackIn(tree: readonly BookScope[]): readonly Orphan[] {
+  return tree
+    .flatMap((member) => [...member.entries.values()])
+    .filter((entry) => entry.state !== 'released')
+    .map((entry) => ({
+      kind: entry.intent.kind,
+      name: entry.name,
+      why: 'held-back',
+      detail: entry.error ?? 'its close did not finish',
+    }))
+}
+
+function lastOf({ kind }: { readonly kind: string }, kinds: Kinds): number {
+  return kinds.get(kind)?.goesLast ? 1 : 0
 }
 
 /** Nobody knows any more what depended on what, but nothing depends on what was planned after it (G7). */

@@ -1,7 +1,9 @@
 import { sentence } from '../domain/errors.ts'
+import type { Vitality } from '../domain/identity.ts'
 import type { Report } from '../domain/report.ts'
+import type { Resource } from '../domain/resource.ts'
 import type { Scope, Wish } from '../domain/scope.ts'
-import type { IncarnationRecord } from '../ports/ledger.ts'
+import type { Books, IncarnationRecord } from '../ports/ledger.ts'
 import { alreadyClean, close } from './close.ts'
 import { type EngineParts, tidy } from './engine.ts'
 import { type Adopter, keptAgents, spared } from './keep.ts'
@@ -11,63 +13,76 @@ export interface Recovery {
   readonly reports: readonly Report[]
   /** Incarnations whose life or death cannot be told from here; left alone (G4). */
   readonly unknown: readonly string[]
+  /** Dead incarnations that another process, which lives, was recovering when we came to them. */
+  readonly elsewhere: readonly string[]
   readonly errors: readonly string[]
 }
 
 /**
  * Finishes what dead supervisors of this installation left. Touches only incarnations that are proven dead, each
  * claimed by compare-and-set, so that two recoveries never work on the same one. Safe at any time; two at once in one
- * process are one.
+ * process are one. Who `stays` keeps the claim to what cannot be finished now, because its reaper tries again.
  */
-export function recover(parts: EngineParts): Promise<Recovery> {
-  parts.running.recovery ??= recoverAll(parts).finally(() => {
+export function recover(parts: EngineParts, stays = true): Promise<Recovery> {
+  parts.running.recovery ??= recoverAll(parts, stays).finally(() => {
     delete parts.running.recovery
   })
   return parts.running.recovery
 }
 
-/** Also waits for what another process is recovering just now, such as a sentinel's, and takes what that one left: afterwards the books are right. */
+/**
+ * Also waits for what another process is recovering just now, such as a sentinel's, and takes what that one left:
+ * afterwards the books are right. By the time we look that one may be through already, so what we were not given is
+ * what counts, not who is at work now.
+ */
 export async function recoverPatiently(parts: EngineParts, budgetMs: number): Promise<Recovery> {
   const untilMs = parts.clock.now() + budgetMs
-  const recovery = await recover(parts)
-  let hasWaited = false
-  for (let attempt = 1; parts.clock.now() < untilMs && (await isBeingRecovered(parts)); attempt++) {
-    hasWaited = true
-    await pause(parts.clock, backoffMs(attempt, 100), new Promise(noop))
+  let recovery = await recover(parts)
+  while (recovery.elsewhere.length > 0 && parts.clock.now() < untilMs) {
+    await untilLetGo(parts, recovery.elsewhere, untilMs)
+    recovery = together(recovery, await recover(parts))
   }
-  return hasWaited ? together(recovery, await recover(parts)) : recovery
+  return recovery
 }
 
-function together(first: Recovery, second: Recovery): Recovery {
-  return { reports: [...first.reports, ...second.reports], unknown: second.unknown, errors: [...first.errors, ...second.errors] }
+function together(first: Recovery, { reports, unknown, elsewhere, errors }: Recovery): Recovery {
+  return { reports: [...first.reports, ...reports], unknown, elsewhere, errors: [...first.errors, ...errors] }
 }
 
-async function isBeingRecovered(parts: EngineParts): Promise<boolean> {
-  const { host, ledger } = parts
-  return (await ledger.incarnations()).some(
-    ({ id, claimedBy }) =>
-      claimedBy !== undefined && host.vitality(id) === 'dead' && host.vitality(claimedBy) === 'alive' && claimedBy !== host.incarnationId,
-  )
+async function untilLetGo(parts: EngineParts, ids: readonly string[], untilMs: number): Promise<void> {
+  const { clock, ledger } = parts
+  const isHeld = async (): Promise<boolean> =>
+    (await ledger.incarnations()).some((record) => ids.includes(record.id) && claimantVitality(parts, record) === 'alive')
+  for (let attempt = 1; clock.now() < untilMs && (await isHeld()); attempt++) await pause(clock, backoffMs(attempt, 100), new Promise(noop))
 }
 
-async function recoverAll(parts: EngineParts): Promise<Recovery> {
+async function recoverAll(parts: EngineParts, stays: boolean): Promise<Recovery> {
   const reports: Report[] = []
   const unknown: string[] = []
+  const elsewhere: string[] = []
   const errors: string[] = []
   for (const record of await parts.ledger.incarnations()) {
     if (record.id === parts.host.incarnationId || record.installation !== parts.host.installation) continue
     const vitality = parts.host.vitality(record.id)
     if (vitality === 'unknown') unknown.push(record.id)
-    if (vitality !== 'dead' || !mayClaim(parts, record)) continue
+    const claimant = claimantVitality(parts, record)
+    if (vitality !== 'dead' || isAroundUs(parts, record) || claimant === 'unknown') continue
     try {
-      if (!(await parts.ledger.claim(record.id, parts.host.incarnationId, record.claimedBy))) continue
-      reports.push(...(await recoverOne(parts, record)))
+      const isOurs = claimant === 'dead' && (await parts.ledger.claim(record.id, parts.host.incarnationId, record.claimedBy))
+      if (!isOurs) {
+        elsewhere.push(record.id)
+        continue
+      }
+      const recovered = await recoverOne(parts, record, stays)
+      reports.push(...recovered.reports)
+      errors.push(...recovered.beyond.map(notHere))
     } catch (error) {
       errors.push(`Incarnation ${record.id} could not be recovered: ${sentence(error)}`)
+      if (!stays) await parts.ledger.unclaim(record.id, parts.host.incarnationId).catch(noop)
     }
   }
   await endLost(parts).catch((error: unknown) => errors.push(`Agents of lost supervisors could not be ended: ${sentence(error)}`))
-  return { reports, unknown, errors }
+  return { reports, unknown, elsewhere, errors }
 }
 
 /** Its row was written, and its scope was refused or never asked for, when the supervisor died: nothing else would ever end it. */
@@ -80,28 +95,40 @@ async function endLost(parts: EngineParts): Promise<void> {
   await ledger.settle({ outcomes: [], closedScopeIds: [], forgottenScopeIds: [], agents: { ended, stuckIds: [] } })
 }
 
-/**
- * Somebody else's claim counts only while that somebody lives; our own is carried on. A tree that we are part of
- * ourselves is not ours to end: we would be the one who is always left.
- */
-function mayClaim(parts: EngineParts, record: IncarnationRecord): boolean {
-  if (parts.host.outerIncarnations?.has(record.id)) return false
-  if (record.claimedBy === undefined || record.claimedBy === parts.host.incarnationId) return true
-  return parts.host.vitality(record.claimedBy) === 'dead'
+/** A tree that we are part of ourselves is not ours to end: we would be the one who is always left. */
+function isAroundUs({ host }: EngineParts, { id }: IncarnationRecord): boolean {
+  return host.outerIncarnations?.has(id) === true
 }
 
-async function recoverOne(parts: EngineParts, record: IncarnationRecord): Promise<readonly Report[]> {
+/** Somebody else's claim counts only while that somebody lives, or may live; our own is carried on. */
+function claimantVitality({ host }: EngineParts, { claimedBy }: IncarnationRecord): Vitality {
+  return claimedBy === undefined || claimedBy === host.incarnationId ? 'dead' : host.vitality(claimedBy)
+}
+
+interface Recovered {
+  readonly reports: readonly Report[]
+  /** What only a process with other settings can end. */
+  readonly beyond: readonly Resource[]
+}
+
+function notHere({ kind, name }: Resource): string {
+  return `${kind} ${name} of a dead supervisor needs the settings of its placement, which are not given here; recover with them.`
+}
+
+async function recoverOne(parts: EngineParts, record: IncarnationRecord, stays: boolean): Promise<Recovered> {
   const books = await parts.ledger.books(record.id, 'open')
   // A closed scope with something open in it is a close whose books were lost half-way: it is looked at again.
   const isOwing = (id: string): boolean => books.resources.some((resource) => resource.scopeId === id && resource.state !== 'released')
   const unfinished = books.scopes.filter((scope) => scope.state !== 'closed' || isOwing(scope.id))
-  const kept = keptAgents(books)
+  const beyond = beyondUs(parts, books)
+  const kept = keptAgents(books).filter(({ scope }) => !beyond.some(({ scopeId }) => scopeId === scope.id))
   const adopted = await adopt(parts, kept, books)
-  const left = await spared(
+  const sparedIds = await spared(
     parts,
     kept.filter(({ scope }) => parts.running.adopter === undefined && !adopted.has(scope.id)),
     unfinished,
   )
+  const left = new Set([...sparedIds, ...beyond.flatMap(({ scopeId }) => pathTo(scopeId, books.scopes))])
   const open = unfinished.filter(({ id }) => !adopted.has(id) && !left.has(id))
   // What the reaper is closing again at this moment is in the book already, and newer there.
   const news = open.filter((scope) => !parts.flights.has(scope.id))
@@ -116,13 +143,25 @@ async function recoverOne(parts: EngineParts, record: IncarnationRecord): Promis
   for (const scope of [...wished.filter((one) => !roots.includes(one)), ...roots]) {
     reports.push(await close(parts, scope.id, recoveryWish(scope)))
   }
-  // Somebody who can adopt what was left must not wait for our end.
-  if (left.size > 0) await parts.ledger.unclaim(record.id, parts.host.incarnationId)
-  else if (reports.every((report) => report.success)) {
+  const isDone = reports.every((report) => report.success)
+  if (!isDone && !stays) for (const { id } of news) parts.book.forget(id)
+  // Somebody who can adopt, end or try again what was left must not wait for our end.
+  if (left.size > 0 || (!isDone && !stays)) await parts.ledger.unclaim(record.id, parts.host.incarnationId)
+  else if (isDone) {
     await tidy(parts, record.id)
     await parts.ledger.retire(record.id)
   }
-  return reports
+  return { reports, beyond }
+}
+
+/** Of kinds that this process was given no settings for: whoever has them can end these, and to us they would only be unknown for ever. */
+function beyondUs({ kinds }: EngineParts, { resources }: Books): readonly Resource[] {
+  return resources.filter(({ kind, state }) => state !== 'released' && !kinds.has(kind))
+}
+
+function pathTo(scopeId: string, scopes: readonly Scope[]): readonly string[] {
+  const scope = scopes.find(({ id }) => id === scopeId)
+  return scope ? [scope.id, ...(scope.parentId === undefined ? [] : pathTo(scope.parentId, scopes))] : []
 }
 
 /** What cannot be taken over is ended like everything else. */

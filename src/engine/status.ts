@@ -32,8 +32,12 @@ export interface StatusSources {
   readonly runningProcesses: () => Promise<readonly TreeMember[]>
   /** Asked once, after the look, about all that was seen. */
   readonly ours?: (seen: readonly Seen[]) => Promise<(one: Seen) => boolean>
+  /** Asked about a part of the world, such as a namespace. */
+  readonly isPart?: boolean
   /** Rows of agents and messages. */
   readonly rows?: () => Promise<Totals>
+  /** By the ids of agents of which something is left that is no resource: what. */
+  readonly stuckAgents?: () => Promise<ReadonlyMap<string, readonly string[]>>
   readonly activeSubscriptions?: () => number
 }
 
@@ -52,8 +56,11 @@ export async function worldStatus(parts: EngineParts, sources: StatusSources): P
 export async function lookAtWorld(parts: EngineParts, sources: StatusSources): Promise<World> {
   const books = await parts.ledger.books(undefined, 'open')
   const recorded = new Set(books.resources.map((resource) => resource.id))
-  const listed = await listAll(parts, { installation: parts.host.installation }, undefined)
-  const running = await sources.runningProcesses()
+  // Side by side: what is elsewhere may take its time to answer, or to say nothing.
+  const [listed, running] = await Promise.all([
+    listAll(parts, { installation: parts.host.installation }, undefined),
+    sources.runningProcesses(),
+  ])
   const inWorld = ({ resourceId, incarnation }: { resourceId: string; incarnation: string }): Seen => {
     const scopeId = scopeOfResource(resourceId)
     // What was launched since the books were read is in ours.
@@ -70,12 +77,17 @@ export async function lookAtWorld(parts: EngineParts, sources: StatusSources): P
   const unrecorded = listed.found.filter(({ found }) => !recorded.has(found.resourceId) && isOurs(inWorld(found)))
   const leaks = [
     ...unrecorded.map(({ kind, found }) => `${kind} ${found.name}`),
-    ...listed.failures.map(({ report }) => `${report.kind}: ${report.error ?? 'the listing failed'}`),
+    ...listed.failures
+      // Where none of a namespace's is, an answer that does not come from there is not its business.
+      .filter(({ report: { kind } }) => !sources.isPart || !parts.kinds.get(kind)?.isElsewhere || open.some((one) => one.kind === kind))
+      .map(({ report }) => `${report.kind}: ${report.error ?? 'the listing failed'}`),
   ]
   const attended = new Set(books.resources.filter(({ kind }) => attendedKinds.has(kind)).map(({ id }) => id))
   const processes = running.filter((member) => !attended.has(member.resourceId) && isOurs(inWorld(member)))
   const openAgents = agents.filter(isOurs)
   const rows = (await sources.rows?.()) ?? { agents: 0, messages: 0 }
+  const named = new Set(open.map(({ scopeId }) => scopeId))
+  const beyond = [...((await sources.stuckAgents?.()) ?? [])].flatMap(([id, left]) => (named.has(id) ? [] : left))
   const agentCount = Math.max(rows.agents, openAgents.length)
   const activeSubscriptions = sources.activeSubscriptions?.() ?? 0
   const status: Status = {
@@ -86,10 +98,15 @@ export async function lookAtWorld(parts: EngineParts, sources: StatusSources): P
     activeSubscriptions,
     resources: countByKind(open),
     leaks,
-    stuck: open.filter((resource) => resource.state === 'stuck').map(describe),
+    stuck: [...open.filter((resource) => resource.state === 'stuck').map(describe), ...beyond],
     heldBack: open.filter((resource) => resource.state === 'closing' && resource.error !== undefined).map(describe),
   }
   return { status, processes, open }
+}
+
+/** Where all resources of a stuck agent are gone, it is its archive that is not: that is no resource. */
+export function leftOfStuck(agents: readonly { readonly id: string }[]): Map<string, readonly string[]> {
+  return new Map(agents.map(({ id }) => [id, [`archive of agent ${id}: it could not be removed`]]))
 }
 
 function countByKind(open: readonly Resource[]): Status['resources'] {

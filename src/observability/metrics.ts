@@ -6,7 +6,21 @@ export interface Gauges {
   readonly resources: () => Promise<readonly { readonly kind: string; readonly state: string }[]>
 }
 
-/** Prometheus' view of us: names and labels are the contract's. */
+/** Every metric of ours once; names and labels are the contract's. The metrics of the process itself come with them. */
+export const metricTable = {
+  cleanups: { name: 'ebb_cleanup_total', help: 'Closes of scopes, by why and how they ended', labelNames: ['trigger', 'outcome'] },
+  durations: { name: 'ebb_cleanup_duration_seconds', help: 'How long closes took', labelNames: [] },
+  failures: { name: 'ebb_cleanup_consecutive_failures', help: 'Failed closes since the last good one', labelNames: [] },
+  steps: { name: 'ebb_ladder_steps_total', help: 'Steps that were taken to end things', labelNames: ['kind', 'step'] },
+  resources: { name: 'ebb_resources', help: 'Resources on the books, by kind and state', labelNames: ['kind', 'state'] },
+  orphans: { name: 'ebb_orphans_found_total', help: 'Things that nobody had closed, found by the reaper', labelNames: ['kind'] },
+  unknown: { name: 'ebb_probe_unknown_total', help: 'Looks at the world that brought no answer', labelNames: ['kind'] },
+  archived: { name: 'ebb_archived_bytes_total', help: 'Bytes of logs that were archived', labelNames: [] },
+  freed: { name: 'ebb_freed_bytes_total', help: 'Bytes of logs that were deleted', labelNames: [] },
+  messages: { name: 'ebb_messages_total', help: 'Messages that were saved', labelNames: [] },
+} as const
+
+/** Prometheus' view of us. */
 export class Metrics {
   readonly #registry = new Registry()
   readonly #cleanups: Counter<'trigger' | 'outcome'>
@@ -23,44 +37,18 @@ export class Metrics {
   constructor({ resources }: Gauges) {
     const registers = [this.#registry]
     collectDefaultMetrics({ register: this.#registry })
-    this.#cleanups = new Counter({
-      name: 'ebb_cleanup_total',
-      help: 'Closes of scopes, by why and how they ended',
-      labelNames: ['trigger', 'outcome'],
-      registers,
-    })
-    this.#durations = new Histogram({
-      name: 'ebb_cleanup_duration_seconds',
-      help: 'How long closes took',
-      buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
-      registers,
-    })
-    this.#failures = new Gauge({ name: 'ebb_cleanup_consecutive_failures', help: 'Failed closes since the last good one', registers })
-    this.#steps = new Counter({
-      name: 'ebb_ladder_steps_total',
-      help: 'Steps that were taken to end things',
-      labelNames: ['kind', 'step'],
-      registers,
-    })
-    this.#orphans = new Counter({
-      name: 'ebb_orphans_found_total',
-      help: 'Things that nobody had closed, found by the reaper',
-      labelNames: ['kind'],
-      registers,
-    })
-    this.#unknown = new Counter({
-      name: 'ebb_probe_unknown_total',
-      help: 'Looks at the world that brought no answer',
-      labelNames: ['kind'],
-      registers,
-    })
-    this.#archived = new Counter({ name: 'ebb_archived_bytes_total', help: 'Bytes of logs that were archived', registers })
-    this.#freed = new Counter({ name: 'ebb_freed_bytes_total', help: 'Bytes of logs that were deleted', registers })
-    this.#messages = new Counter({ name: 'ebb_messages_total', help: 'Messages that were saved', registers })
+    this.#cleanups = new Counter({ ...metricTable.cleanups, registers })
+    const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+    this.#durations = new Histogram({ ...metricTable.durations, buckets, registers })
+    this.#failures = new Gauge({ ...metricTable.failures, registers })
+    this.#steps = new Counter({ ...metricTable.steps, registers })
+    this.#orphans = new Counter({ ...metricTable.orphans, registers })
+    this.#unknown = new Counter({ ...metricTable.unknown, registers })
+    this.#archived = new Counter({ ...metricTable.archived, registers })
+    this.#freed = new Counter({ ...metricTable.freed, registers })
+    this.#messages = new Counter({ ...metricTable.messages, registers })
     const gauge = new Gauge({
-      name: 'ebb_resources',
-      help: 'Things on the books, by kind and state',
-      labelNames: ['kind', 'state'],
+      ...metricTable.resources,
       registers,
       collect: async () => {
         gauge.reset()

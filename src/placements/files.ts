@@ -25,6 +25,10 @@ export interface Premises {
   readonly archiveDirectory: string
   /** Inside the home. */
   readonly runDirectory: string
+  /** The system's, for the temp folders of agents. */
+  readonly tempDirectory: () => string
+  /** By the wall clock, in milliseconds. */
+  readonly now: () => number
   readonly tmux: { readonly socket: string; readonly containment: Premises['containment'] }
   /** Do agents in terminals outlive us? */
   readonly keepsSessions: boolean

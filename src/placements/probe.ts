@@ -1,5 +1,17 @@
 import { spawn } from 'node:child_process'
 
+/** Lends out a folder for temporary files, and removes it with all that is in it. */
+export type LendFolder = <T>(use: (path: string) => Promise<T>) => Promise<T>
+
+/** What a program prints when it is asked for its version. It has a temp folder of its own: some unpack themselves there each time. */
+export async function readVersion(
+  argv: readonly string[],
+  env: Readonly<Record<string, string>>,
+  lend: LendFolder,
+): Promise<string | undefined> {
+  return await lend((TMPDIR) => firstOutput(argv, { ...env, TMPDIR }))
+}
+
 /** A program that does not say its version by then has something else in mind. */
 const probeBudgetMs = 5_000
 const mostBytes = 4_096

@@ -4,6 +4,7 @@ import type { Planned } from '../ports/kind.ts'
 import { logLabels, type ProcessLaunch, type TreeLaunch, treeLabel } from '../ports/process.ts'
 import { type Premises, planFiles } from './files.ts'
 import { requireProgram } from './program.ts'
+import { planTemp } from './temp.ts'
 
 /** Placement `process`: a command on this host, with its logs, where it has any, and its tree. */
 
@@ -11,10 +12,11 @@ import { requireProgram } from './program.ts'
 export function planProcess(premises: Premises, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   requireProgram(launch.argv, launch.env, launch.cwd)
   const hasLogs = launch.output === 'logs'
-  const files = planFiles(premises, scopeId, launch, 'collector')
+  const temp = planTemp(premises, scopeId, launch)
+  const files = [...planFiles(premises, scopeId, launch, 'collector'), ...temp.planned]
   const live: TreeLaunch = {
     argv: launch.argv,
-    env: launch.env,
+    env: temp.env,
     cwd: launch.cwd,
     stdio: [
       typeof launch.stdin === 'object' ? { ...launch.stdin, directory: premises.logDirectory } : launch.stdin,
@@ -22,6 +24,7 @@ export function planProcess(premises: Premises, scopeId: string, launch: Process
       ...further(launch.descriptors),
     ],
     detached: hasLogs,
+    ...(launch.ignoredSignals && { ignoredSignals: launch.ignoredSignals }),
     ...(launch.limits && { limits: launch.limits }),
   }
   const spec = {

@@ -14,6 +14,7 @@ import {
 } from '../ports/process.ts'
 import { configPath, type Premises, planFile, planFiles, promptLabel } from './files.ts'
 import { findProgram, requireProgram } from './program.ts'
+import { planTemp } from './temp.ts'
 
 /** Placement `tmux`: the command in the pane of a session of its own, where a person can watch it. */
 
@@ -29,7 +30,8 @@ export function planTmux(premises: Premises, scopeId: string, launch: ProcessLau
   requireTmux(premises, launch.env)
   const { installation, tmux, runDirectory, keepsSessions } = premises
   const onLoss: OnLoss = keepsSessions ? 'keep' : 'end'
-  const files = planFiles(premises, scopeId, launch, 'terminal')
+  const temp = planTemp(premises, scopeId, launch)
+  const files = [...planFiles(premises, scopeId, launch, 'terminal'), ...temp.planned]
   const text = typeof launch.stdin === 'object' ? launch.stdin.text : ''
   const known = files.find(({ label }) => label === promptLabel)
   const prompt = known ?? planFile(promptLabel, premises.home, configPath(premises, scopeId, 'prompt'), text)
@@ -44,7 +46,7 @@ export function planTmux(premises: Premises, scopeId: string, launch: ProcessLau
   }
   const live: TreeLaunch = {
     argv: launch.argv,
-    env: launch.env,
+    env: temp.env,
     cwd: launch.cwd,
     stdio: ['ignore', ...logLabels.map((log) => ({ log }))],
     detached: false,

@@ -98,6 +98,8 @@ export interface OwnerRecord {
   readonly scopeId: string
   readonly state: ScopeState
   readonly createdAt: string
+  /** By the wall clock: then it is closed, whoever has it. */
+  readonly closesAt?: string
 }
 
 export interface Totals {

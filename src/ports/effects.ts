@@ -38,7 +38,8 @@ export interface Child {
  */
 export interface Effects {
   makeDirectory(path: string, mode?: number): void
-  removeDirectory(path: string): void
+  /** By its bytes, where its name need not be text. */
+  removeDirectory(path: string | Buffer): void
   /** Writes an existing file, such as the kernel's `cgroup.kill`; never creates one. */
   write(path: string, text: string): void
   /** Fails when the path exists, and never follows a link. */
@@ -53,13 +54,20 @@ export interface Effects {
   /** The same beside the event loop, for what may be large. Never through a link. */
   flush(path: string): Promise<void>
   /** Adds to a file, and makes it where there is none: all of the text, or nothing. Never through a link, never to another's file. */
-  append(path: string, text: string, mode: number): void
+  append(path: string, text: string | Uint8Array, mode: number): void
   /** The content of a file in a new one, durable; fails where something is. Never through a link. */
   copy(from: string, to: string): Promise<void>
   /** The same, compressed with zstd. */
   compress(from: string, to: string): Promise<void>
   /** As `removeTree`, of a file or a directory, beside the event loop. What is not there is gone. */
   discard(path: string): Promise<void>
+  /**
+   * A folder with all that is in it, beside the event loop, however much and deep it is and whatever its modes. Never through
+   * a link, and never what is mounted in it. What is not there is gone.
+   */
+  removeFolder(path: string): Promise<void>
+  /** A link that nobody follows: it only says where something of ours is. Fails where something is. */
+  point(path: string, to: string): void
   makePipe(path: string): Promise<void>
   openFile(path: string, flags: number, mode?: number): number
   closeFile(fd: number): void

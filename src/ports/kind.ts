@@ -55,6 +55,22 @@ export interface Found {
  */
 export interface ResourceKind<Spec = unknown, Ref = unknown> {
   readonly kind: string
+  /**
+   * After a power cut it may still be there, and only the ledger knows: its intent is on the disk before it is made. Processes
+   * are gone then, and what `list` finds needs no record.
+   */
+  readonly outlivesPower?: true
+  /**
+   * It is not on this host, so to ask for it is a call that may be slow or fail. A close sweeps such a kind only where it had
+   * something of it; the reaper sweeps all.
+   */
+  readonly isElsewhere?: true
+  /** Made after what stands on it, so among things that are on no books it goes last. */
+  readonly goesLast?: true
+  /** Of what it stands on, the kinds that a forced close ends as soon as this was asked to go, without waiting for its end. */
+  readonly yieldsByForceTo?: readonly string[]
+  /** How long one creation may take, where the usual time is not enough. */
+  readonly createBudgetMs?: number
   /** Pure, and before creation: everything needed to find the resource again (G1). */
   name(intent: Intent<Spec>): Ref
   /** How reports and people call it. */
@@ -73,10 +89,14 @@ export interface ResourceKind<Spec = unknown, Ref = unknown> {
   /** The reverse sweep: what the world says is ours. */
   list(owner: Owner, ctx: Ctx): AsyncIterable<Found>
   /** Takes away what an incarnation's resources shared, once they are all gone. */
-  tidy?(incarnation: string): Promise<void>
+  tidy?(incarnation: string, ctx: Ctx): Promise<void>
   /** Work owed before the resource may go, seen by looking at the world (G8). */
   obligations?(ref: Ref, policy: Policy): readonly string[]
   meet?(obligation: string, ref: Ref, ctx: Ctx): Promise<void>
+  /** How long it may take to go once it was asked to, by its nature: a close that was given no deadline waits that long. */
+  patienceMs?(ref: Ref): number
+  /** After how long an obligation that cannot be met is given up even without force; never, unless it says so. */
+  givesUpAfterMs?(ref: Ref): number | undefined
 }
 
 export type Kinds = ReadonlyMap<string, ResourceKind>

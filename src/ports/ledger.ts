@@ -33,6 +33,7 @@ export interface Outcome {
   readonly attempts: number
   readonly proof?: Proof
   readonly error?: string
+  readonly owedSince?: string
 }
 
 /** What the end of a close writes, in one transaction. */
@@ -64,9 +65,13 @@ export interface Books {
   readonly resources: readonly Resource[]
 }
 
+/** What a write that was answered outlives: our own death alone, or also that of the machine, for which it waits for the disk. */
+export type Survives = 'crash' | 'power-cut'
+
 /**
- * The durable record of all resources. A promise that resolves is a write that survives a power cut. Calls made in
- * one turn of the event loop may share a transaction; each call by itself is atomic.
+ * The durable record of all resources. A promise that resolves is a write that survives our death; that of an intent, or
+ * of an agent's end, also survives a power cut where it has to. Calls made in one turn of the event loop may share a
+ * transaction; each call by itself is atomic.
  */
 export interface Ledger extends AsyncDisposable {
   /**
@@ -87,15 +92,18 @@ export interface Ledger extends AsyncDisposable {
   /** Refused with `scope_closed` when the parent is closing or closed (G13). */
   openScope(scope: NewScope): Promise<void>
   /** All intents of a plan in one transaction, with the check that the scope is open (G1, G13). */
-  intend(scopeId: string, intents: readonly NewIntent[]): Promise<void>
+  intend(scopeId: string, intents: readonly NewIntent[], survives?: Survives): Promise<void>
   /** A detail that only the world could tell, in the middle of a creation. */
-  record(resourceId: string, detail: unknown): Promise<void>
+  record(resourceId: string, detail: unknown, survives?: Survives): Promise<void>
   hold(held: readonly { readonly resourceId: string; readonly detail?: unknown }[]): Promise<void>
   /** Something of ours that the ledger did not know, or knew as released, goes back on the books as held. */
   adopt(scopeId: string, intent: NewIntent): Promise<void>
 
   /** Scopes of a dead incarnation, with what they hold, become another's, below the parents given; agents' rows follow. */
   inherit(scopes: readonly { readonly id: string; readonly parentId: string }[], incarnation: string): Promise<void>
+
+  /** A closed scope of which something is left after all is closing again, with this wish, as this incarnation's; its agent's row follows. */
+  reopen(scope: NewScope & { readonly parentId: string }, wish: Wish): Promise<void>
 
   /** Marks the scope and everything below it as closing; a second call keeps the stronger wish. */
   beginClose(scopeId: string, wish: Wish): Promise<void>
@@ -106,6 +114,8 @@ export interface Ledger extends AsyncDisposable {
   resources(scopeId: string): Promise<readonly Resource[]>
   /** Newest first. */
   reports(limit: number): Promise<readonly StoredReport[]>
+  /** Of the same, for who knows them: a report never changes. */
+  reportIds(limit: number): Promise<readonly string[]>
   findReport(id: string): Promise<Report | undefined>
   /** A report of something that was more than one close. */
   addReport(report: StoredReport): Promise<void>

@@ -1,4 +1,7 @@
+import type { AgentError } from '../domain/agent.ts'
 import type { Child, Command, Exit, Stdio } from './effects.ts'
+import type { RunnerOrder } from './runner.ts'
+import type { TracePlace } from './temp.ts'
 
 /** What a placement, the process-tree and log kinds, and those who launched have to agree on. */
 
@@ -17,7 +20,7 @@ export interface TreePlace {
   readonly limitPlaces?: readonly string[]
 }
 
-export const placementNames = ['process', 'tmux'] as const
+export const placementNames = ['process', 'tmux', 'docker', 'ecs', 'remote'] as const
 export type PlacementName = (typeof placementNames)[number]
 
 /** The workspace of an agent's task, and what the agent is called there. */
@@ -28,7 +31,7 @@ export interface AgentWorkspace {
   readonly agentName: string
 }
 
-/** A process on this host, as those who launch describe it. */
+/** An agent as those who launch describe it: a process on this host, or the same elsewhere. */
 export interface ProcessLaunch {
   readonly placement?: PlacementName
   /** Where it has its prompt and its logs, if others look for them. */
@@ -46,8 +49,20 @@ export interface ProcessLaunch {
   readonly stdin: 'inherit' | 'ignore' | { readonly text: string }
   /** Further open descriptors that keep their numbers. */
   readonly descriptors?: readonly number[]
+  /** It starts with these ignored, and else with none. */
+  readonly ignoredSignals?: readonly NodeJS.Signals[]
   readonly limits?: Limits
   readonly politeSignal?: NodeJS.Signals
+  /** Its TMPDIR is a folder of its own, which goes with it. */
+  readonly hasTempFolder?: boolean
+  /** What its program leaves elsewhere when it is killed. */
+  readonly leaves?: readonly TracePlace[]
+  /** The same in words that do not depend on this host, for a runner elsewhere. */
+  readonly order?: RunnerOrder
+  /** What was asked for on top of the environment that agents inherit here. */
+  readonly ownEnv?: Readonly<Record<string, string>>
+  /** Where it was asked to work; `cwd` is where a process on this host would. */
+  readonly workingDirectory?: string
 }
 
 /** What the resources of a process launch are called in its plan. */
@@ -76,6 +91,7 @@ export interface TreeLaunch {
   readonly cwd: string
   /** A stream may be a log of the same plan, by its label. */
   readonly stdio: readonly (Stdio | { readonly log: string } | { readonly text: string; readonly directory: string })[]
+  readonly ignoredSignals?: readonly NodeJS.Signals[]
   readonly limits?: Limits
   /** A session of its own. */
   readonly detached: boolean
@@ -125,16 +141,29 @@ export interface ProcessDetails {
   readonly rssBytes: number
 }
 
+/** What runs of an agent, whatever it is: a process tree, a container, an agent of a runner elsewhere. */
 export interface TreeHandle {
+  /** Of its main process, where that is on this host. */
+  readonly pid?: number
+  /** `code` and `signal` are both null when nobody saw how it ended. */
+  readonly exit: Promise<EndOfTree>
+}
+
+/** Where it ran elsewhere, whoever ran it may say what was the matter: then it has failed, whatever its exit code. */
+export interface EndOfTree extends Exit {
+  readonly error?: AgentError
+}
+
+export interface LocalTreeHandle extends TreeHandle {
   readonly pid: number
-  readonly exit: Promise<Exit>
 }
 
 /**
  * Who writes a log: a collector that we start ourselves, a collector that runs in the agent's terminal and shows there
- * what it writes, or this supervisor, line by line.
+ * what it writes, this supervisor, line by line, or whoever follows an output that is elsewhere: its copy, byte for byte,
+ * so that its size says how far it has come.
  */
-export type LogWriter = 'collector' | 'terminal' | 'supervisor'
+export type LogWriter = 'collector' | 'terminal' | 'supervisor' | 'follower'
 
 export interface LogSpec {
   readonly installation: string

@@ -1,6 +1,7 @@
 import type { AgentResult } from '../domain/agent.ts'
 import type { McpServer } from '../domain/mcp.ts'
 import type { MessageBody } from '../domain/message.ts'
+import type { TracePlace } from './temp.ts'
 
 /** Which program an agent is: how it is started, what its lines mean, how it is asked to leave. */
 
@@ -24,13 +25,14 @@ export interface Model {
   readonly isDefault: boolean
 }
 
-export const scheduledEventTypes = ['message', 'status', 'error', 'complete'] as const
+/** What a synthetic agent can say of itself; the others follow from what becomes of it. */
+export const scheduledStatuses = ['initializing', 'running', 'completed', 'failed'] as const
 
 /** One event of a synthetic agent's script. */
 export interface ScheduledEvent {
   /** Milliseconds from the start. */
   readonly delay: number
-  readonly type: (typeof scheduledEventTypes)[number]
+  readonly type: 'message' | 'status' | 'error' | 'complete'
   readonly data?: Readonly<Record<string, unknown>>
 }
 
@@ -105,6 +107,11 @@ export interface Provider {
    * empty of meaning to the caller: what cannot be understood is a message too.
    */
   parse(line: string): Parsed
+  /**
+   * Pure: what its program leaves in folders of its user's when it is killed, by the environment that it gets. Only what holds
+   * the mark of its agent goes; conversations are the user's, and are not named here.
+   */
+  leaves?(env: Readonly<Record<string, string>>): readonly TracePlace[]
   /** For an agent that is scripted, wholly or in part. */
   script?(assignment: Assignment): Script
 }

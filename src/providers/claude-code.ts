@@ -1,10 +1,11 @@
+import { isAbsolute, join } from 'node:path'
 import { carry } from '../domain/mcp.ts'
 import type { Configuration, Provider } from '../ports/provider.ts'
 import { fits, flag, flagList, instructed } from './invocation.ts'
 import { blocksText, type Json, list, object, readable, text } from './json.ts'
 import { call, failure, message, parseLine, type Reading, say, thinking } from './line.ts'
 
-/** Claude Code, headless. Flags and lines as of 2.1.197. */
+/** Claude Code, headless. Flags and lines as of 2.1.325. */
 export const claudeCode: Provider = {
   type: 'claude-code',
   name: 'Claude Code',
@@ -55,6 +56,21 @@ export const claudeCode: Provider = {
   },
 
   parse: (line) => parseLine(line, read),
+
+  leaves: (env) => {
+    const folder = env.CLAUDE_CONFIG_DIR || (env.HOME ? join(env.HOME, '.claude') : '')
+    if (!isAbsolute(folder)) return []
+    return [
+      // How each shell of a tool begins; its last line is the PATH.
+      { folder: join(folder, 'shell-snapshots'), name: 'snapshot-.+\\.sh' },
+      // By which others find it: it names the socket in its temp folder. The key beside it is of the same process.
+      {
+        folder: join(folder, 'sessions'),
+        name: '\\d+\\.json',
+        kin: { name: '{stem}\\.[0-9a-f]+\\.key', shares: ['"procStart":"[^"]+"', '"pidDomain":"[^"]+"'] },
+      },
+    ]
+  },
 }
 
 function model(id: string, name: string, description: string, isDefault: boolean): Provider['models'][number] {
@@ -102,13 +118,15 @@ function system(event: Json): ReturnType<typeof message> {
       model: text(model),
     })
   if (subtype === 'api_retry')
-    return message(
-      'system',
-      `The model answered ${readable(event.error)} (${readable(event.error_status)}); attempt ${readable(event.attempt)} of ${readable(event.max_retries)}.`,
-      { subtype },
-    )
+    return message('system', `${retried(event)}; attempt ${readable(event.attempt)} of ${readable(event.max_retries)}.`, { subtype })
   const said = text(event.message) ?? text(event.content) ?? text(event.description)
   return message('system', said ?? (readable(subtype) || 'system'), { subtype: text(subtype) })
+}
+
+/** Without a status nobody answered: the connection was refused, or broke in the middle. */
+function retried({ error, error_status }: Json): string {
+  const status = readable(error_status)
+  return status ? `The model answered ${readable(error)} (${status})` : `The model gave no whole answer (${readable(error)})`
 }
 
 function spoken(event: Json, role: 'assistant' | 'user'): ReturnType<typeof message>[] {

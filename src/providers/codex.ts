@@ -1,3 +1,4 @@
+import { isAbsolute, join } from 'node:path'
 import { cookieName } from '../domain/identity.ts'
 import { type CarriedServer, carry, isRemote } from '../domain/mcp.ts'
 import type { Configuration, Provider } from '../ports/provider.ts'
@@ -58,6 +59,12 @@ export const codex: Provider = {
   },
 
   parse: (line) => parseLine(line, read),
+
+  leaves: (env) => {
+    const folder = env.CODEX_HOME || (env.HOME ? join(env.HOME, '.codex') : '')
+    // How each shell of a tool begins, with the whole environment. Its locks and the folder of its links its next start takes away.
+    return isAbsolute(folder) ? [{ folder: join(folder, 'shell_snapshots'), name: '.+\\.sh' }] : []
+  },
 }
 
 function model(id: string, name: string, description: string, contextWindow: number, isDefault: boolean): Provider['models'][number] {

@@ -120,15 +120,21 @@ function read(event: Json): Reading | undefined {
 }
 
 function tool(part: Json): ReturnType<typeof message> {
-  const name = text(part.tool) ?? 'tool'
   const state = object(part.state)
+  const input = object(state.input)
+  // By this one it answers a call of a tool that it does not have; the real name is in the input.
+  const isUnknown = part.tool === 'invalid'
+  const name = (isUnknown ? text(input.tool) : text(part.tool)) ?? 'tool'
   const output = text(state.error) ?? text(state.output)
-  const what = call(name, object(state.input))
+  const what = isUnknown ? name : call(name, input)
+  const { exit } = object(state.metadata)
   return message('tool', output ? `${what}\n${output}` : what, {
     tool: name,
     toolUseId: text(part.callID),
     status: text(state.status),
-    isError: state.status === 'error',
+    exitCode: exit,
+    // A command that failed is "completed" to it.
+    isError: state.status === 'error' || isUnknown || (typeof exit === 'number' && exit !== 0),
   })
 }
 

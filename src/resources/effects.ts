@@ -6,6 +6,7 @@ import { nextTurn } from '../ports/turn.ts'
 import { findMkfifo } from './mkfifo.ts'
 import { refused } from './path.ts'
 import { compress, copy, discard, flush } from './slow-effects.ts'
+import { removeFolder } from './temp/remove-folder.ts'
 
 const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR, O_APPEND, O_NONBLOCK } = fs.constants
 
@@ -33,6 +34,8 @@ export const realEffects: Effects = {
   copy,
   compress,
   discard,
+  removeFolder,
+  point: (path, to) => fs.symlinkSync(to, path),
   makePipe,
   openFile: (path, flags, mode) => fs.openSync(path, flags, mode),
   closeFile: (fd) => fs.closeSync(fd),
@@ -58,7 +61,7 @@ function withFile<T>(path: string, flags: number, mode: number | undefined, use:
 }
 
 /** A pipe at its place would keep us waiting, and a second name means that it is somebody else's file as well. */
-function append(path: string, text: string, mode: number): void {
+function append(path: string, text: string | Uint8Array, mode: number): void {
   withFile(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, mode, (fd) => {
     const stat = fs.fstatSync(fd)
     if (!stat.isFile() || stat.nlink > 1) throw refused(path, 'it is not a file of its own')

@@ -65,6 +65,14 @@ export function makeWay(effects: Pick<Effects, 'makeDirectory'>, confined: Confi
   }
 }
 
+/**
+ * A path to something in a folder, by its name as the kernel has it: bytes but for `/` and NUL. Agents need not write UTF-8, and
+ * what was read as text could not be found again.
+ */
+export function inFolder(folder: string | Buffer, name: string | Buffer): Buffer {
+  return Buffer.concat([Buffer.from(folder), Buffer.from('/'), Buffer.from(name)])
+}
+
 /** What names a file for good: a path can be taken over by another file, and inode numbers are reused. */
 export interface Inode {
   readonly device: string

@@ -1,4 +1,4 @@
-import { isEbbError, sentence } from '../domain/errors.ts'
+import { type ErrorCode, isEbbError, sentence } from '../domain/errors.ts'
 import type { Message } from '../domain/message.ts'
 import type { AgentStore, Progress } from '../ports/agents.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -18,6 +18,8 @@ export interface StreamDeps {
   readonly clock: Clock
   readonly log: Log
   readonly onSaved: (progress: Progress, messages: readonly Message[]) => void
+  /** It wrote something; that need not be a line yet. */
+  readonly onRead?: (agentId: string) => void
   /** There is more output than may be read. */
   readonly onTooMuch: (agentId: string) => void
 }
@@ -34,6 +36,9 @@ interface Pending {
   readonly reader?: LogReader
   readonly saved: PromiseWithResolvers<readonly Message[]>
 }
+
+/** The database is not well, and may be again. */
+const unwell: readonly ErrorCode[] = ['ledger_busy', 'ledger_unavailable', 'ledger_read_only']
 
 /** The messages as they were saved, or why they cannot be. */
 type Saved = readonly Message[] | Error
@@ -136,6 +141,7 @@ export class Stream implements AsyncDisposable {
   #read(reader: LogReader): Progress | 'more' | undefined {
     try {
       const progress = reader.read()
+      if (progress) this.#deps.onRead?.(reader.source.agentId)
       // At once, not when the reading gets there: until it is ended the agent goes on filling the disk.
       if (reader.isTooMuch) this.#deps.onTooMuch(reader.source.agentId)
       return progress
@@ -171,7 +177,7 @@ export class Stream implements AsyncDisposable {
       try {
         return await this.#deps.agents.save(batch.map(({ progress }) => progress))
       } catch (error) {
-        if (!isEbbError(error, 'ledger_busy') && !isEbbError(error, 'ledger_unavailable')) return await this.#saveEach(batch, error)
+        if (!unwell.some((code) => isEbbError(error, code))) return await this.#saveEach(batch, error)
         if (isFirst) this.#deps.log.warn('Messages wait in their logs: the database cannot be written.', { error: sentence(error) })
         await new Promise<void>((resolve) => this.#deps.clock.after(saveRetryMs, new AbortController().signal, resolve))
       }

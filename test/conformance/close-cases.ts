@@ -7,6 +7,7 @@ export function closeCases(store: Store): void {
   beginning(store)
   wishing(store)
   settling(store)
+  reopening(store)
   reporting(store)
 }
 
@@ -136,6 +137,29 @@ function settling(store: Store): void {
   })
 }
 
+function reopening(store: Store): void {
+  it('a closed scope that is reopened is closing, with the wish, as of whoever reopened it', async () => {
+    const { ledger } = store
+    await openAgent(ledger)
+    await ledger.settle(settlement({ closedScopeIds: ['agent', 'host-i1'] }))
+    await ledger.openScope(scope('host-i2', undefined, { incarnation: 'i2' }))
+    const wish = { trigger: 'terminated', dropLogs: true } as const
+    await ledger.reopen({ id: 'agent', kind: 'agent', parentId: 'host-i2', incarnation: 'i2' }, wish)
+    const { scopes } = await ledger.books('i2', 'open')
+    expect(scopes.find(({ id }) => id === 'agent')).toMatchObject({ parentId: 'host-i2', incarnation: 'i2', state: 'closing', wish })
+  })
+
+  it('one that is open, or below what takes nothing in, is not', async () => {
+    const { ledger } = store
+    await openAgent(ledger)
+    const again = { id: 'agent', kind: 'agent', parentId: 'host-i1', incarnation: 'i1' } as const
+    await expect(ledger.reopen(again, { trigger: 'terminated' })).rejects.toMatchObject({ code: 'scope_closed' })
+    await ledger.settle(settlement({ closedScopeIds: ['agent', 'host-i1'] }))
+    await expect(ledger.reopen(again, { trigger: 'terminated' })).rejects.toMatchObject({ code: 'scope_closed' })
+    expect(await statesOf(ledger)).toMatchObject({ agent: 'closed' })
+  })
+}
+
 function reporting(store: Store): void {
   it('reports are kept when their scope is forgotten, newest first', async () => {
     await openAgent(store.ledger)
@@ -145,6 +169,7 @@ function reporting(store: Store): void {
       { id: 'r3', body: report('r3') },
       { id: 'r2', body: report('r2') },
     ])
+    expect(await store.ledger.reportIds(2)).toEqual(['r3', 'r2'])
   })
 
   it('the audit trail keeps the last thousand reports', async () => {

@@ -23,6 +23,13 @@ export function ownerCases(store: AgentsUnderTest): void {
     expect(await store.agents.findOwner('request', 'n', 'r')).toMatchObject({ state: 'closed' })
   })
 
+  it('the time at which it closes is kept', async () => {
+    const row = owner('r', 's1', { closesAt: '2026-11-15T10:00:00.000Z' })
+    await openAgent(store.ledger, 's1')
+    await store.agents.openOwner(row)
+    expect(await (await store.reopen()).agents.findOwner('request', 'n', 'r')).toEqual({ ...row, state: 'open' })
+  })
+
   it('a name whose scope has left the books is closed for good', async () => {
     await store.agents.openOwner(owner('r', 'gone'))
     expect(await store.agents.findOwner('request', 'n', 'r')).toMatchObject({ state: 'closed' })

@@ -7,7 +7,7 @@ const [, , folder = ''] = process.argv
 const root = join(import.meta.dirname, '..', '..')
 
 async function bundle(input: Record<string, string>): Promise<void> {
-  const external = ['koffi', 'fastify', 'socket.io', 'zod', 'pino', 'prom-client']
+  const external = [/^@aws-sdk\//, 'koffi', 'dockerode', 'fastify', 'socket.io', 'zod', 'pino', 'prom-client']
   const build = await rolldown({ input, platform: 'node', external, logLevel: 'warn' })
   await build.write({ dir: join(folder, 'dist'), format: 'cjs', entryFileNames: '[name].cjs', chunkFileNames: '[name]-[hash].cjs' })
   await build.close()

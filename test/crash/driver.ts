@@ -1,4 +1,6 @@
+import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { loadConfig } from '../../src/config/config.ts'
 import { leftOver } from '../../src/domain/report.ts'
 import type { BookScope } from '../../src/engine/book.ts'
@@ -16,6 +18,8 @@ const daemon = `(setsid sh -c 'trap "" TERM HUP; echo daemon; exec sleep 600' &)
 /** Rollback and reaper have a grace of their own, so there the daemon listens. */
 const politeDaemon = `(setsid sh -c 'echo daemon; exec sleep 600' &)`
 const graceMs = 20
+/** The emulator needs less patience than AWS. */
+const shortTimes = { settleMs: 300, firstLookMs: 20, longestLookMs: 200 }
 
 const job = JSON.parse(process.argv[2] ?? '{}') as Job
 const point = new CrashPoint(job.crash)
@@ -73,16 +77,78 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
     await control.close()
     return [...left, ...(await leave(supervisor))]
   },
+  // A task with its lease, its target and its upload, and in it the agent.
+  ecs: async (supervisor, job) => {
+    const scope = openAgent(supervisor)
+    const configuration = { command: ['/bin/sh', '-c', `${daemon}; echo line; exec sleep 600`] }
+    const order = { agentId: scope.id, type: 'command', prompt: 'a prompt', configuration }
+    const launch = { argv: [], env: {}, cwd: job.workspace, stdin: 'ignore', output: 'logs', placement: 'ecs', order } as const
+    await launchAndListen(supervisor, scope, supervisor.plan(scope.id, launch))
+    await supervisor.engine.close(scope.id, { trigger: 'terminated', graceMs: 2_000 })
+    return await leave(supervisor)
+  },
   // Only what carries a mark of its own, for a ledger that gets lost.
   'logs-only': async (supervisor, job) => {
     const scope = openAgent(supervisor)
     await launchAndListen(
       supervisor,
       scope,
-      supervisor.plan(scope.id, { ...command(job, `${politeDaemon}; echo line; exec sleep 600`), output: 'logs' }),
+      supervisor.plan(scope.id, { ...command(job, `${politeDaemon}; echo line; exec sleep 600`, false), output: 'logs' }),
     )
     await supervisor.engine.close(scope.id, { trigger: 'terminated', graceMs })
     return await leave(supervisor)
+  },
+  'docker-terminate': async (supervisor, job) => {
+    const scope = openAgent(supervisor)
+    await launchAndListen(supervisor, scope, planDocker(supervisor, job, scope))
+    await supervisor.engine.close(scope.id, { trigger: 'terminated', graceMs })
+    return await leave(supervisor)
+  },
+  'docker-delete': async (supervisor, job) => {
+    const scope = openAgent(supervisor)
+    await launchAndListen(supervisor, scope, planDocker(supervisor, job, scope))
+    await supervisor.engine.close(scope.id, { trigger: 'deleted', graceMs })
+    return await leave(supervisor)
+  },
+  // Somebody else has told the daemon to start it again whenever it ends, and has paused it.
+  'docker-paused': async (supervisor, job) => {
+    const scope = openAgent(supervisor)
+    await launchAndListen(supervisor, scope, planDocker(supervisor, job, scope))
+    const container = docker('ps', '-q', '--filter', `label=ebb.scope=${scope.id}`)
+    docker('update', '--restart', 'always', container)
+    docker('pause', container)
+    await supervisor.engine.close(scope.id, { trigger: 'terminated', graceMs })
+    return await leave(supervisor)
+  },
+  'docker-rollback': async (supervisor, job) => {
+    const scope = openAgent(supervisor)
+    const plan = [...planDocker(supervisor, job, scope), file(job, 'taken', 'taken.txt', ['tree'])]
+    const outcome = await supervisor.engine.launch(scope, plan).then(
+      () => ['the launch succeeded'],
+      () => [],
+    )
+    return [...outcome, ...(await leave(supervisor))]
+  },
+  'remote-terminate': async (supervisor, job) => {
+    const scope = openAgent(supervisor)
+    await launchAndListen(supervisor, scope, planRemote(supervisor, job, scope))
+    await supervisor.engine.close(scope.id, { trigger: 'terminated', graceMs })
+    return await leave(supervisor)
+  },
+  'remote-delete': async (supervisor, job) => {
+    const scope = openAgent(supervisor)
+    await launchAndListen(supervisor, scope, planRemote(supervisor, job, scope))
+    await supervisor.engine.close(scope.id, { trigger: 'deleted', graceMs })
+    return await leave(supervisor)
+  },
+  'remote-rollback': async (supervisor, job) => {
+    const scope = openAgent(supervisor)
+    const plan = [...planRemote(supervisor, job, scope), file(job, 'taken', 'taken.txt', ['tree'])]
+    const outcome = await supervisor.engine.launch(scope, plan).then(
+      () => ['the launch succeeded'],
+      () => [],
+    )
+    return [...outcome, ...(await leave(supervisor))]
   },
   recover: async (supervisor) => {
     await supervisor.engine.begin()
@@ -107,8 +173,20 @@ async function leave({ engine }: Supervisor): Promise<readonly string[]> {
   return leftOver(await engine.shutDown()).map((one) => `${one.kind} ${one.name}: ${one.error ?? one.outcome}`)
 }
 
-function command(job: Job, script: string): Omit<Parameters<Supervisor['plan']>[1], 'output'> {
-  return { argv: ['/bin/sh', '-c', script], env: environment(), cwd: job.workspace, stdin: { text: 'a prompt' } }
+/** With a temp folder, and a file elsewhere that it leaves: both hold something before it says its first word. */
+function command(job: Job, script: string, hasTraces = true): Omit<Parameters<Supervisor['plan']>[1], 'output'> {
+  const folder = join(job.workspace, 'traces')
+  // By rename: one that is killed between making a file and writing to it leaves nothing that tells whose it is.
+  const trace = hasTraces ? `echo "$TMPDIR/x" >"$TMPDIR/trace" && mv "$TMPDIR/trace" '${folder}/left.sh'` : 'true'
+  const leaving = `mkdir -p "$TMPDIR/a/b" && echo x >"$TMPDIR/a/b/c" && ${trace}`
+  return {
+    argv: ['/bin/sh', '-c', `${leaving}; ${script}`],
+    env: environment(),
+    cwd: job.workspace,
+    stdin: { text: 'a prompt' },
+    hasTempFolder: true,
+    leaves: hasTraces ? [{ folder, name: '.+\\.sh' }] : [],
+  }
 }
 
 function environment(): Record<string, string> {
@@ -132,6 +210,36 @@ function planWithLogs(supervisor: Supervisor, job: Job, scope: BookScope, script
   return [...files, ...plan.map(needsFiles)]
 }
 
+function docker(...words: readonly string[]): string {
+  return execFileSync('docker', ['--host', process.env.EBB_DOCKER_HOST ?? '', ...words], { encoding: 'utf8' }).trim()
+}
+
+/** In a container; the daemon and the image are in the environment. */
+function planDocker(supervisor: Supervisor, job: Job, scope: BookScope): readonly Planned[] {
+  return supervisor.plan(scope.id, {
+    placement: 'docker',
+    argv: ['/bin/sh', '-c', `${daemon}; echo line; exec sleep 600`],
+    env: {},
+    cwd: job.workspace,
+    output: 'logs',
+    stdin: { text: 'a prompt' },
+  })
+}
+
+/** At a runner, whose address is in the environment. What it runs there is known by the path of the workspace. */
+function planRemote(supervisor: Supervisor, job: Job, scope: BookScope): readonly Planned[] {
+  const command = ['/bin/sh', '-c', `${daemon}; echo line; exec sleep 600`]
+  return supervisor.plan(scope.id, {
+    placement: 'remote',
+    argv: [],
+    env: {},
+    cwd: job.workspace,
+    output: 'logs',
+    stdin: { text: 'a prompt' },
+    order: { agentId: scope.id, type: 'command', prompt: 'a prompt', configuration: { command, env: { EBB_TEST_PLACE: job.workspace } } },
+  })
+}
+
 /** Returns when the daemon runs and has spoken. */
 async function launchAndListen(supervisor: Supervisor, scope: BookScope, plan: readonly Planned[]): Promise<void> {
   const handles = await supervisor.engine.launch(scope, plan)
@@ -146,13 +254,10 @@ async function launchAndListen(supervisor: Supervisor, scope: BookScope, plan: r
 
 async function main(): Promise<void> {
   const config = loadConfig({
-    flags: new Map([
-      ['home', job.home],
-      ['containment', job.containment],
-      ['logLevel', 'silent'],
-    ]),
+    flags: new Map([['home', job.home], ['containment', job.containment], ['logLevel', 'silent'], ...Object.entries(job.settings ?? {})]),
   })
-  const supervisor = await compose(config, { watched: job.watched, wrap: (name, port) => point.wrap(name, port) })
+  const wrap = <T extends object>(name: string, port: T): T => point.wrap(name, name === 'aws-times' ? { ...port, ...shortTimes } : port)
+  const supervisor = await compose(config, { watched: job.watched, wrap })
   const left = await roles[job.role](supervisor, job)
   await supervisor.close()
   say({ is: 'done', effects: point.count, left })

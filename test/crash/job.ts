@@ -3,14 +3,20 @@ export interface Job {
   readonly role: Role
   readonly home: string
   readonly workspace: string
+  /** The system's folder for temporary files. */
+  readonly temp: string
   readonly containment: string
   /** With a sentinel, or alone. */
   readonly watched: boolean
   readonly crash?: Crash
+  /** Further settings, for agents elsewhere. */
+  readonly settings?: Readonly<Record<string, string>>
 }
 
-export type Scenario = 'terminate' | 'rollback' | 'complete' | 'delete' | 'logs-only' | 'deploy'
-export type Role = Scenario | 'recover' | 'reap'
+export type DockerScenario = 'docker-terminate' | 'docker-delete' | 'docker-rollback' | 'docker-paused'
+export type Scenario = 'terminate' | 'rollback' | 'complete' | 'delete' | 'logs-only' | 'deploy' | 'ecs'
+export type RemoteScenario = 'remote-terminate' | 'remote-delete' | 'remote-rollback'
+export type Role = Scenario | DockerScenario | RemoteScenario | 'recover' | 'reap'
 
 /**
  * `before` counts every effect; after an effect that is done at once is before the next one. `during` (asked for, the

@@ -52,8 +52,8 @@ export interface Run {
 }
 
 export function run({ program, containment }: Matrix, { place, role, watched = false, crash }: Run): Promise<DriverEnd> {
-  const { home, workspace } = place
-  return runDriver(program, { role, home, workspace, containment, watched, ...(crash && { crash }) })
+  const { home, workspace, temp } = place
+  return runDriver(program, { role, home, workspace, temp, containment, watched, ...(crash && { crash }) })
 }
 
 /** What `ebb recover` does, in this process: a thousand starts of another one would tell nothing more. */

@@ -15,9 +15,15 @@ export class Place {
   /** By path relative to the workspace: the inode that must still be there. */
   readonly #foreign = new Map<string, bigint>()
 
+  /** The system's folder for temporary files, as the supervisor sees it. */
+  readonly temp = temporaryHome()
+
   constructor() {
     this.#add('taken.txt')
     this.#add('notes.txt')
+    mkdirSync(join(this.workspace, 'traces'))
+    this.#foreign.set('traces', inode(join(this.workspace, 'traces')))
+    this.#add('traces/theirs.sh')
   }
 
   #add(path: string): void {
@@ -62,9 +68,19 @@ export class Place {
       ...walk(this.workspace)
         .filter((path) => !this.#foreign.has(path) && !this.#isKept(path))
         .map((path) => `file ${path}`),
-      ...openBooks(this.home),
-      ...this.#query("SELECT id, state FROM scope WHERE state != 'closed'").map(({ id, state }) => `scope ${String(id)} ${String(state)}`),
+      ...walk(this.temp).map((path) => `temporary ${path}`),
+      ...this.#books(),
     ]
+  }
+
+  /** A database that cannot be read now is no proof of anything, and is read again. */
+  #books(): readonly string[] {
+    try {
+      const scopes = this.#query("SELECT id, state FROM scope WHERE state != 'closed'")
+      return [...openBooks(this.home), ...scopes.map(({ id, state }) => `scope ${String(id)} ${String(state)}`)]
+    } catch (error) {
+      return [`unknown: ${String(error)}`]
+    }
   }
 
   /** What an agent of a task said, with the folders above it. */
@@ -102,7 +118,7 @@ export class Place {
 
   /** Only when all was well: a failed point's folders are for the guard to look at. */
   remove(): void {
-    removeHomes([this.home, this.workspace])
+    removeHomes([this.home, this.workspace, this.temp])
   }
 }
 

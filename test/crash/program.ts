@@ -47,7 +47,7 @@ export function runDriver(program: Program, job: Job): Promise<DriverEnd> {
   const descriptors = files.map((file) => openSync(file, 'w', 0o600))
   const child = spawn(nodeProgram, ['--disable-warning=ExperimentalWarning', program.driver, JSON.stringify(job)], {
     // Its home is in its environment, so that a child between fork and exec is known by it too.
-    env: { ...process.env, EBB_HOME: job.home, NODE_COMPILE_CACHE: program.compileCache },
+    env: { ...process.env, EBB_HOME: job.home, TMPDIR: job.temp, NODE_COMPILE_CACHE: program.compileCache },
     stdio: ['ignore', ...descriptors],
   })
   for (const descriptor of descriptors) closeSync(descriptor)

@@ -1,36 +1,17 @@
 import { spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { errno } from '../../src/domain/errors.ts'
+import { blocks, examplesOf, realAgents, testsIn } from '../support/documents.ts'
 import { ebbProgram, root } from '../support/home.ts'
 import { startServer, type TestServer } from '../support/server.ts'
 import { playwright, tsc, userProject, vitest } from '../support/user-project.ts'
 
-const documents = ['README.md', ...readdirSync(join(root, 'docs', 'guide')).map((name) => join('docs', 'guide', name))]
-
-const blocks = (file: string, language: string): string[] =>
-  [...readFileSync(join(root, file), 'utf8').matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))].map(
-    ([, body = '']) => body,
-  )
-
-interface Example {
-  /** Its first line says so, as in `// agents.test.ts`; one that does not is a program. */
-  readonly name: string
-  readonly body: string
-  /** Configurations that the document has shown before it. */
-  readonly given: readonly Example[]
-}
-
-function examplesOf(file: string): readonly Example[] {
-  const given: Example[] = []
-  return blocks(file, 'ts').map((body, index) => {
-    const name = /^\/\/ (\S+\.ts)\n/.exec(body)?.[1] ?? `example-${index + 1}.ts`
-    const example = { name, body, given: [...given] }
-    if (name.endsWith('.config.ts')) given.push(example)
-    return example
-  })
-}
+const pagesIn = (folder: string): string[] => readdirSync(join(root, 'docs', folder)).map((name) => join('docs', folder, name))
+const documents = ['README.md', ...pagesIn('guide'), ...pagesIn('in-depth')]
 
 /** For Vitest, or for Playwright. */
 const isTest = (name: string): boolean => /\.(test|spec)\.ts$/.test(name)
@@ -44,7 +25,7 @@ describe('every TypeScript example in the documents', () => {
 
   afterAll(async () => await server.stop())
 
-  for (const file of documents) {
+  for (const file of documents.filter((one) => one !== realAgents)) {
     for (const { name, body, given } of examplesOf(file)) {
       if (name.endsWith('.config.ts')) continue
       test(`${file}, ${name} runs`, async () => {
@@ -53,8 +34,7 @@ describe('every TypeScript example in the documents', () => {
         if (isTest(name)) {
           const words = name.endsWith('.test.ts') ? [vitest, 'run', name] : [playwright, 'test', name]
           const ran = await project.run(words, { EBB_PORT: String(await freePort()) })
-          const tests = body.match(/^ *(it|test)\(/gm)?.length
-          expect(ran).toEqual({ code: 0, stdout: expect.stringMatching(new RegExp(`\\b${tests} passed`)), stderr: '' })
+          expect(ran).toEqual({ code: 0, stdout: expect.stringMatching(new RegExp(`\\b${testsIn(body)} passed`)), stderr: '' })
         } else {
           const ran = await project.run([name], { EBB_URL: server.url })
           expect(ran).toEqual({ code: 0, stdout: expect.stringMatching(/./), stderr: '' })
@@ -73,17 +53,24 @@ describe('every TypeScript example in the documents', () => {
   })
 })
 
-/** For a server whose configuration must know its port before it starts. */
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await new Promise((resolve) => probe.once('listening', resolve))
-  const address = probe.address()
+/**
+ * For a server whose configuration must know its port before it starts. Below ip(7)'s ip_local_port_range: the kernel gives none of
+ * these to somebody else in between.
+ */
+async function freePort(port = 20_000 + (process.pid % 10_000)): Promise<number> {
+  const probe = createServer().listen(port, '127.0.0.1')
+  try {
+    await once(probe, 'listening')
+  } catch (error) {
+    if (errno(error) !== 'EADDRINUSE') throw error
+    return await freePort(port + 1)
+  }
   await new Promise((resolve) => probe.close(resolve))
-  return typeof address === 'object' && address ? address.port : 0
+  return port
 }
 
 test('every `ebb` option that the documents show exists', () => {
-  const shown = documents.flatMap((file) => blocks(file, 'console')).flatMap((body) => [...body.matchAll(/ebb (\w+)([^\n#]*)/g)])
+  const shown = documents.flatMap((file) => blocks(file, 'console')).flatMap((body) => [...body.matchAll(/ebb (\w[\w-]*)([^\n#]*)/g)])
   expect(shown.length).toBeGreaterThan(5)
   const helps = new Map<string, string>()
   for (const [, command = '', rest = ''] of shown) {

@@ -21,8 +21,8 @@ function treeOf(run: RunningEbb): readonly Seen[] {
   return survivors(run.mark).filter(({ pid }) => pid !== run.pid)
 }
 
-function requireGone(run: RunningEbb): Promise<void> {
-  return waitUntil(() => treeOf(run).map(show), 3_000, 'the tree is killed')
+function requireGone(run: RunningEbb, deadlineMs = 15_000): Promise<void> {
+  return waitUntil(() => treeOf(run).map(show), deadlineMs, 'the tree is killed')
 }
 
 function controller(name: string): string {
@@ -75,7 +75,8 @@ describe('a locked database', () => {
     try {
       run.signal('SIGTERM')
       const another = startEbb(['exec', '--', 'true'], { home })
-      await requireGone(run)
+      // Sooner than a kill could come that waits for the ledger, which gives up a lock after five seconds.
+      await requireGone(run, 4_800)
       const ended = await run.ended
       expect(ended).toMatchObject({ code: 137 })
       expect(ended.stderr).toMatch(/The ledger could not be written/)
@@ -190,6 +191,7 @@ describe('a process that the kernel does not let die', () => {
     expect(run.errorOutput()).toMatch(/not everything could be released[^\n]*\n {2}process-tree waits/)
     const status = await ebb(['status'], { home })
     expect(status).toMatchObject({ code: 3 })
+    expect(status.stdout.toString()).toMatch(/^Something is left: 1 stuck[^\n]*\.\n/)
     expect(status.stdout.toString()).toMatch(/^stuck .*process-tree waits/m)
     writeFileSync(join(freezer, 'freezer.state'), 'THAWED')
     // The sentinel has been at it since its supervisor left; whoever comes next finishes what it could not.

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
 import { type Ended, ebb, spoil, temporaryHome } from '../support/home.ts'
-import { tmpfs } from '../support/mounts.ts'
+import { readOnly, tmpfs } from '../support/mounts.ts'
 import { needs } from '../support/real.ts'
 
 /** Bad input gets a clear sentence, a code that says whose fault it was, and makes nothing. */
@@ -22,6 +22,7 @@ describe('a command that cannot start', () => {
     const home = freshHome()
     expectRefused(await ebb(['exec', '--', 'no-such-command'], { home }), 127, /no-such-command was not found on the PATH/)
     expectRefused(await ebb(['exec', '--', './no-such-file'], { home }), 127, /no-such-file was not found/)
+    expectRefused(await ebb(['exec', '--', ''], { home }), 127, /"" was not found/)
     expect(existsSync(home)).toBe(false)
   })
 
@@ -52,6 +53,9 @@ describe('wrong usage', () => {
     [['exec', '--no-such-flag', '--', 'true'], /no option --no-such-flag/],
     [['exec', '-x', '--', 'true'], /no option -x/],
     [['exec', '--grace'], /--grace needs a value/],
+    [['exec', '--report', '--', 'true'], /--report needs a value/],
+    [['exec', '--home', '--', 'true'], /--home needs a value/],
+    [['status', '--config', '--'], /--config needs a value/],
     [['exec', '--grace', '5', '--', 'true'], /--grace must be a duration .* not "5"/],
     [['exec', '--timeout', 'soon', '--', 'true'], /--timeout must be a duration .* not "soon"/],
     [['exec', '--timeout=-5s', '--', 'true'], /--timeout must be a duration/],
@@ -78,11 +82,17 @@ describe('wrong usage', () => {
     const home = temporaryHome()
     const file = join(home, 'ebb.config.json')
     writeFileSync(file, '{"graze": "5s"}')
-    expectRefused(await ebb(['exec', '--', 'true'], { home }), 2, /no setting "graze" in .*ebb\.config\.json/)
+    expectRefused(
+      await ebb(['exec', '--', 'true'], { home }),
+      2,
+      /no setting "graze" in .*ebb\.config\.json; docs\/reference\/configuration\.md lists them/,
+    )
     writeFileSync(file, '{"grace": "5"}')
     expectRefused(await ebb(['exec', '--', 'true'], { home }), 2, /"grace" in .* must be a duration/)
-    writeFileSync(file, 'grace = 5s')
-    expectRefused(await ebb(['exec', '--', 'true'], { home }), 2, /cannot be read/)
+    for (const text of ['grace = 5s', '{\n  grace: 5s\n}\n', '{"grace": "5s",\n}']) {
+      writeFileSync(file, text)
+      expectRefused(await ebb(['exec', '--', 'true'], { home }), 2, /cannot be read: .*JSON/)
+    }
     expect(readdirSync(home)).toEqual(['ebb.config.json'])
   })
 })
@@ -135,6 +145,21 @@ describe('a home that cannot be used', () => {
 })
 
 describe('a database that cannot be used', () => {
+  describe('with root', () => {
+    needs('root')
+
+    it('is named with the reason when it is read-only', async () => {
+      const home = temporaryHome()
+      expect(await ebb(['exec', '--', 'true'], { home })).toMatchObject({ code: 0 })
+      using _ = readOnly(join(home, 'ebb.db'))
+      expectRefused(
+        await ebb(['exec', '--', 'true'], { home }),
+        125,
+        /database cannot be written \(attempt to write a readonly database\); check/,
+      )
+    })
+  })
+
   it('is kept aside and named when it is corrupt, and the next run starts with a new one', async () => {
     const home = temporaryHome()
     const garbage = Buffer.alloc(8_192, 'this is not a database ')

@@ -160,6 +160,20 @@ describe('signals', () => {
     expect(performance.now() - sentAt).toBeGreaterThan(600)
   })
 
+  it('give one grace: what the command has used of it, the close does not give again', async () => {
+    const home = temporaryHome()
+    const report = join(home, 'report.json')
+    const run = startEbb(exec([fixture('ignores-sigterm'), fixture('waits')], ['--grace', '3s']), { home, report })
+    await run.says('ready')
+    run.signal('SIGTERM')
+    const { report: told } = await run.ended
+    const steps = told?.resources.flatMap((one) => one.steps) ?? []
+    const gentleMs = steps.filter(({ step }) => step !== 'kill').reduce((sum, { took }) => sum + took, 0)
+    // Half of the grace was the command's own; with all of it once more this would be 3,000.
+    expect(gentleMs).toBeGreaterThan(0)
+    expect(gentleMs).toBeLessThan(2_900)
+  })
+
   it('do not make it wait when they are repeated', async () => {
     const run = startEbb(exec([fixture('ignores-sigterm'), fixture('waits')], ['--grace', '60s']), { home: temporaryHome() })
     await run.says('ready')
@@ -175,7 +189,8 @@ describe('many at a time on one home', () => {
     const codes = Array.from({ length: 20 }, (_, index) => index)
     const ends = await Promise.all(codes.map((code) => ebb(exec(sh(`sleep 0.1 & exit ${code}`)), { home, deadlineMs: 50_000 })))
     expect(ends.map(({ code, stderr }) => ({ code, stderr }))).toEqual(codes.map((code) => ({ code, stderr: '' })))
-    expect({ books: openBooks(home), cgroups: cgroupsOf(installationOf(home) ?? '') }).toEqual({ books: [], cgroups: [] })
+    // Who cannot write that it has left before its time for that is up leaves it to its sentinel.
+    await waitUntil(() => [...openBooks(home), ...cgroupsOf(installationOf(home))], 15_000, 'the books and the cgroups are empty')
   })
 
   it('are not touched when one of them is killed and cleaned up after', async () => {

@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { linkSync, mkdirSync, openSync, readdirSync, rmSync, statSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { Holders } from '../../src/resources/log/holders.ts'
-import { temporaryHome } from '../support/home.ts'
+import { nodeProgram, temporaryHome } from '../support/home.ts'
 import { inLogScene } from '../support/log-scene.ts'
 
 /** Who has a file open. */
@@ -38,6 +38,22 @@ describe('who has a file open', () => {
     expect(await new Holders().find(log)).toEqual(found)
     unlinkSync(other)
     expect(await new Holders().find(log)).toEqual(found)
+  })
+
+  it('is found where its path is longer than the kernel tells, and who has something else open there is nobody', async () => {
+    const { log, other } = files()
+    const deep = `for (let depth = 0; depth < 45; depth++) { fs.mkdirSync(process.argv[1]); process.chdir(process.argv[1]) }
+      fs.linkSync(process.argv[2], 'same'); fs.openSync('same'); fs.openSync('else', 'w'); console.log('there'); setInterval(() => {}, 1000)`
+    const child = spawn(nodeProgram, ['-e', deep, 'x'.repeat(100), log], { cwd: dirname(log), stdio: ['ignore', 'pipe', 'inherit'] })
+    try {
+      await once(child.stdout, 'data')
+      expect(await new Holders().find(log)).toEqual([{ pid: child.pid, program: expect.any(String) }])
+      expect(await new Holders().find(other)).toEqual([])
+    } finally {
+      const ended = once(child, 'exit')
+      child.kill('SIGKILL')
+      await ended
+    }
   })
 
   it('is told apart from who has another file open, also of many that are asked for at once', async () => {

@@ -115,7 +115,7 @@ describe('a collector that has not seen the end', () => {
       await timeIsUp()
       await met
       closeSync(stranger)
-      expect(seen(collector)).toBeUndefined()
+      await waitUntil(() => seen(collector) === undefined, 30_000, 'the collector has ended')
     })
   })
 

@@ -167,7 +167,7 @@ describe('tokens', () => {
     }
     const { agent_id, agent_uuid } = await mcp.call('deploy_headless_agent', agent)
     while ((await mcp.call('get_agent_output', { task_id, agent_id })).output.length === 0);
-    const [file = ''] = readdirSync(join(home, 'run')).filter((name) => name.includes(agent_uuid))
+    const [file = ''] = readdirSync(join(home, 'run')).filter((name) => name.includes(agent_uuid) && !name.endsWith('.temp'))
     const { mcpServers } = JSON.parse(readFileSync(join(home, 'run', file), 'utf8')) as Json
     const secret: string = mcpServers.ebb.env.EBB_TOKEN
     expect(secret).toMatch(/^[\w-]{22,}$/)
@@ -243,7 +243,7 @@ describe('hostile callers', () => {
     const finding = `{"task_id":"t","agent_id":"a","finding_type":"t","severity":"s","message":"m","data":${data}}`
     const body = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"report_agent_finding","arguments":${finding}}}`
     const answer = await send(open.url, { headers: { 'mcp-session-id': await sessionOf(open.url) }, body })
-    expect(await answer.text()).toMatch(/data: nested at most 100 deep/)
+    expect(await answer.text()).toMatch(/data must be nested at most 100 deep/)
   })
 
   it('there are never more than 200 sessions: the one that nobody used for longest goes', async () => {

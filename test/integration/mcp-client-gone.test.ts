@@ -38,7 +38,7 @@ async function raw(
   home: string,
   words: readonly string[] = [],
 ): Promise<{ run: RunningEbb; call(name: string, args: object): Promise<Json> }> {
-  const run = startEbb(['mcp', ...words], { home, cwd: home })
+  const run = startEbb(['mcp', ...words], { home, cwd: home, deadlineMs: 120_000 })
   let calls = 0
   const say = (text: string): void => void run.child.stdin?.write(text)
   const messages = (): Json[] =>
@@ -48,7 +48,7 @@ async function raw(
       .slice(0, -1)
       .map((text) => JSON.parse(text))
   const answerTo = async (id: number): Promise<Json> => {
-    await waitUntil(() => messages().some((message) => message.id === id), 20_000, `call ${id} is answered`)
+    await waitUntil(() => messages().some((message) => message.id === id), 30_000, `call ${id} is answered`)
     return messages().find((message) => message.id === id)
   }
   say(hello)
@@ -69,7 +69,7 @@ async function rawWithAgents(home: string, words?: readonly string[]): Promise<R
   const { task_id } = await call('create_real_task', { description: 'Two that sleep' })
   for (const placement of ['process', 'tmux'])
     expect(await call('deploy_headless_agent', { ...sleeper, task_id, prompt: placement, placement })).toMatchObject({ success: true })
-  expect(sleeping(home)).toBeGreaterThanOrEqual(4)
+  await waitUntil(() => sleeping(home) >= 4, 30_000, 'all of them sleep')
   return run
 }
 
@@ -121,7 +121,7 @@ describe('an engine of its own', () => {
     const home = temporaryHome()
     const run = await rawWithOne(home, 'trap "" TERM INT HUP; echo ready; while :; do sleep 1000; done')
     run.endInput()
-    await waitUntil(() => run.child.stdin?.writableFinished === true, 5_000, 'the input is closed')
+    await waitUntil(() => run.child.stdin?.writableFinished === true, 30_000, 'the input is closed')
     run.signal('SIGTERM')
     expect([(await run.ended).code, isClean(home)]).toEqual([0, []])
     // Asked alone it would have had its two seconds.
@@ -135,7 +135,7 @@ describe('an engine of its own', () => {
     const asked = join(home, 'asked')
     const run = await rawWithOne(home, `trap 'touch "${asked}"; sleep 0.5; exit 0' TERM INT; echo ready; while :; do sleep 0.05; done`)
     run.signal('SIGINT')
-    await waitUntil(() => existsSync(asked), 5_000, 'the agent is asked to leave')
+    await waitUntil(() => existsSync(asked), 30_000, 'the agent is asked to leave')
     run.endInput()
     expect([(await run.ended).code, isClean(home)]).toEqual([0, []])
     expect(stepsIn(home).map(({ step }) => step)).not.toContain('kill')
@@ -175,7 +175,7 @@ describe('an engine of its own', () => {
     const { pid } = await new Promise<{ pid: number }>((resolve) => {
       createInterface(client.stdout).once('line', (text) => resolve(JSON.parse(text)))
     })
-    expect(sleeping(home)).toBeGreaterThanOrEqual(4)
+    await waitUntil(() => sleeping(home) >= 4, 30_000, 'all of them sleep')
     client.kill('SIGKILL')
     await waitUntil(() => (seen(pid) ? [pid] : isClean(home)), 15_000, 'ebb mcp and everything of it is gone')
   })

@@ -21,11 +21,11 @@ it('a deployment that cannot be taken back whole says so, with the report, until
   const agent = { task_id, agent_type: 'a', prompt: 'p', provider: 'command', placement: 'process', command: ['sleep', '1000'] }
   const failed = await mcp.call('deploy_headless_agent', agent)
   expect(failed).toMatchObject({ success: false, cleanup_performed: false, code: 'launch_failed', report: { success: false } })
-  expect(failed.error).toMatch(/could not all be removed/)
   const stuck = failed.report.resources.filter(({ outcome }: { outcome: string }) => outcome === 'stuck')
   expect(stuck).toMatchObject([{ kind: 'file', error: expect.stringMatching(/EIO/) }])
   const status = await mcp.call('get_cleanup_status')
   isBroken = false
+  expect(failed.error).toMatch(/^The launch failed: EIO: i\/o error\. What it had made could not all be removed; "ebb status" lists it\.$/)
   expect(status).toMatchObject({ isClean: false, stuck: [expect.stringMatching(/agent_prompt_/)] })
   expect(await mcp.call('complete_real_task', { task_id })).toMatchObject({ success: true })
   expect(bench.files()).toEqual([])

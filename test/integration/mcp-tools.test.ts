@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -54,10 +54,13 @@ const callsBack = (...words: readonly string[]): object => ({
   command: [nodeProgram, join(root, 'test', 'fixtures', 'calls-back-over-mcp.ts'), ...words],
 })
 
-/** The client drops a last step that comes together with the answer; a first one there must be. */
-function stepsOf(told: readonly Json[]): string {
-  if (told.length === 0) throw new Error('No progress was told.')
-  return told.map(({ progress, total }) => `${progress}/${total}`).join(' ')
+/** Asks for steps; what was told is read from the wire. */
+const withProgress = { onprogress: () => {} }
+
+/** Of the last call that was told any. */
+function stepsOf({ progress: told }: McpClient): string {
+  const last = told.filter(({ progressToken }) => progressToken === told.at(-1).progressToken)
+  return last.map(({ progress, total }) => `${progress}/${total}`).join(' ')
 }
 
 /** Read until it is there; the tool has no other way to tell. */
@@ -101,13 +104,12 @@ describe.each(ways)('over %s', (way, open) => {
     const { task_id } = task
     expect(task.workspace).toBe(join(place.cwd, '.agent-workspace', task_id))
 
-    const told: Json[] = []
     const request = { task_id, agent_type: 'finder', prompt: 'Look.', ...sleeper, placement: undefined }
-    const one = await mcp.call('deploy_headless_agent', request, { onprogress: (progress) => told.push(progress) })
+    const one = await mcp.call('deploy_headless_agent', request, withProgress)
     expect(one).toMatchObject({ success: true, agent_id: expect.stringMatching(/^finder-\d{6}-[0-9a-f]{6}$/), status: 'running' })
     const session = { tmux_session: `agent_${one.agent_id}`, tmux_socket: join(place.home, 'tmux.sock') }
     expect(one).toMatchObject({ ...session, placement: 'tmux', workspace: task.workspace })
-    expect('1/2 2/2').toContain(stepsOf(told))
+    expect(stepsOf(mcp)).toBe('1/2 2/2')
     expect(await mcp.call('deploy_headless_agent', request)).toMatchObject({ agent_id: one.agent_id, deduplicated: true })
     const two = await mcp.call('spawn_child_agent', {
       task_id,
@@ -131,11 +133,11 @@ describe.each(ways)('over %s', (way, open) => {
       limits: { task_concurrent: { used: 2 } },
     })
 
-    const gone: Json[] = []
     const kill = { task_id, agent_id: one.agent_id, reason: 'Not needed', cascade: false }
-    const killed = await mcp.call('kill_real_agent', kill, { onprogress: (progress) => gone.push(progress) })
+    const killed = await mcp.call('kill_real_agent', kill, withProgress)
     expect(killed).toMatchObject({ success: true, agent_id: one.agent_id, reason: 'Not needed', cleanup: { verified_no_zombies: true } })
-    expect('0/1 1/1').toContain(stepsOf(gone))
+    // The kill does not wait for the count.
+    expect(['0/1 1/1', '1/1']).toContain(stepsOf(mcp))
     expect(await mcp.call('cleanup_agent_resources', { task_id, agent_id: one.agent_id })).toMatchObject({
       success: true,
       tmux_session_killed: true,
@@ -164,7 +166,7 @@ describe.each(ways)('over %s', (way, open) => {
     const { task_id } = await mcp.call('create_real_task', { description: 'Cancelled' })
     const request = { task_id, agent_type: 'one', prompt: 'p', ...sleeper }
     // No intent can be written: the launch waits.
-    using database = new DatabaseSync(join(place.home, 'ebb.db'))
+    using database = new DatabaseSync(join(place.home, 'ebb.db'), { timeout: 5_000 })
     database.exec('BEGIN IMMEDIATE')
     const cancel = new AbortController()
     const deploying = mcp.call('deploy_headless_agent', request, { signal: cancel.signal })
@@ -184,12 +186,15 @@ describe.each(ways)('over %s', (way, open) => {
 
   it('a kill that is cancelled goes on', async () => {
     const { task_id } = await mcp.call('create_real_task', { description: 'Killed' })
-    const stubborn = asCommand('trap "sleep 0.2; exit" TERM; echo ready; while :; do sleep 0.05; done')
+    // It leaves when the kill has been cancelled: an answer before could not be.
+    const gate = join(temporaryHome(), 'gate')
+    const stubborn = asCommand(`trap "until [ -e ${gate} ]; do sleep 0.01; done; exit" TERM; echo ready; while :; do sleep 0.05; done`)
     const { agent_id } = await mcp.call('deploy_headless_agent', { task_id, agent_type: 'one', prompt: 'p', ...stubborn })
     await outputOf(place, task_id, agent_id, 'ready')
     const cancel = new AbortController()
     const killing = mcp.call('kill_real_agent', { task_id, agent_id }, { signal: cancel.signal, onprogress: () => cancel.abort() })
     await expect(killing).rejects.toThrow()
+    writeFileSync(gate, '')
     await statusWhen(place, task_id, ({ agents }) => agents.active === 0)
     expect(await mcp.call('complete_real_task', { task_id })).toMatchObject({ success: true })
   })
@@ -201,20 +206,26 @@ describe.each(ways)('over %s', (way, open) => {
     const cwd = temporaryHome()
     const { task_id } = await mcp.call('create_real_task', { description: 'Wrong', client_cwd: cwd })
     const deploy = { task_id, agent_type: 'one', prompt: 'p', ...sleeper }
-    expect(await mcp.call('create_real_task')).toMatchObject({ isError: true, text: expect.stringMatching(/description/) })
-    expect(await mcp.call('create_real_task', { description: 'd', client_cwd: 'here' })).toMatchObject({
-      isError: true,
-      text: expect.stringMatching(/client_cwd: an absolute path/),
+    const bad = { success: false, code: 'invalid_request' }
+    expect(await mcp.call('create_real_task')).toMatchObject({
+      ...bad,
+      error: expect.stringMatching(/^The arguments are not as they should be: description .*\.$/),
+      details: [{ path: 'description' }],
     })
+    const { error } = await mcp.call('create_real_task', { description: 'd', client_cwd: 'here' })
+    expect(error).toMatch(/client_cwd must be an absolute path/)
     for (const [path, wrong] of [
       ['agent_type', { agent_type: '../x' }],
       ['prompt', { prompt: '' }],
       ['command', { command: 'sh' }],
     ] as const)
       expect(await mcp.call('deploy_headless_agent', { ...deploy, ...wrong })).toMatchObject({
-        isError: true,
-        text: expect.stringMatching(path),
+        ...bad,
+        error: expect.stringMatching(path),
+        cleanup_performed: true,
       })
+    for (const { name } of (await mcp.client.listTools()).tools)
+      if (name !== 'get_cleanup_status') expect(await mcp.call(name, { task_id: 7 }), name).toMatchObject(bad)
     expect(await mcp.call('create_real_task', { description: 'd', workspace_base: join(cwd, 'nowhere') })).toMatchObject({
       success: false,
       error: expect.stringMatching(/nowhere/),

@@ -1,7 +1,9 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { firstOutput } from '../../src/placements/probe.ts'
+import { firstOutput, readVersion } from '../../src/placements/probe.ts'
+import { realEffects } from '../../src/resources/effects.ts'
+import { LentFolders } from '../../src/resources/temp/lent-folder.ts'
 import { temporaryHome } from '../support/home.ts'
 import { seen, waitUntil } from '../support/world.ts'
 
@@ -15,6 +17,26 @@ afterEach(() => {
 })
 
 describe('a program that is asked for its version', () => {
+  it('has a temp folder of its own, which goes with all that it unpacks there', async () => {
+    const directory = temporaryHome()
+    const lost = join(directory, 'lent-dead_1')
+    mkdirSync(lost)
+    const theirs = join(directory, 'lent-alive_1')
+    mkdirSync(theirs)
+    const host = { incarnationId: 'own', vitality: (id: string) => (id === 'dead' ? ('dead' as const) : ('alive' as const)) }
+    const folders = new LentFolders({ effects: realEffects, directory, host })
+    const script = 'mkdir -p "$TMPDIR/deep"; echo x >"$TMPDIR/deep/library.so"; stat -c %a "$TMPDIR"; echo "$TMPDIR"'
+    const asked = [1, 2].map(() => readVersion(['/bin/sh', '-c', script], env, (use) => folders.lend(use)))
+    expect((await Promise.all(asked)).toSorted()).toEqual([1, 2].map((count) => `700\n${join(directory, `lent-own_${count}`)}`))
+    // What a killed supervisor had lent out is gone too; that of a living one is not ours.
+    expect(readdirSync(directory)).toEqual(['lent-alive_1'])
+    // Who asks beside another takes nothing away from it.
+    const isThere = await folders.lend(async (path) => await folders.lend(async () => existsSync(path)))
+    expect(isThere).toBe(true)
+    await expect(folders.lend(async () => Promise.reject(new Error('no answer')))).rejects.toThrow('no answer')
+    expect(readdirSync(directory)).toEqual(['lent-alive_1'])
+  })
+
   it('answers with what it prints, or not at all', async () => {
     expect(await ask('echo 1.2.3')).toBe('1.2.3')
     expect(await ask('echo 1.2.3; exit 1')).toBeUndefined()

@@ -21,6 +21,9 @@ function place(): Place {
   return { path, archive, read: (query = {}) => readLog({ path, archive, maxLines: 1_000, maxBytes: 1_000_000, ...query }) }
 }
 
+/** By this process so far (proc_pid_io(5)). */
+const bytesRead = (): number => Number(/^rchar: (\d+)/m.exec(readFileSync('/proc/self/io', 'utf8'))?.[1])
+
 const numbers = (count: number): string => Array.from({ length: count }, (_, index) => `line ${index}\n`).join('')
 
 describe('the lines of a log', () => {
@@ -54,9 +57,9 @@ describe('the lines of a log', () => {
   it('the last ones of a large log are found from its end', async () => {
     const { path, read } = place()
     writeFileSync(path, `${numbers(200_000)}not complete`)
-    const started = performance.now()
+    const before = bytesRead()
     expect((await read({ tail: 2 })).lines).toEqual(['line 199998', 'line 199999'])
-    expect(performance.now() - started).toBeLessThan(1_000)
+    expect(bytesRead() - before).toBeLessThan(1_000_000)
     const { lines, next } = await read({ tail: 5_000 })
     expect([lines.length, lines[0], lines.at(-1), next]).toEqual([1_000, 'line 199000', 'line 199999', numbers(200_000).length])
     // Not more than was allowed, and no half of a line.

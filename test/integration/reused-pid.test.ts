@@ -31,7 +31,7 @@ describe('a reused pid', () => {
     await shell.run(`kill -KILL ${supervisor}; kill -KILL ${main.pid}; while [ -e /proc/${main.pid} ]; do /bin/true; done`)
 
     await shell.startAs(main.pid, `env -u EBB_HOME ${fixture('waits')} stranger`)
-    const stranger = strangerIn()
+    const stranger = await strangerStarted()
     process.kill(sentinel.pid, 'SIGKILL')
     expect(await shell.run(`${ebbProgram} recover >/dev/null; echo $?`)).toBe('0')
 
@@ -57,8 +57,13 @@ function findSentinel(home: string): Seen {
   return found
 }
 
-function strangerIn(): Seen {
-  const found = processes().find(({ argv }) => argv.endsWith('waits\0stranger\0'))
-  if (!found) throw new Error('The stranger did not start.')
-  return found
+/** The shell says its pid before it has become the program. */
+async function strangerStarted(): Promise<Seen> {
+  let found: readonly Seen[] = []
+  const look = (): boolean => {
+    found = processes().filter(({ argv }) => argv.endsWith('waits\0stranger\0'))
+    return found.length > 0
+  }
+  await waitUntil(look, 15_000, 'the stranger has started')
+  return found[0] as Seen
 }

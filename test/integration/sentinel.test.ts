@@ -6,7 +6,7 @@ import type { Command, Effects } from '../../src/ports/effects.ts'
 import { realClock } from '../../src/resources/clock.ts'
 import { realEffects } from '../../src/resources/effects.ts'
 import { PipeSentinel } from '../../src/resources/process-tree/sentinel.ts'
-import { startEbb, temporaryHome } from '../support/home.ts'
+import { ebb, startEbb, temporaryHome } from '../support/home.ts'
 import { hooked, hookOn } from '../support/hooked.ts'
 import { installationOf, leftInHome, openBooks } from '../support/ledger-file.ts'
 import { startOther } from '../support/other-supervisor.ts'
@@ -214,4 +214,13 @@ it('a recovery that a sentinel starts waits for the supervisor that is still dyi
   const { code, stdout } = await recovery.ended
   process.kill(sentinel.pid, 'SIGKILL')
   expect({ code, said: stdout.toString() }).toMatchObject({ code: 0, said: expect.stringContaining('Recovered 1 scopes') })
+})
+
+it.each([
+  ['a sentinel', { SENTINEL_OF: 'somebody' }],
+  ['a person', {}],
+])('a home that was removed meanwhile is not brought back by the recovery of %s', async (_who, env) => {
+  const home = join(temporaryHome(), 'removed')
+  expect(await ebb(['recover'], { home, env })).toMatchObject({ code: 0, stdout: Buffer.from('Nothing to recover.\n') })
+  expect(existsSync(home)).toBe(false)
 })

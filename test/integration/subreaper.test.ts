@@ -2,11 +2,13 @@ import { spawn, spawnSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import type { Child, Command, Effects } from '../../src/ports/effects.ts'
 import { fixture } from '../support/fixtures.ts'
 import { type Ended, ebb, ebbProgram, type Report, type RunningEbb, startEbb, temporaryHome } from '../support/home.ts'
 import { installationOf, leftInHome, openBooks } from '../support/ledger-file.ts'
 import { currentMark } from '../support/mark.ts'
 import { cgroupAvailable, needs } from '../support/real.ts'
+import { openSupervisor } from '../support/supervisor.ts'
 import { ownCgroup2, processes, processesOfHome, type Seen, seen, describe as show, survivors, waitUntil } from '../support/world.ts'
 
 /**
@@ -35,11 +37,12 @@ interface Running {
   readonly keeper: Seen
 }
 
-/** A command that has said `ready`, and its keeper. */
+/** A command that has said `ready` and is on the books, which it may be a moment later, and its keeper. */
 async function started(command: readonly string[], ...flags: readonly string[]): Promise<Running> {
   const home = temporaryHome()
   const run = startEbb(exec(command, ...flags), { home, report: join(home, 'report.json') })
   await run.says('ready')
+  await waitUntil(() => openBooks(home).some((line) => line.startsWith('held')), deadlineMs, 'it is held')
   return { home, run, keeper: keeperOf(home) }
 }
 
@@ -53,6 +56,15 @@ function sentinelOf({ run }: Running): Seen {
   const sentinel = processes().find(({ ppid, argv }) => ppid === run.pid && argv.startsWith('ebb-sentinel\0'))
   expect(sentinel).toBeDefined()
   return sentinel as Seen
+}
+
+/** Where a descriptor leads; nowhere when it is closed by the time we look. */
+function linkOf({ pid }: Seen, fd: number | string): string {
+  try {
+    return readlinkSync(`/proc/${pid}/fd/${fd}`)
+  } catch {
+    return ''
+  }
 }
 
 const childrenOf = ({ pid }: Seen): readonly Seen[] => processes().filter(({ ppid }) => ppid === pid)
@@ -108,8 +120,13 @@ describe('what passes through a keeper', () => {
     const script = 'printf "from three" >"$0/words"; exec 3<"$0/words" 4>"$0/out"; exec "$@"'
     const run = startEbb(exec(sh('cat <&3; echo to four >&4; echo ready; read -r _')), { home, through: ['sh', '-c', script, home] })
     await run.says('from threeready')
-    const held = readdirSync(`/proc/${keeperOf(home).pid}/fd`).map((fd) => readlinkSync(`/proc/${keeperOf(home).pid}/fd/${fd}`))
-    expect(held.filter((path) => path.startsWith(home))).toEqual([])
+    const keeper = keeperOf(home)
+    // It lets go of them when the command has them, which may have said its words by then.
+    const held = (): readonly string[] =>
+      readdirSync(`/proc/${keeper.pid}/fd`)
+        .map((fd) => linkOf(keeper, fd))
+        .filter((path) => path.startsWith(home))
+    await waitUntil(held, deadlineMs, 'it holds none of them')
     run.endInput()
     await run.ended
     expect(readFileSync(join(home, 'out'), 'utf8')).toBe('to four\n')
@@ -152,8 +169,7 @@ describe('a keeper', () => {
   it('holds none of the streams of its command, and stands under a name of its own', async () => {
     const { run, keeper } = await started(sh('echo ready; read -r _'))
     // It lets go of them when the command has them, which may have said its word by then.
-    const held = (): readonly string[] =>
-      [0, 1, 2].map((fd) => readlinkSync(`/proc/${keeper.pid}/fd/${fd}`)).filter((path) => path !== '/dev/null')
+    const held = (): readonly string[] => [0, 1, 2].map((fd) => linkOf(keeper, fd)).filter((path) => path !== '/dev/null')
     await waitUntil(held, deadlineMs, 'it holds none of them')
     expect(keeper.argv.replaceAll('\0', '')).toBe('ebb-keeper')
     run.endInput()
@@ -228,6 +244,27 @@ describe('G2: nothing below a keeper outlives it', () => {
     expect(ended).toMatchObject({ code: 137 })
     expect(tree(ended)).toMatchObject({ outcome: 'released', proof: { strength: 'kernel' } })
   })
+})
+
+it('a keeper that was stopped before it could say that the command has started is woken for that, too', async () => {
+  let stopped = 0
+  const stopKeeper = <T extends object>(port: T): T => {
+    const { spawn } = port as unknown as Effects
+    const spawnAndStop = async (command: Command): Promise<Child> => {
+      const child = await spawn(command)
+      if (command.argv[0] !== 'ebb-keeper') return child
+      stopped += 1
+      process.kill(child.pid, 'SIGSTOP')
+      return child
+    }
+    return Object.assign(Object.create(port) as T, { spawn: spawnAndStop })
+  }
+  await using supervisor = await openSupervisor({
+    flags: { containment: 'subreaper' },
+    wrap: (name, port) => (name === 'effects' ? stopKeeper(port) : port),
+  })
+  const { tree: handle } = await supervisor.run(['/bin/sh', '-c', 'exit 7'])
+  expect([stopped, await handle.exit]).toMatchObject([1, { code: 7 }])
 })
 
 describe('G3: a keeper that was killed proves nothing', () => {

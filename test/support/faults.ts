@@ -29,6 +29,7 @@ export class Faults {
   readonly #clock: VirtualClock
   readonly #deck: readonly Fault[]
   readonly #scripted = new Map<string, Fault[]>()
+  readonly #calls = new Map<string, number>()
   #next = 0
   isCalm = false
   isDead = false
@@ -54,9 +55,15 @@ export class Faults {
     )
   }
 
+  /** How often an operation was asked for. */
+  calls(operation: string): number {
+    return this.#calls.get(operation) ?? 0
+  }
+
   /** A fate that the operation does not have is taken as `slow`. */
   async around<T>(operation: string, act: (fault: Fault) => T | Promise<T>, without: readonly Fate[] = []): Promise<T> {
     if (this.isDead) return await never()
+    this.#calls.set(operation, this.calls(operation) + 1)
     const fault = this.#scripted.get(operation)?.shift() ?? this.#deal()
     const fate = without.includes(fault.fate) ? 'slow' : fault.fate
     if (fate === 'deaf') return await never()

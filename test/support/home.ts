@@ -96,6 +96,8 @@ export interface EbbOptions {
   readonly deadlineMs?: number
   /** Another way to start it, such as under strace; `bin/ebb` and its words follow. */
   readonly through?: readonly string[]
+  /** Another one than that of this checkout. */
+  readonly program?: string
 }
 
 export interface RunningEbb {
@@ -125,7 +127,8 @@ export async function ebb(words: readonly string[], options: EbbOptions): Promis
 export function startEbb(words: readonly string[], options: EbbOptions): RunningEbb {
   const mark = `${currentMark()}r${++runs}-`
   const env: NodeJS.ProcessEnv = { ...process.env, EBB_HOME: options.home, [markVariable]: mark, ...options.env }
-  const [program = ebbProgram, ...first] = [...(options.through ?? []), ebbProgram]
+  const own = options.program ?? ebbProgram
+  const [program = own, ...first] = [...(options.through ?? []), own]
   const child = spawn(program, [...first, ...withReport(words, options.report)], {
     env,
     ...(options.cwd !== undefined && { cwd: options.cwd }),

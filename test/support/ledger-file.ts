@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
@@ -29,6 +29,21 @@ export function openBooks(home: string): readonly string[] {
   } finally {
     db.close()
   }
+}
+
+/** Temp folders that the home still points to, and pointers that lead nowhere. */
+export function tempFoldersOf(home: string): readonly string[] {
+  const run = join(home, 'run')
+  const names = existsSync(run) ? readdirSync(run).filter((name) => name.endsWith('.temp')) : []
+  return names.flatMap((name) => {
+    try {
+      return [readlinkSync(join(run, name))]
+    } catch (error) {
+      // A recovery took it away between the two looks.
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+      throw error
+    }
+  })
 }
 
 /** Doors of the containments, and live logs with their pipes. */

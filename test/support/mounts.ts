@@ -14,6 +14,13 @@ export function bindMount(from: string, point: string): Mount {
   return mount(['--bind', from, point], point)
 }
 
+/** What is at `point` can only be read. */
+export function readOnly(point: string): Mount {
+  const bound = bindMount(point, point)
+  execFileSync('mount', ['-o', 'remount,ro,bind', point])
+  return bound
+}
+
 function mount(options: readonly string[], point: string): Mount {
   execFileSync('mount', options)
   let isMounted = true

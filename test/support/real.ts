@@ -1,8 +1,9 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { accessSync, constants } from 'node:fs'
+import { accessSync, constants, existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeEach } from 'vitest'
+import { motoPython } from './aws/moto.ts'
 import { ebbProgram, removeHomes, temporaryHome } from './home.ts'
 import { hierarchies, ownCgroup2 } from './world.ts'
 
@@ -15,9 +16,14 @@ const components = {
   strace: () => program('strace'),
   gcc: () => program('gcc'),
   unshare: () => program('unshare'),
+  ip: () => program('ip'),
   ps: () => program('ps'),
   top: () => program('top'),
-  root: () => (process.getuid?.() === 0 ? undefined : 'the tests do not run as root'),
+  openssl: () => program('openssl'),
+  moto: () => (existsSync(motoPython()) ? undefined : 'the AWS emulator is not installed; "npm test" does that'),
+  docker: () => program('dockerd') ?? program('docker') ?? program('busybox') ?? root(),
+  chromium: () => (chromiumProgram() === undefined ? 'no chromium and no google-chrome is installed' : undefined),
+  root,
   cgroup: () => containment('cgroup'),
   subreaper: () => containment('subreaper'),
   scan: () => containment('scan'),
@@ -47,6 +53,17 @@ export function needs(...wanted: readonly Component[]): void {
       context.skip(`needs ${component}: ${reason}`)
     }
   })
+}
+
+/** The browser for the dashboard's tests, by whichever name it has here. */
+export function chromiumProgram(): string | undefined {
+  const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable']
+  const found = spawnSync('sh', ['-c', 'for n; do command -v "$n" && exit; done', 'sh', ...names], { encoding: 'utf8' })
+  return found.stdout.trim() || undefined
+}
+
+function root(): string | undefined {
+  return process.getuid?.() === 0 ? undefined : 'the tests do not run as root'
 }
 
 function program(name: string): string | undefined {

@@ -44,11 +44,21 @@ export interface Client {
   of(name: string): Json[]
 }
 
-const patienceMs = 20_000
+/** A deadline, not a measurement; below that of a test, which would hide who did not answer. */
+const patienceMs = 45_000
 
-export async function startServer(words: readonly string[] = [], options: Partial<EbbOptions> = {}): Promise<TestServer> {
+export interface ServerOptions extends Partial<EbbOptions> {
+  /** A free one, unless it is to be the one of a server before. */
+  readonly port?: string
+}
+
+export async function startServer(words: readonly string[] = [], options: ServerOptions = {}): Promise<TestServer> {
   const home = options.home ?? temporaryHome()
-  const ebb = startEbb(['serve', '--port', '0', '--json', '--test-endpoints', ...words], { deadlineMs: 600_000, ...options, home })
+  const ebb = startEbb(['serve', '--port', options.port ?? '0', '--json', '--test-endpoints', ...words], {
+    deadlineMs: 600_000,
+    ...options,
+    home,
+  })
   await ebb.says('\n')
   const { url } = JSON.parse(ebb.output().split('\n')[0] ?? '') as { url: string }
   const clients: Socket[] = []

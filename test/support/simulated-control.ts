@@ -17,6 +17,8 @@ export interface SimulatedControl {
   readonly removed: string[]
   /** What runs in the world besides. */
   readonly processes: TreeMember[]
+  /** How often they were looked for. */
+  readonly looks: { count: number }
 }
 
 /** As soon as nothing else moves, simulated time would come to any other. */
@@ -32,6 +34,7 @@ export function simulateControl(simulation: Simulation, options: ControlOptions 
   const immovable = new Set<string>()
   const removed: string[] = []
   const processes: TreeMember[] = []
+  const looks = { count: 0 }
   const archives: Archives = {
     files: async () => [],
     remove: async (agentId) => {
@@ -42,7 +45,7 @@ export function simulateControl(simulation: Simulation, options: ControlOptions 
     read: async function* () {},
   }
   const endings = new AgentEndings({ agents: store, clock, archives, isDead: (id) => simulation.vitality.get(id) === 'dead' })
-  const life = simulation.live({ ...options, endings, onReport: (report, namespace) => control.reported(report, namespace) })
+  const life = simulation.live({ ...options, endings, onReport: (report, namespace, id) => control.reported(report, namespace, id) })
   const provider = { invoke: () => ({ argv: ['simulated'], stdin: '' }) } as unknown as Provider
   const control: Control = new Control({
     engine: life.engine,
@@ -59,13 +62,18 @@ export function simulateControl(simulation: Simulation, options: ControlOptions 
     reaper: { intervalMs: 60_000, minimumAgeMs: 1_000 },
     retention: { byAgentType: new Map() },
     plan: options.plan ?? (() => []),
-    runningProcesses: async () => processes,
+    requireReady: async () => {},
+    runningProcesses: async () => {
+      looks.count += 1
+      return processes
+    },
     describeProcess: () => undefined,
+    residentBytes: (pid) => pid * 1_000,
     configPath: (agentId, name) => `/run/${agentId}.${name}`,
     freeBytes: () => 1e12,
     archives,
   })
-  return { control, life, immovable, removed, processes }
+  return { control, life, immovable, removed, processes, looks }
 }
 
 export async function launchIn(simulation: Simulation, { control }: SimulatedControl, namespace: string): Promise<string> {

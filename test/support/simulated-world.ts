@@ -1,6 +1,6 @@
 import type { LadderStep } from '../../src/domain/ladder.ts'
 import type { Policy } from '../../src/domain/policy.ts'
-import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../src/domain/resource.ts'
+import { absent, type Intent, type Presence, type Proof, present, unknown, unsettled } from '../../src/domain/resource.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../src/ports/kind.ts'
 import { type Faults, never } from './faults.ts'
@@ -17,6 +17,12 @@ export interface ThingSpec {
   readonly times: number
   /** Obligations: work that must be done before it goes. */
   readonly owes: readonly string[]
+  /** How long it takes to go, by its nature. */
+  readonly patienceMs?: number
+  /** After how long what it owes is given up. */
+  readonly givesUpAfterMs?: number
+  /** What a look at it does not know is known after a while. */
+  readonly settles?: boolean
 }
 
 export interface Thing {
@@ -147,16 +153,26 @@ export class SimulatedWorld {
 /** One kind of the simulated world; `isListed` is false for things that are found through the ledger or not at all. */
 export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
   readonly kind: string
+  readonly outlivesPower?: true
+  readonly isElsewhere?: true
+  readonly goesLast?: true
   readonly #world: SimulatedWorld
   readonly #faults: Faults
   readonly #isListed: boolean
   readonly #creationsComeBack: boolean
 
-  constructor(world: SimulatedWorld, faults: Faults, is: { kind: string; isListed: boolean; creationsComeBack: boolean }) {
+  constructor(
+    world: SimulatedWorld,
+    faults: Faults,
+    is: { kind: string; isListed: boolean; isElsewhere: boolean; goesLast: boolean; creationsComeBack: boolean },
+  ) {
     this.kind = is.kind
+    if (is.isElsewhere) this.isElsewhere = true
+    if (is.goesLast) this.goesLast = true
     this.#world = world
     this.#faults = faults
     this.#isListed = is.isListed
+    if (!is.isListed) this.outlivesPower = true
     this.#creationsComeBack = is.creationsComeBack
   }
 
@@ -189,7 +205,7 @@ export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
     const { lastSeen, clock } = this.#world
     lastSeen.set(ref.id, 'unknown')
     const seen = await this.#faults.around('observe', ({ isBlind }): Presence => {
-      if (isBlind) return unknown('the simulated probe is blind')
+      if (isBlind) return ref.spec.settles ? unsettled('not seen for long enough') : unknown('the simulated probe is blind')
       if (this.#world.things.has(ref.id)) return present()
       return absent({ method: 'not in the simulated world', strength: 'api', at: clock.wall() })
     })
@@ -217,7 +233,7 @@ export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
   }
 
   async *list(owner: Owner): AsyncIterable<Found> {
-    await this.#faults.around('list', () => {})
+    await this.#faults.around(this.isElsewhere ? 'list elsewhere' : 'list', () => {})
     if (!this.#isListed) return
     for (const { kind, id, scopeId, incarnation, spec } of this.#world.list()) {
       if (kind !== this.kind || owner.installation !== 'here') continue
@@ -225,6 +241,14 @@ export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
       if (owner.scopeIds && !owner.scopeIds.has(scopeId)) continue
       yield { resourceId: id, incarnation, name: id, spec }
     }
+  }
+
+  patienceMs({ spec }: ThingRef): number {
+    return spec.patienceMs ?? 0
+  }
+
+  givesUpAfterMs({ spec }: ThingRef): number | undefined {
+    return spec.givesUpAfterMs
   }
 
   async tidy(incarnation: string): Promise<void> {

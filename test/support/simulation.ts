@@ -20,6 +20,8 @@ import { VirtualClock } from './virtual-clock.ts'
 
 export const listedKind = 'listed'
 export const unlistedKind = 'unlisted'
+export const elsewhereKind = 'elsewhere'
+export const lastKind = 'last'
 
 export interface LifeOptions {
   readonly deck?: readonly Fault[]
@@ -27,7 +29,9 @@ export interface LifeOptions {
   readonly creationsComeBack?: boolean
   readonly minimumAgeMs?: number
   readonly endings?: Endings
-  readonly onReport?: (report: Report, namespace?: string) => void
+  readonly onReport?: (report: Report, namespace?: string, id?: string) => void
+  /** It was given no settings for what is elsewhere. */
+  readonly knowsElsewhere?: boolean
 }
 
 export interface Life {
@@ -92,16 +96,16 @@ export class Simulation implements AsyncDisposable {
     const ledger = this.#wrapLedger(faults)
     const engine = new Engine({
       ledger,
-      kinds: this.#kinds(faults, options.creationsComeBack ?? true),
+      kinds: this.#kinds(faults, options),
       clock: this.clock,
       host: this.#host(id),
       sentinel: { ready: async () => {}, dismiss: () => {} },
       log: { debug: log, info: log, warn: log, error: log },
       newId: () => `id${++this.#ids}`,
       ...(options.endings && { endings: options.endings }),
-      onReport: (report, namespace) => {
+      onReport: (report, namespace, id) => {
         reports.push(report)
-        options.onReport?.(report, namespace)
+        options.onReport?.(report, namespace, id)
       },
     })
     this.vitality.set(id, 'alive')
@@ -114,10 +118,14 @@ export class Simulation implements AsyncDisposable {
     return { id, engine, reaper, faults, ledger, reports, logged, die }
   }
 
-  #kinds(faults: Faults, creationsComeBack: boolean): Kinds {
+  #kinds(faults: Faults, { creationsComeBack = true, knowsElsewhere = true }: LifeOptions): Kinds {
     return new Map(
-      [listedKind, unlistedKind].map((kind) => {
-        return [kind, new SimulatedKind(this.world, faults, { kind, isListed: kind === listedKind, creationsComeBack })]
+      [listedKind, unlistedKind, lastKind, ...(knowsElsewhere ? [elsewhereKind] : [])].map((kind) => {
+        const is = {
+          ...{ kind, isListed: kind !== unlistedKind, isElsewhere: kind === elsewhereKind, goesLast: kind === lastKind },
+          creationsComeBack,
+        }
+        return [kind, new SimulatedKind(this.world, faults, is)]
       }),
     ) as Kinds
   }
@@ -183,6 +191,6 @@ export class Simulation implements AsyncDisposable {
 }
 
 export function thing(label: string, is: Partial<ThingSpec> & { kind?: string; dependsOn?: readonly string[] } = {}): Planned {
-  const { kind = listedKind, dependsOn = [], hears = 'polite', times = 1, owes = [] } = is
-  return { label, kind, dependsOn, spec: { hears, times, owes } satisfies ThingSpec }
+  const { kind = listedKind, dependsOn = [], hears = 'polite', times = 1, owes = [], ...nature } = is
+  return { label, kind, dependsOn, spec: { hears, times, owes, ...nature } satisfies ThingSpec }
 }

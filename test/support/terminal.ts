@@ -1,23 +1,30 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { temporaryHome } from './home.ts'
-import { waitUntil } from './world.ts'
+import { seen, waitUntil } from './world.ts'
+
+export interface TerminalSize {
+  readonly columns?: number
+  readonly rows?: number
+}
 
 /** A real terminal: a tmux server of its own with one window, in which an interactive shell waits for keys. */
 export class Terminal implements AsyncDisposable {
   readonly #socket = join(temporaryHome(), 'socket')
+  #isClosed = false
 
   /** Ready when the shell has shown its prompt: what is typed before would be echoed in the wrong place. */
-  static async open(env: Readonly<Record<string, string>>): Promise<Terminal> {
-    const terminal = new Terminal(env)
+  static async open(env: Readonly<Record<string, string>>, size: TerminalSize = {}): Promise<Terminal> {
+    const terminal = new Terminal(env, size)
     await terminal.shows('prompt>')
     return terminal
   }
 
-  private constructor(env: Readonly<Record<string, string>>) {
-    const shell = ['env', '-u', 'TMUX', 'PS1=prompt> ', 'ENV=', 'HISTFILE=', 'sh', '-i']
-    const variables = Object.entries(env).flatMap(([name, value]) => ['-e', `${name}=${value}`])
-    this.#tmux(['-f', '/dev/null', 'new-session', '-d', '-x', '100', '-y', '30', ...variables, ...shell])
+  private constructor(env: Readonly<Record<string, string>>, { columns = 100, rows = 30 }: TerminalSize) {
+    const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
+    const shell = ['env', '-u', 'TMUX', 'PS1=prompt> ', 'ENV=', 'HISTFILE=', ...variables, 'sh', '-i']
+    const size = ['-x', String(columns), '-y', String(rows)]
+    this.#tmux(['-f', '/dev/null', 'new-session', '-d', ...size, ...shell])
   }
 
   #tmux(words: readonly string[]): string {
@@ -43,6 +50,32 @@ export class Terminal implements AsyncDisposable {
     return this.#tmux(['capture-pane', '-p'])
   }
 
+  /** Everything since the beginning, with lines that the terminal broke joined again: each is as long as it was written. */
+  written(): string {
+    return this.#tmux(['capture-pane', '-p', '-J', '-S', '-'])
+  }
+
+  /**
+   * The screen and what was written, of one moment: tmux runs the commands of one line without reading from its panes
+   * in between, so a prompt or a clock that moves on is either in both or in neither.
+   */
+  atOnce(): { readonly screen: string; readonly written: string } {
+    const mark = '\u001f'
+    const both = this.#tmux(['capture-pane', '-p', ';', 'display-message', '-p', mark, ';', 'capture-pane', '-p', '-J', '-S', '-'])
+    const [screen = '', written = ''] = both.split(`${mark}\n`)
+    return { screen, written }
+  }
+
+  /** With the colours, as escape sequences. */
+  painted(): string {
+    return this.#tmux(['capture-pane', '-p', '-e'])
+  }
+
+  /** A fact of the terminal by tmux's name for it, such as `alternate_on` and `cursor_flag`. */
+  fact(name: string): string {
+    return this.#tmux(['display-message', '-p', `#{${name}}`]).trim()
+  }
+
   async shows(text: string | RegExp, deadlineMs = 15_000): Promise<void> {
     const look = (): boolean => (typeof text === 'string' ? this.screen().includes(text) : text.test(this.screen()))
     await waitUntil(look, deadlineMs, `the terminal shows ${String(text)}`).catch((error: unknown) => {
@@ -50,7 +83,16 @@ export class Terminal implements AsyncDisposable {
     })
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  /** Closed as a window is, and seen gone: whoever is in it is hung up on. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    const pid = Number(this.fact('pid'))
     this.#tmux(['kill-server'])
+    await waitUntil(() => seen(pid) === undefined, 10_000, 'the terminal is gone')
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
   }
 }

@@ -44,7 +44,9 @@ export function userProject(manifest: object = { type: 'module' }): UserProject 
     folder,
     write,
     run: (words, more = {}) => {
-      const env = { ...ownEnvironment(), EBB_HOME: home, ...more }
+      // Playwright's would stay in the system's temp folder.
+      const PLAYWRIGHT_TRANSFORM_CACHE_DIR = join(folder, 'node_modules', '.cache')
+      const env = { ...ownEnvironment(), EBB_HOME: home, PLAYWRIGHT_TRANSFORM_CACHE_DIR, ...more }
       return ended(spawn(nodeProgram, ['--disable-warning=ExperimentalWarning', ...words], { cwd: folder, env }))
     },
   }

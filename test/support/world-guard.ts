@@ -2,7 +2,7 @@ import { rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, aroundEach } from 'vitest'
 import { isSpoiled, knownHomes, leftoverFolders, removeHomes } from './home.ts'
-import { openBooks } from './ledger-file.ts'
+import { openBooks, tempFoldersOf } from './ledger-file.ts'
 import { fileMark, markVariable, nextTestMark } from './mark.ts'
 import { cgroupsOf, describe, folders, isMarked, isOfHome, processesWhere, type Seen, seen, waitUntil } from './world.ts'
 
@@ -43,6 +43,7 @@ async function requireCleanWorld(mark: string, homes: readonly string[]): Promis
     ...processesLeft(mark, homes).map((one) => `process ${describe(one)}`),
     ...cgroupsLeft(homes).map((directory) => `cgroup ${directory}`),
     ...homes.flatMap((home) => intents(home)).map((one) => `intent ${one}`),
+    ...homes.flatMap((home) => tempFolders(home)).map((one) => `temp folder ${one}`),
   ]
   try {
     await waitUntil(look, patienceMs, 'the test leaves nothing behind')
@@ -75,6 +76,11 @@ function intents(home: string): readonly string[] {
   } catch (error) {
     return [`unknown: ${String(error)}`]
   }
+}
+
+/** Without its database nobody but a reaper would find them. */
+function tempFolders(home: string): readonly string[] {
+  return isSpoiled(home) ? [] : tempFoldersOf(home)
 }
 
 /** The test has failed already; the next one should not fail for it. They carry our mark, so they are ours to end. */

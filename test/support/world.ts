@@ -62,8 +62,15 @@ class SeenProcess implements Seen {
     return this.#read('cmdline')
   }
 
+  /** Nothing is shown of a process that becomes another program just now, so it is asked again; one that has none is believed. */
   get environ(): string {
-    return this.#read('environ')
+    const known = this.#texts.get('environ')
+    if (known !== undefined) return known
+    const until = performance.now() + execMs
+    let environ = text(`/proc/${this.pid}/environ`)
+    while (environ === '' && mayStillShow(this.pid) && performance.now() < until) environ = text(`/proc/${this.pid}/environ`)
+    this.#texts.set('environ', environ)
+    return environ
   }
 
   get cgroups(): string {
@@ -75,6 +82,17 @@ class SeenProcess implements Seen {
     this.#texts.set(file, known)
     return known
   }
+}
+
+/** Under load an exec has been seen to take 35 ms, and a look 0.4 s. Nobody else is waited for, so it may be long. */
+const execMs = 3_000
+
+/** proc_pid_stat(5): it has memory, and its code is not there yet, or where its environment begins and ends says that it has one. */
+function mayStillShow(pid: number): boolean {
+  const stat = text(`/proc/${pid}/stat`)
+  const fields = stat.slice(stat.lastIndexOf(') ') + 2).split(' ')
+  const [memory, code, begin, end] = [fields[20], fields[23], fields[47], fields[48]]
+  return stat !== '' && memory !== '0' && (code === '0' || begin !== end)
 }
 
 function text(file: string): string {

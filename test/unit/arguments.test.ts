@@ -58,6 +58,8 @@ describe('the words of a command line', () => {
     [['--Grace', '1s'], 'has no option --Grace'],
     [['--grace'], '--grace needs a value'],
     [['--config'], '--config needs a value'],
+    [['--report', '--', 'true'], '--report needs a value'],
+    [['--config', '--', 'true'], '--config needs a value'],
     [['--json=yes'], '--json takes no value'],
   ] as const)('%j is refused by name', (words, text) => {
     expect(() => parse(...words)).toThrow(refusal(text))

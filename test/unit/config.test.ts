@@ -53,6 +53,17 @@ describe('where a setting comes from', () => {
     expect(() => load({ file: { exit: { never: true } } })).toThrow('"exit.never" in')
   })
 
+  it('agents elsewhere have groups of their own', () => {
+    const docker = { image: 'node:24', mount: ['/a:/a', '/b:/c:ro'], env: ['KEY', 'A=b'], cpus: 1.5, memory: '2g' }
+    const ecs = { cluster: 'agents', subnets: ['subnet-1', 'subnet-2'], port: 4401, uploadDeadline: '6h' }
+    const remote = { url: 'https://gateway.example/runners/7/', token: 'a-long-token' }
+    expect(load({ file: { docker, ecs, remote } })).toMatchObject({
+      ...{ dockerImage: 'node:24', dockerMount: docker.mount, dockerEnv: docker.env, dockerCpus: 1.5, dockerMemory: 2 * 1_024 ** 3 },
+      ...{ ecsCluster: 'agents', ecsSubnets: ecs.subnets, ecsPort: 4_401, ecsUploadDeadline: 21_600_000 },
+      ...{ remoteUrl: 'https://gateway.example/runners/7', remoteToken: 'a-long-token' },
+    })
+  })
+
   it('what is different for a type of agents is an object in a file, and a list elsewhere', () => {
     const wanted = new Map<string, unknown>([
       ['reviewer', { maxAgeDays: 7 }],
@@ -148,6 +159,16 @@ describe('what is refused, by name', () => {
     ['days that are none', { flags: { archiveByAgentType: 'a=soon' } }, '--archive-by-agent-type, a.maxAgeDays, must be a number of days'],
     ['a negative age', { env: { EBB_ARCHIVE_MAX_AGE_DAYS: '-1' } }, 'EBB_ARCHIVE_MAX_AGE_DAYS must be a number of days'],
     ['an archive setting that does not exist', { file: { archive: { maxAge: 1 } } }, '"archive.maxAge" in'],
+    ['a daemon at no address', { flags: { dockerHost: '/var/run/x.sock' } }, '--docker-host must be unix:///PATH or tcp://HOST:PORT'],
+    ['a mount of a relative folder', { file: { docker: { mount: ['src:/src'] } } }, '"docker.mount" in'],
+    ['a mount with a third part that is none', { flags: { dockerMount: '/a:/b:rw' } }, '--docker-mount must be SOURCE:TARGET'],
+    ['a variable that is none', { env: { EBB_DOCKER_ENV: 'A-B=1' } }, 'EBB_DOCKER_ENV must be NAME or NAME=VALUE'],
+    ['no processor at all', { flags: { dockerCpus: '0' } }, '--docker-cpus must be a number'],
+    ['a prefix that leads up', { file: { ecs: { prefix: 'a/../b' } } }, '"ecs.prefix" in'],
+    ['a prefix with a slash at its end', { flags: { ecsPrefix: 'a/' } }, '--ecs-prefix must be names'],
+    ['a runner with a password in its URL', { flags: { remoteUrl: 'http://a:b@c' } }, '--remote-url must be a URL'],
+    ['a runner that is no URL', { env: { EBB_REMOTE_URL: '10.0.0.7:4400' } }, 'EBB_REMOTE_URL must be a URL'],
+    ['a token that anybody guesses', { file: { remote: { token: 'x' } } }, '"remote.token" in'],
     ['a key that every object has', { file: { constructor: '1' } }, '"constructor" in'],
   ] as [string, Given, string][])('%s', (_what, given, text) => {
     expect(() => load(given)).toThrow(refusal(text))

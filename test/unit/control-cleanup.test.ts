@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type ControlOptions, launchIn, type SimulatedControl, simulateControl } from '../support/simulated-control.ts'
-import { listedKind, Simulation, thing } from '../support/simulation.ts'
+import { elsewhereKind, listedKind, Simulation, thing } from '../support/simulation.ts'
 
 let simulation: Simulation
 
@@ -45,6 +45,20 @@ describe('in a namespace', () => {
     expect(await run(control.cleanup.status('one'))).toMatchObject({ isClean: false, leaks: ['listed forgotten.9'] })
   })
 
+  test('somewhere else that does not answer counts where something of its own is there, and in the whole world (G4)', async () => {
+    const simulated = await begin({ plan: () => [thing('task', { kind: elsewhereKind })] })
+    const { control, life } = simulated
+    await launchIn(simulation, simulated, 'cloudy')
+    const asked = async (namespace?: string): Promise<unknown> => {
+      life.faults.next('list elsewhere', ['refused'])
+      return (await run(control.cleanup.status(namespace))).leaks
+    }
+    expect(await asked('local')).toEqual([])
+    const told = [expect.stringContaining('elsewhere: simulated: list elsewhere was refused')]
+    expect(await asked('cloudy')).toEqual(told)
+    expect(await asked()).toEqual(told)
+  })
+
   test('what is of another namespace, of no namespace, or of another living supervisor does not count', async () => {
     const simulated = await begin({ plan: () => [thing('a')] })
     await launchIn(simulation, simulated, 'two')
@@ -67,69 +81,6 @@ describe('in a namespace', () => {
     control.events.on('deleted', ({ agentId }) => leak(agentId, life.id))
     const report = await run(control.cleanup.reset({ namespace: 'one' }).report)
     expect(report).toMatchObject({ success: false, errors: [`leak: listed ${id}.9`] })
-  })
-})
-
-describe('an archive that cannot be removed', () => {
-  async function ended(simulated: SimulatedControl, count: number): Promise<readonly string[]> {
-    const ids: string[] = []
-    for (let n = 0; n < count; n++) ids.push(await launchIn(simulation, simulated, 'one'))
-    for (const id of ids) await run(simulated.control.agents.stop(id, {}))
-    return ids
-  }
-
-  test('of an ended agent leaves that one stuck, and a reset removes all the others', async () => {
-    const simulated = await begin()
-    const { control, immovable } = simulated
-    const [first = '', second = '', third = ''] = await ended(simulated, 3)
-    immovable.add(second)
-    const told: string[] = []
-    control.events.on('status', ({ agentId, status }) => told.push(`${agentId} ${status}`))
-    const report = await run(control.cleanup.reset({ namespace: 'one' }).report)
-    expect(report).toMatchObject({ success: false, cleanedAgentsCount: 2 })
-    expect(report.errors[0]).toBe(`archive of agent ${second}: The archive ${second} is still there.`)
-    expect(simulated.removed).toEqual(expect.arrayContaining([first, third]))
-    expect((await run(control.agents.list({}))).agents).toMatchObject([{ id: second, status: 'stuck' }])
-    expect(told).toEqual([`${second} stuck`])
-    expect((await run(control.cleanup.status('one'))).stuck).toEqual([expect.stringContaining(second)])
-    // It is still an agent that has ended.
-    expect(await run(control.agents.stop(second, {}))).toMatchObject({ success: true, trigger: 'terminated' })
-    immovable.clear()
-    expect(await run(control.cleanup.reset({ namespace: 'one' }).report)).toMatchObject({ success: true, cleanedAgentsCount: 1 })
-  })
-
-  test('makes a deletion fail, and the row stuck, until it can be removed', async () => {
-    const simulated = await begin()
-    const { control, immovable } = simulated
-    const [id = ''] = await ended(simulated, 1)
-    immovable.add(id)
-    for (let n = 0; n < 2; n++)
-      await expect(run(control.agents.remove(id, {}))).rejects.toMatchObject({
-        code: 'not_released',
-        details: { success: false, errors: [expect.stringContaining('archive')] },
-      })
-    expect((await run(control.agents.get(id))).agent.status).toBe('stuck')
-    immovable.clear()
-    await run(control.agents.remove(id, {}))
-    await expect(run(control.agents.get(id))).rejects.toMatchObject({ code: 'agent_not_found' })
-  })
-
-  test('of one that is being deleted makes that close fail, of this agent alone, and the reaper finishes it', async () => {
-    const simulated = await begin({ plan: () => [thing('a')] })
-    const { control, immovable } = simulated
-    const ids = [await launchIn(simulation, simulated, 'one'), await launchIn(simulation, simulated, 'one')]
-    const [left = '', gone = ''] = ids
-    immovable.add(left)
-    const report = await run(control.cleanup.reset({ namespace: 'one' }).report)
-    expect(report).toMatchObject({ success: false, cleanedAgentsCount: 1, cleanedMessagesCount: 1 })
-    expect(report.errors[0]).toBe(`archive of agent ${left}: The archive ${left} is still there.`)
-    expect(report.errors.join()).not.toContain('ledger')
-    expect((await run(control.agents.list({}))).agents).toMatchObject([{ id: left, status: 'stuck' }])
-    expect(control.agents.living.has(gone)).toBe(false)
-    immovable.clear()
-    await simulation.pass(control.reaper)
-    expect((await run(control.agents.list({}))).agents).toEqual([])
-    expect(await simulation.openBooks()).toEqual([`scope ${simulated.life.engine.hostScopeId} open`])
   })
 })
 
@@ -162,32 +113,6 @@ describe('the books of an end', () => {
   })
 })
 
-describe('a reset that joins another', () => {
-  test('shortens it to its own timeout, though it has no more force', async () => {
-    const simulated = await begin({ plan: () => [thing('a', { hears: 'kill' })] })
-    await launchIn(simulation, simulated, 'one')
-    const startedMs = simulation.clock.now()
-    const first = simulated.control.cleanup.reset({ namespace: 'one', timeoutMs: 60_000 })
-    await run(simulation.clock.pause(100))
-    const second = simulated.control.cleanup.reset({ namespace: 'one', timeoutMs: 1_000 })
-    expect(second.id).toBe(first.id)
-    expect(await run(second.report)).toMatchObject({ success: true })
-    expect(simulation.clock.now() - startedMs).toBeLessThan(6_100)
-  })
-
-  test('answers in its own time, also when the first would wait for something that does not come back', async () => {
-    const simulated = await begin({ plan: () => [thing('a')] })
-    await launchIn(simulation, simulated, 'one')
-    simulated.life.faults.next('ledger.incarnations', ['slow'], 50_000)
-    const startedMs = simulation.clock.now()
-    simulated.control.cleanup.reset({ namespace: 'one', timeoutMs: 60_000 })
-    await run(simulation.clock.pause(100))
-    const { report } = simulated.control.cleanup.reset({ namespace: 'one', timeoutMs: 1_000 })
-    expect(await run(report)).toMatchObject({ success: false })
-    expect(simulation.clock.now() - startedMs).toBeLessThan(6_100)
-  })
-})
-
 describe('a request', () => {
   const name = { kind: 'request', namespace: 'one', id: 'r' } as const
   const close = async ({ control }: SimulatedControl) => await run(control.owners.close(name, false).then(({ report }) => report))
@@ -196,6 +121,38 @@ describe('a request', () => {
     const simulated = await begin()
     await run(simulated.control.owners.open(name))
     for (let n = 0; n < 2; n++) expect(await close(simulated)).toMatchObject({ success: true, scope: { kind: 'request', id: 'r' } })
+  })
+
+  test('that is over, or ends with its namespace, is in the history under the id that was given for it', async () => {
+    const simulated = await begin({ plan: () => [thing('a', { hears: 'kill' })] })
+    const { control } = simulated
+    const told: unknown[] = []
+    control.events.on('report', ({ id, namespace }) => told.push([id, namespace]))
+    const launch = { type: 'simulated', prompt: '', namespace: 'one', requestId: 'r', configuration: {} }
+    await run(control.agents.launch(launch))
+    const { report } = control.cleanup.reset({ namespace: 'one', timeoutMs: 2_000 })
+    const joined = await control.owners.beginClose(name, false)
+    expect(await run(control.history.find(joined))).toMatchObject({ id: joined, state: 'running', progress: [{ kind: 'listed' }] })
+    await run(report)
+    const done = { state: 'done', success: true, scope: { kind: 'request', id: 'r' } }
+    expect(await run(control.history.find(joined))).toMatchObject({ ...done, id: joined, report: { resources: [{}] } })
+    expect(told).toContainEqual([joined, 'one'])
+
+    await run(control.agents.launch(launch))
+    const own = await run(control.owners.beginClose(name, false))
+    expect(await run(control.history.find(own))).toMatchObject({ id: own, state: 'running' })
+    await close(simulated)
+    const again = await run(control.owners.beginClose(name, false))
+    expect(again).not.toBe(own)
+    await run(simulation.clock.pause(100))
+    expect(await run(control.history.find(own))).toMatchObject({ ...done, id: own, report: { resources: [{}] } })
+    expect(await run(control.history.find(again))).toMatchObject({ ...done, id: again, report: { resources: [] } })
+  })
+
+  test('that is opened by itself while an agent comes for it takes the agent in', async () => {
+    const { control } = await begin()
+    const [opened, entered] = await run(Promise.all([control.owners.open(name), control.owners.enter(name)]))
+    expect(entered).toBe(opened)
   })
 
   test('of a dead supervisor that another process is recovering is not said to be clean', async () => {
@@ -242,20 +199,6 @@ test('launches that wait for their turn count as agents', async () => {
   const answers = await run(Promise.all(Array.from({ length: 8 }, launch)))
   expect(answers).toEqual([...Array(6).fill('launched'), ...Array(2).fill('too_many_agents at 0')])
   expect(simulated.control.agents.living.size).toBe(6)
-})
-
-test('a launch that began before a reset is told so, and one after it is not', async () => {
-  const simulated = await begin({ plan: () => [thing('a')] })
-  const { control, life } = simulated
-  const launch = (): Promise<unknown> => control.agents.launch({ type: 'simulated', prompt: '', namespace: 'one', configuration: {} })
-  life.faults.next('ledger.intend', ['slow'], 500)
-  const early = launch()
-  early.catch(() => {})
-  await run(simulation.clock.pause(100))
-  await run(control.cleanup.reset({ namespace: 'one' }).report)
-  await expect(run(early)).rejects.toMatchObject({ code: 'resetting' })
-  life.faults.next('ledger.intend', ['refused'])
-  await expect(run(launch())).rejects.toMatchObject({ code: 'launch_failed' })
 })
 
 test('an agent of a supervisor that lives, and is not yet on the books that a recovery has read, is not ended by it', async () => {

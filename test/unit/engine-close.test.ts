@@ -29,6 +29,19 @@ function outcomes(report: Report): Record<string, string> {
 }
 
 describe('the ladder', () => {
+  test('tells why something does not go, though the last attempt found nothing out', async () => {
+    const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
+    await run(life.engine.launch(scope, [thing('a')]))
+    life.faults.next('release', ['refused', ...Array.from({ length: 20 }, () => 'deaf' as const)])
+    const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true, deadlineMs: 4_000 }))
+    expect(report).toMatchObject({
+      success: false,
+      resources: [{ outcome: 'stuck', error: expect.stringContaining('release was refused') }],
+    })
+    life.faults.isCalm = true
+    await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
+  })
+
   test('ends at the event, not at the budget (G14)', async () => {
     await agent([thing('a')])
     const report = await run(life.engine.close('agent', { trigger: 'terminated' }))
@@ -219,6 +232,28 @@ describe('the sweep', () => {
     expect([simulation.world.left(), simulation.world.releases.length]).toEqual([[], 4])
   })
 
+  test.each(['agent', 'request'])('books what is there again at the deadline as stuck, and so its agent: %s (G11)', async (id) => {
+    const stuck: string[] = []
+    life = simulation.live({
+      endings: {
+        clear: async () => ({ left: new Map(), messagesGone: 0 }),
+        prepare: async () => ({ ended: [], messagesGoing: 0 }),
+        settled: (_scopes, _ended, left) => stuck.push(...left.filter(({ isStuck }) => isStuck).map((one) => one.id)),
+        exited: async () => {},
+        lost: async () => [],
+      },
+    })
+    life.engine.openScope({ id: 'request', kind: 'request' })
+    await agent([thing('a')], 'agent', 'request')
+    simulation.world.comesBack('agent.1', { hears: 'polite', times: 1 }, 1_000)
+    const report = await run(life.engine.close(id, { trigger: 'terminated', force: true, deadlineMs: 2_000 }))
+    expect(report).toMatchObject({ success: false, errors: [expect.stringContaining('It was there again at the deadline.')] })
+    expect(await simulation.openBooks()).toContain('agent.1 stuck')
+    expect(stuck).toEqual(['agent'])
+    simulation.world.comesBack('agent.1', { hears: 'polite', times: 1 }, 0)
+    expect(await run(life.engine.close(id, { trigger: 'terminated' }))).toMatchObject({ success: true })
+  })
+
   test('whose listing fails is an unknown in the report: nobody can say that nothing is there', async () => {
     await agent([thing('a')])
     life.faults.next('list', ['refused'])
@@ -249,4 +284,47 @@ describe('books that cannot be written', () => {
     await pause(5_000)
     expect(await simulation.openBooks()).toEqual(['scope host-life1 open'])
   })
+
+  test.each([
+    { what: 'is asked to go once they know', slowMs: 50, atMs: 50 },
+    { what: 'does not wait for books that hang', slowMs: 5_000, atMs: 100 },
+  ])('what would outlive a killed supervisor $what (G6, G12)', async ({ slowMs, atMs }) => {
+    await agent([{ ...thing('a', { hears: 'kill' }), onLoss: 'keep' }])
+    life.faults.next('ledger.beginClose', ['slow'], slowMs)
+    const closed = life.engine.close('agent', { trigger: 'terminated', force: true })
+    await pause(atMs - 1)
+    expect(simulation.world.releases).toEqual([])
+    await pause(2)
+    expect(simulation.world.releases).toEqual(['agent.1'])
+    expect(await run(closed)).toMatchObject({ success: true })
+  })
+})
+
+test('while a close is under way each resource is told of as it is by now', async () => {
+  await agent([thing('quick', { hears: 'kill' }), thing('below'), thing('slow', { hears: 'kill', times: 99, dependsOn: ['below'] })])
+  const closed = life.engine.close('agent', { trigger: 'terminated', force: true })
+  await pause(500)
+  const resources = await run(life.engine.resources('agent'))
+  expect(resources).toMatchObject([{ state: 'released', proof: { at: expect.any(String) } }, { state: 'closing' }, { state: 'closing' }])
+  expect(resources[0]?.releasedAt).toBe(resources[0]?.proof?.at)
+  expect(resources[2]?.proof).toBeUndefined()
+  await run(closed)
+  const waits = { state: 'closing', error: 'Waits for what depends on it.' }
+  expect(await run(life.engine.resources('agent'))).toMatchObject([resources[0], waits, { state: 'stuck' }])
+})
+
+test('a look that gets no answer says at what it was, and what that means', async () => {
+  await agent([thing('a')])
+  const kind = life.engine.parts.book.find('agent')?.entries.values().next().value?.kind
+  if (!kind) throw new Error('It was launched.')
+  const { observe } = kind
+  Object.assign(kind, { observe: () => new Promise<never>(() => {}) })
+  const report = await run(life.engine.close('agent', { trigger: 'terminated', deadlineMs: 6_000 }))
+  const [left] = report.resources
+  expect(left).toMatchObject({
+    outcome: 'stuck',
+    error: `The look at this ${left?.kind} got no answer in time, so it is not known whether it is still there.`,
+  })
+  Object.assign(kind, { observe })
+  expect(await run(life.engine.close('agent', { trigger: 'terminated', force: true }))).toMatchObject({ success: true })
 })

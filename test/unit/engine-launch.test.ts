@@ -1,6 +1,9 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { realEffects } from '../../src/resources/effects.ts'
+import { FolderKind } from '../../src/resources/file/folder.ts'
+import { DirectoryKind, FileKind } from '../../src/resources/file/kind.ts'
 import type { Fate } from '../support/faults.ts'
-import { type Life, Simulation, thing } from '../support/simulation.ts'
+import { type Life, Simulation, thing, unlistedKind } from '../support/simulation.ts'
 
 let simulation: Simulation
 let life: Life
@@ -47,6 +50,17 @@ describe('a launch', () => {
     const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
     await expect(run(life.engine.launch(scope, [thing('a')]))).rejects.toThrow()
     expect([simulation.world.left(), simulation.world.lastSeen.size, await simulation.openBooks()]).toEqual([[], 0, []])
+  })
+
+  test('waits for the disk where only the ledger would know of it after a power cut, and only there', async () => {
+    const intend = vi.spyOn(simulation.store, 'intend')
+    await run(life.engine.launch(life.engine.openScope({ id: 'found', kind: 'agent' }), [thing('a')]))
+    await run(life.engine.launch(life.engine.openScope({ id: 'lost', kind: 'agent' }), [thing('a'), thing('b', { kind: unlistedKind })]))
+    expect(intend.mock.calls.map(([scopeId, , survives]) => [scopeId, survives])).toEqual([
+      ['found', 'crash'],
+      ['lost', 'power-cut'],
+    ])
+    expect([FileKind, DirectoryKind, FolderKind].map((Kind) => new Kind(realEffects).outlivesPower)).toEqual([true, true, true])
   })
 
   test('into a scope that is closing is refused, and so is a scope below it (G13)', async () => {

@@ -82,6 +82,20 @@ describe('an obligation', () => {
     })
   })
 
+  test('that can be met after seven of the ten seconds of a forced close is met', async () => {
+    life.faults.next('meet', refusals(20))
+    const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
+    expect(report).toMatchObject({ success: true, gaveUp: [], resources: [{ outcome: 'released' }] })
+    expect(report.duration).toBeGreaterThan(7_000)
+    expect([...simulation.world.archive, ...simulation.world.lost]).toEqual(['archive of agent.1'])
+  })
+
+  test('that is deaf until the end of a forced close leaves two of its seconds for the kill and the looks', async () => {
+    life.faults.next('meet', ['deaf'])
+    const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
+    expect(report).toMatchObject({ success: true, duration: 8_000, gaveUp: [expect.stringContaining('archive of agent.1')] })
+  })
+
   test.each(['mute', 'deaf'] as const)('that is %s leaves a forced close time for the kill', async (fate) => {
     life.faults.next('meet', [fate])
     const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true, deadlineMs: 4_000 }))

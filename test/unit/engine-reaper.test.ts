@@ -194,6 +194,22 @@ describe('a pass', () => {
     expect(simulation.world.left()).toEqual([])
   })
 
+  test.each([
+    [8, 1],
+    [9, 2],
+    [16, 2],
+  ])('closes %i that will not go in the time of %i', async (count, times) => {
+    const agents = Array.from({ length: count }, (_, n) => `agent${n}`)
+    for (const id of agents) {
+      const scope = life.engine.openScope({ id, kind: 'agent' })
+      await run(life.engine.launch(scope, [thing('a', { hears: 'kill', times: 1_000_000 })]))
+      await run(life.engine.close(id, { trigger: 'terminated', force: true, deadlineMs: 0 }))
+    }
+    const startedMs = simulation.clock.now()
+    expect(await simulation.pass(life.reaper)).toMatchObject({ found: { length: count }, left: { length: count } })
+    expect(Math.round((simulation.clock.now() - startedMs) / 10_000)).toBe(times)
+  })
+
   test('says which listing failed', async () => {
     life.faults.next('list', ['refused', 'refused'])
     expect((await simulation.pass(life.reaper)).errors).toEqual([

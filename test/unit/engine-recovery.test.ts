@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Planned } from '../../src/ports/kind.ts'
 import { type Life, Simulation, thing, unlistedKind } from '../support/simulation.ts'
 
@@ -47,7 +47,7 @@ describe('a recovery', () => {
   test('leaves the living alone', async () => {
     const living = simulation.live()
     await agent(living, [thing('a')])
-    expect(await run(simulation.live().engine.recover())).toEqual({ reports: [], unknown: [], errors: [] })
+    expect(await run(simulation.live().engine.recover())).toEqual({ reports: [], unknown: [], elsewhere: [], errors: [] })
     expect(simulation.world.left()).toEqual(['listed agent.1'])
   })
 
@@ -55,7 +55,7 @@ describe('a recovery', () => {
     const far = simulation.live()
     await agent(far, [thing('a')])
     simulation.vitality.set(far.id, 'unknown')
-    expect(await run(simulation.live().engine.recover())).toEqual({ reports: [], unknown: [far.id], errors: [] })
+    expect(await run(simulation.live().engine.recover())).toEqual({ reports: [], unknown: [far.id], elsewhere: [], errors: [] })
     expect(simulation.world.left()).toEqual(['listed agent.1'])
   })
 
@@ -103,59 +103,6 @@ describe('a recovery', () => {
     dead.die()
     await run(simulation.live().engine.recover())
     expect([simulation.world.left(), await run(simulation.store.incarnations())]).toEqual([[], []])
-  })
-})
-
-describe('the claim', () => {
-  test('is one recovery’s only: two that come at once do the work once', async () => {
-    const dead = simulation.live()
-    await agent(dead, [thing('a', { hears: 'kill' })])
-    dead.die()
-    const [one, other] = [simulation.live(), simulation.live()]
-    const recoveries = await run(Promise.all([one.engine.recover(), other.engine.recover()]))
-    expect(recoveries.map(({ reports }) => reports.length).toSorted()).toEqual([0, 1])
-    expect(simulation.world.releases).toEqual(['agent.1'])
-  })
-
-  test('of somebody who lives counts, however long it takes', async () => {
-    const dead = simulation.live()
-    await agent(dead, [thing('a')])
-    dead.die()
-    await run(simulation.store.claim(dead.id, simulation.live().id, undefined))
-    expect((await run(simulation.live().engine.recover())).reports).toEqual([])
-    expect(simulation.world.left()).toEqual(['listed agent.1'])
-  })
-
-  test('of somebody who died is taken over', async () => {
-    const dead = simulation.live()
-    await agent(dead, [thing('a')])
-    dead.die()
-    const claimant = simulation.live()
-    await run(simulation.store.claim(dead.id, claimant.id, undefined))
-    claimant.die()
-    expect((await run(simulation.live().engine.recover())).reports).toMatchObject([{ success: true }])
-    expect(simulation.world.left()).toEqual([])
-  })
-
-  test('of somebody who cannot be told to be dead counts (G4)', async () => {
-    const dead = simulation.live()
-    await agent(dead, [thing('a')])
-    dead.die()
-    const claimant = simulation.live()
-    await run(simulation.store.claim(dead.id, claimant.id, undefined))
-    simulation.vitality.set(claimant.id, 'unknown')
-    expect((await run(simulation.live().engine.recover())).reports).toEqual([])
-  })
-
-  test('two recoveries in one process are one', async () => {
-    const dead = simulation.live()
-    await agent(dead, [thing('a', { hears: 'kill', times: 3 })])
-    dead.die()
-    const { engine, reaper } = simulation.live()
-    const [first, second] = [engine.recover(), engine.recover()]
-    expect(second).toBe(first)
-    await run(Promise.all([first, reaper.pass({ dryRun: false })]))
-    expect(simulation.world.releases).toHaveLength(3)
   })
 })
 
@@ -227,5 +174,100 @@ describe('the stored wish is carried on (G6)', () => {
     await run(simulation.live().engine.recover())
     expect([...simulation.world.archive]).toEqual(['archive of kept.1'])
     expect(simulation.world.left()).toEqual([])
+  })
+})
+
+describe('what another server has adopted', () => {
+  /** The first life died with an agent that is kept; the second has it now, and the first is still on the books. */
+  async function inherited(): Promise<{ first: Life; second: Life }> {
+    const first = simulation.live()
+    await agent(first, [thing('a')], 'kept')
+    await agent(first, [thing('b', { hears: 'kill', times: 99 })], 'stuck')
+    first.die()
+    const second = simulation.live()
+    await run(second.engine.begin())
+    await run(simulation.store.inherit([{ id: 'kept', parentId: `host-${second.id}` }], second.id))
+    return { first, second }
+  }
+
+  test('carries the mark of the dead one, and is not ended with what that one left', async () => {
+    const { first } = await inherited()
+    simulation.world.heal('stuck.1')
+    expect(await run(simulation.live().engine.recover())).toMatchObject({ reports: [{ success: true }], errors: [] })
+    expect(simulation.world.left()).toEqual(['listed kept.1'])
+    expect((await run(simulation.store.incarnations())).map(({ id }) => id)).not.toContain(first.id)
+  })
+
+  test('is not ended either when the books cannot tell whose it is', async () => {
+    await inherited()
+    simulation.world.heal('stuck.1')
+    const life = simulation.live()
+    const { ledger } = life.engine.parts
+    const books = ledger.books.bind(ledger)
+    vi.spyOn(ledger, 'books').mockImplementation(async (incarnation, only) => {
+      if (incarnation === undefined) throw new Error('the disk is gone')
+      return await books(incarnation, only)
+    })
+    const { reports } = await run(life.engine.recover())
+    expect(reports[0]?.errors.join()).toContain('whose it is cannot be read: the disk is gone')
+    expect(simulation.world.left()).toEqual(['listed kept.1'])
+  })
+})
+
+describe('a server that leaves', () => {
+  const keptThing = (nature: Parameters<typeof thing>[1] = {}): Planned => ({ ...thing('a', nature), onLoss: 'keep' })
+
+  test('in the middle of its first recovery leaves to the next one what it has not adopted', async () => {
+    const dead = simulation.live()
+    await agent(dead, [keptThing()])
+    dead.die()
+    const life = simulation.live()
+    await run(life.engine.begin())
+    const gate = Promise.withResolvers<void>()
+    life.engine.adoptBy(async () => {
+      await gate.promise
+      return new Set()
+    })
+    const recovering = life.engine.recover()
+    await pause(10)
+    const left = run(life.engine.leave({ trigger: 'process-exit' }))
+    gate.resolve()
+    await Promise.all([run(recovering), left])
+    expect(simulation.world.left()).toEqual(['listed agent.1'])
+    expect(await run(simulation.store.incarnations())).toMatchObject([{ id: dead.id, claimedBy: undefined }])
+  })
+
+  test('keeps its sentinel while a recovery is under way, and lets it go when there is none', async () => {
+    const dead = simulation.live()
+    await agent(dead, [thing('a')])
+    dead.die()
+    const life = simulation.live()
+    const dismiss = vi.spyOn(life.engine.parts.sentinel, 'dismiss')
+    await run(life.engine.begin())
+    life.faults.next('release', ['slow'], 5_000)
+    const recovering = life.engine.recover()
+    await pause(10)
+    await run(life.engine.shutDown())
+    expect(dismiss).not.toHaveBeenCalled()
+    await run(recovering)
+    const next = simulation.live()
+    const dismissNext = vi.spyOn(next.engine.parts.sentinel, 'dismiss')
+    await run(next.engine.begin())
+    await run(next.engine.shutDown())
+    expect(dismissNext).toHaveBeenCalledOnce()
+  })
+
+  test.each([
+    ['is not through in time', 99, 0],
+    ['comes to its end', 1, 1],
+  ])('keeps its sentinel when a kept agent ends meanwhile and its close %s', async (_how, times, dismissals) => {
+    const life = simulation.live()
+    const dismiss = vi.spyOn(life.engine.parts.sentinel, 'dismiss')
+    await agent(life, [keptThing({ hears: 'kill', times })])
+    const left = life.engine.leave({ trigger: 'process-exit' })
+    const closed = life.engine.close('agent', { trigger: 'completed', graceMs: 0 })
+    await run(left)
+    expect(dismiss).toHaveBeenCalledTimes(dismissals)
+    await run(closed)
   })
 })

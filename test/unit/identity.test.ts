@@ -2,6 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   chainCookie,
+  containerCookie,
   cookie,
   incarnationId,
   isSafeId,
@@ -64,6 +65,15 @@ describe('cookies', () => {
 
   it('whatever an environment holds, reading it does not throw', () => {
     fc.assert(fc.property(fc.string(), (text) => Array.isArray(parseCookies(text))))
+  })
+})
+
+describe('the mark on what runs in a container', () => {
+  it('says whose it is, and is no tree of this host', () => {
+    const [found] = parseCookies(containerCookie(mark))
+    expect(found).toMatchObject({ installation: mark.installation, incarnation: mark.incarnation })
+    expect(scopeOfResource(found?.resourceId ?? '')).toBe(scopeOfResource(mark.resourceId))
+    expect(isSafeId(found?.resourceId ?? '')).toBe(false)
   })
 })
 

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import type { History } from '../../src/control/history.ts'
 import type { Namespaces } from '../../src/control/namespaces.ts'
 import { Owners } from '../../src/control/owners.ts'
 import type { Engine } from '../../src/engine/engine.ts'
@@ -8,7 +9,7 @@ import type { AgentStore } from '../../src/ports/agents.ts'
 function ownersOf(state: 'open' | 'closed'): Owners {
   const engine = { parts: { book: { find: () => undefined } } } as unknown as Engine
   const store = { findOwner: async () => ({ scopeId: 'request-1', state }) } as unknown as AgentStore
-  return new Owners(engine, store, {} as Namespaces)
+  return new Owners(engine, store, {} as Namespaces, {} as History)
 }
 
 it.each([

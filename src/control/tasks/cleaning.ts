@@ -53,7 +53,7 @@ async function whyLeft({ parts }: Engine, resource: Resource): Promise<string | 
   const lifetime = new AbortController()
   try {
     const looked = await within(parts.clock, lookMs, kind.observe(kind.name(resource), { signal: lifetime.signal, clock: parts.clock }))
-    if (looked.timedOut) return `${what}: the look at it did not come back in time`
+    if (looked.timedOut) return `${what}: the look at it got no answer in time, so it is not known whether it is there again`
     const seen = looked.value
     if (seen.is === 'absent') return undefined
     return seen.is === 'present' ? `${what}: it is there again` : `${what}: ${seen.reason}`

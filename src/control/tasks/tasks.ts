@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { type Agent, hasEnded } from '../../domain/agent.ts'
 import { EbbError, isEbbError, sentence } from '../../domain/errors.ts'
+import type { Report } from '../../domain/report.ts'
 import { type ProgressReport, priorities, type Task, taskName, workspaceFolder } from '../../domain/task.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { AgentStore } from '../../ports/agents.ts'
@@ -265,7 +266,7 @@ export class Tasks implements types.TaskService {
   /** For one that has ended: the report of its first close, and a fresh look. */
   async #clean(id: string, keepLogs: boolean): Promise<types.CleanupResult> {
     const { agents, processesOf, engine } = this.#deps
-    const report = await agents.stop(id, keepLogs ? {} : { dropLogs: true })
+    const report = await agents.stop(id, keepLogs ? {} : { dropLogs: true }).catch(notReleased)
     const archivedFiles = async (): Promise<readonly string[]> =>
       (await agents.remains.archivedFiles(id)).filter(({ stream }) => ownStreams.includes(stream)).map(({ path }) => path)
     return await verify({ engine, processesOf, archivedFiles }, id, report)
@@ -301,6 +302,12 @@ export class Tasks implements types.TaskService {
       })),
     )
   }
+}
+
+/** What could not be released is an answer too, with all that can be said. */
+function notReleased(error: unknown): Report {
+  if (isEbbError(error, 'not_released')) return error.details as Report
+  throw error
 }
 
 function requireText(what: string, text: string): void {

@@ -1,4 +1,4 @@
-import { type CommandEntry, supervising } from './cli.ts'
+import { type CommandEntry, elsewhere, supervising } from './cli.ts'
 
 /** The commands about agents, which talk to the running server; loaded only when one of them, or the help, is asked for. */
 
@@ -16,9 +16,10 @@ export const agentCommands: readonly CommandEntry[] = [
       'ebb run codex Fix the flaky test --cwd ../project --timeout 20m',
       'ebb run gemini-cli - --model gemini-2.5-pro --keep',
       'ebb run command -- npm test',
+      'ebb run command --placement docker --docker-image node:24-slim -- uname -a',
       'ebb run command "two lines of input" -- sort',
     ],
-    options: [...everywhere, 'placement', 'cwd', 'model', 'timeout', 'keep', 'namespace', 'grace', 'containment'],
+    options: [...everywhere, 'store', 'placement', 'cwd', 'model', 'timeout', 'keep', 'namespace', 'grace', 'containment', ...elsewhere],
     switches: ['json', 'help'],
     takesWords: { names: ['a PROVIDER'], most: Number.POSITIVE_INFINITY },
     load: () => import('./run.ts'),
@@ -31,6 +32,15 @@ export const agentCommands: readonly CommandEntry[] = [
     options: [...everywhere, 'namespace'],
     switches: ['all', 'json', 'help'],
     load: () => import('./ps.ts'),
+  },
+  {
+    name: 'top',
+    summary: 'what runs, live: status, memory and processes of every agent, and whether the world is clean',
+    usage: 'ebb top [--namespace NAME] [--grace 5s] [--json]',
+    examples: ['ebb top', 'ebb top --namespace worker-3', 'ebb top --json'],
+    options: [...everywhere, 'namespace', 'grace'],
+    switches: ['json', 'help'],
+    load: () => import('./top.ts'),
   },
   {
     name: 'show',
@@ -88,7 +98,7 @@ export const agentCommands: readonly CommandEntry[] = [
     summary: 'MCP on standard input and output: for the running server, else with an engine of its own',
     usage: 'ebb mcp [options]',
     examples: ['claude mcp add ebb -- npx ebb mcp', 'ebb mcp --url http://build.example:4400 --token "$TOKEN"'],
-    options: [...everywhere, 'namespace', 'store', ...supervising],
+    options: [...everywhere, 'namespace', 'store', ...supervising, ...elsewhere],
     switches: ['json', 'help'],
     load: () => import('./mcp.ts'),
   },
@@ -102,13 +112,26 @@ export const agentCommands: readonly CommandEntry[] = [
     load: () => import('./reset.ts'),
   },
   {
+    name: 'scripted-model',
+    summary: 'a model that follows a script, for tests with real agents: no key, no tokens, no network',
+    usage: 'ebb scripted-model [--script FILE] [--model-port N] [--while-stdin] [--json]',
+    examples: [
+      'ebb scripted-model',
+      'ebb scripted-model --script hello.json --model-port 4410',
+      'ebb scripted-model --json > requests.jsonl',
+    ],
+    options: ['home', 'logLevel', 'script', 'modelPort', 'whileStdin'],
+    switches: ['json', 'help'],
+    load: () => import('./scripted-model.ts'),
+  },
+  {
     name: 'archive',
     summary: 'the logs of agents that have ended: list them, read them, apply the retention now',
     usage: 'ebb archive ls | show ID [STREAM] | prune [--dry-run]  [--json]',
     examples: [
       'ebb archive ls',
       'ebb archive show 1a2b3c4d',
-      'ebb archive show reviewer-120501-1a2b3c findings',
+      'ebb archive show reviewer-120501-1a2b3c stderr',
       'ebb archive prune --dry-run --archive-max-age-days 7',
       'ebb archive prune --archive-max-bytes 2g --archive-by-agent-type reviewer=3',
     ],
@@ -125,5 +148,15 @@ export const agentCommands: readonly CommandEntry[] = [
     switches: ['dry-run', 'json', 'help'],
     takesWords: { names: ['what to do: ls, show or prune'], most: 3 },
     load: () => import('./archive.ts'),
+  },
+  {
+    name: 'completion',
+    summary: 'a script by which the shell completes commands, options and agents',
+    usage: 'ebb completion bash|zsh|fish [--json]',
+    examples: ['ebb completion bash', 'ebb completion zsh > _ebb', 'ebb completion fish > ebb.fish'],
+    options: ['home', 'logLevel'],
+    switches: ['json', 'help'],
+    takesWords: { names: ['the shell: bash, zsh or fish'], most: 1 },
+    load: () => import('./completion.ts'),
   },
 ]

@@ -2,11 +2,15 @@ import { retentionRules } from '../../config/retention.ts'
 import { type AgentArchive, Retention, type RetentionPass } from '../../control/retention.ts'
 import { EbbError } from '../../domain/errors.ts'
 import type { Supervisor } from '../../main.ts'
+import type { Clock } from '../../ports/clock.ts'
 import type { Arguments } from './arguments.ts'
 import type { Wiring } from './cli.ts'
 import { openQuietly } from './open.ts'
-import { plainOutput } from './output.ts'
-import { ageOf, cut, many, type Output, shortId, table } from './render.ts'
+import { type Output, plainOutput } from './output.ts'
+import { type Column, layOut } from './terminal/columns.ts'
+import type { Face } from './terminal/face.ts'
+import { during } from './terminal/status-line.ts'
+import { ageOf, cut, many, shortId } from './terminal/text.ts'
 
 /** `ebb archive`: the logs of agents that have ended. It reads the home, and needs no server. */
 export async function run(args: Arguments, wiring: Wiring): Promise<number> {
@@ -17,7 +21,7 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   if (words.length > most) throw new EbbError('bad_usage', `"ebb archive ${verb}" does not take "${words[most] ?? ''}".`)
   const supervisor = await openQuietly(args, wiring)
   try {
-    return await command({ args, words, supervisor, retention: retentionOf(supervisor), output: plainOutput() })
+    return await command({ args, words, supervisor, retention: retentionOf(supervisor), output: plainOutput(), clock: wiring.clock })
   } finally {
     await supervisor.close()
   }
@@ -35,6 +39,7 @@ interface Call {
   readonly supervisor: Supervisor
   readonly retention: Retention
   readonly output: Output
+  readonly clock: Clock
 }
 
 function retentionOf({ agents, archives, engine: { parts }, config }: Supervisor): Retention {
@@ -42,13 +47,13 @@ function retentionOf({ agents, archives, engine: { parts }, config }: Supervisor
 }
 
 /** Newest first, as `ebb ps` has them. */
-async function list({ args, retention, supervisor, output: { out } }: Call): Promise<number> {
+async function list({ args, retention, supervisor, output: { out, painted, face } }: Call): Promise<number> {
   const nowMs = Date.parse(supervisor.engine.parts.clock.wall())
   const archives: AgentArchive[] = []
   for await (const archive of retention.archives()) archives.push(archive)
   if (args.switches.has('json')) out(`${JSON.stringify(archives.flatMap(factsOf), null, 2)}\n`)
   else if (archives.length === 0) out('There are no archived logs.\n')
-  else out(rows(archives, nowMs))
+  else painted(`${rows(archives, nowMs, face).join('\n')}\n`)
   return 0
 }
 
@@ -64,21 +69,31 @@ function factsOf({ agent, agentType, files, endedMs }: AgentArchive): readonly o
 }
 
 /** The path comes last: it is as long as it is, and nothing behind it has to be aligned. */
-function rows(archives: readonly AgentArchive[], nowMs: number): string {
-  const head = ['ID', 'NAME', 'TASK', 'STREAM', 'BYTES', 'AGE', 'STORED', 'PATH']
-  const lines = archives.flatMap(({ agent, files, endedMs }) =>
+const columns: readonly Column[] = [
+  { name: 'ID', rank: 8 },
+  { name: 'NAME', least: 8, rank: 5 },
+  { name: 'TASK', least: 8, rank: 2 },
+  { name: 'STREAM', least: 6, rank: 7 },
+  { name: 'BYTES', rank: 6 },
+  { name: 'AGE', rank: 4 },
+  { name: 'STORED', rank: 1 },
+  { name: 'PATH', least: 12, rank: 3 },
+]
+
+function rows(archives: readonly AgentArchive[], nowMs: number, { width, palette }: Face): readonly string[] {
+  const cells = archives.flatMap(({ agent, files, endedMs }) =>
     files.map(({ stream, bytes, isCompressed, path }) => [
-      shortId(agent.id),
-      cut(agent.name ?? '-', 40),
-      cut(agent.taskId ?? '-', 40),
-      stream,
-      String(bytes),
-      ageOf(endedMs, nowMs),
-      isCompressed ? 'compressed' : 'plain',
-      path,
+      { text: width === undefined ? agent.id : shortId(agent.id), paint: palette.accent },
+      { text: agent.name ?? '-' },
+      { text: agent.taskId ?? '-' },
+      { text: stream },
+      { text: String(bytes) },
+      { text: ageOf(endedMs, nowMs) },
+      { text: isCompressed ? 'compressed' : 'plain' },
+      { text: path },
     ]),
   )
-  return table([head, ...lines])
+  return layOut(columns, cells, width, palette.faint)
 }
 
 /** What was written, as it was written: one stream after the other, or the one that is asked for. As JSON: one line each. */
@@ -143,9 +158,9 @@ async function find(retention: Retention, word: string): Promise<AgentArchive> {
   throw new EbbError('agent_not_found', `There is no archive of an agent "${word}"; "ebb archive ls" lists them.`)
 }
 
-async function prune({ args, retention, output: { out } }: Call): Promise<number> {
+async function prune({ args, retention, output: { out }, clock }: Call): Promise<number> {
   const dryRun = args.switches.has('dry-run')
-  const pass = await retention.pass({ dryRun })
+  const pass = await during(clock, args.switches.has('json'), 'applying the retention', () => retention.pass({ dryRun }))
   if (args.switches.has('json')) out(`${JSON.stringify(asJson(pass, dryRun), null, 2)}\n`)
   else out(`${[...linesOfPass(pass, dryRun), ...pass.errors].join('\n')}\n`)
   return pass.errors.length > 0 ? 1 : 0

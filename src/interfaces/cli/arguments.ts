@@ -62,7 +62,8 @@ export function parseArguments(grammar: Grammar, words: readonly string[]): Argu
       throw new EbbError('bad_usage', `"ebb ${grammar.name}" has no option ${flag}; "ebb ${grammar.name} --help" lists what it takes.`)
     const shape = isOptionKey(key) ? shapeOf(key) : undefined
     const value = inline.length > 0 ? inline.join('=') : shape === 'switch' ? 'true' : words[++index]
-    if (value === undefined) throw new EbbError('bad_usage', `${flag} needs a value.`)
+    // Where the words of a command line end its flags there is no value, though a file may be called so: --report=-- says that.
+    if (value === undefined || (value === '--' && inline.length === 0)) throw new EbbError('bad_usage', `${flag} needs a value.`)
     const earlier = shape === 'list' || shape === 'map' ? flags.get(key) : undefined
     if (key === 'config') configFile = value
     else flags.set(key, earlier === undefined ? value : `${earlier},${value}`)

@@ -2,17 +2,18 @@ import type { Agent } from '../../domain/agent.ts'
 import { EbbError } from '../../domain/errors.ts'
 import { AgentIds } from './agent-id.ts'
 import type { Arguments } from './arguments.ts'
+import { asking } from './asking.ts'
 import type { Wiring } from './cli.ts'
-import { connect } from './client.ts'
 import { configOf } from './open.ts'
 
 /** `ebb attach ID`: the terminal of an agent in tmux, to watch it; leaving it (Ctrl-B D) does nothing to the agent. */
 export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = configOf(args, wiring)
-  const client = await connect(config)
-  const id = await new AgentIds(client).find(args.words[0] ?? '')
-  const agent = await client.get<Agent>(`/agents/${id}`)
-  requireTerminal(agent, client.isLocal)
+  const { id } = await asking(args, wiring, config, async (client) => {
+    const agent = await client.agent(await new AgentIds(client).find(args.words[0] ?? ''))
+    requireTerminal(agent, client.isLocal)
+    return agent
+  })
   if (!process.stdin.isTTY) throw new EbbError('bad_usage', 'To attach you need a terminal; "ebb logs -f" follows an agent without one.')
   return await wiring.attach(config, id)
 }

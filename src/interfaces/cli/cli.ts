@@ -1,6 +1,8 @@
 import type { Config, Sources } from '../../config/config.ts'
 import { EbbError, errorTable, sentence } from '../../domain/errors.ts'
 import type { Composition, Supervisor } from '../../main.ts'
+import type { Clock } from '../../ports/clock.ts'
+import type { Leftovers } from '../../ports/leftovers.ts'
 import { type Arguments, type Grammar, parseArguments } from './arguments.ts'
 
 /** The command line: one small module per command, loaded only when it is asked for. */
@@ -12,10 +14,32 @@ export interface Wiring {
   readonly requireProgram: (argv: readonly string[], env: Readonly<Record<string, string>>, cwd: string) => void
   /** Gives this terminal to the session of an agent, until the person leaves it. */
   readonly attach: (config: Config, agentId: string) => Promise<number>
-  /** Open descriptors besides stdio, which belong to the command. */
-  readonly inherited: readonly number[]
+  /** The types of agents that there are, installed or not. */
+  readonly providers: () => Promise<readonly string[]>
+  /** Of each provider that people install: its program, and where it is on the PATH. */
+  readonly programs: (config: Config) => Promise<readonly InstalledProgram[]>
+  /** What agent runs that Ebb did not start have left on this machine. */
+  readonly leftovers: (config: Config) => Promise<Leftovers>
+  readonly clock: Clock
+  readonly inherited: Inherited
   /** The package.json that says which version this is. */
   readonly manifest: string
+  /** The folder with the built dashboard. */
+  readonly dashboard: string
+}
+
+/** What this process was started with, and Node keeps from its children. */
+export interface Inherited {
+  /** Open besides stdio; they belong to the command. */
+  readonly descriptors: readonly number[]
+  /** Ignored, by nohup or a shell: by us then, and by the command. */
+  readonly ignored: readonly NodeJS.Signals[]
+}
+
+export interface InstalledProgram {
+  readonly type: string
+  readonly program: string
+  readonly path: string | null
 }
 
 export interface CommandModule {
@@ -30,6 +54,35 @@ export interface CommandEntry extends Grammar {
 }
 
 const everywhere = ['home', 'logLevel'] as const
+
+/** Where agents may run besides this host: whoever launches, finds again or ends them there has to know. */
+export const elsewhere = [
+  'remoteUrl',
+  'remoteToken',
+  'dockerImage',
+  'dockerHost',
+  'dockerNetwork',
+  'dockerUser',
+  'dockerMount',
+  'dockerEnv',
+  'dockerMemory',
+  'dockerPids',
+  'dockerCpus',
+  'ecsCluster',
+  'ecsTaskDefinition',
+  'ecsContainerName',
+  'ecsSubnets',
+  'ecsSecurityGroups',
+  'ecsAssignPublicIp',
+  'ecsPort',
+  'ecsToken',
+  'ecsTargetGroup',
+  'ecsBucket',
+  'ecsPrefix',
+  'ecsRegion',
+  'ecsEndpoint',
+  'ecsUploadDeadline',
+] as const
 
 /** Of whoever supervises agents for others. */
 export const supervising = [
@@ -61,7 +114,7 @@ export const commands: readonly CommandEntry[] = [
       'ebb exec --timeout 10m --grace 2s -- claude -p "Fix the flaky test"',
       'ebb exec --report report.json --limit-memory 2g -- ./run-agent.sh',
     ],
-    options: [...everywhere, 'grace', 'timeout', 'report', 'containment', 'limitMemory', 'limitPids'],
+    options: [...everywhere, 'store', 'grace', 'timeout', 'report', 'containment', 'limitMemory', 'limitPids'],
     switches: ['json', 'help'],
     takesCommand: true,
     load: () => import('./exec.ts'),
@@ -82,7 +135,9 @@ export const commands: readonly CommandEntry[] = [
       'allowHost',
       'keepOnExit',
       'whileStdin',
+      'runner',
       ...supervising,
+      ...elsewhere,
       'archiveMaxAgeDays',
       'archiveMaxBytes',
       'archiveTaskMaxBytes',
@@ -97,7 +152,7 @@ export const commands: readonly CommandEntry[] = [
     summary: 'is the world clean: what runs, what is stuck, what is held back',
     usage: 'ebb status [--json]',
     examples: ['ebb status', 'ebb status --json'],
-    options: [...everywhere, 'url', 'token'],
+    options: [...everywhere, 'store', 'url', 'token'],
     switches: ['json', 'help'],
     load: () => import('./status.ts'),
   },
@@ -106,26 +161,26 @@ export const commands: readonly CommandEntry[] = [
     summary: 'finish what dead supervisors left on this host; safe at any time',
     usage: 'ebb recover [--json]',
     examples: ['ebb recover'],
-    options: everywhere,
+    options: [...everywhere, 'store', ...elsewhere],
     switches: ['json', 'help'],
     load: () => import('./recover.ts'),
   },
   {
     name: 'reap',
     summary: 'one reaper pass now: find what nobody closed, and end it',
-    usage: 'ebb reap [--dry-run] [--json]',
-    examples: ['ebb reap --dry-run', 'ebb reap'],
-    options: [...everywhere, 'reaperMinimumAge'],
-    switches: ['json', 'help', 'dry-run'],
+    usage: 'ebb reap [--dry-run] [--elsewhere] [--json]',
+    examples: ['ebb reap --dry-run', 'ebb reap', 'ebb reap --elsewhere --reaper-minimum-age 10m'],
+    options: [...everywhere, 'store', 'reaperMinimumAge', ...elsewhere],
+    switches: ['json', 'help', 'dry-run', 'elsewhere'],
     load: () => import('./reap.ts'),
   },
   {
     name: 'doctor',
-    summary: 'what this machine offers, and how to get a stronger containment',
-    usage: 'ebb doctor [--json]',
-    examples: ['ebb doctor'],
-    options: [...everywhere, 'containment'],
-    switches: ['json', 'help'],
+    summary: 'what this machine offers, whether the settings work, and what other agent runs have left; --fix ends that',
+    usage: 'ebb doctor [--fix [--yes]] [--json]',
+    examples: ['ebb doctor', 'ebb doctor --json', 'ebb doctor --fix'],
+    options: [...everywhere, 'store', 'containment', ...elsewhere],
+    switches: ['json', 'help', 'fix', 'yes'],
     load: () => import('./doctor.ts'),
   },
 ]
@@ -141,13 +196,25 @@ export async function runCommandLine(words: readonly string[], wiring: Wiring): 
     const args = parseArguments(command, rest)
     if (args.switches.has('help')) return await help(command.name)
     // Everybody sees arguments in `ps`; libuv writes the title over them.
-    if (args.flags.has('token')) process.title = `ebb ${command.name}`
+    if (['token', 'remoteToken', 'ecsToken'].some((key) => args.flags.has(key))) process.title = `ebb ${command.name}`
     const { run } = await command.load()
-    return await run(args, wiring)
+    const code = await run(args, wiring)
+    if (!leavesInTime.has(command.name)) await taken(process.stdout)
+    return code
   } catch (error) {
-    process.stderr.write(`ebb: ${sentence(error)}\n`)
+    const text = `ebb: ${sentence(error)}\n`
+    // It may quote what somebody else wrote.
+    process.stderr.write(process.stderr.isTTY ? (await import('./terminal/text.ts')).harmless(text) : text)
     return exitCodeOf(error, words[0])
   }
+}
+
+/** Those that serve others leave in a time that is known; a reader that has stopped reading must not change that. */
+const leavesInTime: ReadonlySet<string> = new Set(['exec', 'serve', 'mcp', 'scripted-model'])
+
+/** All of it was taken, or nobody will: an exit would throw away what a slow reader's pipe had no room for. */
+async function taken(stream: NodeJS.WriteStream): Promise<void> {
+  if (stream.writableLength > 0) await new Promise<void>((resolve) => stream.write('', () => resolve()))
 }
 
 /** `exec` speaks as a shell and `env` do; every other command says 1 for a failure, 2 for wrong usage, 3 for stuck. */
@@ -160,7 +227,9 @@ function exitCodeOf(error: unknown, command: string | undefined): number {
 
 async function help(name?: string): Promise<number> {
   const { renderHelp } = await import('./help.ts')
-  process.stdout.write(renderHelp([...commands, ...(await agentCommands())], name))
+  const { plainOutput } = await import('./output.ts')
+  const { out, face } = plainOutput()
+  out(renderHelp([...commands, ...(await agentCommands())], name, face.width))
   return 0
 }
 

@@ -55,8 +55,9 @@ export class Client implements Conversation {
     return this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }
   }
 
-  async get<T>(path: string): Promise<T> {
-    return (await this.#ask('GET', path)) as T
+  /** An answer that does not come is waited for, unless a signal ends the wait. */
+  async get<T>(path: string, signal?: AbortSignal): Promise<T> {
+    return (await this.#ask('GET', path, signal ? { signal } : {})) as T
   }
 
   async post<T>(path: string, body: object): Promise<T> {
@@ -75,11 +76,14 @@ export class Client implements Conversation {
     return this.get(`/agents/${id}/messages?since=${since}&wait=${waitMs}&limit=${pageSize}`)
   }
 
-  /** Also of a server that is not well, which says so with an error's status. */
-  async pid(): Promise<unknown> {
+  /** Also of a server that is not well, which says so with an error's status. It has to answer soon. */
+  async pid(): Promise<number> {
     const { status, body } = await this.#send('GET', '/health', { signal: AbortSignal.timeout(helloMs) })
-    if (status === 200 || status === 503) return (body as { readonly pid?: unknown } | undefined)?.pid
-    throw this.#refusal({ status, body })
+    if (status !== 200 && status !== 503) throw this.#refusal({ status, body })
+    const { pid } = (body ?? {}) as { readonly pid?: unknown }
+    if (typeof pid !== 'number')
+      throw new EbbError('server_unreachable', `What answers at ${this.url} is no Ebb server; check the address.`)
+    return pid
   }
 
   async #ask(method: string, path: string, call: Call = {}): Promise<unknown> {
@@ -96,6 +100,8 @@ export class Client implements Conversation {
     } catch (error) {
       if (error instanceof SyntaxError)
         throw new EbbError('server_unreachable', `What answers at ${this.url} is no Ebb server; check the address.`, { cause: error })
+      if (isTimeout(error))
+        throw new EbbError('server_unreachable', `The server at ${this.url} does not answer; check that it is well.`, { cause: error })
       throw new EbbError('server_unreachable', `No server answers at ${this.url} (${why(error)}); check that it runs.`, { cause: error })
     }
   }
@@ -121,14 +127,21 @@ function why(error: unknown): string {
   return errno(reason) ?? sentence(reason)
 }
 
-/** The server that was named, or the one of the home. */
+/** The server that was named, unasked, or the one of the home. */
 export async function connect(config: Config): Promise<Client> {
   const found = await look(config)
   if (found instanceof Client) return found
   throw new EbbError('server_unreachable', found.absence)
 }
 
-/** The server that was named; else the one of the home, if it runs. */
+/** The same, and it has said that it is there, and one of ours. */
+export async function greet(config: Config): Promise<Client> {
+  const client = await connect(config)
+  if (config.url !== undefined) await client.pid()
+  return client
+}
+
+/** The server that was named, unasked; else the one of the home, if it runs. */
 export async function findServer(config: Config): Promise<Client | undefined> {
   const found = await look(config)
   return found instanceof Client ? found : undefined

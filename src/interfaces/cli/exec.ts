@@ -4,11 +4,13 @@ import { leftOver, type Report } from '../../domain/report.ts'
 import type { BookScope } from '../../engine/book.ts'
 import { within } from '../../engine/race.ts'
 import type { Supervisor } from '../../main.ts'
+import type { Clock } from '../../ports/clock.ts'
 import type { Exit } from '../../ports/effects.ts'
-import { type TreeHandle, treeLabel } from '../../ports/process.ts'
+import { type LocalTreeHandle, treeLabel } from '../../ports/process.ts'
 import type { Arguments } from './arguments.ts'
-import type { Wiring } from './cli.ts'
+import type { Inherited, Wiring } from './cli.ts'
 import { armFailSafe } from './fail-safe.ts'
+import { configOf } from './open.ts'
 import { writeReport } from './report-file.ts'
 import { catchSignals, sharesTerminal } from './signals.ts'
 
@@ -16,7 +18,7 @@ import { catchSignals, sharesTerminal } from './signals.ts'
 export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   if (args.rest.length === 0)
     throw new EbbError('bad_usage', 'There is no command to run; write it after "--", as in: ebb exec -- npm test')
-  const config = wiring.loadConfig({ flags: args.flags, ...(args.configFile !== undefined && { configFile: args.configFile }) })
+  const config = configOf(args, wiring)
   // Before anything is made: a command that cannot start leaves no trace, not even a record.
   wiring.requireProgram(args.rest, config.environment, workingDirectory())
   const supervisor = await wiring.compose(config)
@@ -42,9 +44,11 @@ interface Outcome {
   readonly report: Report
 }
 
-async function runInScope(supervisor: Supervisor, argv: readonly string[], descriptors: readonly number[]): Promise<Outcome> {
+async function runInScope(supervisor: Supervisor, argv: readonly string[], inherited: Inherited): Promise<Outcome> {
   const { engine, config } = supervisor
-  const signals = catchSignals()
+  const signals = catchSignals(inherited.ignored)
+  // Before the scope: what is asked for in one turn with it shares its transaction.
+  const asAgent = await supervisor.asAgent(argv, config.environment)
   const scope = engine.openScope({ id: engine.parts.newId(), kind: 'agent' })
   const limits = {
     ...(config.limitMemory !== undefined && { memoryBytes: config.limitMemory }),
@@ -56,17 +60,19 @@ async function runInScope(supervisor: Supervisor, argv: readonly string[], descr
     cwd: workingDirectory(),
     output: 'inherit',
     stdin: 'inherit',
-    descriptors,
+    descriptors: inherited.descriptors,
+    ignoredSignals: inherited.ignored,
     ...(Object.keys(limits).length > 0 && { limits }),
+    ...asAgent,
   })
   const handles = await engine.launch(scope, plan).catch(async (error: unknown) => {
     await engine.shutDown()
     throw error
   })
   const recovering = engine
-    .recover()
+    .recoverInPassing()
     .catch((error: unknown) => supervisor.log.warn('Earlier runs could not be recovered.', { error: String(error) }))
-  const outcome = await superviseCommand(supervisor, scope, handles.get(treeLabel) as TreeHandle, signals)
+  const outcome = await superviseCommand(supervisor, scope, handles.get(treeLabel) as LocalTreeHandle, signals)
   await within(engine.parts.clock, recoveryPatienceMs, recovering)
   // What did not go in its own time would only be asked all over again; the sentinel carries on when we have left.
   if (outcome.report.success) await engine.shutDown()
@@ -79,7 +85,7 @@ const recoveryPatienceMs = 2_000
 async function superviseCommand(
   { engine, config }: Supervisor,
   scope: BookScope,
-  tree: TreeHandle,
+  tree: LocalTreeHandle,
   signals: ReturnType<typeof catchSignals>,
 ): Promise<Outcome> {
   const { clock } = engine.parts
@@ -88,6 +94,7 @@ async function superviseCommand(
     exit = how
   })
   const over = new AbortController()
+  let askedMs: number | undefined
   const leave = new Promise<'timeout' | 'signal'>((resolve) => {
     if (config.timeout !== undefined) clock.after(config.timeout, over.signal, () => resolve('timeout'))
     passSignals(engine, scope, tree, {
@@ -95,17 +102,21 @@ async function superviseCommand(
       isOver: () => exit !== undefined,
       hasExited: exited,
       graceMs: config.grace,
+      asked: () => {
+        askedMs ??= clock.now()
+      },
       leave: () => resolve('signal'),
     })
   })
   const why = await Promise.race([exited, leave])
+  const graceMs = graceLeft(clock, config.grace, askedMs)
   const trigger = exit === undefined ? 'terminated' : 'completed'
   clock.after(progressMs, over.signal, () =>
     say(
-      `what the command left running has ${Math.ceil((config.grace - progressMs) / 1_000)} s to leave by itself; Ctrl-C twice forces it.`,
+      `what the command left running has ${Math.max(1, Math.ceil((graceMs - progressMs) / 1_000))} s to leave by itself; Ctrl-C twice forces it.`,
     ),
   )
-  const report = await engine.close(scope.id, { trigger, forget: true, graceMs: config.grace })
+  const report = await engine.close(scope.id, { trigger, forget: true, graceMs })
   over.abort()
   // Proven gone, so its exit is on its way to us; only a stuck one never comes.
   await within(clock, exitPatienceMs, exited)
@@ -113,6 +124,11 @@ async function superviseCommand(
 }
 
 const exitPatienceMs = 1_000
+
+/** The grace is one, from the first request to leave on: what the command has used of it, what it left does not get again. */
+function graceLeft(clock: Clock, graceMs: number, askedMs: number | undefined): number {
+  return askedMs === undefined ? graceMs : Math.max(0, askedMs + graceMs - clock.now())
+}
 
 /** Anything that takes longer than this says so. */
 const progressMs = 1_000
@@ -122,6 +138,8 @@ interface Passing {
   readonly hasExited: Promise<void>
   readonly signals: ReturnType<typeof catchSignals>
   readonly graceMs: number
+  /** The command has been asked to leave. */
+  readonly asked: () => void
   readonly leave: () => void
 }
 
@@ -130,7 +148,7 @@ interface Passing {
  * Elsewhere the signal is passed on, and when the command does not leave within half the grace, the close begins; a
  * second one forces.
  */
-function passSignals(engine: Supervisor['engine'], scope: BookScope, tree: TreeHandle, passing: Passing): void {
+function passSignals(engine: Supervisor['engine'], scope: BookScope, tree: LocalTreeHandle, passing: Passing): void {
   let asked = 0
   const force = (): void => void engine.close(scope.id, { trigger: 'terminated', force: true }).catch(() => {})
   passing.signals.listen((signal, meansLeave, isEarly) => {
@@ -148,6 +166,7 @@ function passSignals(engine: Supervisor['engine'], scope: BookScope, tree: TreeH
     } else if (scope.state !== 'open') {
       say('closing what the command left running; once more to force it.')
     } else {
+      passing.asked()
       if (!passing.isOver()) passOn(tree.pid, signal)
       within(engine.parts.clock, passing.graceMs / 2, passing.hasExited).then(passing.leave, passing.leave)
     }

@@ -4,14 +4,15 @@ import type { Wish } from '../../domain/scope.ts'
 import { noop, within } from '../../engine/race.ts'
 import type { Supervisor } from '../../main.ts'
 import type { RunningServer } from '../http/server.ts'
+import { during } from './terminal/status-line.ts'
 
 /** How those leave who serve others: once asked, everything is closed, proven, in a time that is known before. */
 
 /** From the signal to the exit are eight seconds, of which the exit itself takes a little. */
-const exitBudgetMs = 7_500
+const exitBudgetMs = 7_200
 
 /** The books and the goodbye need the rest. */
-const closeBudgetMs = 6_500
+const closeBudgetMs = 6_200
 
 export interface Leaving {
   readonly asked: Promise<void>
@@ -22,8 +23,8 @@ export interface Leaving {
   onAgain: () => void
 }
 
-/** A signal asks; one that comes when somebody has asked already forces. */
-export function leaveSignals(): Leaving {
+/** A signal asks; one that comes when somebody has asked already forces. What was ignored when we were started does neither. */
+export function leaveSignals(ignored: readonly NodeJS.Signals[]): Leaving {
   const asked = Promise.withResolvers<void>()
   let isAsked = false
   const leaving: Leaving = {
@@ -40,12 +41,19 @@ export function leaveSignals(): Leaving {
     },
     onAgain: () => {},
   }
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => (isAsked ? leaving.onAgain() : leaving.ask()))
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    if (!ignored.includes(signal)) process.on(signal, () => (isAsked ? leaving.onAgain() : leaving.ask()))
   return leaving
 }
 
 /** Everything is closed, proven; then nobody is listened to any more. What does not come to its end in time is left to the sentinel. */
-export async function leave(supervisor: Supervisor, control: Control, server: RunningServer, leaving: Leaving): Promise<number> {
+export async function leave(
+  supervisor: Supervisor,
+  control: Control,
+  server: RunningServer,
+  leaving: Leaving,
+  isQuiet = true,
+): Promise<number> {
   const { engine, log } = supervisor
   const keeps = supervisor.config.keepOnExit
   leaving.onAgain = () => {
@@ -62,7 +70,8 @@ export async function leave(supervisor: Supervisor, control: Control, server: Ru
     log.info('Ebb has left.', { scope: engine.hostScopeId, trigger: 'process-exit' })
     await supervisor.close()
   }
-  await within(engine.parts.clock, exitBudgetMs, leaveInOrder())
+  const { clock } = engine.parts
+  await during(clock, isQuiet, 'closing everything; Ctrl-C again forces it', () => within(clock, exitBudgetMs, leaveInOrder()))
   if (report) return report.success ? 0 : 3
   supervisor.killAllNow()
   complain(['What was closed could not be looked at and written down in time; the sentinel carries on.'])

@@ -1,19 +1,25 @@
 import { AgentIds } from './agent-id.ts'
 import type { Arguments } from './arguments.ts'
+import { asking } from './asking.ts'
 import type { Wiring } from './cli.ts'
-import { connect } from './client.ts'
 import { follow } from './follow.ts'
 import { configOf } from './open.ts'
 import { plainOutput } from './output.ts'
 import { messagePrinter } from './render.ts'
+import { conversationOn } from './terminal/conversation.ts'
 
 /** `ebb logs ID`: what was said so far; with `-f`, until the agent has ended. */
 export async function run(args: Arguments, wiring: Wiring): Promise<number> {
-  const client = await connect(configOf(args, wiring))
-  const id = await new AgentIds(client).find([...args.words, ...args.rest][0] ?? '')
+  const word = [...args.words, ...args.rest][0] ?? ''
+  const { client, id, session } = await asking(args, wiring, configOf(args, wiring), async (client) => {
+    const { id, session } = await client.agent(await new AgentIds(client).find(word))
+    return { client, id, session }
+  })
   const output = plainOutput()
-  const show = messagePrinter(output, args.switches.has('json'))
-  const { session } = await client.agent(id)
+  const isJson = args.switches.has('json')
+  // Who asks for a log wants all of it.
+  const view = conversationOn(output, isJson, { resultLines: Number.POSITIVE_INFINITY })
+  const show = view ? view.show.bind(view) : messagePrinter(output, isJson)
   if (!args.switches.has('follow')) {
     // Up to what there was when it was asked for: an agent that writes and writes does not keep us here.
     for (let since = 0; since < session.messageCount; ) {
@@ -23,8 +29,11 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
       if (!last) break
       since = last.sequenceNumber
     }
+    view?.end()
     return 0
   }
-  if (!(await follow(client, id, show))) output.err(`ebb: the agent ${id} was deleted meanwhile.\n`)
+  const agent = await follow(client, id, show)
+  view?.end()
+  if (!agent) output.err(`ebb: the agent ${id} was deleted meanwhile.\n`)
   return 0
 }

@@ -3,13 +3,14 @@ import { lineLog } from '../../observability/log.ts'
 import { Bridge, type Far } from '../mcp/bridge.ts'
 import { ClientStdio } from '../mcp/stdio.ts'
 import { cwdHeader, mcpPath } from '../mcp/wire.ts'
+import type { Wiring } from './cli.ts'
 import { connect } from './client.ts'
 import type { Leaving } from './leaving.ts'
 
 /** The running server does the work; here only words are passed on. What was deployed stays with the server. */
-export async function serveByBridge(config: Config, leaving: Leaving): Promise<number> {
+export async function serveByBridge(config: Config, { clock }: Wiring, leaving: Leaving): Promise<number> {
   const log = lineLog(config.logLevel, (line) => process.stderr.write(line))
-  const client = new ClientStdio()
+  const client = new ClientStdio(clock)
   const bridge = new Bridge(client, () => find(config), log)
   await client.start()
   await Promise.race([client.gone, leaving.asked])

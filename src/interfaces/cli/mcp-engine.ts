@@ -35,8 +35,10 @@ export async function serveByEngine(config: Config, wiring: Wiring, leaving: Lea
       logger,
       metrics: async () => ({ type: 'text/plain', text: '' }),
       containment: supervisor.containment,
+      placements: supervisor.placements,
       version,
       problems: supervisor.problems,
+      otherHosts: supervisor.otherHosts,
       home: home.directory,
     })
     control.tasks.callback = () => ({ url: server.url, command: join(dirname(wiring.manifest), 'bin', 'ebb') })
@@ -45,7 +47,7 @@ export async function serveByEngine(config: Config, wiring: Wiring, leaving: Lea
       cwd: workingDirectory(),
       ...(config.namespace !== undefined && { namespace: config.namespace }),
     }
-    const client = new ClientStdio()
+    const client = new ClientStdio(wiring.clock)
     serveStdio(() => createMcpServer({ control, version, home: home.directory }, asking), {
       transport: client,
       onerror: (error) => log.warn('The client said something that is no MCP.', { error: error.message }),

@@ -1,5 +1,6 @@
 import type { Config } from '../../config/config.ts'
 import { within } from '../../engine/race.ts'
+import { lineLog } from '../../observability/log.ts'
 import { readLaunch } from '../http/launch.ts'
 import type { Wiring } from './cli.ts'
 import { armFailSafe } from './fail-safe.ts'
@@ -11,16 +12,19 @@ const pageSize = 1_000
 /** How long a finished run waits for the recovery of earlier ones; what is left then is for the next start. */
 const recoveryPatienceMs = 2_000
 
-/** An engine in this process, for one agent. A SIGKILL of it leaves nothing that runs: the sentinel sees to that. */
-export async function openOwnStage(config: Config, wiring: Wiring): Promise<Stage> {
-  const supervisor = await wiring.compose(config)
+/**
+ * An engine in this process, for one agent. A SIGKILL of it leaves nothing that runs: the sentinel sees to that. What the
+ * engine logs is told to whoever has the terminal.
+ */
+export async function openOwnStage(config: Config, wiring: Wiring, tell: (line: string) => void): Promise<Stage> {
+  const supervisor = await wiring.compose(config, { log: lineLog(config.logLevel, tell) })
   const failSafe = armFailSafe(supervisor, 1)
   const { engine } = supervisor
   await engine.begin()
   const control = await supervisor.control()
   const { agents, store, waiting } = control
   const recovering = engine
-    .recover()
+    .recoverInPassing()
     .catch((error: unknown) => supervisor.log.warn('Earlier runs could not be recovered.', { error: String(error) }))
   return {
     launch: async (body) => (await agents.launch(readLaunch(body, undefined))).agent.id,
@@ -31,6 +35,9 @@ export async function openOwnStage(config: Config, wiring: Wiring): Promise<Stag
     },
     stop: (id, { force, graceMs }) => agents.stop(id, force ? { force } : { graceMs }),
     remove: (id) => agents.remove(id, {}),
+    answers: async () => true,
+    farewell: (id) =>
+      `the end of ${id === undefined ? 'the launch' : `the agent ${id}`} is not proven; what runs of it is killed, and the sentinel carries on: "ebb status" shows what is left.`,
     leave: async (isClean) => {
       await within(engine.parts.clock, recoveryPatienceMs, recovering)
       // What did not go in its own time would only be asked all over again; the sentinel carries on when we have left.

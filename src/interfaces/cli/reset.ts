@@ -1,21 +1,24 @@
 import { EbbError, isEbbError } from '../../domain/errors.ts'
 import type { Report } from '../../domain/report.ts'
 import type { Arguments } from './arguments.ts'
+import { reach } from './asking.ts'
 import type { Wiring } from './cli.ts'
-import { connect } from './client.ts'
 import { configOf } from './open.ts'
 import { plainOutput } from './output.ts'
-import { many } from './render.ts'
+import { during } from './terminal/status-line.ts'
+import { many } from './terminal/text.ts'
 
 /** `ebb reset`: everything of a server, or of one namespace, goes, and the proof is waited for. */
 export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = configOf(args, wiring)
-  const client = await connect(config)
+  const client = await reach(args, wiring, config)
   const body = {
     ...(config.namespace !== undefined && { namespace: config.namespace }),
     ...(args.switches.has('force') && { force: true }),
   }
-  const report = await client.post<Report>('/test/reset-environment', body).catch((error: unknown) => {
+  const where = config.namespace === undefined ? 'everything' : `the namespace ${config.namespace}`
+  const reset = (): Promise<Report> => client.post<Report>('/test/reset-environment', body)
+  const report = await during(wiring.clock, args.switches.has('json'), `resetting ${where}`, reset).catch((error: unknown) => {
     if (!isEbbError(error, 'not_found')) throw error
     throw new EbbError('not_found', `The server at ${client.url} resets nothing; start it with: ebb serve --test-endpoints`)
   })

@@ -21,7 +21,7 @@ const recoveryBudgetMs = 15_000
 export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = wiring.loadConfig({ flags: args.flags, ...(args.configFile !== undefined && { configFile: args.configFile }) })
   requireSafe(config)
-  const leaving = leaveSignals()
+  const leaving = leaveSignals(wiring.inherited.ignored)
   if (config.whileStdin) leaving.leaveWithStdin()
   const { log, logger } = structuredLog(config.logLevel)
   let metrics: Metrics | undefined
@@ -47,18 +47,28 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
     const server = await startServer({
       control,
       catalogue: control.catalogue,
-      settings: { ...config, allowHosts: config.allowHost, allowOrigins: config.allowOrigin, hasTestRoutes: config.testEndpoints },
+      settings: {
+        ...config,
+        allowHosts: config.allowHost,
+        allowOrigins: config.allowOrigin,
+        hasTestRoutes: config.testEndpoints,
+        isRunner: config.runner,
+      },
       logger,
       metrics: () => metrics.read(),
       containment: supervisor.containment,
+      placements: supervisor.placements,
       version: (JSON.parse(readFileSync(wiring.manifest, 'utf8')) as { version: string }).version,
       problems: supervisor.problems,
+      otherHosts: supervisor.otherHosts,
       home: supervisor.home.directory,
+      dashboard: wiring.dashboard,
     })
     control.tasks.callback = () => ({ url: server.url, command: join(dirname(wiring.manifest), 'bin', 'ebb') })
     announce(server, supervisor, args.switches.has('json'))
+    checkSettings(supervisor)
     await leaving.asked
-    return await leave(supervisor, control, server, leaving)
+    return await leave(supervisor, control, server, leaving, args.switches.has('json'))
   } catch (error) {
     // What it has adopted meanwhile is for the next start, which may listen elsewhere.
     await engine.leave({ trigger: 'process-exit' })
@@ -71,8 +81,21 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
 }
 
 async function recover({ engine, log }: Supervisor): Promise<void> {
-  const { timedOut } = await within(engine.parts.clock, recoveryBudgetMs, engine.recoverPatiently(recoveryBudgetMs))
+  const recovering = engine.recoverPatiently(recoveryBudgetMs).then(({ errors }) => {
+    for (const error of errors) log.error(error)
+  })
+  const { timedOut } = await within(engine.parts.clock, recoveryBudgetMs, recovering)
   if (timedOut) log.warn('What earlier runs left is still being recovered; that goes on beside.')
+}
+
+/** Beside: a cloud that does not answer must not keep a server from ending what it has there. */
+function checkSettings({ log, checkSettings: check }: Supervisor): void {
+  check().then(
+    (settings) => {
+      for (const { setting, says } of settings.filter(({ isGood }) => !isGood)) log.error(`The setting ${setting} does not work: ${says}`)
+    },
+    (error: unknown) => log.error('The settings could not be tried out.', { error: String(error) }),
+  )
 }
 
 /** On the books is the port that the other one was told, which may be 0; its own file says what became of it. */
@@ -92,7 +115,9 @@ function count({ events, reaper }: Control, metrics: Metrics): void {
 }
 
 function announce({ url }: RunningServer, { config, home, containment }: Supervisor, isJson: boolean): void {
-  writeServerFile(home.directory, { url, pid: process.pid, ...(config.token !== undefined && { token: config.token }) })
+  const { token, store } = config
+  const more = { ...(token !== undefined && { token }), ...(store !== undefined && { store }) }
+  writeServerFile(home.directory, { url, pid: process.pid, ...more })
   const text = isJson
     ? JSON.stringify({ url, pid: process.pid, home: home.directory })
     : `Ebb listens on ${url} (${containment}); Ctrl-C closes everything.`

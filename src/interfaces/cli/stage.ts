@@ -9,6 +9,10 @@ export interface Stage extends Conversation {
   stop(id: string, wish: { readonly force: boolean; readonly graceMs: number }): Promise<Report>
   /** Everything of it goes; throws `not_released`, with the report, when that cannot be proven. */
   remove(id: string): Promise<void>
+  /** Whether it is still there; asked when nobody else can be. */
+  answers(): Promise<boolean>
+  /** A sentence for who leaves before the end of the agent, or of its launch, is proven. */
+  farewell(id: string | undefined): string
   /** What the stage itself holds is let go of; `isClean` when the agent was. False: something is left. */
   leave(isClean: boolean): Promise<boolean>
 }
@@ -34,6 +38,15 @@ export function serverStage(client: Client): Stage {
     messages: (id, since, waitMs) => client.messages(id, since, waitMs),
     stop: (id, { force, graceMs }) => client.post(`/agents/${id}/stop`, force ? { force } : { grace: graceMs }),
     remove: (id) => client.delete(`/agents/${id}`),
+    answers: () =>
+      client.pid().then(
+        () => true,
+        () => false,
+      ),
+    farewell: (id) =>
+      id === undefined
+        ? `the server at ${client.url} does not answer; the launch may still happen there, and "ebb ps" shows it then.`
+        : `the server at ${client.url} does not answer; the agent ${id} may still run there: "ebb show ${id}" tells when it does.`,
     leave: async () => true,
   }
 }

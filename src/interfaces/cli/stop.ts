@@ -1,20 +1,21 @@
 import { EbbError } from '../../domain/errors.ts'
 import type { Report } from '../../domain/report.ts'
 import type { Arguments } from './arguments.ts'
+import { reach } from './asking.ts'
 import type { Wiring } from './cli.ts'
-import { connect } from './client.ts'
-import { withEach } from './each-agent.ts'
+import { type Done, withEach } from './each-agent.ts'
 import { configOf } from './open.ts'
 
 /** `ebb stop ID…`: ended, proven; rows and messages stay. */
 export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = configOf(args, wiring)
-  const client = await connect(config)
+  const client = await reach(args, wiring, config)
   const body = args.switches.has('force') ? { force: true } : { grace: config.grace }
-  return await withEach(args, client, async (id) => {
+  const stop = async (id: string): Promise<Done> => {
     const report = await client.post<Report>(`/agents/${id}/stop`, body)
     if (!report.success) throw new EbbError('not_released', `The agent ${id} could not be released.`, { details: report })
     const how = report.trigger === 'terminated' ? 'stopped' : `had ended before (${report.trigger})`
     return { said: `${id} ${how}`, facts: { agentId: id, report } }
-  })
+  }
+  return await withEach(args, wiring, client, { doing: 'stopping', act: stop })
 }

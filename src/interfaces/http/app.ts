@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import {
   type FastifyBaseLogger,
   type FastifyError,
@@ -13,6 +14,7 @@ import { EbbError, errorTable } from '../../domain/errors.ts'
 import type { ProviderCatalogue } from '../../ports/provider.ts'
 import { mcpPath } from '../mcp/wire.ts'
 import { type Access, bearerOf } from './access.ts'
+import { dashboardPaths, mountDashboard } from './dashboard.ts'
 import type { McpDoor } from './mcp-door.ts'
 import { openApi } from './openapi.ts'
 import { type Route, read } from './route.ts'
@@ -21,6 +23,7 @@ import { cleanupRoutes } from './routes/cleanup.ts'
 import { requestRoutes } from './routes/requests.ts'
 import { serverRoutes, type Vitals } from './routes/server.ts'
 import { testRoutes } from './routes/test.ts'
+import { mountRunner, type RunnerDeps } from './runner/routes.ts'
 import { namespaceName } from './schemas.ts'
 import { answerUnreadable } from './unreadable.ts'
 
@@ -35,6 +38,10 @@ export interface AppDeps {
   /** What Prometheus reads: the type and the text. */
   readonly metrics: () => Promise<{ readonly type: string; readonly text: string }>
   readonly mcp: McpDoor
+  /** The folder with the built dashboard. */
+  readonly dashboard?: string
+  /** Where this is a runner host, too. */
+  readonly runner?: RunnerDeps
 }
 
 const bodyBytes = 1_048_576
@@ -72,12 +79,13 @@ export function createApp(deps: AppDeps): FastifyInstance {
   })
   app.addHook('onRequest', async (request, reply) => {
     access.requireKnownCaller(request.raw)
+    // No body is no JSON and nothing else: `curl -d ''` calls it a form.
+    if (isEmpty(request.raw)) delete request.raw.headers['content-type']
     const sharing = access.sharing(request.raw)
     if (sharing) reply.headers(sharing)
     // Only the question whether it may be made.
     if (sharing && request.method === 'OPTIONS') return reply.code(204).send()
-    // There agents come too, with tokens of their own.
-    if (request.routeOptions.url !== mcpPath) access.requireToken(bearerOf(request.headers.authorization))
+    if (!isOpen(request.routeOptions.url)) access.requireToken(bearerOf(request.headers.authorization))
     return undefined
   })
   app.setErrorHandler((error: FastifyError, request, reply) => answerError(error, request, reply))
@@ -103,7 +111,18 @@ export function createApp(deps: AppDeps): FastifyInstance {
     return await reply.type(type).send(text)
   })
   deps.mcp.mount(app)
+  if (deps.dashboard !== undefined) mountDashboard(app, deps.dashboard)
+  if (deps.runner) mountRunner(app, deps.runner)
   return app
+}
+
+function isEmpty({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0'
+}
+
+/** Agents come to MCP too, with tokens of their own; and the page that asks people for theirs is shown without one. */
+function isOpen(route: string | undefined): boolean {
+  return route !== undefined && (route === mcpPath || dashboardPaths.includes(route))
 }
 
 function addRoute(app: FastifyInstance, route: Route): void {

@@ -34,7 +34,7 @@ const headers = z.object({
       z
         .string()
         .max(4_096)
-        .regex(/^\/[^\0]*$/, 'an absolute path'),
+        .regex(/^\/[^\0]*$/, 'must be an absolute path'),
     )
     .optional(),
 })

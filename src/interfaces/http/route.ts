@@ -1,6 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
 import { EbbError } from '../../domain/errors.ts'
+import { understand } from '../validation.ts'
 
 /** A route as data: what it takes, what it answers, what it does. Validation and documentation come from the same. */
 
@@ -44,28 +45,12 @@ export function route<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodT
   return shape as unknown as Route
 }
 
-export interface Problem {
-  readonly path: string
-  readonly message: string
-}
-
-/** So many are told: of 10,000 bad events nobody reads more. */
-const mostProblems = 20
-
 /** The value as the schema understands it; every place that is wrong is named. */
 export function read(schema: z.ZodType | undefined, value: unknown, where: 'id' | 'query' | 'body' | 'header'): unknown {
   if (!schema) return undefined
-  const parsed = schema.safeParse(value ?? {})
-  if (parsed.success) return parsed.data
-  const problems: readonly Problem[] = parsed.error.issues
-    .slice(0, mostProblems)
-    .map(({ path, message }) => ({ path: path.map(shown).join('.'), message }))
-  const named = problems.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ')
-  if (where === 'id') throw new EbbError('invalid_id', `The id in the address is malformed; ${named}.`, { details: problems })
-  throw new EbbError('invalid_request', `The ${where} is not as it should be; ${named}.`, { details: problems })
-}
-
-/** A key is the caller's text too: who wrote `NAME=value` where a name belongs gets no value back. */
-function shown(key: PropertyKey): string {
-  return String(key).replace(/=.*$/s, '=…').slice(0, 100)
+  const understood = understand(schema, value)
+  if ('value' in understood) return understood.value
+  const { problems: details, named } = understood
+  if (where === 'id') throw new EbbError('invalid_id', `The id in the address is malformed: ${named}`, { details })
+  throw new EbbError('invalid_request', `The ${where} is not as it should be: ${named}`, { details })
 }

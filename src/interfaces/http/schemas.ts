@@ -1,22 +1,26 @@
 import { z } from 'zod'
+import { closeOutcomes } from '../../control/history.ts'
 import { agentStatuses } from '../../domain/agent.ts'
 import { messageTypes } from '../../domain/message.ts'
 import * as names from '../../domain/names.ts'
 import { triggers } from '../../domain/policy.ts'
-import { scheduledEventTypes } from '../../ports/provider.ts'
+import { type ScheduledEvent, scheduledStatuses } from '../../ports/provider.ts'
+import { instant, proof } from './close-schemas.ts'
+
+export { historyDetail, historyEntry, report } from './close-schemas.ts'
 
 /** The one source of what callers may send and what they get: validation, types and the OpenAPI document. */
 
-const named = ({ pattern, says }: names.NameRule): z.ZodString => z.string().regex(pattern, says)
+const named = ({ pattern, says }: names.NameRule): z.ZodString => z.string().regex(pattern, `must be a name of ${says}`)
 const plainName = named(names.ownerName)
 export const namespaceName = named(names.namespaceName)
-export const agentId = z.uuid()
-const instant = z.iso.datetime()
+/** Whatever the case in which somebody writes it, it is the same id. */
+export const agentId = z.uuid().toLowerCase()
 const record = z.record(z.string(), z.unknown())
 
 /** What is kept is written as JSON again, which recurses: 5,000 levels are too many for the stack. */
 const mostLevels = 100
-const data = record.refine((value) => isShallow(value), `nested at most ${mostLevels} deep`)
+const data = record.refine((value) => isShallow(value), `must be nested at most ${mostLevels} deep`)
 
 export function isShallow(value: unknown): boolean {
   let level = [value]
@@ -29,24 +33,38 @@ export function isShallow(value: unknown): boolean {
 
 /** Durations are ms; Node's timers end at 2^31-1. */
 const durationMs = z.number().int().min(0).max(2_147_483_647)
-export const durationText = z.coerce.number().int().min(0).max(2_147_483_647)
-export const flag = z.enum(['true', 'false', '1', '0', '']).transform((text) => text !== 'false' && text !== '0')
+/** In an address a number is text: digits, and nothing else; where nothing is written, nothing was said. */
+const inDigits = (schema: z.ZodNumber) =>
+  z.preprocess((text) => {
+    if (text === '') return undefined
+    return typeof text === 'string' && /^\d+$/.test(text) ? Number(text) : text
+  }, schema.optional())
+const flag = z.enum(['true', 'false', '1', '0', '']).transform((text) => text !== 'false' && text !== '0')
 
 /** NUL ends a C string: no program can be given one. */
 export const argument = z
   .string()
   .max(131_071)
-  .regex(/^[^\0]*$/, 'no NUL characters')
-const variables = z.record(z.string().regex(/^[^=\0]+$/, 'a name without = and NUL'), argument)
+  .regex(/^[^\0]*$/, 'must have no NUL characters')
+const variables = z.record(z.string().regex(/^[^=\0]+$/, 'must be a name without = and NUL'), argument)
 
 /** Larger than any prompt that a person writes; what is larger belongs in a file. */
 const prompt = z.string().max(1_048_576)
 
-const scheduledEvent = z.object({
-  delay: durationMs,
-  type: z.enum(scheduledEventTypes),
-  data: data.optional(),
-})
+/** What an event has to say, and whatever its author wants to keep with it. */
+const said = <Shape extends z.ZodRawShape>(shape: Shape) => z.looseObject(shape).refine(isShallow, `nested at most ${mostLevels} deep`)
+const scheduled = <Type extends ScheduledEvent['type'], Data extends z.ZodType>(type: Type, says: Data) =>
+  z.object({ delay: durationMs, type: z.enum([type]), data: says })
+
+const scheduledEvent = z.discriminatedUnion('type', [
+  scheduled(
+    'message',
+    said({ content: z.string(), type: z.enum(messageTypes).optional(), role: z.string().optional(), metadata: record.optional() }),
+  ),
+  scheduled('status', said({ status: z.enum(scheduledStatuses, 'a schedule can set initializing, running, completed or failed') })),
+  scheduled('error', said({ message: z.string(), name: z.string().optional() })),
+  scheduled('complete', said({ success: z.boolean().optional() }).optional()),
+])
 const schedule = z.array(scheduledEvent).max(10_000)
 
 const limits = z.object({
@@ -65,7 +83,7 @@ export const configuration = z.object({
   allowedTools: z.array(argument).max(1_000).optional(),
   disallowedTools: z.array(argument).max(1_000).optional(),
   // Relative would be to a folder that the caller does not know.
-  workingDirectory: argument.max(4_096).regex(/^\//, 'an absolute path').optional(),
+  workingDirectory: argument.max(4_096).regex(/^\//, 'must be an absolute path').optional(),
   conversationName: z.string().max(100).optional(),
   model: argument.min(1).max(200).optional(),
   instructions: z.string().max(100_000).optional(),
@@ -106,14 +124,21 @@ export const syntheticBody = z.object({ prompt, schedule, process: z.boolean().o
 export const stopBody = z.object({ force: z.boolean().optional(), grace: durationMs.optional() })
 export const requestBody = z.object({ id: plainName, timeout: durationMs.min(1).optional(), namespace: namespaceName.optional() })
 export const requestCleanupBody = z.object({ force: z.boolean().optional(), waitForCompletion: z.boolean().optional() })
-export const cleanupBody = z.object({
-  scope: z.enum(['single', 'all']),
-  requestId: plainName.optional(),
-  agentId: agentId.optional(),
-  taskId: plainName.optional(),
-  namespace: namespaceName.optional(),
-  force: z.boolean().optional(),
-})
+export const cleanupBody = z
+  .object({
+    scope: z.enum(['single', 'all']),
+    requestId: plainName.optional(),
+    agentId: agentId.optional(),
+    taskId: plainName.optional(),
+    namespace: namespaceName.optional(),
+    force: z.boolean().optional(),
+  })
+  .superRefine((body, { addIssue }) => {
+    // Who names one thing does not mean everything.
+    for (const name of ['agentId', 'requestId', 'taskId'] as const)
+      if (body.scope === 'all' && body[name] !== undefined)
+        addIssue({ code: 'custom', path: [name], message: 'is for the scope "single"; "all" takes a namespace only' })
+  })
 export const resetBody = z.object({
   force: z.boolean().optional(),
   waitForCompletion: z.boolean().optional(),
@@ -125,10 +150,10 @@ export const reaperBody = z.object({ dryRun: z.boolean().optional() })
 export const agentParams = z.object({ id: agentId })
 export const requestParams = z.object({ requestId: plainName })
 export const reportParams = z.object({ id: agentId })
-const count = z.coerce.number().int().min(0)
-export const limit = z.coerce.number().int().min(1).max(100_000)
+const count = inDigits(z.number().int().min(0))
+const limit = inDigits(z.number().int().min(1).max(100_000))
 /** A call that waits ends at the event; intermediaries cut longer ones. */
-const wait = z.coerce.number().int().min(0).max(60_000).describe('Wait so long, in ms, for the event')
+const wait = inDigits(z.number().int().min(0).max(60_000)).describe('Wait so long, in ms, for the event')
 
 export const inNamespace = z.object({ namespace: namespaceName.optional() })
 export const agentsQuery = z.object({
@@ -141,13 +166,19 @@ export const agentsQuery = z.object({
   limit: limit.optional(),
   cursor: z
     .string()
-    .regex(/^\d{1,15}$/)
+    .regex(/^\d{0,15}$/, 'must be the X-Next-Cursor of an earlier answer')
+    .transform((text) => (text === '' ? undefined : text))
     .optional(),
 })
 export const messagesQuery = z.object({ since: count.optional(), limit: limit.optional(), wait: wait.optional() })
 export const waitQuery = z.object({ wait: wait.optional() })
-export const deleteQuery = z.object({ force: flag.optional(), timeout: durationText.optional() })
-export const historyQuery = z.object({ limit: limit.optional() })
+export const deleteQuery = z.object({ force: flag.optional(), timeout: inDigits(durationMs).optional() })
+export const historyQuery = z.object({
+  limit: limit.optional(),
+  trigger: z.enum(triggers).optional(),
+  outcome: z.enum(closeOutcomes).optional(),
+  hadResources: flag.optional().describe('Only those that had something to take away'),
+})
 
 export const agentStatus = z.enum(agentStatuses)
 const agentError = z.object({ name: z.string(), message: z.string() })
@@ -172,6 +203,8 @@ export const agent = z.object({
       sessionId: z.string().optional(),
       model: z.string().optional(),
       limits: limits.optional(),
+      timeout: durationMs.optional(),
+      idleTimeout: durationMs.optional(),
     }),
   }),
   createdAt: instant,
@@ -193,31 +226,6 @@ export const message = z.object({
   raw: z.unknown().optional(),
   metadata: record.optional(),
   createdAt: instant,
-})
-
-const proof = z.object({ method: z.string(), strength: z.enum(['kernel', 'api', 'scan']), at: instant })
-export const scope = z.object({ kind: z.enum(['host', 'namespace', 'request', 'task', 'agent']), id: z.string() })
-export const report = z.object({
-  success: z.boolean(),
-  trigger: z.enum(triggers),
-  scope,
-  startedAt: instant,
-  duration: z.number(),
-  cleanedAgentsCount: z.number().int(),
-  cleanedMessagesCount: z.number().int(),
-  resources: z.array(
-    z.object({
-      kind: z.string(),
-      name: z.string(),
-      outcome: z.enum(['released', 'stuck', 'held-back', 'given-up']),
-      steps: z.array(z.object({ step: z.enum(['polite', 'terminate', 'kill']), at: instant, took: z.number() })),
-      proof: proof.optional(),
-      error: z.string().optional(),
-      notes: z.array(z.string()).optional(),
-    }),
-  ),
-  errors: z.array(z.string()),
-  gaveUp: z.array(z.string()),
 })
 
 export const resource = z.object({
@@ -245,6 +253,8 @@ export const process = z.object({
   ),
 })
 
+export const usage = z.object({ agentId, processes: z.number().int(), rssBytes: z.number() })
+
 export const request = z.object({
   id: z.string(),
   namespace: z.string(),
@@ -269,19 +279,6 @@ export const cleanupStatus = z.object({
 })
 export const cleanState = z.object({ isClean: z.boolean(), issues: z.array(z.string()), ...counts })
 
-export const historyEntry = z.object({
-  id: z.string(),
-  state: z.enum(['running', 'done']),
-  trigger: z.enum(triggers),
-  scope,
-  startedAt: instant,
-  duration: z.number(),
-  success: z.boolean(),
-  released: z.number().int(),
-  stuck: z.number().int(),
-  errors: z.array(z.string()),
-})
-
 const orphan = z.object({ kind: z.string(), name: z.string(), why: z.string(), detail: z.string() })
 export const reaperPass = z.object({ found: z.array(orphan), released: z.array(orphan), left: z.array(orphan) })
 
@@ -300,6 +297,23 @@ export const health = z.object({
   containment: z.string(),
   stuck: z.number().int(),
   problems: z.array(z.string()).optional(),
+  version: z.string(),
+  host: z.object({ name: z.string(), platform: z.string() }),
+  /** Where agents can be launched with the settings that this server was given. */
+  placements: z.array(z.string()),
+  testEndpoints: z.boolean(),
+  runner: z.boolean(),
+})
+
+export const host = z.object({
+  name: z.string(),
+  role: z.enum(['control', 'runner']),
+  url: z.string().optional(),
+  status: z.enum(['well', 'broken', 'unreachable']),
+  /** What is the matter. */
+  says: z.string().optional(),
+  activeAgents: z.number().int().optional(),
+  containment: z.string().optional(),
 })
 
 export const providers = z.object({

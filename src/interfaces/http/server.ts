@@ -1,12 +1,16 @@
+import { hostname } from 'node:os'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Control } from '../../control/control.ts'
+import { RunnerHost } from '../../control/runner/host.ts'
 import { EbbError } from '../../domain/errors.ts'
+import type { OtherHost } from '../../ports/elsewhere.ts'
 import type { ProviderCatalogue } from '../../ports/provider.ts'
 import { SocketInterface } from '../socket/socket.ts'
 import { Access, bracketed, isLoopback } from './access.ts'
 import { createApp } from './app.ts'
 import { listen } from './listen.ts'
 import { McpDoor } from './mcp-door.ts'
+import { Connections } from './runner/connections.ts'
 
 export interface ServerSettings {
   readonly host: string
@@ -15,6 +19,8 @@ export interface ServerSettings {
   readonly allowHosts: readonly string[]
   readonly allowOrigins: readonly string[]
   readonly hasTestRoutes: boolean
+  /** Other control planes may run agents here. */
+  readonly isRunner?: boolean
 }
 
 export interface ServerDeps {
@@ -24,9 +30,14 @@ export interface ServerDeps {
   readonly logger: FastifyBaseLogger
   readonly metrics: () => Promise<{ readonly type: string; readonly text: string }>
   readonly containment: string
+  /** Where agents can be launched with the settings that there are. */
+  readonly placements: readonly string[]
   readonly version: string
   readonly problems: () => readonly string[]
+  readonly otherHosts: () => Promise<readonly OtherHost[]>
   readonly home: string
+  /** The folder with the built dashboard. */
+  readonly dashboard?: string
 }
 
 export interface RunningServer {
@@ -56,6 +67,7 @@ export async function startServer(deps: ServerDeps): Promise<RunningServer> {
   let port = settings.port
   const { clock, host: machine } = control.engine.parts
   const mcp = new McpDoor({ control, access, version: deps.version, home: deps.home })
+  const runner = settings.isRunner ? new RunnerHost(control) : undefined
   const app = createApp({
     control,
     catalogue: deps.catalogue,
@@ -64,14 +76,22 @@ export async function startServer(deps: ServerDeps): Promise<RunningServer> {
       instanceId: machine.incarnationId,
       startedAt: clock.wall(),
       containment: deps.containment,
+      version: deps.version,
+      hostName: hostname(),
+      placements: deps.placements,
+      hasTestRoutes: settings.hasTestRoutes,
+      isRunner: runner !== undefined,
       port: () => port,
       problems: deps.problems,
+      otherHosts: deps.otherHosts,
     },
     hasTestRoutes: settings.hasTestRoutes,
     version: deps.version,
     logger: deps.logger,
     metrics: deps.metrics,
     mcp,
+    ...(deps.dashboard !== undefined && { dashboard: deps.dashboard }),
+    ...(runner && { runner: { host: runner, clock, connections: new Connections(clock) } }),
   })
   const sockets = new SocketInterface(app.server, control, access)
   const listening = await listen(app, host, port)
@@ -82,6 +102,7 @@ export async function startServer(deps: ServerDeps): Promise<RunningServer> {
       const over = new AbortController()
       clock.after(goodbyeMs, over.signal, () => app.server.closeAllConnections())
       await mcp.close()
+      runner?.close()
       // Waits for every connection, also for one that has not finished asking.
       await sockets.close()
       over.abort()

@@ -17,6 +17,8 @@ export interface LaunchOptions {
   readonly type: string
   /** For `command` it goes to the standard input. */
   readonly prompt?: string
+  /** Where it runs: `process`, `tmux`, `docker`, `ecs` or `remote`. */
+  readonly placement?: string
   readonly configuration?: Configuration
 }
 
@@ -110,9 +112,15 @@ export const namespace = 'default'
 /** What is launched is validated as `POST /api/agents` does it; a folder is relative to this process. */
 export async function launch(place: Place, options: LaunchOptions): Promise<Agent> {
   const { control, until, owner = {} } = place
-  const { type, prompt = '', configuration = {} } = options
+  const { type, prompt = '', placement, configuration = {} } = options
   const { workingDirectory: folder } = configuration
-  const body = { type, prompt, configuration: { ...configuration, ...(folder && { workingDirectory: resolve(folder) }) } }
+  // Only on this host is it relative to us.
+  const isHere = placement === undefined || placement === 'process' || placement === 'tmux'
+  const body = {
+    ...{ type, prompt },
+    ...(placement !== undefined && { placement }),
+    configuration: { ...configuration, ...(folder && { workingDirectory: isHere ? resolve(folder) : folder }) },
+  }
   return new Agent(control, await control.agents.launch({ ...readLaunch(body, namespace), ...owner }), until)
 }
 

@@ -27,7 +27,10 @@ export class Ebb implements AsyncDisposable {
   readonly #supervisor: Supervisor
   readonly #control: Control
   readonly #lifetime = new AbortController()
-  readonly #requests = new Map<string, Request>()
+  /** Those that are open, or not clean yet. */
+  readonly #requests = new Map<string, { readonly request: Request; readonly over: AbortController }>()
+  /** The latest of those that are over: their ids are not given again. */
+  readonly #over = new Set<string>()
   #closing: Promise<void> | undefined
 
   constructor(supervisor: Supervisor, control: Control) {
@@ -40,7 +43,13 @@ export class Ebb implements AsyncDisposable {
   /** A request owns what is launched in it, and closes for good; its id is this process's own. */
   request(id: string, options: RequestOptions = {}): Request {
     if (!ownerName.pattern.test(id)) throw new EbbError('bad_usage', `"${id}" cannot be a request id; use ${ownerName.says}.`)
-    if (this.#requests.has(id)) throw new EbbError('scope_closed', `Request ${id} exists already in this process; use another id.`)
+    const { timeoutMs = 1 } = options
+    if (!(timeoutMs >= 1 && timeoutMs <= longestMs))
+      throw new EbbError('bad_usage', `timeoutMs must be a number of milliseconds from 1 to ${longestMs}, not ${timeoutMs}.`)
+    const known = this.#requests.get(id)
+    if (known && !known.over.signal.aborted)
+      throw new EbbError('request_exists', `Request ${id} is open already in this process; use it, or another id.`)
+    if (known || this.#over.has(id)) throw new EbbError('scope_closed', `Request ${id} of this process is closed; use another id.`)
     const { engine, namespaces } = this.#control
     const scope = engine.openScope({
       id: `request-${engine.parts.newId()}`,
@@ -49,9 +58,22 @@ export class Ebb implements AsyncDisposable {
       label: id,
     })
     const owner = { requestId: id, ownerScopeId: scope.id }
-    const request = new Request({ control: this.#control, until: this.#lifetime.signal, owner }, options)
-    this.#requests.set(id, request)
+    const place = { control: this.#control, until: this.#lifetime.signal, owner }
+    const over = new AbortController()
+    const request = new Request(place, options, over, () => this.#forget(request))
+    this.#requests.set(id, { request, over })
     return request
+  }
+
+  /** A process that serves requests for months remembers none of them but some ids. */
+  #forget(request: Request): void {
+    const { id } = request
+    // One that a reset has forgotten may still be closed, and another may have its id by then.
+    if (this.#requests.get(id)?.request !== request) return
+    this.#requests.delete(id)
+    this.#over.add(id)
+    const [oldest] = this.#over
+    if (oldest !== undefined && this.#over.size > rememberedAtMost) this.#over.delete(oldest)
   }
 
   launch(options: LaunchOptions): Promise<Agent> {
@@ -61,11 +83,17 @@ export class Ebb implements AsyncDisposable {
   /** The unified cleanup: one request or agent, or everything of this process. Rows and archives are kept. */
   async cleanup(options: CleanupOptions): Promise<Report> {
     const force = options.force ?? false
+    if (options.scope === 'all' && (options.requestId ?? options.agentId) !== undefined)
+      throw new EbbError('bad_usage', 'A cleanup of scope "all" is of everything; leave requestId and agentId out, or use scope "single".')
     if (options.scope === 'all') return await this.#control.cleanup.closeNamespace(undefined, 'request-finished', force)
     if (options.requestId !== undefined) {
-      const request = this.#requests.get(options.requestId)
-      if (!request) throw new EbbError('request_not_found', `There is no request ${options.requestId} in this process.`)
-      return await request.close({ force })
+      const { requestId: id } = options
+      const known = this.#requests.get(id)
+      // Closing twice is closing once (G5).
+      if (this.#over.has(id))
+        return await this.#control.engine.close(`request-${id}`, { trigger: 'request-finished' }, { name: { kind: 'request', id } })
+      if (!known) throw new EbbError('request_not_found', `There is no request ${options.requestId} in this process.`)
+      return await known.request.close({ force })
     }
     if (options.agentId === undefined) throw new EbbError('bad_usage', 'A cleanup of scope "single" needs a requestId or an agentId.')
     return await this.#control.agents.stop(options.agentId, force ? { force } : {})
@@ -77,8 +105,15 @@ export class Ebb implements AsyncDisposable {
 
   /** Everything of this process, and what ended ones left: logs, archives and records too; verified, and open again afterwards. */
   async reset(options: { readonly force?: boolean; readonly timeoutMs?: number } = {}): Promise<Report> {
+    // New ones are let in before the report is here: they are not forgotten with the old ones.
+    const old = [...this.#requests]
+    const ids = [...this.#over, ...old.map(([id]) => id)]
     const report = await this.#control.cleanup.reset(options).report
-    this.#requests.clear()
+    for (const [id, known] of old) {
+      known.over.abort()
+      if (this.#requests.get(id) === known) this.#requests.delete(id)
+    }
+    for (const id of ids) this.#over.delete(id)
     return report
   }
 
@@ -97,15 +132,29 @@ export class Ebb implements AsyncDisposable {
   }
 }
 
+const rememberedAtMost = 10_000
+
+/** setTimeout takes no more: a longer one would end at once. */
+const longestMs = 2_147_483_647
+
 export class Request implements AsyncDisposable {
   readonly id: string
   readonly #place: Place
   readonly #scopeId: string
-  readonly #over = new AbortController()
+  /** It takes nothing in any more, and nothing ends it any more. */
+  readonly #over: AbortController
+  readonly #onClean: () => void
   /** Of the close that is under way, or that succeeded. */
   #report: Promise<Report> | undefined
 
-  constructor(place: Place & { readonly owner: { readonly requestId: string; readonly ownerScopeId: string } }, options: RequestOptions) {
+  constructor(
+    place: Place & { readonly owner: { readonly requestId: string; readonly ownerScopeId: string } },
+    options: RequestOptions,
+    over: AbortController,
+    onClean: () => void,
+  ) {
+    this.#over = over
+    this.#onClean = onClean
     this.id = place.owner.requestId
     this.#place = place
     this.#scopeId = place.owner.ownerScopeId
@@ -135,7 +184,7 @@ export class Request implements AsyncDisposable {
     const forget = (): void => {
       this.#report = undefined
     }
-    report.then(({ success }) => success || forget(), forget)
+    report.then(({ success }) => (success ? this.#onClean() : forget()), forget)
     return report
   }
 

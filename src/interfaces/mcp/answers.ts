@@ -1,6 +1,10 @@
 import { z } from 'zod'
 
-/** What the tools answer. Loose: fields may be added, and a client of today must not refuse what a server of tomorrow says. */
+/**
+ * What the tools answer. Loose: fields may be added, and a client of today must not refuse what a server of tomorrow says.
+ * Of a failure nothing is there but that it is one, and why; some clients hold that against the same schema, and tell the
+ * model nothing of what does not fit. So everything else is optional.
+ */
 
 const text = z.string()
 const texts = z.array(z.string())
@@ -8,12 +12,17 @@ const report = z
   .looseObject({ success: z.boolean(), trigger: text, errors: texts })
   .describe('What the close did, resource by resource, with proof.')
 const success = z.boolean()
+const failure = { error: text.optional(), code: text.optional() }
+
+function answer<S extends z.ZodRawShape>(fields: S) {
+  return z.looseObject({ ...z.object(fields).partial().shape, ...failure, success })
+}
+
 const scheduled = z.looseObject({ scheduled: z.literal(true), by: text })
 
-export const created = z.looseObject({ success, task_id: text, workspace: text, status: text })
+export const created = answer({ task_id: text, workspace: text, status: text })
 
-export const deployed = z.looseObject({
-  success,
+export const deployed = answer({
   agent_id: text,
   tmux_session: text.nullable(),
   tmux_socket: text.nullable(),
@@ -22,8 +31,7 @@ export const deployed = z.looseObject({
   deduplicated: z.boolean().optional(),
 })
 
-export const taskStatus = z.looseObject({
-  success,
+export const taskStatus = answer({
   task_id: text,
   description: text,
   status: text,
@@ -38,10 +46,9 @@ export const taskStatus = z.looseObject({
   limits: z.looseObject({}),
 })
 
-export const output = z.looseObject({ success, output: texts, next: z.number() })
+export const output = answer({ output: texts, next: z.number() })
 
-export const cleaned = z.looseObject({
-  success,
+const cleanup = {
   tmux_session_killed: z.boolean(),
   prompt_file_deleted: z.boolean(),
   log_files_archived: z.boolean(),
@@ -51,17 +58,20 @@ export const cleaned = z.looseObject({
   errors: texts,
   archived_files: texts,
   report,
-})
+}
 
-export const killed = z.looseObject({ success, agent_id: text, reason: text, cleanup: cleaned })
-export const progressTaken = z.looseObject({ success, own_update: z.boolean(), cleanup: scheduled.optional() })
-export const findingTaken = z.looseObject({ success, own_finding: z.boolean() })
-export const completed = z.looseObject({ success, report })
+export const cleaned = answer(cleanup)
 
-export const cleanupStatus = z.looseObject({
+export const killed = answer({ agent_id: text, reason: text, cleanup: z.looseObject({ success, ...cleanup }) })
+export const progressTaken = answer({ own_update: z.boolean(), cleanup: scheduled.optional() })
+export const findingTaken = answer({ own_finding: z.boolean() })
+export const completed = answer({ report })
+
+/** As over HTTP: it says `success` only where it has none. */
+export const cleanupStatus = answer({
   isClean: z.boolean(),
   agentCount: z.number(),
   runningProcesses: z.number(),
   leaks: z.array(z.unknown()),
   stuck: z.array(z.unknown()),
-})
+}).partial({ success: true })

@@ -1,15 +1,17 @@
 import { z } from 'zod'
+import { EbbError } from '../../domain/errors.ts'
 import { agentTypePattern, priorities } from '../../domain/task.ts'
 import { argument, isShallow } from '../http/schemas.ts'
+import { understand } from '../validation.ts'
 
 /** What the tools take. A model reads the descriptions and nothing else: each says what to write, and where to get it. */
 
 const taskId = z.string().min(1).max(200).describe('The task, as create_real_task named it: TASK-YYYYMMDD-HHMMSS-xxxxxxxx.')
 const agentId = z.string().min(1).max(200).describe('The agent: the agent_id it was deployed with (TYPE-HHMMSS-xxxxxx), or its UUID.')
-const folder = argument.max(4_096).regex(/^\//, 'an absolute path')
+const folder = argument.max(4_096).regex(/^\//, 'must be an absolute path')
 const agentType = z
   .string()
-  .regex(agentTypePattern, 'letters, digits, "_" and "-", at most 48, beginning with a letter or digit')
+  .regex(agentTypePattern, 'must be a name of letters, digits, "_" and "-", at most 48, beginning with a letter or digit')
   .describe('A short name for the role, such as "reviewer" or "test_writer"; letters, digits, "_" and "-".')
 const prompt = z
   .string()
@@ -123,9 +125,21 @@ export const reportFinding = z.object({
   message: message.describe('What was found.'),
   data: z
     .record(z.string(), z.unknown())
-    .refine(isShallow, 'nested at most 100 deep')
+    .refine(isShallow, 'must be nested at most 100 deep')
     .optional()
     .describe('Anything else, such as file and line; at most 64 kB as JSON.'),
 })
 
 export const nothing = z.object({})
+
+/** The JSON Schema of a tool's arguments, which lets everything pass: what does not fit is ours to answer, as any failure. */
+export function advertised(input: z.ZodObject): Pick<z.ZodObject, '~standard'> {
+  return { '~standard': { ...input['~standard'], validate: (value) => ({ value: value as Record<string, unknown> }) } }
+}
+
+/** What was said as the tool understands it; every place that is wrong is named. */
+export function understood(input: z.ZodObject, said: unknown): unknown {
+  const answer = understand(input, said)
+  if ('value' in answer) return answer.value
+  throw new EbbError('invalid_request', `The arguments are not as they should be: ${answer.named}`, { details: answer.problems })
+}

@@ -1,7 +1,6 @@
 import {
   isInitializeRequest,
   isJSONRPCErrorResponse,
-  isJSONRPCNotification,
   isJSONRPCRequest,
   isJSONRPCResultResponse,
   type JSONRPCMessage,
@@ -15,6 +14,7 @@ import {
 import { errno, sentence } from '../../domain/errors.ts'
 import { noop } from '../../engine/race.ts'
 import type { Log } from '../../ports/log.ts'
+import { cancelledId } from './cancelled.ts'
 
 /** Where the server is, and what it has to be told with every call. */
 export interface Far {
@@ -54,6 +54,8 @@ export class Bridge {
   /** How the client of a 2025 revision said hello. */
   #hello: JSONRPCRequest | undefined
   #hellos = 0
+  /** Settles when that was answered: before, the server knows no session for what else the client says. */
+  #welcome: PromiseWithResolvers<void> | undefined
   /** Hellos of our own that wait for their answer. */
   readonly #greeted = new Map<RequestId, { resolve(answer: JSONRPCMessage): void; reject(error: Error): void }>()
 
@@ -69,6 +71,7 @@ export class Bridge {
   async close(): Promise<void> {
     for (const { abort } of this.#pending.values()) abort.abort()
     this.#pending.clear()
+    this.#welcome?.resolve()
     const far = await this.#far?.catch(noop)
     if (!far) return
     const patience = new Promise<void>((resolve) => AbortSignal.timeout(goodbyeMs).addEventListener('abort', () => resolve()))
@@ -93,7 +96,10 @@ export class Bridge {
   async #ask(message: JSONRPCRequest): Promise<void> {
     const { id } = message
     if (this.#pending.size >= mostPending) return this.#answer(failure(id, 'Too many calls wait for an answer; wait for one first.'))
-    if (isInitializeRequest(message)) this.#hello = message
+    if (isInitializeRequest(message)) {
+      this.#hello = message
+      this.#welcome = Promise.withResolvers()
+    }
     const abort = new AbortController()
     const sent = this.#send(message, { requestSignal: abort.signal, onRequestStreamEnd: () => this.#fail(id, undefined) })
     this.#pending.set(id, { abort, isModern: isModern(message), sent: sent.catch(noop) })
@@ -103,6 +109,7 @@ export class Bridge {
   /** What reached no server that knows us is said again, once, to the one that is there now. */
   async #send(message: JSONRPCMessage, options: SendOptions, isRepeat = false): Promise<void> {
     const isHello = isInitializeRequest(message)
+    if (!isHello) await this.#welcome?.promise
     const reached = this.#reached(isHello)
     const far = await reached
     try {
@@ -159,14 +166,18 @@ export class Bridge {
       if (isHello && typeof version === 'string') far.setProtocolVersion(version)
       greeted?.resolve(message)
       // A hello of our own, or one for which an error was given already.
-      if (id === undefined || !this.#pending.delete(id)) return
+      if (id === undefined || !this.#over(id)) return
     }
     this.#answer(message)
   }
 
   #fail(id: RequestId, error: unknown): void {
-    if (!this.#pending.delete(id)) return
-    this.#answer(failure(id, explained(error)))
+    if (this.#over(id)) this.#answer(failure(id, explained(error)))
+  }
+
+  #over(id: RequestId): boolean {
+    if (id === this.#hello?.id) this.#welcome?.resolve()
+    return this.#pending.delete(id)
   }
 
   #answer(message: JSONRPCMessage): void {
@@ -200,9 +211,4 @@ function said(text: unknown): string | undefined {
 function isModern({ params }: JSONRPCRequest): boolean {
   const { _meta: meta } = params ?? {}
   return typeof meta?.[PROTOCOL_VERSION_META_KEY] === 'string'
-}
-
-function cancelledId(message: JSONRPCMessage): RequestId | undefined {
-  if (!isJSONRPCNotification(message) || message.method !== 'notifications/cancelled') return undefined
-  return message.params?.requestId as RequestId | undefined
 }

@@ -30,7 +30,13 @@ export function failureOf(error: unknown, tool: string, log: Log): Readonly<Reco
 }
 
 /** With these nobody can say how far it came. */
-const unclear: readonly string[] = ['internal', 'ledger_busy', 'ledger_unavailable', 'ledger_corrupt'] satisfies ErrorCode[]
+const unclear: readonly string[] = [
+  'internal',
+  'ledger_busy',
+  'ledger_unavailable',
+  'ledger_read_only',
+  'ledger_corrupt',
+] satisfies ErrorCode[]
 
 /** A refusal made nothing, and a launch that failed has closed what it made: true only when that is proven. */
 export function deployFailureOf(error: unknown, tool: string, log: Log): object {

@@ -2,6 +2,7 @@ import { McpServer, ProtocolError, ProtocolErrorCode, ResourceTemplate } from '@
 import type { Control } from '../../control/control.ts'
 import type { Caller, OfTask } from '../../control/tasks/types.ts'
 import { EbbError } from '../../domain/errors.ts'
+import { advertised, understood } from './arguments.ts'
 import { tellerOf } from './progress.ts'
 import { failureOf, resultOf } from './result.ts'
 import { statusShape, summaryShape } from './shapes.ts'
@@ -48,11 +49,11 @@ export function createMcpServer(deps: McpDeps, asking: Asking): McpServer {
 
 function addTool(server: McpServer, tool: Tool, { control, home }: McpDeps, asking: Asking): void {
   const { name, title, description, input, output, hints } = tool
-  const config = { title, description, inputSchema: input, outputSchema: output, annotations: hints }
+  const config = { title, description, inputSchema: advertised(input), outputSchema: output, annotations: hints }
   server.registerTool(name, config, async (args, ctx) => {
-    const call = { args: args as never, asking, control, home, signal: ctx.mcpReq.signal, tell: tellerOf(ctx) }
+    const call = { asking, control, home, signal: ctx.mcpReq.signal, tell: tellerOf(ctx) }
     try {
-      return resultOf(await tool.run(call))
+      return resultOf(await tool.run({ ...call, args: understood(input, args) as never }))
     } catch (error) {
       return resultOf(tool.fails(error, name, control.engine.parts.log))
     }

@@ -145,7 +145,9 @@ export class SocketInterface {
       this.#drop((one) => one.agentId === id)
     })
     events.on('silent', ({ namespace, ...event }) => this.#broadcast('agent:silent', event, namespace))
-    events.on('report', ({ report, namespace }) => this.#broadcast('cleanup:report', { report }, namespace))
+    events.on('closing', ({ namespace, ...event }) => this.#broadcast('cleanup:started', event, namespace))
+    events.on('progress', ({ namespace, ...event }) => this.#broadcast('cleanup:progress', event, namespace))
+    events.on('report', ({ namespace, ...event }) => this.#broadcast('cleanup:report', event, namespace))
     events.on('alert', ({ namespace, ...event }) => this.#broadcast('cleanup:alert', event, namespace))
   }
 

@@ -27,6 +27,7 @@ const attempts = 5
 
 export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
   readonly kind = 'folder'
+  readonly outlivesPower = true
   readonly #effects: Effects
   /** Who is in which workspace at this moment. What one of them is about to use the others do not take away. */
   readonly #places = new Map<string, Set<string>>()
@@ -128,7 +129,8 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
 
   async release(ref: FolderRef): Promise<StepEffect> {
     this.#leave(ref)
-    this.#ignoring('ENOENT', () => this.#effects.removeDirectory(ref.staging))
+    // Where nothing can be written, rmdir(2) would not say that it is not there.
+    if (lookAt(ref.staging)) this.#ignoring('ENOENT', () => this.#effects.removeDirectory(ref.staging))
     if (this.#places.has(ref.ownPath)) return {}
     // Looked at anew before each: what is empty by now may be gone, or used, by then.
     for (const path of removable(ref))

@@ -24,6 +24,7 @@ export interface PathRef {
 
 abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
   abstract readonly kind: string
+  readonly outlivesPower = true
   protected readonly effects: Effects
 
   constructor(effects: Effects) {

@@ -34,6 +34,9 @@ const order = ['stdout', 'progress', 'findings']
 /** Younger ones may be somebody's who compresses at this moment; an older one was left by a crash. */
 const staleMs = 3_600_000
 
+/** What rmdir(2) says of a folder that stays. On a read-only file system it says so before it looks whether the folder is empty. */
+const stays = ['ENOTEMPTY', 'EEXIST', 'ENOENT', 'EBUSY', 'EROFS', 'EACCES', 'EPERM']
+
 interface ArchivedLog {
   readonly spec: LogSpec
   readonly path: string
@@ -69,7 +72,7 @@ export class LedgerArchives implements Archives {
     await this.#removeFolder(own)
     const resources = await this.#deps.resources(agentId)
     for (const log of logsAmong(resources)) if (dirname(log.path) !== own) await this.#removeLog(log)
-    await this.#deps.leaveFolders?.(resources)
+    await this.#unlessItStays(async () => await this.#deps.leaveFolders?.(resources))
   }
 
   async #removeFolder(folder: string): Promise<void> {
@@ -97,16 +100,16 @@ export class LedgerArchives implements Archives {
       if (await look(path)) throw new Error(`The archive ${path} is still there.`)
       if (stat.size > 0) onBytes?.('freed', stat.size)
     }
-    this.#removeEmptyFolder(log)
+    // In a workspace the folder was made for what was in it.
+    if (log.spec.inside?.archive.includes('/')) await this.#unlessItStays(() => effects.removeDirectory(dirname(log.path)))
   }
 
-  /** In a workspace the folder was made for what was in it. */
-  #removeEmptyFolder({ spec, path }: ArchivedLog): void {
-    if (!spec.inside?.archive.includes('/')) return
+  /** A folder that is not empty, or that nobody may remove here, is no archive of anybody's: nothing of this agent is in it. */
+  async #unlessItStays(leave: () => unknown): Promise<void> {
     try {
-      this.#deps.effects.removeDirectory(dirname(path))
+      await leave()
     } catch (error) {
-      if (!['ENOTEMPTY', 'EEXIST', 'ENOENT', 'EBUSY'].includes(errno(error) ?? '')) throw error
+      if (!stays.includes(errno(error) ?? '')) throw error
     }
   }
 
@@ -182,8 +185,18 @@ async function bytesIn(folder: string): Promise<number | undefined> {
   const stat = await look(folder)
   if (!stat?.isDirectory()) return stat?.size
   let bytes = 0
-  for (const name of await files.readdir(folder)) bytes += (await sizeOfFile(join(folder, name))) ?? 0
+  for (const name of await namesIn(folder)) bytes += (await sizeOfFile(join(folder, name))) ?? 0
   return bytes
+}
+
+/** Another removal may have been faster. */
+async function namesIn(folder: string): Promise<readonly string[]> {
+  try {
+    return await files.readdir(folder)
+  } catch (error) {
+    if (errno(error) === 'ENOENT') return []
+    throw error
+  }
 }
 
 function logsAmong(resources: readonly Recorded[]): readonly ArchivedLog[] {

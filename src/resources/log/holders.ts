@@ -102,7 +102,7 @@ export class Holders {
   }
 
   #fileOf(pid: string, fd: string): OpenFile | undefined {
-    const name = quietly(() => readlinkSync(`${this.#directory}/${pid}/fd/${fd}`))
+    const name = quietly(() => nameOf(`${this.#directory}/${pid}/fd/${fd}`))
     // Pipes, sockets and the like have no path; and most programs have the empty device open.
     if (!name?.startsWith('/') || name === '/dev/null') return undefined
     const info = quietly(() => readFileSync(`${this.#directory}/${pid}/fdinfo/${fd}`, 'latin1')) ?? ''
@@ -124,6 +124,16 @@ export class Holders {
 
   #programOf(pid: string): string {
     return quietly(() => readFileSync(`${this.#directory}/${pid}/comm`, 'utf8').trim()) ?? 'a program'
+  }
+}
+
+/** Of a path that is longer than a page the kernel tells nothing (d_path(9)): it is no name of ours, but may be our file. */
+function nameOf(descriptor: string): string {
+  try {
+    return readlinkSync(descriptor)
+  } catch (error) {
+    if (errno(error) === 'ENAMETOOLONG') return '/'
+    throw error
   }
 }
 

@@ -87,6 +87,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     this.#collectors.forgetProven()
     this.#makePlace(ref)
     if (ref.writer === 'supervisor') return { handle: this.#written(ref) }
+    if (ref.writer === 'follower') return { handle: this.#followed(ref) }
     const { effects } = this.#deps
     const descriptors = new Descriptors(effects)
     try {
@@ -116,6 +117,17 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
   async resume(ref: LogRef, _ctx: Ctx): Promise<LogHandle> {
     if (ref.writer === 'supervisor') return this.#written(ref)
     return ref.writer === 'terminal' ? this.#terminal(ref) : { path: ref.path, archive: ref.archive, done: () => {} }
+  }
+
+  /** There from the start: whoever reads it waits for its first line, not for the file. */
+  #followed(ref: LogRef): LogHandle {
+    try {
+      this.#deps.effects.createFile(ref.path, '', 0o600)
+    } catch (error) {
+      if (errno(error) === 'EEXIST') this.#taken.add(ref.mark.resourceId)
+      throw error
+    }
+    return { path: ref.path, archive: ref.archive, done: () => {} }
   }
 
   #terminal(ref: LogRef): LogHandle {
@@ -154,7 +166,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     if (this.#taken.has(ref.mark.resourceId)) return this.#neverMade(ref, ctx)
     const there = anythingThere(ref)
     if (there !== undefined) return present(there)
-    if (ref.writer === 'supervisor') {
+    if (!hasCollector(ref)) {
       // What is seen absent must not come back with a late report.
       this.#seal(ref)
       return absent({ method: 'no such path', strength: 'kernel', at: ctx.clock.wall() })
@@ -176,7 +188,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
 
   async meet(_obligation: string, ref: LogRef, ctx: Ctx): Promise<void> {
     this.#seal(ref)
-    if (ref.writer !== 'supervisor') await this.#collectors.drain(ref, ctx)
+    if (hasCollector(ref)) await this.#collectors.drain(ref, ctx)
     const stream = streamOf(ref)
     // What somebody else has put at the place does not become messages of the agent.
     requireOwn(ref)
@@ -192,7 +204,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     this.#collectors.done(ref)
     ignore('ENOENT', () => effects.unlink(ref.pipe))
     if (!this.#taken.has(ref.mark.resourceId)) this.#remove(ref)
-    if (ref.writer !== 'supervisor') await this.#collectors.end(ref, ctx)
+    if (hasCollector(ref)) await this.#collectors.end(ref, ctx)
     return {}
   }
 
@@ -210,7 +222,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
   }
 
   async gone(ref: LogRef, ctx: Ctx): Promise<Proof> {
-    if (ref.writer === 'supervisor') return { method: 'no collector', strength: 'kernel', at: ctx.clock.wall() }
+    if (!hasCollector(ref)) return { method: 'no collector', strength: 'kernel', at: ctx.clock.wall() }
     const strength = await this.#collectors.gone(ref, ctx)
     return { method: 'collector ended', strength, at: ctx.clock.wall() }
   }
@@ -231,6 +243,10 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
       }
     }
   }
+}
+
+function hasCollector({ writer }: LogRef): boolean {
+  return writer !== 'supervisor' && writer !== 'follower'
 }
 
 function tooLarge({ path }: LogRef, mostBytes: number): EbbError {

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { errno } from '../../domain/errors.ts'
 import type { Effects } from '../../ports/effects.ts'
+import { inFolder } from '../path.ts'
 
 /** cgroups(7), cgroup v2: the kernel's files, and what they say. */
 
@@ -84,9 +85,14 @@ export function isGone(error: unknown): boolean {
   return errno(error) === 'ENOENT' || errno(error) === 'ENODEV'
 }
 
+/** By names that we give; what others have made may have names that are no text. */
 export function subdirectories(directory: string): readonly string[] {
+  return directoriesIn(directory).map(String)
+}
+
+function directoriesIn(directory: string | Buffer): readonly Buffer[] {
   try {
-    return readdirSync(directory, { withFileTypes: true })
+    return readdirSync(directory, { withFileTypes: true, encoding: 'buffer' })
       .filter((entry) => entry.isDirectory())
       .map((entry) => entry.name)
   } catch (error) {
@@ -96,14 +102,14 @@ export function subdirectories(directory: string): readonly string[] {
 }
 
 /** Every pid in the cgroup and below it; an agent may have made cgroups of its own. */
-export function members(directory: string): readonly number[] {
-  return [...pidsIn(directory), ...subdirectories(directory).flatMap((name) => members(join(directory, name)))]
+export function members(directory: string | Buffer): readonly number[] {
+  return [...pidsIn(directory), ...directoriesIn(directory).flatMap((name) => members(inFolder(directory, name)))]
 }
 
-function pidsIn(directory: string): readonly number[] {
+function pidsIn(directory: string | Buffer): readonly number[] {
   for (const file of ['cgroup.procs', 'cgroup.threads']) {
     try {
-      return readFileSync(join(directory, file), 'utf8').split('\n').filter(Boolean).map(Number)
+      return readFileSync(inFolder(directory, file), 'utf8').split('\n').filter(Boolean).map(Number)
     } catch (error) {
       if (isGone(error)) return []
       // A threaded cgroup does not answer for its processes, only for its threads.
@@ -114,11 +120,18 @@ function pidsIn(directory: string): readonly number[] {
 }
 
 /** Removes an empty cgroup with everything below it. The kernel refuses (EBUSY) while a process is inside: that is the proof. */
-export function removeCgroup(directory: string, effects: Effects): void {
-  for (const name of subdirectories(directory)) removeCgroup(join(directory, name), effects)
+export function removeCgroup(directory: string | Buffer, effects: Effects): void {
+  for (const name of directoriesIn(directory)) removeCgroup(inFolder(directory, name), effects)
   try {
     effects.removeDirectory(directory)
   } catch (error) {
     if (!isGone(error)) throw error
   }
+}
+
+/** Where an installation's root may be: supervisors start in different cgroups, and all of them are looked through. */
+export function findRoots(directory: string, name: string): readonly string[] {
+  return subdirectories(directory).flatMap((entry) =>
+    entry === name ? [join(directory, entry)] : entry.startsWith('ebb-') ? [] : findRoots(join(directory, entry), name),
+  )
 }

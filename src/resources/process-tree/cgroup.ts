@@ -7,7 +7,9 @@ import type { Child, Effects } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Ctx, Found, Owner } from '../../ports/kind.ts'
 import type { Limits, TreeMember, TreePlace } from '../../ports/process.ts'
-import { type CgroupMount, findCgroup2, isGone, isPopulated, members, removeCgroup, subdirectories } from './cgroup-files.ts'
+import { type CgroupMount, findCgroup2, findRoots, isGone, isPopulated, members, removeCgroup, subdirectories } from './cgroup-files.ts'
+import { killCgroup, trySignal } from './cgroup-kill.ts'
+import { CgroupKnock } from './cgroup-knock.ts'
 import { emptied, lookAgain } from './cgroup-wait.ts'
 import type { Containment, Tree, TreeStart } from './containment.ts'
 import { applyLimits, limitPlaces, removeLostLimits } from './limits.ts'
@@ -35,6 +37,9 @@ const terminals = 'tmux'
 
 /** The few lines between a spawn and its command die within milliseconds of their signal; one who stays outside longer has moved there. */
 const doorLooks = 100
+
+/** A tmux server leaves within milliseconds of its last session; one that stays longer has somebody else's. */
+const terminalLooks = 200
 
 /** The signals that a tree was sent, who was there for the first of them, and who came too late; known from the first look on. */
 interface Told {
@@ -66,6 +71,7 @@ export class CgroupContainment implements Containment {
   readonly #mount: CgroupMount
   readonly #killedBefore = new Set<string>()
   readonly #told = new Map<string, Told>()
+  readonly #knock = new CgroupKnock()
   /** `…/ebb-INSTALLATION` */
   readonly #root: string
 
@@ -84,6 +90,10 @@ export class CgroupContainment implements Containment {
     }
   }
 
+  expectLaunch(): void {
+    this.#knock.at(this.#mount.own)
+  }
+
   async start(tree: Tree, launch: TreeStart): Promise<Child> {
     const directory = tree.place
     this.#makeTree(directory)
@@ -91,8 +101,9 @@ export class CgroupContainment implements Containment {
       throw new EbbError('containment_unavailable', 'This kernel has no cgroup.kill (it came with Linux 5.14); use --containment scan.')
     }
     const limitDoors = applyLimits(tree, launch.limits, this.#deps.effects)
+    this.#knock.at(directory)
     const env = { ...launch.env, [cookieName]: chainCookie(this.#deps.inheritedCookie, cookie(tree.mark)) }
-    const command = throughDoors('cgroup', [join(directory, 'cgroup.procs'), ...limitDoors], launch.argv, env)
+    const command = throughDoors('cgroup', [join(directory, 'cgroup.procs'), ...limitDoors], { ...launch, mark: tree.mark }, env)
     return await (launch.spawn ?? this.#deps.effects.spawn)({
       ...command,
       env,
@@ -248,11 +259,22 @@ export class CgroupContainment implements Containment {
     }
   }
 
-  tidy(incarnation: string): void {
+  async tidy(incarnation: string, ctx: Ctx): Promise<void> {
     const { host, effects } = this.#deps
     // Our own limits went with their trees; a lost record does not say which limits a tree had.
     if (incarnation !== host.incarnationId) removeLostLimits(limitPrefix(host.installation, incarnation), effects)
-    for (const root of findRoots(this.#mount.mountPoint, basename(this.#root))) this.#removeFolders(join(root, incarnation))
+    for (const root of findRoots(this.#mount.mountPoint, basename(this.#root))) {
+      this.#removeFolders(join(root, incarnation))
+      await this.#terminalsLeft(root, ctx)
+      this.#removeFolders(join(root, incarnation))
+    }
+  }
+
+  /** Where nothing else stands any more, the tmux server is leaving, too, and nobody comes after us to take its place away. */
+  async #terminalsLeft(root: string, ctx: Ctx): Promise<void> {
+    const directory = join(root, terminals)
+    const isLast = (): boolean => subdirectories(root).every((name) => name === terminals) && isPopulated(directory) === true
+    for (let looks = 0; looks < terminalLooks && isLast(); looks++) await lookAgain(ctx)
   }
 
   /** Of an incarnation, and the root with the last of them; what is not empty is somebody's. */
@@ -300,24 +322,6 @@ function limitPrefix(installation: string, incarnation: string): string {
   return `ebb-${installation}.${incarnation}.`
 }
 
-/** Where an installation's root may be: supervisors start in different cgroups, and all of them are looked through. */
-function findRoots(directory: string, name: string): readonly string[] {
-  return subdirectories(directory).flatMap((entry) =>
-    entry === name ? [join(directory, entry)] : entry.startsWith('ebb-') ? [] : findRoots(join(directory, entry), name),
-  )
-}
-
-function killCgroup(directory: string, effects: Effects): void {
-  try {
-    effects.write(join(directory, 'cgroup.kill'), '1')
-  } catch (error) {
-    if (isPopulated(directory) === undefined) return
-    // A root agent can make its cgroup threaded, and then cgroup.kill is not supported: one by one, again and again.
-    if (errno(error) !== 'EOPNOTSUPP' && errno(error) !== 'ENOTSUP') throw error
-    for (const pid of members(directory)) trySignal(effects, pid, 'SIGKILL')
-  }
-}
-
 /**
  * Pids are given out in a circle (alloc_pid takes the next free one), so a number that was just read cannot be somebody
  * else's before all others were used up: at 20,000 forks a second that takes more than a second. A list that is older
@@ -331,13 +335,5 @@ function isMember(pid: number, inside: string): boolean {
     return path === inside || path.endsWith(inside) || path.includes(`${inside}/`)
   } catch {
     return false
-  }
-}
-
-export function trySignal(effects: Effects, pid: number, signal: NodeJS.Signals): void {
-  try {
-    effects.signal(pid, signal)
-  } catch (error) {
-    if (errno(error) !== 'ESRCH') throw error
   }
 }

@@ -35,6 +35,8 @@ export interface Containment {
   readonly name: ContainmentName
   /** The durable part of the name of this incarnation's trees. */
   place(limits?: Limits, onLoss?: OnLoss): TreePlace
+  /** A launch is near: what it would have to wait for, and changes nothing, is begun. */
+  expectLaunch?(): void
   start(tree: Tree, launch: TreeStart): Promise<Child>
   observe(tree: Tree, ctx: Ctx): Promise<Presence>
   /** Does the kernel say that a living process is inside? */
@@ -46,7 +48,7 @@ export interface Containment {
   list(owner: Owner): AsyncIterable<Found>
   /** Every process that stands in one of this installation's trees, where the containment can tell. */
   members(): Iterable<TreeMember>
-  tidy(incarnation: string): void
+  tidy(incarnation: string, ctx: Ctx): Promise<void>
   /** Ends every tree of this incarnation, but those that are kept, without waiting: for exit handlers, which cannot await. */
   killAllNow(kept: ReadonlySet<string>): void
 }

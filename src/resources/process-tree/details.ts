@@ -20,7 +20,7 @@ export function detailsOf(processes: ProcessTable, pid: number): ProcessDetails 
     ppid: entry.ppid,
     command: entry.command === nodesName ? programOf(pid, entry.command) : entry.command,
     startedAt: new Date(bootMs() + (Number(entry.startTime) / ticksPerSecond) * 1_000).toISOString(),
-    rssBytes: residentPages(pid) * pageBytes,
+    rssBytes: residentBytes(pid),
   }
 }
 
@@ -34,8 +34,8 @@ function bootMs(): number {
 }
 
 /** proc_pid_statm(5): size, resident, … */
-function residentPages(pid: number): number {
-  return Number(readOrEmpty(`/proc/${pid}/statm`).split(' ')[1] ?? 0)
+export function residentBytes(pid: number): number {
+  return Number(readOrEmpty(`/proc/${pid}/statm`).split(' ')[1] ?? 0) * pageBytes
 }
 
 function readOrEmpty(path: string): string {

@@ -1,4 +1,5 @@
 import { EbbError } from '../../domain/errors.ts'
+import type { Clock } from '../../ports/clock.ts'
 import type { Effects } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
 import { type ContainmentName, containmentNames } from '../../ports/process.ts'
@@ -31,6 +32,7 @@ export interface Containments {
 export interface DetectDeps {
   readonly effects: Effects
   readonly host: Host
+  readonly clock: Clock
   readonly processes: ProcessTable
   readonly inheritedCookie: string | undefined
   readonly doors: string

@@ -1,11 +1,12 @@
 import { EbbError } from '../../domain/errors.ts'
-import { parseCookies, scopeOfResource } from '../../domain/identity.ts'
+import { type Mark, parseCookies, scopeOfResource } from '../../domain/identity.ts'
 import type { LadderStep } from '../../domain/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../domain/resource.ts'
 import type { Child, Effects, Stdio } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../ports/kind.ts'
-import type { ContainmentName, LogHandle, Terminal, TreeHandle, TreeLaunch, TreeMember, TreeSpec } from '../../ports/process.ts'
+import type { ContainmentName, LocalTreeHandle, LogHandle, Terminal, TreeLaunch, TreeMember, TreeSpec } from '../../ports/process.ts'
+import { brandText } from './brand.ts'
 import type { Containment, Tree, TreeDetail } from './containment.ts'
 import type { ProcessTable } from './process-table.ts'
 import { type ScanContainment, signalEntry } from './scan.ts'
@@ -17,7 +18,7 @@ export interface ProcessTreeDeps {
   readonly host: Host
   readonly processes: ProcessTable
   readonly containments: ReadonlyMap<ContainmentName, Containment>
-  /** The second net, under every containment: a root process can leave its cgroup, but not its environment's mark. */
+  /** The second net, under every containment: a root process can leave its cgroup, but not its marks. */
   readonly net: ScanContainment
 }
 
@@ -38,6 +39,10 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
   readonly #exits = new Map<string, Promise<void>>()
   /** The scopes of those that outlive us. */
   readonly #kept = new Set<string>()
+  /** Trees that somebody had left: of those the containment's word is not the whole truth. */
+  readonly #strayed = new Set<string>()
+  /** Of the trees that we have made: a brand alone does not say whose it is. */
+  readonly #branded = new Map<string, Mark>()
 
   constructor(deps: ProcessTreeDeps) {
     this.#deps = deps
@@ -66,6 +71,7 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
   async create(tree: Tree, _spec: TreeSpec, ctx: CreateCtx): Promise<Created> {
     const launch = ctx.live as TreeLaunch
     if (tree.spec.isKept) this.#kept.add(scopeOfResource(tree.mark.resourceId))
+    this.#branded.set(brandText(tree.mark), tree.mark)
     const [stdin, ...others] = launch.stdio
     const input = typeof stdin === 'object' && 'text' in stdin ? this.#open(stdin) : undefined
     const streams = others.map((stream) => (typeof stream === 'object' && 'log' in stream ? (ctx.handle(stream.log) as LogHandle) : stream))
@@ -76,7 +82,7 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
           .finally(() => input?.close())
     child.stdin?.end(input?.rest)
     const startTime = this.#deps.processes.find(child.pid)?.startTime
-    const handle: TreeHandle = { pid: child.pid, exit: child.exit }
+    const handle: LocalTreeHandle = { pid: child.pid, exit: child.exit }
     const { resourceId } = tree.mark
     this.#exits.set(
       resourceId,
@@ -133,7 +139,14 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     if (!containment) return unknown(`the ${tree.spec.containment} containment is not available to this process`)
     const held = await containment.observe(tree, ctx)
     if (held.is !== 'absent' || containment === this.#deps.net) return held
-    return (await this.#deps.net.hasStrays(tree)) ? present('processes that left their containment') : held
+    const { resourceId } = tree.mark
+    if (await this.#deps.net.hasStrays(tree)) {
+      this.#strayed.add(resourceId)
+      return present('processes that left their containment')
+    }
+    if (!this.#strayed.delete(resourceId)) return held
+    const method = `${held.proof.method}; a scan found none of those that had left it`
+    return absent({ ...held.proof, method, strength: 'scan' })
   }
 
   async release(tree: Tree, step: LadderStep, ctx: Ctx): Promise<StepEffect> {
@@ -163,6 +176,7 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     const proof = await this.#containment(tree).gone(tree, ctx)
     this.#exits.delete(tree.mark.resourceId)
     this.#kept.delete(scopeOfResource(tree.mark.resourceId))
+    this.#branded.delete(brandText(tree.mark))
     return proof
   }
 
@@ -182,8 +196,8 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     for await (const found of this.#deps.net.strays(owner)) if (!seen.has(found.resourceId)) yield found
   }
 
-  async tidy(incarnation: string): Promise<void> {
-    for (const containment of this.#deps.containments.values()) containment.tidy(incarnation)
+  async tidy(incarnation: string, ctx: Ctx): Promise<void> {
+    for (const containment of this.#deps.containments.values()) await containment.tidy(incarnation, ctx)
   }
 
   /** The living processes that carry this installation's mark or stand in one of its containments. */
@@ -191,8 +205,8 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     const { installation } = this.#deps.host
     const found = new Map<number, TreeMember>()
     for (const containment of this.#deps.containments.values()) for (const member of containment.members()) found.set(member.pid, member)
-    for (const { pid, cookies } of await this.#deps.processes.marked()) {
-      const mark = parseCookies(cookies).find((one) => one.installation === installation)
+    for (const { pid, cookies, brand = '' } of await this.#deps.processes.marked()) {
+      const mark = parseCookies(cookies).find((one) => one.installation === installation) ?? this.#branded.get(brand)
       if (mark && !found.has(pid)) found.set(pid, { pid, resourceId: mark.resourceId, incarnation: mark.incarnation })
     }
     found.delete(process.pid)
@@ -200,8 +214,9 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
   }
 
   /** For exit handlers: everything of this incarnation that does not outlive it, now, without waiting. */
-  killAllNow(): void {
-    for (const containment of this.#deps.containments.values()) containment.killAllNow(this.#kept)
+  killAllNow(alsoKept: readonly string[]): void {
+    const kept = new Set([...this.#kept, ...alsoKept])
+    for (const containment of this.#deps.containments.values()) containment.killAllNow(kept)
   }
 
   #containment(tree: Tree): Containment {

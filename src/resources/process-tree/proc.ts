@@ -1,6 +1,8 @@
 import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from 'node:fs'
 import { errno } from '../../domain/errors.ts'
 import { cookieName } from '../../domain/identity.ts'
+import { nextTurn } from '../../ports/turn.ts'
+import { brandIn } from './brand.ts'
 import { findCgroup2, members } from './cgroup-files.ts'
 import type { MarkedProcess, ProcessEntry, ProcessTable } from './process-table.ts'
 
@@ -38,11 +40,10 @@ function readAll(fd: number): Buffer {
 }
 
 /** proc_pid_stat(5). The command is in parentheses and may itself hold spaces and parentheses. */
-export function parseStat(stat: string): ProcessEntry | undefined {
+export function parseStat(stat: string, field = fieldsOf(stat)): ProcessEntry | undefined {
   const open = stat.indexOf('(')
   const close = stat.lastIndexOf(')')
   if (open < 0 || close < open) return undefined
-  const field = stat.slice(close + 2).split(' ')
   return {
     pid: Number(stat.slice(0, open)),
     command: stat.slice(open + 1, close),
@@ -55,6 +56,11 @@ export function parseStat(stat: string): ProcessEntry | undefined {
   }
 }
 
+/** From the third on: those after the command. */
+function fieldsOf(stat: string): readonly string[] {
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+}
+
 export function readEntry(pid: number | 'self'): ProcessEntry | undefined {
   const stat = read(`/proc/${pid}/stat`)
   return stat && parseStat(stat.toString('latin1'))
@@ -62,13 +68,74 @@ export function readEntry(pid: number | 'self'): ProcessEntry | undefined {
 
 const needle = Buffer.from(`${cookieName}=`)
 
-/** The cookie's value in a process's initial environment. */
-function readCookies(pid: number): string | undefined {
-  let environ = read(`/proc/${pid}/environ`)
-  // A zombie's is empty; where only the main thread is one, another thread still has it.
-  const thread = environ?.length === 0 ? otherThread(pid) : undefined
-  if (thread !== undefined) environ = read(`/proc/${pid}/task/${thread}/environ`)
-  if (!environ) return undefined
+/**
+ * It is in the middle of an exec(2): the memory of the old program is gone, and the new one has no environment yet. One
+ * look in eight at a process that does nothing else falls into that moment, which is 25 µs long, 35 ms when others
+ * have the processors; with ten others on two of them a whole look was seen to take 0.4 s. Whoever is there may be ours.
+ */
+const between = Symbol('between two programs')
+
+/** So long it is waited for: a scan looks again, beside other work; whoever asks later, at once. Also a hung exec has its end. */
+const scanWaitMs = 1_000
+const lateWaitMs = 250
+
+/** A process's initial environment: empty where it was given none, or we may not read it; undefined where there is no such thing. */
+function readEnviron(pid: number): Buffer | undefined | typeof between {
+  const environ = read(`/proc/${pid}/environ`)
+  // A main thread that has ended shows an empty one, or says that there is no such process (seen on Linux 6.18).
+  if (environ !== undefined && environ.length > 0) return environ
+  const stat = read(`/proc/${pid}/stat`)
+  if (!stat) return undefined
+  const field = fieldsOf(stat.toString('latin1'))
+  if ((Number(field[6]) & kernelThread) !== 0) return undefined
+  if (hasMemory(field)) return isUnfinished(field) ? between : lateEnviron(pid, field)
+  // It is about to be a zombie; where only the main thread is one, another thread still has it.
+  const thread = otherThread(pid)
+  return thread === undefined ? undefined : read(`/proc/${pid}/task/${thread}/environ`)
+}
+
+/** Of one whose program is there: the environment has come by now, or it was given an empty one, or it has unmapped its own. */
+function lateEnviron(pid: number, field: readonly string[]): Buffer | undefined | typeof between {
+  if (field[47] === field[48]) return nothing
+  const environ = read(`/proc/${pid}/environ`)
+  if (environ !== undefined && environ.length > 0) return environ
+  const stat = read(`/proc/${pid}/stat`)
+  return stat && (programOf(fieldsOf(stat.toString('latin1'))) === programOf(field) ? nothing : between)
+}
+
+/**
+ * startcode, env_start and env_end, which are random, and the page faults until now, for where they are not (`setarch -R`): no exec
+ * goes without one. Whoever has the same before and after has not become another program in between.
+ */
+function programOf(field: readonly string[]): string {
+  return [23, 47, 48, 7, 9].map((index) => field[index]).join(' ')
+}
+
+const nothing = Buffer.alloc(0)
+
+/** vsize. */
+function hasMemory(field: readonly string[]): boolean {
+  return field[20] !== '0'
+}
+
+/** startcode, which an exec sets last. Of those that we may not look into it is 1; kernels that are none tell it of nobody. */
+function isUnfinished(field: readonly string[]): boolean {
+  tellsCode ??= fieldsOf(readFileSync('/proc/self/stat', 'latin1'))[23] !== '0'
+  return tellsCode && field[23] === '0'
+}
+
+let tellsCode: boolean | undefined
+
+/** PF_KTHREAD: a third of all processes, with nothing to read. */
+const kernelThread = 0x00200000
+
+/** The cookie's value in it. */
+function readCookies(pid: number): string | undefined | typeof between {
+  const environ = readEnviron(pid)
+  return environ === between ? between : environ && cookiesIn(environ)
+}
+
+function cookiesIn(environ: Buffer): string | undefined {
   for (let from = 0; ; ) {
     const at = environ.indexOf(needle, from)
     if (at < 0) return undefined
@@ -90,6 +157,7 @@ class ScannedEntry implements ProcessEntry {
   readonly startTime: string
   readonly command: string
   #cookies: string | undefined | null = null
+  #brand: string | undefined | null = null
 
   constructor(entry: ProcessEntry) {
     this.pid = entry.pid
@@ -102,9 +170,25 @@ class ScannedEntry implements ProcessEntry {
   }
 
   get cookies(): string | undefined {
-    if (this.#cookies === null) this.#cookies = readCookies(this.pid)
+    if (this.#cookies !== null) return this.#cookies
+    const untilMs = performance.now() + lateWaitMs
+    let cookies = readCookies(this.pid)
+    while (cookies === between && performance.now() < untilMs) cookies = readCookies(this.pid)
+    this.#cookies = cookies === between ? undefined : cookies
     return this.#cookies
   }
+
+  get brand(): string | undefined {
+    if (this.#brand === null) this.#brand = readBrand(this.pid)
+    return this.#brand
+  }
+}
+
+/** The world may read this file, also of those whose environment is not for us. */
+function readBrand(pid: number): string | undefined {
+  const limits = read(`/proc/${pid}/limits`)
+  const brand = limits && brandIn(limits.toString('latin1'))
+  return brand === 'unlimited' ? undefined : brand
 }
 
 function pids(): readonly number[] {
@@ -135,7 +219,10 @@ function withoutZombies(all: readonly number[]): readonly number[] {
 
 /** A zombie is dead: it answers kill(pid, 0), but holds nothing. Unless only its main thread is, and others run on. */
 function living(pid: number): ProcessEntry | undefined {
-  const entry = readEntry(pid)
+  return livingBy(pid, readEntry(pid))
+}
+
+function livingBy(pid: number, entry: ProcessEntry | undefined): ProcessEntry | undefined {
   if (!entry || entry.state === 'X') return undefined
   return entry.state !== 'Z' || otherThread(pid) !== undefined ? new ScannedEntry(entry) : undefined
 }
@@ -150,29 +237,78 @@ function otherThread(pid: number): string | undefined {
   }
 }
 
-function marked(pid: number): MarkedProcess | undefined {
-  const cookies = readCookies(pid)
-  return cookies === undefined ? undefined : { pid, cookies }
+function marked(pid: number): MarkedProcess | undefined | typeof between {
+  const environ = readEnviron(pid)
+  return environ === between || environ === undefined ? environ : markedBy(pid, cookiesIn(environ))
+}
+
+function markedBy(pid: number, cookies: string | undefined): MarkedProcess | undefined {
+  const brand = readBrand(pid)
+  return cookies === undefined && brand === undefined ? undefined : { pid, cookies: cookies ?? '', brand }
+}
+
+/** Most cookies are read later, or never; only who shows no environment now is asked for it, by the same look. */
+function scanned(pid: number): ProcessEntry | undefined | typeof between {
+  const stat = read(`/proc/${pid}/stat`)?.toString('latin1')
+  if (stat === undefined) return undefined
+  const field = fieldsOf(stat)
+  if (hasMemory(field) && isUnfinished(field) && readCookies(pid) === between) return between
+  return livingBy(pid, parseStat(stat, field))
+}
+
+/** One that stays between two programs is there, with no mark to be seen. */
+function unmarked(pid: number): ProcessEntry | undefined {
+  return living(pid) && readEntry(pid)
+}
+
+interface Look<T> {
+  readonly of: (pid: number) => T | undefined | typeof between
+  /** What is said of those who stay between two programs. */
+  readonly ofHung: (pid: number) => T | undefined
+}
+
+/** Everybody, and those who are between two programs again until they are there; lets others in between where it yields. */
+function* scan<T>(look: Look<T>): Generator<undefined, readonly T[]> {
+  const found: T[] = []
+  const untilMs = performance.now() + scanWaitMs
+  let left = pids()
+  do {
+    const again: number[] = []
+    for (const [index, pid] of left.entries()) {
+      const one = look.of(pid)
+      if (one === between) again.push(pid)
+      else if (one !== undefined) found.push(one)
+      if (index % slice === slice - 1) yield
+    }
+    left = again
+    if (left.length > 0) yield
+  } while (left.length > 0 && performance.now() < untilMs)
+  return [...found, ...left.flatMap((pid) => look.ofHung(pid) ?? [])]
+}
+
+async function inTurns<T>(steps: Generator<undefined, T>): Promise<T> {
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done) return value
+    await nextTurn()
+  }
+}
+
+function atOnce<T>(steps: Generator<undefined, T>): T {
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done) return value
+  }
 }
 
 /** Callers who come while a scan runs share the one after it: a proof must begin after the kill it proves. */
-function sharedScan<T>(look: (pid: number) => T | undefined): () => Promise<readonly T[]> {
+function sharedScan<T>(look: Look<T>): () => Promise<readonly T[]> {
   let next: Promise<readonly T[]> | undefined
   let current: Promise<unknown> = Promise.resolve()
-  const scan = async (): Promise<readonly T[]> => {
-    const found: T[] = []
-    let count = 0
-    for (const pid of pids()) {
-      const one = look(pid)
-      if (one !== undefined) found.push(one)
-      if (++count % slice === 0) await new Promise<void>((resolve) => setImmediate(resolve))
-    }
-    return found
-  }
   return () => {
     next ??= current.then(() => {
       next = undefined
-      const started = scan()
+      const started = inTurns(scan(look))
       current = started.catch(() => {})
       return started
     })
@@ -180,11 +316,13 @@ function sharedScan<T>(look: (pid: number) => T | undefined): () => Promise<read
   }
 }
 
+const marks: Look<MarkedProcess> = { of: marked, ofHung: (pid) => markedBy(pid, undefined) }
+
 export const procTable: ProcessTable = {
   find: living,
-  snapshot: sharedScan(living),
-  marked: sharedScan(marked),
-  markedNow: () => [...pids()].flatMap((pid) => marked(pid) ?? []),
+  snapshot: sharedScan({ of: scanned, ofHung: unmarked }),
+  marked: sharedScan(marks),
+  markedNow: () => atOnce(scan(marks)),
 }
 
 export function pidNamespace(): string {

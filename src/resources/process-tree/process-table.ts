@@ -10,12 +10,15 @@ export interface ProcessEntry {
   readonly command: string
   /** The value of our cookie in its environment, where it has one and we may read it. */
   readonly cookies: string | undefined
+  /** The limit that carries our brand, where it has one. */
+  readonly brand?: string | undefined
 }
 
-/** A living process that carries a cookie. */
+/** A living process that carries a cookie, or a brand, or both. */
 export interface MarkedProcess {
   readonly pid: number
   readonly cookies: string
+  readonly brand?: string | undefined
 }
 
 /** The machine's processes: `/proc` on Linux, `ps` on macOS. Zombies are not in it: they are dead. */
@@ -23,7 +26,7 @@ export interface ProcessTable {
   find(pid: number): ProcessEntry | undefined
   /** Every process, by a scan that begins after the call. */
   snapshot(): Promise<readonly ProcessEntry[]>
-  /** Only those that carry a cookie, by a scan that begins after the call: one file a process instead of two. */
+  /** Only those that carry a mark, by a scan that begins after the call. */
   marked(): Promise<readonly MarkedProcess[]>
   /** The same without waiting, for exit handlers. */
   markedNow(): readonly MarkedProcess[]

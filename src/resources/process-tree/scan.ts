@@ -16,14 +16,15 @@ import type { Child, Effects } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Ctx, Found, Owner } from '../../ports/kind.ts'
 import type { Limits, TreeMember, TreePlace } from '../../ports/process.ts'
+import { brandText } from './brand.ts'
 import type { Containment, Tree, TreeStart } from './containment.ts'
 import type { ProcessEntry, ProcessTable } from './process-table.ts'
 import { throughDoors } from './trampoline.ts'
 
 /**
- * The weakest containment, which needs nothing from the kernel: processes are found by the cookie in their environment,
- * by descent from one that was found, and by a session or group that one of them made. A daemon that clears its
- * environment and leaves its family before anybody looks is missed, so the proof is marked `scan`.
+ * The weakest containment, which asks nothing of the kernel but a list: processes are found by the cookie in their environment, by
+ * the brand where they have cleared it, by descent from one that was found, and by a session or group that one of them made. Who
+ * forks faster than anybody can look is missed, and on macOS who clears its environment, so the proof is marked `scan`.
  */
 export interface ScanDeps {
   readonly effects: Effects
@@ -75,7 +76,7 @@ export class ScanContainment implements Containment {
     const { effects } = this.#deps
     effects.createFile(tree.place, '', 0o600)
     const env = { ...launch.env, [cookieName]: chainCookie(this.#deps.inheritedCookie, cookie(tree.mark)) }
-    const command = throughDoors('file', [tree.place], launch.argv, env)
+    const command = throughDoors('file', [tree.place], { ...launch, mark: tree.mark }, env)
     return await (launch.spawn ?? effects.spawn)({
       ...command,
       env,
@@ -191,7 +192,7 @@ export class ScanContainment implements Containment {
     return []
   }
 
-  tidy(): void {}
+  async tidy(): Promise<void> {}
 
   /** Processes that carry the mark but no door: what escaped a stronger containment, or outlived its records. */
   async *strays(owner: Owner): AsyncIterable<Found> {
@@ -260,8 +261,10 @@ function isKnown(entry: ProcessEntry, { main }: Tree, known: ReadonlyMap<number,
   return (entry.pid === main?.pid && entry.startTime === main.startTime) || known.get(entry.pid)?.startTime === entry.startTime
 }
 
-function isMarked({ cookies }: Pick<ProcessEntry, 'cookies'>, { mark }: Tree): boolean {
-  return parseCookies(cookies ?? '').some((one) => one.resourceId === mark.resourceId && one.installation === mark.installation)
+/** A process can clear its environment, or write another's cookie into it; the brand is read only where the cookie is not the tree's. */
+function isMarked(one: Pick<ProcessEntry, 'cookies' | 'brand'>, { mark }: Tree): boolean {
+  const isOurs = ({ installation, resourceId }: Mark): boolean => resourceId === mark.resourceId && installation === mark.installation
+  return parseCookies(one.cookies ?? '').some(isOurs) || (one.brand !== undefined && one.brand === brandText(mark))
 }
 
 /** A child, or one of a session or group that a member leads: those live on, under the same number, when the leader is gone. */

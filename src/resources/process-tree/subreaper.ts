@@ -4,6 +4,7 @@ import { dirname, extname, join } from 'node:path'
 import { errno, sentence } from '../../domain/errors.ts'
 import { chainCookie, cookie, cookieName, isSafeId, type Mark, parseCookies } from '../../domain/identity.ts'
 import { absent, type Presence, type Proof, present } from '../../domain/resource.ts'
+import type { Clock } from '../../ports/clock.ts'
 import type { Child, Effects } from '../../ports/effects.ts'
 import type { Host } from '../../ports/host.ts'
 import type { Ctx, Found, Owner } from '../../ports/kind.ts'
@@ -23,6 +24,7 @@ import { throughDoors } from './trampoline.ts'
 export interface SubreaperDeps {
   readonly effects: Effects
   readonly host: Host
+  readonly clock: Clock
   readonly processes: ProcessTable
   readonly inheritedCookie: string | undefined
   /** Where the doors are; shared with the net. */
@@ -37,6 +39,9 @@ const separator = '~~'
 /** How long a keeper may be silent after a kill, and one whose supervisor died may take to end its tree. */
 const patienceMs = 4_000
 const lookMs = 5
+
+/** One that has not said that the command has started is woken this often. */
+const wakeMs = 250
 
 /** Why it is not available here; undefined when it is. Looks for koffi without loading it. */
 export function subreaperUnavailable(): string | undefined {
@@ -87,9 +92,27 @@ export class SubreaperContainment implements Containment {
     this.#keepers.set(tree.mark.resourceId, keeper)
     const { cwd, detached } = launch
     const descriptors = launch.stdio.flatMap((stream, fd) => (fd > 2 && stream !== 'ignore' ? [fd] : []))
-    keeper.tell({ do: 'start', ...throughDoors('file', [tree.place], launch.argv, env), env, cwd, detached, descriptors })
-    const pid = await keeper.started
+    keeper.tell({
+      do: 'start',
+      ...throughDoors('file', [tree.place], { ...launch, mark: tree.mark }, env),
+      env,
+      cwd,
+      detached,
+      descriptors,
+    })
+    const pid = await this.#untilStarted(keeper)
     return { pid, exit: keeper.exit, stdin: child.stdin, firstLine: () => child.firstLine(), unref: () => child.unref() }
+  }
+
+  /** The command, or anybody, may stop its keeper before we have heard of it, and the launch would wait for its whole time. */
+  async #untilStarted(keeper: KeeperHandle): Promise<number> {
+    const over = new AbortController()
+    this.#deps.clock.every(wakeMs, over.signal, () => this.#wake(keeper))
+    try {
+      return await keeper.started
+    } finally {
+      over.abort()
+    }
   }
 
   /** What a keeper has started is its descendant for good. */
@@ -229,7 +252,7 @@ export class SubreaperContainment implements Containment {
     return []
   }
 
-  tidy(): void {}
+  async tidy(): Promise<void> {}
 
   /** The end of our process is the end of every channel, and that is a kill; this only comes a moment earlier. */
   killAllNow(): void {

@@ -1,7 +1,11 @@
 import { readFileSync } from 'node:fs'
+import { constants } from 'node:os'
+import type { Mark } from '../../domain/identity.ts'
+import type { TreeLaunch } from '../../ports/process.ts'
+import { branding } from './brand.ts'
 
 /**
- * The few lines of `sh` between the spawn and the command: enter through the doors, or die. `$0` is the
+ * The few lines of `sh` between the spawn and the command: take the brand, enter through the doors, or die. `$0` is the
  * out-of-memory score, then come the doors, then `--`, then the command. They never make a door themselves.
  */
 const markForOomKiller = 'echo "$0" 2>/dev/null >/proc/self/oom_score_adj'
@@ -20,12 +24,17 @@ const shell = '/bin/sh'
 export function throughDoors(
   kind: Door,
   doors: readonly string[],
-  argv: readonly string[],
+  { argv, ignoredSignals = [], mark }: Pick<TreeLaunch, 'argv' | 'ignoredSignals'> & { readonly mark: Mark },
   env: Readonly<Record<string, string>>,
 ): { program: string; argv: string[] } {
   const enter = kind === 'cgroup' ? enterCgroups : passDoors
-  const script = `{ ${markForOomKiller}; } 2>/dev/null; ${enter}; exec "$@"`
+  const script = `{ ${markForOomKiller}; } 2>/dev/null; ${branding(mark)}${enter}; ${ignore(ignoredSignals)}exec "$@"`
   return { program: shell, argv: ['sh', '-c', script, String(oomScore()), ...doors, '--', ...unspeakable(env), ...argv] }
+}
+
+/** libuv gives a child every signal as by default; what a shell ignores stays ignored across its exec. By number: names have aliases. */
+function ignore(signals: readonly NodeJS.Signals[]): string {
+  return signals.length === 0 ? '' : `trap '' ${signals.map((signal) => constants.signals[signal]).join(' ')}; `
 }
 
 /**

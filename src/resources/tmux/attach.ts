@@ -9,7 +9,8 @@ export async function attach(tmux: Tmux, agentId: string, env: Readonly<Record<s
   const session = listing === 'none' ? undefined : listing.find(({ mark }) => scopeOfResource(mark.resourceId) === agentId)
   if (!session)
     throw new EbbError('agent_not_found', `The agent ${agentId} has no tmux session any more; "ebb show ${agentId}" says how it ended.`)
-  const [program = 'tmux', ...args] = tmux.argv('attach-session', '-t', session.id)
+  // Nothing of this person's environment goes into it (-E).
+  const [program = 'tmux', ...args] = tmux.argv('attach-session', '-E', '-t', session.id)
   // tmux refuses to nest unless it is told that it may.
   const { TMUX: _, ...rest } = env
   const child = spawn(program, args, { stdio: 'inherit', env: rest })

@@ -8,9 +8,11 @@ import type { LogHandle } from '../../ports/process.ts'
 
 /**
  * `$1` is the pipe of the orders, `$2` the one on which it tells what happens. Both are opened for both sides, so that
- * neither waits for us nor loses what is in it when we are gone. Dies with its terminal as long as there is nothing to lose.
+ * neither waits for us nor loses what is in it when we are gone; where one is gone already, that would make a plain file,
+ * which nobody removes. Dies with its terminal as long as there is nothing to lose.
  */
 export const waitForOrders = `
+[ -p "$1" ] && [ -p "$2" ] || exit 125
 exec 8<>"$1" 9<>"$2" || exit 125
 echo ready >&9
 read -r size <&8 || exit 125

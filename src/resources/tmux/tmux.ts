@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { connect } from 'node:net'
 import { sentence } from '../../domain/errors.ts'
-import { type Mark, parseCookies } from '../../domain/identity.ts'
+import { cookie, type Mark, parseCookies } from '../../domain/identity.ts'
 import type { Effects } from '../../ports/effects.ts'
 
 /** A session of our server that carries a mark of ours; its name is only a label, and anybody may change it. */
@@ -51,16 +51,33 @@ export class Tmux {
       ...['new-session', '-d', '-P', '-F', '#{session_id} #{pane_pid}', '-s', name, '-x', '200', '-y', '50', '-c', '/'],
       ...['-e', `EBB_SCOPE=${pane.cookie}`, '--', ...pane.argv],
       ...[';', 'set-option', '-t', `=${name}:`, markOption, mark],
+      // Who makes a session here by himself, such as an agent that knows the socket, has his own mark in it, and it goes with him.
+      ...[';', 'set-option', '-g', 'update-environment', 'EBB_SCOPE'],
     )
-    // To enter a cgroup takes up to 20 ms: only who will be the server needs to.
-    const command = (await isListening(this.#deps.socket)) ? { program: 'tmux', argv } : throughDoor(argv)
+    // To enter a cgroup takes up to 20 ms: only who will be the server needs to, and nobody else may become it (-N).
+    const isServed = await isListening(this.#deps.socket)
+    const first = await this.#make(isServed ? { program: 'tmux', argv: ['tmux', '-N', ...argv.slice(1)] } : throughDoor(argv))
+    if (typeof first !== 'string') return first
+    // A server leaves with its last session, and whoever comes in that moment is sent away, or finds nobody. A tmux before 3.2
+    // does not know -N, and comes here, too.
+    const second = (await this.#carries(mark)) ? first : await this.#make(throughDoor(argv))
+    if (typeof second === 'string') throw new Error(`tmux could not make the session ${name}: ${second}`)
+    return second
+  }
+
+  /** The session, or what tmux says instead. */
+  async #make(command: { readonly program: string; readonly argv: readonly string[] }) {
     const env = this.#environment()
     const child = await this.#deps.effects.spawn({ ...command, env, cwd: '/', stdio: ['ignore', 'pipe', 'pipe'] })
     const said = (await child.firstLine()) ?? ''
     const [, id, pid] = /^(\$\d+) (\d+)$/.exec(said) ?? []
     const { code } = await child.exit
-    if (code !== 0 || id === undefined) throw new Error(`tmux could not make the session ${name}: ${said || `exit code ${code}`}`)
-    return { id, panePid: Number(pid) }
+    return code !== 0 || id === undefined ? said || `exit code ${code}` : { id, panePid: Number(pid) }
+  }
+
+  async #carries(mark: string): Promise<boolean> {
+    const listing = await this.sessions()
+    return listing !== 'none' && listing.some((session) => cookie(session.mark) === mark)
   }
 
   /** Hangs up its terminal; what survives that is for others to end. One that is gone by now is as good. */

@@ -23,9 +23,10 @@ export function endAgents(db: Database, agents: { readonly ended: readonly Agent
   for (const id of agents.stuckIds) db.run(`UPDATE agent SET status = 'stuck' WHERE id = ? AND NOT ${isOver}`, id)
 }
 
-/** The row that carries a scope's id, if there is one, with its messages; and the name of a request or task. */
-export function forgetAgent(db: Database, scopeId: string): void {
-  db.run('DELETE FROM agent WHERE id = ?', scopeId)
+/** The row that carries a scope's id, with its messages; and the name of a request or task. False where there is no such row. */
+export function forgetAgent(db: Database, scopeId: string): boolean {
+  const isKnown = Number(db.run('DELETE FROM agent WHERE id = ?', scopeId).changes) > 0
   forgetTask(db, scopeId)
   db.run('DELETE FROM owner WHERE scope_id = ?', scopeId)
+  return isKnown
 }

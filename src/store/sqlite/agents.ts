@@ -87,7 +87,7 @@ export class SqliteAgents implements AgentStore {
         agentId,
         change.status ?? null,
       )
-    })
+    }, 'crash')
   }
 
   async find(agentId: string): Promise<AgentRecord | undefined> {
@@ -194,12 +194,13 @@ export class SqliteAgents implements AgentStore {
       const [known] = this.#db.all('SELECT 1 FROM owner WHERE kind = ? AND namespace = ? AND id = ?', owner.kind, owner.namespace, owner.id)
       if (known) throw new EbbError('scope_closed', `The ${owner.kind} ${owner.id} exists already; use another id.`)
       this.#db.run(
-        'INSERT INTO owner (kind, namespace, id, scope_id, created_at) VALUES (?, ?, ?, ?, ?)',
+        'INSERT INTO owner (kind, namespace, id, scope_id, created_at, closes_at) VALUES (?, ?, ?, ?, ?, ?)',
         owner.kind,
         owner.namespace,
         owner.id,
         owner.scopeId,
         owner.createdAt,
+        owner.closesAt ?? null,
       )
     })
   }
@@ -213,7 +214,9 @@ export class SqliteAgents implements AgentStore {
     )
     // A scope that has left the books was closed first.
     const state = (row?.state ?? 'closed') as ScopeState
-    return row && { kind, namespace, id, scopeId: String(row.scope_id), state, createdAt: String(row.created_at) }
+    if (!row) return undefined
+    const closesAt = row.closes_at === null ? {} : { closesAt: String(row.closes_at) }
+    return { kind, namespace, id, scopeId: String(row.scope_id), state, createdAt: String(row.created_at), ...closesAt }
   }
 
   async removeOwners(namespace: string | undefined): Promise<void> {

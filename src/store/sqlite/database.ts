@@ -1,28 +1,32 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import type { Clock } from '../../ports/clock.ts'
+import type { Survives } from '../../ports/ledger.ts'
 import { explain } from './explain.ts'
 import { GroupCommit } from './group-commit.ts'
 import { retryWhileBusy } from './retry.ts'
 import type { Row } from './rows.ts'
+import { WalSync } from './wal-sync.ts'
 
 /** One connection, its prepared statements, and the two ways to use it: grouped writes and patient reads. */
 export class Database {
   readonly connection: DatabaseSync
   readonly clock: Clock
   readonly #busyBudgetMs: number
+  readonly disk: WalSync
   readonly #commits: GroupCommit
   readonly #statements = new Map<string, StatementSync>()
 
-  constructor(connection: DatabaseSync, clock: Clock, busyBudgetMs: number) {
+  constructor(connection: DatabaseSync, file: string, clock: Clock, busyBudgetMs: number) {
     this.connection = connection
     this.clock = clock
     this.#busyBudgetMs = busyBudgetMs
-    this.#commits = new GroupCommit(connection, clock, busyBudgetMs)
+    this.disk = new WalSync(file)
+    this.#commits = new GroupCommit(connection, clock, busyBudgetMs, this.disk)
   }
 
   /** What is asked for in one turn of the event loop shares a transaction. */
-  write<T>(run: () => T): Promise<T> {
-    return this.#commits.write(run)
+  write<T>(run: () => T, survives: Survives | (() => Survives) = 'power-cut'): Promise<T> {
+    return this.#commits.write(run, typeof survives === 'function' ? survives : () => survives)
   }
 
   /** A reader of a WAL database meets a lock only while another process rebuilds the index; then it waits its turn. */
@@ -56,6 +60,7 @@ export class Database {
 
   async close(): Promise<void> {
     await this.#commits.idle()
+    this.disk.close()
     if (this.connection.isOpen) this.connection.close()
   }
 }

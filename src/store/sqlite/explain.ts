@@ -14,6 +14,11 @@ export function isFull(error: unknown): boolean {
   return /database or disk is full|ENOSPC/.test(sentence(error))
 }
 
+/** SQLITE_READONLY: nothing was written, and nothing will be. */
+export function isReadOnly(error: unknown): boolean {
+  return error instanceof Error && 'errcode' in error && (Number(error.errcode) & 0xff) === 8
+}
+
 /** SQLITE_TOOBIG, SQLITE_CONSTRAINT and SQLITE_MISMATCH, the lowest byte of an extended code. */
 const refusals: ReadonlySet<number> = new Set([18, 19, 20])
 
@@ -35,6 +40,10 @@ export function explain(error: unknown): EbbError {
     )
   }
   if (isRefused(error)) return new EbbError('internal', `The database refused what was to be saved (${text}).`, { cause: error })
+  if (isReadOnly(error)) {
+    const hint = 'check that ebb.db and its folder are yours to write, then try again'
+    return new EbbError('ledger_read_only', `The database cannot be written (${text}); ${hint}.`, { cause: error })
+  }
   const hint = isFull(error) ? 'free some space and try again' : 'check the disk and the file, then try again'
   return new EbbError('ledger_unavailable', `The database could not be used (${text}); ${hint}.`, { cause: error })
 }

@@ -1,40 +1,52 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Clock } from '../../ports/clock.ts'
-import { explain, isBusy } from './explain.ts'
+import type { Survives } from '../../ports/ledger.ts'
+import { explain, isBusy, isReadOnly } from './explain.ts'
 import { retryWhileBusy } from './retry.ts'
+import type { WalSync } from './wal-sync.ts'
 
 interface Write {
+  /** Known when it has run. */
+  readonly survives: () => Survives
   readonly run: () => unknown
   readonly resolve: (value: unknown) => void
   readonly reject: (error: unknown) => void
 }
 
+interface Answer {
+  readonly write: Write
+  readonly tell: () => void
+}
+
 /**
- * Writes that are asked for in one turn of the event loop share one transaction, and so one fsync. Each has a
- * savepoint of its own: one that is refused takes nothing of the others with it.
+ * Writes that are asked for in one turn of the event loop share one transaction, and those of them that must survive a
+ * power cut share one fsync. Each has a savepoint of its own: one that is refused takes nothing of the others with it.
  */
 export class GroupCommit {
   readonly #db: DatabaseSync
   readonly #clock: Clock
   readonly #busyBudgetMs: number
+  readonly #disk: WalSync
   #queue: Write[] = []
   #flushing: Promise<void> | undefined
 
-  constructor(db: DatabaseSync, clock: Clock, busyBudgetMs: number) {
+  constructor(db: DatabaseSync, clock: Clock, busyBudgetMs: number, disk: WalSync) {
     this.#db = db
     this.#clock = clock
     this.#busyBudgetMs = busyBudgetMs
+    this.#disk = disk
   }
 
-  write<T>(run: () => T): Promise<T> {
+  write<T>(run: () => T, survives: () => Survives): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.#queue.push({ run, resolve: resolve as (value: unknown) => void, reject })
+      this.#queue.push({ survives, run, resolve: resolve as (value: unknown) => void, reject })
       this.#flushing ??= this.#flush()
     })
   }
 
   async idle(): Promise<void> {
     while (this.#flushing) await this.#flushing
+    await this.#disk.idle()
   }
 
   async #flush(): Promise<void> {
@@ -43,8 +55,7 @@ export class GroupCommit {
       const batch = this.#queue
       this.#queue = []
       try {
-        const settle = await retryWhileBusy(this.#clock, this.#busyBudgetMs, () => this.#commit(batch))
-        for (const answer of settle) answer()
+        this.#settle(await retryWhileBusy(this.#clock, this.#busyBudgetMs, () => this.#commit(batch)))
       } catch (error) {
         for (const write of batch) write.reject(explain(error))
       }
@@ -52,8 +63,22 @@ export class GroupCommit {
     this.#flushing = undefined
   }
 
-  /** All or nothing on disk; who asked is told only after the commit. */
-  #commit(batch: readonly Write[]): (() => void)[] {
+  /** Who must survive a power cut waits for the disk; the next commits do not. */
+  #settle(answers: readonly Answer[]): void {
+    const lasting: Answer[] = []
+    for (const answer of answers) {
+      if (answer.write.survives() === 'power-cut') lasting.push(answer)
+      else answer.tell()
+    }
+    if (lasting.length === 0) return
+    this.#disk.through().then(
+      () => lasting.forEach(({ tell }) => void tell()),
+      (error: unknown) => lasting.forEach(({ write }) => void write.reject(explain(error))),
+    )
+  }
+
+  /** All or nothing; who asked is told only after the commit. */
+  #commit(batch: readonly Write[]): readonly Answer[] {
     this.#db.exec('BEGIN IMMEDIATE')
     try {
       const answers = batch.map((write) => this.#one(write))
@@ -65,17 +90,18 @@ export class GroupCommit {
     }
   }
 
-  #one(write: Write): () => void {
+  #one(write: Write): Answer {
     this.#db.exec('SAVEPOINT one')
     try {
       const value = write.run()
       this.#db.exec('RELEASE one')
-      return () => write.resolve(value)
+      return { write, tell: () => write.resolve(value) }
     } catch (error) {
-      // A disk that is full or broken may have ended the whole transaction; a lock is for the retry.
-      if (!this.#db.isTransaction || isBusy(error)) throw error
+      // A disk that is full or broken may have ended the whole transaction; a lock is for the retry. Where nothing can be written
+      // all are told the same: those that come after would only miss what was not.
+      if (!this.#db.isTransaction || isBusy(error) || isReadOnly(error)) throw error
       this.#db.exec('ROLLBACK TO one; RELEASE one')
-      return () => write.reject(explain(error))
+      return { write, tell: () => write.reject(explain(error)) }
     }
   }
 }

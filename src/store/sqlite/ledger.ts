@@ -12,6 +12,7 @@ import type {
   Settlement,
   Sighting,
   StoredReport,
+  Survives,
 } from '../../ports/ledger.ts'
 import { endAgents, forgetAgent } from './agent-ends.ts'
 import { type Database, toJson } from './database.ts'
@@ -36,7 +37,7 @@ export class SqliteLedger implements Ledger {
         record.role === 'server' ? this.#db.all("SELECT * FROM incarnation WHERE role = 'server' AND id != ?", record.id) : []
       if (server) throw serverRunning(toIncarnation(server))
       this.#insertIncarnation(record, host)
-    })
+    }, 'crash')
   }
 
   unseatServer(dead: string, record: IncarnationRecord, host?: NewScope): Promise<boolean> {
@@ -46,7 +47,7 @@ export class SqliteLedger implements Ledger {
       if (changes === 0) return false
       this.#insertIncarnation(record, host)
       return true
-    })
+    }, 'crash')
   }
 
   #insertIncarnation(record: IncarnationRecord, host: NewScope | undefined): void {
@@ -75,13 +76,14 @@ export class SqliteLedger implements Ledger {
   claim(id: string, by: string, seenClaim: string | undefined): Promise<boolean> {
     return this.#db.write(
       () => this.#db.run('UPDATE incarnation SET claimed_by = ? WHERE id = ? AND claimed_by IS ?', by, id, seenClaim ?? null).changes === 1,
+      'crash',
     )
   }
 
   unclaim(id: string, by: string): Promise<void> {
     return this.#db.write(() => {
       this.#db.run('UPDATE incarnation SET claimed_by = NULL WHERE id = ? AND claimed_by = ?', id, by)
-    })
+    }, 'crash')
   }
 
   retire(id: string): Promise<boolean> {
@@ -98,14 +100,14 @@ export class SqliteLedger implements Ledger {
       this.#db.run('DELETE FROM scope WHERE incarnation = ? AND id NOT IN (SELECT id FROM agent)', id)
       this.#db.run('DELETE FROM incarnation WHERE id = ?', id)
       return true
-    })
+    }, 'crash')
   }
 
   openScope(scope: NewScope): Promise<void> {
     return this.#db.write(() => {
       if (scope.parentId !== undefined) this.#requireOpen(scope.parentId)
       this.#insertScope(scope)
-    })
+    }, 'crash')
   }
 
   #insertScope(scope: NewScope): void {
@@ -126,11 +128,11 @@ export class SqliteLedger implements Ledger {
       throw new EbbError('scope_closed', `Scope ${scopeId} is ${String(scope?.state ?? 'gone')} and takes nothing in; open a new one.`)
   }
 
-  intend(scopeId: string, intents: readonly NewIntent[]): Promise<void> {
+  intend(scopeId: string, intents: readonly NewIntent[], survives: Survives = 'power-cut'): Promise<void> {
     return this.#db.write(() => {
       this.#requireOpen(scopeId)
       for (const intent of intents) this.#insertResource('INSERT', { ...intent, scopeId }, 'intended')
-    })
+    }, survives)
   }
 
   #insertResource(insert: 'INSERT' | 'INSERT OR REPLACE', intent: NewIntent, state: 'intended' | 'held'): void {
@@ -153,10 +155,10 @@ export class SqliteLedger implements Ledger {
     )
   }
 
-  record(resourceId: string, detail: unknown): Promise<void> {
+  record(resourceId: string, detail: unknown, survives: Survives = 'power-cut'): Promise<void> {
     return this.#db.write(() => {
       this.#db.run('UPDATE resource SET detail = ? WHERE id = ?', toJson(detail), resourceId)
-    })
+    }, survives)
   }
 
   hold(held: readonly { readonly resourceId: string; readonly detail?: unknown }[]): Promise<void> {
@@ -173,7 +175,7 @@ export class SqliteLedger implements Ledger {
           resourceId,
         )
       }
-    })
+    }, 'crash')
   }
 
   adopt(scopeId: string, intent: NewIntent): Promise<void> {
@@ -181,17 +183,31 @@ export class SqliteLedger implements Ledger {
       const [scope] = this.#db.all('SELECT 1 FROM scope WHERE id = ?', scopeId)
       if (!scope) throw new EbbError('scope_closed', `Scope ${scopeId} is gone and takes nothing in.`)
       this.#insertResource('INSERT OR REPLACE', { ...intent, scopeId }, 'held')
-    })
+    }, 'crash')
   }
 
   inherit(scopes: readonly { readonly id: string; readonly parentId: string }[], incarnation: string): Promise<void> {
     return this.#db.write(() => {
-      for (const { id, parentId } of scopes) {
-        this.#requireOpen(parentId)
-        this.#db.run('UPDATE scope SET incarnation = ?, parent_id = ? WHERE id = ?', incarnation, parentId, id)
-        this.#db.run('UPDATE agent SET incarnation = ? WHERE id = ?', incarnation, id)
-      }
-    })
+      for (const { id, parentId } of scopes) this.#inherit(id, parentId, incarnation)
+    }, 'crash')
+  }
+
+  #inherit(id: string, parentId: string, incarnation: string): void {
+    this.#requireOpen(parentId)
+    this.#db.run('UPDATE scope SET incarnation = ?, parent_id = ? WHERE id = ?', incarnation, parentId, id)
+    this.#db.run('UPDATE agent SET incarnation = ? WHERE id = ?', incarnation, id)
+  }
+
+  reopen({ id, parentId, incarnation }: NewScope & { readonly parentId: string }, wish: Wish): Promise<void> {
+    return this.#db.write(() => {
+      const { changes } = this.#db.run(
+        "UPDATE scope SET state = 'closing', wish = ? WHERE id = ? AND state = 'closed'",
+        JSON.stringify(wish),
+        id,
+      )
+      if (changes === 0) throw new EbbError('scope_closed', `Scope ${id} is not closed, or gone; it is not closed again.`)
+      this.#inherit(id, parentId, incarnation)
+    }, 'power-cut')
   }
 
   beginClose(scopeId: string, wish: Wish): Promise<void> {
@@ -201,22 +217,27 @@ export class SqliteLedger implements Ledger {
         this.#db.run("UPDATE scope SET state = 'closing', wish = ? WHERE id = ?", JSON.stringify(renew(scope.wish, wish)), scope.id)
       }
       this.#db.run(`${treeOf} UPDATE resource SET state = 'closing' WHERE state = 'held' AND scope_id IN (SELECT id FROM tree)`, scopeId)
-    })
+    }, 'crash')
   }
 
   settle(settlement: Settlement): Promise<void> {
-    return this.#db.write(() => {
-      for (const outcome of settlement.outcomes) this.#settleOne(outcome)
-      for (const id of settlement.closedScopeIds) this.#db.run("UPDATE scope SET state = 'closed' WHERE id = ?", id)
-      if (settlement.agents) endAgents(this.#db, settlement.agents)
-      for (const id of settlement.forgottenScopeIds) forgetAgent(this.#db, id)
-      for (const id of settlement.forgottenScopeIds) {
-        // Agents below that ended before are still known, and so is what they left: by their books their archives are found.
-        this.#db.run(`${treeOf} UPDATE scope SET parent_id = NULL WHERE id IN (SELECT id FROM tree) AND id IN (SELECT id FROM agent)`, id)
-        this.#db.run('DELETE FROM scope WHERE id = ?', id)
-      }
-      if (settlement.report) this.#insertReport(settlement.report)
-    })
+    // What somebody was told of an agent no power cut takes back; what became of a process is seen again after one.
+    let hasTouchedAgents = settlement.agents !== undefined && settlement.agents.ended.length + settlement.agents.stuckIds.length > 0
+    return this.#db.write(
+      () => {
+        for (const outcome of settlement.outcomes) this.#settleOne(outcome)
+        for (const id of settlement.closedScopeIds) this.#db.run("UPDATE scope SET state = 'closed' WHERE id = ?", id)
+        if (settlement.agents) endAgents(this.#db, settlement.agents)
+        for (const id of settlement.forgottenScopeIds) if (forgetAgent(this.#db, id)) hasTouchedAgents = true
+        for (const id of settlement.forgottenScopeIds) {
+          // Agents below that ended before are still known, and so is what they left: by their books their archives are found.
+          this.#db.run(`${treeOf} UPDATE scope SET parent_id = NULL WHERE id IN (SELECT id FROM tree) AND id IN (SELECT id FROM agent)`, id)
+          this.#db.run('DELETE FROM scope WHERE id = ?', id)
+        }
+        if (settlement.report) this.#insertReport(settlement.report)
+      },
+      () => (hasTouchedAgents ? 'power-cut' : 'crash'),
+    )
   }
 
   #insertReport({ id, body }: StoredReport): void {
@@ -225,17 +246,18 @@ export class SqliteLedger implements Ledger {
   }
 
   addReport(report: StoredReport): Promise<void> {
-    return this.#db.write(() => this.#insertReport(report))
+    return this.#db.write(() => this.#insertReport(report), 'crash')
   }
 
   #settleOne(outcome: Outcome): void {
     this.#db.run(
-      'UPDATE resource SET state = ?, attempts = ?, proof = ?, error = ?, released_at = ? WHERE id = ?',
+      'UPDATE resource SET state = ?, attempts = ?, proof = ?, error = ?, owed_since = ?, released_at = ? WHERE id = ?',
       outcome.state,
       outcome.attempts,
       toJson(outcome.proof),
       outcome.error ?? null,
-      outcome.state === 'released' ? this.#db.clock.wall() : null,
+      outcome.owedSince ?? null,
+      outcome.state === 'released' ? (outcome.proof?.at ?? this.#db.clock.wall()) : null,
       outcome.resourceId,
     )
   }
@@ -271,6 +293,11 @@ export class SqliteLedger implements Ledger {
     return rows.map((row) => ({ id: String(row.id), body: JSON.parse(String(row.body)) as Report }))
   }
 
+  async reportIds(limit: number): Promise<readonly string[]> {
+    const rows = await this.#db.read('SELECT id FROM report ORDER BY sequence DESC LIMIT ?', limit)
+    return rows.map(({ id }) => String(id))
+  }
+
   sight(kind: string, name: string, bootId: string, nowMs: number): Promise<Sighting> {
     return this.#db.write(() => {
       // After a reboot the age starts again: the monotonic clock did.
@@ -285,7 +312,7 @@ export class SqliteLedger implements Ledger {
       )
       const [row] = this.#db.all('SELECT * FROM sighting WHERE kind = ? AND name = ?', kind, name)
       return { kind, name, bootId, firstSeenMs: Number(row?.first_seen_ms), count: Number(row?.count) }
-    })
+    }, 'crash')
   }
 
   async forgetSightings(kept: ReadonlySet<string>): Promise<void> {
@@ -295,7 +322,7 @@ export class SqliteLedger implements Ledger {
     if (gone.length === 0) return
     await this.#db.write(() => {
       for (const row of gone) this.#db.run('DELETE FROM sighting WHERE kind = ? AND name = ?', String(row.kind), String(row.name))
-    })
+    }, 'crash')
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -44,7 +44,7 @@ export class MessageLog {
     try {
       const connection = new DatabaseSync(this.#file, { timeout: 0 })
       connection.exec('PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON')
-      this.#database = new Database(connection, this.#clock, this.#busyBudgetMs)
+      this.#database = new Database(connection, this.#file, this.#clock, this.#busyBudgetMs)
       return this.#database
     } catch (error) {
       throw explain(error)

@@ -152,4 +152,10 @@ export const migrations: readonly string[] = [
     mark TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- A request with a timeout keeps it when its agents outlive a server.
+  ALTER TABLE owner ADD COLUMN closes_at TEXT;
+  -- Since when something is owed on a resource and cannot be done: some things are not owed for ever.
+  ALTER TABLE resource ADD COLUMN owed_since TEXT;
+  `,
 ]

@@ -58,9 +58,10 @@ function prepare(db: DatabaseSync, file: string): void {
       `${file} was written by a newer Ebb (schema ${version}, this one knows ${migrations.length}); use that version, or another --home.`,
     )
   }
-  // WAL with FULL: one fsync per commit, and a commit that returned survives a power cut (sqlite.org/pragma.html#pragma_synchronous).
   if (version === 0) db.exec('PRAGMA journal_mode = WAL')
-  db.exec('PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON')
+  // With a log, NORMAL leaves the fsync to wal-sync.ts. Where the file system allows no log, FULL does it in every commit.
+  const mode = db.prepare('PRAGMA journal_mode').get()?.journal_mode
+  db.exec(`PRAGMA synchronous = ${mode === 'wal' ? 'NORMAL' : 'FULL'}; PRAGMA foreign_keys = ON`)
   if (version < migrations.length) migrate(db)
 }
 

@@ -38,6 +38,7 @@ export function toResource(row: Row): Resource {
   const heldAt = optional(row.held_at)
   const releasedAt = optional(row.released_at)
   const error = optional(row.error)
+  const owedSince = optional(row.owed_since)
   return {
     id: text(row.id),
     scopeId: text(row.scope_id),
@@ -55,5 +56,6 @@ export function toResource(row: Row): Resource {
     ...(releasedAt !== undefined && { releasedAt }),
     ...(proof !== undefined && { proof }),
     ...(error !== undefined && { error }),
+    ...(owedSince !== undefined && { owedSince }),
   }
 }

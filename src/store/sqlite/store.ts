@@ -22,13 +22,16 @@ export interface Store {
   readonly ledger: Ledger
   readonly agents: AgentStore
   readonly tasks: TaskStore
+  /** For those who have threads for it: nobody's event loop waits for the disk any more. */
+  syncBeside(): void
 }
 
 /** Ledger and agents in one SQLite file, shared by every supervisor of a home. */
 export async function openSqliteStore({ file, clock, busyBudgetMs = defaultBusyBudgetMs }: SqliteOptions): Promise<Store> {
-  const database = new Database(await openDatabase(file, clock, busyBudgetMs), clock, busyBudgetMs)
+  const database = new Database(await openDatabase(file, clock, busyBudgetMs), file, clock, busyBudgetMs)
   const agents = new SqliteAgents(database, file, busyBudgetMs)
-  return { ledger: new SqliteLedger(database, () => agents.close()), agents, tasks: new SqliteTasks(database) }
+  const ledger = new SqliteLedger(database, () => agents.close())
+  return { ledger, agents, tasks: new SqliteTasks(database), syncBeside: () => database.disk.goBeside() }
 }
 
 export async function openSqliteLedger(options: SqliteOptions): Promise<Ledger> {

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { rmdirSync, unlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -47,8 +48,8 @@ describe('ebb ps', () => {
       cli('ps', '--json', '--all'),
       cli('ps', '--namespace', 'another'),
     ])
-    expect(text(some).split('\n')[0]).toMatch(/^ID +TYPE +STATUS +AGE +MESSAGES +PROMPT$/)
-    expect(text(some)).toMatch(new RegExp(`^${running.slice(0, 8)} +command +running +\\d+s +2 +a prompt of two lines$`, 'm'))
+    expect(text(some).split('\n')[0]).toMatch(/^ID +TYPE +PLACEMENT +STATUS +AGE +MESSAGES +PROMPT$/)
+    expect(text(some)).toMatch(new RegExp(`^${running} +command +process +running +\\d+s +2 +a prompt of two lines$`, 'm'))
     expect(text(some)).not.toContain(over.slice(0, 8))
     expect(text(all)).toContain(over.slice(0, 8))
     expect(json(raw)).toEqual(await server.get('/api/agents/active'))
@@ -69,7 +70,7 @@ describe('ebb show and ebb logs', () => {
     expect(text(shown)).toMatch(new RegExp(`^Agent +${id}\n`))
     expect(text(shown)).toMatch(/^Process +\d+ sleep/m)
     expect(text(shown)).toMatch(/^Resource +process-tree .*: held$/m)
-    expect(json(raw)).toMatchObject({ id, status: 'running', processes: [{ pid: expect.any(Number) }], resources: { length: 3 } })
+    expect(json(raw)).toMatchObject({ id, status: 'running', processes: [{ pid: expect.any(Number) }], resources: { length: 4 } })
     expect(text(said)).toBe('> hello\nready\n')
     expect(
       text(lines)
@@ -160,7 +161,8 @@ async function withFake<T>(
   test: (url: string) => Promise<T>,
 ): Promise<T> {
   const fake = createServer((request, response) => {
-    const [status, body] = answer(request.url ?? '')
+    const path = request.url ?? ''
+    const [status, body] = path === '/api/health' ? [200, { pid: 1 }] : answer(path)
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   })
   await new Promise<void>((resolve) => fake.listen(0, '127.0.0.1', resolve))
@@ -181,6 +183,24 @@ describe('ebb reset', () => {
     expect((await server.get('/api/agents')).map(({ id }: Json) => id)).toEqual([kept])
     expect(json(await cli('reset', '--force', '--json'))).toMatchObject({ success: true, cleanedAgentsCount: 1 })
     expect(text(await cli('status'))).toBe('The world is clean.\n')
+  })
+
+  it('says first how it is: at work, or nothing left but the record', async () => {
+    const id = await server.command(['sh', '-c', 'echo up; exec sleep 1000'])
+    await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
+    const working = await cli('status')
+    expect([working.code, text(working).split('\n', 2)]).toEqual([
+      0,
+      ['Agents are at work; nothing is stuck.', expect.stringMatching(/^1 agent, \d messages?, 1 process, 0 subscriptions\.$/)],
+    ])
+    await server.post(`/api/agents/${id}/stop`)
+    const over = await cli('status')
+    expect([over.code, text(over)]).toEqual([
+      0,
+      expect.stringMatching(
+        /^Nothing of an agent is left but what is on record\.\n1 agent, \d messages?, 0 processes, 0 subscriptions\.\n$/,
+      ),
+    ])
   })
 
   it('on a server without test routes says how to start one', async () => {
@@ -211,6 +231,25 @@ describe('ebb reset', () => {
 })
 
 describe('ebb status', () => {
+  it('has what is stuck though it is on no books: an archive that cannot go', async () => {
+    const id = await server.command(['echo', 'kept'])
+    expect(await server.get(`/api/agents/${id}/status?wait=10000`)).toMatchObject({ status: 'completed' })
+    const archive = join(server.home, 'archive', id)
+    execFileSync('chattr', ['+i', archive])
+    try {
+      expect(await cli('rm', id)).toMatchObject({ code: 3 })
+      for (const words of [[], ['--url', server.url]]) {
+        const status = await cli('status', ...words)
+        expect(status.code).toBe(3)
+        expect(text(status)).toMatch(new RegExp(`^stuck +archive of agent ${id}`, 'm'))
+      }
+    } finally {
+      execFileSync('chattr', ['-i', archive])
+    }
+    expect(await cli('rm', id)).toMatchObject({ code: 0 })
+    expect(await cli('status')).toMatchObject({ code: 0 })
+  })
+
   it('counts rows, processes and the subscriptions of the server', async () => {
     const id = await waiting()
     const client = await server.socket()
@@ -223,6 +262,8 @@ describe('ebb status', () => {
     const expected = { isClean: false, agentCount: 1, messageCount: 2, runningProcesses: 1, activeSubscriptions: 1, stuck: [], leaks: [] }
     expect([seen.code, json(seen), asked.code, json(asked)]).toMatchObject([0, expected, 0, expected])
     client.socket.disconnect()
-    expect(text(await cli('status'))).toMatch(/^1 agent, 2 messages, 1 process, \d subscriptions?\.\n/)
+    expect(text(await cli('status'))).toMatch(
+      /^Agents are at work; nothing is stuck\.\n1 agent, 2 messages, 1 process, \d subscriptions?\.\n/,
+    )
   })
 })

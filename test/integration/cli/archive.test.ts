@@ -47,7 +47,7 @@ describe('ebb archive', () => {
     expect(table.code).toBe(0)
     expect(lines(table)[0]).toMatch(/^ID +NAME +TASK +STREAM +BYTES +AGE +STORED +PATH$/)
     expect(text(table)).toMatch(
-      new RegExp(`^${ids[0].slice(0, 8)} +${builder} +- +stdout +12000 +10d +plain +${archived(`${builder}_stream.jsonl`)}$`, 'm'),
+      new RegExp(`^${ids[0]} +${builder} +- +stdout +12000 +10d +plain +${archived(`${builder}_stream.jsonl`)}$`, 'm'),
     )
     const facts = JSON.parse(text(json)) as Record<string, unknown>[]
     expect(facts.find(({ stream, agentId }) => stream === 'progress' && agentId === ids[0])).toMatchObject({

@@ -18,7 +18,7 @@ const promised: Readonly<Record<string, { readonly words: string; readonly optio
   status: { words: '', options: ['--url', '--token'] },
   recover: { words: '', options: [] },
   reap: { words: '', options: ['--dry-run'] },
-  doctor: { words: '', options: [] },
+  doctor: { words: '', options: ['--fix', '--yes'] },
 }
 
 const everywhere = ['--json', '--home', '--config', '--log-level', '-h, --help']

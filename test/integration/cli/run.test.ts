@@ -117,8 +117,8 @@ describe('an end that leaves no time', () => {
     const run = startEbb(['run', 'command', ...stubborn], { home })
     await run.says('ready')
     run.signal('SIGKILL')
-    await waitUntil(() => survivors(run.mark), 10_000, 'everything is gone')
-    await waitUntil(() => openBooks(home), 10_000, 'the books are closed')
+    await waitUntil(() => survivors(run.mark), 30_000, 'everything is gone')
+    await waitUntil(() => openBooks(home), 30_000, 'the books are closed')
   })
 
   it('what cannot be released is listed, with 3, and is finished when it can be', async () => {
@@ -131,11 +131,12 @@ describe('an end that leaves no time', () => {
     writeFileSync(archive, '')
     const askedMs = performance.now()
     run.signal('SIGINT')
-    expect(await run.ended).toMatchObject({ code: 3, stderr: expect.stringMatching(/not everything of the agent[^\n]*:\n {2}log /) })
+    await errorSays(run, 'not everything of the agent')
     // At the failure of the close, not when the wait for the next message is over.
     expect(performance.now() - askedMs).toBeLessThan(4_500)
+    expect(await run.ended).toMatchObject({ code: 3, stderr: expect.stringMatching(/not everything of the agent[^\n]*:\n {2}log /) })
     unlinkSync(archive)
-    await waitUntil(() => survivors(run.mark), 10_000, 'the sentinel has had its turn')
+    await waitUntil(() => survivors(run.mark), 30_000, 'the sentinel has had its turn')
     expect(await ebb(['recover'], { home })).toMatchObject({ code: 0 })
   })
 

@@ -24,12 +24,12 @@ describe('on a terminal', () => {
     terminal.type(
       `${ebbProgram} run command --grace 10m -- sh -c 'trap "" TERM; trap "echo got-int" INT; echo ready; while :; do sleep 1000; done'; echo "code $?"`,
     )
-    await terminal.shows(/^ready/m)
+    await terminal.shows(/^ready$/m)
     terminal.press('C-c')
-    await terminal.shows('ebb: stopping the agent; once more forces it.')
+    await terminal.shows('stopping… (again to force)')
     terminal.press('C-c')
     await terminal.shows('code 130')
-    expect(terminal.screen()).not.toMatch(/^got-int/m)
+    expect(terminal.screen()).not.toMatch(/^got-int$/m)
     expect(openBooks(home)).toEqual([])
   })
 
@@ -39,7 +39,7 @@ describe('on a terminal', () => {
     await server.get(`/api/agents/${id}/messages?since=1&wait=10000`)
     await using terminal = await Terminal.open({ EBB_HOME: server.home })
     terminal.type(`${ebbProgram} ps; ${ebbProgram} logs ${id} | tail -n 1 | od -An -c | head -n 1; ${ebbProgram} logs ${id}; echo over`)
-    await terminal.shows(/^over/m)
+    await terminal.shows(/^over\nprompt>$/m)
     const rows = terminal.screen().split('\n')
     const row = rows.findIndex((line) => line.startsWith(id.slice(0, 8)))
     expect(rows[row]).toMatch(/ 界 long .*…$/)

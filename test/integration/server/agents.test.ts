@@ -100,7 +100,7 @@ describe('the list of agents', () => {
     let cursor: string | null = ''
     let pages = 0
     while (cursor !== null) {
-      const page: Json = await server.call('GET', `/api/agents?limit=2${cursor && `&cursor=${cursor}`}`)
+      const page: Json = await server.call('GET', `/api/agents?limit=2&cursor=${cursor}`)
       seenIds.push(...page.body.map((one: Json) => one.id))
       cursor = page.headers.get('x-next-cursor')
       pages += 1
@@ -126,13 +126,29 @@ describe('the list of agents', () => {
 
   it('refuses a bad query, naming the place', async () => {
     const queries = ['limit=0', 'limit=-1', 'limit=two', 'limit=1.5', 'limit=1e9', 'cursor=x', 'cursor=-1', 'status=lost', 'status=']
-    queries.push('namespace=a%2Fb', 'namespace=', 'limit=1&limit=2')
+    queries.push('namespace=a%2Fb', 'namespace=', 'limit=1&limit=2', 'limit=1e1', 'limit=0x1', 'limit=%201', 'limit=%2B1', 'limit=1.0')
     for (const query of queries) {
       const { status, body } = await server.call('GET', `/api/agents?${query}`)
       expect([query, status, body.code]).toEqual([query, 400, 'invalid_request'])
       expect(body.details[0].path.split('.')[0]).toBe(query.split('=')[0])
     }
   })
+})
+
+it('an id in capitals is the same id', async () => {
+  const id = await server.command(['sleep', '1000'])
+  const capitals = id.toUpperCase()
+  expect(await server.get(`/api/agents/${capitals}`)).toMatchObject({ id, status: 'running' })
+  expect(await server.get(`/api/agents/${capitals}/status`)).toEqual({ agentId: id, status: 'running' })
+  const client = await server.socket()
+  client.socket.emit('subscribe', { agentId: capitals, since: 0 })
+  expect(await client.event('agent:message')).toMatchObject({ agentId: id })
+  client.socket.emit('unsubscribe', { agentId: capitals })
+  expect(await client.event('unsubscribed')).toMatchObject({ agentId: id })
+  const child = await server.command(['sleep', '1000'], { parentAgentId: capitals })
+  expect(await server.get(`/api/agents/${child}`)).toMatchObject({ parentAgentId: id })
+  expect(await server.post('/api/cleanup', { scope: 'single', agentId: capitals })).toMatchObject({ success: true, scope: { id } })
+  expect((await server.call('DELETE', `/api/agents/${capitals}`)).status).toBe(204)
 })
 
 describe('the status of an agent', () => {
@@ -196,6 +212,9 @@ describe('the messages of an agent', () => {
     expect(await numbers('?limit=2000')).toHaveLength(2000)
     expect(await numbers('?since=3001')).toEqual([])
     expect(await numbers('?since=99999')).toEqual([])
+    // What is left empty was not said.
+    expect(await numbers('?since=2999&limit=&wait=')).toEqual([3000, 3001])
+    expect(await numbers('?since=&limit=2')).toEqual([1, 2])
   })
 
   it('are awaited with ?wait=, until the next one or the end', async () => {
@@ -208,23 +227,33 @@ describe('the messages of an agent', () => {
 
   it('refuse a bad query', async () => {
     const id = await server.launch({ type: 'synthetic', prompt: '' })
-    for (const query of ['since=-1', 'since=x', 'limit=0', 'wait=-1', 'wait=61000']) {
+    for (const query of [
+      'since=-1',
+      'since=x',
+      'since=1e1',
+      'since=99999999999999999999',
+      'wait=0x1',
+      'limit=0',
+      'wait=-1',
+      'wait=61000',
+    ]) {
       const { status, body } = await server.call('GET', `/api/agents/${id}/messages?${query}`)
       expect([query, status, body.code]).toEqual([query, 400, 'invalid_request'])
     }
   })
 })
 
-it('the resources of an agent are its logs and its tree, held and then released with a proof', async () => {
+it('the resources of an agent are its logs, its temp folder and its tree, held and then released with a proof', async () => {
   const id = await server.command(['sleep', '1000'])
   const held = await server.get(`/api/agents/${id}/resources`)
   expect(held.map((one: Json) => [one.kind, one.state])).toEqual([
     ['log', 'held'],
     ['log', 'held'],
+    ['temp-folder', 'held'],
     ['process-tree', 'held'],
   ])
-  const [first, second, tree] = held
-  expect(tree.dependsOn).toEqual([first.id, second.id])
+  const [first, second, third, tree] = held
+  expect(tree.dependsOn).toEqual([first.id, second.id, third.id])
   expect(tree).toMatchObject({
     name: expect.any(String),
     intendedAt: expect.stringMatching(instant),

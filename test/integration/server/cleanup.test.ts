@@ -45,6 +45,15 @@ describe('the unified cleanup', () => {
     expect(await Promise.all([one, two].map(status))).toEqual(['running', 'terminated'])
   })
 
+  it('of everything is refused where one thing is named', async () => {
+    const agentId = await server.command(['sleep', '1000'], { requestId: 'r' })
+    for (const [name, value] of Object.entries({ agentId, requestId: 'r', taskId: 't' })) {
+      const { status, body } = await clean({ scope: 'all', [name]: value })
+      expect([status, body.code, body.details.map(({ path }: Json) => path)]).toEqual([400, 'invalid_request', [name]])
+    }
+    expect(await server.get(`/api/agents/${agentId}/status`)).toMatchObject({ status: 'running' })
+  })
+
   it('is refused when it does not say of what, or of something unknown', async () => {
     const id = await server.command(['sleep', '1000'])
     for (const body of [{}, { scope: 'some' }, { scope: 'single' }, { scope: 'single', agentId: 'x' }, { scope: 'all', force: 'yes' }])
@@ -80,7 +89,11 @@ it('the status of the world counts what is there, and is clean when nothing is',
     messageCount: 3,
     runningProcesses: 3,
     activeSubscriptions: 1,
-    resources: { log: { held: 2, closing: 0, stuck: 0 }, 'process-tree': { held: 1, closing: 0, stuck: 0 } },
+    resources: {
+      log: { held: 2, closing: 0, stuck: 0 },
+      'temp-folder': { held: 1, closing: 0, stuck: 0 },
+      'process-tree': { held: 1, closing: 0, stuck: 0 },
+    },
     leaks: [],
     stuck: [],
     heldBack: [],
@@ -96,7 +109,9 @@ it('the status of the world counts what is there, and is clean when nothing is',
 
 describe('the history', () => {
   it('lists closes newest first with what they did, and shows one with its report', async () => {
-    const first = await server.command(['sleep', '1000'])
+    // Told to end in the middle of its start it may need a kill, and that would be in the list.
+    const first = await server.command(['sh', '-c', 'echo up; exec sleep 1000'])
+    await server.get(`/api/agents/${first}/messages?since=1&wait=15000`)
     const report = await server.post(`/api/agents/${first}/stop`)
     const second = await server.command(['sleep', '1000'])
     await server.call('DELETE', `/api/agents/${second}`)
@@ -110,12 +125,30 @@ describe('the history', () => {
       startedAt: report.startedAt,
       duration: report.duration,
       success: true,
-      released: 3,
+      released: 4,
       stuck: 0,
       errors: [],
     })
     expect(await server.get(`/api/cleanup/history/${older.id}`)).toEqual({ ...older, report })
     expect(await server.get('/api/cleanup/history?limit=1')).toEqual([newest])
+  })
+
+  it('is searched as far as it goes for closes of a sort', async () => {
+    const killed = await server.command(['sh', '-c', 'trap "" TERM; echo ready; while :; do sleep 1000; done'])
+    await server.get(`/api/agents/${killed}/messages?since=1&wait=15000`)
+    await server.post(`/api/agents/${killed}/stop`, { grace: 100 })
+    for (let n = 0; n < 101; n++) await server.post('/api/cleanup', { scope: 'all', namespace: 'empty' })
+    const found = (query: string): Promise<Json[]> => server.get(`/api/cleanup/history?${query}`)
+    const agents = async (query: string): Promise<Json[]> => (await found(query)).map(({ scope }) => scope.id)
+    expect(await agents('limit=1&outcome=escalated')).toEqual([killed])
+    expect(await agents('limit=1&trigger=terminated&outcome=clean')).toEqual([killed])
+    expect(await agents('limit=1&hadResources=true')).toEqual([killed])
+    expect(await found('trigger=reaper')).toEqual([])
+    expect(await found('outcome=not-clean&trigger=terminated')).toEqual([])
+    expect(await found('outcome=running')).toEqual([])
+    expect(await found('limit=3&trigger=request-finished')).toHaveLength(3)
+    for (const bad of ['outcome=x', 'trigger=x', 'hadResources=x'])
+      expect(await server.call('GET', `/api/cleanup/history?${bad}`)).toMatchObject({ status: 400, body: { code: 'invalid_request' } })
   })
 
   it('shows a close that is still running', async () => {
@@ -125,7 +158,8 @@ describe('the history', () => {
     const running = await server.get(`/api/cleanup/history/${cleanup}`)
     expect(running).toMatchObject({ id: cleanup, state: 'running', trigger: 'request-finished', scope: { kind: 'request', id: 'slow' } })
     expect(running.report).toBeUndefined()
-    expect((await server.get('/api/cleanup/history?limit=1'))[0]).toMatchObject({ id: cleanup, state: 'running' })
+    for (const sort of ['', '&outcome=running', '&hadResources=true', '&trigger=request-finished'])
+      expect((await server.get(`/api/cleanup/history?limit=1${sort}`))[0]).toMatchObject({ id: cleanup, state: 'running' })
     await server.post('/api/requests/slow/cleanup', { force: true })
     expect(await server.get(`/api/cleanup/history/${cleanup}`)).toMatchObject({ state: 'done', success: true })
   })

@@ -2,9 +2,10 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ebb, temporaryHome } from '../../support/home.ts'
-import { openBooks } from '../../support/ledger-file.ts'
+import { installationOf, openBooks } from '../../support/ledger-file.ts'
 import { startServer } from '../../support/server.ts'
 import { agentProcesses } from '../../support/shared-server.ts'
+import { processesOfHome, describe as show, waitUntil } from '../../support/world.ts'
 
 /** A log whose archive cannot be written, at the exit of the server. */
 async function leaveWithBrokenArchive(
@@ -26,6 +27,7 @@ describe('a log that cannot be archived at the exit', () => {
   it('stays on the books, and the exit code says so', async () => {
     const { home, code, stderr, id } = await leaveWithBrokenArchive([])
     expect({ code, stderr }).toEqual({ code: 3, stderr: expect.stringContaining('stdout.log') })
+    await waitUntil(() => processesOfHome(home, installationOf(home)).map(show), 15_000, 'its sentinel has tried, too')
     expect(openBooks(home)).toEqual([expect.stringContaining('stdout.log'), expect.stringContaining('incarnation')])
     const status = await ebb(['status', '--json'], { home })
     expect(JSON.parse(status.stdout.toString()).heldBack).toHaveLength(1)

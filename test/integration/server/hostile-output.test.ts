@@ -101,7 +101,7 @@ describe('streams', () => {
     const client = await server.socket()
     const id = await server.command(['seq', '1', '200000'])
     client.socket.emit('subscribe', { agentId: id, since: 0 })
-    expect(await statusAtEnd(server, id)).toBe('completed')
+    expect(await statusAtEnd(server, id, 120_000)).toBe('completed')
     const all = await conversation(server, id)
     expect(all).toHaveLength(200_001)
     expect(all.slice(1).findIndex(({ content }, index) => content !== String(index + 1))).toBe(-1)
@@ -111,7 +111,7 @@ describe('streams', () => {
     expect(live).toHaveLength(200_001)
     const reset = await server.post('/api/test/reset-environment')
     expect(reset).toMatchObject({ success: true, cleanedAgentsCount: 1, cleanedMessagesCount: 200_001 })
-  })
+  }, 180_000)
 
   it('a living agent with 200,000 messages is reset within its time', async () => {
     const id = await shell('seq 1 200000; exec sleep 1000')
@@ -121,7 +121,7 @@ describe('streams', () => {
     const report = await server.post('/api/test/reset-environment')
     expect(report).toMatchObject({ success: true, errors: [], cleanedAgentsCount: 1, cleanedMessagesCount: 200_001 })
     expect(await server.get('/api/test/verify-clean-state')).toMatchObject({ isClean: true, messageCount: 0 })
-  })
+  }, 180_000)
 
   it('standard output and standard error keep their own order, in one conversation', async () => {
     const id = await shell('i=0; while [ $i -lt 500 ]; do echo out$i; echo err$i >&2; i=$((i+1)); done')
@@ -148,7 +148,7 @@ describe('streams', () => {
 
   it('an agent that closes its output goes on until it ends', async () => {
     const id = await shell('echo one; exec >&- 2>&-; read line < "$0/go"; exit 3'.replace('$0', server.home))
-    expect(await statusAtEnd(server, id, 300)).toBe('failed')
+    expect(await statusAtEnd(server, id)).toBe('failed')
     const other = await shell('echo one; exec >&- 2>&-; exec sleep 1000')
     await server.get(`/api/agents/${other}/messages?since=1&wait=5000`)
     expect((await server.get(`/api/agents/${other}/process`)).process_alive).toBe(true)
@@ -197,8 +197,8 @@ describe('more than there may be', () => {
   it('300 MB of output do not become memory of the server', async () => {
     const before = await rssBytes(server)
     const id = await limited(['sh', '-c', `yes ${'y'.repeat(20_000)} | head -c 300000000`], { logBytes: 400_000_000 })
-    expect(await statusAtEnd(server, id)).toBe('completed')
+    expect(await statusAtEnd(server, id, 120_000)).toBe('completed')
     expect(statSync(archived(id)).size).toBe(300_000_000)
     expect(await rssBytes(server)).toBeLessThan(before + 200_000_000)
-  })
+  }, 180_000)
 })

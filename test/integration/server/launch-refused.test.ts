@@ -53,6 +53,32 @@ describe('a launch that cannot start is refused, and nothing is created:', () =>
     expect(await server.call('GET', '/api/requests/never-born')).toMatchObject({ status: 404, body: { code: 'request_not_found' } })
   })
 
+  const wide = (bytes: number): string => 'é'.repeat(bytes / 2).padEnd(bytes - Math.floor(bytes / 2), 'x')
+  const many = Array.from({ length: 1_000 }, (_, n) => `Bash(${n} ${'x'.repeat(200)})`)
+
+  it.each([
+    ['an argument that is too long', /argument .* 131072 bytes/, command({ command: ['echo', wide(131_072)] })],
+    ['a variable that is too long with its name', /variable .* 131072 bytes/, command({ command: ['true'], env: { A: wide(131_070) } })],
+    ['tools that are one argument', /argument .* bytes/, { type: 'claude-code', prompt: 'x', configuration: { allowedTools: many } }],
+    ['arguments that are too long together', /together/, command({ command: ['true', ...Array(60).fill('x'.repeat(120_000))] })],
+    [
+      'variables that are too long together',
+      /together/,
+      command({ command: ['true'], env: Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`a.${n}`, 'x'.repeat(120_000)])) }),
+    ],
+  ])('%s, for which the kernel has no room', async (_what, message, body) => {
+    expect(await refused(body)).toMatchObject({ status: 400, body: { code: 'launch_refused', message: expect.stringMatching(message) } })
+    expect(await server.call('GET', '/api/requests/never-born')).toMatchObject({ status: 404 })
+  })
+
+  it.each(['process', 'tmux'])('but not what fits exactly, in %s', async (placement) => {
+    const env = { A: wide(131_069) }
+    const argv = ['sh', '-c', 'printf "%s%s" "$1" "$A" | wc -c', 'sh', wide(131_071)]
+    const id = await server.launch({ type: 'command', prompt: '', placement, configuration: { command: argv, env } })
+    expect(await server.get(`/api/agents/${id}/status?wait=15000`)).toMatchObject({ status: 'completed' })
+    expect((await server.get(`/api/agents/${id}/messages`)).at(-1)).toMatchObject({ content: expect.stringContaining('262140') })
+  })
+
   it('a relative working directory, because the caller does not know to what', async () => {
     const { status, body } = await refused(command({ command: ['true'], workingDirectory: 'tmp' }))
     expect({ status, body }).toMatchObject({ status: 400, body: { details: [{ path: 'configuration.workingDirectory' }] } })

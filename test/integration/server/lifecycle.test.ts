@@ -146,10 +146,17 @@ describe('an agent that is ended', () => {
   })
 
   it('because it was silent too long is failed, but not one that keeps talking', async () => {
-    const configuration = { command: ['sh', '-c', 'for n in 1 2 3 4 5 6; do echo $n; sleep 0.2; done; sleep 1000'], idleTimeout: 600 }
+    const configuration = { command: ['sh', '-c', 'for n in $(seq 20); do echo $n; sleep 0.2; done; sleep 1000'], idleTimeout: 3_000 }
     const id = await server.launch({ type: 'command', prompt: '', configuration })
     expect(await ended(id)).toMatchObject({ status: 'failed' })
-    expect(await server.get(`/api/agents/${id}`)).toMatchObject({ error: { name: 'idle_timeout' }, session: { messageCount: 7 } })
+    expect(await server.get(`/api/agents/${id}`)).toMatchObject({ error: { name: 'idle_timeout' }, session: { messageCount: 21 } })
+  })
+
+  it('is not for silence while it writes, though it ends no line', async () => {
+    const configuration = { command: ['sh', '-c', 'for n in $(seq 14); do printf .; sleep 0.3; done'], idleTimeout: 3_000 }
+    const id = await server.launch({ type: 'command', prompt: '', configuration })
+    expect(await ended(id)).toMatchObject({ status: 'completed' })
+    expect((await server.get(`/api/agents/${id}/messages`)).at(-1)).toMatchObject({ content: '.'.repeat(14) })
   })
 
   it('because it wrote too much is failed, error output_limit', async () => {

@@ -30,6 +30,9 @@ class Lock implements Disposable {
   }
 }
 
+/** So long is a lock waited for; a server that did nothing else meanwhile would not answer for that long. */
+const waitedForMs = 5_000
+
 /** Asks for the health again and again; the longest answer says how long the server could not be spoken to. */
 class Pulse {
   longestMs = 0
@@ -71,8 +74,8 @@ async function talk(server: TestServer, folder: string, name: string, last: numb
 }
 
 const noted = ({ notes }: Talker): number => (existsSync(notes) ? Number(readFileSync(notes, 'utf8')) : 0)
-const says = (talker: Talker, lines: number): Promise<void> => waitUntil(() => noted(talker) >= lines, 10_000, 'it goes on speaking')
-const gone = ({ marker }: Talker): Promise<void> => waitUntil(() => survivors(marker).map(show), 5_000, 'its processes are gone')
+const says = (talker: Talker, lines: number): Promise<void> => waitUntil(() => noted(talker) >= lines, 30_000, 'it goes on speaking')
+const gone = ({ marker }: Talker): Promise<void> => waitUntil(() => survivors(marker).map(show), 30_000, 'its processes are gone')
 
 /** Every line that left it, once, in the order of its stream; at most one more, which it had no time to note. */
 async function requireAllLines(server: TestServer, talker: Talker): Promise<void> {
@@ -112,7 +115,7 @@ it('what is said while the database is locked is saved when it is free again, an
 
   expect(await stop).toMatchObject({ status: 200, body: { success: true, errors: [] } })
   await pulse.stop()
-  expect(pulse.longestMs).toBeLessThan(3_000)
+  expect(pulse.longestMs).toBeLessThan(waitedForMs)
   expect(await statusAtEnd(server, leaving.id)).toBe('completed')
   for (const { id } of staying.slice(1)) expect(await server.post(`/api/agents/${id}/stop`)).toMatchObject({ success: true })
   for (const talker of [...staying, leaving]) await requireAllLines(server, talker)
@@ -147,7 +150,8 @@ it('agents that are stopped, deleted and reset while it is locked die at once, a
   expect(await answer).toMatchObject({ status: 200, body: { success: false } })
   expect((await answer).body.errors.join(' ')).toMatch(/database/)
   // Five seconds after its timeout, and what a busy machine adds on the way.
-  expect(performance.now() - startedMs).toBeLessThan(7_000)
+  expect(performance.now() - startedMs).toBeLessThan(15_000)
+  expect(pulse.beats).toBeGreaterThan(10)
   // By now the first tries to save what the last one says have been given up.
   lock[Symbol.dispose]()
 
@@ -157,7 +161,7 @@ it('agents that are stopped, deleted and reset while it is locked die at once, a
     if (status !== 204)
       expect({ status, body }).toMatchObject({ status: 503, body: { code: 'ledger_busy', message: expect.stringMatching(/\.$/) } })
   await pulse.stop()
-  expect(pulse.longestMs).toBeLessThan(3_000)
+  expect(pulse.longestMs).toBeLessThan(waitedForMs)
   // It is heard again while it lives.
   expect(await server.get(`/api/agents/${spared.id}/messages?since=${noted(spared)}&limit=1&wait=10000`)).toHaveLength(1)
   expect(await server.post(`/api/agents/${spared.id}/stop`)).toMatchObject({ success: true, errors: [] })

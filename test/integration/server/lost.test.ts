@@ -6,8 +6,10 @@ import { survivors, waitUntil } from '../../support/world.ts'
 
 /** Runs of their own on the home of a server that comes later; their sentinels do nothing. */
 async function strays(home: string, count: number): Promise<{ runs: readonly RunningEbb[] } & Disposable> {
-  const runs = Array.from({ length: count }, () => startEbb(['run', 'command', '--keep', '--', 'sleep', '1000'], { home }))
-  await waitUntil(() => agentProcesses(home).filter((one) => one.includes('sleep')).length === count, 15_000, 'the agents run')
+  // They live through the starts of others.
+  const options = { home, deadlineMs: 120_000 }
+  const runs = Array.from({ length: count }, () => startEbb(['run', 'command', '--keep', '--', 'sleep', '1000'], options))
+  await waitUntil(() => agentProcesses(home).filter((one) => one.includes('sleep')).length === count, 30_000, 'the agents run')
   const sentinels = survivors(home).filter(({ argv }) => argv.startsWith('ebb-sentinel'))
   expect(sentinels).toHaveLength(count)
   for (const { pid } of sentinels) process.kill(pid, 'SIGSTOP')

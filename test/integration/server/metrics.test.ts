@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import { describe, expect, it } from 'vitest'
 import { installationOf } from '../../support/ledger-file.ts'
 import { bindMount } from '../../support/mounts.ts'
@@ -180,6 +181,11 @@ describe('the health', () => {
       instanceId: expect.stringMatching(/./),
       containment: expect.toBeOneOf(['cgroup', 'subreaper', 'scan']),
       stuck: 0,
+      version: expect.stringMatching(/^\d+\.\d+\.\d+/),
+      host: { name: hostname(), platform: process.platform },
+      placements: expect.arrayContaining(['process']),
+      testEndpoints: true,
+      runner: false,
     })
     // Seconds, and not of another clock than the start.
     expect(Math.abs(Date.parse(before.startedAt) + before.uptime * 1_000 - Date.now())).toBeLessThan(30_000)
@@ -265,7 +271,7 @@ describe('the log', () => {
     ])
     // Every single thing that went is named, with its kind.
     const released = cleanups.filter(({ scope, msg }) => scope === stopped && msg.includes('released'))
-    expect(released.map(({ kind }) => kind).toSorted()).toEqual(['log', 'log', 'process-tree'])
+    expect(released.map(({ kind }) => kind).toSorted()).toEqual(['log', 'log', 'process-tree', 'temp-folder'])
   })
 
   it('says nothing in good weather, unless it is asked to', async () => {

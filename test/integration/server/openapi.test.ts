@@ -9,6 +9,27 @@ const sleeper = { type: 'command', prompt: 'p', configuration: { command: ['slee
 const foreign = { headers: { origin: 'http://evil.example' } }
 const malformed = { headers: { 'x-ebb-namespace': 'a/b' } }
 
+/** Every field that a configuration may have. */
+const configured = {
+  sessionId: 's',
+  outputFormat: 'text',
+  customArgs: ['1'],
+  metadata: { a: 1 },
+  timeout: 600_000,
+  idleTimeout: 500_000,
+  allowedTools: ['Read'],
+  disallowedTools: ['Write'],
+  workingDirectory: '/tmp',
+  conversationName: 'talk',
+  model: 'm',
+  instructions: 'i',
+  command: ['sleep', '1000'],
+  schedule: [{ delay: 0, type: 'complete' }],
+  env: { A: 'b' },
+  limits: { logBytes: 1_000_000 },
+  mcp: { servers: [{ name: 'n', command: 'true', args: ['x'], env: { A: 'b' }, transport: 'stdio' }], strict: true },
+}
+
 interface Call extends CallOptions {
   /** As in the document, with the ids filled in. */
   readonly path?: string
@@ -37,19 +58,21 @@ function ofAgents(path: string, more: readonly Call[] = []): Exercise {
 /** Every route, with calls that it takes and calls that it refuses. A route that is not here fails the test below. */
 const exercises: Readonly<Record<string, Exercise>> = {
   'GET /api/health': { good: () => [{}], bad: [foreign, malformed] },
+  'GET /api/hosts': { good: () => [{}], bad: [foreign, malformed] },
   'GET /api/providers': { good: () => [{}], bad: [foreign, malformed] },
   'GET /api/openapi.json': { good: () => [{}], bad: [foreign] },
   'GET /metrics': { good: () => [{}], bad: [foreign] },
   'POST /api/agents': {
     good: () => [
       { body: sleeper },
+      { body: { ...sleeper, configuration: configured } },
       { body: { type: 'synthetic', prompt: '', namespace: 'n', requestId: 'r', taskId: 't', configuration: { metadata: { a: 1 } } } },
     ],
     bad: [{}, { body: { ...sleeper, prompt: 7 } }, { body: { ...sleeper, configuration: { command: ['/no/such'] } } }],
   },
   'GET /api/agents': {
     good: async () => {
-      await server.launch({ ...sleeper, requestId: 'r', configuration: { ...sleeper.configuration, limits: { logBytes: 1_000 } } })
+      await server.launch({ ...sleeper, requestId: 'r', configuration: configured })
       return [{}, { path: '/api/agents?limit=1&status=running&namespace=default' }, { path: '/api/agents?namespace=nobody' }]
     },
     bad: [{ path: '/api/agents?limit=0' }, { path: '/api/agents?status=lost' }, malformed],
@@ -61,6 +84,7 @@ const exercises: Readonly<Record<string, Exercise>> = {
     },
     bad: [{ path: '/api/agents/active?cursor=x' }],
   },
+  'GET /api/agents/usage': ofNamespace('/api/agents/usage'),
   'GET /api/agents/{id}': ofAgents('/api/agents/{id}'),
   'GET /api/agents/{id}/status': ofAgents('/api/agents/{id}/status', [{ path: `/api/agents/${unknown}/status?wait=-1` }]),
   'GET /api/agents/{id}/process': ofAgents('/api/agents/{id}/process'),
@@ -216,6 +240,12 @@ it.each(Object.keys(exercises))('%s answers as the document says', async (route)
   }
 })
 
+it('every field of a configuration is tried', async () => {
+  const { paths } = await server.get('/api/openapi.json')
+  const { properties } = paths['/api/agents'].post.requestBody.content['application/json'].schema
+  expect(Object.keys(properties.configuration.properties)).toEqual(Object.keys(configured))
+})
+
 it('an agent in a list is the same as by itself, and nothing that is not there is there as null', async () => {
   const parentAgentId = await server.launch({ ...sleeper, namespace: 'n', requestId: 'r', taskId: 't' })
   const configuration = { metadata: { a: [null] }, conversationName: 'talk', workingDirectory: '/tmp', limits: { logBytes: 10_000 } }
@@ -278,6 +308,9 @@ const formats: Readonly<Record<string, RegExp>> = {
 const rules: Readonly<Record<string, (wanted: Json, value: Json, schema: Json, at: string) => readonly string[]>> = {
   type: (wanted, value, _, at) => (typeOf(value).includes(wanted) ? [] : [`${at} is no ${wanted}: ${JSON.stringify(value)}`]),
   enum: (wanted, value, _, at) => (wanted.includes(value) ? [] : [`${at} is none of ${wanted}: ${JSON.stringify(value)}`]),
+  allOf: (wanted, value, _, at) => wanted.flatMap((one: Json) => faults(one, value, at)),
+  oneOf: (wanted, value, _, at) =>
+    wanted.filter((one: Json) => faults(one, value, at).length === 0).length === 1 ? [] : [`${at} fits none, or two, of oneOf`],
   anyOf: (wanted, value, _, at) => (wanted.some((one: Json) => faults(one, value, at).length === 0) ? [] : [`${at} fits none of anyOf`]),
   pattern: (wanted, value, _, at) =>
     typeof value !== 'string' || new RegExp(wanted, 'u').test(value) ? [] : [`${at} does not match ${wanted}`],

@@ -19,6 +19,7 @@ describe('a request', () => {
     expect(shown.resources.map((one: Json) => [one.kind, one.state])).toEqual([
       ['log', 'held'],
       ['log', 'held'],
+      ['temp-folder', 'held'],
       ['process-tree', 'held'],
     ])
   })
@@ -66,6 +67,31 @@ describe('a request', () => {
       report: { scope: { kind: 'request', id: 'later' }, cleanedAgentsCount: 1 },
     })
     expect(await server.get('/api/requests/later')).toMatchObject({ state: 'closed' })
+    const again = await server.call('POST', '/api/requests/later/cleanup', { body: { waitForCompletion: false } })
+    expect(again).toMatchObject({ status: 202, body: { id: expect.not.stringMatching(answer.body.id) } })
+    await client.event('cleanup:report', ({ id }) => id === again.body.id)
+    expect(await server.get(`/api/cleanup/history/${again.body.id}`)).toMatchObject({
+      state: 'done',
+      success: true,
+      scope: { kind: 'request', id: 'later' },
+    })
+  })
+
+  it('that a reset is ending is in the history under the id that was given for it', async () => {
+    const client = await server.socket()
+    const id = await server.command(['sh', '-c', 'trap "" TERM; echo ready; while :; do sleep 1000; done'], { requestId: 'part' })
+    await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
+    await server.post('/api/test/reset-environment', { waitForCompletion: false, timeout: 30_000 })
+    const { status, body } = await server.call('POST', '/api/requests/part/cleanup', { body: { waitForCompletion: false } })
+    expect(status).toBe(202)
+    expect(await server.get(`/api/cleanup/history/${body.id}`)).toMatchObject({ id: body.id, state: 'running' })
+    expect(await server.post('/api/test/reset-environment', { force: true })).toMatchObject({ success: true, cleanedAgentsCount: 1 })
+    await client.event('cleanup:report', (event) => event.id === body.id)
+    expect(await server.get(`/api/cleanup/history/${body.id}`)).toMatchObject({
+      state: 'done',
+      success: true,
+      report: { scope: { kind: 'request', id: 'part' }, cleanedAgentsCount: 1 },
+    })
   })
 
   it('with force does not wait for agents that will not leave', async () => {
@@ -73,12 +99,13 @@ describe('a request', () => {
     await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
     const report = await server.post('/api/requests/hurry/cleanup', { force: true })
     expect(report).toMatchObject({ success: true })
-    expect(report.duration).toBeLessThan(4_000)
+    const { steps } = report.resources.find(({ kind }: Json) => kind === 'process-tree')
+    expect(steps.map(({ step }: Json) => step)).toEqual(['kill'])
   })
 
   it('ends by itself after its timeout', async () => {
     const client = await server.socket()
-    await server.post('/api/requests', { id: 'short', timeout: 300 })
+    await server.post('/api/requests', { id: 'short', timeout: 3_000 })
     const id = await server.command(['sleep', '1000'], { requestId: 'short' })
     await client.event('agent:terminated', (event) => event.agentId === id)
     await client.event('cleanup:report', ({ report }) => report.scope.id === 'short')
@@ -123,6 +150,18 @@ describe('an agent has one owner', () => {
     expect((await launch({ taskId: 'another', requestId: 'request' })).status).toBe(201)
     expect(await launch({ taskId: 'task' })).toMatchObject({ status: 409, body: { code: 'scope_closed' } })
   })
+})
+
+it('a request that is open is not opened again, and is told from one that is closed', async () => {
+  const open = (): Promise<Json> => server.call('POST', '/api/requests', { body: { id: 'twice' } })
+  const answers: Json[] = await Promise.all([open(), open()])
+  expect(answers.map(({ status, body }) => [status, body.code]).toSorted()).toEqual([
+    [201, undefined],
+    [409, 'request_exists'],
+  ])
+  expect(await open()).toMatchObject({ status: 409, body: { code: 'request_exists', message: expect.stringContaining('is open already') } })
+  await server.post('/api/requests/twice/cleanup')
+  expect(await open()).toMatchObject({ status: 409, body: { code: 'scope_closed', message: expect.stringContaining('is closed') } })
 })
 
 it('a request stays closed when the server is started again; one that was open is closed with the server', async () => {

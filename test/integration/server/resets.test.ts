@@ -125,7 +125,7 @@ describe('twenty resets at once', () => {
     )
     const messages = [...living, ...ended].reduce((sum, lines) => sum + lines + 1, 0)
     expect(first).toMatchObject({ cleanedAgentsCount: 8, cleanedMessagesCount: messages })
-    expect(first.resources).toHaveLength(3 * living.length)
+    expect(first.resources).toHaveLength(4 * living.length)
     for (const report of later) expect(report).toMatchObject({ cleanedAgentsCount: 0, cleanedMessagesCount: 0, resources: [] })
     expect(later.length).toBeLessThan(19)
     await heardAll(client)

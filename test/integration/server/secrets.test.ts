@@ -31,15 +31,31 @@ function found(where: string, bytes: Buffer | string, wanted = Object.keys(secre
   })
 }
 
+/** Nothing where there is none any more: the server goes on working meanwhile. */
+function orGone<T>(look: () => T): T | undefined {
+  try {
+    return look()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    return undefined
+  }
+}
+
 function files(directory: string): readonly string[] {
-  return readdirSync(directory, { withFileTypes: true, recursive: true }).map((entry) => join(entry.parentPath, entry.name))
+  const entries = orGone(() => readdirSync(directory, { withFileTypes: true })) ?? []
+  return entries.flatMap((entry) => {
+    const file = join(directory, entry.name)
+    return entry.isDirectory() ? [file, ...files(file)] : [file]
+  })
 }
 
 /** Every byte of the home; only its owner's `server.json` may have the token. */
 function inFiles(home: string): readonly string[] {
   return files(home)
-    .filter((file) => lstatSync(file, { throwIfNoEntry: false })?.isFile())
-    .flatMap((file) => found(file.slice(home.length + 1), readFileSync(file)))
+    .flatMap((file) => {
+      const bytes = orGone(() => (lstatSync(file).isFile() ? readFileSync(file) : undefined))
+      return bytes ? found(file.slice(home.length + 1), bytes) : []
+    })
     .filter((one) => one !== 'token in server.json')
 }
 
@@ -47,6 +63,8 @@ function inFiles(home: string): readonly string[] {
 function openFiles(home: string): readonly string[] {
   return [home, ...files(home)].flatMap((file) => {
     const stat = lstatSync(file, { throwIfNoEntry: false })
+    // A pointer to a temp folder is a link, whose mode the kernel neither keeps nor asks for (symlink(7)); the folder around it counts.
+    if (stat?.isSymbolicLink() && file.startsWith(`${home}/run/`) && file.endsWith('.temp')) return []
     const wanted = stat?.isDirectory() ? 0o700 : 0o600
     return !stat || (stat.mode & 0o777) === wanted ? [] : [`${(stat.mode & 0o777).toString(8)} ${file}`]
   })

@@ -51,11 +51,13 @@ describe('a client', () => {
   it('that did not subscribe hears only what everybody hears', async () => {
     const watching = await server.socket()
     const other = await server.socket()
-    const id = await server.command(['sh', '-c', 'sleep 0.2; echo one; exit 3'])
+    const gate = join(temporaryHome(), 'gate')
+    const id = await server.command(['sh', '-c', `until [ -e ${gate} ]; do sleep 0.01; done; echo one; exit 3`])
     await subscribe(watching, id, 0)
+    writeFileSync(gate, '')
     for (const client of [watching, other]) await client.event('agent:terminated')
     const heard = new Set(other.events.map(({ name }) => name))
-    expect([...heard].filter((name) => name !== 'cleanup:report')).toEqual([
+    expect([...heard].filter((name) => !name.startsWith('cleanup:'))).toEqual([
       'connected',
       'agent:created',
       'agent:updated',
@@ -107,7 +109,7 @@ describe('a client', () => {
     const client = await server.socket()
     const id = await server.command(['sleep', '1000'])
     const report = await server.post(`/api/agents/${id}/stop`)
-    expect(await client.event('cleanup:report')).toEqual({ report, timestamp: instant })
+    expect(await client.event('cleanup:report')).toEqual({ id: expect.any(String), report, timestamp: instant })
   })
 })
 

@@ -6,12 +6,13 @@ const server = useServer()
 const play = (body: object): Promise<Json> => server.call('POST', '/api/test/agents/synthetic', { body })
 const ended = (id: string): Promise<Json> => server.get(`/api/agents/${id}/status?wait=20000`)
 
+/** It plays from before the answer on: whoever subscribes then has time for it before what only subscribers hear. */
 const schedule = [
   { delay: 0, type: 'status', data: { status: 'initializing' } },
-  { delay: 40, type: 'status', data: { status: 'running' } },
-  { delay: 60, type: 'message', data: { content: 'hello' } },
-  { delay: 60, type: 'message', data: { content: 'a call', type: 'tool', role: 'assistant', metadata: { tool: 'Bash' } } },
-  { delay: 80, type: 'complete', data: { success: true } },
+  { delay: 1_500, type: 'status', data: { status: 'running' } },
+  { delay: 1_520, type: 'message', data: { content: 'hello' } },
+  { delay: 1_520, type: 'message', data: { content: 'a call', type: 'tool', role: 'assistant', metadata: { tool: 'Bash' } } },
+  { delay: 1_540, type: 'complete', data: { success: true } },
 ]
 
 describe.each([false, true])('a synthetic agent (a real process: %s)', (process) => {
@@ -31,7 +32,7 @@ describe.each([false, true])('a synthetic agent (a real process: %s)', (process)
     expect(statuses).toEqual(['initializing', 'running', 'stopping', 'completed'])
     expect(client.of('agent:complete')).toMatchObject([{ result: { status: 'success', messageCount: 3 } }])
     expect(await server.get(`/api/agents/${body.id}`)).toMatchObject({ type: 'synthetic', status: 'completed' })
-    expect(await server.get(`/api/agents/${body.id}/resources`)).toHaveLength(process ? 3 : 0)
+    expect(await server.get(`/api/agents/${body.id}/resources`)).toHaveLength(process ? 4 : 0)
   })
 
   it('fails with the error that it plays', async () => {
@@ -82,6 +83,20 @@ describe.each([false, true])('a synthetic agent (a real process: %s)', (process)
   })
 })
 
+it('an agent that is only played is heard in the order of its schedule, also where events are due together', async () => {
+  const client = await server.socket()
+  const say = (content: string): object => ({ delay: 1_500, type: 'message', data: { content } })
+  const is = (status: string): object => ({ delay: 1_500, type: 'status', data: { status } })
+  const events = [say('one'), is('initializing'), say('two'), is('running'), say('three'), { delay: 1_500, type: 'complete' }]
+  const { body } = await play({ prompt: '', schedule: events })
+  client.socket.emit('subscribe', { agentId: body.id, since: 1 })
+  await client.event('agent:terminated', (event) => event.agentId === body.id)
+  const told = client.events.flatMap(({ name, data }) =>
+    name === 'agent:message' ? data.message.content : name === 'agent:status' ? data.status : [],
+  )
+  expect(told).toEqual(['one', 'initializing', 'two', 'running', 'three', 'stopping', 'completed'])
+})
+
 it('a schedule may be a launch of its own, through POST /agents', async () => {
   const id = await server.launch({ type: 'synthetic', prompt: 'p', namespace: 'n', configuration: { schedule } })
   expect(await ended(id)).toMatchObject({ status: 'completed' })
@@ -105,3 +120,66 @@ it('a bad schedule is refused by its place', async () => {
     expect([answer.status, answer.body.code, answer.body.details[0].path]).toEqual([400, 'invalid_request', path])
   }
 })
+
+describe('what an event says', () => {
+  const good = { delay: 0, type: 'message', data: { content: 'x' } }
+  const bad: readonly (readonly [string, unknown, string])[] = [
+    ['message', undefined, 'data'],
+    ['message', {}, 'data.content'],
+    ['message', { content: 7 }, 'data.content'],
+    ['message', { content: 'x', type: 'shout' }, 'data.type'],
+    ['message', { content: 'x', role: 7 }, 'data.role'],
+    ['message', { content: 'x', metadata: 'x' }, 'data.metadata'],
+    ['status', undefined, 'data'],
+    ['status', {}, 'data.status'],
+    ['status', { status: 'asleep' }, 'data.status'],
+    ['status', { status: 'stopping' }, 'data.status'],
+    ['status', { status: 'terminated' }, 'data.status'],
+    ['status', { status: 'stuck' }, 'data.status'],
+    ['error', undefined, 'data'],
+    ['error', {}, 'data.message'],
+    ['error', { message: 'x', name: 7 }, 'data.name'],
+    ['complete', { success: 'no' }, 'data.success'],
+  ]
+
+  it.each(bad)('is refused where it is none: %s %j', async (type, data, path) => {
+    const events = [good, { delay: 0, type, data }]
+    const told = async (answer: Promise<Json>): Promise<unknown> => {
+      const { status, body } = await answer
+      return [status, body.code, body.details[0].path]
+    }
+    expect(await told(play({ prompt: '', schedule: events }))).toEqual([400, 'invalid_request', `schedule.1.${path}`])
+    const launch = { type: 'synthetic', prompt: '', configuration: { schedule: events } }
+    expect(await told(server.call('POST', '/api/agents', { body: launch }))).toEqual([
+      400,
+      'invalid_request',
+      `configuration.schedule.1.${path}`,
+    ])
+    expect(await server.get('/api/agents')).toEqual([])
+  })
+
+  it('and cannot be played says what can be', async () => {
+    const { body } = await play({ prompt: '', schedule: [{ delay: 0, type: 'status', data: { status: 'stuck' } }] })
+    expect(body.message).toContain('initializing, running, completed or failed')
+  })
+
+  it('may have more to it, and an end need say nothing', async () => {
+    const more = { note: [1, { deep: true }] }
+    const events = [
+      { ...good, data: { ...good.data, ...more } },
+      { delay: 0, type: 'status', data: { status: 'running', ...more } },
+      { delay: 0, type: 'complete' },
+    ]
+    const { status, body } = await play({ prompt: '', schedule: events })
+    expect(status).toBe(201)
+    expect(await ended(body.id)).toMatchObject({ status: 'completed' })
+    expect((await play({ prompt: '', schedule: [{ ...good, data: { ...good.data, deep: nested(200) } }] })).status).toBe(400)
+  })
+
+  it.each(['completed', 'failed'])('is its end, where that is the status %s', async (status) => {
+    const { body } = await play({ prompt: '', schedule: [{ delay: 0, type: 'status', data: { status } }] })
+    expect(await ended(body.id)).toMatchObject({ status })
+  })
+})
+
+const nested = (levels: number): object => (levels === 0 ? {} : { in: nested(levels - 1) })

@@ -11,7 +11,7 @@ import { waitUntil } from '../../support/world.ts'
 
 const contentOf = async (bench: TaskBench, { agent, workspace }: Deployed): Promise<string> => {
   const log = join(workspace, 'logs', `${agent.name}_stream.jsonl`)
-  await waitUntil(() => readFileSync(log, 'utf8').includes('THE END'), 5_000, 'the agent has read its prompt')
+  await waitUntil(() => readFileSync(log, 'utf8').includes('THE END'), 30_000, 'the agent has read its prompt')
   expect(bench.control.agents.living.has(agent.id)).toBe(true)
   return readFileSync(log, 'utf8')
 }

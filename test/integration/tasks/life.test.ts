@@ -266,7 +266,7 @@ describe('the output of an agent', () => {
     const { agent } = await bench.deploy(task, { command: ['sh', '-c', 'echo one; echo two; printf thr; exec sleep 1000'] })
     const of = { taskId: task.id, agentId: agent.id, caller: orchestrator }
     const log = join(task.workspace, 'logs', `${agent.name}_stream.jsonl`)
-    await waitUntil(() => readFileSync(log, 'utf8').endsWith('thr'), 5_000, 'all is written')
+    await waitUntil(() => readFileSync(log, 'utf8').endsWith('thr'), 30_000, 'all is written')
     expect(await bench.tasks.output(of)).toEqual({ lines: ['one', 'two'], next: 8 })
     expect(await bench.tasks.output({ ...of, tail: 1 })).toMatchObject({ lines: ['two'] })
     expect(await bench.tasks.output({ ...of, since: 4 })).toEqual({ lines: ['two'], next: 8 })

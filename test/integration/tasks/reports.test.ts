@@ -187,7 +187,8 @@ describe('the last word of an agent', () => {
 
 describe('an agent that reports nothing', () => {
   it('is found, told of, and marked; a report makes it good', async () => {
-    await using bench = await openTasks({ flags: { stuckThreshold: '50ms' } })
+    // Time enough to be seen between a report and the next silence.
+    await using bench = await openTasks({ flags: { stuckThreshold: '2s' } })
     const task = await bench.create()
     bench.tasks.callback = listens
     const told = Promise.withResolvers<unknown>()

@@ -24,7 +24,7 @@ function temporaryFolder(project: UserProject): string {
 }
 
 async function runVitest(project: UserProject, words: readonly string[], env: NodeJS.ProcessEnv): Promise<readonly Result[]> {
-  const ran = await project.run([vitest, 'run', '--reporter=json', '--outputFile=results.json', ...words], env)
+  const ran = await project.run([vitest, 'run', '--reporter=json', '--outputFile=results.json', '--testTimeout=60000', ...words], env)
   const { testResults } = readResults<{
     testResults: { message: string; assertionResults: { title: string; status: string; failureMessages: string[] }[] }[]
   }>(project, ran)
@@ -66,8 +66,9 @@ const passed = (results: readonly Result[]): readonly string[] => results.filter
 const said = (results: readonly Result[]): Record<string, string> =>
   Object.fromEntries(results.filter(({ isPassed }) => !isPassed).map((result) => [result.title, result.said]))
 
+/** Between fork and exec its child has the name of the shell. */
 const leakedAgent =
-  /This test leaked: agent [0-9a-f-]{36} \(command, running\); process \d+ \(sh\)(; process \d+ \(sleep\))?\. It is cleaned up now\. .*"await ebb\.cleanup\(\)"/
+  /This test leaked: agent [0-9a-f-]{36} \(command, running\); process \d+ \(sh\)(; process \d+ \((?:sh|sleep)\))?\. It is cleaned up now\. .*"await ebb\.cleanup\(\)"/
 
 describe('useEbb, in Vitest', () => {
   it('gives every test a world of its own, and fails the one that leaked, naming what', async () => {

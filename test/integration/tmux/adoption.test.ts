@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ebb, startEbb, temporaryHome } from '../../support/home.ts'
 import { needs } from '../../support/real.ts'
+import { ended, hasSaid, lines } from '../../support/said.ts'
 import { type Json, startServer, type TestServer } from '../../support/server.ts'
 import { agentProcesses } from '../../support/shared-server.ts'
 import { sessionsOf } from '../../support/tmux.ts'
@@ -15,18 +16,6 @@ const shell = (script: string): readonly string[] => ['sh', '-c', script]
 /** Counts up, a line at a time, until the file is there; then says so and ends with the code. */
 const counter = (gate: string, code = 0): readonly string[] =>
   shell(`n=0; while [ ! -e ${gate} ]; do n=$((n+1)); echo "line $n"; sleep 0.01; done; echo "last $n"; exit ${code}`)
-
-async function lines(server: TestServer, id: string): Promise<string[]> {
-  return (await server.get<Json[]>(`/api/agents/${id}/messages`)).slice(1).map(({ content }) => content)
-}
-
-async function hasSaid(server: TestServer, id: string, count: number): Promise<void> {
-  for (let seen = 1; seen <= count; ) {
-    const news: Json[] = await server.get(`/api/agents/${id}/messages?since=${seen}&wait=10000`)
-    if (news.length === 0) throw new Error('The agent says nothing more.')
-    seen = news.at(-1).sequenceNumber
-  }
-}
 
 async function killed(server: TestServer): Promise<void> {
   server.ebb.signal('SIGKILL')
@@ -42,8 +31,6 @@ function kill(pid: number | undefined): void {
 /** Whoever supervises, watches or recovers: it was told the home, and no agent was. */
 const serversOf = (home: string): readonly unknown[] =>
   processesNow().filter(({ environ }) => `\0${environ}`.includes(`\0EBB_HOME=${home}\0`) && !environ.includes('EBB_SCOPE='))
-
-const ended = (server: TestServer, id: string): Promise<Json> => server.get(`/api/agents/${id}/status?wait=20000`)
 
 /** Every line once, in order. */
 function expectWhole(said: readonly string[]): void {
@@ -76,6 +63,39 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     expectWhole(await lines(second, id))
     expect(agentProcesses(home)).toEqual([])
     expect(sessionsOf(home)).toEqual([])
+  })
+
+  it('leaves a request its timeout: the next server closes it when that is over', async () => {
+    const home = temporaryHome()
+    const first = await startServer([], { home })
+    expect(await first.call('POST', '/api/requests', { body: { id: 'timed', timeout: 8_000 } })).toMatchObject({ status: 201 })
+    const id = await first.command(['sleep', '1000'], { placement: 'tmux', requestId: 'timed' })
+    await killed(first)
+    const killedMs = Date.now()
+    await using second = await startServer([], { home })
+    expect(await ended(second, id)).toMatchObject({ status: 'terminated' })
+    // Its time may be over before anybody could have been told.
+    const entry = (await second.get<Json[]>('/api/cleanup/history')).find(({ scope }) => scope.id === 'timed')
+    const { report } = await second.get(`/api/cleanup/history/${entry?.id}`)
+    expect(report).toMatchObject({ success: true, trigger: 'request-finished', scope: { kind: 'request', id: 'timed' } })
+    expect(Date.parse(report.startedAt)).toBeGreaterThanOrEqual(killedMs)
+    expect(await second.get('/api/requests/timed')).toMatchObject({ state: 'closed' })
+  })
+
+  it('closes a request whose time was over while nobody was there with all of its agents', async () => {
+    const home = temporaryHome()
+    const first = await startServer([], { home })
+    expect(await first.call('POST', '/api/requests', { body: { id: 'over', timeout: 12_000 } })).toMatchObject({ status: 201 })
+    const overMs = Date.now() + 12_000
+    const place = { placement: 'tmux', requestId: 'over' }
+    const ids = await Promise.all([1, 2, 3].map(() => first.command(['sleep', '1000'], place)))
+    await killed(first)
+    await waitUntil(() => Date.now() > overMs, 20_000, 'its time is over')
+    await using second = await startServer([], { home })
+    for (const id of ids) expect(await ended(second, id)).toMatchObject({ status: 'terminated' })
+    expect(await second.get('/api/requests/over')).toMatchObject({ state: 'closed' })
+    expect(agentProcesses(home)).toEqual([])
+    expect((await second.get('/api/cleanup/history')).flatMap(({ errors }: Json) => errors)).toEqual([])
   })
 
   it.each(['scan', 'subreaper'])(
@@ -122,7 +142,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     const { processes } = await first.get(`/api/agents/${id}/process`)
     await killed(first)
     writeFileSync(gate, '')
-    await waitUntil(() => !seen(processes[0].pid), 10_000, 'the agent has ended')
+    await waitUntil(() => !seen(processes[0].pid), 30_000, 'the agent has ended')
 
     await using second = await startServer([], { home })
     expect(await ended(second, id)).toMatchObject({ status: 'failed' })
@@ -142,11 +162,11 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     const [pid, unseen] = [await main(id), await main(other)]
     const panes = sessionsOf(home)
     await killed(first)
-    await waitUntil(() => serversOf(home), 10_000, 'the recovery is over')
+    await waitUntil(() => serversOf(home), 30_000, 'the recovery is over')
     writeFileSync(gate, '')
     const pane = panes.find(({ panePid }) => panePid === seen(unseen)?.ppid)
     for (const one of [pane?.panePid, unseen]) kill(one)
-    await waitUntil(() => !seen(pid) && !seen(unseen), 10_000, 'the agents have ended')
+    await waitUntil(() => !seen(pid) && !seen(unseen), 30_000, 'the agents have ended')
 
     await using second = await startServer([], { home })
     expect(await ended(second, id)).toMatchObject({ status: 'failed' })
@@ -199,7 +219,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     await killed(first)
     for (const pid of [seen(doomed.pid)?.ppid, doomed.pid]) kill(pid)
     writeFileSync(gate, '')
-    await waitUntil(() => !seen(processes[0].pid), 10_000, 'the agent has ended')
+    await waitUntil(() => !seen(processes[0].pid), 30_000, 'the agent has ended')
     expect((await ebb(['recover'], { home })).code).toBe(0)
     expect(sessionsOf(home)).toHaveLength(1)
 

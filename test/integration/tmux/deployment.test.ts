@@ -123,8 +123,16 @@ describe('a deployment that fails (G1, seed: five failure scenarios)', () => {
   it('because the session ends at once', async () => {
     await withScene({}, async (scene) => {
       const error = await failure(scene.deploy('exit 9'))
-      expect(String(error)).toContain('exit code 9')
+      expect(String(error)).toContain('exit code 9; start its command by hand')
       expect(isProven(error)).toBe(true)
+      await expectNothing(scene)
+    })
+  })
+
+  it('because the session ends at once, with its last words in the error', async () => {
+    await withScene({}, async (scene) => {
+      const error = await failure(scene.deploy('echo first; echo "the key is wrong" >&2; exit 9'))
+      expect(String(error)).toContain('exit code 9; it last said: the key is wrong')
       await expectNothing(scene)
     })
   })

@@ -1,12 +1,14 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { waitForOrders } from '../../../src/resources/tmux/script.ts'
 import { temporaryHome } from '../../support/home.ts'
 import { needs } from '../../support/real.ts'
 import type { Json } from '../../support/server.ts'
 import { agentProcesses, useServer } from '../../support/shared-server.ts'
 import { sessionsOf, tmux, tmuxServerPid } from '../../support/tmux.ts'
-import { processes, survivors } from '../../support/world.ts'
+import { processes, survivors, waitUntil } from '../../support/world.ts'
 
 needs('tmux')
 
@@ -38,7 +40,7 @@ describe('an agent in a session of its own (G1, G2, G3)', () => {
     const script = `cat; echo; pwd; printf "%s\\n" "$ODD"; echo "\${TMUX-none}"; echo complaint >&2; echo ready; exec sleep 1000`
     const configuration = { command: shell(script), workingDirectory: folder, env: { ODD: value } }
     const id = await inTmux([], { prompt: 'the prompt', configuration })
-    await says(id, 'ready')
+    for (const word of ['ready', 'complaint']) await says(id, word)
     expect((await contents(id)).filter((line) => line !== 'complaint')).toEqual([
       'the prompt',
       folder,
@@ -49,14 +51,22 @@ describe('an agent in a session of its own (G1, G2, G3)', () => {
     const name = await nameOf(id)
     expect(name).toMatch(/^command-\d{6}-[0-9a-f]{6}$/)
     expect(sessionsOf(server.home)).toMatchObject([{ name: `agent_${name}` }])
-    const screen = tmux(server.home, 'capture-pane', '-p', '-t', `=agent_${name}:`)
-    for (const word of ['the prompt', 'complaint', 'ready']) expect(screen).toContain(word)
+    const screen = (): string => tmux(server.home, 'capture-pane', '-p', '-t', `=agent_${name}:`)
+    // What is in the log has been written to the terminal; tmux may still have to read it there.
+    await waitUntil(() => ['the prompt', 'complaint', 'ready'].filter((word) => !screen().includes(word)), 30_000, 'the screen shows it')
     const { processes: seen, containment } = await server.get(`/api/agents/${id}/process`)
     expect(seen.map(({ command }: Json) => command)).toEqual([expect.stringContaining('sleep')])
     if (containment === 'cgroup') expect(readFileSync(`/proc/${seen[0].pid}/cgroup`, 'utf8')).toContain(id)
     const report = await server.post(`/api/agents/${id}/stop`)
     expect(report).toMatchObject({ success: true, errors: [] })
-    expect(report.resources.map(({ kind }: Json) => kind).sort()).toEqual(['file', 'log', 'log', 'process-tree', 'tmux-session'])
+    expect(report.resources.map(({ kind }: Json) => kind).sort()).toEqual([
+      'file',
+      'log',
+      'log',
+      'process-tree',
+      'temp-folder',
+      'tmux-session',
+    ])
     expect(sessionsOf(server.home)).toEqual([])
     expect(await contents(id)).toContain('ready')
   })
@@ -83,6 +93,17 @@ describe('an agent in a session of its own (G1, G2, G3)', () => {
     expect(agentProcesses(server.home)).toEqual([])
   })
 
+  it('takes with it the session that it made beside its own', async () => {
+    const beside = `tmux -S ${join(server.home, 'tmux.sock')} new-session -d -s beside 'exec sleep 1001'`
+    const id = await inTmux(shell(`${beside}; echo made; exec sleep 1000`))
+    await says(id, 'made')
+    expect(sessionsOf(server.home).map(({ name }) => name)).toContain('beside')
+    expect(await server.post(`/api/agents/${id}/stop`)).toMatchObject({ success: true })
+    expect(sessionsOf(server.home)).toEqual([])
+    const asleep = ['sleep', '1001', ''].join('\0')
+    expect(processes().filter(({ argv }) => argv === asleep)).toEqual([])
+  })
+
   it('fifty at once, each with its own lines', async () => {
     const ids = await Promise.all(Array.from({ length: 50 }, (_, n) => inTmux(shell(`echo "number ${n}"; exec sleep 1000`))))
     await Promise.all(ids.map((id, n) => says(id, `number ${n}`)))
@@ -91,7 +112,7 @@ describe('an agent in a session of its own (G1, G2, G3)', () => {
     expect(reports.filter(({ success }) => !success)).toEqual([])
     expect(sessionsOf(server.home)).toEqual([])
     for (const [n, id] of ids.entries()) expect(await contents(id)).toEqual([`number ${n}`])
-  }, 60_000)
+  }, 120_000)
 
   it('is told nothing by the name of its folder', async () => {
     const folder = join(temporaryHome(), '#(touch made-by-a-name)')
@@ -118,8 +139,12 @@ describe('an agent in a session of its own (G1, G2, G3)', () => {
   }, 30_000)
 
   it('that ends by itself is completed or failed by its exit code', async () => {
-    const good = await inTmux(shell('echo done; sleep 0.1'))
-    const bad = await inTmux(shell('echo oh; sleep 0.1; exit 7'))
+    // An end before the answer would be a failed launch.
+    const gate = join(temporaryHome(), 'gate')
+    const wait = `until [ -e ${gate} ]; do sleep 0.01; done`
+    const good = await inTmux(shell(`echo done; ${wait}`))
+    const bad = await inTmux(shell(`echo oh; ${wait}; exit 7`))
+    writeFileSync(gate, '')
     expect(await ended(good)).toMatchObject({ status: 'completed' })
     expect(await ended(bad)).toMatchObject({ status: 'failed' })
     expect(await server.get(`/api/agents/${bad}`)).toMatchObject({ exitCode: 7, error: { name: 'exit_code' } })
@@ -167,6 +192,16 @@ describe('a session that ends before its launch has answered', () => {
     expect({ status, code: body.code }).toEqual({ status: 400, code: 'launch_refused' })
     expect(body.message).toContain('tmux')
   })
+})
+
+it('the shell of a pane whose pipes are gone ends, and makes nothing in their place', () => {
+  const folder = temporaryHome()
+  const [orders, events] = [join(folder, 'a.orders'), join(folder, 'a.events')]
+  const start = () => spawnSync('/bin/sh', ['-c', waitForOrders, 'ebb-pane', orders, events], { timeout: 10_000 })
+  expect(start()).toMatchObject({ status: 125, signal: null })
+  execFileSync('mkfifo', [orders])
+  expect(start()).toMatchObject({ status: 125, signal: null })
+  expect(readdirSync(folder)).toEqual(['a.orders'])
 })
 
 describe('what others do to our tmux server (G4, G10)', () => {
@@ -221,6 +256,27 @@ describe('what others do to our tmux server (G4, G10)', () => {
     const second = await inTmux(shell('echo again; exec sleep 1000'))
     await says(second, 'again')
     expect(sessionsOf(server.home)).toHaveLength(1)
+  })
+
+  it.each([
+    ['after somebody has asked whether it is there', 1],
+    ['while it makes the session', 2],
+  ])('a launch is made on the next server when this one leaves %s', async (_, callers) => {
+    const first = await inTmux(shell('echo ready; exec sleep 1000'))
+    await says(first, 'ready')
+    const pid = tmuxServerPid(server.home)
+    // It takes nobody in any more: whoever asks whether it listens, and then the launch itself, wait at its socket.
+    process.kill(pid, 'SIGSTOP')
+    const connections = (): number => readFileSync('/proc/net/unix', 'utf8').split(`${server.home}/tmux.sock\n`).length
+    const before = connections()
+    const launched = inTmux(shell('echo again; exec sleep 1000'))
+    const arrived = waitUntil(() => connections() >= before + callers, 10_000, 'the launch waits for the server')
+    await arrived.finally(() => process.kill(pid, 'SIGKILL'))
+    await says(await launched, 'again')
+    expect(sessionsOf(server.home)).toHaveLength(1)
+    const health = await server.get('/api/health')
+    const cgroupOf = (one: number): string => readFileSync(`/proc/${one}/cgroup`, 'utf8')
+    if (health.containment === 'cgroup') expect(cgroupOf(tmuxServerPid(server.home))).not.toBe(cgroupOf(health.pid))
   })
 
   it('a server that is stopped gives no answer: unknown is not absent, and it is tried again', async () => {

@@ -2,8 +2,11 @@ import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import type { Control } from '../../../control/control.ts'
+import { isElsewhere } from '../../../control/preflight.ts'
 import { isOverWith } from '../../../control/waiting.ts'
 import { type AgentStatus, activeStatuses } from '../../../domain/agent.ts'
+import { EbbError } from '../../../domain/errors.ts'
+import type { Report } from '../../../domain/report.ts'
 import type { Resource } from '../../../domain/resource.ts'
 import { jsonArray } from '../json-array.ts'
 import { launchOf } from '../launch.ts'
@@ -67,6 +70,14 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
     }),
     route({
       method: 'GET',
+      path: '/agents/usage',
+      summary: 'What the living agents take of this host, seen now',
+      query: schemas.inNamespace,
+      answers: { 200: z.array(schemas.usage) },
+      handle: ({ namespace }) => control.usage(namespace),
+    }),
+    route({
+      method: 'GET',
       path: '/agents/{id}',
       summary: 'One agent',
       params: schemas.agentParams,
@@ -101,10 +112,10 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
         const endedMs = agent.completedAt === undefined ? Date.now() : Date.parse(agent.completedAt)
         return {
           agent_id: id,
-          process_alive: processes.length > 0,
+          process_alive: await control.isAlive(id, processes),
           exit_code: agent.exitCode ?? null,
           uptime: Math.max(0, endedMs - startedMs) / 1_000,
-          containment,
+          containment: isElsewhere(agent) ? agent.placement : containment,
           processes,
         }
       },
@@ -131,7 +142,7 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
       answers: { 200: z.array(schemas.resource) },
       handle: async ({ params: { id } }) => {
         await agents.get(id)
-        return (await control.engine.parts.ledger.resources(id)).map(shown)
+        return (await control.engine.resources(id)).map(shown)
       },
     }),
     route({
@@ -141,8 +152,8 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
       params: schemas.agentParams,
       body: schemas.stopBody,
       answers: { 200: schemas.report },
-      handle: ({ params, body: { force, grace } }) =>
-        agents.stop(params.id, { ...(force && { force }), ...(grace !== undefined && { graceMs: grace }) }),
+      handle: async ({ params, body: { force, grace } }) =>
+        requireSeen(control, await agents.stop(params.id, { ...(force && { force }), ...(grace !== undefined && { graceMs: grace }) })),
     }),
     route({
       method: 'DELETE',
@@ -156,6 +167,14 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
       },
     }),
   ]
+}
+
+/** What is elsewhere and could not be seen to be gone may well run on: that is no answer to a stop, but a refusal, as of a deletion. */
+function requireSeen({ engine }: Control, report: Report): Report {
+  const left = report.resources.some(({ kind, outcome }) => outcome === 'stuck' && engine.parts.kinds.get(kind)?.isElsewhere)
+  if (!left) return report
+  const text = `The agent ${report.scope.id} could not be released: ${report.errors.join('; ')}`
+  throw new EbbError('not_released', text, { details: report })
 }
 
 /** Without the spec: that is for finding the thing again, not for showing. */

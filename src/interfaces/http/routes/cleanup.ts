@@ -21,7 +21,7 @@ export function cleanupRoutes(control: Control): readonly Route[] {
     const id = body.taskId ?? body.requestId
     if (id === undefined)
       throw new EbbError('invalid_request', 'A cleanup of scope "single" needs an agentId, a requestId or a taskId.', {
-        details: [{ path: 'agentId', message: 'one of agentId, requestId and taskId is needed' }],
+        details: [{ path: 'agentId', message: 'Give one of agentId, requestId and taskId.' }],
       })
     const { report } = await owners.close({ kind, namespace: namespace ?? defaultNamespace, id }, force)
     return await report
@@ -50,14 +50,14 @@ export function cleanupRoutes(control: Control): readonly Route[] {
       summary: 'The audit trail, newest first, and what is under way',
       query: schemas.historyQuery,
       answers: { 200: z.array(schemas.historyEntry) },
-      handle: ({ query }) => history.list(query.limit ?? historyShown),
+      handle: ({ query }) => history.list(query.limit ?? historyShown, query),
     }),
     route({
       method: 'GET',
       path: '/cleanup/history/{id}',
-      summary: 'One cleanup, with its report',
+      summary: 'One cleanup: with its report, or, while it runs, with its resources so far',
       params: schemas.reportParams,
-      answers: { 200: schemas.historyEntry.extend({ report: schemas.report.optional() }) },
+      answers: { 200: schemas.historyDetail },
       handle: async ({ params: { id } }) => {
         const found = await history.find(id)
         if (!found) throw new EbbError('report_not_found', `There is no cleanup ${id} in the history.`)

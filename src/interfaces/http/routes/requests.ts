@@ -18,7 +18,7 @@ export function requestRoutes(control: Control): readonly Route[] {
     const { scopeId, state } = await owners.find(name)
     const { agents: found } = await agents.list({ namespace: name.namespace, requestId: name.id })
     const scopeIds = [scopeId, ...found.map(({ id }) => id)]
-    const resources = await Promise.all(scopeIds.map((id) => engine.parts.ledger.resources(id)))
+    const resources = await Promise.all(scopeIds.map((id) => engine.resources(id)))
     return { id: name.id, namespace: name.namespace, state, agents: found, resources: resources.flat().map(shown) }
   }
 
@@ -53,11 +53,11 @@ export function requestRoutes(control: Control): readonly Route[] {
       body: schemas.requestCleanupBody,
       answers: { 200: schemas.report, 202: z.object({ id: z.string() }) },
       handle: async ({ params, body, namespace, reply }) => {
-        const { id, report } = await owners.close(nameOf(params.requestId, namespace), body.force ?? false)
-        if (body.waitForCompletion ?? true) return await report
-        report.catch(() => {})
+        const name = nameOf(params.requestId, namespace)
+        const force = body.force ?? false
+        if (body.waitForCompletion ?? true) return await (await owners.close(name, force)).report
         reply.code(202)
-        return { id }
+        return { id: await owners.beginClose(name, force) }
       },
     }),
   ]

@@ -1,5 +1,7 @@
+import { z } from 'zod'
 import type { Control } from '../../../control/control.ts'
 import { within } from '../../../engine/race.ts'
+import type { OtherHost } from '../../../ports/elsewhere.ts'
 import type { ProviderCatalogue } from '../../../ports/provider.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
@@ -8,15 +10,22 @@ export interface Vitals {
   readonly instanceId: string
   readonly startedAt: string
   readonly containment: string
+  readonly version: string
+  readonly hostName: string
+  readonly placements: readonly string[]
+  readonly hasTestRoutes: boolean
+  readonly isRunner: boolean
   readonly port: () => number
   /** What of the foundations is broken, besides the store. */
   readonly problems: () => readonly string[]
+  readonly otherHosts: () => Promise<readonly OtherHost[]>
 }
 
 /** A store that does not answer a question this small in that time is not connected. */
 const storePatienceMs = 2_000
 
 export function serverRoutes(control: Control, catalogue: ProviderCatalogue, vitals: Vitals): readonly Route[] {
+  const otherHosts = joined(() => vitals.otherHosts())
   return [
     route({
       method: 'GET',
@@ -25,7 +34,7 @@ export function serverRoutes(control: Control, catalogue: ProviderCatalogue, vit
       answers: { 200: schemas.health, 503: schemas.health },
       handle: async ({ reply }) => {
         const counted = await count(control)
-        const problems = [...vitals.problems(), ...(counted ? [] : ['The database does not answer.'])]
+        const problems = problemsOf(vitals, counted)
         if (problems.length > 0) reply.code(503)
         return {
           status: problems.length > 0 ? 'broken' : 'ok',
@@ -42,7 +51,31 @@ export function serverRoutes(control: Control, catalogue: ProviderCatalogue, vit
           containment: vitals.containment,
           stuck: counted?.stuck ?? 0,
           ...(problems.length > 0 && { problems }),
+          version: vitals.version,
+          host: { name: vitals.hostName, platform: process.platform },
+          placements: vitals.placements,
+          testEndpoints: vitals.hasTestRoutes,
+          runner: vitals.isRunner,
         }
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/hosts',
+      summary: 'The hosts that agents of this server run on: this one, and the runner of remote.url, looked at now',
+      answers: { 200: z.array(schemas.host) },
+      handle: async () => {
+        const [counted, others] = await Promise.all([count(control), otherHosts()])
+        const problems = problemsOf(vitals, counted)
+        const own = {
+          name: vitals.hostName,
+          role: 'control',
+          status: problems.length > 0 ? 'broken' : 'well',
+          ...(problems.length > 0 && { says: problems.join(' ') }),
+          activeAgents: control.agents.living.size,
+          containment: vitals.containment,
+        }
+        return [own, ...others]
       },
     }),
     route({
@@ -56,6 +89,21 @@ export function serverRoutes(control: Control, catalogue: ProviderCatalogue, vit
       },
     }),
   ]
+}
+
+/** Who asks while somebody's question is under way has its answer: many pages are one call at a runner. */
+function joined<T>(ask: () => Promise<T>): () => Promise<T> {
+  let underWay: Promise<T> | undefined
+  return () => {
+    underWay ??= ask().finally(() => {
+      underWay = undefined
+    })
+    return underWay
+  }
+}
+
+function problemsOf(vitals: Vitals, counted: object | undefined): readonly string[] {
+  return [...vitals.problems(), ...(counted ? [] : ['The database does not answer.'])]
 }
 
 async function count({ store, engine }: Control): Promise<{ total: number; stuck: number } | undefined> {

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { Undertaken } from '../../../control/cleanup.ts'
 import type { Control } from '../../../control/control.ts'
 import { defaultNamespace } from '../launch.ts'
 import { type Route, route } from '../route.ts'
@@ -10,6 +11,16 @@ const scheduleBytes = 32 * 1_048_576
 /** For tests: only with `--test-endpoints`. */
 export function testRoutes(control: Control): readonly Route[] {
   const { cleanup, agents } = control
+
+  function reset({ force, timeout, namespace }: z.output<typeof schemas.resetBody>, named: string | undefined): Undertaken {
+    const where = namespace ?? named
+    return cleanup.reset({
+      ...(where !== undefined && { namespace: where }),
+      ...(force && { force }),
+      ...(timeout !== undefined && { timeoutMs: timeout }),
+    })
+  }
+
   return [
     route({
       method: 'POST',
@@ -18,12 +29,7 @@ export function testRoutes(control: Control): readonly Route[] {
       body: schemas.resetBody,
       answers: { 200: schemas.report, 202: z.object({ id: z.string() }) },
       handle: async ({ body, namespace, reply }) => {
-        const where = body.namespace ?? namespace
-        const { id, report } = cleanup.reset({
-          ...(where !== undefined && { namespace: where }),
-          ...(body.force && { force: true }),
-          ...(body.timeout !== undefined && { timeoutMs: body.timeout }),
-        })
+        const { id, report } = reset(body, namespace)
         if (body.waitForCompletion ?? true) return await report
         reply.code(202)
         return { id }
@@ -56,9 +62,8 @@ export function testRoutes(control: Control): readonly Route[] {
       body: schemas.resetBody,
       answers: { 200: z.object({ success: z.boolean(), deletedCount: z.number().int() }) },
       handle: async ({ body, namespace }) => {
-        const where = body.namespace ?? namespace
-        const report = await cleanup.reset(where === undefined ? {} : { namespace: where }).report
-        return { success: report.success, deletedCount: report.cleanedAgentsCount }
+        const { success, cleanedAgentsCount } = await reset(body, namespace).report
+        return { success, deletedCount: cleanedAgentsCount }
       },
     }),
     route({

@@ -1,0 +1,41 @@
+import { type Launch, within } from '../leaks/way.ts'
+import { type Spawned, spawnProgram } from '../leaks/ways/spawned.ts'
+
+/** What the algorithms have between their backend and the agents: it starts each as a child and knows the child alone. */
+export class AgentProxy {
+  readonly #children = new Map<string, Spawned>()
+
+  async start(id: string, launch: Launch): Promise<void> {
+    this.#children.set(id, await spawnProgram(launch))
+  }
+
+  /** SIGTERM, and the exit. */
+  async stop(id: string): Promise<void> {
+    const spawned = this.#get(id)
+    spawned.child.kill('SIGTERM')
+    await spawned.exited
+  }
+
+  /** SIGTERM, up to 5 s for the exit, then SIGKILL. */
+  async stopOrKill(id: string): Promise<void> {
+    const isOver = this.stop(id).then(() => true)
+    if (await within(isOver, 5_000)) return
+    this.kill(id)
+    await isOver
+  }
+
+  kill(id: string): void {
+    this.#get(id).child.kill('SIGKILL')
+  }
+
+  /** Of the children it knows. */
+  running(): number {
+    return [...this.#children.values()].filter(({ child }) => child.exitCode === null && child.signalCode === null).length
+  }
+
+  #get(id: string): Spawned {
+    const spawned = this.#children.get(id)
+    if (!spawned) throw new Error(`The proxy has no agent ${id}.`)
+    return spawned
+  }
+}

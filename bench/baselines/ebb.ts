@@ -1,0 +1,36 @@
+import { bodyOf, byProvider, type StopReport, startEbbServer } from '../leaks/ways/ebb.ts'
+import type { Algorithm } from './algorithms.ts'
+
+/** The same jobs by Ebb, as a client asks for them. */
+
+/** Agents as child processes, and everything of them deleted. */
+export const ebbReset: Algorithm = {
+  name: 'ebb-reset',
+  title: 'Ebb, reset',
+  how: `\`POST /api/test/reset-environment\`; \`success\` in its report; ${byProvider}`,
+  start: (crew) => start(crew, {}, '/api/test/reset-environment', {}),
+}
+
+/** Agents in tmux, their logs archived. */
+export const ebbTmux: Algorithm = {
+  name: 'ebb-tmux',
+  title: 'Ebb, agents in tmux',
+  how: 'agents with `"placement": "tmux"`, launched as above, `POST /api/cleanup {"scope": "all"}`; `success` in its report',
+  start: (crew) => start(crew, { placement: 'tmux' }, '/api/cleanup', { scope: 'all' }),
+}
+
+async function start(
+  crew: Parameters<Algorithm['start']>[0],
+  more: Readonly<Record<string, unknown>>,
+  path: string,
+  body: unknown,
+): ReturnType<Algorithm['start']> {
+  const server = await startEbbServer(crew.first, [])
+  try {
+    for (const launch of crew.launches) await server.post('/api/agents', { ...bodyOf(launch), ...more })
+    return { cleanUp: async () => (await server.post<StopReport>(path, body)).success, end: server.end }
+  } catch (error) {
+    await server.end()
+    throw error
+  }
+}

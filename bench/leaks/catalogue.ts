@@ -1,0 +1,6 @@
+/** By name, or a sentence that says which names there are. */
+export function named<T extends { readonly name: string }>(all: readonly T[], name: string): T {
+  const found = all.find((one) => one.name === name)
+  if (!found) throw new Error(`There is no ${JSON.stringify(name)}; use one of ${all.map((one) => one.name).join(', ')}.`)
+  return found
+}

@@ -1,0 +1,135 @@
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { algorithms, jobs } from '../baselines/baselines.ts'
+import { named } from './catalogue.ts'
+import { Collection, type Task } from './collection.ts'
+import { writeDocument } from './document.ts'
+import { endAbandoned, endAllApart, runApart } from './host.ts'
+import { thisMachine } from './machine.ts'
+import { withoutPlaces } from './measurement.ts'
+import { agentFolderVariable } from './programs/agents.ts'
+import { programs } from './programs.ts'
+import { readResults, writeResults } from './results.ts'
+import { baselineTable, cellTable } from './tables.ts'
+import { ways } from './ways.ts'
+
+/**
+ * `npm run bench:leaks`: every program stopped in every way, and what is left. With `--way` and `--program` some of them;
+ * `--save` adds what was measured to the results and makes the document anew. A whole run does so anyway, and starts with no
+ * results, unless `--resume` lets it measure only what is still missing.
+ */
+const { values: options } = parseArgs({
+  options: {
+    way: { type: 'string', multiple: true },
+    program: { type: 'string', multiple: true },
+    baseline: { type: 'string', multiple: true },
+    rounds: { type: 'string', default: '3' },
+    'at-once': { type: 'string', default: '1' },
+    save: { type: 'boolean', default: false },
+    resume: { type: 'boolean', default: false },
+    document: { type: 'boolean', default: false },
+    list: { type: 'boolean', default: false },
+  },
+})
+
+const rounds = Number(options.rounds)
+const isWhole = !options.way && !options.program && !options.baseline
+const isSaving = isWhole || options.save
+
+if (options.list) list()
+else if (options.document) writeDocument(readResults() ?? fail('There are no results yet; run "npm run bench:leaks" first.'))
+else await run()
+
+function list(): void {
+  for (const { name, title } of ways) console.log(`--way ${name.padEnd(22)} ${title}`)
+  for (const { name, title } of programs) console.log(`--program ${name.padEnd(22)} ${title}`)
+  for (const { name, title } of algorithms) console.log(`--baseline ${name.padEnd(22)} ${title}`)
+}
+
+async function run(): Promise<void> {
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void endAllApart().finally(() => process.exit(1)))
+  await endAbandoned()
+  await findAgents()
+  const isAdding = isSaving && (options.resume || !isWhole)
+  const collection = new Collection(thisMachine(), isAdding ? readResults() : undefined)
+  const tasks = tasksOf(collection)
+  let next = 0
+  const work = async (): Promise<void> => {
+    for (let task = tasks[next++]; task; task = tasks[next++]) {
+      process.stderr.write(`bench: ${next}/${tasks.length} ${task.program}${task.agents > 1 ? ` × ${task.agents}` : ''}, ${task.way}\n`)
+      await measureOne(task, collection)
+      if (isSaving) writeResults(collection.results())
+    }
+  }
+  await Promise.all(Array.from({ length: Number(options['at-once']) }, work))
+  const { machine: _, ...shown } = collection.results(tasks)
+  console.log(JSON.stringify(shown, null, 2))
+  console.log(cellTable(shown.cells))
+  console.log(baselineTable(shown.baselines))
+  for (const { what, why } of shown.missing) console.log(`${what}: not measured here, ${why}.`)
+  if (isSaving) writeDocument(collection.results())
+}
+
+/** Only for those who want them: they are 1.3 GB. */
+async function findAgents(): Promise<void> {
+  const isAgent = (name: string): boolean => named(programs, name).kind === 'agent'
+  const isWanted = options.program ? split(options.program).some(isAgent) : true
+  if (process.env[agentFolderVariable] || !isWanted) return
+  const script = join(import.meta.dirname, '..', '..', 'scripts', 'agent-clis.mjs')
+  const { agentClis } = (await import(script)) as { agentClis(): Promise<{ readonly bin: string }> }
+  process.env[agentFolderVariable] = (await agentClis()).bin
+}
+
+/** Round by round, so that a slow time of the machine hits everybody. */
+function tasksOf(collection: Collection): readonly Task[] {
+  const chosenWays = available(pick(ways, options.way, options.baseline !== undefined), collection)
+  const chosenPrograms = available(pick(programs, options.program, false), collection)
+  const chosenAlgorithms = pick(algorithms, options.baseline, options.way !== undefined || options.program !== undefined)
+  const isThere = (program: string): boolean => named(programs, program).missing?.() === undefined
+  const once: Task[] = [
+    ...chosenPrograms.flatMap(({ name }) => chosenWays.map((way) => ({ kind: 'cell' as const, way: way.name, program: name, agents: 1 }))),
+    ...jobs
+      .filter(({ program }) => isThere(program) && (!options.program || split(options.program).includes(program)))
+      .flatMap((job) => chosenAlgorithms.map((one) => ({ kind: 'baseline' as const, way: one.name, ...job }))),
+  ]
+  const counted = once.map((task) => ({ task, from: options.resume ? collection.runsOf(task) : 0 }))
+  return Array.from({ length: rounds }, (_, round) => counted.filter(({ from }) => from <= round).map(({ task }) => task)).flat()
+}
+
+function pick<T extends { readonly name: string }>(
+  all: readonly T[],
+  names: readonly string[] | undefined,
+  isNoneByDefault: boolean,
+): readonly T[] {
+  if (names) return split(names).map((name) => named(all, name))
+  return isNoneByDefault ? [] : all
+}
+
+function split(given: readonly string[]): readonly string[] {
+  return given.flatMap((names) => names.split(','))
+}
+
+function available<T extends { readonly title: string; readonly missing?: () => string | undefined }>(
+  all: readonly T[],
+  collection: Collection,
+): readonly T[] {
+  return all.filter(({ title, missing }) => {
+    const why = missing?.()
+    collection.miss(title, why)
+    return why === undefined
+  })
+}
+
+async function measureOne(task: Task, collection: Collection): Promise<void> {
+  try {
+    collection.add(task, await runApart(task))
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    collection.miss(`${task.program}, ${task.way}`, withoutPlaces(why).slice(0, 200))
+    process.stderr.write(`bench: ${why}\n`)
+  }
+}
+
+function fail(sentence: string): never {
+  throw new Error(sentence)
+}

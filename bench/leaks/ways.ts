@@ -1,0 +1,10 @@
+import type { Way } from './way.ts'
+import { commandWays } from './ways/commands.ts'
+import { dockerWay } from './ways/docker.ts'
+import { ebbWays } from './ways/ebb.ts'
+import { packageWays } from './ways/packages.ts'
+import { signalWays } from './ways/signals.ts'
+import { tmuxWay } from './ways/tmux.ts'
+
+/** From what is at hand to what holds. */
+export const ways: readonly Way[] = [...signalWays, ...packageWays, tmuxWay, ...commandWays, dockerWay, ...ebbWays]

@@ -1,0 +1,80 @@
+// Builds the dashboard from web/ into dist/web, each file beside its compressed self. A build takes the place of the earlier one
+// in one step, or not at all; whoever has a fresh one waits for a few looks at files and loads nothing.
+import { readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+const place = join(root, 'dist', 'web')
+
+/** All script together, gzipped: what somebody on a slow line waits for. */
+const mostScriptBytes = 150_000
+
+/** What compresses to no less than itself is sent as it is. */
+const compressible = /\.(html|js|css|svg|json|txt)$/
+
+function filesOf(folder) {
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true })
+  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))
+}
+
+function isFresh() {
+  const made = statSync(join(place, 'index.html'), { throwIfNoEntry: false })
+  const sources = [fileURLToPath(import.meta.url), ...['web', 'src/domain'].flatMap((folder) => filesOf(join(root, folder)))]
+  return made !== undefined && sources.every((path) => statSync(path).mtimeMs <= made.mtimeMs)
+}
+
+async function build() {
+  const beganAt = new Date()
+  const { build: viteBuild } = await import('vite')
+  const { gzipSync } = await import('node:zlib')
+  // Under a test runner it would be another one, and React twice as large and half as fast.
+  process.env.NODE_ENV = 'production'
+  const outDir = `${place}-${process.pid}`
+  try {
+    await viteBuild({ configFile: join(root, 'web', 'vite.config.ts'), configLoader: 'native', build: { outDir }, logLevel: 'warn' })
+    let scriptBytes = 0
+    for (const path of filesOf(outDir)) {
+      const zipped = compressible.test(path) ? gzipSync(readFileSync(path), { level: 9 }) : undefined
+      if (path.endsWith('.js')) scriptBytes += zipped?.length ?? 0
+      if (zipped) writeFileSync(`${path}.gz`, zipped)
+    }
+    if (scriptBytes >= mostScriptBytes)
+      throw new Error(`its script is ${scriptBytes} bytes gzipped, and must stay below ${mostScriptBytes}`)
+    // What was changed while it was being read is newer than this.
+    utimesSync(join(outDir, 'index.html'), beganAt, beganAt)
+    replace(outDir)
+  } finally {
+    rmSync(outDir, { recursive: true, force: true })
+  }
+}
+
+/** By two renames; who builds at the same time has built the same, and the first stays. */
+function replace(outDir) {
+  const former = `${outDir}-former`
+  try {
+    renameSync(place, former)
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error
+  }
+  try {
+    renameSync(outDir, place)
+  } catch (error) {
+    if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
+  } finally {
+    rmSync(former, { recursive: true, force: true })
+  }
+}
+
+/** Without the packages that build it, as after an install of the runtime alone, there is none; everything else works. */
+export async function buildDashboard({ ifStale }) {
+  if (ifStale && isFresh()) return
+  try {
+    await build()
+  } catch (error) {
+    console.error(`ebb set-up: the dashboard was not built (${error.message}).`)
+    if (error.code !== 'ERR_MODULE_NOT_FOUND') process.exitCode = 1
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await buildDashboard({ ifStale: process.argv.includes('--if-stale') })

@@ -1,0 +1,129 @@
+import { resolve } from 'node:path'
+import { EbbError } from '../domain/errors.ts'
+import { namespaceName } from '../domain/names.ts'
+import { parseSpawnRule } from '../domain/spawn-rule.ts'
+
+/** What a setting is made of, and how texts of the usual sorts are read. */
+
+export interface Option<T> {
+  readonly help: string
+  /**
+   * `switch`: on the command line it takes no value. `list`: it may be given more than once; as one text, with commas.
+   * `map`: the same, with entries `NAME=VALUE`; in a file it is an object.
+   */
+  readonly shape?: 'switch' | 'list' | 'map'
+  readonly placeholder: string
+  readonly fallback: T
+  readonly parse: (text: string, name: string) => T
+}
+
+export const option = <T>(placeholder: string, help: string, fallback: T, parse: Option<T>['parse']): Option<T> => ({
+  help,
+  placeholder,
+  fallback,
+  parse,
+})
+
+/** On or off; off unless it is said. */
+export const toggle = (help: string): Option<boolean> => ({ ...option('true|false', help, false as boolean, parseToggle), shape: 'switch' })
+
+export const list = (placeholder: string, help: string, parseItem = (item: string, _name: string) => item): Option<readonly string[]> => ({
+  ...option<readonly string[]>(placeholder, help, [], (text, name) => parseList(text, name).map((item) => parseItem(item, name))),
+  shape: 'list',
+})
+
+export function choice<const C extends string>(...allowed: readonly C[]): (text: string, name: string) => C {
+  return (text, name) => {
+    const found = allowed.find((candidate) => candidate === text)
+    if (found === undefined) throw new EbbError('bad_usage', `${name} must be one of ${allowed.join(', ')}, not "${text}".`)
+    return found
+  }
+}
+
+/** Nothing is not "here": an unset variable in a script must not make a home of whatever folder it stands in. */
+export function parseFolder(text: string, name: string): string {
+  if (text === '') throw new EbbError('bad_usage', `${name} must name a folder.`)
+  return resolve(text)
+}
+
+export function parseText(text: string, name: string): string {
+  if (text === '') throw new EbbError('bad_usage', `${name} needs a value.`)
+  return text
+}
+
+/** As the server takes it: it becomes a name in logs and records. */
+export function parseNamespace(text: string, name: string): string {
+  if (!namespaceName.pattern.test(text)) throw new EbbError('bad_usage', `${name} must be a name of ${namespaceName.says}, not "${text}".`)
+  return text
+}
+
+export function parsePort(text: string, name: string): number {
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535)
+    throw new EbbError('bad_usage', `${name} must be a port from 0 to 65535, not "${text}".`)
+  return Number(text)
+}
+
+export function parseStore(text: string, name: string): string {
+  const file = /^sqlite:(.+)$/s.exec(text)?.[1]
+  if (file === undefined) throw new EbbError('bad_usage', `${name} must be sqlite:FILE, not "${text}".`)
+  return resolve(file)
+}
+
+/** It travels in a header: visible ASCII, and long enough that nobody guesses it. */
+export function parseToken(text: string, name: string): string {
+  if (!/^[\x21-\x7e]{8,512}$/.test(text)) throw new EbbError('bad_usage', `${name} must have 8 to 512 visible characters and no spaces.`)
+  return text
+}
+
+export function parseToggle(text: string, name: string): boolean {
+  if (!/^(true|false|1|0|yes|no|on|off)$/i.test(text)) throw new EbbError('bad_usage', `${name} must be true or false, not "${text}".`)
+  return /^(true|1|yes|on)$/i.test(text)
+}
+
+export function parseList(text: string, name: string): readonly string[] {
+  const items = text.split(',').map((item) => item.trim())
+  if (items.includes('')) throw new EbbError('bad_usage', `${name} holds an empty entry.`)
+  return items
+}
+
+/** As a browser sends it, or it would never match: no path, and without the port that its scheme implies. */
+export function parseOrigin(text: string, name: string): string {
+  if (!/^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*]+\/?$/i.test(text) || !URL.canParse(text))
+    throw new EbbError('bad_usage', `${name} must be an origin such as http://localhost:3000, not "${text}".`)
+  const { origin } = new URL(text)
+  // Of a scheme that is not the web's, such as an extension's, URL knows no origin.
+  return origin === 'null' ? text.replace(/\/$/, '').toLowerCase() : origin
+}
+
+export function parseUrl(text: string, name: string): string {
+  const url = URL.parse(text)
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
+    throw new EbbError('bad_usage', `${name} must be a URL such as http://localhost:4400, not "${text}".`)
+  return url.origin
+}
+
+/** A place below which further paths are made: it keeps its own. */
+export function parseBase(text: string, name: string): string {
+  const url = URL.parse(text)
+  const isPlain = url && url.search === '' && url.hash === '' && url.username === '' && url.password === ''
+  if (!isPlain || (url.protocol !== 'http:' && url.protocol !== 'https:'))
+    throw new EbbError('bad_usage', `${name} must be a URL such as http://10.0.0.7:4400, without a user or a question, not "${text}".`)
+  return `${url.origin}${url.pathname}`.replace(/\/+$/, '')
+}
+
+export function parseSize(text: string, name: string): number {
+  const match = /^(\d{1,12})(k|m|g|t)?b?$/i.exec(text)
+  if (!match) throw new EbbError('bad_usage', `${name} must be a size such as 512m or 2g, not "${text}".`)
+  return Number(match[1]) * 1_024 ** ['', 'k', 'm', 'g', 't'].indexOf((match[2] ?? '').toLowerCase())
+}
+
+export function parseRule(text: string, name: string): string {
+  if (!parseSpawnRule(text))
+    throw new EbbError('bad_usage', `${name} must be a rule such as "orchestrator>*" or "builder>tester:3", not "${text}".`)
+  return text
+}
+
+export function parseCount(text: string, name: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new EbbError('bad_usage', `${name} must be a whole number from 1 on, not "${text}".`)
+  return Number(text)
+}

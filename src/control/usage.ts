@@ -1,0 +1,37 @@
+import { scopeOfResource } from '../domain/identity.ts'
+import { attendedKinds, bodyKinds } from '../domain/resource.ts'
+import type { Book } from '../engine/book.ts'
+import type { TreeMember } from '../ports/process.ts'
+
+/** What an agent takes of this host. */
+export interface Usage {
+  readonly agentId: string
+  readonly processes: number
+  readonly rssBytes: number
+}
+
+interface Look {
+  readonly members: readonly TreeMember[]
+  readonly living: readonly { readonly id: string }[]
+  readonly book: Book
+  readonly residentBytes: (pid: number) => number
+}
+
+/** From the look and our own book alone: nobody asks the database for something that is asked every other second. */
+export function usageOf({ members, living, book, residentBytes }: Look): readonly Usage[] {
+  const taken = new Map(living.map(({ id }) => [id, { agentId: id, processes: 0, rssBytes: 0 }]))
+  for (const { pid, resourceId } of members) {
+    const agentId = scopeOfResource(resourceId)
+    const usage = taken.get(agentId)
+    const kind = book.find(agentId)?.entries.get(resourceId)?.intent.kind
+    if (!usage || (kind !== undefined && attendedKinds.has(kind))) continue
+    usage.processes += 1
+    usage.rssBytes += residentBytes(pid)
+  }
+  return [...taken.values()].filter(({ agentId, processes }) => processes > 0 || !isElsewhere(book, agentId))
+}
+
+/** Nothing seen of what runs elsewhere says nothing about it (G4). */
+function isElsewhere(book: Book, agentId: string): boolean {
+  return [...(book.find(agentId)?.entries.values() ?? [])].some(({ intent }) => bodyKinds.has(intent.kind))
+}

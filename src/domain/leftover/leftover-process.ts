@@ -1,0 +1,189 @@
+import { type AgentMark, agentMark, sourcesSnapshot } from './agent-mark.ts'
+import { type Recognised, recognise, serverByFolder } from './agent-program.ts'
+import type { Leftover, Sureness } from './leftover.ts'
+import { type Loss, lostParent } from './lost-parent.ts'
+import { maskedWords } from './masked-words.ts'
+import { familyOf, type ProcessDetail, type ProcessFact, type ProcessScene, type StreamFact } from './process-fact.ts'
+import { signsOf } from './process-signs.ts'
+import { workBelow } from './wrapper.ts'
+
+/**
+ * From what was seen of one process to whether it is a leftover. It must have lost its parent and be known as an agent, an MCP
+ * server or something that an agent's tool started; whatever may be in use is `perhaps`, and whatever is somebody's is none.
+ */
+export function judgeProcess(one: ProcessFact, detail: ProcessDetail, scene: ProcessScene): Leftover | undefined {
+  const loss = lostParent(one, scene.table)
+  const origin = originOf(one, detail)
+  if (!loss || !origin || isInnocent(one, detail, origin, scene)) return undefined
+  const family = familyOf(one, scene.children)
+  const signs = signsOf(detail, origin.kind === 'agent')
+  const doubts = [...doubtsOf(one, detail, origin, family, scene), ...signs.inUse]
+  const sure: Sureness = doubts.length > 0 ? 'perhaps' : isSure(loss, origin, detail, scene) ? 'sure' : 'likely'
+  const fixes = sure !== 'perhaps'
+  return {
+    id: `process:${one.pid}:${one.startTime}`,
+    kind: origin.kind,
+    what: `${origin.name} (pid ${one.pid}): ${maskedWords(one.argv) || one.command}`,
+    evidence: [origin.says, loss.says, ...signs.unheard, ...below(family), ...doubts],
+    sure,
+    since: new Date(one.startedAtMs).toISOString(),
+    ageMs: Math.max(0, Math.round(scene.nowMs - one.startedAtMs)),
+    memoryBytes: family.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0),
+    sizeBytes: 0,
+    processes: family.map(({ pid, startTime }) => ({ pid, startTime })),
+    paths: [],
+    fixes,
+    fix: fixes
+      ? `--fix sends SIGTERM to ${family.length === 1 ? 'it' : `it and the ${family.length - 1} below it`}, and after a grace SIGKILL.`
+      : `Left alone, because it may be in use. When you are sure that it is not: kill ${one.pid}`,
+  }
+}
+
+/** Worth a closer look: an orphan without a terminal, and not one of those above us. */
+export function isSuspect(one: ProcessFact, scene: Pick<ProcessScene, 'table' | 'family'>): boolean {
+  return one.tty === 0 && one.argv.length > 0 && !scene.family.has(one.pid) && lostParent(one, scene.table) !== undefined
+}
+
+/** And known as something of an agent's: only of those the descriptors are looked at. */
+export function kindOf(one: ProcessFact, detail: Pick<ProcessDetail, 'exe' | 'environ' | 'cwd'>): Origin['kind'] | undefined {
+  return originOf(one, { ...detail, inner: undefined })?.kind
+}
+
+interface Origin {
+  readonly kind: 'agent' | 'mcp-server' | 'tool'
+  readonly name: string
+  readonly says: string
+  readonly isCertain: boolean
+  readonly isByFolder?: boolean
+  readonly mark: AgentMark | undefined
+  /** Whose tool it is, when it is one. */
+  readonly program: string | undefined
+}
+
+type OriginDetail = Pick<ProcessDetail, 'exe' | 'environ' | 'cwd' | 'inner'>
+
+function originOf(one: ProcessFact, { exe, environ, cwd, inner }: OriginDetail): Origin | undefined {
+  const { argv, command } = one
+  const mark = agentMark(environ ?? [])
+  const snapshot = sourcesSnapshot(argv)
+  const program = mark?.program ?? snapshot
+  const known = recognise(argv, exe) ?? inner?.known
+  if (known) return { ...known, says: saysOf(known, mark), isCertain: known.isCertain || mark !== undefined, mark, program }
+  if (program === undefined) {
+    const server = serverByFolder(argv, exe, cwd)
+    return server && { ...server, says: `It looks like the MCP server in the folder ${server.name}.`, mark, program }
+  }
+  const says = mark ? `A tool of ${program} started it: it has ${mark.by} in its environment.` : `It is the shell of a tool of ${program}.`
+  return { kind: 'tool', name: command, says, isCertain: true, mark, program }
+}
+
+function saysOf({ kind, name }: Recognised, mark: AgentMark | undefined): string {
+  const is = kind === 'agent' ? `It runs the agent ${name}` : `It runs the MCP server ${name}`
+  return mark ? `${is}, and ${mark.program} started it (${mark.by}).` : `${is}.`
+}
+
+/** Servers of terminals, and daemons that everybody of a user shares with whoever happened to need them first. */
+const shared =
+  /^(tmux.*|screen|SCREEN|dtach|abduco|zellij|mosh-server|sshd.*|gpg-agent|ssh-agent|dirmngr|scdaemon|keyboxd|dbus-.*|systemd|watchman.*|adb|dockerd|containerd.*|emacs.*|Xorg|Xvfb|pulseaudio|pipewire.*)$/
+
+function isInnocent(one: ProcessFact, detail: ProcessDetail, { kind, mark, isByFolder }: Origin, scene: ProcessScene): boolean {
+  const isServed = 'others' in detail.stdin && detail.stdin.others === 'living'
+  return (
+    one.tty !== 0 ||
+    scene.family.has(one.pid) ||
+    detail.isInOurPidNamespace === false ||
+    isEbbs(one.argv, detail.environ ?? [], detail.cgroups ?? '') ||
+    isManaged(detail.cgroups ?? '') ||
+    (kind === 'tool' && shared.test(one.command)) ||
+    (kind === 'mcp-server' && isServed) ||
+    (isByFolder === true && !(isCutOff(detail.stdin) && isCutOff(detail.stdout))) ||
+    ownerLives(one, mark, scene)
+  )
+}
+
+const isCutOff = (stream: StreamFact): boolean => 'others' in stream && stream.others === 'none'
+
+/** A pid that is no agent's any more, or that of a younger one, was given to somebody else. */
+function ownerLives(one: ProcessFact, mark: AgentMark | undefined, { agents }: ProcessScene): boolean {
+  if (mark?.ownerPid === undefined) return false
+  return agents.some((agent) => agent.pid === mark.ownerPid && agent.program === mark.program && isOlder(agent.startTime, one.startTime))
+}
+
+function isOlder(earlier: string, later: string): boolean {
+  return Number(earlier) <= Number(later)
+}
+
+/** Marked by an Ebb, in its cgroup, or Ebb itself. Its settings in somebody's environment say nothing: a user may have them in all shells. */
+export function isEbbs(argv: readonly string[], environ: readonly string[], cgroups: string): boolean {
+  return (
+    environ.some((entry) => entry.startsWith('EBB_SCOPE=')) ||
+    /\/ebb-[0-9a-f]{6,}/.test(cgroups) ||
+    argv[0] === 'ebb-sentinel' ||
+    argv.slice(0, 8).some((word) => /(^|\/)bin\/(ebb|start\.cjs)$/.test(word))
+  )
+}
+
+/** A service, or an application of the desktop: whoever started it looks after it. */
+function isManaged(cgroups: string): boolean {
+  return cgroups.split('\n').some((line) => {
+    const units = line
+      .slice(line.indexOf(':', line.indexOf(':') + 1) + 1)
+      .split('/')
+      .filter((part) => /\.(service|scope|slice)$/.test(part))
+    const last = units.at(-1) ?? ''
+    if (/^user@\d+\.service$/.test(last)) return false
+    return last.endsWith('.service') || /^app-.*(claude|codex|gemini|opencode)/i.test(last)
+  })
+}
+
+function doubtsOf(one: ProcessFact, detail: ProcessDetail, origin: Origin, family: readonly ProcessFact[], scene: ProcessScene): string[] {
+  const doubts: string[] = []
+  const stranger = family.find(({ uid }) => uid !== scene.uid)
+  if (stranger)
+    doubts.push(`${stranger === one ? 'It' : `What runs below it (pid ${stranger.pid})`} belongs to another user (uid ${stranger.uid}).`)
+  if (detail.hasEbbBelow) doubts.push('Something of an Ebb runs below it, which ends its own.')
+  if (origin.kind !== 'agent' && family.some(({ tty }) => tty !== 0)) doubts.push('A terminal is open below it.')
+  const owner = origin.mark?.ownerPid === undefined ? maybeOwner(one, origin, family, scene) : undefined
+  if (owner) doubts.push(`A ${owner.program} that still runs (pid ${owner.pid}) may have started it.`)
+  if (origin.kind === 'agent' && origin.mark === undefined && detail.stdout.is === 'null') {
+    if (detail.talks) doubts.push('It was told to be silent, and is connected to somebody over the network: it may be at work.')
+    const work = workBelow(one, scene.children)
+    if (work) doubts.push(`It was told to be silent, and ${work.command} (pid ${work.pid}) runs below it: it may be at work.`)
+  }
+  if (
+    origin.kind === 'agent' &&
+    detail.listens &&
+    one.argv.some((word) => /^(serve|server|web|daemon|app-server|--port(=.*)?|--http)$/.test(word))
+  )
+    doubts.push('It was started as a server, and listens on a socket.')
+  return doubts
+}
+
+/** Without a pid in its mark, a tool may be any older agent's of the same program. */
+function maybeOwner(one: ProcessFact, { program }: Origin, family: readonly ProcessFact[], { agents }: ProcessScene) {
+  if (program === undefined) return undefined
+  const own = new Set(family.map(({ pid }) => pid))
+  return agents.find((agent) => agent.program === program && !own.has(agent.pid) && isOlder(agent.startTime, one.startTime))
+}
+
+/** An agent that only says nothing to anybody may have been told so; one whose listener is gone was not. */
+function isSure(
+  { isProven }: Loss,
+  { kind, isCertain, mark, program }: Origin,
+  { stdin, stdout }: ProcessDetail,
+  scene: ProcessScene,
+): boolean {
+  if (!isCertain || !(isProven || program !== undefined)) return false
+  if (stdout.is === 'pipe' && !scene.seesAll) return false
+  if (kind === 'agent') return mark !== undefined || !(stdout.is === 'null')
+  return kind === 'tool' || !('others' in stdin) || stdin.others === 'none'
+}
+
+function below(family: readonly ProcessFact[]): readonly string[] {
+  const others = family.slice(1)
+  if (others.length === 0) return []
+  const names = [...new Set(others.map(({ command }) => command))]
+  return [
+    `Below it ${others.length === 1 ? 'runs' : `run ${others.length}:`} ${names.slice(0, 5).join(', ')}${names.length > 5 ? ', …' : ''}.`,
+  ]
+}

@@ -1,0 +1,28 @@
+import { tmpdir } from 'node:os'
+import type { Config } from './config/config.ts'
+import { findProgram } from './placements/program.ts'
+import type { Leftovers } from './ports/leftovers.ts'
+import { installed } from './providers/all.ts'
+import { realClock } from './resources/clock.ts'
+import { openLeftovers } from './resources/leftovers/leftovers.ts'
+
+/** A part of the composition root: what only the doctor asks of this machine. Loaded when it does. */
+
+export function programsOf({ environment }: Config): readonly { type: string; program: string; path: string | null }[] {
+  return installed.flatMap(({ type, program }) =>
+    program === undefined ? [] : [{ type, program, path: findProgram(program, environment) ?? null }],
+  )
+}
+
+export function leftoversOf({ environment }: Config): Leftovers {
+  return openLeftovers({ clock: realClock, cwd: workingDirectory(), temp: tmpdir(), environment })
+}
+
+/** Somebody may have removed it under us. */
+function workingDirectory(): string {
+  try {
+    return process.cwd()
+  } catch {
+    return '/'
+  }
+}

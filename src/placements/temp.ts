@@ -1,0 +1,57 @@
+import { statSync } from 'node:fs'
+import { isAbsolute } from 'node:path'
+import { EbbError } from '../domain/errors.ts'
+import type { Planned } from '../ports/kind.ts'
+import type { ProcessLaunch } from '../ports/process.ts'
+import { type TempFolderSpec, type TracesSpec, tempFolderOf, tempLabel, tracesLabel } from '../ports/temp.ts'
+import type { Premises } from './files.ts'
+
+const dayMs = 86_400_000
+
+export interface TempPlan {
+  readonly planned: readonly Planned[]
+  /** Of the launch, with what its program must know. */
+  readonly env: ProcessLaunch['env']
+}
+
+/** The temp folder of an agent, and what its program leaves elsewhere; neither where the launch does not ask for it. */
+export function planTemp(premises: Premises, scopeId: string, { hasTempFolder, leaves = [], env }: ProcessLaunch): TempPlan {
+  if (!hasTempFolder && leaves.length === 0) return { planned: [], env }
+  const base = premises.tempDirectory()
+  const path = tempFolderOf(base, scopeId)
+  const planned: Planned[] = []
+  if (hasTempFolder) {
+    requireBase(base)
+    planned.push({ label: tempLabel, kind: 'temp-folder', spec: { installation: premises.installation, base } satisfies TempFolderSpec })
+  }
+  if (leaves.length > 0) {
+    // In the cookie, which a snapshot of the environment has, the scope stands between a slash and its number.
+    const spec: TracesSpec = { places: leaves, marks: [`${path}/`, `/${scopeId}.`], sinceMs: premises.now() - dayMs }
+    planned.push({ label: tracesLabel, kind: 'traces', spec })
+  }
+  return { planned, env: { ...env, ...(hasTempFolder && { TMPDIR: path }), ...(leaves.length > 0 && markedPath(env, path)) } }
+}
+
+/**
+ * Of its environment claude writes the PATH alone into its snapshots of the shell: that is where the mark must be for them to
+ * be known as ours. Last, in a folder that is not there, it changes no program that anybody finds.
+ */
+function markedPath({ PATH }: ProcessLaunch['env'], path: string): { readonly PATH?: string } {
+  return PATH ? { PATH: `${PATH}:${path}/bin` } : {}
+}
+
+function requireBase(base: string): void {
+  if (isAbsolute(base) && isFolder(base)) return
+  throw new EbbError(
+    'launch_refused',
+    `There is no folder ${base} for temporary files; set TMPDIR to one that is there, or give the agent its own in configuration.env.`,
+  )
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path).isDirectory()
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,134 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Api, Failure, Speaker } from './api.ts'
+import type { Conversation, Json, OfferedTool } from './conversation.ts'
+import type { Outlet } from './outlet.ts'
+import type { Pace, Step } from './script.ts'
+
+/** Plays the steps of one turn to one client. Ends early, without a word, when `signal` says that the client went. */
+
+export interface Audience {
+  readonly api: Api
+  readonly conversation: Conversation
+  readonly outlet: Outlet
+  readonly signal: AbortSignal
+}
+
+export type Ended = 'answered' | 'cut'
+
+export async function play(steps: readonly Step[], audience: Audience): Promise<Ended> {
+  const { api, conversation, outlet, signal } = audience
+  const speaker = api.speak(conversation, outlet)
+  for (const step of steps) {
+    if ('error' in step) {
+      fail(step, audience, speaker)
+      return 'answered'
+    }
+    if ('cut' in step) {
+      await outlet.cut()
+      return 'cut'
+    }
+    if ('text' in step) await say(speaker, step.text, step.pace, audience)
+    else if ('endless' in step) await sayForEver(speaker, step.endless, step.pace, audience)
+    else if ('stall' in step) await stall(step.stall, audience)
+    else {
+      const { tool, input } = toolCall(step, conversation.tools)
+      if (!tool) {
+        refuse(conversation, audience, speaker)
+        return 'answered'
+      }
+      speaker.call(tool, input)
+    }
+    await outlet.room(signal)
+  }
+  speaker.end()
+  return 'answered'
+}
+
+async function say(speaker: Speaker, text: string, pace: Pace | undefined, { outlet, signal }: Audience): Promise<void> {
+  if (!pace) {
+    speaker.text(text, true)
+    return
+  }
+  for (const piece of pieces(text, pace.chars)) {
+    speaker.text(piece, true)
+    await outlet.room(signal)
+    await pause(pace.everyMs, undefined, { signal })
+  }
+}
+
+async function sayForEver(speaker: Speaker, text: string, pace: Pace, { conversation, outlet, signal }: Audience): Promise<void> {
+  // Whoever wants it in one piece waits for ever.
+  if (!conversation.isStreaming) await untilGone(signal)
+  for (;;) {
+    for (const piece of pieces(text, pace.chars)) {
+      speaker.text(piece, false)
+      await outlet.room(signal)
+      await pause(pace.everyMs, undefined, { signal })
+    }
+  }
+}
+
+async function stall(ms: number | 'forever', { conversation, outlet, signal }: Audience): Promise<void> {
+  if (conversation.isStreaming) outlet.open()
+  await (ms === 'forever' ? untilGone(signal) : pause(ms, undefined, { signal }))
+}
+
+function untilGone(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    if (signal.aborted) reject(signal.reason)
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+  })
+}
+
+function pieces(text: string, chars: number): readonly string[] {
+  const letters = [...text]
+  return Array.from({ length: Math.ceil(letters.length / chars) }, (_, index) => letters.slice(index * chars, (index + 1) * chars).join(''))
+}
+
+function fail({ error, message, retryAfterMs }: Extract<Step, { error: number }>, { api, outlet }: Audience, speaker: Speaker): void {
+  const failure: Failure = { status: error, message: message ?? usualMessages[error] ?? 'The script says that this fails.' }
+  if (outlet.hasBegun) {
+    speaker.fail(failure)
+    return
+  }
+  const seconds =
+    retryAfterMs === undefined ? {} : { 'retry-after': String(Math.ceil(retryAfterMs / 1000)), 'retry-after-ms': String(retryAfterMs) }
+  outlet.json(error, api.error(failure), seconds)
+}
+
+const usualMessages: Readonly<Record<number, string>> = { 429: 'Too many requests.', 500: 'Internal server error.', 529: 'Overloaded' }
+
+function refuse(conversation: Conversation, { api, outlet }: Audience, speaker: Speaker): void {
+  const names = conversation.tools.map(({ name }) => name).join(', ') || 'none'
+  const failure = {
+    status: 400,
+    message: `The script runs a command, but the agent offers no shell tool that we know; it offers: ${names}.`,
+  }
+  if (outlet.hasBegun) speaker.fail(failure)
+  else outlet.json(400, api.error(failure))
+}
+
+type Called = { readonly tool: OfferedTool | undefined; readonly input: Json }
+
+function toolCall(step: Extract<Step, { shell: string } | { tool: string }>, tools: readonly OfferedTool[]): Called {
+  if ('shell' in step) {
+    const [tool, input] =
+      shells.flatMap(([name, words]) => tools.filter((one) => one.name === name).map((one) => [one, words] as const))[0] ?? []
+    return { tool, input: input?.(step.shell) ?? {} }
+  }
+  const { tool: name, input } = step
+  const found = tools.find((one) => one.name === name) ?? tools.find((one) => new RegExp(`[_.]${RegExp.escape(name)}$`).test(one.name))
+  // Tools that are loaded on demand are not in the list: the agent knows the name, or says that it does not.
+  return { tool: found ?? { name }, input }
+}
+
+/** What each agent calls the tool that runs a command, and how it wants the command. */
+const shells: readonly (readonly [name: string, input: (command: string) => Json])[] = [
+  ['Bash', (command) => ({ command, description: 'From the script' })],
+  ['bash', (command) => ({ command, description: 'From the script' })],
+  ['run_shell_command', (command) => ({ command })],
+  // Its longest: a command that takes longer is left in the background.
+  ['exec_command', (command) => ({ cmd: command, yield_time_ms: 30_000 })],
+  ['shell_command', (command) => ({ command })],
+  ['shell', (command) => ({ command: ['bash', '-lc', command] })],
+]

@@ -1,0 +1,98 @@
+import { randomUUID } from 'node:crypto'
+import { type Api, type Failure, type Speaker, tokensIn } from '../api.ts'
+import {
+  type Conversation,
+  type Entry,
+  type Json,
+  list,
+  type OfferedTool,
+  object,
+  sinceLastPrompt,
+  string,
+  textOf,
+} from '../conversation.ts'
+import type { Outlet } from '../outlet.ts'
+import { openaiError } from './openai-error.ts'
+
+/** The Chat Completions API of OpenAI, which many others speak too: chunks of one message. */
+export const openaiChat: Api = {
+  name: 'openai-chat',
+
+  call: (path) => (path.endsWith('/chat/completions') ? 'answer' : undefined),
+
+  read: (body) => {
+    const messages = list(body.messages).map(object)
+    const system = messages.filter(({ role }) => role === 'system' || role === 'developer')
+    const schema = object(object(object(body.response_format).json_schema).schema)
+    return {
+      model: string(body.model),
+      system: system.map(({ content }) => textOf(content)).join('\n'),
+      tools: list(body.tools).map((tool) => ({ name: string(object(object(tool).function).name) })),
+      isStreaming: body.stream === true,
+      ...(Object.keys(schema).length > 0 && { schema }),
+      ...sinceLastPrompt(messages.map(entry)),
+    }
+  },
+
+  speak: (conversation, outlet) => new Chunks(conversation, outlet),
+  error: openaiError,
+  count: (tokens) => ({ input_tokens: tokens }),
+}
+
+const speakers: Readonly<Record<string, Entry['by']>> = { user: 'person', assistant: 'model', tool: 'tool', function: 'tool' }
+
+function entry({ role, content }: Json): Entry {
+  return { by: speakers[string(role)] ?? 'other', text: textOf(content) }
+}
+
+class Chunks implements Speaker {
+  readonly #outlet: Outlet
+  readonly #isStreaming: boolean
+  readonly #promptTokens: number
+  readonly #base: Json
+  #text = ''
+  readonly #calls: Json[] = []
+
+  constructor({ model, isStreaming, prompt }: Conversation, outlet: Outlet) {
+    this.#outlet = outlet
+    this.#isStreaming = isStreaming
+    this.#promptTokens = tokensIn(prompt)
+    this.#base = { id: `chatcmpl-${randomUUID()}`, created: Math.floor(Date.now() / 1000), model }
+  }
+
+  text(piece: string, isKept: boolean): void {
+    if (isKept) this.#text += piece
+    this.#send({ role: 'assistant', content: piece }, null)
+  }
+
+  call({ name }: OfferedTool, input: Json): void {
+    const call = { id: `call_${randomUUID().replaceAll('-', '')}`, type: 'function', function: { name, arguments: JSON.stringify(input) } }
+    this.#send({ role: 'assistant', content: null, tool_calls: [{ index: this.#calls.length, ...call }] }, null)
+    this.#calls.push(call)
+  }
+
+  end(): void {
+    const reason = this.#calls.length > 0 ? 'tool_calls' : 'stop'
+    const completion = tokensIn(this.#text + JSON.stringify(this.#calls))
+    const usage = { prompt_tokens: this.#promptTokens, completion_tokens: completion, total_tokens: this.#promptTokens + completion }
+    if (!this.#isStreaming) {
+      const message = { role: 'assistant', content: this.#text || null, ...(this.#calls.length > 0 && { tool_calls: this.#calls }) }
+      this.#outlet.json(200, { ...this.#base, object: 'chat.completion', choices: [{ index: 0, message, finish_reason: reason }], usage })
+      return
+    }
+    this.#send({}, reason, { usage })
+    this.#outlet.event(undefined, '[DONE]')
+    this.#outlet.close()
+  }
+
+  fail(failure: Failure): void {
+    this.#outlet.event(undefined, openaiError(failure))
+    this.#outlet.close()
+  }
+
+  #send(delta: Json, reason: string | null, more: Json = {}): void {
+    if (!this.#isStreaming) return
+    const choices = [{ index: 0, delta, finish_reason: reason }]
+    this.#outlet.event(undefined, { ...this.#base, object: 'chat.completion.chunk', choices, ...more })
+  }
+}

@@ -1,0 +1,166 @@
+import { randomUUID } from 'node:crypto'
+import { type Api, type Failure, type Speaker, tokensIn } from '../api.ts'
+import {
+  type Conversation,
+  type Entry,
+  type Json,
+  list,
+  type OfferedTool,
+  object,
+  sinceLastPrompt,
+  string,
+  textOf,
+} from '../conversation.ts'
+import type { Outlet } from '../outlet.ts'
+import { openaiError } from './openai-error.ts'
+
+/** The Responses API of OpenAI: items, each added, filled and done. */
+export const openaiResponses: Api = {
+  name: 'openai-responses',
+
+  call: (path) => (path.endsWith('/responses') ? 'answer' : undefined),
+
+  read: (body) => {
+    const input = typeof body.input === 'string' ? [{ role: 'user', content: body.input }] : list(body.input).map(object)
+    const schema = object(object(object(body.text).format).schema)
+    const developer = input.filter(({ role }) => role === 'developer' || role === 'system').map(({ content }) => textOf(content))
+    return {
+      model: string(body.model),
+      system: [string(body.instructions), ...developer].join('\n'),
+      tools: list(body.tools).flatMap((tool) => offered(object(tool))),
+      isStreaming: body.stream === true,
+      ...(Object.keys(schema).length > 0 && { schema }),
+      ...sinceLastPrompt(input.map(entry)),
+    }
+  },
+
+  speak: (conversation, outlet) => new Items(conversation, outlet),
+  error: openaiError,
+  count: (tokens) => ({ input_tokens: tokens }),
+}
+
+/** Tools of one server may come together in a namespace, which a call then names too. */
+function offered(tool: Json): readonly OfferedTool[] {
+  const name = string(tool.name) || string(tool.type)
+  if (tool.type !== 'namespace') return [{ name }]
+  return list(tool.tools).map((one) => {
+    const inner = string(object(one).name)
+    return { name: `${name}__${inner}`, wire: { name: inner, namespace: name } }
+  })
+}
+
+function entry({ type, role, content, output }: Json): Entry {
+  if (string(type).endsWith('_output'))
+    return { by: 'tool', text: typeof output === 'string' ? output : textOf(output) || JSON.stringify(output) }
+  if (role === 'user') return { by: 'person', text: textOf(content) }
+  if (role === 'developer' || role === 'system') return { by: 'other', text: '' }
+  return { by: 'model', text: textOf(content) }
+}
+
+class Items implements Speaker {
+  readonly #outlet: Outlet
+  readonly #isStreaming: boolean
+  readonly #inputTokens: number
+  readonly #response: Json
+  readonly #output: Json[] = []
+  #said: { readonly id: string; text: string } | undefined
+  #hasStarted = false
+
+  constructor({ model, isStreaming, prompt }: Conversation, outlet: Outlet) {
+    this.#outlet = outlet
+    this.#isStreaming = isStreaming
+    this.#inputTokens = tokensIn(prompt)
+    const now = Math.floor(Date.now() / 1000)
+    this.#response = {
+      id: `resp_${randomUUID().replaceAll('-', '')}`,
+      object: 'response',
+      created_at: now,
+      status: 'in_progress',
+      model,
+      output: [],
+    }
+  }
+
+  text(piece: string, isKept: boolean): void {
+    if (!this.#said) {
+      this.#said = { id: `msg_${randomUUID().replaceAll('-', '')}`, text: '' }
+      this.#send('response.output_item.added', { output_index: this.#output.length, item: this.#message('in_progress') })
+      this.#send('response.content_part.added', { ...this.#place(), part: { type: 'output_text', text: '', annotations: [] } })
+    }
+    if (isKept) this.#said.text += piece
+    this.#send('response.output_text.delta', { ...this.#place(), delta: piece })
+  }
+
+  call(tool: OfferedTool, input: Json): void {
+    this.#endText()
+    const id = randomUUID().replaceAll('-', '')
+    const item = {
+      type: 'function_call',
+      id: `fc_${id}`,
+      call_id: `call_${id}`,
+      status: 'completed',
+      name: tool.name,
+      ...tool.wire,
+      arguments: JSON.stringify(input),
+    }
+    this.#send('response.output_item.added', { output_index: this.#output.length, item: { ...item, status: 'in_progress', arguments: '' } })
+    this.#send('response.function_call_arguments.done', { item_id: item.id, output_index: this.#output.length, arguments: item.arguments })
+    this.#done(item)
+  }
+
+  end(): void {
+    this.#endText()
+    const outputTokens = tokensIn(JSON.stringify(this.#output))
+    const usage = {
+      input_tokens: this.#inputTokens,
+      input_tokens_details: { cached_tokens: 0 },
+      output_tokens: outputTokens,
+      output_tokens_details: { reasoning_tokens: 0 },
+      total_tokens: this.#inputTokens + outputTokens,
+    }
+    const response = { ...this.#response, status: 'completed', output: this.#output, usage }
+    if (!this.#isStreaming) {
+      this.#outlet.json(200, response)
+      return
+    }
+    this.#send('response.completed', { response })
+    this.#outlet.close()
+  }
+
+  fail({ status, message }: Failure): void {
+    const error = { code: status === 429 ? 'rate_limit_exceeded' : 'server_error', message }
+    this.#send('response.failed', { response: { ...this.#response, status: 'failed', error } })
+    this.#outlet.close()
+  }
+
+  #endText(): void {
+    if (!this.#said) return
+    this.#send('response.output_text.done', { ...this.#place(), text: this.#said.text })
+    const item = this.#message('completed')
+    this.#said = undefined
+    this.#done(item)
+  }
+
+  #message(status: 'in_progress' | 'completed'): Json {
+    const content = status === 'completed' ? [{ type: 'output_text', text: this.#said?.text, annotations: [] }] : []
+    return { type: 'message', id: this.#said?.id, role: 'assistant', status, content }
+  }
+
+  #place(): Json {
+    return { item_id: this.#said?.id, output_index: this.#output.length, content_index: 0 }
+  }
+
+  #done(item: Json): void {
+    this.#send('response.output_item.done', { output_index: this.#output.length, item })
+    this.#output.push(item)
+  }
+
+  #send(type: string, data: Json): void {
+    if (!this.#isStreaming) return
+    if (!this.#hasStarted) {
+      this.#hasStarted = true
+      this.#send('response.created', { response: this.#response })
+    }
+    this.#outlet.event(type, { type, ...data })
+  }
+}

@@ -1,0 +1,36 @@
+import type { IncomingMessage } from 'node:http'
+import { type Json, object } from './conversation.ts'
+
+/** A conversation with pictures in it is large, and a mistake is larger. */
+const bodyLimit = 64 * 1024 * 1024
+
+/** A web page must not drive it: browsers say where a request comes from, and whom it was meant for. */
+export function refusal({ headers }: IncomingMessage): string | undefined {
+  if (headers.origin !== undefined) return 'The scripted model answers no web pages.'
+  const host = (headers.host ?? '').replace(/:\d+$/, '')
+  return ['127.0.0.1', 'localhost', '[::1]'].includes(host) ? undefined : 'The scripted model answers only on localhost.'
+}
+
+export interface Body {
+  readonly json: Json
+  readonly bytes: number
+}
+
+export async function readJson(request: IncomingMessage): Promise<Body | { readonly status: number; readonly problem: string }> {
+  if (request.headers['content-encoding'] !== undefined) {
+    request.resume()
+    return { status: 415, problem: 'The scripted model reads no compressed requests; switch the compression of requests off.' }
+  }
+  const chunks: Buffer[] = []
+  let length = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    length += chunk.length
+    if (length <= bodyLimit) chunks.push(chunk)
+  }
+  if (length > bodyLimit) return { status: 413, problem: `The request has more than ${bodyLimit} bytes.` }
+  try {
+    return { json: object(JSON.parse(Buffer.concat(chunks).toString())), bytes: length }
+  } catch {
+    return { status: 400, problem: 'The request is not JSON.' }
+  }
+}

@@ -1,0 +1,84 @@
+import { describe, expect, it } from 'vitest'
+import { type Ended, type RunningEbb, startEbb } from '../support/home.ts'
+import { waitUntil } from '../support/world.ts'
+import { agentTypes, needsAgent, programs } from './support/programs.ts'
+import { hardest, type Scenario, scenarios } from './support/scenarios.ts'
+import { mcpServers, openScene, prompt, type Scene } from './support/scene.ts'
+import { leftOf, requireNothing } from './support/sight.ts'
+
+/** `ebb exec` around a real agent, as a person runs it: no server, no provider. */
+
+interface Ending {
+  readonly what: string
+  readonly flags?: readonly string[]
+  /** Settles when it is time. */
+  until(run: RunningEbb, scene: Scene): Promise<unknown>
+  end(run: RunningEbb): void
+  /** Of `ebb exec`; where the agent's own passes through, we do not know better. */
+  readonly code?: number | null
+}
+
+const nobody = new Set<string>()
+async function whenItStands(run: RunningEbb, scene: Scene): Promise<void> {
+  const early = await Promise.race([run.ended, hardest.ready?.(scene).then(() => undefined)])
+  if (early) throw new Error(`It ended before it was stopped: ${said(early)}`)
+}
+
+const signalled = (signal: NodeJS.Signals) => (run: RunningEbb) => run.signal(signal)
+
+const endings: readonly Ending[] = [
+  { what: 'SIGTERM', until: whenItStands, end: signalled('SIGTERM') },
+  { what: 'SIGINT', until: whenItStands, end: signalled('SIGINT') },
+  // Its sentinel does the rest.
+  { what: 'SIGKILL of ebb itself', until: whenItStands, end: signalled('SIGKILL'), code: null },
+  // Long enough for everything to stand, which is not required of it.
+  { what: 'its time being up', flags: ['--timeout', '12s'], until: (run) => run.ended, end: () => {}, code: 124 },
+]
+
+function start(scene: Scene, { hasMcp }: Scenario, flags: readonly string[] = []): RunningEbb {
+  const { words, tell } = programs[scene.type]
+  const more = hasMcp ? tell(scene.agentHome, mcpServers(scene)) : []
+  return startEbb(['exec', ...flags, '--', ...words(prompt), ...more], {
+    home: scene.home,
+    cwd: scene.work,
+    env: { ...scene.ebbEnv, ...scene.env },
+    input: '',
+    deadlineMs: 240_000,
+  })
+}
+
+async function stopped(scene: Scene, { flags, until, end, code }: Ending): Promise<void> {
+  scene.model.follow(hardest.script(scene, 'process'))
+  const run = start(scene, hardest, flags)
+  await until(run, scene)
+  end(run)
+  const ended = await run.ended
+  if (code !== undefined) expect(ended.code, said(ended)).toBe(code)
+  if (ended.signal === 'SIGKILL') await waitUntil(() => leftOf(scene, nobody), 15_000, 'the sentinel has ended everything')
+  requireNothing(leftOf(scene, nobody))
+}
+
+function said({ code, stdout, stderr }: Ended): string {
+  return `code ${code}\n${stdout.toString('utf8').slice(-2_000)}\n${stderr.slice(-2_000)}`
+}
+
+for (const type of agentTypes) {
+  describe(`ebb exec around ${type}`, () => {
+    needsAgent(type)
+    for (const scenario of scenarios.filter(({ ready }) => !ready)) {
+      it(`${scenario.what} leaves nothing`, async () => {
+        await using scene = await openScene(type)
+        scene.model.follow(scenario.script(scene, 'process'))
+        const ended = await start(scene, scenario).ended
+        requireNothing(leftOf(scene, nobody))
+        expect(ended.code, said(ended)).toBe(0)
+      })
+    }
+    for (const ending of endings) {
+      it(`${ending.what} leaves nothing of ${hardest.what}`, async () => {
+        await using scene = await openScene(type)
+        await stopped(scene, ending)
+      })
+    }
+  })
+}

@@ -1,0 +1,3 @@
+import { itLeavesNothing } from './support/suite.ts'
+
+itLeavesNothing('opencode', 'remote')

@@ -1,0 +1,36 @@
+import { expect, it } from 'vitest'
+import { useServer } from '../support/shared-server.ts'
+import { patient, requireNoSidewaysScroll, seriousViolations, useBrowser } from './support.ts'
+
+const server = useServer()
+const browser = useBrowser()
+
+const markup = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`
+
+it('what an agent writes is shown as text, whatever it is', async () => {
+  const script = `
+    process.stdout.write(${JSON.stringify(`${markup}\n`)})
+    process.stdout.write('\\u001b[31mred\\u001b[0m \\u0007bell \\u202egnp.exe\\n')
+    process.stdout.write('x'.repeat(1_000_000) + 'END\\n')
+    setInterval(() => {}, 100_000)`
+  const id = await server.command([process.execPath, '-e', script], { prompt: `${markup}\u202e` })
+  const page = await browser.open(server, `#/agents/${id}`)
+  await page.getByText('Show all 1.0 MB').waitFor()
+  await page.getByRole('button', { name: 'Start', exact: true }).click()
+  await page.locator('.message--response', { hasText: markup }).waitFor()
+  expect(await page.locator('.message img, .message script').count()).toBe(0)
+  expect(await page.title()).not.toBe('owned')
+  expect(await page.locator('.message__text', { hasText: 'red' }).textContent()).toBe('red ␇bell ⟨U+202E⟩gnp.exe')
+  // All of it only when somebody asks.
+  const held: number = await page.evaluate('document.body.textContent.length')
+  expect(held).toBeLessThan(20_000)
+  await page.getByText('Show all 1.0 MB').click()
+  await expect.poll(async () => (await page.locator('.message__long').textContent())?.length, patient).toBe(1_000_003)
+  await page.setViewportSize({ width: 390, height: 844 })
+  await requireNoSidewaysScroll(page)
+  await page.setViewportSize({ width: 1280, height: 800 })
+  await page.goto(`${server.url}/#/agents`)
+  await page.getByRole('link', { name: markup.slice(0, 40) }).waitFor()
+  expect(await page.locator('td img').count()).toBe(0)
+  expect(await seriousViolations(page)).toEqual([])
+})

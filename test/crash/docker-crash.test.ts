@@ -1,0 +1,97 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { image } from '../support/docker.ts'
+import { useDockerd } from '../support/docker-agents.ts'
+import { installationOf } from '../support/ledger-file.ts'
+import { missing, needs } from '../support/real.ts'
+import type { Crash, DockerScenario, Moment } from './job.ts'
+import { at, describeCrash, type Matrix, recover, run, untilOneFinishes } from './matrix.ts'
+import { Place } from './place.ts'
+import { buildDriver, type DriverEnd, type Program } from './program.ts'
+
+/** The matrix over agents in containers: what is left of them is asked of the docker command. */
+
+needs('docker', 'cgroup')
+const daemon = useDockerd()
+const cleanWithinMs = 10_000
+const timeout = 300_000
+
+/**
+ * A point takes a container. Every effect that answers later, which all of the daemon's do, is tried `during`, where the
+ * request is on its way at most, and `after`, where it is done and nobody knows; and one in three `before`: what is done at
+ * once is the same as in the other matrices.
+ */
+const passes: Record<DockerScenario, readonly { readonly when: Moment; readonly first: number; readonly stride: number }[]> = {
+  'docker-terminate': [
+    { when: 'during', first: 1, stride: 1 },
+    { when: 'after', first: 1, stride: 1 },
+    { when: 'before', first: 1, stride: 3 },
+  ],
+  'docker-rollback': [
+    { when: 'during', first: 1, stride: 2 },
+    { when: 'before', first: 2, stride: 5 },
+  ],
+  // Only what it has beyond the others, which is in its close.
+  'docker-paused': [
+    { when: 'during', first: 9, stride: 1 },
+    { when: 'after', first: 9, stride: 1 },
+  ],
+  'docker-delete': [
+    { when: 'during', first: 2, stride: 2 },
+    { when: 'before', first: 3, stride: 5 },
+  ],
+}
+
+let program: Program
+const crashedAt = new Set<string>()
+
+beforeAll(async () => {
+  if (missing('docker') !== undefined) return
+  // For the driver, and for the recovery in this process.
+  Object.assign(process.env, { EBB_DOCKER_IMAGE: image, EBB_DOCKER_HOST: daemon().host, EBB_DOCKER_NETWORK: 'none' })
+  program = await buildDriver()
+})
+
+afterAll(() => {
+  for (const name of ['IMAGE', 'HOST', 'NETWORK']) delete process.env[`EBB_DOCKER_${name}`]
+  program?.[Symbol.dispose]()
+})
+
+async function crashAndRecover(role: DockerScenario, crash: Crash): Promise<DriverEnd> {
+  const matrix: Matrix = { program, containment: 'cgroup' }
+  const place = new Place()
+  const end = await run(matrix, { place, role, crash })
+  if (end.effect !== undefined) crashedAt.add(end.effect)
+  await at(describeCrash(crash, end), async () => {
+    const isDeleted = role === 'docker-delete' && (place.isDeletionRecorded() || !end.isKilled)
+    if (end.isKilled) {
+      place.takeFreedPlaces()
+      expect(await recover(place)).toEqual([])
+    } else expect(end.done?.left).toEqual([])
+    await place.becomesClean(cleanWithinMs)
+    expect(daemon().containers(`ebb.installation=${installationOf(place.home)}`)).toEqual([])
+    if (isDeleted) expect([place.agentRows(), place.archivedOutput()]).toEqual([0, undefined])
+    // Everything that it had said when it was killed is in the archive, once.
+    else if (end.isReady && role === 'docker-terminate')
+      expect(place.archivedOutput()?.split('\n').toSorted()).toEqual(['', 'daemon', 'line'])
+  })
+  place.remove()
+  return end
+}
+
+describe('G9 of an agent in a container', () => {
+  test.each(Object.keys(passes) as DockerScenario[])(
+    'a supervisor killed at any effect of a "%s" is recovered',
+    { timeout },
+    async (role) => {
+      for (const { when, first, stride } of passes[role])
+        await untilOneFinishes((k) => crashAndRecover(role, { at: k, when }), first, stride)
+    },
+  )
+
+  test('and the matrix was at every effect that a launch and a close have in the daemon', () => {
+    for (const when of ['during', 'after'])
+      expect([...crashedAt].filter((effect) => effect.startsWith(`${when} docker.`)).toSorted()).toEqual(
+        ['create', 'forbidRestart', 'remove', 'signal', 'start', 'unpause'].map((effect) => `${when} docker.${effect}`),
+      )
+  })
+})

@@ -1,0 +1,202 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { CreateCtx } from '../../../src/ports/kind.ts'
+import { AddressLeaseKind } from '../../../src/resources/aws/address-lease.ts'
+import { ClientPool } from '../../../src/resources/aws/clients.ts'
+import { awsEffects } from '../../../src/resources/aws/effects.ts'
+import { awsLooks } from '../../../src/resources/aws/looks.ts'
+import { usualTimes } from '../../../src/resources/aws/times.ts'
+import { realClock } from '../../../src/resources/clock.ts'
+import { launchOne, lives, partsOf, wholeAgent } from '../../support/aws/agents.ts'
+import { AwsWorld, otherFamily } from '../../support/aws/world.ts'
+import { needs } from '../../support/real.ts'
+
+/** One request owns an address at a time, also across hosts; an address may be somebody else's by now (G10). */
+
+needs('moto')
+
+let world: AwsWorld
+
+beforeAll(async () => {
+  world = await AwsWorld.start()
+  world.becomeEnvironment()
+})
+afterEach(async () => await world.reset())
+afterAll(async () => await world[Symbol.asyncDispose]())
+
+const body = { type: 'command', prompt: 'x', placement: 'ecs', configuration: { command: lives } }
+
+test('an address is used again after its agent was stopped', async () => {
+  await using server = await world.server()
+  for (let turn = 0; turn < 3; turn++) {
+    world.tasks.nextAddresses.push('127.0.7.7')
+    const agent = await launchOne(world, server)
+    expect(agent.address).toBe('127.0.7.7')
+    expect(await server.post(`/api/agents/${agent.id}/stop`, {})).toMatchObject({ success: true })
+  }
+  expect(await world.left()).toEqual([])
+})
+
+describe('a lease that another host has', () => {
+  const metadata = (arn: string): Record<string, string> => ({
+    'ebb-installation': 'another-one',
+    'ebb-incarnation': '1-2-3-4',
+    'ebb-resource': 'theirs.4',
+    'ebb-task': arn,
+    'ebb-cluster': 'agents',
+  })
+
+  test('of a task that runs fails the launch, in a sentence, and stays theirs', async () => {
+    await using server = await world.server()
+    const theirs = await world.runDecoy({})
+    await world.put('ebb/leases/127.0.7.8', '{}', metadata(theirs.arn))
+    world.tasks.nextAddresses.push('127.0.7.8')
+    const answer = await server.call('POST', '/api/agents', { body })
+    expect(answer).toMatchObject({
+      status: 500,
+      body: { message: expect.stringMatching(/127\.0\.7\.8 is leased to theirs\.4 of another installation, whose task .* runs/) },
+    })
+    expect(await world.left(new Set([theirs.arn]))).toEqual(['lease ebb/leases/127.0.7.8'])
+  })
+
+  test('of a task that has stopped, or that ECS has forgotten, is taken over', async () => {
+    await using server = await world.server()
+    const theirs = await world.runDecoy({})
+    theirs.status = 'STOPPED'
+    theirs.desired = 'STOPPED'
+    const forgotten = theirs.arn.replace(/[^/]+$/, 'forgotten')
+    for (const [address, arn] of [
+      ['127.0.7.9', theirs.arn],
+      ['127.0.7.10', forgotten],
+    ] as const) {
+      await world.put(`ebb/leases/${address}`, '{}', metadata(arn))
+      world.tasks.nextAddresses.push(address)
+      const agent = await launchOne(world, server)
+      expect(await partsOf(world, agent)).toEqual(wholeAgent)
+      expect(await server.post(`/api/agents/${agent.id}/stop`, {})).toMatchObject({ success: true })
+    }
+    expect(await world.left()).toEqual([])
+  })
+
+  test('that is none of ours to read is not taken over', async () => {
+    await using server = await world.server()
+    await world.put('ebb/leases/127.0.7.11', 'who knows')
+    world.tasks.nextAddresses.push('127.0.7.11')
+    const answer = await server.call('POST', '/api/agents', { body })
+    expect(answer.body).toMatchObject({ message: expect.stringMatching(/of whose task nothing can be said/) })
+    expect(await world.left()).toEqual(['lease ebb/leases/127.0.7.11'])
+  })
+})
+
+interface Host {
+  readonly kind: AddressLeaseKind
+  readonly ref: ReturnType<AddressLeaseKind['name']>
+  readonly ctx: CreateCtx
+}
+
+/** One of many that want the same address, with the lease kind as it is wired. */
+function hostOf(number: number, arn: string): Host {
+  const pool = new ClientPool({ region: 'us-east-1', endpoint: world.proxy.url })
+  const place = { bucket: world.bucket, prefix: 'ebb', region: 'us-east-1' }
+  const installation = `host-${number}`
+  const kind = new AddressLeaseKind({ aws: awsEffects(pool), looks: awsLooks(pool), times: usualTimes, installation, place })
+  const spec = { ...place, installation }
+  const handle = (): unknown => ({ address: '127.0.7.12', arn, cluster: 'agents' })
+  const rest = { incarnation: '1-2-3-4', kind: kind.kind, dependsOn: [], onLoss: 'end' as const, detail: { address: '127.0.7.12' } }
+  const ref = kind.name({ id: `agent-${number}.4`, scopeId: `agent-${number}`, spec, ...rest })
+  const ctx = { signal: new AbortController().signal, clock: realClock, handle, live: undefined, record: async () => {} }
+  return { kind, ref, ctx }
+}
+
+test('eight hosts that want one address at the same moment: one has it, and the others are told who', async () => {
+  const tasks = await Promise.all(Array.from({ length: 8 }, () => world.runDecoy({})))
+  const hosts = tasks.map(({ arn }, number) => hostOf(number, arn))
+  const outcomes = await Promise.allSettled(hosts.map(({ kind, ref, ctx }) => kind.create(ref, ref, ctx)))
+  expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+  for (const outcome of outcomes)
+    if (outcome.status === 'rejected')
+      expect(String(outcome.reason)).toMatch(/127\.0\.7\.12 is leased to agent-\d\.4 of another installation, whose task .* runs/)
+  expect(await world.objects('ebb/leases/')).toHaveLength(1)
+})
+
+test('a lease that is taken over between the look and its deletion stays with its new owner', async () => {
+  const [one, two] = await Promise.all([world.runDecoy({}), world.runDecoy({})])
+  const [old, next] = [hostOf(1, one.arn), hostOf(2, two.arn)]
+  await old.kind.create(old.ref, old.ref, old.ctx)
+  expect(await old.kind.observe(old.ref, old.ctx)).toMatchObject({ is: 'present' })
+  one.status = 'STOPPED'
+  await next.kind.create(next.ref, next.ref, next.ctx)
+  await old.kind.release(old.ref, 'kill', old.ctx)
+  expect(await next.kind.observe(next.ref, next.ctx)).toMatchObject({ is: 'present' })
+  expect(await old.kind.observe(old.ref, old.ctx)).toMatchObject({
+    is: 'absent',
+    proof: { method: 'HeadObject: the lease is another one by now' },
+  })
+})
+
+test('a lease on a store that does not take the condition is not deleted without it', async () => {
+  const task = await world.runDecoy({})
+  const host = hostOf(1, task.arn)
+  await host.kind.create(host.ref, host.ref, host.ctx)
+  expect(await host.kind.observe(host.ref, host.ctx)).toMatchObject({ is: 'present' })
+  // As often as one call is tried: another, of another sort, would go well.
+  world.proxy.fail({ operation: 'DeleteObject', fault: 'unsupported', times: 5 })
+  await expect(host.kind.release(host.ref, 'kill', host.ctx)).rejects.toThrow(/DeleteObject/)
+  expect(await world.objects('ebb/leases/')).toHaveLength(1)
+})
+
+describe('a target whose address has another owner by now', () => {
+  test('by its lease is not deregistered', async () => {
+    await using server = await world.server()
+    const agent = await launchOne(world, server)
+    const other = {
+      'ebb-installation': 'another-one',
+      'ebb-incarnation': '1-2-3-4',
+      'ebb-resource': 'theirs.4',
+      'ebb-task': 'x',
+      'ebb-cluster': 'agents',
+    }
+    await world.put(`ebb/leases/${agent.address}`, '{}', other)
+    const report = await server.post(`/api/agents/${agent.id}/stop`, {})
+    expect(report.success).toBe(true)
+    expect(world.proxy.of('DeregisterTargets')).toEqual([])
+    expect(await partsOf(world, agent)).toEqual(['healthy', 'leased'])
+  })
+
+  test('because our task has stopped and any other task of the cluster has it is not deregistered, lease or not', async () => {
+    await using server = await world.server()
+    const agent = await launchOne(world, server)
+    // It has ended, and nobody here has noticed yet: the lease is still ours.
+    Object.assign(world.tasks.find(agent.arn) ?? {}, { status: 'STOPPED', desired: 'STOPPED' })
+    world.tasks.nextAddresses.push(agent.address)
+    const theirs = await world.runDecoy({}, 'somebody', otherFamily)
+    world.targets.register(world.group, agent.address, world.port)
+    const report = await server.post(`/api/agents/${agent.id}/stop`, {})
+    expect(report.success).toBe(true)
+    expect(world.proxy.of('DeregisterTargets')).toEqual([])
+    expect(await world.left(new Set([theirs.arn]))).toEqual([`target ${agent.address} healthy`])
+  })
+
+  test('by another task that has it is not deregistered, where there are no leases', async () => {
+    await using server = await world.server({ 'ecs-bucket': undefined })
+    const agent = await launchOne(world, server)
+    world.tasks.nextAddresses.push(agent.address)
+    await world.runDecoy({})
+    const report = await server.post(`/api/agents/${agent.id}/stop`, {})
+    expect(report.success).toBe(true)
+    expect(world.proxy.of('DeregisterTargets')).toEqual([])
+  })
+})
+
+test('a task that lost its tags is not touched, and is told about', async () => {
+  await using server = await world.server({ 'ecs-bucket': undefined, 'ecs-target-group': undefined })
+  const agent = await launchOne(world, server)
+  const task = world.tasks.find(agent.arn)
+  const tags = task?.tags ?? []
+  Object.assign(task ?? {}, { tags: [] })
+  const answer = await server.call('POST', `/api/agents/${agent.id}/stop`, { body: {} })
+  expect(JSON.stringify(answer.body)).toMatch(/does not carry the tags of/)
+  expect(world.proxy.of('StopTask')).toEqual([])
+  Object.assign(task ?? {}, { tags })
+  await server.post('/api/reaper/run', {})
+  expect(await world.left()).toEqual([])
+})

@@ -1,0 +1,80 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { loadConfig } from '../../../src/config/config.ts'
+import { launchOne } from '../../support/aws/agents.ts'
+import { AwsWorld } from '../../support/aws/world.ts'
+import { root, temporaryHome } from '../../support/home.ts'
+import { needs } from '../../support/real.ts'
+
+/** What the guide on AWS has to be copied: the configuration is read as it stands, and the policy allows what is asked for, and no more. */
+
+const guide = readFileSync(join(root, 'docs/in-depth/aws.md'), 'utf8')
+const readme = readFileSync(join(root, 'README.md'), 'utf8')
+const blocksOf = (text: string): readonly string[] => [...text.matchAll(/```json\n(.*?)```/gs)].map(([, body = '']) => body)
+
+test.each([
+  ['the guide', blocksOf(guide).find((block) => block.includes('"ecs"'))],
+  ['the README', blocksOf(readme).find((block) => block.includes('"ecs"'))],
+])('the configuration in %s is a configuration', (_name, block = '') => {
+  const home = temporaryHome()
+  writeFileSync(join(home, 'ebb.config.json'), block)
+  const { ecsCluster, ecsSubnets, ecsBucket, ecsRegion } = loadConfig({ flags: new Map([['home', home]]) })
+  expect({ ecsCluster, ecsBucket, ecsRegion }).toEqual({ ecsCluster: 'agents', ecsBucket: 'my-agent-results', ecsRegion: 'eu-central-1' })
+  expect(ecsSubnets.length).toBeGreaterThan(0)
+})
+
+/** Where the name of a permission is not that of the call. */
+const permissions: Readonly<Record<string, string>> = {
+  PutObject: 's3:PutObject',
+  CreateMultipartUpload: 's3:PutObject',
+  UploadPart: 's3:PutObject',
+  CompleteMultipartUpload: 's3:PutObject',
+  HeadObject: 's3:GetObject',
+  DeleteObject: 's3:DeleteObject',
+  ListObjectsV2: 's3:ListBucket',
+  HeadBucket: 's3:ListBucket',
+  ListMultipartUploads: 's3:ListBucketMultipartUploads',
+  AbortMultipartUpload: 's3:AbortMultipartUpload',
+}
+
+test('the policy lets one installation run and stop only what carries its own id', () => {
+  const { Statement } = JSON.parse(blocksOf(guide).find((block) => block.includes('"Statement"')) ?? '') as {
+    Statement: { Action: string | string[]; Condition?: { StringEquals?: Record<string, string> } }[]
+  }
+  for (const [action, tag] of [
+    ['ecs:RunTask', 'aws:RequestTag/ebb:installation'],
+    ['ecs:TagResource', 'aws:RequestTag/ebb:installation'],
+    ['ecs:StopTask', 'aws:ResourceTag/ebb:installation'],
+  ] as const)
+    expect(Statement.find(({ Action }) => Action === action)?.Condition?.StringEquals?.[tag], action).toBe('INSTALLATION')
+})
+
+describe('the policy', () => {
+  needs('moto')
+  let world: AwsWorld
+  beforeAll(async () => {
+    world = await AwsWorld.start()
+  })
+  afterAll(async () => await world[Symbol.asyncDispose]())
+
+  test('allows every call of a launch, a close and a reaper pass, and nothing that is never called', async () => {
+    const { Statement } = JSON.parse(blocksOf(guide).find((block) => block.includes('"Statement"')) ?? '') as {
+      Statement: { Action: string | string[] }[]
+    }
+    const allowed = new Set(Statement.flatMap(({ Action }) => Action))
+    await using server = await world.server()
+    const agent = await launchOne(world, server)
+    await server.post('/api/reaper/run', {})
+    expect(await server.post(`/api/agents/${agent.id}/stop`, {})).toMatchObject({ success: true })
+    const called = [...new Set(world.proxy.calls.map(({ operation }) => operation))]
+    const isAllowed = (operation: string): boolean =>
+      [permissions[operation], `ecs:${operation}`, `elasticloadbalancing:${operation}`].some((one) => one !== undefined && allowed.has(one))
+    expect(called.filter((operation) => !isAllowed(operation))).toEqual([])
+    const used = new Set(
+      [...called, 'AbortMultipartUpload'].flatMap((one) => [permissions[one] ?? '', `ecs:${one}`, `elasticloadbalancing:${one}`]),
+    )
+    // Asked by ECS and IAM for us, in the course of RunTask.
+    expect([...allowed].filter((one) => !used.has(one))).toEqual(['ecs:TagResource', 'iam:PassRole'])
+  })
+})

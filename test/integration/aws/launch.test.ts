@@ -1,0 +1,215 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { launchOne, lives, partsOf, wholeAgent } from '../../support/aws/agents.ts'
+import { AwsWorld } from '../../support/aws/world.ts'
+import { ebb, temporaryHome } from '../../support/home.ts'
+import { needs } from '../../support/real.ts'
+import type { Json } from '../../support/server.ts'
+import { waitUntil } from '../../support/world.ts'
+
+/** An agent in a task of its own, through a real server: everything of it is there, and everything of it goes. */
+
+needs('moto')
+
+let world: AwsWorld
+
+beforeAll(async () => {
+  world = await AwsWorld.start()
+})
+afterEach(async () => await world.reset())
+afterAll(async () => await world[Symbol.asyncDispose]())
+
+test('an agent runs in a task, says what it has to say, and ends with nothing left but its results', async () => {
+  await using server = await world.server()
+  const client = await server.socket()
+  const argv = ['/bin/sh', '-c', 'echo one; echo two; cat; for n in $(seq 500); do echo line $n; done']
+  const id = await server.command(argv, { prompt: 'three\n', placement: 'ecs' })
+  await client.event('agent:terminated', (data: Json) => data.agentId === id)
+  const messages: Json[] = await server.get(`/api/agents/${id}/messages`)
+  const numbered = Array.from({ length: 500 }, (_, index) => `line ${index + 1}`)
+  expect(messages.map(({ content }) => content)).toEqual(['three\n', 'one', 'two', 'three', ...numbered])
+  expect((await server.get(`/api/agents/${id}`)).status).toBe('completed')
+  expect(await world.left()).toEqual([])
+  expect(await world.text(`ebb/results/${id}/stdout.log`)).toBe(`one\ntwo\nthree\n${numbered.join('\n')}\n`)
+  expect((await world.objects('ebb/results/')).map(({ key }) => key)).toEqual([
+    `ebb/results/${id}/stderr.log`,
+    `ebb/results/${id}/stdout.log`,
+  ])
+})
+
+test('its task carries its tags, and one agent is one task, one healthy target and one lease', async () => {
+  await using server = await world.server()
+  const agent = await launchOne(world, server)
+  const tags = Object.fromEntries((world.tasks.find(agent.arn)?.tags ?? []).map(({ key, value }) => [key, value]))
+  expect(Object.keys(tags).sort()).toEqual(['ebb:incarnation', 'ebb:installation', 'ebb:resource', 'ebb:scope'])
+  expect(tags['ebb:scope']).toBe(agent.id)
+  expect(await partsOf(world, agent)).toEqual(wholeAgent)
+  expect((await server.get(`/api/agents/${agent.id}/resources`)).map(({ kind }: Json) => kind).sort()).toEqual([
+    ...['address-lease', 'ecs-task', 'lb-target', 'log', 'log', 'remote-agent', 'upload'],
+  ])
+  expect(world.proxy.of('RunTask')).toHaveLength(1)
+  // A token is nobody's to read: not in the ledger, and not in what ECS shows to everybody who may look.
+  const home = readdirSync(server.home).filter((name) => /\.db|installation/.test(name))
+  expect(home.length).toBeGreaterThan(1)
+  for (const name of home) expect(readFileSync(join(server.home, name)).includes(world.token)).toBe(false)
+  expect(JSON.stringify(world.tasks.find(agent.arn)?.body)).not.toContain(world.token)
+})
+
+test('stop: uploaded, out of service, stopped, the address given back, in this order, each with its proof', async () => {
+  await using server = await world.server()
+  const agent = await launchOne(world, server)
+  world.proxy.calls.length = 0
+  const report = await server.post(`/api/agents/${agent.id}/stop`, {})
+  expect(report).toMatchObject({ success: true, errors: [], gaveUp: [] })
+  const proofs = Object.fromEntries(report.resources.map(({ kind, proof }: Json) => [kind, proof.method]))
+  expect(proofs).toMatchObject({
+    'ecs-task': 'DescribeTasks: STOPPED',
+    'lb-target': 'DescribeTargetHealth: not registered',
+    'address-lease': 'HeadObject: 404',
+    upload: 'HeadObject: size and SHA-256 are those of the logs',
+  })
+  const order = world.proxy.calls.map(({ operation }) => operation)
+  expect(order.lastIndexOf('PutObject')).toBeLessThan(order.indexOf('StopTask'))
+  expect(order.lastIndexOf('DescribeTargetHealth')).toBeLessThan(order.indexOf('StopTask'))
+  expect(order.lastIndexOf('DescribeTasks')).toBeLessThan(order.indexOf('DeleteObject'))
+  expect(await world.left()).toEqual([])
+})
+
+test('delete: nothing is uploaded, and rows and logs go', async () => {
+  await using server = await world.server()
+  const agent = await launchOne(world, server)
+  expect((await server.call('DELETE', `/api/agents/${agent.id}`)).status).toBe(204)
+  expect(await world.left()).toEqual([])
+  expect(await world.objects()).toEqual([])
+  expect(await server.get('/api/cleanup/status')).toMatchObject({ isClean: true, resources: {}, leaks: [], stuck: [], heldBack: [] })
+})
+
+test('without a bucket and a target group an agent is its task alone', async () => {
+  await using server = await world.server({ 'ecs-bucket': undefined, 'ecs-target-group': undefined })
+  const agent = await launchOne(world, server)
+  expect(await partsOf(world, agent)).toEqual(['RUNNING'])
+  expect(await server.post(`/api/agents/${agent.id}/stop`, {})).toMatchObject({ success: true })
+  expect(await world.left()).toEqual([])
+})
+
+test('a target without leases is taken out, too', async () => {
+  await using server = await world.server({ 'ecs-bucket': undefined })
+  const agent = await launchOne(world, server)
+  expect(await partsOf(world, agent)).toEqual(['RUNNING', 'healthy'])
+  expect(await server.post(`/api/agents/${agent.id}/stop`, {})).toMatchObject({ success: true })
+  expect(await world.left()).toEqual([])
+})
+
+describe('a launch that fails', () => {
+  test('because there is no capacity says so, and leaves nothing', async () => {
+    await using server = await world.server()
+    world.tasks.noCapacity = 'Capacity is unavailable at this time'
+    const answer = await server.call('POST', '/api/agents', { body: body() })
+    expect(answer).toMatchObject({
+      status: 500,
+      body: { code: 'launch_failed', message: expect.stringMatching(/Capacity is unavailable/) },
+    })
+    expect(await world.left()).toEqual([])
+    expect(await server.get('/api/cleanup/status')).toMatchObject({ isClean: true })
+  })
+
+  test('because its task stops before it runs says why, and leaves nothing', async () => {
+    await using slow = await AwsWorld.start({ startMs: 60_000 })
+    await using server = await slow.server()
+    const answer = server.call('POST', '/api/agents', { body: body() })
+    await slow.proxy.saw('DescribeTasks', 2)
+    slow.runners[0]?.signal('SIGKILL')
+    expect(await answer).toMatchObject({
+      status: 500,
+      body: { code: 'launch_failed', message: expect.stringMatching(/stopped before it ran: Essential container in task exited/) },
+    })
+    expect(await slow.left()).toEqual([])
+  })
+
+  test('because its request is closed meanwhile leaves nothing', async () => {
+    await using server = await world.server()
+    world.targets.areUnhealthy = true
+    const answer = server.call('POST', '/api/agents', { body: { ...body(), requestId: 'impatient' } })
+    await world.proxy.saw('DescribeTargetHealth', 3)
+    expect(await server.post('/api/requests/impatient/cleanup', {})).toMatchObject({ success: true })
+    expect((await answer).status).toBe(409)
+    expect(await world.left()).toEqual([])
+  })
+
+  test('because the token is wrong is told at once, with the setting', async () => {
+    await using server = await world.server({ 'ecs-token': 'another-token' })
+    const answer = await server.call('POST', '/api/agents', { body: body() })
+    expect(answer).toMatchObject({
+      status: 500,
+      body: { code: 'launch_failed', message: expect.stringMatching(/does not let us in \(401\).* ecs\.token must be the EBB_TOKEN/) },
+    })
+    expect(await world.left()).toEqual([])
+  })
+
+  test('because a setting is wrong is refused before anything is made, with what to do', async () => {
+    await using server = await world.server({ 'ecs-container-name': 'agent' })
+    const answer = await server.call('POST', '/api/agents', { body: body() })
+    expect(answer).toMatchObject({
+      status: 400,
+      body: { code: 'launch_refused', message: expect.stringMatching(/no container agent, only runner/) },
+    })
+    expect(world.proxy.of('RunTask')).toHaveLength(0)
+  })
+})
+
+test('a lost reply of RunTask is one task all the same', async () => {
+  await using server = await world.server()
+  world.proxy.fail({ operation: 'RunTask', fault: 'lose', times: 2 })
+  const agent = await launchOne(world, server)
+  expect(world.tasks.all.size).toBe(1)
+  expect(await server.post(`/api/agents/${agent.id}/stop`, {})).toMatchObject({ success: true })
+  expect(await world.left()).toEqual([])
+})
+
+test('a task that dies by itself ends its agent, and the rest of it goes', async () => {
+  await using server = await world.server()
+  const client = await server.socket()
+  const agent = await launchOne(world, server)
+  world.runners.at(-1)?.signal('SIGKILL')
+  await client.event('agent:terminated', (data: Json) => data.agentId === agent.id)
+  expect(await world.left()).toEqual([])
+  expect(await world.objects(`ebb/results/${agent.id}/`)).toHaveLength(2)
+})
+
+test('a runner that does not answer any more is ended with its task', async () => {
+  await using server = await world.server()
+  const agent = await launchOne(world, server)
+  const runner = world.runners.at(-1)
+  runner?.signal('SIGSTOP')
+  // What ECS does after the stop timeout: SIGTERM stays pending on something that is stopped.
+  const killed = world.proxy.saw('StopTask').then(() => runner?.signal('SIGKILL'))
+  expect(await server.post(`/api/agents/${agent.id}/stop`, { force: true })).toMatchObject({ success: true })
+  await killed
+  await waitUntil(() => world.living().map(({ arn }) => arn), 10_000, 'its task has stopped')
+  expect(await world.left()).toEqual([])
+})
+
+test('doctor shows every setting, and says which of them cannot be tried', async () => {
+  const words = world.words({ 'ecs-token': undefined, 'ecs-security-groups': 'sg-1' })
+  const { stdout } = await ebb(['doctor', '--json', ...words], { home: temporaryHome(), env: world.environment() })
+  const { settings } = JSON.parse(stdout.toString('utf8')) as { settings: { setting: string; isGood: boolean; says: string }[] }
+  const says = Object.fromEntries(settings.map((one) => [one.setting, one.says]))
+  expect(settings.filter(({ isGood }) => !isGood)).toEqual([])
+  expect(says).toMatchObject({
+    'ecs.cluster': expect.stringMatching(/is ACTIVE/),
+    'ecs.taskDefinition': expect.stringMatching(/is ACTIVE/),
+    'ecs.containerName': expect.stringMatching(/is in agent/),
+    'ecs.targetGroup': expect.stringMatching(/takes addresses/),
+    'ecs.bucket': expect.stringMatching(/can be reached/),
+    'ecs.subnets': expect.stringMatching(/subnet-.*not tried/),
+    'ecs.securityGroups': expect.stringMatching(/sg-1: not tried/),
+    'ecs.prefix': expect.stringMatching(/ebb: not tried/),
+    'ecs.region': expect.stringMatching(/us-east-1/),
+    'ecs.token': expect.stringMatching(/Not set: .*EBB_ECS_TOKEN/),
+  })
+})
+
+function body(): object {
+  return { type: 'command', prompt: 'x', placement: 'ecs', configuration: { command: lives } }
+}

@@ -1,0 +1,225 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { image } from '../../support/docker.ts'
+import {
+  becomes,
+  containerOf,
+  counter,
+  type Gate,
+  gateFolder,
+  inDocker,
+  shell,
+  untilOpen,
+  useDockerd,
+} from '../../support/docker-agents.ts'
+import { missing, needs } from '../../support/real.ts'
+import { ended, hasSaid, lines } from '../../support/said.ts'
+import { type Json, startServer, type TestServer } from '../../support/server.ts'
+import { hierarchies } from '../../support/world.ts'
+
+needs('docker')
+const daemon = useDockerd()
+
+let server: TestServer
+let gate: Gate
+beforeAll(async () => {
+  if (missing('docker') !== undefined) return
+  // Not one of a test's: it is there for all of them.
+  gate = gateFolder(daemon(), join(daemon().folder, 'gate'))
+  server = await startServer(gate.words)
+})
+afterAll(async () => await server?.stop())
+
+const stop = (id: string, body: object = {}): Promise<Json> => server.post(`/api/agents/${id}/stop`, body)
+const runOf = ({ resources }: Json): Json => resources.find(({ kind }: Json) => kind === 'container-run')
+const stepsOf = (report: Json): string[] => runOf(report).steps.map(({ step }: Json) => step)
+
+/** Of everything that was stopped or deleted here nothing is left, in the daemon or on the books. */
+async function expectNothingLeft(): Promise<void> {
+  expect(daemon().containers()).toEqual([])
+  expect(await server.get('/api/cleanup/status')).toMatchObject({ runningProcesses: 0, resources: {}, leaks: [], stuck: [], heldBack: [] })
+}
+
+/** By the kernel's own file: with cgroup v1 not even a SIGKILL is heard until somebody thaws it. */
+function freeze(pid: string): void {
+  const places = readFileSync(`/proc/${pid}/cgroup`, 'utf8')
+  const first = hierarchies().find(({ version, controllers }) => version === 1 && controllers.includes('freezer'))
+  const place = (named: RegExp): string => named.exec(places)?.[1] ?? ''
+  if (first) writeFileSync(join(first.mountPoint, place(/:freezer:(.*)$/m), 'freezer.state'), 'FROZEN')
+  else writeFileSync(join(hierarchies()[0]?.mountPoint ?? '', place(/^0::(.*)$/m), 'cgroup.freeze'), '1')
+}
+
+describe('the stop of an agent in a container', () => {
+  it('asks it with SIGTERM first, hears its last words, and proves by a look that it is gone (G3)', async () => {
+    const id = await inDocker(server, shell('trap "echo bye; exit 5" TERM; echo up; while :; do sleep 0.05; done'))
+    await hasSaid(server, id, 1)
+    const report = await stop(id)
+    expect(report).toMatchObject({ success: true, trigger: 'terminated' })
+    expect(stepsOf(report)).toEqual(['terminate'])
+    expect(runOf(report)).toMatchObject({ proof: { method: 'the container is exited, not running', strength: 'api' } })
+    expect(await server.get(`/api/agents/${id}`)).toMatchObject({ status: 'terminated', exitCode: 5 })
+    expect(await lines(server, id)).toEqual(['up', 'bye'])
+    await expectNothingLeft()
+  })
+
+  it('does not wait for a main process that has no ear for the signal, as the first of a pid namespace', async () => {
+    const id = await inDocker(server, shell('echo up; exec sleep 1000'))
+    await hasSaid(server, id, 1)
+    // So much grace that the test would not live to see the end of it.
+    const report = await stop(id, { grace: 600_000 })
+    expect(stepsOf(report)).toEqual(['kill'])
+    await expectNothingLeft()
+  })
+
+  it('gives one that hears but does not leave its grace, then kills it', async () => {
+    const id = await inDocker(server, shell('trap "echo no" TERM; echo up; while :; do sleep 0.05; done'))
+    await hasSaid(server, id, 1)
+    // Enough for its word, also where others have the processors.
+    expect(stepsOf(await stop(id, { grace: 5_000 }))).toEqual(['terminate', 'kill'])
+    expect(await lines(server, id)).toEqual(['up', 'no'])
+    await expectNothingLeft()
+  })
+
+  it('takes everything that it started, without an init: zombies, daemons of their own session, the deaf (G2)', async () => {
+    const daemons = `for i in 1 2 3; do (setsid sh -c 'trap "" TERM HUP; echo daemon; exec env -i sleep 1000' &); done`
+    const id = await inDocker(server, shell(`trap "" TERM; ${daemons}; (sleep 0 &); (sleep 0 &); echo up; while :; do sleep 0.2; done`))
+    await hasSaid(server, id, 4)
+    const { processes } = await server.get(`/api/agents/${id}/process`)
+    expect(processes.length).toBeGreaterThanOrEqual(4)
+    expect(await stop(id, { grace: 100 })).toMatchObject({ success: true })
+    for (const { pid } of processes) expect(() => readFileSync(`/proc/${pid}/stat`)).toThrow()
+    await expectNothingLeft()
+  })
+
+  it('ends one that is paused: it is continued to hear what it is told', async () => {
+    const id = await inDocker(server, shell('trap "echo bye; exit 0" TERM; echo up; while :; do sleep 0.05; done'))
+    await hasSaid(server, id, 1)
+    daemon().docker('pause', containerOf(daemon(), id))
+    const report = await stop(id, { grace: 20_000 })
+    expect(stepsOf(report)).toEqual(['terminate'])
+    expect(await lines(server, id)).toEqual(['up', 'bye'])
+    const deaf = await inDocker(server, shell('echo up; exec sleep 1000'))
+    await hasSaid(server, deaf, 1)
+    daemon().docker('pause', containerOf(daemon(), deaf))
+    expect(await stop(deaf, { force: true })).toMatchObject({ success: true })
+    await expectNothingLeft()
+  })
+
+  it('ends one that somebody froze behind the back of the daemon, also by force', async () => {
+    const id = await inDocker(server, shell('echo up; exec sleep 1000'))
+    await hasSaid(server, id, 1)
+    freeze(daemon().docker('inspect', '--format', '{{.State.Pid}}', containerOf(daemon(), id)).trim())
+    expect(await stop(id, { force: true })).toMatchObject({ success: true })
+    await expectNothingLeft()
+  })
+
+  it('ends one that somebody told the daemon to start again and again', async () => {
+    const id = await inDocker(server, shell('echo up; exec sleep 1000'))
+    await hasSaid(server, id, 1)
+    daemon().docker('update', '--restart', 'always', containerOf(daemon(), id))
+    expect(await stop(id)).toMatchObject({ success: true })
+    await expectNothingLeft()
+  })
+
+  it('of an image with a stop signal of its own: one that is paused hears, one that is restarted is not, by the first signal', async () => {
+    // The daemon itself continues a container, and starts it no more, only for the stop signal of its image, or a SIGKILL.
+    const made = daemon().docker('create', '--stop-signal', 'SIGQUIT', '--network', 'none', image, 'true')
+    daemon().docker('commit', made, 'bb:quit')
+    daemon().docker('rm', '-v', made)
+    await using own = await startServer(daemon().words.map((word) => (word === image ? 'bb:quit' : word)))
+    const polite = shell('trap "echo bye; exit 0" TERM; echo up; while :; do sleep 0.05; done')
+    const paused = await inDocker(own, polite)
+    await hasSaid(own, paused, 1)
+    daemon().docker('pause', containerOf(daemon(), paused))
+    const restarted = await inDocker(own, polite)
+    await hasSaid(own, restarted, 1)
+    daemon().docker('update', '--restart', 'always', containerOf(daemon(), restarted))
+    for (const id of [paused, restarted]) {
+      expect(stepsOf(await own.post(`/api/agents/${id}/stop`, { grace: 5_000 }))).toEqual(['terminate'])
+      expect(await lines(own, id)).toEqual(['up', 'bye'])
+    }
+    await expectNothingLeft()
+  })
+
+  it('the first end of one that the daemon starts again is its end', async () => {
+    const id = await inDocker(server, shell(`echo life; ${untilOpen('life')}; exit 4`))
+    daemon().docker('update', '--restart', 'always', containerOf(daemon(), id))
+    gate.open('life')
+    expect(await ended(server, id)).toMatchObject({ status: 'failed' })
+    expect(await server.get(`/api/agents/${id}`)).toMatchObject({ exitCode: 4 })
+    await expectNothingLeft()
+  })
+
+  it('one that somebody else removed is over; what it had written is kept', async () => {
+    const id = await inDocker(server, shell('echo up; exec sleep 1000'))
+    await hasSaid(server, id, 1)
+    daemon().docker('rm', '-f', containerOf(daemon(), id))
+    await ended(server, id)
+    expect(await lines(server, id)).toEqual(['up'])
+    expect(readFileSync(join(server.home, 'archive', id, 'stdout.log'), 'utf8')).toBe('up\n')
+    await expectNothingLeft()
+  })
+
+  it('one that somebody else removes while it is closed is gone all the same (G5)', async () => {
+    const id = await inDocker(server, shell('trap "echo asked" TERM; echo up; while :; do sleep 0.05; done'))
+    await hasSaid(server, id, 1)
+    const closing = stop(id, { grace: 60_000 })
+    await hasSaid(server, id, 2)
+    daemon().docker('rm', '-f', containerOf(daemon(), id))
+    expect(await closing).toMatchObject({ success: true })
+    await expectNothingLeft()
+  })
+
+  it('one that somebody else renamed is found by its labels, and one that was stopped is removed', async () => {
+    const id = await inDocker(server, shell('echo up; exec sleep 1000'))
+    await hasSaid(server, id, 1)
+    daemon().docker('rename', containerOf(daemon(), id), 'something-else')
+    expect(await stop(id)).toMatchObject({ success: true })
+    const stopped = await inDocker(server, shell('echo up; exec sleep 1000'))
+    await hasSaid(server, stopped, 1)
+    daemon().docker('kill', containerOf(daemon(), stopped))
+    expect(await ended(server, stopped)).toMatchObject({ status: 'failed' })
+    expect(await server.get(`/api/agents/${stopped}`)).toMatchObject({ exitCode: 137 })
+    await expectNothingLeft()
+  })
+
+  it('by deletion, twice at once: 204, and nothing of it is left, logs and archive included', async () => {
+    const id = await inDocker(server, counter('/nonexistent'))
+    await hasSaid(server, id, 5)
+    const both = await Promise.all([server.call('DELETE', `/api/agents/${id}`), server.call('DELETE', `/api/agents/${id}`)])
+    expect(both.map(({ status }) => status)).toEqual([204, 204])
+    expect(await server.call('GET', `/api/agents/${id}`)).toMatchObject({ status: 404 })
+    expect(() => readFileSync(join(server.home, 'archive', id, 'stdout.log'))).toThrow()
+    await expectNothingLeft()
+  })
+
+  it('by a reset, of all at once, and the anonymous volumes go with them', async () => {
+    // Who removes a container in another test leaves its volumes.
+    const volumes = (): string[] => daemon().docker('volume', 'ls', '-q').split('\n')
+    const before = volumes()
+    const ids = await Promise.all(Array.from({ length: 4 }, () => inDocker(server, counter('/nonexistent'))))
+    for (const id of ids) await hasSaid(server, id, 2)
+    expect(volumes().length).toBeGreaterThan(before.length)
+    expect(await server.post('/api/test/reset-environment')).toMatchObject({ success: true })
+    expect(volumes()).toEqual(before)
+    await expectNothingLeft()
+  })
+
+  it('while it is being launched: what the launch had made goes with it', async () => {
+    const launches = Array.from({ length: 4 }, () => inDocker(server, ['sleep', '1000']).catch(() => undefined))
+    await Promise.race([launches[0], becomesAny()])
+    expect(await server.post('/api/test/reset-environment')).toMatchObject({ success: true })
+    await Promise.all(launches)
+    expect(await server.post('/api/test/reset-environment')).toMatchObject({ success: true })
+    await expectNothingLeft()
+  })
+})
+
+async function becomesAny(): Promise<void> {
+  for (;;) {
+    const [first] = daemon().containers()
+    if (first) return await becomes(daemon(), first.id, 'running')
+    await server.get('/api/health')
+  }
+}

@@ -1,0 +1,103 @@
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { realClock } from '../../../src/resources/clock.ts'
+import { readTable } from '../../../src/resources/leftovers/proc-facts.ts'
+import { endProcesses } from '../../../src/resources/leftovers/process-end.ts'
+import { Garden, watch } from '../../support/leftovers.ts'
+import { needs } from '../../support/real.ts'
+import { seen, survivors, waitUntil } from '../../support/world.ts'
+import { found, ofPid, open } from './looks.ts'
+
+/** Agents and MCP servers below an orphan that only started them. */
+
+async function wrapped(garden: Garden, words: readonly string[], command: string): Promise<number> {
+  const pid = await garden.orphan(words)
+  await waitUntil(() => survivors(garden.mark).some((one) => one.command === command), 20_000, `${command} runs`)
+  return pid
+}
+
+describe('below an orphan that only waits for it,', () => {
+  needs('gcc')
+
+  const cases: readonly (readonly [kind: string, command: string, words: (program: string) => readonly string[]])[] = [
+    ['agent', 'claude', (claude) => ['bash', '-c', `${claude} -p x; echo done`]],
+    ['agent', 'claude', (claude) => ['/bin/sh', '-c', `${claude} -p x; echo done`]],
+    ['agent', 'claude', (claude) => ['timeout', '3600', claude, '-p']],
+    ['agent', 'claude', (claude) => ['bash', '-c', `while :; do timeout 60 ${claude}; done`]],
+    ['mcp-server', 'mcp-server-git', (server) => ['bash', '-c', `${server}; :`]],
+  ]
+  for (const [kind, command, words] of cases) {
+    it(`by ${words(command).join(' ')}, is a leftover with it, and both are ended`, async () => {
+      await using garden = new Garden()
+      const pid = await wrapped(garden, words(garden.program(command)), command)
+      const one = ofPid(await found(garden), pid)
+      expect(one).toMatchObject({ kind, fixes: true })
+      expect(one?.processes.length).toBeGreaterThan(1)
+      const leftovers = open(garden)
+      expect(await leftovers.end((await leftovers.find()).leftovers)).toMatchObject([{ outcome: 'gone' }])
+      expect(survivors(garden.mark)).toEqual([])
+    })
+  }
+
+  it('what writes into a file, or into what stands beside it, is perhaps in use', async () => {
+    await using garden = new Garden()
+    const log = join(garden.folder, 'log')
+    const program = garden.program('claude')
+    for (const line of [`${program} >${log}; :`, `${program} | tee ${log}; :`]) {
+      const pid = await wrapped(garden, ['bash', '-c', line], 'claude')
+      await expect.poll(async () => ofPid(await found(garden), pid)?.sure, { timeout: 20_000 }).toBe('perhaps')
+      const isThere = watch(pid)
+      const leftovers = open(garden)
+      expect(await leftovers.end((await leftovers.find()).leftovers)).toEqual([])
+      expect(isThere()).toBe(true)
+    }
+  })
+
+  it('an editor, what `npm run` has started, and what a program that is no wrapper has started, are none', async () => {
+    await using garden = new Garden()
+    await wrapped(garden, ['bash', '-c', `${garden.program('vim')} claude; :`], 'vim')
+    await wrapped(garden, ['bash', '-c', `exec -a npm bash -c '${garden.program('foo-mcp')}; :' run dev`], 'foo-mcp')
+    await wrapped(garden, [garden.script('my-supervisor', `${garden.program('claude')}; :`)], 'claude')
+    expect(await found(garden)).toEqual([])
+  })
+})
+
+describe('beside what is ended, in its session,', () => {
+  needs('gcc')
+
+  it('what may be in use, what is an Ebb’s and what nobody knows lives on', async () => {
+    await using garden = new Garden()
+    const listens = "require('node:net').createServer().listen(0,'127.0.0.1',()=>{process.title='listens'})"
+    const body = [
+      `(CLAUDECODE=1 ${process.execPath} -e "${listens}" &)`,
+      `(CLAUDECODE=1 ${garden.program('trains')} >${join(garden.folder, 'train.log')} &)`,
+      `(EBB_SCOPE=a/b/c.1 ${garden.program('ebbs')} &)`,
+      `(${garden.program('stranger')} &)`,
+      'sleep 10000; :',
+    ]
+    const shell = 'exec 3>&1; { setsid "$@" </dev/null 2>/dev/null 3>&- & echo $! >&3; } | true'
+    const pid = await garden.orphan([garden.script('claude', body.join('\n'))], { shell })
+    const others = ['listens', 'trains', 'ebbs', 'stranger']
+    const of = (command: string) => survivors(garden.mark).find((one) => one.command === command)
+    await waitUntil(() => [...others, 'sleep'].every(of), 20_000, 'all of them run')
+    const watched = others.map((command) => watch(of(command)?.pid ?? 0))
+    const leftovers = open(garden, 300)
+    const shown = (await leftovers.find()).leftovers
+    expect(ofPid(shown, pid)).toMatchObject({ sure: 'likely', fixes: true })
+    expect(ofPid(shown, pid)?.processes).toHaveLength(2)
+    expect(await leftovers.end(shown)).toMatchObject([{ outcome: 'gone' }])
+    expect(watched.map((isThere) => isThere())).toEqual([true, true, true, true])
+  })
+
+  it('what may be in use lives on, though it is below', async () => {
+    await using garden = new Garden()
+    const pid = await wrapped(garden, [garden.script('claude')], 'sleep')
+    const first = survivors(garden.mark).map(({ pid, startTime }) => ({ pid, startTime }))
+    const spared = first.filter((one) => one.pid !== pid)
+    expect(spared).toHaveLength(1)
+    const isThere = watch(spared[0]?.pid ?? 0)
+    const ending = { clock: realClock, look: readTable, graceMs: 300, killMs: 5_000, spared }
+    expect(await endProcesses(first, ending)).toMatchObject({ outcome: 'gone' })
+    expect([seen(pid), isThere()]).toEqual([undefined, true])
+  })
+})

@@ -1,0 +1,90 @@
+import { chmodSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { temporaryHome } from '../../support/home.ts'
+import { useServer } from '../../support/shared-server.ts'
+import { RunnerClient } from './client.ts'
+
+/** What the contract's fields become: a `claude` of our own, first in the PATH, says what it was given. */
+
+const sayingProgram = `#!/bin/sh
+case "$*" in --version) echo 1.0; exit;; esac
+for word in "$@"; do echo "argument $word"; done
+echo "folder $(pwd)"
+sed 's/^/input /'
+while [ $# -gt 0 ]; do
+  if [ "$1" = --mcp-config ]; then cat "$2"; fi
+  case "$1" in --mcp-config=*) cat "\${1#--mcp-config=}";; esac
+  shift
+done
+`
+
+function programs(): string {
+  const folder = temporaryHome()
+  writeFileSync(join(folder, 'claude'), sayingProgram)
+  chmodSync(join(folder, 'claude'), 0o755)
+  return folder
+}
+
+const folder = programs()
+const server = useServer(['--runner'], { env: { PATH: `${folder}:${process.env.PATH ?? ''}` } })
+
+async function said(body: object): Promise<{ readonly words: readonly string[]; readonly text: string }> {
+  const stream = await new RunnerClient(server.url).stream(body)
+  await stream.over
+  expect(stream.last?.name).toBe('complete')
+  const words = stream.lines.filter((line) => line.startsWith('argument ')).map((line) => line.slice('argument '.length))
+  return { words, text: stream.lines.join('\n') }
+}
+
+/** The value, whichever of the two ways the flag has it. */
+function flagValue(words: readonly string[], flag: string): string | undefined {
+  const joined = words.find((word) => word.startsWith(`${flag}=`))
+  return joined === undefined ? words[words.indexOf(flag) + 1] : joined.slice(flag.length + 1)
+}
+
+describe('the contract’s fields alone', () => {
+  it('reach a program, which is claude unless another type is said', async () => {
+    const working_directory = temporaryHome()
+    const { words, text } = await said({
+      prompt: 'What is said\n',
+      session_id: 'c0ffee00-0000-4000-8000-000000000001',
+      model: 'sonnet',
+      working_directory,
+      mcp_config: JSON.stringify({
+        mcpServers: {
+          far: { type: 'http', url: 'https://tools.example/mcp', description: 'nobody’s business' },
+          near: { command: 'notes-server', args: ['-v'] },
+        },
+      }),
+      mcp_strict: true,
+      allowed_tools: 'Read, Bash(git log, git diff)',
+      disallowed_tools: ['WebFetch', 'WebSearch'],
+    })
+    expect(text).toContain('input What is said')
+    expect(text).toContain(`folder ${working_directory}`)
+    expect(flagValue(words, '--resume')).toBe('c0ffee00-0000-4000-8000-000000000001')
+    expect(flagValue(words, '--model')).toBe('sonnet')
+    expect(words).toContain('--strict-mcp-config')
+    const tools = words.filter((word) => /--allowedTools|^Read$|Bash\(/.test(word)).join(' ')
+    expect(tools).toMatch(/Read/)
+    // One rule, with the comma that it has.
+    expect(tools).toContain('Bash(git log, git diff)')
+    expect(words.join(' ')).toMatch(/--disallowedTools.*WebFetch.*WebSearch/)
+    const config = JSON.parse(text.slice(text.indexOf('{\n')))
+    expect(config).toEqual({
+      mcpServers: {
+        far: { type: 'http', url: 'https://tools.example/mcp' },
+        near: { type: 'stdio', command: 'notes-server', args: ['-v'], env: {} },
+      },
+    })
+  })
+
+  it('that are empty texts say nothing', async () => {
+    const nothing = { session_id: '', model: '', working_directory: '', mcp_config: '', allowed_tools: '', disallowed_tools: '' }
+    const { words } = await said({ prompt: 'x', type: '', ...nothing })
+    for (const flag of ['--resume', '--model', '--mcp-config', '--allowedTools', '--disallowedTools'])
+      expect(words.filter((word) => word.startsWith(flag))).toEqual([])
+    expect(words).toContain('--dangerously-skip-permissions')
+  })
+})

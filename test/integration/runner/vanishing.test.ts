@@ -1,0 +1,196 @@
+import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { CutNetwork } from '../../support/cut-network.ts'
+import { nodeProgram, temporaryHome } from '../../support/home.ts'
+import { leftInHome } from '../../support/ledger-file.ts'
+import { needs } from '../../support/real.ts'
+import { type Json, startServer, type TestServer } from '../../support/server.ts'
+import { agentProcesses, useServer } from '../../support/shared-server.ts'
+import { waitUntil } from '../../support/world.ts'
+import { RunnerClient, shell } from './client.ts'
+
+/** A client that goes away, with a word or without one, has stopped its agent: the runner is clean, and nobody waits for it. */
+
+const server = useServer(['--runner'])
+const client = (): RunnerClient => new RunnerClient(server.url)
+
+const token = 'a-token-of-the-runner'
+
+async function becomesEmpty({ home, url }: Pick<TestServer, 'home' | 'url'>, withinMs = 15_000, shown?: string): Promise<void> {
+  const headers = shown === undefined ? {} : { authorization: `Bearer ${shown}` }
+  const look = async (): Promise<readonly string[]> => [
+    ...agentProcesses(home),
+    ...((await (await fetch(`${url}/api/agents`, { headers })).json()) as Json[]).map((one) => `agent ${one.id}`),
+    ...leftInHome(home),
+  ]
+  await waitUntil(look, withinMs, 'the runner is clean')
+}
+
+/** The bytes of a call, for those who want to do something unusual with their connection. */
+function call(body: object, host = 'localhost'): string {
+  const text = JSON.stringify(body)
+  return `POST /agent/stream HTTP/1.1\r\nHost: ${host}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`
+}
+
+function raw(): Socket {
+  const { hostname, port } = new URL(server.url)
+  return connect({ host: hostname, port: Number(port) })
+}
+
+/** A small program that streams an agent and says what it hears. */
+const streamingProgram = `
+const [url, token, body] = process.argv.slice(1)
+const response = await fetch(url + '/agent/stream', {
+  method: 'POST', headers: { 'content-type': 'application/json', authorization: 'Bearer ' + token }, body })
+for await (const chunk of response.body) process.stdout.write(chunk)
+`
+
+/** What comes after it is thrown away. */
+function heard(stdout: NodeJS.ReadableStream | null, text: string): Promise<void> {
+  let all = ''
+  return new Promise((resolve, reject) => {
+    stdout?.on('data', (chunk: Buffer) => {
+      if (all.includes(text)) return
+      all += chunk.toString('utf8')
+      if (all.includes(text)) resolve()
+    })
+    stdout?.once('end', () => reject(new Error(`It ended without "${text}": ${all}`)))
+  })
+}
+
+describe('a client of the runner', () => {
+  it('that hangs up has stopped its agent, with everything below it', async () => {
+    const stream = await client().stream(shell('echo here; setsid sleep 1000 & sleep 1000'))
+    await stream.heard(1)
+    stream.hangUp()
+    await stream.over
+    await becomesEmpty(server)
+    expect((await client().status(stream.id)).body).toMatchObject({ process_alive: false })
+    expect((await client().stop(stream.id)).status).toBe(200)
+  })
+
+  it('that hangs up before its agent has said a word has stopped it', async () => {
+    const stream = await client().stream(shell('sleep 1000'))
+    stream.hangUp()
+    await becomesEmpty(server)
+  })
+
+  it.each(['end', 'resetAndDestroy'] as const)('that is gone while its agent is launched leaves none (%s)', async (way) => {
+    for (let round = 0; round < 5; round++) {
+      const socket = raw()
+      await new Promise((resolve) => socket.write(call(shell('sleep 1000')), resolve))
+      socket[way]()
+    }
+    // Some may not have been read yet.
+    await waitUntil(async () => (await client().health()).body.active_agents === 0, 15_000, 'no agent is active')
+    await becomesEmpty(server)
+  })
+
+  it('that is killed has stopped its agent', async () => {
+    const body = JSON.stringify(shell('echo here; sleep 1000'))
+    const child = spawn(nodeProgram, ['--input-type=module', '-e', streamingProgram, '--', server.url, '', body], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    await heard(child.stdout, 'here')
+    child.kill('SIGKILL')
+    await becomesEmpty(server)
+  })
+
+  it('that does not read keeps nothing but itself waiting, and no memory', { timeout: 120_000 }, async () => {
+    const socket = raw()
+    const rss = (): number => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.ebb.pid}/status`, 'utf8'))?.[1]) * 1_024
+    // 200 MB, of which a socket takes a few.
+    const script = 'i=0; while [ $i -lt 200 ]; do head -c 1000000 /dev/zero | tr "\\0" x; echo; i=$((i+1)); done; echo written >&2'
+    const limits = { logBytes: 1_000_000_000 }
+    const before = rss()
+    const requireLittle = (): void => {
+      if (rss() - before > 150_000_000) throw new Error(`The runner keeps ${rss() - before} bytes for one who does not read.`)
+    }
+    socket.pause()
+    socket.write(call(shell('', { configuration: { command: ['sh', '-c', script], limits } })))
+    await waitUntil(() => agentProcesses(server.home).length > 0, 15_000, 'the agent runs')
+    // Its row stays until its end is delivered. Whoever does not wait for the reader keeps what it wrote, by now or while it is read.
+    await waitUntil(
+      async () => {
+        requireLittle()
+        return (await server.get<Json[]>('/api/agents'))[0]?.status === 'completed'
+      },
+      90_000,
+      'the agent has written everything and ended, though nobody reads',
+    )
+    // It still gets all of it.
+    let bytes = 0
+    let checkedAt = 0
+    let end = ''
+    for await (const chunk of socket) {
+      bytes += (chunk as Buffer).length
+      if (bytes - checkedAt > 5_000_000) {
+        requireLittle()
+        checkedAt = bytes
+      }
+      end = (end + (chunk as Buffer).toString('latin1')).slice(-100)
+      if (end.includes('event: complete')) break
+    }
+    expect(bytes).toBeGreaterThan(200_000_000)
+    await becomesEmpty(server)
+  })
+})
+
+describe('a client at the other end of a cable', () => {
+  needs('root', 'ip')
+
+  it('that is pulled has stopped its agent, though no word of its end ever came', { timeout: 120_000 }, async () => {
+    using network = new CutNetwork()
+    await using runner = await startServer(['--runner', '--host', network.address, '--token', token])
+    for (const script of ['echo here; sleep 1000', 'echo here; while :; do head -c 100000 /dev/zero | tr "\\0" x; echo; sleep 0.1; done']) {
+      network.mend()
+      const body = JSON.stringify(shell(script))
+      const child = network.spawnThere([nodeProgram, '--input-type=module', '-e', streamingProgram, '--', runner.url, token, body])
+      try {
+        await heard(child.stdout, 'here')
+        expect(agentProcesses(runner.home)).not.toEqual([])
+        network.cut()
+        await becomesEmpty(runner, 45_000, token)
+      } finally {
+        child.kill('SIGKILL')
+      }
+    }
+  })
+
+  it('that only reads slowly keeps its agent', { timeout: 120_000 }, async () => {
+    using network = new CutNetwork()
+    await using runner = await startServer(['--runner', '--host', network.address, '--token', token])
+    const go = join(temporaryHome(), 'go')
+    const slow = `
+      import { connect } from 'node:net'
+      const [url, request] = process.argv.slice(1)
+      const { hostname, port } = new URL(url)
+      const socket = connect({ host: hostname, port: Number(port) })
+      socket.write(request)
+      socket.once('data', (chunk) => { process.stdout.write(chunk); socket.pause() })
+      setInterval(() => {}, 1_000) // A socket that is not read does not keep Node alive.
+    `
+    const text = call(shell(`while [ ! -e '${go}' ]; do head -c 1000000 /dev/zero | tr "\\0" x; echo; sleep 0.1; done`), network.address)
+    const request = text.replace('\r\n', `\r\nAuthorization: Bearer ${token}\r\n`)
+    const child = network.spawnThere([nodeProgram, '--input-type=module', '-e', slow, '--', runner.url, request])
+    try {
+      await heard(child.stdout, '200 OK')
+      // Longer than one that is gone would be waited for; it is looked at all the while.
+      const untilMs = performance.now() + 25_000
+      await waitUntil(
+        () => {
+          if (agentProcesses(runner.home).length === 0) throw new Error('The agent of a slow reader was stopped.')
+          return performance.now() > untilMs
+        },
+        40_000,
+        'the time is over',
+      )
+    } finally {
+      child.kill('SIGKILL')
+    }
+    await becomesEmpty(runner, 45_000, token)
+  })
+})

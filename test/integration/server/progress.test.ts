@@ -1,0 +1,142 @@
+import { execFileSync } from 'node:child_process'
+import { hostname } from 'node:os'
+import { describe, expect, it } from 'vitest'
+import { fixture } from '../../support/fixtures.ts'
+import type { Client, Json } from '../../support/server.ts'
+import { useServer } from '../../support/shared-server.ts'
+import { seen, waitUntil } from '../../support/world.ts'
+
+const server = useServer()
+const instant = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+
+/** Deaf to everything but a kill, by the time that this answers. */
+async function deaf(more: object = {}): Promise<string> {
+  const id = await server.command([fixture('ignores-sigterm'), fixture('waits')], more)
+  await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
+  return id
+}
+
+const closesOf = (client: Client): readonly string[] => client.events.map(({ name }) => name).filter((name) => name.startsWith('cleanup:'))
+
+describe('a close under way', () => {
+  it('is told from its start to its report, with what it does and then with the proof', async () => {
+    const client = await server.socket()
+    const id = await deaf()
+    const stopping = server.post(`/api/agents/${id}/stop`, { grace: 30_000 })
+    const started = await client.event('cleanup:started')
+    expect(started).toEqual({
+      id: expect.any(String),
+      trigger: 'terminated',
+      scope: { kind: 'agent', id },
+      startedAt: instant,
+      timestamp: instant,
+    })
+    const moved = await client.event('cleanup:progress', ({ resource }) => resource.state === 'terminate')
+    expect(moved).toMatchObject({ ...started, timestamp: instant, resource: { kind: 'process-tree', state: 'terminate', since: instant } })
+    const running = await server.get(`/api/cleanup/history/${started.id}`)
+    expect(running).toMatchObject({ state: 'running', released: 0, stuck: 0 })
+    expect(running.progress.map((one: Json) => [one.kind, one.state]).toSorted()).toEqual([
+      ['log', 'waiting'],
+      ['log', 'waiting'],
+      ['process-tree', 'terminate'],
+      ['temp-folder', 'waiting'],
+    ])
+    expect((await server.get('/api/cleanup/history'))[0]).toMatchObject({ id: started.id, state: 'running' })
+    const report = await server.post(`/api/agents/${id}/stop`, { force: true })
+    expect(await stopping).toEqual(report)
+    expect(await client.event('cleanup:report')).toEqual({ id: started.id, report, timestamp: instant })
+    // It is in the history the moment that its report is told.
+    expect(await server.get(`/api/cleanup/history/${started.id}`)).toEqual(expect.objectContaining({ state: 'done', report }))
+    for (const resource of report.resources)
+      expect(resource).toMatchObject({ id: expect.any(String), scope: { kind: 'agent', id }, startedAt: instant, endedAt: instant })
+    const tree = report.resources.find(({ kind }: Json) => kind === 'process-tree')
+    const waited = report.resources.filter(({ kind }: Json) => kind !== 'process-tree')
+    expect(tree.dependsOn.toSorted()).toEqual(waited.map((one: Json) => one.id).toSorted())
+    for (const one of waited) expect(Date.parse(one.startedAt)).toBeGreaterThanOrEqual(Date.parse(tree.endedAt))
+    expect(waited.filter(({ kind }: Json) => kind === 'log').map(({ obligations }: Json) => typeof obligations.took)).toEqual([
+      'number',
+      'number',
+    ])
+    expect(closesOf(client).at(0)).toBe('cleanup:started')
+    expect(closesOf(client).at(-1)).toBe('cleanup:report')
+  })
+
+  it('is heard by those of its namespace and by those who named none', async () => {
+    const [own, other, all] = await Promise.all([server.socket({ namespace: 'one' }), server.socket({ namespace: 'two' }), server.socket()])
+    const id = await deaf({ namespace: 'one' })
+    await server.post(`/api/agents/${id}/stop`, { grace: 300 })
+    const second = await server.command(['sleep', '1000'], { namespace: 'two' })
+    await server.post(`/api/agents/${second}/stop`)
+    for (const client of [other, all]) await client.event('cleanup:report', ({ report }) => report.scope.id === second)
+    await own.event('cleanup:report', ({ report }) => report.scope.id === id)
+    const heard = (client: Client): readonly string[] => [
+      ...new Set(['cleanup:started', 'cleanup:progress'].flatMap((name) => client.of(name).map(({ scope }) => scope.id))),
+    ]
+    expect(heard(own)).toEqual([id])
+    expect(heard(other)).toEqual([second])
+    expect(heard(all)).toEqual([id, second])
+  })
+
+  it('of many at once is one, and each agent of it can be told from the others', async () => {
+    const client = await server.socket()
+    const ids = await Promise.all(Array.from({ length: 50 }, () => deaf({ namespace: 'many' })))
+    const asked = { timeout: 30_000, waitForCompletion: false, namespace: 'many' }
+    const { id } = await server.post('/api/test/reset-environment', asked)
+    // Who asks again joins: it is the same one.
+    expect((await server.post('/api/test/reset-environment', asked)).id).toBe(id)
+    await client.event('cleanup:progress', ({ resource }) => resource.state === 'terminate')
+    const { progress } = await server.get(`/api/cleanup/history/${id}`)
+    expect(progress).toHaveLength(200)
+    expect(new Set(progress.map(({ scope }: Json) => scope.id))).toEqual(new Set(ids))
+    expect((await server.post('/api/test/reset-environment', { ...asked, force: true })).id).toBe(id)
+    const { report } = await client.event('cleanup:report')
+    expect(report.success).toBe(true)
+    expect(new Set(report.resources.map(({ scope }: Json) => scope.id))).toEqual(new Set(ids))
+    expect(client.of('cleanup:started').map((event) => event.id)).toEqual([id])
+    expect(closesOf(client).indexOf('cleanup:report')).toBe(closesOf(client).length - 1)
+  })
+})
+
+describe('what the living agents take', () => {
+  it('is seen now, of all of them, without what writes their logs', async () => {
+    const one = await server.command(['sh', '-c', 'sleep 1000 & sleep 1000 & echo up; wait'])
+    const two = await server.command(['sh', '-c', 'echo up; exec sleep 1000'], { namespace: 'two' })
+    await server.get(`/api/agents/${two}/messages?since=1&wait=15000`)
+    const client = await server.socket()
+    client.socket.emit('subscribe', { agentId: one, since: 0 })
+    await client.event('agent:message', ({ message }) => message.content === 'up')
+    const { processes } = await server.get(`/api/agents/${two}/process`)
+    const { pid } = processes[0]
+    // Until it sleeps, it is becoming another program, and grows.
+    await waitUntil(() => seen(pid)?.command === 'sleep' && seen(pid)?.state === 'S', 30_000, 'it sleeps')
+    const usage: Json[] = await server.get('/api/agents/usage')
+    expect(usage.toSorted((a, b) => b.processes - a.processes)).toEqual([
+      { agentId: one, processes: 3, rssBytes: expect.any(Number) },
+      { agentId: two, processes: 1, rssBytes: expect.any(Number) },
+    ])
+    const [mine] = await server.get('/api/agents/usage?namespace=two')
+    const resident = Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' })) * 1_024
+    expect(mine).toEqual({ agentId: two, processes: 1, rssBytes: resident })
+    expect(await server.get('/api/agents/usage?namespace=none')).toEqual([])
+    await server.post(`/api/agents/${one}/stop`)
+    expect((await server.get('/api/agents/usage')).map(({ agentId }: Json) => agentId)).toEqual([two])
+    client.socket.disconnect()
+  })
+
+  it('is refused for a namespace that cannot be one', async () => {
+    expect(await server.call('GET', '/api/agents/usage?namespace=no%2Fsuch')).toMatchObject({
+      status: 400,
+      body: { code: 'invalid_request' },
+    })
+  })
+})
+
+it('the health says what can be done here: placements, test endpoints, and which host it is', async () => {
+  expect(await server.get('/api/health')).toMatchObject({
+    testEndpoints: true,
+    runner: false,
+    version: expect.stringMatching(/^\d+\.\d+\.\d+/),
+    host: { name: hostname(), platform: process.platform },
+    placements: expect.arrayContaining(['process']),
+  })
+})

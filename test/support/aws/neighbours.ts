@@ -1,0 +1,60 @@
+import { randomUUID } from 'node:crypto'
+import type { AwsWorld } from './world.ts'
+
+/** What others have in the same cluster, target group and bucket, some of it very like ours. None of it may ever be touched (G10). */
+
+export interface Neighbours {
+  /** By which they are known in what is left. */
+  readonly names: ReadonlySet<string>
+  /** What was touched. */
+  touched(): Promise<readonly string[]>
+}
+
+export async function amongForeignThings(
+  world: AwsWorld,
+  lookalikeOf?: { readonly installation: string; readonly scope: string },
+): Promise<Neighbours> {
+  const scope = lookalikeOf?.scope ?? randomUUID()
+  const theirs = { 'ebb:installation': 'another-one', 'ebb:incarnation': '1-2-3-4', 'ebb:scope': scope, 'ebb:resource': `${scope}.3` }
+  const tasks = [
+    await world.runDecoy({}),
+    await world.runDecoy({ project: 'something else' }, 'ecs-svc/123'),
+    await world.runDecoy(theirs, scope),
+    // Started under the id of our agent, by somebody who has our id and not our tags.
+    await world.runDecoy({}, scope),
+    await world.runDecoy({ 'ebb:resource': `${scope}.3` }, scope.slice(0, 8)),
+  ]
+  const lent = tasks[2]?.address ?? ''
+  world.targets.register(world.group, lent, world.port)
+  world.targets.register(world.group, '127.0.9.9', world.port)
+  const metadata = {
+    'ebb-installation': 'another-one',
+    'ebb-incarnation': '1-2-3-4',
+    'ebb-resource': `${scope}.4`,
+    'ebb-task': tasks[2]?.arn ?? '',
+    'ebb-cluster': 'agents',
+  }
+  await world.put(`ebb/leases/${lent}`, '{}', metadata)
+  await world.put('ebb/leases/127.0.9.9', 'no lease at all')
+  const other = randomUUID()
+  await world.put(`ebb/results/${other}/stdout.log`, 'what another agent wrote')
+  await world.beginUpload(`ebb/results/${other}/stderr.log`)
+  await world.beginUpload(`somewhere/${scope}/stdout.log`)
+  const objects = [`ebb/leases/${lent}`, 'ebb/leases/127.0.9.9', `ebb/results/${other}/stdout.log`]
+  const parts = [`ebb/results/${other}/stderr.log`, `somewhere/${scope}/stdout.log`]
+  return {
+    names: new Set([...tasks.map(({ arn }) => arn), lent, '127.0.9.9', ...parts]),
+    touched: async () => {
+      const there = new Set((await world.objects()).map(({ key }) => key))
+      const open = new Set(await world.openUploads())
+      return [
+        ...tasks.filter(({ status, desired }) => status !== 'RUNNING' || desired !== 'RUNNING').map(({ arn }) => `task ${arn}`),
+        ...[lent, '127.0.9.9']
+          .filter((address) => ![...world.targets.all.values()].some((one) => one.address === address && one.state === 'healthy'))
+          .map((address) => `target ${address}`),
+        ...objects.filter((key) => !there.has(key)).map((key) => `object ${key}`),
+        ...parts.filter((key) => !open.has(key)).map((key) => `parts ${key}`),
+      ]
+    },
+  }
+}

@@ -1,0 +1,196 @@
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  symlinkSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, processesWhere, waitUntil } from './world.ts'
+
+/** A Docker daemon of a test file's own, and its containers as the docker command shows them; shares no code with `src/`. */
+
+export interface TestContainer {
+  readonly id: string
+  readonly name: string
+  readonly state: string
+}
+
+export interface TestDaemon {
+  /** `unix:///…/sock` */
+  readonly host: string
+  readonly folder: string
+  /** The settings of a server that uses it. */
+  readonly words: readonly string[]
+  /** The docker command; throws with what it said. */
+  docker(...words: readonly string[]): string
+  /** All that carry a label, or all there are. */
+  containers(label?: string): readonly TestContainer[]
+  /** SIGKILL: what runs in containers runs on. */
+  kill(): Promise<void>
+  start(): Promise<void>
+  /** Stopped and continued, as one that hangs. */
+  freeze(): void
+  thaw(): void
+  /** Continued, or started again, if it does not answer. */
+  revive(): Promise<void>
+  /** Removes every container, ends the daemon, and fails when anything of it is left. */
+  end(): Promise<void>
+}
+
+export const image = 'bb:1'
+
+const patienceMs = 30_000
+/** A command that asks a daemon that hangs would hang the test with it. */
+const commandMs = 30_000
+/** statfs(2) of a file system that overlay2 cannot be put upon: itself. */
+const overlayfs = 0x794c7630
+
+export async function startDockerd(): Promise<TestDaemon> {
+  const folder = mkdtempSync(join(tmpdir(), 'ebb-dockerd-'))
+  const daemon = new Dockerd(folder)
+  try {
+    await daemon.start()
+    daemon.importImage()
+    return daemon
+  } catch (error) {
+    await daemon.end().catch(() => {})
+    throw error
+  }
+}
+
+class Dockerd implements TestDaemon {
+  readonly folder: string
+  readonly host: string
+  readonly words: readonly string[]
+  /** As it was at the first start: one that is started again belongs to the file, not to the test that does so. */
+  readonly #env: NodeJS.ProcessEnv
+  #child: ChildProcess | undefined
+  #ended: Promise<void> = Promise.resolve()
+
+  constructor(folder: string) {
+    this.folder = folder
+    // What it writes when it is told to say where it hangs, goes with it.
+    this.#env = { ...process.env, TMPDIR: folder }
+    this.host = `unix://${join(folder, 'sock')}`
+    this.words = ['--docker-image', image, '--docker-host', this.host, '--docker-network', 'none']
+  }
+
+  async start(): Promise<void> {
+    const { folder, host } = this
+    const driver = statfsSync(folder).type === overlayfs ? 'vfs' : 'overlay2'
+    const options = [
+      '--iptables=false',
+      '--ip6tables=false',
+      '--bridge=none',
+      `--storage-driver=${driver}`,
+      '--live-restore',
+      `--host=${host}`,
+    ]
+    const places = [`--data-root=${join(folder, 'data')}`, `--exec-root=${join(folder, 'exec')}`, `--pidfile=${join(folder, 'pid')}`]
+    // Not a pipe: a test that waits for a command would not empty it, and the daemon would wait for the test.
+    const log = openSync(join(folder, 'log'), 'a')
+    const child = spawn('dockerd', [...options, ...places], { env: this.#env, stdio: ['ignore', 'ignore', log] })
+    closeSync(log)
+    this.#child = child
+    this.#ended = new Promise((resolve) => child.once('exit', () => resolve()))
+    await Promise.race([
+      waitUntil(() => this.#try('version').status === 0, patienceMs, 'the docker daemon answers'),
+      this.#ended.then(() => Promise.reject(new Error(`dockerd ended: ${readFileSync(join(folder, 'log'), 'utf8').slice(-2_000)}`))),
+    ])
+  }
+
+  async kill(): Promise<void> {
+    const containerd = pidIn(join(this.folder, 'exec', 'containerd', 'containerd.pid'))
+    this.#child?.kill('SIGKILL')
+    await this.#ended
+    // It dies with its parent; a new daemon must not meet it.
+    await waitUntil(() => containerd === undefined || !existsSync(`/proc/${containerd}`), patienceMs, 'containerd has ended')
+  }
+
+  freeze(): void {
+    this.#child?.kill('SIGSTOP')
+  }
+
+  thaw(): void {
+    this.#child?.kill('SIGCONT')
+  }
+
+  docker(...words: readonly string[]): string {
+    return execFileSync('docker', ['--host', this.host, ...words], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: commandMs,
+    }).trim()
+  }
+
+  #try(...words: readonly string[]): { readonly status: number | null } {
+    return spawnSync('docker', ['--host', this.host, ...words], { stdio: 'ignore', timeout: commandMs })
+  }
+
+  containers(label?: string): readonly TestContainer[] {
+    const filter = label === undefined ? [] : ['--filter', `label=${label}`]
+    return this.docker('ps', '-a', '--no-trunc', '--format', '{{.ID}} {{.Names}} {{.State}}', ...filter)
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => {
+        const [id = '', name = '', state = ''] = line.split(' ')
+        return { id, name, state }
+      })
+  }
+
+  importImage(): void {
+    const files = join(this.folder, 'image')
+    for (const name of ['bin', 'tmp', 'etc', 'root']) mkdirSync(join(files, name), { recursive: true })
+    const busybox = execFileSync('sh', ['-c', 'command -v busybox'], { encoding: 'utf8' }).trim()
+    copyFileSync(busybox, join(files, 'bin', 'busybox'))
+    const names = execFileSync(busybox, ['--list'], { encoding: 'utf8' })
+      .split('\n')
+      .filter((name) => name !== '' && name !== 'busybox')
+    for (const name of names) symlinkSync('busybox', join(files, 'bin', name))
+    const tar = execFileSync('tar', ['-C', files, '-c', '.'], { maxBuffer: 1 << 27 })
+    execFileSync('docker', ['--host', this.host, 'import', '-c', 'ENV PATH=/bin', '-c', 'VOLUME /volume', '-', image], {
+      input: tar,
+      stdio: ['pipe', 'ignore', 'pipe'],
+    })
+    rmSync(files, { recursive: true })
+  }
+
+  async revive(): Promise<void> {
+    this.thaw()
+    if (this.#try('version').status !== 0) await this.start()
+  }
+
+  async end(): Promise<void> {
+    // A test that failed may have left it dead, with its containers alive.
+    await this.revive()
+    for (const { id } of this.containers()) this.docker('rm', '-f', '-v', id)
+    this.#child?.kill('SIGTERM')
+    await this.#ended
+    // A daemon mounts its folder on itself, and one that was killed leaves that to nobody.
+    for (const line of this.#mounts()) spawnSync('umount', [line.split(' ')[1] ?? ''])
+    await waitUntil(() => this.#left(), patienceMs, 'nothing of the docker daemon is left')
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+
+  #left(): readonly string[] {
+    return [...processesWhere(({ argv }) => argv.includes(this.folder)).map(describe), ...this.#mounts()]
+  }
+
+  /** The last one first: it may be upon another. */
+  #mounts(): readonly string[] {
+    const all = readFileSync('/proc/self/mounts', 'utf8').split('\n')
+    return all.filter((line) => line.includes(this.folder)).toReversed()
+  }
+}
+
+function pidIn(file: string): number | undefined {
+  return existsSync(file) ? Number(readFileSync(file, 'utf8')) : undefined
+}

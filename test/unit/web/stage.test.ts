@@ -1,0 +1,16 @@
+import { expect, test } from 'vitest'
+import { stageOf } from '../../../web/src/cleanup/stage.ts'
+
+const running = { state: 'running', success: false, trigger: 'test-reset' } as const
+const badge = (...given: Parameters<typeof stageOf>): string => stageOf(...given).badge
+
+test('a reset whose resources are all gone deletes rows and archives, and says so', () => {
+  expect(badge(running, [])).toBe('under way')
+  expect(badge(running, [{ state: 'released' }, { state: 'kill' }])).toBe('under way')
+  expect(badge(running, [{ state: 'released' }, { state: 'given-up' }])).toBe('deleting rows and archives')
+  expect(badge({ ...running, trigger: 'deleted' }, [{ state: 'released' }])).toBe('deleting rows and archives')
+  // A stop keeps the record.
+  expect(badge({ ...running, trigger: 'terminated' }, [{ state: 'released' }])).toBe('under way')
+  expect(badge({ ...running, state: 'done', success: true }, [{ state: 'released' }])).toBe('clean')
+  expect(badge({ ...running, state: 'done' }, [{ state: 'stuck' }])).toBe('not clean')
+})

@@ -1,0 +1,162 @@
+import { describe, expect, test } from 'vitest'
+import type { ResourceProgress } from '../../../src/domain/progress.ts'
+import type { ResourceReport } from '../../../src/domain/report.ts'
+import { endOf, groupsOf, neededKill, rowsOf, ticksOf } from '../../../web/src/cleanup/timeline.ts'
+
+const at = (ms: number): string => new Date(ms).toISOString()
+const scope = { kind: 'agent', id: 'a' } as const
+const proof = { method: 'cgroup removed', strength: 'kernel', at: at(5_010) } as const
+
+const tree: ResourceReport = {
+  kind: 'process-tree',
+  name: 'sh',
+  id: 'a.2',
+  scope,
+  dependsOn: ['a.1'],
+  outcome: 'released',
+  startedAt: at(1_000),
+  endedAt: at(5_010),
+  steps: [
+    { step: 'polite', at: at(1_005), took: 2_000 },
+    { step: 'kill', at: at(3_010), took: 2_000 },
+  ],
+  proof,
+}
+
+const log: ResourceReport = {
+  kind: 'log',
+  name: 'out.log',
+  id: 'a.1',
+  scope,
+  dependsOn: [],
+  outcome: 'released',
+  startedAt: at(5_010),
+  endedAt: at(5_030),
+  obligations: { at: at(5_012), took: 18 },
+  steps: [],
+  proof,
+}
+
+const pieces = (resource: ResourceReport | ResourceProgress): readonly unknown[] =>
+  rowsOf(at(1_000), [resource], scope)[0]?.pieces.map(({ phase, fromMs, toMs }) => [phase, fromMs, toMs]) ?? []
+
+describe('a close that is over', () => {
+  test('is one piece after the other, with the looks between them', () => {
+    expect(pieces(tree)).toEqual([
+      ['looking', 0, 5],
+      ['polite', 5, 2_005],
+      ['looking', 2_005, 2_010],
+      ['kill', 2_010, 4_010],
+    ])
+    expect(pieces(log)).toEqual([
+      ['waiting', 0, 4_010],
+      ['looking', 4_010, 4_012],
+      ['obligations', 4_012, 4_030],
+    ])
+  })
+
+  test('has a log removed, and only what runs killed', () => {
+    const steps = [{ step: 'kill' as const, at: at(5_020), took: 2 }]
+    const phasesOf = (resource: ResourceReport): readonly string[] =>
+      rowsOf(at(1_000), [resource], scope)[0]?.pieces.map(({ phase }) => phase) ?? []
+    for (const kind of ['log', 'file', 'folder', 'directory', 'temp-folder', 'traces', 'container', 'upload'])
+      expect(phasesOf({ ...log, kind, steps }), kind).toContain('removed')
+    for (const kind of ['process-tree', 'container-run', 'remote-agent', 'ecs-task', 'tmux-session'])
+      expect(phasesOf({ ...log, kind, steps }), kind).toContain('kill')
+  })
+
+  test('needed a kill where another step came before it', () => {
+    const [killed, calm] = [tree, { ...tree, steps: tree.steps.slice(0, 1) }].map((one) => rowsOf(at(1_000), [one], scope)[0])
+    expect(killed && neededKill(killed)).toBe(true)
+    expect(calm && neededKill(calm)).toBe(false)
+    const [atOnce] = rowsOf(at(1_000), [{ ...tree, steps: tree.steps.slice(1) }], scope)
+    expect(atOnce && neededKill(atOnce)).toBe(false)
+  })
+
+  test('says what each waited for, by name', () => {
+    const [first, second] = rowsOf(at(1_000), [log, tree], scope)
+    expect(first?.waitedFor).toEqual([])
+    expect(second?.waitedFor).toEqual(['sh'])
+  })
+
+  test('has its rows in the order of their turns, in a circle, too', () => {
+    const folder: ResourceReport = { ...log, id: 'a.0', name: 'folder' }
+    const three = rowsOf(at(1_000), [folder, { ...log, dependsOn: ['a.0'] }, tree], scope)
+    expect(three.map(({ key }) => key)).toEqual(['a.2', 'a.1', 'a.0'])
+    const circle = rowsOf(
+      at(1_000),
+      [
+        { ...tree, dependsOn: ['a.1'] },
+        { ...log, dependsOn: ['a.2'] },
+      ],
+      scope,
+    )
+    expect(circle).toHaveLength(2)
+  })
+
+  test('of which the report says no more than the first ones did is still drawn', () => {
+    const { id: _id, scope: _scope, dependsOn: _on, startedAt: _at, endedAt: _end, ...old } = tree
+    expect(pieces(old)).toEqual([
+      ['waiting', 0, 5],
+      ['polite', 5, 2_005],
+      ['looking', 2_005, 2_010],
+      ['kill', 2_010, 4_010],
+    ])
+    expect(pieces({ kind: 'log', name: 'sweep', outcome: 'stuck', steps: [], error: 'no answer' })).toEqual([['waiting', 0, undefined]])
+  })
+
+  test('by a clock that was set back draws nothing backwards', () => {
+    const odd = { ...tree, startedAt: at(400), endedAt: at(300), steps: [{ step: 'kill' as const, at: at(200), took: 50 }] }
+    for (const piece of rowsOf(at(1_000), [odd], scope)[0]?.pieces ?? []) {
+      expect(piece.fromMs).toBeGreaterThanOrEqual(0)
+      expect(piece.toMs ?? piece.fromMs).toBeGreaterThanOrEqual(piece.fromMs)
+    }
+  })
+})
+
+describe('a close under way', () => {
+  const running: ResourceProgress = {
+    ...tree,
+    id: 'a.2',
+    scope,
+    dependsOn: [],
+    state: 'terminate',
+    since: at(3_020),
+    steps: tree.steps.slice(0, 1),
+  }
+  delete (running as { endedAt?: string }).endedAt
+  delete (running as { proof?: unknown }).proof
+
+  test('has one piece without an end: what is being done', () => {
+    expect(pieces(running)).toEqual([
+      ['looking', 0, 5],
+      ['polite', 5, 2_005],
+      ['looking', 2_005, 2_020],
+      ['terminate', 2_020, undefined],
+    ])
+    const [row] = rowsOf(at(1_000), [running], scope)
+    expect(row && endOf(row)).toBeUndefined()
+  })
+
+  test('shows who waits as waiting, from the start', () => {
+    const { startedAt: _at, ...waiting } = { ...running, state: 'waiting' as const, since: at(1_000), steps: [] }
+    expect(pieces(waiting)).toEqual([['waiting', 0, undefined]])
+  })
+})
+
+test('rows are grouped by whose they are, in their order', () => {
+  const other = { ...log, id: 'b.1', scope: { kind: 'agent', id: 'b' } } as const
+  const groups = groupsOf(rowsOf(at(1_000), [tree, other, log], { kind: 'namespace', id: 'n' }))
+  expect(groups.map(({ key, rows }) => [key, rows.length])).toEqual([
+    ['a', 2],
+    ['b', 1],
+  ])
+})
+
+test('the axis has a few lines at round numbers, whatever its length', () => {
+  expect(ticksOf(4_300)).toEqual([0, 1_000, 2_000, 3_000, 4_000])
+  expect(ticksOf(21)).toEqual([0, 5, 10, 15, 20])
+  expect(ticksOf(0)).toEqual([0])
+  expect(ticksOf(Number.NaN)).toEqual([0])
+  for (const total of [0.3, 1, 7, 99, 1e3, 12_345, 1e9]) expect(ticksOf(total).length).toBeLessThanOrEqual(7)
+})

@@ -1,0 +1,129 @@
+import { Fragment, type ReactNode, useEffect, useMemo, useRef, useState } from 'react'
+import { fetchUsage } from '../api/calls.ts'
+import { ApiError } from '../api/client.ts'
+import { useLoaded } from '../api/loaded.ts'
+import type { Agent, Usage } from '../api/shapes.ts'
+import { Age } from '../pieces/age.tsx'
+import { StatusBadge } from '../pieces/badge.tsx'
+import { bytes, count, plural, shortId } from '../pieces/format.ts'
+import { Empty, Problem, Progress } from '../pieces/notes.tsx'
+import { type Column, DataTable, isTyping } from '../pieces/table.tsx'
+import { ViewHead } from '../pieces/view-head.tsx'
+import { hrefOf, placeBefore, replaceQuery, usePlace } from '../routing.ts'
+import { type Filter, filterOf, matches, queryOf } from './filter.ts'
+import { Filters } from './filters.tsx'
+import { FirstSteps } from './first-steps.tsx'
+import { LaunchDialog } from './launch.tsx'
+import { nameOf } from './names.ts'
+import { Tiles } from './tiles.tsx'
+import { mostAgents, useAgents } from './use-agents.ts'
+
+/** Every agent: what runs, what has ended, and the way to a new one. */
+export function AgentsView() {
+  const { agents, isLoaded, isCut, problem, reload } = useAgents()
+  const { usage, usageProblem } = useUsage()
+  const { query } = usePlace()
+  const filter = useMemo(() => filterOf(query), [query])
+  const [cameFrom] = useState(() => (placeBefore().view === 'agents' ? placeBefore().id : undefined))
+  const [isLaunching, setLaunching] = useState(false)
+  const search = useRef<HTMLInputElement>(null)
+  const change = (next: Filter): void => replaceQuery(queryOf(next))
+  useEffect(() => {
+    const hear = (event: KeyboardEvent): void => {
+      if (event.key !== '/' || isTyping(event.target) || document.querySelector('dialog[open]')) return
+      event.preventDefault()
+      search.current?.focus()
+    }
+    document.addEventListener('keydown', hear)
+    return () => document.removeEventListener('keydown', hear)
+  }, [])
+  const shown = useMemo(() => agents.filter((agent) => matches(agent, filter)), [agents, filter])
+  const columns = useMemo(() => columnsOf(usage), [usage])
+  return (
+    <>
+      <ViewHead title="Agents">
+        <button type="button" className="button button--primary" onClick={() => setLaunching(true)}>
+          Launch an agent
+        </button>
+      </ViewHead>
+      {problem !== undefined && <Problem onRetry={reload}>{problem}</Problem>}
+      {problem === undefined && usageProblem !== undefined && <Problem>What the agents take is not known: {usageProblem}</Problem>}
+      {agents.length > 0 && <Tiles agents={agents} usage={usage} />}
+      {agents.length > 0 && <Filters agents={agents} shown={shown.length} filter={filter} onChange={change} search={search} />}
+      {!isLoaded && problem === undefined && agents.length === 0 && <Progress>Asking for the agents</Progress>}
+      {isLoaded && agents.length === 0 && <FirstSteps onLaunch={() => setLaunching(true)} />}
+      {agents.length > 0 && shown.length === 0 && (
+        <Empty title="No agent fits.">
+          <p>
+            {plural(agents.length, 'agent is', 'agents are')} there, and none is what you look for.{' '}
+            <button type="button" className="button button--small" onClick={() => change(filterOf(new URLSearchParams()))}>
+              Show all
+            </button>
+          </p>
+        </Empty>
+      )}
+      {shown.length > 0 && <DataTable label="Agents" columns={columns} rows={shown} keyOf={keyOf} hrefOf={placeOf} focusKey={cameFrom} />}
+      {isCut && <p className="quiet">The newest {count(mostAgents)} are shown; "ebb ps" lists all.</p>}
+      {isLaunching && <LaunchDialog onClose={() => setLaunching(false)} />}
+    </>
+  )
+}
+
+const keyOf = ({ id }: Agent): string => id
+const placeOf = ({ id }: Agent): string => hrefOf('agents', id)
+
+/** A server that does not count it leaves it unknown. */
+function useUsage(): { readonly usage: ReadonlyMap<string, Usage>; readonly usageProblem: string | undefined } {
+  const { data, sentence } = useLoaded(
+    'usage',
+    async (signal) => {
+      try {
+        return new Map((await fetchUsage(signal)).map((one) => [one.agentId, one]))
+      } catch (error) {
+        if (error instanceof ApiError && (error.status === 404 || error.status === 400)) return new Map<string, Usage>()
+        throw error
+      }
+    },
+    { everyMs: 2_000 },
+  )
+  return { usage: data ?? none, usageProblem: sentence }
+}
+
+const none: ReadonlyMap<string, Usage> = new Map()
+
+function columnsOf(usage: ReadonlyMap<string, Usage>): readonly Column<Agent>[] {
+  return [
+    { name: 'Status', cell: ({ status }) => <StatusBadge status={status} /> },
+    {
+      name: 'Agent',
+      isMain: true,
+      cell: (agent) => (
+        <>
+          <bdi>{nameOf(agent)}</bdi> <span className="agent-labels">{labelsOf(agent)}</span>
+        </>
+      ),
+    },
+    { name: 'Provider', cell: ({ type }) => type },
+    { name: 'Placement', cell: ({ placement }) => placement },
+    { name: 'Age', isNumber: true, cell: ({ createdAt }) => <Age at={createdAt} /> },
+    { name: 'Messages', isNumber: true, cell: ({ session }) => count(session.messageCount) },
+    { name: 'Memory', isNumber: true, cell: ({ id }) => memoryOf(usage.get(id)) },
+  ]
+}
+
+function labelsOf({ id, name, namespace, requestId, taskId }: Agent): ReactNode {
+  const labels = [name ?? shortId(id), namespace === 'default' ? '' : namespace, requestId ?? '', taskId ?? '']
+  return labels
+    .filter((label) => label !== '')
+    .map((label, index) => (
+      // biome-ignore lint/suspicious/noArrayIndexKey: two may say the same, and none moves
+      <Fragment key={index}>
+        {index > 0 && ' · '}
+        <bdi>{label}</bdi>
+      </Fragment>
+    ))
+}
+
+function memoryOf(usage: Usage | undefined): string {
+  return usage === undefined || usage.processes === 0 ? '–' : bytes(usage.rssBytes)
+}

@@ -1,0 +1,41 @@
+import type { Agent, AgentStatus } from '../api/shapes.ts'
+
+/** What of the list is wanted. Empty texts want everything. */
+export interface Filter {
+  readonly status: string
+  readonly provider: string
+  readonly namespace: string
+  readonly search: string
+}
+
+const groups: Readonly<Record<string, readonly AgentStatus[]>> = {
+  living: ['initializing', 'running', 'stopping', 'stuck'],
+  ended: ['completed', 'failed', 'terminated'],
+}
+
+export function matches(agent: Agent, { status, provider, namespace, search }: Filter): boolean {
+  if (status !== '' && !(groups[status]?.includes(agent.status) ?? agent.status === status)) return false
+  if (provider !== '' && agent.type !== provider) return false
+  if (namespace !== '' && agent.namespace !== namespace) return false
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean)
+  if (words.length === 0) return true
+  const text = [agent.id, agent.name, agent.session.configuration.conversationName, agent.requestId, agent.taskId, agent.session.prompt]
+    .join(' ')
+    .toLowerCase()
+  return words.every((word) => text.includes(word))
+}
+
+export function filterOf(query: URLSearchParams): Filter {
+  return {
+    status: query.get('status') ?? '',
+    provider: query.get('provider') ?? '',
+    namespace: query.get('namespace') ?? '',
+    search: query.get('q') ?? '',
+  }
+}
+
+/** For the address, so that the way back leads to the same list. */
+export function queryOf({ status, provider, namespace, search }: Filter): string {
+  const said = Object.entries({ status, provider, namespace, q: search }).filter(([, value]) => value !== '')
+  return said.length === 0 ? '' : `?${new URLSearchParams(said)}`
+}

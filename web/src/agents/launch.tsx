@@ -1,0 +1,265 @@
+import { type FormEvent, useEffect, useId, useRef, useState } from 'react'
+import { fetchProviders } from '../api/calls.ts'
+import { call } from '../api/client.ts'
+import { useLoaded } from '../api/loaded.ts'
+import type { Provider } from '../api/shapes.ts'
+import { Dialog } from '../pieces/dialog.tsx'
+import { Field } from '../pieces/field.tsx'
+import { Problem, Progress } from '../pieces/notes.tsx'
+import { bodyOf, type Draft, type DraftField, emptyDraft, pathOf, problemsOf } from './draft.ts'
+import { type Refusal, useLaunch } from './use-launch.ts'
+import { wordsOf } from './words.ts'
+
+interface LaunchDialogProps {
+  readonly onClose: () => void
+  readonly draft?: Draft
+  /** Said above the form. */
+  readonly note?: string
+}
+
+/** What was filled in when the form was left by Escape; it is there when one comes back. */
+let unfinished: Draft | undefined
+
+/** The launch form: what the server can run, and what is wrong beside the field that it is about. */
+export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps) {
+  const providers = useLoaded('providers', fetchProviders)
+  const placements = useLoaded('placements', fetchPlacements)
+  const launch = useLaunch()
+  const [draft, setDraft] = useState(given ?? unfinished ?? emptyDraft)
+  const [isBusy, setBusy] = useState(false)
+  const [hasTried, setTried] = useState(false)
+  const [refusal, setRefusal] = useState<Refusal>()
+  const hasLeft = useRef(false)
+  const form = useRef<HTMLFormElement>(null)
+  const foot = useRef<HTMLDivElement>(null)
+  const formId = useId()
+  const own = hasTried ? problemsOf(draft) : new Map<DraftField, string>()
+  const problemOf = (field: DraftField): string | undefined => own.get(field) ?? foreign(refusal, pathOf[field])
+  const set = (field: DraftField) => (value: string) => {
+    setDraft((known) => ({ ...known, [field]: value }))
+    setRefusal(undefined)
+  }
+  useEffect(() => {
+    if (refusal) (wrongField(form.current) ?? foot.current?.querySelector<HTMLElement>('[role="alert"]'))?.focus()
+  }, [refusal])
+  const canLaunch = !isBusy && providers.data !== undefined
+  const submit = async (event: FormEvent<HTMLFormElement>): Promise<void> => {
+    event.preventDefault()
+    if (!canLaunch) return
+    setTried(true)
+    setRefusal(undefined)
+    if (problemsOf(draft).size > 0) {
+      requestAnimationFrame(() => wrongField(form.current)?.focus())
+      return
+    }
+    setBusy(true)
+    const refused = await launch(bodyOf(draft), () => hasLeft.current)
+    setBusy(false)
+    // Also for who has gone away by the address, without a word to the form.
+    if (given === undefined) unfinished = refused && draft
+    if (hasLeft.current) return
+    if (refused) setRefusal(refused)
+    else onClose()
+  }
+  const keep = (): void => {
+    if (given === undefined) unfinished = draft
+    onClose()
+  }
+  const cancel = (): void => {
+    if (given === undefined) unfinished = undefined
+    onClose()
+  }
+  const leave = (): void => {
+    hasLeft.current = true
+    keep()
+  }
+  const provider = providers.data?.find(({ type }) => type === draft.type)
+  const words = draft.type === 'command' ? wordsOf(draft.command) : undefined
+  return (
+    <Dialog title="Launch an agent" onClose={keep} isBusy={isBusy} isWide>
+      <form ref={form} id={formId} className="launch" onSubmit={(event) => void submit(event)} noValidate>
+        {note !== undefined && <p className="quiet">{note}</p>}
+        {providers.sentence !== undefined && <Problem onRetry={providers.reload}>{providers.sentence}</Problem>}
+        {providers.data ? (
+          <Providers providers={providers.data} value={draft.type} onChange={set('type')} problem={problemOf('type')} />
+        ) : (
+          providers.sentence === undefined && <Progress>Looking which agents are installed</Progress>
+        )}
+        {draft.type === 'command' && (
+          <Field
+            label="Command"
+            hint={words && words.length > 0 ? `Runs ${JSON.stringify(words)}` : 'A program and its arguments; quotes keep blanks.'}
+            problem={problemOf('command')}
+          >
+            {(props) => (
+              <input
+                {...props}
+                className="mono"
+                spellCheck={false}
+                value={draft.command}
+                onChange={(event) => set('command')(event.target.value)}
+                placeholder="npm run build"
+              />
+            )}
+          </Field>
+        )}
+        <Field
+          label="Prompt"
+          hint={draft.type === 'command' ? 'Goes to the standard input of the command; may be empty.' : undefined}
+          problem={problemOf('prompt')}
+        >
+          {(props) => <textarea {...props} rows={4} value={draft.prompt} onChange={(event) => set('prompt')(event.target.value)} />}
+        </Field>
+        <div className="launch__pair">
+          <Field label="Placement" hint="Where it runs." problem={problemOf('placement')}>
+            {(props) => (
+              <select {...props} value={draft.placement} onChange={(event) => set('placement')(event.target.value)}>
+                <option value="">process (the usual one)</option>
+                {(placements.data ?? ['tmux'])
+                  .filter((one) => one !== 'process')
+                  .map((one) => (
+                    <option key={one} value={one}>
+                      {one}
+                    </option>
+                  ))}
+              </select>
+            )}
+          </Field>
+          <Field label="Working directory" hint="On the machine of the server." problem={problemOf('workingDirectory')}>
+            {(props) => (
+              <input
+                {...props}
+                className="mono"
+                spellCheck={false}
+                value={draft.workingDirectory}
+                onChange={(event) => set('workingDirectory')(event.target.value)}
+                placeholder="where the server was started"
+              />
+            )}
+          </Field>
+          {(provider?.models.length ?? 0) > 0 && (
+            <Field label="Model" hint="Empty: the provider's own choice." problem={problemOf('model')}>
+              {(props) => (
+                <>
+                  <input {...props} list={`${formId}-models`} value={draft.model} onChange={(event) => set('model')(event.target.value)} />
+                  <datalist id={`${formId}-models`}>
+                    {provider?.models.map(({ id, name }) => (
+                      <option key={id} value={id}>
+                        {name}
+                      </option>
+                    ))}
+                  </datalist>
+                </>
+              )}
+            </Field>
+          )}
+          <Field label="Name" hint="To find it again." problem={problemOf('name')}>
+            {(props) => <input {...props} value={draft.name} onChange={(event) => set('name')(event.target.value)} />}
+          </Field>
+          <Field label="Request id" hint="Ends with that request." problem={problemOf('requestId')}>
+            {(props) => <input {...props} value={draft.requestId} onChange={(event) => set('requestId')(event.target.value)} />}
+          </Field>
+          <Field label="Namespace" hint="Empty: default." problem={problemOf('namespace')}>
+            {(props) => <input {...props} value={draft.namespace} onChange={(event) => set('namespace')(event.target.value)} />}
+          </Field>
+        </div>
+        {draft.type === 'synthetic' && (
+          <Field
+            label="Schedule"
+            hint="What it says and when, in milliseconds from the start; empty for three short lines."
+            problem={problemOf('schedule')}
+          >
+            {(props) => (
+              <textarea
+                {...props}
+                className="mono"
+                rows={7}
+                spellCheck={false}
+                value={draft.schedule}
+                onChange={(event) => set('schedule')(event.target.value)}
+              />
+            )}
+          </Field>
+        )}
+      </form>
+      <div ref={foot} className="dialog__foot">
+        {refusal && <Problem>{refusal.message}</Problem>}
+        {isBusy && <Progress>Launching</Progress>}
+        <button type="button" className="button" onClick={isBusy ? leave : cancel}>
+          {isBusy ? 'Leave; it goes on by itself' : 'Cancel'}
+        </button>
+        <button type="submit" form={formId} className="button button--primary" aria-disabled={!canLaunch}>
+          Launch
+        </button>
+      </div>
+    </Dialog>
+  )
+}
+
+function wrongField(form: HTMLFormElement | null): HTMLElement | null | undefined {
+  return form?.querySelector<HTMLElement>('[aria-invalid="true"]')
+}
+
+/** The server's word about a field, or about something within it. */
+function foreign(refusal: Refusal | undefined, path: string): string | undefined {
+  if (!refusal) return undefined
+  for (const [said, message] of refusal.fields) if (said === path || said.startsWith(`${path}.`)) return message
+  return undefined
+}
+
+async function fetchPlacements(signal: AbortSignal): Promise<readonly string[]> {
+  const { placements } = await call<{ placements?: readonly string[] }>('GET', '/health', { signal })
+  return placements ?? ['process', 'tmux']
+}
+
+function availableFirst(one: Provider, other: Provider): number {
+  return Number(other.isAvailable) - Number(one.isAvailable)
+}
+
+interface ProvidersProps {
+  readonly providers: readonly Provider[]
+  readonly value: string
+  readonly onChange: (type: string) => void
+  readonly problem: string | undefined
+}
+
+function Providers({ providers, value, onChange, problem }: ProvidersProps) {
+  const problemId = useId()
+  return (
+    <fieldset className="providers" aria-describedby={problem === undefined ? undefined : problemId}>
+      <legend className="field__label">What to launch</legend>
+      <div className="providers__grid">
+        {[...providers].sort(availableFirst).map(({ type, name, description, isAvailable, version }) => (
+          <label key={type} className={`provider ${isAvailable ? '' : 'provider--off'}`}>
+            <input
+              type="radio"
+              name="provider"
+              value={type}
+              checked={value === type}
+              disabled={!isAvailable}
+              aria-invalid={problem !== undefined}
+              onChange={() => onChange(type)}
+            />
+            <span className="provider__words">
+              <span className="provider__name">
+                {name} {version !== undefined && <span className="quiet">{version}</span>}
+              </span>
+              <span className="field__hint">
+                {isAvailable
+                  ? type === 'command'
+                    ? 'Any program; the prompt goes to its standard input.'
+                    : description
+                  : 'Not installed: its program is not on the PATH of the server.'}
+              </span>
+            </span>
+          </label>
+        ))}
+      </div>
+      {problem !== undefined && (
+        <span className="field__problem" id={problemId}>
+          {problem}
+        </span>
+      )}
+    </fieldset>
+  )
+}

@@ -1,0 +1,39 @@
+import type { Agent, Usage } from '../api/shapes.ts'
+import { bytes, count } from '../pieces/format.ts'
+
+interface TilesProps {
+  readonly agents: readonly Agent[]
+  readonly usage: ReadonlyMap<string, Usage>
+}
+
+/** The whole list in four figures. */
+export function Tiles({ agents, usage }: TilesProps) {
+  const counts = { living: 0, stuck: 0, ended: 0 }
+  for (const { status } of agents) counts[groupOf(status)] += 1
+  const used = [...usage.values()]
+  const memory = used.reduce((sum, { rssBytes }) => sum + rssBytes, 0)
+  const processes = used.reduce((sum, one) => sum + one.processes, 0)
+  return (
+    <dl className="tiles">
+      <Tile name="Running" value={count(counts.living)} tone={counts.living > 0 ? 'live' : ''} />
+      <Tile name="Stuck" value={count(counts.stuck)} tone={counts.stuck > 0 ? 'alarm' : ''} />
+      <Tile name="Ended, seen gone" value={count(counts.ended)} tone="" />
+      <Tile name="Processes" value={count(processes)} tone="" />
+      <Tile name="Memory" value={memory === 0 ? '–' : bytes(memory)} tone="" />
+    </dl>
+  )
+}
+
+function groupOf(status: Agent['status']): 'living' | 'stuck' | 'ended' {
+  if (status === 'stuck') return 'stuck'
+  return status === 'initializing' || status === 'running' || status === 'stopping' ? 'living' : 'ended'
+}
+
+function Tile({ name, value, tone }: { readonly name: string; readonly value: string; readonly tone: string }) {
+  return (
+    <div className={`tile ${tone === '' ? '' : `tile--${tone}`}`}>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </div>
+  )
+}

@@ -1,0 +1,136 @@
+import type { LadderStep } from '../../../src/domain/ladder.ts'
+import type { Trigger } from '../../../src/domain/policy.ts'
+import type { ResourceProgress } from '../../../src/domain/progress.ts'
+import { call, closeTimeoutMs } from './client.ts'
+import { wasDeleted } from './deleted.ts'
+import type { Agent, AgentResource, Report } from './shapes.ts'
+
+/** The calls about closes and the world, and what they answer. */
+
+export type { LadderStep, ResourceProgress, Trigger }
+
+export interface Close {
+  readonly id: string
+  readonly state: 'running' | 'done'
+  readonly trigger: Trigger
+  readonly scope: Report['scope']
+  readonly startedAt: string
+  readonly duration: number
+  readonly success: boolean
+  readonly released: number
+  readonly stuck: number
+  readonly errors: readonly string[]
+  readonly escalation?: LadderStep
+}
+
+export interface CloseDetail extends Close {
+  readonly report?: Report
+  readonly progress?: readonly ResourceProgress[]
+}
+
+export interface WorldStatus {
+  readonly isClean: boolean
+  readonly agentCount: number
+  readonly messageCount: number
+  readonly runningProcesses: number
+  readonly activeSubscriptions: number
+  readonly resources: Readonly<Record<string, { readonly held: number; readonly closing: number; readonly stuck: number }>>
+  readonly leaks: readonly string[]
+  readonly stuck: readonly string[]
+  readonly heldBack: readonly string[]
+}
+
+export interface Health {
+  readonly status: 'ok' | 'broken'
+  readonly pid: number
+  readonly uptime: number
+  readonly memoryUsage: { readonly rss: number }
+  readonly activeAgents: number
+  readonly totalAgents: number
+  readonly databaseStatus: string
+  readonly startedAt: string
+  readonly nodeVersion: string
+  readonly instanceId: string
+  readonly containment: string
+  readonly stuck: number
+  readonly problems?: readonly string[]
+  readonly version: string
+  readonly host: { readonly name: string; readonly platform: string }
+  readonly placements: readonly string[]
+  readonly testEndpoints: boolean
+  readonly runner: boolean
+}
+
+export interface Orphan {
+  readonly kind: string
+  readonly name: string
+  readonly why: string
+  readonly detail: string
+}
+
+export interface ReaperPass {
+  readonly found: readonly Orphan[]
+  readonly released: readonly Orphan[]
+  readonly left: readonly Orphan[]
+}
+
+type Signal = AbortSignal | undefined
+
+/** Which closes are wanted; an empty text wants every. */
+export interface WhichCloses {
+  readonly trigger?: string
+  readonly outcome?: string
+  readonly hadResources?: true
+}
+
+export const fetchCloses = (limit: number, { trigger, outcome, hadResources }: WhichCloses, signal: Signal): Promise<readonly Close[]> =>
+  call('GET', '/cleanup/history', {
+    query: { limit, trigger: trigger || undefined, outcome: outcome || undefined, hadResources },
+    signal,
+  })
+
+export const fetchClose = (id: string, signal: Signal): Promise<CloseDetail> =>
+  call('GET', `/cleanup/history/${encodeURIComponent(id)}`, { signal })
+
+export const fetchStatus = (namespace: string | undefined, signal: Signal): Promise<WorldStatus> =>
+  call('GET', '/cleanup/status', { query: { namespace }, signal })
+
+/** A broken server answers with what is broken; that is an answer, too. */
+export const fetchHealth = (signal: Signal): Promise<Health> => call('GET', '/health', { signal })
+
+export interface NotReleased {
+  readonly agent: Agent
+  /** What of it could not be released, or is held back. */
+  readonly left: readonly AgentResource[]
+}
+
+/** So many are looked into; the rest are counted. */
+const lookedInto = 20
+
+export async function fetchNotReleased(signal: Signal): Promise<readonly NotReleased[]> {
+  const agents = await call<readonly Agent[]>('GET', '/agents', { query: { status: 'stuck,stopping', limit: lookedInto }, signal })
+  const found: NotReleased[] = []
+  // One after the other: what is deleted meanwhile is not asked for any more.
+  for (const agent of agents) {
+    if (wasDeleted(agent.id)) continue
+    const resources = await call<readonly AgentResource[]>('GET', `/agents/${encodeURIComponent(agent.id)}/resources`, { signal }).catch(
+      () => [],
+    )
+    found.push({
+      agent,
+      left: resources.filter(({ state, error }) => state === 'stuck' || (state === 'closing' && error !== undefined)),
+    })
+  }
+  return found.filter(({ agent, left }) => left.length > 0 || agent.status === 'stuck')
+}
+
+export const runReaper = (dryRun: boolean): Promise<ReaperPass> =>
+  call('POST', '/reaper/run', { body: { dryRun }, timeoutMs: closeTimeoutMs })
+
+/** Rows and archives go, too. */
+export const resetEnvironment = (namespace: string | undefined): Promise<{ readonly id: string }> =>
+  call('POST', '/test/reset-environment', { body: { waitForCompletion: false, ...(namespace !== undefined && { namespace }) } })
+
+/** Everything that lives ends; rows and archives stay. */
+export const endAll = (namespace: string | undefined): Promise<Report> =>
+  call('POST', '/cleanup', { body: { scope: 'all', ...(namespace !== undefined && { namespace }) }, timeoutMs: closeTimeoutMs })

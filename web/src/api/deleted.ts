@@ -1,0 +1,16 @@
+/** The agents that were heard to be deleted: to ask for them is to be refused. */
+
+const deleted = new Set<string>()
+const mostRemembered = 10_000
+
+export function noteDeleted(agentId: string): void {
+  deleted.add(agentId)
+  for (const oldest of deleted) {
+    if (deleted.size <= mostRemembered) return
+    deleted.delete(oldest)
+  }
+}
+
+export function wasDeleted(agentId: string): boolean {
+  return deleted.has(agentId)
+}

@@ -1,0 +1,70 @@
+import type { Agent, AgentStatus } from '../../../src/domain/agent.ts'
+import type { Message, MessageType } from '../../../src/domain/message.ts'
+import type { Report } from '../../../src/domain/report.ts'
+import type { Proof, ResourceState } from '../../../src/domain/resource.ts'
+
+export { isFinal } from '../../../src/domain/agent.ts'
+
+/** What the server answers, as far as the dashboard looks at it. */
+export type { Agent, AgentStatus, Message, MessageType, Proof, Report, ResourceState }
+
+export interface Usage {
+  readonly agentId: string
+  readonly processes: number
+  readonly rssBytes: number
+}
+
+export interface SeenProcess {
+  readonly pid: number
+  readonly ppid: number
+  readonly command: string
+  readonly startedAt: string
+  readonly rssBytes: number
+}
+
+export interface ProcessLook {
+  readonly process_alive: boolean
+  readonly exit_code: number | null
+  readonly uptime: number
+  readonly containment: string
+  readonly processes: readonly SeenProcess[]
+}
+
+export interface AgentResource {
+  readonly id: string
+  readonly kind: string
+  readonly name: string
+  readonly state: ResourceState
+  readonly dependsOn: readonly string[]
+  readonly intendedAt: string
+  readonly heldAt?: string
+  readonly releasedAt?: string
+  readonly attempts: number
+  readonly proof?: Proof
+  readonly error?: string
+}
+
+export interface ProviderModel {
+  readonly id: string
+  readonly name: string
+  readonly description: string
+  readonly isDefault: boolean
+}
+
+export interface Provider {
+  readonly type: string
+  readonly name: string
+  readonly description: string
+  readonly isAvailable: boolean
+  readonly version?: string
+  readonly models: readonly ProviderModel[]
+}
+
+export interface LaunchBody {
+  readonly type: string
+  readonly prompt: string
+  readonly placement?: string
+  readonly namespace?: string
+  readonly requestId?: string
+  readonly configuration?: Readonly<Record<string, unknown>>
+}

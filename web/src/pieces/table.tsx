@@ -1,0 +1,141 @@
+import { useWindowVirtualizer } from '@tanstack/react-virtual'
+import { type KeyboardEvent, type ReactNode, useCallback, useEffect, useRef, useState } from 'react'
+
+export interface Column<T> {
+  readonly name: string
+  readonly cell: (row: T) => ReactNode
+  /** Figures stand under each other. */
+  readonly isNumber?: boolean
+  /** The cell that names the row; on a narrow page it is the head of the card. */
+  readonly isMain?: boolean
+}
+
+export interface DataTableProps<T> {
+  readonly label: string
+  readonly columns: readonly Column<T>[]
+  readonly rows: readonly T[]
+  readonly keyOf: (row: T) => string
+  /** Where the row leads; it becomes a link around the main cell. */
+  readonly hrefOf?: (row: T) => string
+  /** The row that one comes back from: it has the focus, and with it is in sight. */
+  readonly focusKey?: string | undefined
+}
+
+/** Of more rows than this only those in sight exist. */
+const virtualFrom = 200
+const rowHeight = 45
+
+/** A table that becomes cards on a narrow page. With links, j and k or the arrows go from row to row, and Enter opens one. */
+export function DataTable<T>({ label, columns, rows, keyOf, hrefOf, focusKey }: DataTableProps<T>) {
+  const table = useRef<HTMLTableElement>(null)
+  const [scrollMargin, setScrollMargin] = useState(0)
+  const isVirtual = rows.length > virtualFrom
+  const virtual = useWindowVirtualizer({
+    count: rows.length,
+    enabled: isVirtual,
+    estimateSize: () => rowHeight,
+    overscan: 12,
+    scrollMargin,
+    getItemKey: (index) => {
+      const row = rows[index]
+      return row === undefined ? index : keyOf(row)
+    },
+  })
+  useEffect(() => {
+    if (isVirtual) setScrollMargin((table.current?.getBoundingClientRect().top ?? 0) + window.scrollY)
+  }, [isVirtual])
+  const wanted = useRef<number | undefined>(undefined)
+  const focusRow = useCallback(
+    (index: number) => {
+      const link = table.current?.querySelector<HTMLElement>(`tr[data-index="${index}"] a`)
+      wanted.current = link ? undefined : index
+      link?.focus()
+      if (!link && isVirtual) virtual.scrollToIndex(index, { align: 'center' })
+    },
+    [isVirtual, virtual],
+  )
+  useEffect(() => {
+    // It was out of sight, and is there now.
+    if (wanted.current !== undefined) focusRow(wanted.current)
+  })
+  const isBack = useRef(focusKey !== undefined)
+  useEffect(() => {
+    if (!isBack.current) return
+    isBack.current = false
+    // Unless somebody has gone on meanwhile.
+    const index = /^(BODY|H1)$/.test(document.activeElement?.tagName ?? '') ? rows.findIndex((row) => keyOf(row) === focusKey) : -1
+    if (index !== -1) focusRow(index)
+  }, [rows, keyOf, focusKey, focusRow])
+  const step = useCallback(
+    (by: number) => {
+      // Keys may come faster than rows into sight.
+      const at = wanted.current ?? document.activeElement?.closest<HTMLElement>('tr[data-index]')?.dataset.index
+      const next = at === undefined ? 0 : Number(at) + by
+      if (next >= 0 && next < rows.length) focusRow(next)
+    },
+    [rows.length, focusRow],
+  )
+  useEffect(() => {
+    const hear = (event: globalThis.KeyboardEvent): void => {
+      if (hrefOf === undefined || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
+      if (event.key === 'j') step(1)
+      else if (event.key === 'k') step(-1)
+    }
+    document.addEventListener('keydown', hear)
+    return () => document.removeEventListener('keydown', hear)
+  }, [step, hrefOf])
+  const arrows = (event: KeyboardEvent): void => {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key]
+    if (by === undefined || hrefOf === undefined) return
+    event.preventDefault()
+    step(by)
+  }
+
+  const items = isVirtual ? virtual.getVirtualItems() : undefined
+  const before = items ? Math.max(0, (items[0]?.start ?? 0) - scrollMargin) : 0
+  const after = items ? Math.max(0, virtual.getTotalSize() - ((items.at(-1)?.end ?? 0) - scrollMargin)) : 0
+  const shown = items ? items.flatMap(({ index }) => (rows[index] === undefined ? [] : [{ row: rows[index], index }])) : undefined
+  return (
+    <table ref={table} className="table" aria-label={label} aria-rowcount={isVirtual ? rows.length + 1 : undefined} onKeyDown={arrows}>
+      <thead>
+        <tr>
+          {columns.map(({ name, isNumber }) => (
+            <th key={name} scope="col" className={isNumber ? 'number' : undefined}>
+              {name}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {before > 0 && <Space height={before} columns={columns.length} />}
+        {(shown ?? rows.map((row, index) => ({ row, index }))).map(({ row, index }) => (
+          <tr
+            key={keyOf(row)}
+            data-index={index}
+            ref={isVirtual ? virtual.measureElement : undefined}
+            aria-rowindex={isVirtual ? index + 2 : undefined}
+          >
+            {columns.map(({ name, cell, isNumber, isMain }) => (
+              <td key={name} data-label={name} className={isMain ? 'main' : isNumber ? 'number' : undefined}>
+                {isMain && hrefOf ? <a href={hrefOf(row)}>{cell(row)}</a> : cell(row)}
+              </td>
+            ))}
+          </tr>
+        ))}
+        {after > 0 && <Space height={after} columns={columns.length} />}
+      </tbody>
+    </table>
+  )
+}
+
+function Space({ height, columns }: { readonly height: number; readonly columns: number }) {
+  return (
+    <tr className="table__space">
+      <td colSpan={columns} style={{ height }} />
+    </tr>
+  )
+}
+
+export function isTyping(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+}

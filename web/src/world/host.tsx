@@ -1,0 +1,62 @@
+import type { ReactNode } from 'react'
+import { ApiError, sentenceOf } from '../api/client.ts'
+import type { Health } from '../api/closes.ts'
+import { Lasting } from '../pieces/age.tsx'
+import { Badge } from '../pieces/badge.tsx'
+import { bytes, moment, oneLine } from '../pieces/format.ts'
+import { Problem } from '../pieces/notes.tsx'
+
+/** The host that these agents run on, and the server that looks after them. */
+export function HostCard({ health, error }: { readonly health: Health | undefined; readonly error: unknown }) {
+  const problems = error instanceof ApiError && Array.isArray(error.details) ? error.details.map(String) : (health?.problems ?? [])
+  return (
+    <section className="panel" aria-label="This host">
+      <div className="panel__head">
+        <h2>{health ? oneLine(health.host.name, 80) : 'This host'}</h2>
+        {health && (
+          <Badge tone={problems.length > 0 || health.status === 'broken' ? 'alarm' : 'good'}>
+            {problems.length > 0 ? 'broken' : 'well'}
+          </Badge>
+        )}
+      </div>
+      {problems.length > 0 && (
+        <Problem>
+          <ul>
+            {problems.map((problem) => (
+              <li key={problem}>{oneLine(problem, 400)}</li>
+            ))}
+          </ul>
+        </Problem>
+      )}
+      {error !== undefined && problems.length === 0 && <Problem>{sentenceOf(error)}</Problem>}
+      {health && (
+        <dl className="facts">
+          <Fact name="Containment">{health.containment}</Fact>
+          <Fact name="Placements">{health.placements.join(', ')}</Fact>
+          <Fact name="Up">
+            <Lasting from={health.startedAt} />, since {moment(health.startedAt)}
+          </Fact>
+          <Fact name="Memory of the server">{bytes(health.memoryUsage.rss)}</Fact>
+          <Fact name="Database">{health.databaseStatus}</Fact>
+          <Fact name="Runner for others">{health.runner ? 'yes' : 'no'}</Fact>
+          <Fact name="Test endpoints">{health.testEndpoints ? 'yes' : 'no'}</Fact>
+          <Fact name="Ebb">
+            {health.version} on {health.host.platform}, Node {health.nodeVersion.replace(/^v/, '')}, pid {health.pid}
+          </Fact>
+          <Fact name="Instance">
+            <span className="mono">{oneLine(health.instanceId, 80)}</span>
+          </Fact>
+        </dl>
+      )}
+    </section>
+  )
+}
+
+export function Fact({ name, children }: { readonly name: string; readonly children: ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  )
+}
