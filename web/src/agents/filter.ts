@@ -1,4 +1,5 @@
 import type { Agent, AgentStatus } from '../api/shapes.ts'
+import { queryText } from '../query.ts'
 
 /** What of the list is wanted. Empty texts want everything. */
 export interface Filter {
@@ -36,6 +37,5 @@ export function filterOf(query: URLSearchParams): Filter {
 
 /** For the address, so that the way back leads to the same list. */
 export function queryOf({ status, provider, namespace, search }: Filter): string {
-  const said = Object.entries({ status, provider, namespace, q: search }).filter(([, value]) => value !== '')
-  return said.length === 0 ? '' : `?${new URLSearchParams(said)}`
+  return queryText({ status, provider, namespace, q: search })
 }

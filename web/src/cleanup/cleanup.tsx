@@ -1,5 +1,4 @@
 import { useState } from 'react'
-import { useQuery } from '../address.ts'
 import { type Close, fetchCloses } from '../api/closes.ts'
 import { type Loaded, useLoaded } from '../api/loaded.ts'
 import { Ago } from '../pieces/ago.tsx'
@@ -8,7 +7,8 @@ import { count, duration, plural, shortId } from '../pieces/format.ts'
 import { Empty, Problem, Progress } from '../pieces/notes.tsx'
 import { type Column, DataTable } from '../pieces/table.tsx'
 import { ViewHead } from '../pieces/view-head.tsx'
-import { hrefOf } from '../routing.ts'
+import { queryText } from '../query.ts'
+import { hrefOf, replaceQuery, usePlace } from '../routing.ts'
 import { type Calling, useCalling } from './calling.ts'
 import { type Choice, choiceOf, everything, Filters, isEverything } from './filters.tsx'
 import { useKept } from './kept.ts'
@@ -61,7 +61,7 @@ function escalationWords(escalation: Close['escalation']): string {
 
 /** Every close: what is under way, what is stuck, and what was. */
 export function CleanupView() {
-  const [query, ask] = useQuery()
+  const { query } = usePlace()
   const choice = choiceOf(query)
   const [isRunning, setRunning] = useState(false)
   const sort = `${choice.trigger} ${choice.outcome}`
@@ -83,7 +83,7 @@ export function CleanupView() {
   const closes = kept?.sort === sort ? kept.found : undefined
   const calling = useCalling([...(closes ?? []), ...(telling ?? [])].map(({ scope }) => scope))
   const isNothing = closes?.length === 0 && isEverything(choice)
-  const change = ({ trigger, outcome }: Choice): void => ask({ trigger, outcome })
+  const change = ({ trigger, outcome }: Choice): void => replaceQuery(queryText({ trigger, outcome }))
   return (
     <>
       <ViewHead title="Cleanup" />

@@ -1,5 +1,4 @@
 import { useRef, useState } from 'react'
-import { addressOf } from '../address.ts'
 import { fetchResources } from '../api/calls.ts'
 import { ApiError } from '../api/client.ts'
 import type { CloseDetail } from '../api/closes.ts'
@@ -7,7 +6,7 @@ import { useLoaded } from '../api/loaded.ts'
 import { oneLine } from '../pieces/format.ts'
 import { Empty, Problem, Progress } from '../pieces/notes.tsx'
 import { ViewHead } from '../pieces/view-head.tsx'
-import { hrefOf, placeBefore } from '../routing.ts'
+import { hrefOf, hrefOfList } from '../routing.ts'
 import { type Calling, useCalling } from './calling.ts'
 import { Summary } from './summary.tsx'
 import type { Row } from './timeline.ts'
@@ -23,7 +22,7 @@ export function CloseView({ id }: { readonly id: string }) {
   const calling = useCalling(close ? [close.scope] : [])
   const isMissing = !close && isNowhere(loaded.error)
   // With the filters that one came from.
-  const [list] = useState(() => listBefore())
+  const [list] = useState(() => hrefOfList('cleanup'))
   const back = (
     <a className="back" href={list}>
       ← Cleanup
@@ -51,11 +50,6 @@ export function CloseView({ id }: { readonly id: string }) {
       {close && <CloseBody watched={watched} close={close} />}
     </>
   )
-}
-
-function listBefore(): string {
-  const { view, id: one, query } = placeBefore()
-  return view === 'cleanup' && one === undefined ? addressOf(view, query) : hrefOf('cleanup')
 }
 
 export function CloseBody({ watched, close }: { readonly watched: WatchedClose; readonly close: CloseDetail }) {

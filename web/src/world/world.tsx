@@ -1,5 +1,4 @@
 import { useState } from 'react'
-import { useQuery } from '../address.ts'
 import { fetchHealth, fetchStatus, type WorldStatus } from '../api/closes.ts'
 import { useLoaded } from '../api/loaded.ts'
 import { useKept } from '../cleanup/kept.ts'
@@ -8,6 +7,8 @@ import { Badge } from '../pieces/badge.tsx'
 import { oneLine } from '../pieces/format.ts'
 import { Problem, Progress } from '../pieces/notes.tsx'
 import { ViewHead } from '../pieces/view-head.tsx'
+import { queryText } from '../query.ts'
+import { replaceQuery, usePlace } from '../routing.ts'
 import { Figures, Kinds } from './counts.tsx'
 import { HostCard } from './host.tsx'
 import { useNamespaces } from './namespaces.ts'
@@ -24,7 +25,7 @@ const healthMs = 5_000
 const news = ['agent:created', 'agent:terminated', 'agent:deleted', 'cleanup:report']
 
 export function WorldView() {
-  const [query, ask] = useQuery()
+  const { query } = usePlace()
   const namespace = query.get('namespace') || undefined
   const [resetId, setResetId] = useState<string>()
   const status = useLoaded(`status ${namespace ?? '*'}`, (signal) => fetchStatus(namespace, signal), { everyMs: lookMs, on: news })
@@ -46,7 +47,7 @@ export function WorldView() {
       <ViewHead title="World">
         <label className="world__namespace">
           <span className="field__label">Namespace</span>
-          <select value={namespace ?? ''} onChange={({ target }) => ask({ namespace: target.value })}>
+          <select value={namespace ?? ''} onChange={({ target }) => replaceQuery(queryText({ namespace: target.value }))}>
             <option value="">all of them</option>
             {namespaces.map((name) => (
               <option key={name} value={name}>
