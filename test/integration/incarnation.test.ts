@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
 import { compose } from '../../src/main.ts'
-import { ebb, nodeProgram, root, temporaryHome } from '../support/home.ts'
+import { ebb, nodeProgram, root, startEbb, temporaryHome } from '../support/home.ts'
 import { waitUntil } from '../support/world.ts'
 
 const open = (home: string) => compose(loadConfig({ flags: new Map([['home', home]]) }))
@@ -85,4 +85,47 @@ test('a recovery touches nothing of a supervisor that lives', async () => {
   expect(JSON.parse(status.stdout.toString())).toMatchObject({ isClean: false, agentCount: 1, runningProcesses: 1, leaks: [], stuck: [] })
   await living.engine.shutDown()
   await living.close()
+})
+
+/** A dead supervisor whose books somebody who lives has begun to finish, and does not come to an end with. */
+async function claimed(home: string) {
+  const dead = await otherServer(home)
+  await dead.kill()
+  const living = await open(home)
+  const { ledger, host } = living.engine.parts
+  await living.engine.begin()
+  const [id = ''] = (await ledger.incarnations()).map((record) => record.id).filter((one) => one !== host.incarnationId)
+  expect(await ledger.claim(id, host.incarnationId, undefined)).toBe(true)
+  const ids = async (): Promise<readonly string[]> => (await ledger.incarnations()).map((record) => record.id)
+  return {
+    id,
+    ids,
+    letGo: () => ledger.unclaim(id, host.incarnationId),
+    leave: async () => {
+      await living.engine.shutDown()
+      await living.close()
+    },
+  }
+}
+
+test('"ebb recover" waits for who is at it already, and finishes what that one left', async () => {
+  const home = temporaryHome()
+  const { id, ids, letGo, leave } = await claimed(home)
+  const recovering = startEbb(['recover'], { home, input: '' })
+  await Promise.race([waitUntil(async () => (await ids()).length === 3, 15_000, 'the recovery has begun'), recovering.ended])
+  await letGo()
+  const { code, stdout } = await recovering.ended
+  expect([code, stdout.toString()]).toEqual([0, expect.not.stringContaining('busy')])
+  expect(await ids()).not.toContain(id)
+  await leave()
+})
+
+test('"ebb recover" says that it has not finished what another does not let go of', async () => {
+  const home = temporaryHome()
+  const { id, letGo, leave } = await claimed(home)
+  const { code, stdout } = await ebb(['recover'], { home })
+  expect([code, stdout.toString()]).toEqual([1, expect.stringContaining(`busy     incarnation ${id} is being recovered`)])
+  await letGo()
+  expect((await ebb(['recover'], { home })).code).toBe(0)
+  await leave()
 })

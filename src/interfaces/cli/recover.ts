@@ -12,6 +12,9 @@ import { during } from './terminal/status-line.ts'
 /** A process that was killed is gone within milliseconds, unless it is stuck in the kernel; then it is not dead. */
 const dyingBudgetMs = 10_000
 
+/** How long whoever is at it already, such as a sentinel, is waited for: what it looked at too early is ours to finish. */
+const othersBudgetMs = 10_000
+
 export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const isJson = args.switches.has('json')
   // Where nobody ever lived, or whose home was removed, there is nothing to finish; and a sentinel must not bring it back.
@@ -33,7 +36,7 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
     out(`${lines.join('\n')}\n`)
   }
   if (left.length > 0) return 3
-  return recovery.errors.length > 0 ? 1 : 0
+  return recovery.errors.length > 0 || recovery.elsewhere.length > 0 ? 1 : 0
 }
 
 const nothing: Recovery = { reports: [], unknown: [], elsewhere: [], errors: [] }
@@ -43,8 +46,9 @@ async function recover(args: Arguments, wiring: Wiring, isJson: boolean): Promis
   const { engine } = supervisor
   const recovery = await during(wiring.clock, isJson, 'finishing what dead supervisors left', async () => {
     await engine.begin()
-    await untilDead(engine, process.env.SENTINEL_OF)
-    const found = await engine.recover()
+    const sentinelOf = process.env.SENTINEL_OF
+    await untilDead(engine, sentinelOf)
+    const found = await (sentinelOf === undefined ? engine.recoverPatiently(othersBudgetMs) : engine.recover())
     await engine.shutDown()
     return found
   })

@@ -127,8 +127,8 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     gate.open()
     await hasLeft(leaving)
     expect((await ebb(['recover', ...gate.words], { home })).code).toBe(0)
-    // Or the sentinel of the first, which has the claim then.
-    await waitUntil(() => daemon().containers().length === 1, 20_000, 'what has ended is removed')
+    // Also where the sentinel of the first had the claim, and may have looked before the agent had left.
+    expect(daemon().containers()).toHaveLength(1)
 
     await using second = await startServer(gate.words, { home })
     expect(await second.get(`/api/agents/${leaving}`)).toMatchObject({ status: 'failed', exitCode: 5 })

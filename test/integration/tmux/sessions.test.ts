@@ -94,13 +94,15 @@ describe('an agent in a session of its own (G1, G2, G3)', () => {
   })
 
   it('takes with it the session that it made beside its own', async () => {
-    const beside = `tmux -S ${join(server.home, 'tmux.sock')} new-session -d -s beside 'exec sleep 1001'`
+    // As nobody else on this machine does: it has no mark by which it could be told from another's.
+    const seconds = `${1_000 + process.pid}.${Date.now()}`
+    const beside = `tmux -S ${join(server.home, 'tmux.sock')} new-session -d -s beside 'exec sleep ${seconds}'`
     const id = await inTmux(shell(`${beside}; echo made; exec sleep 1000`))
     await says(id, 'made')
     expect(sessionsOf(server.home).map(({ name }) => name)).toContain('beside')
     expect(await server.post(`/api/agents/${id}/stop`)).toMatchObject({ success: true })
     expect(sessionsOf(server.home)).toEqual([])
-    const asleep = ['sleep', '1001', ''].join('\0')
+    const asleep = ['sleep', seconds, ''].join('\0')
     expect(processes().filter(({ argv }) => argv === asleep)).toEqual([])
   })
 
