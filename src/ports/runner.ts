@@ -105,5 +105,5 @@ export class RunnerUnreachable extends Error {
 /** The header by which our own runners say who answers. */
 export const installationHeader = 'x-ebb-installation'
 
-/** Between two `data` lines of one event: in the output there was a carriage return between them, which would end a line of SSE. */
+/** After a `data` line: the output has a carriage return there, which would end a line of SSE. What follows has another `data` line. */
 export const joinedByReturn = ': carriage return'

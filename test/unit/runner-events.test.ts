@@ -40,6 +40,23 @@ describe('the events of a runner', () => {
     )
   })
 
+  it.each([
+    ['whole', ['one\r\n\r\n']],
+    ['in two reads', ['one\r', '\n\r', '\n']],
+  ])('have one data line for a line that ends with CRLF, read %s', (_how, reads) => {
+    const writer = new EventWriter()
+    const sent = Buffer.concat(reads.map((text) => writer.add(Buffer.from(text))))
+    expect(sent.toString().match(/^data: .*$/gm)).toEqual(['data: one', 'data: '])
+    expect(received([sent]).output.toString()).toBe('one\r\n\r\n')
+  })
+
+  it('have one data line for a long line that ends with CRLF, whose parts are sent as they come', () => {
+    const writer = new EventWriter()
+    const sent = Buffer.concat([`${'x'.repeat(100_000)}\r`, '\n'].map((text) => writer.add(Buffer.from(text))))
+    expect(sent.toString().match(/^data: /gm)).toHaveLength(1)
+    expect(received([sent]).output.toString()).toBe(`${'x'.repeat(100_000)}\r\n`)
+  })
+
   it('carry pings between them, which are nobody’s output', () => {
     const writer = new EventWriter()
     const parts = ['one\ntw', 'o\n'].map((text) => writer.add(Buffer.from(text)))

@@ -105,7 +105,7 @@ export class EventReader {
     const name = this.#name
     const isOutput = this.#isOutput
     const hasData = this.#hasData
-    const output = this.#output
+    const output = this.#isJoined ? [...this.#output, Buffer.from('\r')] : this.#output
     this.#name = ''
     this.#hasData = false
     this.#isJoined = false

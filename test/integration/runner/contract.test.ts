@@ -90,7 +90,7 @@ describe('the runner host', () => {
   it('loses nothing after a carriage return, which ends a line of the format', async () => {
     const stream = await client().stream(shell('printf "10%%\\r50%%\\r100%%\\r\\nend\\n"'))
     await stream.over
-    expect(stream.lines).toEqual(['10%\n50%\n100%\n', 'end'])
+    expect(stream.lines).toEqual(['10%\n50%\n100%', 'end'])
   })
 
   it('passes a very long line on, whole', async () => {

@@ -3,13 +3,15 @@ import { joinedByReturn } from '../../../ports/runner.ts'
 /**
  * Raw output as Server-Sent Events, one event per line, byte for byte. A carriage return ends a line of SSE (WHATWG HTML, 9.2.5),
  * so what stands after one is a further `data` line of the same event, with a comment between them for those who want the very
- * bytes back.
+ * bytes back. After the return of a CRLF nothing stands: clients that keep an event's last `data` line would keep an empty one.
  */
 
 const newline = 0x0a
+const carriageReturn = 0x0d
 const data = Buffer.from('data: ')
 const lineEnd = Buffer.from('\n\n')
-const joint = Buffer.from(`\n${joinedByReturn}\ndata: `)
+const returned = Buffer.from(`\n${joinedByReturn}`)
+const again = Buffer.from('\ndata: ')
 
 /** A line is sent when it is complete; of a longer one its parts are, as they come. */
 const mostHeldBytes = 65_536
@@ -19,6 +21,8 @@ export class EventWriter {
   #heldBytes = 0
   /** A part of a long line was sent, and its end was not. */
   #isOpen = false
+  /** The last that was sent of this line is a carriage return. */
+  #hasReturned = false
 
   /** Nothing else may be sent in the middle of an event. */
   get isBetweenEvents(): boolean {
@@ -34,6 +38,7 @@ export class EventWriter {
       this.#send(out)
       out.push(lineEnd)
       this.#isOpen = false
+      this.#hasReturned = false
       from = at + 1
     }
     this.#hold(bytes.subarray(from))
@@ -59,21 +64,22 @@ export class EventWriter {
   #send(out: Buffer[]): void {
     if (!this.#isOpen) out.push(data)
     this.#isOpen = true
-    for (const part of this.#held) out.push(...withoutReturns(part))
+    for (const part of this.#held) this.#sendPart(part, out)
     this.#held = []
     this.#heldBytes = 0
   }
-}
 
-function withoutReturns(part: Buffer): readonly Buffer[] {
-  const pieces: Buffer[] = []
-  let from = 0
-  for (let at = part.indexOf(0x0d); at >= 0; at = part.indexOf(0x0d, from)) {
-    pieces.push(part.subarray(from, at), joint)
-    from = at + 1
+  #sendPart(part: Buffer, out: Buffer[]): void {
+    for (let from = 0; from < part.length; ) {
+      if (this.#hasReturned) out.push(again)
+      const at = part.indexOf(carriageReturn, from)
+      const end = at < 0 ? part.length : at
+      out.push(part.subarray(from, end))
+      this.#hasReturned = at >= 0
+      if (this.#hasReturned) out.push(returned)
+      from = end + 1
+    }
   }
-  pieces.push(part.subarray(from))
-  return pieces
 }
 
 export function event(name: 'complete' | 'error', value: object): string {
