@@ -44,7 +44,7 @@ export class Access {
     return {
       'Access-Control-Allow-Origin': origin,
       'Access-Control-Allow-Credentials': 'true',
-      'Access-Control-Expose-Headers': 'X-Next-Cursor, Mcp-Session-Id',
+      'Access-Control-Expose-Headers': 'X-Next-Cursor, X-Agent-Id, Mcp-Session-Id',
       Vary: 'Origin',
       ...(method === 'OPTIONS' && {
         'Access-Control-Allow-Methods': 'GET, POST, DELETE',

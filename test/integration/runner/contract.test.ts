@@ -50,6 +50,20 @@ describe('the runner host', () => {
     expect(page.status).toBe(403)
   })
 
+  it('tells a page that is let in the id of its agent', async () => {
+    const page = 'https://page.example'
+    await using other = await startServer(['--runner', '--allow-origin', page])
+    const answer = await fetch(`${other.url}/agent/stream`, {
+      method: 'POST',
+      headers: { origin: page, 'content-type': 'application/json' },
+      body: JSON.stringify(shell('true')),
+    })
+    await answer.text()
+    expect(answer.headers.get('access-control-allow-origin')).toBe(page)
+    // What is not named here a browser keeps from the page (Fetch, 3.3.5).
+    expect(answer.headers.get('access-control-expose-headers')).toContain('X-Agent-Id')
+  })
+
   it('starts an agent, sees it, and stops it, proven', async () => {
     const started = await client().start(shell('trap "" TERM; echo here; setsid sleep 1000 & sleep 1000'))
     expect(started).toMatchObject({ status: 200, body: { agent_id: expect.any(String), pid: expect.any(Number), status: 'started' } })
