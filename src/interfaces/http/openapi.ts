@@ -33,21 +33,27 @@ function refusal(): unknown {
   return { description: 'The reason, in one sentence', content: content(failure, 'output') }
 }
 
-function operation({ summary, params, query, body, answers }: Route): unknown {
+function operation({ summary, params, query, body, answers, headers }: Route): unknown {
+  const head = headers && { headers: Object.fromEntries(Object.entries(headers).map(([name, description]) => [name, header(description)])) }
   return {
     summary,
     parameters: [...parameters(params, 'path'), ...parameters(query, 'query'), namespaceHeader],
-    ...(body && { requestBody: { required: false, content: content(body, 'input') } }),
+    // Who sends none is understood as who sends nothing in it.
+    ...(body && { requestBody: { required: !body.safeParse({}).success, content: content(body, 'input') } }),
     responses: {
       ...Object.fromEntries(
         Object.entries(answers).map(([status, schema]) => [
           status,
-          schema ? { description: 'As asked', content: content(schema, 'output') } : { description: 'Done' },
+          schema ? { description: 'As asked', ...head, content: content(schema, 'output') } : { description: 'Done' },
         ]),
       ),
       default: refusal(),
     },
   }
+}
+
+function header(description: string): unknown {
+  return { description, required: false, schema: { type: 'string' } }
 }
 
 const namespaceHeader = {

@@ -24,6 +24,8 @@ interface Shape<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> {
   readonly body?: B
   /** By status; `null` has no body. */
   readonly answers: Readonly<Record<number, z.ZodType | null>>
+  /** That an answer may have, and what they say. */
+  readonly headers?: Readonly<Record<string, string>>
   readonly bodyLimit?: number
   /** Sets the status itself where it is not the first of the answers. */
   readonly handle: (call: Call<z.output<P>, z.output<Q>, z.output<B>>) => Promise<unknown>
@@ -37,6 +39,7 @@ export interface Route {
   readonly query?: z.ZodType
   readonly body?: z.ZodType
   readonly answers: Readonly<Record<number, z.ZodType | null>>
+  readonly headers?: Readonly<Record<string, string>>
   readonly bodyLimit?: number
   readonly handle: (call: Call<unknown, unknown, unknown>) => Promise<unknown>
 }

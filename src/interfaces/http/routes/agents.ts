@@ -16,6 +16,9 @@ import * as schemas from '../schemas.ts'
 /** A schedule of 10,000 events may be in it; a prompt of 5 MB may not, and is refused by its length. */
 const launchBytes = 8 * 1_048_576
 
+const cursorHeader = 'X-Next-Cursor'
+const pages = { [cursorHeader]: 'The cursor of the next page, where there is one' }
+
 export function agentRoutes(control: Control, containment: string): readonly Route[] {
   const { agents } = control
 
@@ -31,7 +34,7 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
       ...(limit !== undefined && { limit }),
       ...(cursor !== undefined && { cursor }),
     })
-    if (found.nextCursor !== undefined) reply.header('X-Next-Cursor', found.nextCursor)
+    if (found.nextCursor !== undefined) reply.header(cursorHeader, found.nextCursor)
     reply.type('application/json; charset=utf-8')
     return found.json
   }
@@ -55,6 +58,7 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
       summary: 'All agents, newest first',
       query: schemas.agentsQuery,
       answers: { 200: z.array(schemas.agent) },
+      headers: pages,
       handle: ({ query, namespace, reply }) => page(query, namespace, query.status, reply),
     }),
     route({
@@ -63,6 +67,7 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
       summary: 'The agents that have not ended, newest first',
       query: schemas.agentsQuery,
       answers: { 200: z.array(schemas.agent) },
+      headers: pages,
       handle: ({ query, namespace, reply }) => {
         const statuses = activeStatuses.filter((one) => !query.status || query.status.includes(one))
         return page(query, namespace, statuses, reply)
