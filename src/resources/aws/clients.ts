@@ -2,6 +2,7 @@ import type { ECSClient } from '@aws-sdk/client-ecs'
 import type { ElasticLoadBalancingV2Client } from '@aws-sdk/client-elastic-load-balancing-v2'
 import type { S3Client } from '@aws-sdk/client-s3'
 import { type AwsPackages, loadPackages } from './packages.ts'
+import { renewing } from './renewal.ts'
 
 /** The SDK's clients, made on first use, one of each per region: a resource stays in the region that it was made in. */
 
@@ -54,15 +55,17 @@ export class ClientPool {
       ...(endpoint !== undefined && { endpoint }),
       // Each repetition is ours: see patience.ts.
       maxAttempts: 1,
+      // Handed on to whatever finds the credentials: else a file that was read once is never read again (renewal.ts).
+      ignoreCache: true,
       requestHandler: { connectionTimeout: 5_000, socketTimeout: 30_000, httpAgent: agent, httpsAgent: agent },
     }
     const s3 = { ...settings, forcePathStyle: endpoint !== undefined }
     return {
       packages,
-      ecs: new packages.ecs.ECSClient(settings),
-      balancing: new packages.balancing.ElasticLoadBalancingV2Client(settings),
-      s3: new packages.s3.S3Client(s3),
-      transfers: new packages.s3.S3Client({ ...s3, maxAttempts: partAttempts }),
+      ecs: renewing(new packages.ecs.ECSClient(settings)),
+      balancing: renewing(new packages.balancing.ElasticLoadBalancingV2Client(settings)),
+      s3: renewing(new packages.s3.S3Client(s3)),
+      transfers: renewing(new packages.s3.S3Client({ ...s3, maxAttempts: partAttempts })),
     }
   }
 }
