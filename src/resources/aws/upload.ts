@@ -115,7 +115,7 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
     const { aws, looks } = this.#deps
     const object: ObjectAt = {
       bucket: ref.bucket,
-      key: `${folderOf(ref)}${stream}.log`,
+      key: `${folderOf(ref)}${logName(stream)}`,
       ...(ref.region !== undefined && { region: ref.region }),
     }
     const name = `s3://${object.bucket}/${object.key}`
@@ -156,9 +156,11 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
     return {}
   }
 
+  /** Of the keys that follow from the intent: what others bring into the same folder is theirs (G10). */
   async #open(ref: UploadRef, ctx: Ctx): Promise<readonly OpenUpload[]> {
     const { bucket, region } = ref
-    return await this.#deps.looks.openUploads({ bucket, key: folderOf(ref), ...(region !== undefined && { region }) }, ctx)
+    const open = await this.#deps.looks.openUploads({ bucket, key: folderOf(ref), ...(region !== undefined && { region }) }, ctx)
+    return open.filter(({ key }) => isLog(key.slice(folderOf(ref).length)))
   }
 
   async gone({ mark }: UploadRef, _ctx: Ctx): Promise<Proof> {
@@ -180,7 +182,7 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
       looks.openUploads({ bucket, key: root, ...(region !== undefined && { region }) }, ctx),
       leasesOf(looks, place, installation, ctx),
     ])
-    const agentIds = new Set(open.map(({ key }) => key.slice(root.length).split('/')[0] ?? ''))
+    const agentIds = new Set(open.flatMap(({ key }) => agentOf(key.slice(root.length))))
     for (const { seen } of leases) {
       const lease = ownedMark(owner, seen.metadata)
       if (!lease || !agentIds.has(scopeOfResource(lease.resourceId))) continue
@@ -193,4 +195,18 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
 
 function folderOf({ prefix, mark }: UploadRef): string {
   return `${prefix}/results/${scopeOfResource(mark.resourceId)}/`
+}
+
+function logName(stream: string): string {
+  return `${stream}.log`
+}
+
+function isLog(name: string): boolean {
+  return logLabels.some((label) => name === logName(label))
+}
+
+/** Of a key below the results, where it is one of a log. */
+function agentOf(key: string): readonly string[] {
+  const [agentId = '', name = '', ...deeper] = key.split('/')
+  return isLog(name) && deeper.length === 0 ? [agentId] : []
 }

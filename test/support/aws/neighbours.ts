@@ -40,8 +40,12 @@ export async function amongForeignThings(
   await world.put(`ebb/results/${other}/stdout.log`, 'what another agent wrote')
   await world.beginUpload(`ebb/results/${other}/stderr.log`)
   await world.beginUpload(`somewhere/${scope}/stdout.log`)
+  // What somebody brings into the folder of an agent's results, beside its logs.
+  await world.beginUpload(`ebb/results/${scope}/report.pdf`)
+  await world.beginUpload(`ebb/results/${scope}/parts/stdout.log`)
   const objects = [`ebb/leases/${lent}`, 'ebb/leases/127.0.9.9', `ebb/results/${other}/stdout.log`]
-  const parts = [`ebb/results/${other}/stderr.log`, `somewhere/${scope}/stdout.log`]
+  const beside = [`ebb/results/${scope}/report.pdf`, `ebb/results/${scope}/parts/stdout.log`]
+  const parts = [`ebb/results/${other}/stderr.log`, `somewhere/${scope}/stdout.log`, ...beside]
   return {
     names: new Set([...tasks.map(({ arn }) => arn), lent, '127.0.9.9', ...parts]),
     touched: async () => {
