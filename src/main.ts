@@ -2,7 +2,7 @@ import { accessSync, constants } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, isAbsolute, join } from 'node:path'
 import { type Config, loadConfig } from './config/config.ts'
-import { dockerWithoutImage } from './config/elsewhere-options.ts'
+import { unusedSettings } from './config/elsewhere-options.ts'
 import { type Home, openHome } from './config/home.ts'
 import { sentinelEnvironment } from './config/sentinel-environment.ts'
 import type { Control } from './control/control.ts'
@@ -247,7 +247,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
       return ['process', ...terminal, ...elsewhere.map(({ name }) => name)]
     },
     plan,
-    checkSettings: async () => [...checkImage(config), ...(await Promise.all(elsewhere.map((one) => one.check()))).flat()],
+    checkSettings: async () => [...checkUnused(config), ...(await Promise.all(elsewhere.map((one) => one.check()))).flat()],
     otherHosts: async () => await Promise.all(elsewhere.flatMap((one) => one.host?.() ?? [])),
     asAgent: async ([program = ''], env) => {
       const name = basename(program)
@@ -276,13 +276,9 @@ function hasElsewhere({ dockerImage, ecsCluster, remoteUrl }: Config): boolean {
   return dockerImage !== undefined || ecsCluster !== undefined || remoteUrl !== undefined
 }
 
-/** Without it there is no placement whose settings could be tried out. */
-function checkImage(config: Config): readonly SettingCheck[] {
-  const said = dockerWithoutImage(config)
-  if (said.length === 0) return []
-  const are = said.length === 1 ? 'is' : 'are'
-  const says = `${said.join(' and ')} ${are} set, but the placement docker needs docker.image, an image that the daemon has.`
-  return [{ setting: 'docker.image', isGood: false, says }]
+/** Of these there is no placement whose settings could be tried out. */
+function checkUnused(config: Config): readonly SettingCheck[] {
+  return unusedSettings(config).map((one) => ({ ...one, isGood: false }))
 }
 
 function notConfigured(placement: string): never {

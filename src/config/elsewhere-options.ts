@@ -43,12 +43,29 @@ export const ecsOptions = {
   ),
 }
 
-/** As they are called in a configuration: settings of containers that nobody uses, because there is no image. */
-export function dockerWithoutImage(settings: Readonly<Record<keyof typeof dockerOptions, unknown>>): readonly string[] {
-  if (settings.dockerImage !== undefined) return []
-  const keys = Object.keys(dockerOptions) as (keyof typeof dockerOptions)[]
-  const said = keys.filter((key) => settings[key] !== dockerOptions[key].fallback)
-  return said.map((key) => key.replace(/^docker(.)/, (_, letter: string) => `docker.${letter.toLowerCase()}`))
+/** Without the first there is no placement, and nobody uses the others. */
+const placements = [
+  { placement: 'docker', first: 'dockerImage', options: dockerOptions, what: 'an image that the daemon has' },
+  { placement: 'ecs', first: 'ecsCluster', options: ecsOptions, what: 'the cluster in which tasks run' },
+] as const
+
+/** Settings that are of no use as they stand, as they are called in a configuration. */
+export function unusedSettings(
+  settings: Readonly<Record<keyof typeof dockerOptions | keyof typeof ecsOptions, unknown>>,
+): readonly { readonly setting: string; readonly says: string }[] {
+  return placements.flatMap(({ placement, first, options, what }) => {
+    if (settings[first] !== undefined) return []
+    const all = Object.entries(options) as [keyof typeof settings, { readonly fallback: unknown }][]
+    const said = all.filter(([key, { fallback }]) => settings[key] !== fallback).map(([key]) => inConfiguration(placement, key))
+    if (said.length === 0) return []
+    const setting = inConfiguration(placement, first)
+    const are = said.length === 1 ? 'is' : 'are'
+    return [{ setting, says: `${said.join(' and ')} ${are} set, but the placement ${placement} needs ${setting}, ${what}.` }]
+  })
+}
+
+function inConfiguration(placement: string, key: string): string {
+  return `${placement}.${key.charAt(placement.length).toLowerCase()}${key.slice(placement.length + 1)}`
 }
 
 /** Also for what is in DOCKER_HOST, in the same words. */

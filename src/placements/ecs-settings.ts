@@ -24,7 +24,8 @@ export async function checkSettings(settings: EcsSettings, looks: AwsLooks, call
 }
 
 /** What no call can try out that changes nothing, or none for which the policy of the guide has a permission: said, and said so. */
-function untried({ ecsSubnets, ecsSecurityGroups, ecsPrefix, ecsRegion, ecsPort, hasToken }: EcsSettings): readonly SettingCheck[] {
+function untried(settings: EcsSettings): readonly SettingCheck[] {
+  const { ecsSubnets, ecsSecurityGroups, ecsAssignPublicIp, ecsPort, ecsPrefix, ecsRegion, ecsEndpoint, hasToken } = settings
   return [
     ecsSubnets.length === 0
       ? absent('ecs.subnets', 'Name at least one subnet in which tasks may run.')
@@ -35,11 +36,18 @@ function untried({ ecsSubnets, ecsSecurityGroups, ecsPrefix, ecsRegion, ecsPort,
         ? 'Not set: tasks get the default group of their network; not tried.'
         : `${ecsSecurityGroups.join(', ')}: not tried; they must let this host reach port ${ecsPort}.`,
     ),
+    told('ecs.assignPublicIp', ecsAssignPublicIp ? 'Tasks get a public address as well; not tried.' : 'Tasks get a private address alone.'),
+    told('ecs.port', `${ecsPort}: not tried before there is a runner that answers there.`),
     told('ecs.prefix', `${ecsPrefix}: not tried; leases and results are below it.`),
     told(
       'ecs.region',
       ecsRegion === undefined ? 'Not set: the SDK finds it, in AWS_REGION or a profile.' : `${ecsRegion}: all calls go there.`,
     ),
+    told(
+      'ecs.endpoint',
+      ecsEndpoint === undefined ? 'Not set: calls go to AWS itself.' : `${ecsEndpoint}: all calls go there, and none to AWS.`,
+    ),
+    told('ecs.uploadDeadline', uploadDeadline(settings)),
     told(
       'ecs.token',
       hasToken
@@ -47,6 +55,11 @@ function untried({ ecsSubnets, ecsSecurityGroups, ecsPrefix, ecsRegion, ecsPort,
         : 'Not set: a runner that has an EBB_TOKEN lets nobody in without it, and the launch fails; set EBB_ECS_TOKEN.',
     ),
   ]
+}
+
+function uploadDeadline({ ecsUploadDeadline }: EcsSettings): string {
+  if (ecsUploadDeadline === undefined) return 'Not set: an upload is given up by force alone.'
+  return `An upload that cannot be confirmed for ${ecsUploadDeadline / 1_000} s is given up.`
 }
 
 function told(setting: string, says: string): SettingCheck {
@@ -80,7 +93,12 @@ async function checkTaskDefinition(
   looks: AwsLooks,
   call: AwsCall,
 ): Promise<readonly SettingCheck[]> {
-  const seen = await looks.describeTaskDefinition(name, ecsRegion, call).catch((error: unknown) => sentence(error))
+  const seen = await looks.describeTaskDefinition(name, ecsRegion, call).catch((error: unknown) =>
+    // The API has no other name for it.
+    isAwsTrouble(error, 'refused') && error.code === 'ClientException'
+      ? `There is no task definition ${name} in this account and region; register it, or correct the setting or ecs.region.`
+      : sentence(error),
+  )
   if (typeof seen === 'string') return [absent('ecs.taskDefinition', seen)]
   const definition = tried('ecs.taskDefinition', async () => {
     if (seen.status !== 'ACTIVE') throw new Wrong(`The task definition ${name} is ${seen.status}; register a new revision.`)
@@ -101,7 +119,10 @@ async function checkTaskDefinition(
 }
 
 async function checkTargetGroup(group: string, looks: AwsLooks, call: AwsCall): Promise<string> {
-  const type = await looks.targetType(group, call)
+  const type = await looks.targetType(group, call).catch((error: unknown) => {
+    if (!isAwsTrouble(error, 'refused')) throw error
+    throw new Wrong(`There is no target group ${group}, says AWS (${error.code}); create it, or correct the setting, which is its ARN.`)
+  })
   if (type !== 'ip')
     throw new Wrong(`The target group takes targets of the type ${type}; tasks with an address of their own need one for ip.`)
   return 'The target group takes addresses.'

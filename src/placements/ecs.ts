@@ -32,6 +32,8 @@ export interface EcsSettings {
   readonly ecsBucket: string | undefined
   readonly ecsPrefix: string
   readonly ecsRegion: string | undefined
+  readonly ecsEndpoint: string | undefined
+  readonly ecsUploadDeadline: number | undefined
   /** The token itself is for the runner alone. */
   readonly hasToken: boolean
 }

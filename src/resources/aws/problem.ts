@@ -79,6 +79,9 @@ export function problemOf(operation: string, error: unknown): AwsProblem {
     return trouble('denied', `AWS denies ${operation}; allow it in the IAM policy, as the guide on AWS has it, or renew the credentials.`)
   if (absent.has(code)) return trouble('absent', `${operation}: there is no such thing.`)
   if (status >= 500) return trouble('unreachable', `AWS answered ${operation} with ${status} (${code}); it is tried again.`)
+  // The SDK's own words, of a call that was never made.
+  if (status === 0 && (error as SdkError).message === 'Region is missing')
+    return trouble('credentials', `No AWS region is known for ${operation}; set ecs.region, or AWS_REGION.`)
   if (status === 0) return trouble('unreachable', `AWS could not be reached for ${operation}: ${networkReason(error)}; it is tried again.`)
   return trouble('refused', `AWS refused ${operation}: ${shortened(sentence(error))} (${code})`)
 }

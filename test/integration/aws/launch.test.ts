@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { ecsOptions } from '../../../src/config/elsewhere-options.ts'
 import { launchOne, lives, partsOf, wholeAgent } from '../../support/aws/agents.ts'
 import { AwsWorld } from '../../support/aws/world.ts'
 import { ebb, temporaryHome } from '../../support/home.ts'
@@ -208,6 +209,31 @@ test('doctor shows every setting, and says which of them cannot be tried', async
     'ecs.region': expect.stringMatching(/us-east-1/),
     'ecs.token': expect.stringMatching(/Not set: .*EBB_ECS_TOKEN/),
   })
+  const known = Object.keys(ecsOptions).map((key) => `ecs.${key.charAt(3).toLowerCase()}${key.slice(4)}`)
+  expect(known.filter((setting) => !(setting in says))).toEqual([])
+})
+
+test.each([
+  [
+    'without a cluster',
+    { 'ecs-cluster': undefined },
+    'ecs.cluster',
+    /ecs\.taskDefinition and .* are set, but the placement ecs needs ecs\.cluster/,
+  ],
+  ['without a region', { 'ecs-region': undefined }, 'ecs.cluster', /No AWS region is known for DescribeClusters; set ecs\.region/],
+  ['with a task definition that is not there', { 'ecs-task-definition': 'nope' }, 'ecs.taskDefinition', /There is no task definition nope/],
+  [
+    'with a target group that is not there',
+    { 'ecs-target-group': 'agents' },
+    'ecs.targetGroup',
+    /There is no target group agents.*which is its ARN/,
+  ],
+])('doctor says what to do %s', async (_name, more, setting, says) => {
+  const env = { ...world.environment(), AWS_REGION: undefined }
+  const { code, stdout } = await ebb(['doctor', '--json', ...world.words(more)], { home: temporaryHome(), env })
+  const { settings } = JSON.parse(stdout.toString('utf8')) as { settings: { setting: string; isGood: boolean; says: string }[] }
+  expect(settings.find((one) => one.setting === setting)).toMatchObject({ isGood: false, says: expect.stringMatching(says) })
+  expect(code).toBe(1)
 })
 
 function body(): object {
