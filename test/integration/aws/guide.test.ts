@@ -60,7 +60,7 @@ describe('the policy', () => {
 
   test('allows every call of a launch, a close and a reaper pass, and nothing that is never called', async () => {
     const { Statement } = JSON.parse(blocksOf(guide).find((block) => block.includes('"Statement"')) ?? '') as {
-      Statement: { Action: string | string[] }[]
+      Statement: { Action: string | string[]; Resource: string | string[] }[]
     }
     const allowed = new Set(Statement.flatMap(({ Action }) => Action))
     await using server = await world.server()
@@ -76,5 +76,13 @@ describe('the policy', () => {
     )
     // Asked by ECS and IAM for us, in the course of RunTask.
     expect([...allowed].filter((one) => !used.has(one))).toEqual(['ecs:TagResource', 'iam:PassRole'])
+    // And of objects in each of the two folders only what is done there.
+    const inFolder = (action: string, place: string): readonly string[] =>
+      ['results', 'leases'].filter((folder) => place.includes(`/ebb/${folder}/`)).map((folder) => `${action} ${folder}`)
+    const granted = Statement.flatMap(({ Action, Resource }) =>
+      [Action].flat().flatMap((action) => [Resource].flat().flatMap((place) => inFolder(action, place))),
+    )
+    const done = world.proxy.calls.flatMap(({ operation, about }) => inFolder(permissions[operation] ?? '', about))
+    expect([...new Set(granted)].sort()).toEqual([...new Set([...done, 's3:AbortMultipartUpload results'])].sort())
   })
 })
