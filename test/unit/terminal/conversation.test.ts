@@ -122,6 +122,16 @@ describe('a conversation', () => {
     expect(out).toBe('⏺ The quick brown fox\n  jumps over the lazy\n  dog.\n')
   })
 
+  it('every line is shown, also those that were no UTF-8 or too long to keep whole', () => {
+    const bodies: MessageBody[] = [
+      { type: 'response', content: 'caf\ufffd', metadata: { invalidUtf8: true } },
+      { type: 'response', content: 'th\ufffd', metadata: { invalidUtf8: true } },
+      { type: 'response', content: 'the beginning', metadata: { truncated: true, totalBytes: 9_000_000 } },
+      { type: 'response', content: 'the end' },
+    ]
+    expect(show(bodies).out).toBe('caf\ufffd\nth\ufffd\nthe beginning\nthe end\n')
+  })
+
   it('complaints are apart, told once, and go elsewhere when standard error does', () => {
     const bodies: MessageBody[] = [
       { type: 'response', content: 'plain output' },

@@ -39,6 +39,9 @@ export interface ConversationWish {
 
 type Sort = 'prompt' | 'text' | 'tool' | 'result' | 'system' | 'error' | 'output'
 
+/** What the reader of a log notes of a line itself: that makes no line the last words of a program. */
+const ofTheLine: ReadonlySet<string> = new Set(['truncated', 'totalBytes', 'invalidUtf8'])
+
 /** Those that stand close to what is before them. */
 const closeTo: Readonly<Partial<Record<Sort, Sort>>> = { result: 'tool', system: 'system', error: 'error', output: 'output' }
 
@@ -143,7 +146,7 @@ export class ConversationView {
     const { content, metadata = {}, raw } = message
     if (metadata.isError === true) {
       if (content.trim() !== this.#lastText) this.#complain(message)
-    } else if (Object.keys(metadata).length > 0) {
+    } else if (Object.keys(metadata).some((key) => !ofTheLine.has(key))) {
       if (this.#lastText === undefined) this.#text(content)
     } else if (raw === undefined) {
       this.#begin('output')
