@@ -31,7 +31,7 @@ function configuration() {
     ([key, { placeholder, fallback, help, shape }]) =>
       `| \`${shape === 'switch' ? flagOf(key) : `${flagOf(key)} ${cell(placeholder)}`}\` | \`${variableOf(key)}\` | \`${key}\` | ${shown(fallback, placeholder)} | ${cell(help)} |`,
   )
-  return `${note}\n\n# Configuration\n\nA flag beats a variable beats \`--config FILE\` or \`$EBB_HOME/ebb.config.json\`. The keys of a file may be nested as they are named: \`{"docker": {"image": "node:24-slim"}}\` is \`dockerImage\`. Lists are JSON lists, or text with commas. What is unknown or bad is refused by name.\n\n| flag | variable | key | default | meaning |\n|---|---|---|---|---|\n${rows.join('\n')}\n`
+  return `${note}\n\n# Configuration\n\nA flag beats a variable beats \`--config FILE\` or \`$EBB_HOME/ebb.config.json\`. The keys of a file may be nested as they are named: \`{"docker": {"image": "node:24-slim"}}\` is \`dockerImage\`. Lists are JSON lists, or text with commas, where a comma within an entry is \`\\,\`. What is unknown or bad is refused by name.\n\n| flag | variable | key | default | meaning |\n|---|---|---|---|---|\n${rows.join('\n')}\n`
 }
 
 /** As one would write it: a default's own placeholder is its text. */

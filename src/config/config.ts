@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { EbbError, sentence } from '../domain/errors.ts'
 import { cookieName } from '../domain/identity.ts'
+import { joinList } from './option.ts'
 import { defaultHome, flagOf, isOptionKey, type OptionKey, options, type Settings, shapeOf, variableOf } from './options.ts'
 import { mapEntries } from './retention.ts'
 
@@ -63,15 +64,19 @@ function fromFile(file: string): readonly Source[] {
     ...mapsIn(entries, file),
     ...entries
       .filter(([said]) => !inMap(said))
-      .map(([said, value]): Source => {
+      .flatMap(([said, value]): Source[] => {
         const key = keyOf(said)
         const name = `"${said}" in ${file}`
-        if (isOptionKey(key) && shapeOf(key) === 'list' && Array.isArray(value)) return [key, value.join(','), name]
-        if (isOptionKey(key) && typeof value === 'object')
-          throw new EbbError('bad_usage', `${name} must be a text or a number, as its flag would take it.`)
-        return [key, String(value), name]
+        if (isOptionKey(key) && shapeOf(key) === 'list' && Array.isArray(value))
+          return value.length === 0 ? [] : [[key, joinList(value.map((one) => plain(one, name))), name]]
+        return [[key, isOptionKey(key) ? plain(value, name) : '', name]]
       }),
   ]
+}
+
+function plain(value: unknown, name: string): string {
+  if (typeof value !== 'object') return String(value)
+  throw new EbbError('bad_usage', `${name} must be a text or a number, as its flag would take it.`)
 }
 
 const keyOf = (said: string): string => said.replaceAll(/\.([a-z])/g, (_, letter: string) => letter.toUpperCase())
@@ -105,8 +110,12 @@ function mapsIn(entries: readonly (readonly [string, unknown])[], file: string):
 /** `{"exit": {"giveUp": …}}` is `exit.giveUp`, which is `exitGiveUp`. */
 function ungroup([key, value]: [string, unknown]): [string, unknown][] {
   if (isOptionKey(key) || typeof value !== 'object' || value === null || Array.isArray(value)) return [[key, value]]
+  // An empty group has no key that could be refused but its own.
+  if (!isGroup(key)) return [[key, value]]
   return Object.entries(value).map(([inner, one]) => [`${key}.${inner}`, one])
 }
+
+const isGroup = (key: string): boolean => Object.keys(options).some((one) => one.startsWith(key) && /^[A-Z]/.test(one.slice(key.length)))
 
 function fromEnvironment(env: NodeJS.ProcessEnv): readonly Source[] {
   return Object.keys(options).flatMap((key): Source[] => {

@@ -80,8 +80,11 @@ export function parseToggle(text: string, name: string): boolean {
   return /^(true|1|yes|on)$/i.test(text)
 }
 
+/** As one text; a comma within an entry is `\,`. */
+export const joinList = (items: readonly string[]): string => items.map((item) => item.replaceAll(',', '\\,')).join(',')
+
 export function parseList(text: string, name: string): readonly string[] {
-  const items = text.split(',').map((item) => item.trim())
+  const items = text.split(/(?<!\\),/).map((item) => item.trim().replaceAll('\\,', ','))
   if (items.includes('')) throw new EbbError('bad_usage', `${name} holds an empty entry.`)
   return items
 }

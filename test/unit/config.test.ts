@@ -64,6 +64,13 @@ describe('where a setting comes from', () => {
     })
   })
 
+  it('a list in a file may be empty, and its entries may have commas, which elsewhere need a backslash', () => {
+    expect(load({ file: { allowHost: [], docker: {} } })).toMatchObject({ allowHost: [], dockerEnv: [] })
+    const dockerEnv = ['NO_PROXY=localhost,127.0.0.1', 'A=1']
+    expect(load({ file: { docker: { env: dockerEnv } } })).toMatchObject({ dockerEnv })
+    expect(load({ env: { EBB_DOCKER_ENV: String.raw`NO_PROXY=localhost\,127.0.0.1,A=1` } })).toMatchObject({ dockerEnv })
+  })
+
   it('what is different for a type of agents is an object in a file, and a list elsewhere', () => {
     const wanted = new Map<string, unknown>([
       ['reviewer', { maxAgeDays: 7 }],
@@ -138,6 +145,8 @@ describe('the home', () => {
 describe('what is refused, by name', () => {
   it.each([
     ['an unknown key', { file: { grase: '1s' } }, '"grase" in'],
+    ['an unknown key with nothing in it', { file: { grase: {} } }, '"grase" in'],
+    ['an entry of a list that is no text', { file: { allowHost: ['a', { b: 1 }] } }, '"allowHost" in'],
     ['an unknown flag', { flags: { grase: '1s' } }, '--grase'],
     ['a bad value in a file', { file: { grace: 5 } }, '"grace" in'],
     ['a bad value in a variable', { env: { EBB_GRACE: 'soon' } }, 'EBB_GRACE must be a duration'],
