@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ebb, ebbProgram, nodeProgram, temporaryHome } from '../../support/home.ts'
@@ -128,6 +128,20 @@ describe('bash', () => {
       await terminal.shows('ebb completion')
       terminal.press('z', 'Tab')
       await terminal.shows('ebb completion zsh')
+    })
+
+    it('goes on in a folder that it has finished, and quotes the blanks of a name', async () => {
+      const file = await scriptFor('bash')
+      const folder = temporaryHome()
+      mkdirSync(join(folder, 'sub'))
+      writeFileSync(join(folder, 'sub', 'two words'), '')
+      const path = `${dirname(ebbProgram)}:${process.env.PATH ?? ''}`
+      await using terminal = await Terminal.open({ EBB_HOME: temporaryHome(), F: file, PATH: path })
+      terminal.type(`cd ${folder}; exec env PS1="bash> " bash --norc`)
+      await terminal.shows('bash>')
+      terminal.type('source $F')
+      terminal.press('ebb exec -- cat su', 'Tab', 'Tab', 'Space', 'x')
+      await terminal.shows(String.raw`ebb exec -- cat sub/two\ words  x`)
     })
   })
 })

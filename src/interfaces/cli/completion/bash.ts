@@ -9,6 +9,13 @@ _ebb_agents() {
   "\${COMP_WORDS[0]}" completion agents </dev/null 2>/dev/null
 }
 
+# One name a line, because names have blanks. Readline then quotes them and marks folders; bash 3.2 cannot be told.
+_ebb_files() {
+  local IFS=$'\\n'
+  COMPREPLY=($(compgen "$@" -- "$cur"))
+  compopt -o filenames 2>/dev/null || :
+}
+
 _ebb() {
   local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD - 1]} words= i
   COMPREPLY=()
@@ -18,7 +25,7 @@ _ebb() {
   fi
   for ((i = 2; i < COMP_CWORD; i++)); do
     if [ "\${COMP_WORDS[i]}" = -- ]; then
-      COMPREPLY=($(compgen -c -- "$cur") $(compgen -f -- "$cur"))
+      if [ "$prev" = -- ]; then _ebb_files -c -f; else _ebb_files -f; fi
       return
     fi
   done
@@ -37,11 +44,11 @@ complete -F _ebb ebb
 
 function valueCase({ name, value }: CompletedFlag): readonly string[] {
   if (value === 'none') return []
-  const found = typeof value === 'string' ? files[value] : `$(compgen -W "${value.join(' ')}" -- "$cur")`
-  return [`    ${name}) COMPREPLY=(${found}); return ;;`]
+  const offer = typeof value === 'string' ? offers[value] : `COMPREPLY=($(compgen -W "${value.join(' ')}" -- "$cur"))`
+  return [`    ${name}) ${offer}; return ;;`]
 }
 
-const files = { file: '$(compgen -f -- "$cur")', folder: '$(compgen -d -- "$cur")', any: '' } as const
+const offers = { file: '_ebb_files -f', folder: '_ebb_files -d', any: 'COMPREPLY=()' } as const
 
 function commandCase({ name, flags, words, takesAgents, takesCommand }: CompletedCommand): string {
   const first = words.length === 0 ? [] : [`[ "$COMP_CWORD" -eq 2 ] && words="${words.join(' ')}"`]
