@@ -20,7 +20,7 @@ export interface FilesScene {
   readonly agents: readonly { readonly program: string; readonly startedAtMs: number }[]
   /** Paths that a living process has open, works in or runs from. */
   readonly open: ReadonlySet<string>
-  /** Somebody of this user did not let us look at what it has open. */
+  /** Somebody of this user did not let us look at what it has open, or is outside of our container, which may share the folder. */
   readonly isPartial: boolean
   readonly nowMs: number
 }
@@ -42,7 +42,7 @@ export function judgeFiles(fact: FilesFact, { agents, open, isPartial, nowMs }: 
       `${fact.program} makes ${fact.isFolder ? 'such a folder' : 'such files'} for itself, and leaves ${fact.isFolder ? 'it' : 'them'} when it is killed.`,
       Number.isFinite(since)
         ? `Every ${fact.program} that runs now was started after the last change.`
-        : `No ${fact.program} of this user runs any more.`,
+        : `No ${fact.program} of this user${isPartial ? ' that we can see' : ''} runs any more.`,
       isPartial ? 'No process that we may look at has it open.' : 'No process has it open.',
     ],
     sure,

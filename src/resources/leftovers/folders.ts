@@ -8,7 +8,7 @@ import { nextTurn } from '../../ports/turn.ts'
 import { inFolder } from '../path.ts'
 import { removeFolder } from '../temp/remove-folder.ts'
 import { openFiles } from './open-files.ts'
-import { namesIn, quietly } from './proc-facts.ts'
+import { namesIn, quietly, seesAllProcesses } from './proc-facts.ts'
 import { agentsIn } from './processes.ts'
 
 /** Files that killed agents leave in the temp folder and in their own. Only what is this user's, and never through a link. */
@@ -30,7 +30,7 @@ export async function findFolders(place: FolderPlace, table: ReadonlyMap<number,
   const agents = agentsIn(table)
     .filter(({ pid }) => place.only?.(pid) ?? true)
     .map(({ pid, program }) => ({ program, startedAtMs: table.get(pid)?.startedAtMs ?? 0 }))
-  const scene = { agents, open: open.paths, isPartial: open.unreadable.length > 0, nowMs: Date.now() }
+  const scene = { agents, open: open.paths, isPartial: open.unreadable.length > 0 || !seesAllProcesses(), nowMs: Date.now() }
   return facts.flatMap((fact) => judgeFiles(fact, scene) ?? [])
 }
 

@@ -95,3 +95,8 @@ export function startTimeOf(pid: number): string | undefined {
 export function environOf(pid: number): readonly string[] | undefined {
   return readText(`/proc/${pid}/environ`)?.split('\0').filter(Boolean)
 }
+
+/** Of Linux's first pid namespace (PROC_PID_INIT_INO): whoever is in it sees every process. */
+const firstPidNamespace = 'pid:[4026531836]'
+
+export const seesAllProcesses = (): boolean => readLink('/proc/self/ns/pid') === firstPidNamespace

@@ -13,7 +13,7 @@ import {
 import { wrappedBy } from '../../domain/leftover/wrapper.ts'
 import { isOnDisplay } from './display.ts'
 import { type OpenFiles, openFiles } from './open-files.ts'
-import { environOf, readLink, readText } from './proc-facts.ts'
+import { environOf, readLink, readText, seesAllProcesses } from './proc-facts.ts'
 import { Sockets } from './sockets.ts'
 import { pipesOf, type RawStreams, rawStreamsOf, resolvedStreams } from './streams.ts'
 
@@ -23,9 +23,6 @@ export interface ProcessLook {
   /** A test's own processes: nobody else is a suspect, or an agent that may own one. */
   readonly only: ((pid: number) => boolean) | undefined
 }
-
-/** Of Linux's first pid namespace (PROC_PID_INIT_INO): whoever is in it sees every process. */
-const firstPidNamespace = 'pid:[4026531836]'
 
 /** Whoever only a leftover listens to is not listened to; that may take a few rounds to find out. */
 const mostRounds = 4
@@ -49,7 +46,7 @@ export async function findProcesses({ table, only }: ProcessLook): Promise<reado
     agents: agentsIn(table).filter(({ pid }) => only?.(pid) ?? true),
     uid: process.getuid?.() ?? 0,
     family: ancestors(table),
-    seesAll: readLink('/proc/self/ns/pid') === firstPidNamespace,
+    seesAll: seesAllProcesses(),
     nowMs: Date.now(),
   }
   const sockets = new Sockets()

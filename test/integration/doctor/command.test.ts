@@ -72,6 +72,16 @@ describe('ebb doctor', () => {
     expect(json).not.toHaveProperty('fixed')
   })
 
+  it('is not sure of files in a container: who runs outside, and may share them, is not seen', async () => {
+    await using garden = new Garden()
+    await using shell = new NamespaceShell(environment(garden))
+    await shell.run(`cd ${garden.folder}; mkdir gemini-shell-x`)
+    const { leftovers } = JSON.parse(await shell.run(`${ebbProgram} doctor --json`))
+    expect(leftovers).toMatchObject([
+      { kind: 'folder', sure: 'likely', evidence: expect.arrayContaining(['No gemini of this user that we can see runs any more.']) },
+    ])
+  })
+
   it('ends what is left with --fix --yes, and says the proof', async () => {
     await using garden = new Garden()
     await using shell = new NamespaceShell(environment(garden))
