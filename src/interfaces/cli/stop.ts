@@ -14,8 +14,13 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const stop = async (id: string): Promise<Done> => {
     const report = await client.post<Report>(`/agents/${id}/stop`, body)
     if (!report.success) throw new EbbError('not_released', `The agent ${id} could not be released.`, { details: report })
-    const how = report.trigger === 'terminated' ? 'stopped' : `had ended before (${report.trigger})`
-    return { said: `${id} ${how}`, facts: { agentId: id, report } }
+    return { said: `${id} ${how(report.trigger)}`, facts: { agentId: id, report } }
   }
   return await withEach(args, wiring, client, { doing: 'stopping', act: stop })
+}
+
+/** Of an end of its own the trigger says nothing about success, and its word is that of a status which does. */
+function how(trigger: Report['trigger']): string {
+  if (trigger === 'terminated') return 'stopped'
+  return trigger === 'completed' ? 'had ended by itself before' : `had ended before (${trigger})`
 }

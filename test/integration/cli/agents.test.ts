@@ -116,6 +116,13 @@ describe('ebb stop and ebb rm', () => {
     ])
   })
 
+  it('of one that had failed before it does not say that it has completed', async () => {
+    const id = await server.command(['false'])
+    expect(await server.get(`/api/agents/${id}/status?wait=10000`)).toMatchObject({ status: 'failed' })
+    const stop = await cli('stop', id)
+    expect([stop.code, text(stop)]).toEqual([0, `${id} had ended by itself before\n`])
+  })
+
   it('--force does not wait for those that would not go', async () => {
     const stubborn = await server.command(['sh', '-c', 'trap "" TERM; echo ready; while :; do sleep 1000; done'])
     await server.get(`/api/agents/${stubborn}/messages?since=1&wait=10000`)
