@@ -36,7 +36,8 @@ export class Outlet {
 
   /** What was said before is with the kernel first, or the client would hear nothing at all. */
   async cut(): Promise<void> {
-    if (this.hasBegun) await new Promise<void>((resolve) => this.#response.write(':\n\n', () => resolve()))
+    // Nothing of our own: a client that reads lines takes a comment for a broken piece of the answer.
+    if (this.hasBegun) await new Promise<void>((resolve) => this.#response.write('', () => resolve()))
     this.#response.destroy()
   }
 

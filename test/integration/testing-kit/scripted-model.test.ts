@@ -108,6 +108,7 @@ for (const [api, tongue] of Object.entries(tongues)) {
         })(),
       ).rejects.toThrow()
       expect(heard).toContain('Half a')
+      expect(heard, 'a word that is not of the script').not.toMatch(/^:/m)
       await model.waitFor(({ state }) => state === 'cut')
       expect((await hear(await say('break'))).text).toBe('Half a sentence.')
     })
