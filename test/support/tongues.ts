@@ -152,6 +152,8 @@ export const tongues: Readonly<Record<string, Tongue>> = {
     },
     hear: (events) => {
       const choices = events.flatMap((one) => one.choices ?? [])
+      // Clients add up what comes in pieces, and the role is such a piece.
+      expect(choices.map(({ delta }) => delta.role ?? '').join('')).toBe('assistant')
       const calls = choices.flatMap(({ delta }) => delta.tool_calls ?? [])
       expect(choices.at(-1)?.finish_reason).toBe(calls.length > 0 ? 'tool_calls' : 'stop')
       return {

@@ -197,6 +197,16 @@ describe('what the four have in common', () => {
     expect(model.requests.at(-1)).toMatchObject({ isAside: false, rule: 0 })
   })
 
+  it('tells the usage of a chat where it is asked for: in a chunk of its own, which is the last', async () => {
+    const ask = tongues['openai-chat']?.ask('run it', true)
+    const asked = await post('/v1/chat/completions', { ...ask, stream_options: { include_usage: true } })
+    const chunks = eventsIn(await asked.text())
+    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: 2, total_tokens: expect.any(Number) } })
+    expect(chunks.slice(0, -1).every(({ choices, usage }) => choices.length === 1 && usage === null)).toBe(true)
+    const unasked = eventsIn(await (await post('/v1/chat/completions', ask)).text())
+    expect(unasked.filter((chunk) => 'usage' in chunk)).toEqual([])
+  })
+
   it('starts anew with a second prompt in the same conversation', async () => {
     const { messages } = tongues['openai-chat']?.answered('run it', 'hi') ?? {}
     await post('/v1/chat/completions', {

@@ -29,6 +29,7 @@ export const openaiChat: Api = {
       system: system.map(({ content }) => textOf(content)).join('\n'),
       tools: list(body.tools).map((tool) => ({ name: string(object(object(tool).function).name) })),
       isStreaming: body.stream === true,
+      wantsUsage: object(body.stream_options).include_usage === true,
       ...(Object.keys(schema).length > 0 && { schema }),
       ...sinceLastPrompt(messages.map(entry)),
     }
@@ -50,11 +51,14 @@ class Chunks implements Speaker {
   readonly #isStreaming: boolean
   readonly #promptTokens: number
   readonly #base: Json
+  readonly #wantsUsage: boolean
+  #isFirst = true
   #text = ''
   readonly #calls: Json[] = []
 
-  constructor({ model, isStreaming, prompt }: Conversation, outlet: Outlet) {
+  constructor({ model, isStreaming, wantsUsage = false, prompt }: Conversation, outlet: Outlet) {
     this.#outlet = outlet
+    this.#wantsUsage = wantsUsage
     this.#isStreaming = isStreaming
     this.#promptTokens = tokensIn(prompt)
     this.#base = { id: `chatcmpl-${randomUUID()}`, created: Math.floor(Date.now() / 1000), model }
@@ -62,12 +66,12 @@ class Chunks implements Speaker {
 
   text(piece: string, isKept: boolean): void {
     if (isKept) this.#text += piece
-    this.#send({ role: 'assistant', content: piece }, null)
+    this.#say({ content: piece })
   }
 
   call({ name }: OfferedTool, input: Json): void {
     const call = { id: `call_${randomUUID().replaceAll('-', '')}`, type: 'function', function: { name, arguments: JSON.stringify(input) } }
-    this.#send({ role: 'assistant', content: null, tool_calls: [{ index: this.#calls.length, ...call }] }, null)
+    this.#say({ tool_calls: [{ index: this.#calls.length, ...call }] })
     this.#calls.push(call)
   }
 
@@ -80,7 +84,8 @@ class Chunks implements Speaker {
       this.#outlet.json(200, { ...this.#base, object: 'chat.completion', choices: [{ index: 0, message, finish_reason: reason }], usage })
       return
     }
-    this.#send({}, reason, { usage })
+    this.#say({}, reason)
+    if (this.#wantsUsage) this.#send([], usage)
     this.#outlet.event(undefined, '[DONE]')
     this.#outlet.close()
   }
@@ -90,9 +95,16 @@ class Chunks implements Speaker {
     this.#outlet.close()
   }
 
-  #send(delta: Json, reason: string | null, more: Json = {}): void {
+  /** The role once, with the first words: clients that put the pieces together add it up like the text. */
+  #say(delta: Json, reason: string | null = null): void {
+    const role = this.#isFirst ? { role: 'assistant', content: null } : {}
+    this.#isFirst = false
+    this.#send([{ index: 0, delta: { ...role, ...delta }, finish_reason: reason }], null)
+  }
+
+  /** To who wants to know the usage, it is in every chunk: empty, but for the last one, which has nothing else. */
+  #send(choices: readonly Json[], usage: Json | null): void {
     if (!this.#isStreaming) return
-    const choices = [{ index: 0, delta, finish_reason: reason }]
-    this.#outlet.event(undefined, { ...this.#base, object: 'chat.completion.chunk', choices, ...more })
+    this.#outlet.event(undefined, { ...this.#base, object: 'chat.completion.chunk', choices, ...(this.#wantsUsage && { usage }) })
   }
 }
