@@ -111,6 +111,8 @@ export const tongues: Readonly<Record<string, Tongue>> = {
       const said = events.filter((one) => one.type === 'response.output_text.delta').map(({ delta }) => delta)
       const items = events.filter((one) => one.type === 'response.output_item.done').map(({ item }) => item)
       expect(response.output).toEqual(items)
+      expect(events.map((one) => one.sequence_number)).toEqual(events.map((_, place) => place))
+      expect(partsIn(events)).toEqual(items.flatMap(({ content, arguments: words }) => content ?? [words]))
       const heard = tongues['openai-responses']?.read(response) ?? { text: '', calls: [] }
       expect(heard.text).toBe(said.join(''))
       return heard
@@ -211,4 +213,14 @@ export const tongues: Readonly<Record<string, Tongue>> = {
     },
     shell: { name: 'run_shell_command', input: { command: 'echo hi' } },
   },
+}
+
+/** What was begun, filled and ended in a stream of the Responses API: a client may read any of the three. */
+function partsIn(events: readonly Json[]): readonly unknown[] {
+  const ended = events.filter(({ type }) => /^response\.(content_part|function_call_arguments)\.done$/.test(type))
+  return ended.map(({ item_id, part, arguments: words }) => {
+    const deltas = events.filter((one) => one.item_id === item_id && one.type.endsWith('.delta')).map(({ delta }) => delta)
+    expect(deltas.join('')).toBe(part?.text ?? words)
+    return part ?? words
+  })
 }

@@ -64,7 +64,7 @@ class Items implements Speaker {
   readonly #response: Json
   readonly #output: Json[] = []
   #said: { readonly id: string; text: string } | undefined
-  #hasStarted = false
+  #sent = 0
 
   constructor({ model, isStreaming, prompt }: Conversation, outlet: Outlet) {
     this.#outlet = outlet
@@ -85,7 +85,7 @@ class Items implements Speaker {
     if (!this.#said) {
       this.#said = { id: `msg_${randomUUID().replaceAll('-', '')}`, text: '' }
       this.#send('response.output_item.added', { output_index: this.#output.length, item: this.#message('in_progress') })
-      this.#send('response.content_part.added', { ...this.#place(), part: { type: 'output_text', text: '', annotations: [] } })
+      this.#send('response.content_part.added', { ...this.#place(), part: spoken('') })
     }
     if (isKept) this.#said.text += piece
     this.#send('response.output_text.delta', { ...this.#place(), delta: piece })
@@ -104,7 +104,9 @@ class Items implements Speaker {
       arguments: JSON.stringify(input),
     }
     this.#send('response.output_item.added', { output_index: this.#output.length, item: { ...item, status: 'in_progress', arguments: '' } })
-    this.#send('response.function_call_arguments.done', { item_id: item.id, output_index: this.#output.length, arguments: item.arguments })
+    const place = { item_id: item.id, output_index: this.#output.length }
+    this.#send('response.function_call_arguments.delta', { ...place, delta: item.arguments })
+    this.#send('response.function_call_arguments.done', { ...place, arguments: item.arguments })
     this.#done(item)
   }
 
@@ -136,13 +138,14 @@ class Items implements Speaker {
   #endText(): void {
     if (!this.#said) return
     this.#send('response.output_text.done', { ...this.#place(), text: this.#said.text })
+    this.#send('response.content_part.done', { ...this.#place(), part: spoken(this.#said.text) })
     const item = this.#message('completed')
     this.#said = undefined
     this.#done(item)
   }
 
   #message(status: 'in_progress' | 'completed'): Json {
-    const content = status === 'completed' ? [{ type: 'output_text', text: this.#said?.text, annotations: [] }] : []
+    const content = status === 'completed' && this.#said ? [spoken(this.#said.text)] : []
     return { type: 'message', id: this.#said?.id, role: 'assistant', status, content }
   }
 
@@ -157,10 +160,16 @@ class Items implements Speaker {
 
   #send(type: string, data: Json): void {
     if (!this.#isStreaming) return
-    if (!this.#hasStarted) {
-      this.#hasStarted = true
-      this.#send('response.created', { response: this.#response })
+    if (this.#sent === 0) {
+      this.#number('response.created', { response: this.#response })
+      this.#number('response.in_progress', { response: this.#response })
     }
-    this.#outlet.event(type, { type, ...data })
+    this.#number(type, data)
+  }
+
+  #number(type: string, data: Json): void {
+    this.#outlet.event(type, { type, sequence_number: this.#sent++, ...data })
   }
 }
+
+const spoken = (text: string): Json => ({ type: 'output_text', text, annotations: [] })
