@@ -6,7 +6,7 @@ export interface Api {
   readonly name: ApiName
   /** Is this one of its calls? `count` is the one that asks how many tokens something has. */
   call(path: string): 'answer' | 'count' | undefined
-  read(body: Json, path: string): Conversation
+  read(body: Json, url: URL): Conversation
   speak(conversation: Conversation, outlet: Outlet): Speaker
   /** The body of an error. */
   error(failure: Failure): Json

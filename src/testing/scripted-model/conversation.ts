@@ -9,6 +9,8 @@ export interface Conversation {
   /** How often the model has spoken since the prompt. */
   readonly turn: number
   readonly isStreaming: boolean
+  /** Is a stream one JSON array, instead of events? */
+  readonly isArray?: boolean
   /** Does the client ask that a stream tells how many tokens it had? Where that must be asked for. */
   readonly wantsUsage?: boolean
   /** The JSON schema that the answer must have, where one is asked for. */

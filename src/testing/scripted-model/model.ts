@@ -163,7 +163,8 @@ class Model implements ScriptedModel {
 
   async #take(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const outlet = new Outlet(response)
-    const path = new URL(request.url ?? '/', 'http://localhost').pathname
+    const url = new URL(request.url ?? '/', 'http://localhost')
+    const path = url.pathname
     const refused = refusal(request)
     if (refused) return outlet.json(403, { error: { message: refused } })
     if (request.method === 'GET') return this.#show(path, outlet)
@@ -172,7 +173,7 @@ class Model implements ScriptedModel {
     const body = await readJson(request)
     if ('problem' in body) return outlet.json(body.status, api.error({ status: body.status, message: body.problem }))
     if (api.call(path) === 'count') return outlet.json(200, api.count(tokensIn(JSON.stringify(body.json))))
-    await this.#answer(api, body, path, request, response, outlet)
+    await this.#answer(api, body, url, request, response, outlet)
   }
 
   #show(path: string, outlet: Outlet): void {
@@ -182,8 +183,8 @@ class Model implements ScriptedModel {
     else outlet.json(404, unknownCall('GET', path))
   }
 
-  async #answer(api: Api, body: Body, path: string, request: IncomingMessage, response: ServerResponse, outlet: Outlet): Promise<void> {
-    const conversation = api.read(body.json, path)
+  async #answer(api: Api, body: Body, url: URL, request: IncomingMessage, response: ServerResponse, outlet: Outlet): Promise<void> {
+    const conversation = api.read(body.json, url)
     const { rule, steps, isAside } = this.#choose(conversation, request)
     const asked: ModelRequest = { ...pick(conversation), api: api.name, rule, isAside, state: 'open', body: body.json }
     const known: Mutable<ModelRequest> = this.#memory.keep(asked, body.bytes)

@@ -2,9 +2,32 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import type { Json } from './conversation.ts'
 
-/** The way back to one client: JSON, or a stream of events. */
+/** How the pieces of a stream stand in it. */
+interface Framing {
+  readonly type: string
+  piece(name: string | undefined, data: string, isFirst: boolean): string
+  readonly end: string
+}
+
+const events: Framing = {
+  type: 'text/event-stream',
+  piece: (name, data) => `${name === undefined ? '' : `event: ${name}\n`}data: ${data}\n\n`,
+  end: '',
+}
+
+/** One JSON array, of which the elements come as they are said. */
+export const array: Framing = {
+  type: 'application/json',
+  piece: (_name, data, isFirst) => `${isFirst ? '[' : ',\r\n'}${data}`,
+  end: ']',
+}
+
+/** The way back to one client: JSON, or a stream. */
 export class Outlet {
+  /** Chosen before the first piece. */
+  framing = events
   readonly #response: ServerResponse
+  #isFirst = true
 
   constructor(response: ServerResponse) {
     this.#response = response
@@ -19,19 +42,20 @@ export class Outlet {
   }
 
   event(name: string | undefined, data: Json | string): void {
-    if (!this.hasBegun) this.#response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' })
-    const named = name === undefined ? '' : `event: ${name}\n`
-    this.#response.write(`${named}data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`)
+    this.#begin()
+    this.#response.write(this.framing.piece(name, typeof data === 'string' ? data : JSON.stringify(data), this.#isFirst))
+    this.#isFirst = false
   }
 
   /** The headers alone: the client knows that it was heard. */
   open(): void {
     if (this.hasBegun) return
-    this.#response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' }).flushHeaders()
+    this.#begin()
+    this.#response.flushHeaders()
   }
 
   close(): void {
-    this.#response.end()
+    this.#response.end(this.framing.end)
   }
 
   /** What was said before is with the kernel first, or the client would hear nothing at all. */
@@ -44,5 +68,9 @@ export class Outlet {
   /** A client that does not read must not fill our memory. */
   async room(signal: AbortSignal): Promise<void> {
     if (this.#response.writableNeedDrain) await once(this.#response, 'drain', { signal })
+  }
+
+  #begin(): void {
+    if (!this.hasBegun) this.#response.writeHead(200, { 'content-type': this.framing.type, 'cache-control': 'no-cache' })
   }
 }

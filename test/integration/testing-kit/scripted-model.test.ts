@@ -197,6 +197,17 @@ describe('what the four have in common', () => {
     expect(model.requests.at(-1)).toMatchObject({ isAside: false, rule: 0 })
   })
 
+  it('streams one array to who speaks to Gemini without asking for events', async () => {
+    const ask = (prompt: string): Promise<Response> =>
+      post('/v1beta/models/gemini-x:streamGenerateContent', tongues.gemini?.ask(prompt, true))
+    const said = await ask('slowly')
+    expect(said.headers.get('content-type')).toBe('application/json')
+    expect(tongues.gemini?.hear((await said.json()) as Json[]).text).toBe('One piece äfter another 🌊.')
+    expect(await (await ask('fail late')).json()).toMatchObject([{ candidates: [{}] }, { error: { code: 500 } }])
+    const refused = await ask('too many')
+    expect([refused.status, await refused.json()]).toEqual([429, { error: expect.objectContaining({ code: 429 }) }])
+  })
+
   it('tells the usage of a chat where it is asked for: in a chunk of its own, which is the last', async () => {
     const ask = tongues['openai-chat']?.ask('run it', true)
     const asked = await post('/v1/chat/completions', { ...ask, stream_options: { include_usage: true } })

@@ -10,9 +10,9 @@ import {
   string,
   textOf,
 } from '../conversation.ts'
-import type { Outlet } from '../outlet.ts'
+import { array, type Outlet } from '../outlet.ts'
 
-/** The API of Gemini: parts of one candidate; which model, and whether in a stream, is in the path. */
+/** The API of Gemini: parts of one candidate; which model, and whether in a stream, is in the path; how, in the query. */
 export const gemini: Api = {
   name: 'gemini',
 
@@ -21,7 +21,7 @@ export const gemini: Api = {
     return /:(generateContent|streamGenerateContent)$/.test(path) ? 'answer' : undefined
   },
 
-  read: (body, path) => {
+  read: (body, { pathname: path, searchParams }) => {
     const settings = object(body.generationConfig)
     const schema = settings.responseJsonSchema ?? settings.responseSchema
     const contents = body.contents
@@ -31,6 +31,7 @@ export const gemini: Api = {
       system: textOf(object(body.systemInstruction).parts),
       tools: list(body.tools).flatMap((tool) => list(object(tool).functionDeclarations).map((one) => ({ name: string(object(one).name) }))),
       isStreaming: path.endsWith(':streamGenerateContent'),
+      isArray: searchParams.get('alt') !== 'sse',
       ...(schema !== undefined && { schema: object(schema) }),
       ...sinceLastPrompt(all.flatMap(entries)),
     }
@@ -74,8 +75,9 @@ class Parts implements Speaker {
   readonly #promptTokens: number
   readonly #parts: Json[] = []
 
-  constructor({ model, isStreaming, prompt }: Conversation, outlet: Outlet) {
+  constructor({ model, isStreaming, isArray = false, prompt }: Conversation, outlet: Outlet) {
     this.#outlet = outlet
+    if (isArray) outlet.framing = array
     this.#isStreaming = isStreaming
     this.#model = model
     this.#promptTokens = tokensIn(prompt)
