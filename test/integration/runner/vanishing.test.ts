@@ -30,9 +30,9 @@ async function becomesEmpty({ home, url }: Pick<TestServer, 'home' | 'url'>, wit
 }
 
 /** The bytes of a call, for those who want to do something unusual with their connection. */
-function call(body: object, host = 'localhost'): string {
+function call(body: object, host = 'localhost', path = '/agent/stream'): string {
   const text = JSON.stringify(body)
-  return `POST /agent/stream HTTP/1.1\r\nHost: ${host}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`
+  return `POST ${path} HTTP/1.1\r\nHost: ${host}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`
 }
 
 function raw(): Socket {
@@ -78,10 +78,15 @@ describe('a client of the runner', () => {
     await becomesEmpty(server)
   })
 
-  it.each(['end', 'resetAndDestroy'] as const)('that is gone while its agent is launched leaves none (%s)', async (way) => {
+  it.each([
+    ['end', '/agent/stream'],
+    ['resetAndDestroy', '/agent/stream'],
+    ['end', '/agent/start'],
+    ['resetAndDestroy', '/agent/start'],
+  ] as const)('that is gone while its agent is launched leaves none (%s, %s)', async (way, path) => {
     for (let round = 0; round < 5; round++) {
       const socket = raw()
-      await new Promise((resolve) => socket.write(call(shell('sleep 1000')), resolve))
+      await new Promise((resolve) => socket.write(call(shell('sleep 1000'), 'localhost', path), resolve))
       socket[way]()
     }
     // Some may not have been read yet.

@@ -33,9 +33,12 @@ export function mountRunner(app: FastifyInstance, deps: RunnerDeps): void {
     active_agents: await host.activeAgents(),
     installation: host.installation,
   }))
-  app.post('/agent/start', { bodyLimit: launchBytes }, async ({ body }) => {
+  app.post('/agent/start', { bodyLimit: launchBytes }, async ({ body, raw: { socket } }, reply) => {
     const { id, pid } = await host.launch(readOrder(body), false)
-    return { agent_id: id, pid: pid ?? null, status: 'started' }
+    if (!socket.destroyed) return { agent_id: id, pid: pid ?? null, status: 'started' }
+    // Who has gone meanwhile was never told its id: nobody could stop it.
+    reply.hijack()
+    return await host.remove(id)
   })
   app.post('/agent/stream', { bodyLimit: launchBytes }, (request, reply) => stream({ ...deps, pingMs }, request, reply))
   app.post<AgentCall>('/agent/stop/:id', async ({ params, body }, reply) => {
