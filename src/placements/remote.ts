@@ -63,15 +63,15 @@ async function check({ looks, url, token }: RemoteDeps, call: () => RunnerCall):
   } catch (error) {
     if (error instanceof RunnerDenied) return [address, { setting, isGood: false, says: sentence(error) }]
     // Not the token's fault. What is no runner may have a health as well: our own control plane has one below /api.
-    return [address.isGood ? { ...address, isGood: false, says: `${sentence(error)}${withoutPath(url)}` } : address]
+    return [address.isGood ? { ...address, isGood: false, says: withHint(sentence(error), url) } : address]
   }
 }
 
-/** What to try where there is no runner at an address with a path. */
-function withoutPath(url: string): string {
+/** With what to try where there is no runner at an address with a path. */
+function withHint(problem: string, url: string): string {
   const { origin, pathname } = new URL(url)
-  if (pathname === '/') return ''
-  return `; a runner of Ebb answers at the root of its address: set remote.url to ${origin}, without ${pathname}.`
+  if (pathname === '/') return problem
+  return `${problem} A runner of Ebb answers at the root of its address: set remote.url to ${origin}, without ${pathname}.`
 }
 
 /** Who looks at a page waits for it. */

@@ -280,9 +280,10 @@ function refusal(ask: Ask, status: number, { message, error, detail }: Reply['js
   if (status === 401 || status === 403)
     return new RunnerDenied(`${named(ask)} does not let us in (${status}); check the token, and that it knows itself by this name.`)
   const said = [message, error, detail].find((text) => typeof text === 'string' && text !== '') as string | undefined
-  return new Error(
-    `${named(ask)} answered ${status}${said === undefined ? ', which is no answer of a runner' : `: ${said.slice(0, 1_000)}`}`,
-  )
+  const words = said === undefined ? ', which is no answer of a runner' : `: ${said.slice(0, 1_000).replace(/\.$/, '')}`
+  // Whoever writes a runner by the contract alone, which names the status only.
+  const hint = status === 404 && ask.path.startsWith('agent/') ? '; one that has no such agent says "Agent not found"' : ''
+  return new Error(`${named(ask)} answered ${status}${words}${hint}.`)
 }
 
 function named({ place }: RunnerCall): string {

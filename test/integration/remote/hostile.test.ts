@@ -204,7 +204,7 @@ it('a token is shown to the runner that it was set for, and to nobody else', { t
 })
 
 it.each([
-  ['answers 500', { 'agent/stream': (_, response) => json(response, 500, { message: 'broken' }) }, /answered 500: broken/],
+  ['answers 500', { 'agent/stream': (_, response) => json(response, 500, { message: 'broken' }) }, /answered 500: broken\.$/],
   ['gives no id', { 'agent/stream': (_, response) => void response.writeHead(200).write('data: x\n\n') }, /no id/],
   [
     'gives an id that cannot be used',
@@ -218,6 +218,11 @@ it.each([
   ],
   ['answers with what is not HTTP', { 'agent/stream': (request) => void request.socket.end('hello\r\n\r\n') }, /cannot be reached/],
   ['hangs up', { 'agent/stream': (request) => void request.socket.destroy() }, /cannot be reached/],
+  [
+    'has a 404 without words',
+    { 'agent/status': (_, response) => void response.writeHead(404).end() },
+    /answered 404, .*; one that has no such agent says "Agent not found"\. Nothing was launched/,
+  ],
   ['says a health that is none', { health: (_, response) => json(response, 200, ['ok']) }, /no answer of a runner/],
   ['never says how it is', { health: () => {} }, /did not answer within 4 s/],
   ['has a health without end', { health: (_, response) => endless(response) }, /longer than/],
