@@ -85,7 +85,7 @@ export class HttpRunner implements Runner {
     const path = `agent/stop/${encodeURIComponent(agentId)}`
     const ask: Ask = { ...call, method: 'POST', path, deadlineMs: stopMs, ...(isForced && { body: { force: true } }) }
     const { status, json } = await answer(this.#clock, ask)
-    if (status === 404 && isAboutAgent(json, agentId)) return 'not-found'
+    if (status === 404 && (await isAboutAgent(this.#clock, ask, json, agentId))) return 'not-found'
     if (status !== 200 || json.status !== 'stopped') throw refusal(ask, status, json)
     return 'stopped'
   }
@@ -114,7 +114,7 @@ export class HttpRunnerLooks implements RunnerLooks {
     const ask: Ask = { ...call, method: 'GET', path: `agent/status/${encodeURIComponent(agentId)}`, deadlineMs: lookMs }
     const { status, json, installation } = await answer(this.#clock, ask)
     const who = installation === undefined ? {} : { installation }
-    if (status === 404 && isAboutAgent(json, agentId)) return { is: 'not-found', ...who }
+    if (status === 404 && (await isAboutAgent(this.#clock, ask, json, agentId))) return { is: 'not-found', ...who }
     if (status !== 200 || typeof json.process_alive !== 'boolean' || json.agent_id !== agentId) throw refusal(ask, status, json)
     return {
       is: 'known',
@@ -233,13 +233,17 @@ async function jsonOf(response: IncomingMessage): Promise<Readonly<Record<string
     }
     parts.push(part)
   }
+  if (bytes === 0) return {}
   try {
     const value: unknown = JSON.parse(Buffer.concat(parts).toString('utf8'))
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : noJson
   } catch {
-    return {}
+    return noJson
   }
 }
+
+/** Of a body that is something else, such as the page of a proxy. */
+const noJson: Reply['json'] = {}
 
 /** Ends with the last word; a connection that is lost before throws. */
 async function* news(response: IncomingMessage, ask: Ask): AsyncGenerator<RunnerNews> {
@@ -255,18 +259,22 @@ async function* news(response: IncomingMessage, ask: Ask): AsyncGenerator<Runner
 
 /**
  * A 404 of the agent, and not of an address at which there is no runner: frameworks repeat the path that they do not know, and
- * with it the words "agent" and "not found" (Fastify: "Route GET:/agent/status/ID not found"; NestJS: "Cannot GET /agent/…").
+ * with it the words "agent" and "not found" (Fastify: "Route GET:/agent/status/ID not found"; NestJS: "Cannot GET /agent/…"), and proxies
+ * have a page. The contract has no words for it: one that says nothing of the sort counts where a runner's health is at the same address.
  */
-function isAboutAgent({ code, agent_id: named, error, detail, message }: Reply['json'], agentId: string): boolean {
+async function isAboutAgent(clock: Clock, ask: Ask, said: Reply['json'], agentId: string): Promise<boolean> {
+  const { code, agent_id: named, error, detail, message } = said
   if (code === 'agent_not_found' || named === agentId) return true
-  return [error, detail, message].some((text) => typeof text === 'string' && saysNoAgent(text, agentId))
+  const texts = [error, detail, message].filter((text) => typeof text === 'string').map((text) => text.slice(0, 1_000))
+  if (texts.some((text) => saysNoAgent(text, agentId))) return true
+  if (said === noJson || named !== undefined || texts.some((text) => text.includes('agent/'))) return false
+  const { place, token, signal } = ask
+  const { status, json } = await answer(clock, { place, token, signal, method: 'GET', path: 'health', deadlineMs: lookMs })
+  return status === 200 && typeof json.status === 'string' && typeof json.active_agents === 'number'
 }
 
 function saysNoAgent(text: string, agentId: string): boolean {
-  const said = text
-    .slice(0, 1_000)
-    .replaceAll(agentId, ' ')
-    .replace(/\S*\/\S*/g, ' ')
+  const said = text.replaceAll(agentId, ' ').replace(/\S*\/\S*/g, ' ')
   return /\bagent\b.{0,80}\b(not found|unknown|does not exist|not exist)\b|\b(no such|unknown|no) agent\b/is.test(said)
 }
 
@@ -281,9 +289,7 @@ function refusal(ask: Ask, status: number, { message, error, detail }: Reply['js
     return new RunnerDenied(`${named(ask)} does not let us in (${status}); check the token, and that it knows itself by this name.`)
   const said = [message, error, detail].find((text) => typeof text === 'string' && text !== '') as string | undefined
   const words = said === undefined ? ', which is no answer of a runner' : `: ${said.slice(0, 1_000).replace(/\.$/, '')}`
-  // Whoever writes a runner by the contract alone, which names the status only.
-  const hint = status === 404 && ask.path.startsWith('agent/') ? '; one that has no such agent says "Agent not found"' : ''
-  return new Error(`${named(ask)} answered ${status}${words}${hint}.`)
+  return new Error(`${named(ask)} answered ${status}${words}.`)
 }
 
 function named({ place }: RunnerCall): string {

@@ -67,6 +67,34 @@ describe('a 404', () => {
   })
 })
 
+const runnerHealth = { status: 'ok', timestamp: '2026-01-01T00:00:00.000Z', active_agents: 0 }
+
+describe('a 404 that names no agent', () => {
+  const besides = (health: unknown, body: unknown): RequestListener => {
+    const [well, absent] = [answering(200, health), answering(404, body)]
+    return (request, response) => (request.url === '/health' ? well : absent)(request, response)
+  }
+
+  it.each([
+    ['without a word', {}],
+    ['in the words of FastAPI', { detail: 'Not Found' }],
+  ])('%s says that there is no such agent, where a runner is', async (_how, body) => {
+    await using server = await listening(createServer(besides(runnerHealth, body)))
+    const url = `http://127.0.0.1:${server.port}`
+    expect(await looks.status(at(url), id)).toEqual({ is: 'not-found' })
+    expect(await new HttpRunner(realClock).stop(at(url), id, false)).toBe('not-found')
+  })
+
+  it.each([
+    ['where another server is well', { status: 'ok' }, {}],
+    ['where a runner names its path', runnerHealth, { message: `Route GET:/agent/status/${id} not found` }],
+    ['where a runner names another agent', runnerHealth, { error: 'Not Found', agent_id: 'somebody-else' }],
+  ])('says nothing %s', async (_where, health, body) => {
+    await using server = await listening(createServer(besides(health, body)))
+    await expect(looks.status(at(`http://127.0.0.1:${server.port}`), id)).rejects.toThrow(/answered 404/)
+  })
+})
+
 it('a runner that is well in other words is well', async () => {
   await using server = await listening(createServer(answering(200, { status: 'healthy', active_agents: 3 })))
   expect(await looks.health(at(`http://127.0.0.1:${server.port}`))).toEqual({ activeAgents: 3 })

@@ -100,8 +100,23 @@ async function over(server: TestServer, id: string): Promise<Json> {
   return await server.get(`/api/agents/${id}`)
 }
 
-it('a runner that is not ours, and speaks the contract alone, is good enough', async () => {
-  await using runner = await FakeRunner.start({})
+/** The contract has a status for it, and no words. */
+const unknownId =
+  (body?: object): Handler =>
+  (request, response, runner) => {
+    if (request.url?.endsWith(ownId) && runner.streaming) {
+      const kind = request.url.includes('/stop/') ? 'agent/stop' : 'agent/status'
+      return usual[kind]?.(request, response, runner)
+    }
+    return body ? json(response, 404, body) : void response.writeHead(404).end()
+  }
+
+it.each([
+  ['with words', {}],
+  ['without a word', { 'agent/stop': unknownId(), 'agent/status': unknownId() }],
+  ['with few words', { 'agent/stop': unknownId({ error: 'not found' }), 'agent/status': unknownId({ error: 'not found' }) }],
+])('a runner that is not ours, and speaks the contract alone, is good enough: its 404 is %s', async (_how, odd) => {
+  await using runner = await FakeRunner.start(odd)
   await using server = await startServer(['--remote-url', runner.url])
   const id = await server.launch(body())
   await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
@@ -219,9 +234,9 @@ it.each([
   ['answers with what is not HTTP', { 'agent/stream': (request) => void request.socket.end('hello\r\n\r\n') }, /cannot be reached/],
   ['hangs up', { 'agent/stream': (request) => void request.socket.destroy() }, /cannot be reached/],
   [
-    'has a 404 without words',
-    { 'agent/status': (_, response) => void response.writeHead(404).end() },
-    /answered 404, .*; one that has no such agent says "Agent not found"\. Nothing was launched/,
+    'has no status',
+    { 'agent/status': (request, response) => json(response, 404, { message: `Cannot GET ${request.url}` }) },
+    /answered 404: Cannot GET .*\. Nothing was launched/,
   ],
   ['says a health that is none', { health: (_, response) => json(response, 200, ['ok']) }, /no answer of a runner/],
   ['never says how it is', { health: () => {} }, /did not answer within 4 s/],
