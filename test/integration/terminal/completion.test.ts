@@ -155,6 +155,25 @@ describe.each(['zsh', 'fish'])('%s', (shell) => {
   })
 })
 
+describe('zsh with its Tab key', () => {
+  needs('tmux')
+
+  it('completes the command after "--", and its files', async (context) => {
+    if (!isInstalled('zsh')) context.skip('needs zsh: it is not installed')
+    const folder = temporaryHome()
+    mkdirSync(join(folder, 'sub'))
+    const env = { EBB_HOME: temporaryHome(), F: await scriptFor('zsh'), PATH: `${dirname(ebbProgram)}:${process.env.PATH ?? ''}` }
+    await using terminal = await Terminal.open(env)
+    terminal.type(`cd ${folder}; exec env PS1="zsh> " zsh -f`)
+    await terminal.shows('zsh>')
+    terminal.type('autoload -Uz compinit; compinit -u -D; source $F')
+    terminal.press('ebb exec -- basenam', 'Tab')
+    await terminal.shows('ebb exec -- basename')
+    terminal.press('su', 'Tab')
+    await terminal.shows('ebb exec -- basename sub/')
+  })
+})
+
 it('another shell is refused by name', async () => {
   expect(await ebb(['completion', 'csh'], { home: temporaryHome() })).toMatchObject({
     code: 2,

@@ -20,8 +20,12 @@ ${commands.map(({ name, summary }) => `      ${quoted(`${name}:${summary}`)}`).j
     _describe command all
     return
   fi
-  if (( \${words[(I)--]} > 0 && \${words[(I)--]} < CURRENT )); then
-    _default
+  local end=\${words[(i)--]}
+  if (( end < CURRENT )); then
+    # What follows is a command line of its own.
+    shift $end words
+    (( CURRENT -= end ))
+    _normal
     return
   fi
   case \${words[CURRENT-1]} in
