@@ -9,9 +9,8 @@ const longestMs = 2_147_483_647
 export function parseDuration(text: string, option: string): number {
   const match = /^(\d{1,10}(?:\.\d{1,3})?)(ms|s|m|h)$/.exec(text)
   const unit = match?.[2] as keyof typeof unitMs | undefined
-  const ms = match && unit ? Math.round(Number(match[1]) * unitMs[unit]) : Number.NaN
-  if (!(ms <= longestMs)) {
-    throw new EbbError('bad_usage', `${option} must be a duration such as 250ms, 5s or 2m, not "${text}".`)
-  }
+  if (!match || !unit) throw new EbbError('bad_usage', `${option} must be a duration such as 250ms, 5s or 2m, not "${text}".`)
+  const ms = Math.round(Number(match[1]) * unitMs[unit])
+  if (ms > longestMs) throw new EbbError('bad_usage', `${option} must be a duration of 596h at most, not "${text}".`)
   return ms
 }
