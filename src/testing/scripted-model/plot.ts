@@ -23,10 +23,11 @@ export class Plot {
   /** What is said next. The turn is counted in the conversation itself: who asks again is told the same again. */
   next(conversation: Conversation, session: string): { readonly rule: number; readonly steps: readonly Step[] } {
     const place = this.#script.rules.findIndex((one) => fits(one, conversation))
-    const steps = this.#script.rules[place]?.turns[conversation.turn]
-    if (!steps) return { rule: place, steps: [{ text: this.#script.otherwise }] }
+    const turn = this.#script.rules[place]?.turns[conversation.turn] ?? []
     const key = hash([place, conversation.turn, session, conversation.prompt])
-    return { rule: place, steps: steps.filter((step, index) => !('times' in step && this.#isOver(step.times, `${key} ${index}`))) }
+    const steps = turn.filter((step, index) => !('times' in step && this.#isOver(step.times, `${key} ${index}`)))
+    // No model answers with nothing, and agents take that for an error.
+    return { rule: place, steps: steps.length > 0 ? steps : [{ text: this.#script.otherwise }] }
   }
 
   #isOver(times: number | undefined, key: string): boolean {

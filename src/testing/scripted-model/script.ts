@@ -2,7 +2,7 @@ import { z } from 'zod'
 
 /**
  * What the model says, as data. The first rule that matches a conversation answers it: its first turn the prompt, each
- * further turn the results of the tools that the turn before it called. After the last turn it says `afterwards`.
+ * further turn the results of the tools that the turn before it called. After the last turn it says `otherwise`.
  */
 
 /** Text comes in pieces of `chars`, one every `everyMs`; without a pace, at once. */
@@ -51,7 +51,7 @@ const rule = z.strictObject({
 
 export const script = z.strictObject({
   rules: z.array(rule).default([]),
-  /** For what no rule matches, and for a conversation that goes on after the last turn of its rule. */
+  /** For what no rule matches, for a conversation that goes on after the last turn of its rule, and for a turn whose errors are over. */
   otherwise: z.string().default('OK.'),
 })
 

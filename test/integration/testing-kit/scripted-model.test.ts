@@ -11,6 +11,7 @@ const script: Script = {
     { when: { prompt: 'slowly' }, turns: [{ text: 'One piece äfter another 🌊.', pace: { everyMs: 1, chars: 5 } }] },
     { when: { prompt: 'run it' }, turns: [[{ text: 'I run it.' }, { shell: 'echo hi' }], { text: 'It ran.' }] },
     { when: { pattern: '^too (much|many)$' }, turns: [[{ error: 429, times: 2, retryAfterMs: 1_500 }, { text: 'Now.' }]] },
+    { when: { prompt: 'not yet' }, turns: [{ error: 529, times: 1 }] },
     { when: { prompt: 'break' }, turns: [[{ text: 'Half a' }, { cut: true, times: 1 }, { text: ' sentence.' }]] },
     { when: { prompt: 'fail late' }, turns: [[{ text: 'Half' }, { error: 500 }]] },
     { when: { prompt: 'silence' }, turns: [{ stall: 'forever' }] },
@@ -195,6 +196,12 @@ describe('what the four have in common', () => {
       tools,
     })
     expect(model.requests.at(-1)).toMatchObject({ isAside: false, rule: 0 })
+  })
+
+  it('says what it says otherwise when the errors of a turn are over and it has nothing else', async () => {
+    const ask = (): Promise<Response> => post('/v1/messages', tongues['anthropic-messages']?.ask('not yet', false))
+    expect((await ask()).status).toBe(529)
+    expect(tongues['anthropic-messages']?.read(await (await ask()).json()).text).toBe('I was told nothing of this.')
   })
 
   it('streams one array to who speaks to Gemini without asking for events', async () => {
