@@ -163,7 +163,8 @@ class Model implements ScriptedModel {
 
   async #take(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const outlet = new Outlet(response)
-    const url = new URL(request.url ?? '/', 'http://localhost')
+    // Two slashes would begin a host: a base URL that ends with one makes them.
+    const url = new URL((request.url ?? '/').replace(/^\/+/, '/'), 'http://localhost')
     const path = url.pathname
     const refused = refusal(request)
     if (refused) return outlet.json(403, { error: { message: refused } })

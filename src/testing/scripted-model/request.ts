@@ -4,6 +4,9 @@ import { type Json, object } from './conversation.ts'
 /** A conversation with pictures in it is large, and a mistake is larger. */
 const bodyLimit = 64 * 1024 * 1024
 
+/** Far more than any conversation has; thousands overflow the stack of whoever walks through them, `GET /requests` first. */
+const levelLimit = 500
+
 /** A web page must not drive it: browsers say where a request comes from, and whom it was meant for. */
 export function refusal({ headers }: IncomingMessage): string | undefined {
   if (headers.origin !== undefined) return 'The scripted model answers no web pages.'
@@ -29,8 +32,16 @@ export async function readJson(request: IncomingMessage): Promise<Body | { reado
   }
   if (length > bodyLimit) return { status: 413, problem: `The request has more than ${bodyLimit} bytes.` }
   try {
-    return { json: object(JSON.parse(Buffer.concat(chunks).toString())), bytes: length }
+    const json = object(JSON.parse(Buffer.concat(chunks).toString()))
+    return isDeeper(json, levelLimit)
+      ? { status: 400, problem: `The request is nested in more than ${levelLimit} levels.` }
+      : { json, bytes: length }
   } catch {
     return { status: 400, problem: 'The request is not JSON.' }
   }
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return levels === 0 || Object.values(value).some((one) => isDeeper(one, levels - 1))
 }

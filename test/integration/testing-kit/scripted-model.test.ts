@@ -252,6 +252,21 @@ describe('what the four have in common', () => {
     expect((await fetch(model.url, { method: 'HEAD' })).status).toBe(200)
   })
 
+  it('refuses what is nested without end, and can still tell what it was asked', async () => {
+    const nested = `{"messages":[{"role":"user","content":"x","more":${'['.repeat(50_000)}${']'.repeat(50_000)}}]}`
+    for (const path of ['/v1/messages', '/v1/messages/count_tokens']) {
+      const refused = await post(path, nested)
+      expect([refused.status, await refused.text()]).toEqual([400, expect.stringContaining('nested')])
+    }
+    expect(await (await fetch(`${model.url}/requests`)).json()).toEqual({ requests: [] })
+  })
+
+  it('answers also behind a base URL that ends with a slash', async () => {
+    expect((await post('//v1/messages', tongues['anthropic-messages']?.ask('x', false))).status).toBe(200)
+    expect((await fetch(`${model.url}//requests`)).status).toBe(200)
+    expect((await fetch(`${model.url}//`)).status).toBe(404)
+  })
+
   it('answers no web page, and nobody who was led here by a name', async () => {
     expect((await post('/v1/messages', {}, { headers: { origin: 'http://evil.example' } })).status).toBe(403)
     const { port } = new URL(model.url)
