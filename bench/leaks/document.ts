@@ -164,7 +164,8 @@ ${userFiles.map(({ what, names }) => `  - ${what}: ${coded(names)}`).join('\n')}
 
   In a container the temp folder is the container's, and HOME is mounted.
 - **Time to a clean world**: from the stop to the first look that finds no process, with 10 ms between two looks. A run that
-  is not clean after ${seconds} s counts as never, in the median too.
+  is not clean after ${seconds} s counts as never, in the median too. Of an even number of runs the median is the slower of the two in
+  the middle.
 - **Said clean**: what the way itself says: the exit of the process that was signalled, an exit code, a promise, a report.
   *false*: it said so, and processes were left for good. *early*: they were there when it said so, and went afterwards. *not said*: it did
   not say so within ${seconds} s, or said that it failed.

@@ -18,20 +18,7 @@ import { ways } from './ways.ts'
  * `--save` adds what was measured to the results and makes the document anew. A whole run does so anyway, and starts with no
  * results, unless `--resume` lets it measure only what is still missing.
  */
-const { values: options } = parseArgs({
-  options: {
-    way: { type: 'string', multiple: true },
-    program: { type: 'string', multiple: true },
-    baseline: { type: 'string', multiple: true },
-    rounds: { type: 'string', default: '3' },
-    'at-once': { type: 'string', default: '1' },
-    save: { type: 'boolean', default: false },
-    resume: { type: 'boolean', default: false },
-    document: { type: 'boolean', default: false },
-    list: { type: 'boolean', default: false },
-  },
-})
-
+const options = readOptions()
 const rounds = Number(options.rounds)
 const isWhole = !options.way && !options.program && !options.baseline
 const isSaving = isWhole || options.save
@@ -39,6 +26,34 @@ const isSaving = isWhole || options.save
 if (options.list) list()
 else if (options.document) writeDocument(readResults() ?? fail('There are no results yet; run "npm run bench:leaks" first.'))
 else await run()
+
+/** What is wrong with them is said before anything is installed or started. */
+function readOptions() {
+  try {
+    const { values } = parseArgs({
+      options: {
+        way: { type: 'string', multiple: true },
+        program: { type: 'string', multiple: true },
+        baseline: { type: 'string', multiple: true },
+        rounds: { type: 'string', default: '3' },
+        'at-once': { type: 'string', default: '1' },
+        save: { type: 'boolean', default: false },
+        resume: { type: 'boolean', default: false },
+        document: { type: 'boolean', default: false },
+        list: { type: 'boolean', default: false },
+      },
+    })
+    pick(ways, values.way, true)
+    pick(programs, values.program, true)
+    pick(algorithms, values.baseline, true)
+    for (const name of ['rounds', 'at-once'] as const)
+      if (!/^[1-9]\d*$/.test(values[name])) fail(`--${name} must be a whole number from 1 on, not ${JSON.stringify(values[name])}.`)
+    return values
+  } catch (error) {
+    process.stderr.write(`bench: ${(error as Error).message}\n`)
+    process.exit(2)
+  }
+}
 
 function list(): void {
   for (const { name, title } of ways) console.log(`--way ${name.padEnd(22)} ${title}`)

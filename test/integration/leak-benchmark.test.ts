@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -39,6 +39,22 @@ function leak(words: readonly string[], cwd = '/', env: NodeJS.ProcessEnv = {}):
   const [program = '', ...rest] = words
   return spawn(program, rest, { cwd, env, detached: true, stdio: 'ignore' })
 }
+
+it('what is wrong on its command line is said at once, before 1.3 GB of agents are installed', () => {
+  const main = join(root, 'bench', 'leaks', 'main.ts')
+  const bench = (...words: string[]): unknown => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...words], {
+      encoding: 'utf8',
+      timeout: 20_000,
+      env: { XDG_CACHE_HOME: base },
+    })
+    return [status, stdout, stderr]
+  }
+  const said = (start: string): RegExp => new RegExp(`^bench: ${start}.*\\n$`)
+  expect(bench('--way', 'tree-kil')).toEqual([2, '', expect.stringMatching(said('There is no "tree-kil"; use one of .*tree-kill'))])
+  expect(bench('--wya', 'execa')).toEqual([2, '', expect.stringMatching(said("Unknown option '--wya'"))])
+  expect(bench('--program', 'stopped', '--rounds', 'x')).toEqual([2, '', expect.stringMatching(said('--rounds must be a whole number'))])
+})
 
 describe('the checker', () => {
   it('a leaked process with a session and an empty environment is counted by its arguments', async () => {
