@@ -49,11 +49,11 @@ function unwrapped(text: string): string {
   return wrappings.reduce((left, tag) => left.replaceAll(new RegExp(`<${tag}>[\\s\\S]*?</${tag}>`, 'g'), ''), text).trim()
 }
 
-/** The agent asks for itself: a title for its list of sessions, or which model to take. */
+/** The agent asks for itself: a title for its list of sessions, or which model to take. A program of the person's own never does. */
 export function isAside({ tools, schema, system }: Conversation, userAgent: string): boolean {
-  if (tools.length > 0) return false
   const isAgent = /^(claude-cli|codex|GeminiCLI|opencode)/i.test(userAgent)
-  return (isAgent && schema !== undefined) || /\btitle generator\b|\bgenerate a (short |brief |concise )?title\b/i.test(system)
+  if (!isAgent || tools.length > 0) return false
+  return schema !== undefined || /\btitle generator\b|\bgenerate a (short |brief |concise )?title\b/i.test(system)
 }
 
 export function object(value: unknown): Json {

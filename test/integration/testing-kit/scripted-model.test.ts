@@ -163,41 +163,6 @@ describe('what the four have in common', () => {
     expect(tongues['openai-chat']?.read(await unknown.json()).calls).toEqual([{ name: 'look_up', input: { word: 'ebb' } }])
   })
 
-  it('answers what agents ask for themselves without following the script', async () => {
-    const responseJsonSchema = {
-      type: 'object',
-      properties: { reason: { type: 'string' }, score: { type: 'integer', minimum: 3 }, who: { enum: ['user', 'model'] } },
-    }
-    const chosen = await post(
-      '/v1beta/models/gemini-x:generateContent',
-      {
-        contents: [{ role: 'user', parts: [{ text: 'run it' }] }],
-        generationConfig: { responseMimeType: 'application/json', responseJsonSchema },
-      },
-      { headers: { 'user-agent': 'GeminiCLI/1.0' } },
-    )
-    expect(JSON.parse(tongues.gemini?.read(await chosen.json()).text ?? '')).toEqual({ reason: expect.any(String), score: 3, who: 'user' })
-    const messages = [
-      { role: 'system', content: 'You are a title generator. You output ONLY a thread title.' },
-      { role: 'user', content: 'silence' },
-    ]
-    expect((await post('/v1/chat/completions', { model: 'm', messages })).status).toBe(200)
-    expect(model.requests.map(({ isAside, rule }) => [isAside, rule])).toEqual([
-      [true, -1],
-      [true, -1],
-    ])
-    const tools = [{ function: { name: 'bash' } }]
-    await post('/v1/chat/completions', {
-      model: 'm',
-      messages: [
-        { role: 'system', content: 'You are no title generator.' },
-        { role: 'user', content: 'slowly' },
-      ],
-      tools,
-    })
-    expect(model.requests.at(-1)).toMatchObject({ isAside: false, rule: 0 })
-  })
-
   it('says what it says otherwise when the errors of a turn are over and it has nothing else', async () => {
     const ask = (): Promise<Response> => post('/v1/messages', tongues['anthropic-messages']?.ask('not yet', false))
     expect((await ask()).status).toBe(529)
