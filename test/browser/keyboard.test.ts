@@ -28,6 +28,8 @@ it('launches, opens and stops an agent without a mouse', async () => {
   await page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor()
   // Back where one was; a view that one comes to anew begins at its heading.
   await expect.poll(() => focused(page), patient).toMatch(/Only keys/)
+  // Those that live may be there before the others.
+  await page.getByText('An older one').waitFor()
   await page.keyboard.press('j')
   expect(await focused(page)).toMatch(/An older one/)
   await page.keyboard.press('k')
@@ -47,6 +49,28 @@ it('launches, opens and stops an agent without a mouse', async () => {
   await page.locator('.agent-facts').getByText('terminated').waitFor()
   // What had the focus is gone with the agent.
   await expect.poll(() => focused(page), patient).toBe('Only keys')
+})
+
+it('keeps the focus in the list when the row that had it goes, by an undo or by somebody else', async () => {
+  const older = await server.launch({ type: 'synthetic', prompt: 'An older one' })
+  const page = await browser.open(server)
+  await page.getByRole('link', { name: 'An older one' }).waitFor()
+  const gone = await server.launch({ type: 'synthetic', prompt: 'Not for long' })
+  const row = page.getByRole('link', { name: 'Not for long' })
+  await row.focus()
+  expect((await server.call('DELETE', `/api/agents/${gone}`)).status).toBe(204)
+  await row.waitFor({ state: 'detached' })
+  await expect.poll(() => focused(page), patient).toBe('Agents')
+  // With the last row the whole table goes.
+  await page.getByRole('link', { name: 'An older one' }).focus()
+  expect((await server.call('DELETE', `/api/agents/${older}`)).status).toBe(204)
+  await page.getByText('No agents yet.').waitFor()
+  await expect.poll(() => focused(page), patient).toBe('Agents')
+  await page.getByRole('button', { name: 'Launch a synthetic one' }).click()
+  await page.getByRole('button', { name: 'Undo: stop and delete it' }).click()
+  await page.getByText('It was stopped and deleted').waitFor()
+  await page.getByText('No agents yet.').waitFor()
+  await expect.poll(() => focused(page), patient).toBe('Agents')
 })
 
 it('keeps the focus while something is under way, when it is refused, and when what had it is gone', async () => {

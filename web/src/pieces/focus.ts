@@ -7,14 +7,15 @@ export function focusHeading(): void {
 }
 
 /** For what goes away by itself: if it goes with the focus in it, the heading has it. */
-export function useFocusHeir<T extends HTMLElement>(): RefObject<T | null> {
-  const held = useRef<T>(null)
+export function useFocusHeir<T extends HTMLElement>(given?: RefObject<T | null>): RefObject<T | null> {
+  const made = useRef<T>(null)
+  const held = given ?? made
   useLayoutEffect(() => {
     const own = held.current
     // Before React takes it away; afterwards nobody knows who had the focus.
     return () => {
       if (own?.contains(document.activeElement)) focusHeading()
     }
-  }, [])
+  }, [held])
   return held
 }

@@ -1,5 +1,6 @@
 import { useWindowVirtualizer } from '@tanstack/react-virtual'
 import { type KeyboardEvent, type ReactNode, useCallback, useEffect, useRef, useState } from 'react'
+import { focusHeading, useFocusHeir } from './focus.ts'
 
 export interface Column<T> {
   readonly name: string
@@ -28,6 +29,7 @@ const rowHeight = 45
 /** A table that becomes cards on a narrow page. With links, j and k or the arrows go from row to row, and Enter opens one. */
 export function DataTable<T>({ label, columns, rows, keyOf, hrefOf, focusKey }: DataTableProps<T>) {
   const table = useRef<HTMLTableElement>(null)
+  useFocusHeir(table)
   const [scrollMargin, setScrollMargin] = useState(0)
   const isVirtual = rows.length > virtualFrom
   const virtual = useWindowVirtualizer({
@@ -66,6 +68,13 @@ export function DataTable<T>({ label, columns, rows, keyOf, hrefOf, focusKey }: 
     const index = /^(BODY|H1)$/.test(document.activeElement?.tagName ?? '') ? rows.findIndex((row) => keyOf(row) === focusKey) : -1
     if (index !== -1) focusRow(index)
   }, [rows, keyOf, focusKey, focusRow])
+  const focused = useRef<string>(undefined)
+  useEffect(() => {
+    if (focused.current === undefined || rows.some((row) => keyOf(row) === focused.current)) return
+    // It went with the focus on it, and nobody was told of a blur.
+    focused.current = undefined
+    if (document.activeElement === document.body) focusHeading()
+  }, [rows, keyOf])
   const step = useCallback(
     (by: number) => {
       // Keys may come faster than rows into sight.
@@ -96,7 +105,20 @@ export function DataTable<T>({ label, columns, rows, keyOf, hrefOf, focusKey }: 
   const after = items ? Math.max(0, virtual.getTotalSize() - ((items.at(-1)?.end ?? 0) - scrollMargin)) : 0
   const shown = items ? items.flatMap(({ index }) => (rows[index] === undefined ? [] : [{ row: rows[index], index }])) : undefined
   return (
-    <table ref={table} className="table" aria-label={label} aria-rowcount={isVirtual ? rows.length + 1 : undefined} onKeyDown={arrows}>
+    <table
+      ref={table}
+      className="table"
+      aria-label={label}
+      aria-rowcount={isVirtual ? rows.length + 1 : undefined}
+      onKeyDown={arrows}
+      onFocus={({ target }) => {
+        const row = rows[Number(target.closest<HTMLElement>('tr[data-index]')?.dataset.index)]
+        focused.current = row && keyOf(row)
+      }}
+      onBlur={() => {
+        focused.current = undefined
+      }}
+    >
       <thead>
         <tr>
           {columns.map(({ name, isNumber }) => (
