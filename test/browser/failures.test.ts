@@ -72,6 +72,17 @@ describe('what goes wrong is a sentence, with another try', () => {
     await expect.poll(() => page.getByRole('alert').count(), patient).toBe(0)
   })
 
+  it('where the server does not say how it is: nobody calls it well', async () => {
+    const page = await browser.open(server, '#/world', { allows })
+    const host = page.getByRole('region', { name: 'This host' })
+    await host.getByText('well', { exact: true }).waitFor()
+    await page.route('**/api/health', (route) => route.abort())
+    await host.getByText('not known', { exact: true }).waitFor()
+    expect(await host.getByText('well', { exact: true }).count()).toBe(0)
+    await page.unroute('**/api/health')
+    await host.getByText('well', { exact: true }).waitFor()
+  })
+
   it('also where somebody has pressed Escape meanwhile, again and again', async () => {
     const id = await server.command(['sleep', '1000'], { prompt: 'Hold on' })
     const page = await browser.open(server, `#/agents/${id}`, { allows })

@@ -23,7 +23,7 @@ describe('the verdict', () => {
     const page = await browser.open(server, '#/world')
     await verdict(page).getByText('The world is clean').waitFor()
     await verdict(page)
-      .getByText(/Looked at .*vouches/)
+      .getByText(/Looked (just now|\d+ s ago), in the world.*vouches/)
       .waitFor()
     const id = await sleeping()
     await verdict(page).getByText('Agents are at work').waitFor()

@@ -13,11 +13,7 @@ export function HostCard({ health, error }: { readonly health: Health | undefine
     <section className="panel" aria-label="This host">
       <div className="panel__head">
         <h2>{health ? oneLine(health.host.name, 80) : 'This host'}</h2>
-        {health && (
-          <Badge tone={problems.length > 0 || health.status === 'broken' ? 'alarm' : 'good'}>
-            {problems.length > 0 ? 'broken' : 'well'}
-          </Badge>
-        )}
+        {health && <Condition isBroken={problems.length > 0 || health.status === 'broken'} isSilent={error !== undefined} />}
       </div>
       {problems.length > 0 && (
         <Problem>
@@ -34,7 +30,7 @@ export function HostCard({ health, error }: { readonly health: Health | undefine
           <Fact name="Containment">{health.containment}</Fact>
           <Fact name="Placements">{health.placements.join(', ')}</Fact>
           <Fact name="Up">
-            <Lasting from={health.startedAt} />, since {moment(health.startedAt)}
+            <Lasting from={health.startedAt} until={error === undefined ? undefined : lastSeen(health)} />, since {moment(health.startedAt)}
           </Fact>
           <Fact name="Memory of the server">{bytes(health.memoryUsage.rss)}</Fact>
           <Fact name="Database">{health.databaseStatus}</Fact>
@@ -50,6 +46,16 @@ export function HostCard({ health, error }: { readonly health: Health | undefine
       )}
     </section>
   )
+}
+
+function Condition({ isBroken, isSilent }: { readonly isBroken: boolean; readonly isSilent: boolean }) {
+  if (isBroken) return <Badge tone="alarm">broken</Badge>
+  return isSilent ? <Badge tone="alarm">not known</Badge> : <Badge tone="good">well</Badge>
+}
+
+/** Of a server that does not answer nobody knows whether it is still up. */
+function lastSeen({ startedAt, uptime }: Health): string {
+  return new Date(Date.parse(startedAt) + uptime * 1_000).toISOString()
 }
 
 export function Fact({ name, children }: { readonly name: string; readonly children: ReactNode }) {

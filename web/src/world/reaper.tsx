@@ -31,7 +31,7 @@ export function ReaperPanel() {
   }
   return (
     <section className="panel" aria-label="The reaper">
-      <div className="panel__head">
+      <div className="panel__head reaper__head">
         <h2>The reaper</h2>
         <span className="reaper__actions">
           <button type="button" className="button" onClick={() => void look()} disabled={isBusy}>
@@ -44,7 +44,9 @@ export function ReaperPanel() {
       </div>
       <div className="panel__body" role="status">
         {isBusy && <Progress>Looking…</Progress>}
-        {!pass && !isBusy && <p className="quiet">It looks every minute for what nobody closed. It has not been asked here yet.</p>}
+        {!pass && !isBusy && (
+          <p className="quiet">It looks for what nobody closed, every minute unless it is set otherwise. It has not been asked here yet.</p>
+        )}
         {pass && <Result {...pass} />}
       </div>
       {error !== undefined && <Problem>{sentenceOf(error)}</Problem>}

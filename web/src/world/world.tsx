@@ -104,7 +104,7 @@ function Statement({ status, silent, lookedAtMs, containment }: StatementProps) 
       <p className="quiet">
         {lookedAtMs !== undefined && (
           <>
-            Looked at <Ago at={lookedAtMs} />, in the world and not in the books alone.{' '}
+            Looked <Ago at={lookedAtMs} />, in the world and not in the books alone.{' '}
           </>
         )}
         {containment !== undefined && voucherOf(containment, status, silent)}
