@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
@@ -236,6 +236,34 @@ describe('what is stuck', () => {
       await stuckRegion(page).getByRole('button', { name: 'Try again' }).waitFor()
     } finally {
       free()
+    }
+  })
+})
+
+describe('what is held back', () => {
+  needs('root')
+
+  it('is called that, and not stuck, in the list and above its buttons; force says what it does not keep', async () => {
+    const archive = join(server.home, 'archive')
+    mkdirSync(archive, { recursive: true })
+    const id = await server.command(['sh', '-c', 'echo precious; exec sleep 1000'], { prompt: 'Keep my log' })
+    await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
+    execFileSync('chattr', ['+i', archive])
+    try {
+      await server.post(`/api/agents/${id}/stop`, { grace: 0 })
+      const page = await browser.open(server, '#/cleanup')
+      await stuckRegion(page)
+        .getByRole('heading', { name: /^Held back: it is tried again/ })
+        .waitFor()
+      await stuckRegion(page).getByRole('button', { name: 'Force' }).click()
+      await page.getByRole('dialog').getByText('The agent on record and its messages', { exact: true }).waitFor()
+      await page.keyboard.press('Escape')
+      await page.getByRole('link', { name: 'Agents', exact: true }).click()
+      const tile = (name: string) => page.locator('.tile').filter({ hasText: name }).locator('dd')
+      await expect.poll(() => tile('Stopping').textContent(), { timeout: 30_000 }).toBe('1')
+      expect(await tile('Running').textContent()).toBe('0')
+    } finally {
+      execFileSync('chattr', ['-i', archive])
     }
   })
 })

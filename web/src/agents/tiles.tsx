@@ -6,16 +6,17 @@ interface TilesProps {
   readonly usage: ReadonlyMap<string, Usage>
 }
 
-/** The whole list in four figures. */
+/** The whole list in a few figures. */
 export function Tiles({ agents, usage }: TilesProps) {
-  const counts = { living: 0, stuck: 0, ended: 0 }
+  const counts = { running: 0, stopping: 0, stuck: 0, ended: 0 }
   for (const { status } of agents) counts[groupOf(status)] += 1
   const used = [...usage.values()]
   const memory = used.reduce((sum, { rssBytes }) => sum + rssBytes, 0)
   const processes = used.reduce((sum, one) => sum + one.processes, 0)
   return (
     <dl className="tiles">
-      <Tile name="Running" value={count(counts.living)} tone={counts.living > 0 ? 'live' : ''} />
+      <Tile name="Running" value={count(counts.running)} tone={counts.running > 0 ? 'live' : ''} />
+      <Tile name="Stopping" value={count(counts.stopping)} tone={counts.stopping > 0 ? 'wait' : ''} />
       <Tile name="Stuck" value={count(counts.stuck)} tone={counts.stuck > 0 ? 'alarm' : ''} />
       <Tile name="Ended, seen gone" value={count(counts.ended)} tone="" />
       <Tile name="Processes" value={count(processes)} tone="" />
@@ -24,9 +25,9 @@ export function Tiles({ agents, usage }: TilesProps) {
   )
 }
 
-function groupOf(status: Agent['status']): 'living' | 'stuck' | 'ended' {
-  if (status === 'stuck') return 'stuck'
-  return status === 'initializing' || status === 'running' || status === 'stopping' ? 'living' : 'ended'
+function groupOf(status: Agent['status']): 'running' | 'stopping' | 'stuck' | 'ended' {
+  if (status === 'stuck' || status === 'stopping') return status
+  return status === 'initializing' || status === 'running' ? 'running' : 'ended'
 }
 
 function Tile({ name, value, tone }: { readonly name: string; readonly value: string; readonly tone: string }) {

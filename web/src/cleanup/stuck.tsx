@@ -1,6 +1,7 @@
 import { nameOf } from '../agents/names.ts'
 import { type Close, fetchNotReleased } from '../api/closes.ts'
 import { useLoaded } from '../api/loaded.ts'
+import type { AgentResource } from '../api/shapes.ts'
 import { moment } from '../pieces/format.ts'
 import { hrefOf } from '../routing.ts'
 import { TryAgain } from './try-again.tsx'
@@ -11,7 +12,7 @@ export function StuckList({ closes }: { readonly closes: readonly Close[] | unde
   if (data.length === 0) return null
   return (
     <section className="stuck" aria-label="What is stuck">
-      <h2>Stuck: it is tried again by itself, and now if you like</h2>
+      <h2>{whatOf(data.flatMap(({ left }) => left))}: it is tried again by itself, and now if you like</h2>
       {data.map(({ agent, left }) => (
         <div key={agent.id} className="stuck__agent">
           <a href={hrefOf('agents', agent.id)}>
@@ -27,6 +28,13 @@ export function StuckList({ closes }: { readonly closes: readonly Close[] | unde
       ))}
     </section>
   )
+}
+
+/** Of an agent that is stuck with nothing left the archive is stuck. */
+function whatOf(left: readonly AgentResource[]): string {
+  const heldBack = left.filter(({ state }) => state !== 'stuck').length
+  if (heldBack === 0) return 'Stuck'
+  return heldBack === left.length ? 'Held back' : 'Stuck and held back'
 }
 
 /** Since the first of the failed closes that no good one came after. */

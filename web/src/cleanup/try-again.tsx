@@ -66,7 +66,7 @@ export function TryAgain({ agentId, left, since, isTried = false }: TryAgainProp
             asked === 'force'
               ? [
                   'Kill at once what is left of this agent, without asking first',
-                  'Give up, and name, what is owed and cannot be done in 10 s, such as archiving a log',
+                  'Give up, and name, what is owed and cannot be done in 10 seconds, such as archiving a log',
                 ]
               : [
                   'Look at each thing that is left',
@@ -74,7 +74,10 @@ export function TryAgain({ agentId, left, since, isTried = false }: TryAgainProp
                   'Look again, and say released only when it is seen gone',
                 ]
           }
-          keeps={['The agent on record, its messages and its archive', 'Whatever is not of this agent']}
+          keeps={[
+            `The agent on record${asked === 'force' ? ' and its messages' : ', its messages and its archive'}`,
+            'Whatever is not of this agent',
+          ]}
           undo={asked === 'force' ? 'What is given up cannot be had back.' : 'There is nothing to undo: what is gone was to go.'}
           action={asked === 'force' ? 'Force' : 'Try again'}
           isDangerous={asked === 'force'}
