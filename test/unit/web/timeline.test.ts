@@ -59,9 +59,9 @@ describe('a close that is over', () => {
     const steps = [{ step: 'kill' as const, at: at(5_020), took: 2 }]
     const phasesOf = (resource: ResourceReport): readonly string[] =>
       rowsOf(at(1_000), [resource], scope)[0]?.pieces.map(({ phase }) => phase) ?? []
-    for (const kind of ['log', 'file', 'folder', 'directory', 'temp-folder', 'traces', 'container', 'upload'])
+    for (const kind of ['log', 'file', 'folder', 'directory', 'temp-folder', 'traces', 'container', 'upload', 'tmux-session'])
       expect(phasesOf({ ...log, kind, steps }), kind).toContain('removed')
-    for (const kind of ['process-tree', 'container-run', 'remote-agent', 'ecs-task', 'tmux-session'])
+    for (const kind of ['process-tree', 'container-run', 'remote-agent', 'ecs-task'])
       expect(phasesOf({ ...log, kind, steps }), kind).toContain('kill')
   })
 

@@ -5,8 +5,11 @@ import type { ResourceReport } from '../../../src/domain/report.ts'
 
 export type Phase = 'waiting' | 'looking' | 'obligations' | 'polite' | 'terminate' | 'kill' | 'removed'
 
-/** Of these something is killed that runs; the last step for anything else, such as a log, takes it away and hurts nobody. */
-const livingKinds: ReadonlySet<string> = new Set(['process-tree', 'container-run', 'remote-agent', 'ecs-task', 'tmux-session'])
+/**
+ * Of these something is killed that runs; the last step for anything else, such as a log, or a tmux session when what ran in it is
+ * gone, takes it away and hurts nobody.
+ */
+const livingKinds: ReadonlySet<string> = new Set(['process-tree', 'container-run', 'remote-agent', 'ecs-task'])
 
 const phaseOf = (kind: string, step: Phase): Phase => (step === 'kill' && !livingKinds.has(kind) ? 'removed' : step)
 
