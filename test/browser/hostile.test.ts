@@ -7,6 +7,16 @@ const browser = useBrowser()
 
 const markup = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`
 
+it('why a resource is stuck is told as text, whatever a file of it is called', async () => {
+  const id = await server.launch({ type: 'synthetic', prompt: 'Name it' })
+  const page = await browser.open(server, '#/world')
+  const stuck = { id: 'one', kind: 'temp-folder', name: '/tmp/one', state: 'stuck', dependsOn: [], intendedAt: new Date(), attempts: 1 }
+  const error = 'Still present: /tmp/one/\u202egnp.exe cannot be removed.'
+  await page.route(`**/api/agents/${id}/resources`, (route) => route.fulfill({ json: [{ ...stuck, error }] }))
+  await page.goto(`${server.url}/#/agents/${id}`)
+  await page.getByText('Still present: /tmp/one/⟨U+202E⟩gnp.exe cannot be removed.').waitFor()
+})
+
 it('what an agent writes is shown as text, whatever it is', async () => {
   const script = `
     process.stdout.write(${JSON.stringify(`${markup}\n`)})

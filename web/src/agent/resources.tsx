@@ -68,7 +68,7 @@ function OneResource({ resource: { kind, name, state, proof, error, attempts } }
       )}
       {error !== undefined && (
         <p className="resource__error">
-          {error}
+          {oneLine(error, 1_000)}
           {attempts > 1 && ` Tried ${attempts} times.`}
         </p>
       )}
