@@ -1,3 +1,4 @@
+import type { Locator } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { useServer } from '../support/shared-server.ts'
 import { requireNoSidewaysScroll, seriousViolations, useBrowser } from './support.ts'
@@ -15,6 +16,41 @@ describe('every view', () => {
         expect(await seriousViolations(page)).toEqual([])
         await requireNoSidewaysScroll(page)
       })
+})
+
+it('what is long takes no room from all else, at 1280 and at 390', async () => {
+  const namespace = 'n'.repeat(60)
+  const prompt = 'A prompt of some words that are about as long as people write them'
+  const id = await server.command(['sleep', '1000'], { prompt, namespace })
+  await server.command(['sleep', '1000'])
+  const page = await browser.open(server)
+  const widthOf = async (one: Locator): Promise<number> => (await one.boundingBox())?.width ?? 0
+  await page.getByLabel('Namespace').waitFor()
+  expect(await widthOf(page.getByLabel('Namespace'))).toBeLessThanOrEqual(240)
+  await page.goto(`${server.url}/#/world`)
+  await page.getByLabel('Namespace').getByRole('option', { name: namespace }).waitFor({ state: 'attached' })
+  expect(await widthOf(page.getByLabel('Namespace'))).toBeLessThanOrEqual(280)
+
+  await page.setViewportSize({ width: 390, height: 800 })
+  // A few short columns stay a table, whose heads can be seen.
+  const kinds = page.getByRole('table', { name: 'Resources by kind' })
+  await kinds.getByRole('columnheader', { name: 'Held' }).waitFor()
+  expect(await widthOf(kinds.getByRole('columnheader', { name: 'Held' }))).toBeGreaterThan(20)
+  await requireNoSidewaysScroll(page)
+  await server.post(`/api/agents/${id}/stop`)
+  await page.goto(`${server.url}/#/cleanup`)
+  await page.getByRole('link', { name: prompt }).first().click()
+  const heading = page.getByRole('heading', { level: 1, name: `Close of “${prompt}”` })
+  await heading.waitFor()
+  expect(await widthOf(heading)).toBeGreaterThan(340)
+})
+
+it('an agent that goes by its id has that once in its row', async () => {
+  const id = await server.command(['sleep', '1000'])
+  const page = await browser.open(server)
+  const link = page.getByRole('table', { name: 'Agents' }).getByRole('link')
+  await link.waitFor()
+  expect((await link.textContent())?.trim()).toBe(`agent ${id.slice(0, 8)}`)
 })
 
 it('the theme is the one of the system until somebody chooses, and then stays', async () => {

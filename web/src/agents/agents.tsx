@@ -111,8 +111,11 @@ function columnsOf(usage: ReadonlyMap<string, Usage>): readonly Column<Agent>[] 
   ]
 }
 
-function labelsOf({ id, name, namespace, requestId, taskId }: Agent): ReactNode {
-  const labels = [name ?? shortId(id), namespace === 'default' ? '' : namespace, requestId ?? '', taskId ?? '']
+function labelsOf(agent: Agent): ReactNode {
+  const { id, name = shortId(id), namespace, requestId = '', taskId = '' } = agent
+  // Who has no other name goes by this one.
+  const own = nameOf(agent).endsWith(name) ? '' : name
+  const labels = [own, namespace === 'default' ? '' : namespace, requestId, taskId]
   return labels
     .filter((label) => label !== '')
     .map((label, index) => (

@@ -20,6 +20,8 @@ export interface DataTableProps<T> {
   readonly hrefOf?: (row: T) => string
   /** The row that one comes back from: it has the focus, and with it is in sight. */
   readonly focusKey?: string | undefined
+  /** So narrow that it is a table on every page. */
+  readonly isNarrow?: boolean
 }
 
 /** Of more rows than this only those in sight exist. */
@@ -27,7 +29,7 @@ const virtualFrom = 200
 const rowHeight = 45
 
 /** A table that becomes cards on a narrow page. With links, j and k or the arrows go from row to row, and Enter opens one. */
-export function DataTable<T>({ label, columns, rows, keyOf, hrefOf, focusKey }: DataTableProps<T>) {
+export function DataTable<T>({ label, columns, rows, keyOf, hrefOf, focusKey, isNarrow = false }: DataTableProps<T>) {
   const table = useRef<HTMLTableElement>(null)
   useFocusHeir(table)
   const [scrollMargin, setScrollMargin] = useState(0)
@@ -107,7 +109,7 @@ export function DataTable<T>({ label, columns, rows, keyOf, hrefOf, focusKey }: 
   return (
     <table
       ref={table}
-      className="table"
+      className={`table ${isNarrow ? '' : 'table--cards'}`}
       aria-label={label}
       aria-rowcount={isVirtual ? rows.length + 1 : undefined}
       onKeyDown={arrows}

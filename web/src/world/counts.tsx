@@ -21,7 +21,7 @@ export function Kinds({ status }: { readonly status: WorldStatus }) {
   const rows = Object.entries(status.resources)
     .map(([kind, counts]) => ({ kind, ...counts }))
     .toSorted((a, b) => a.kind.localeCompare(b.kind))
-  return rows.length > 0 ? <DataTable label="Resources by kind" columns={columns} rows={rows} keyOf={({ kind }) => kind} /> : null
+  return rows.length > 0 ? <DataTable label="Resources by kind" columns={columns} rows={rows} keyOf={({ kind }) => kind} isNarrow /> : null
 }
 
 interface Figure {
