@@ -282,7 +282,7 @@ describe('a close of several agents', () => {
     await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
     await server.post('/api/cleanup', { scope: 'all', namespace: 'nightly' })
     const [newest] = await server.get('/api/cleanup/history?limit=1')
-    const page = await browser.open(server, `#/cleanup/${newest.id}`, { height: 880 })
+    const page = await browser.open(server, `#/cleanup/${newest.id}`, { height: 960 })
     await page.getByText('clean', { exact: true }).waitFor()
     await page.getByText('1 resource did not end when told to, and needed a kill.').waitFor()
     for (const name of ['Fix the reconnect test that fails once in forty runs', 'Upgrade TypeScript to 7 and mend what breaks'])
