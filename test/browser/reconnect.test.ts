@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { temporaryHome } from '../support/home.ts'
 import { needs } from '../support/real.ts'
 import { type Json, startServer } from '../support/server.ts'
-import { patient, useBrowser } from './support.ts'
+import { deaf, patient, useBrowser } from './support.ts'
 
 needs('tmux')
 const browser = useBrowser()
@@ -71,6 +71,35 @@ it('a page that was open while its server was stopped and started again has ever
     await page.close()
   } finally {
     await server.call('POST', '/api/test/reset-environment', { body: { force: true } })
+    await server.stop()
+  }
+})
+
+it('a reset whose server died can be put away, and the next server says what is left', async () => {
+  const home = temporaryHome()
+  let server = await startServer([], { home })
+  try {
+    await deaf(server)
+    const page = await browser.open(server, '#/world', { allows: [...lost, /404/] })
+    await page.getByRole('button', { name: 'Reset…' }).click()
+    await page.getByLabel(/Something lives/).fill('everything')
+    await page.getByRole('dialog').getByRole('button', { name: 'Reset', exact: true }).click()
+    const reset = page.getByRole('region', { name: 'The reset' })
+    await reset.getByText('told to end').first().waitFor()
+    expect(await reset.getByRole('button', { name: 'Done' }).isDisabled()).toBe(true)
+    server.ebb.signal('SIGKILL')
+    await server.ebb.ended
+    await reset.getByText('not known', { exact: true }).waitFor()
+    server = await startServer([], { home, port: new URL(server.url).port })
+    await page
+      .getByRole('region', { name: 'Is the world clean' })
+      .getByText('Nothing of an agent is left')
+      .or(page.getByText('The world is clean'))
+      .waitFor()
+    await reset.getByRole('button', { name: 'Done' }).click()
+    await reset.waitFor({ state: 'detached' })
+    await page.close()
+  } finally {
     await server.stop()
   }
 })

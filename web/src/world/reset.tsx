@@ -151,8 +151,10 @@ interface Started {
 /** The close that was asked for, while it happens and until somebody has read its report. */
 export function ResetProgress({ id, onClose }: { readonly id: string; readonly onClose: () => void }) {
   const watched = useClose(id)
-  const { close } = watched
+  const { close, loaded } = watched
   const calling = useCalling(close ? [close.scope] : [])
+  // Of a server that died nobody will hear how it ended.
+  const isRunning = close?.state === 'running' && loaded.error === undefined
   const place = useRef<HTMLElement>(null)
   useEffect(() => place.current?.focus(), [])
   return (
@@ -160,11 +162,17 @@ export function ResetProgress({ id, onClose }: { readonly id: string; readonly o
       <div className="reset__head">
         <h2>{close ? titleOf(close, calling) : 'The reset'}</h2>
         <a href={hrefOf('cleanup', id)}>Its own page</a>
-        <button type="button" className="button" onClick={onClose} disabled={close?.state === 'running'}>
+        <button type="button" className="button" onClick={onClose} disabled={isRunning}>
           Done
         </button>
       </div>
-      {close ? <CloseBody watched={watched} close={close} /> : <Progress>It begins…</Progress>}
+      {close ? (
+        <CloseBody watched={watched} close={close} />
+      ) : loaded.sentence === undefined ? (
+        <Progress>It begins…</Progress>
+      ) : (
+        <Problem onRetry={loaded.reload}>{loaded.sentence}</Problem>
+      )}
     </section>
   )
 }
