@@ -43,6 +43,14 @@ it('what is long takes no room from all else, at 1280 and at 390', async () => {
   const heading = page.getByRole('heading', { level: 1, name: `Close of “${prompt}”` })
   await heading.waitFor()
   expect(await widthOf(heading)).toBeGreaterThan(340)
+  // Between the two a name can still be read.
+  for (const width of [641, 760, 810]) {
+    await page.setViewportSize({ width, height: 800 })
+    await page.goto(`${server.url}/#/cleanup`)
+    await page.getByRole('link', { name: prompt }).first().waitFor()
+    await requireNoSidewaysScroll(page)
+    expect(await widthOf(page.getByRole('link', { name: prompt }).first())).toBeGreaterThan(150)
+  }
 })
 
 it('an agent that goes by its id has that once in its row', async () => {
