@@ -3,6 +3,7 @@ import type { Task } from '@aws-sdk/client-ecs'
 import { type Aws, AwsProblem, isAwsTrouble, type NewObject, partBytes, type TaskSeen } from '../../ports/aws.ts'
 import { type ClientPool, regionOfArn } from './clients.ts'
 import { bounded, patiently } from './patience.ts'
+import { required } from './problem.ts'
 import { uploadMs } from './times.ts'
 
 /** Everything that changes something on AWS. Each of these may be asked for again: what is done already stays done. */
@@ -37,6 +38,8 @@ export function awsEffects(pool: ClientPool): Aws {
         const { tasks = [], failures = [] } = await ecs.send(command, { abortSignal })
         const [task] = tasks
         if (task) return taskSeen(task)
+        // Neither a task nor a reason why there is none.
+        required('RunTask', failures[0])
         const reasons = failures.map(({ reason, detail }) => [reason, detail].filter(Boolean).join(': '))
         throw new AwsProblem('refused', `ECS started no task: ${reasons.join('; ') || 'it gave no reason'}.`)
       })

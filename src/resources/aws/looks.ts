@@ -2,6 +2,7 @@ import { type AwsLooks, AwsProblem, isAwsTrouble, type OpenUpload, type TaskSeen
 import { type ClientPool, regionOfArn } from './clients.ts'
 import { taskSeen } from './effects.ts'
 import { patiently } from './patience.ts'
+import { required } from './problem.ts'
 
 /** Everything that is only looked at on AWS. */
 
@@ -26,6 +27,9 @@ export function awsLooks(pool: ClientPool): AwsLooks {
           if (reason !== 'MISSING') throw new AwsProblem('unreachable', `ECS could not describe ${arn}: ${reason ?? 'it gave no reason'}.`)
           missing.push(arn)
         }
+        // Of each it is told what it is, or why that cannot be told.
+        const told = (answer.tasks ?? []).length + (answer.failures ?? []).length
+        required('DescribeTasks', told >= new Set(some).size || undefined)
       }
       return { tasks, missing }
     },
@@ -36,7 +40,7 @@ export function awsLooks(pool: ClientPool): AwsLooks {
       for (let nextToken: string | undefined; ; ) {
         const command = new packages.ecs.ListTasksCommand({ ...query, maxResults: atATime, nextToken })
         const answer = await patiently('ListTasks', call, (abortSignal) => ecs.send(command, { abortSignal }))
-        arns.push(...(answer.taskArns ?? []))
+        arns.push(...required('ListTasks', answer.taskArns))
         nextToken = answer.nextToken
         if (nextToken === undefined || nextToken === '') return arns
       }
@@ -48,7 +52,7 @@ export function awsLooks(pool: ClientPool): AwsLooks {
       const command = new packages.balancing.DescribeTargetHealthCommand({ TargetGroupArn: target.group, Targets })
       try {
         const answer = await patiently('DescribeTargetHealth', call, (abortSignal) => balancing.send(command, { abortSignal }))
-        return (answer.TargetHealthDescriptions ?? []).map(({ Target, TargetHealth }) => {
+        return required('DescribeTargetHealth', answer.TargetHealthDescriptions).map(({ Target, TargetHealth }) => {
           const reason = [TargetHealth?.Reason, TargetHealth?.Description].filter(Boolean).join(': ')
           return {
             address: Target?.Id ?? '',
@@ -76,8 +80,13 @@ export function awsLooks(pool: ClientPool): AwsLooks {
       const command = new packages.s3.HeadObjectCommand({ Bucket: bucket, Key: key, ChecksumMode: 'ENABLED' })
       try {
         const seen = await patiently('HeadObject', call, (abortSignal) => s3.send(command, { abortSignal }))
-        const { ETag = '', ContentLength = 0, Metadata = {}, ChecksumSHA256 } = seen
-        return { etag: ETag, sizeBytes: ContentLength, metadata: Metadata, ...(ChecksumSHA256 !== undefined && { sha256: ChecksumSHA256 }) }
+        const { ETag, ContentLength = 0, Metadata = {}, ChecksumSHA256 } = seen
+        return {
+          etag: required('HeadObject', ETag),
+          sizeBytes: ContentLength,
+          metadata: Metadata,
+          ...(ChecksumSHA256 !== undefined && { sha256: ChecksumSHA256 }),
+        }
       } catch (error) {
         if (isAwsTrouble(error, 'absent')) return undefined
         throw error
@@ -90,6 +99,7 @@ export function awsLooks(pool: ClientPool): AwsLooks {
       for (let ContinuationToken: string | undefined; ; ) {
         const command = new packages.s3.ListObjectsV2Command({ Bucket: bucket, Prefix: key, ContinuationToken })
         const answer = await patiently('ListObjectsV2', call, (abortSignal) => s3.send(command, { abortSignal }))
+        required('ListObjectsV2', answer.Name)
         keys.push(...(answer.Contents ?? []).flatMap(({ Key }) => (Key === undefined ? [] : [Key])))
         ContinuationToken = answer.NextContinuationToken
         if (ContinuationToken === undefined) return keys
@@ -102,6 +112,7 @@ export function awsLooks(pool: ClientPool): AwsLooks {
       for (let from: { KeyMarker?: string; UploadIdMarker?: string } = {}; ; ) {
         const command = new packages.s3.ListMultipartUploadsCommand({ Bucket: bucket, Prefix: key, ...from })
         const answer = await patiently('ListMultipartUploads', call, (abortSignal) => s3.send(command, { abortSignal }))
+        required('ListMultipartUploads', answer.Bucket)
         for (const { Key, UploadId } of answer.Uploads ?? [])
           if (Key !== undefined && UploadId !== undefined)
             open.push({ bucket, key: Key, uploadId: UploadId, ...(region !== undefined && { region }) })

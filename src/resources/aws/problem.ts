@@ -78,6 +78,9 @@ export function problemOf(operation: string, error: unknown): AwsProblem {
   if (denied.has(code) || status === 403)
     return trouble('denied', `AWS denies ${operation}; allow it in the IAM policy, as the guide on AWS has it, or renew the credentials.`)
   if (absent.has(code)) return trouble('absent', `${operation}: there is no such thing.`)
+  // Cut off, or not of AWS: what was asked for may have been done all the same.
+  if (status >= 200 && status < 300)
+    return trouble('unreachable', `The answer to ${operation} could not be read: ${shortened(sentence(error))}; it is tried again.`)
   if (status >= 500) return trouble('unreachable', `AWS answered ${operation} with ${status} (${code}); it is tried again.`)
   // The SDK's own words, of a call that was never made.
   if (status === 0 && (error as SdkError).message === 'Region is missing')
@@ -104,4 +107,13 @@ function networkReason(error: unknown): string {
 function shortened(text: string): string {
   const line = text.split('\n')[0] ?? ''
   return line.length > 300 ? `${line.slice(0, 300)}…` : line
+}
+
+/** What every answer to the operation has. Without it somebody else has answered, and that says nothing about anything (G4). */
+export function required<T>(operation: string, value: T | undefined): T {
+  if (value !== undefined) return value
+  throw new AwsProblem(
+    'unreachable',
+    `The answer to ${operation} is none of AWS; look at what is between it and this host. It is tried again.`,
+  )
 }

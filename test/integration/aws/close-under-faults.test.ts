@@ -59,6 +59,8 @@ const once: readonly (readonly [string, Fault])[] = [
   ['fails with a 500', 'error'],
   ['loses its reply after the effect', 'lose'],
   ['meets a connection that is reset', 'reset'],
+  ['has the half of its reply cut off', 'cut'],
+  ['is answered by somebody who is not AWS', 'stranger'],
   ['meets credentials that have expired', 'expired'],
   ['is slow', { delayMs: 400 }],
 ]

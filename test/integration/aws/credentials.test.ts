@@ -18,7 +18,7 @@ const keys: string[] = []
 const service = createServer((request, response) => {
   const key = /Credential=([^/]+)/.exec(request.headers.authorization ?? '')?.[1] ?? ''
   keys.push(key)
-  response.writeHead(isGood.has(key) ? 200 : 400, { 'content-type': 'application/x-amz-json-1.1' })
+  response.writeHead(isGood.has(key) ? 200 : 400, { 'content-type': 'application/x-amz-json-1.1', etag: '"1"' })
   // The answer to a HEAD has no body, and so no reason.
   response.end(isGood.has(key) ? '{"taskArns":["arn:1"]}' : '{"__type":"ExpiredTokenException","message":"expired"}')
 })

@@ -7,8 +7,11 @@ import { type Asked, type Failure, failureOf, operationOf, type Reply } from './
  * record of every call, and fails as it is told: before the effect, after it with the reply lost, late, or not at all.
  */
 
-/** `pretend`: an answer of success, and no effect. */
-export type Fault = Failure | 'lose' | 'reset' | 'pretend' | { readonly delayMs: number }
+/**
+ * `pretend`: an answer of success, and no effect. `cut`: the effect, and half of the answer. `stranger`: a page of somebody who is not
+ * AWS, and no effect.
+ */
+export type Fault = Failure | 'lose' | 'reset' | 'pretend' | 'cut' | 'stranger' | { readonly delayMs: number }
 
 export interface Rule {
   /** Such as `StopTask`; without it, every operation. */
@@ -146,9 +149,7 @@ export class FaultingProxy implements AsyncDisposable {
       const delayMs = this.latencyMs + (typeof fault === 'object' ? fault.delayMs : 0)
       if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs))
       if (fault === 'reset') return void incoming.socket.destroy()
-      const isFailure = typeof fault === 'string' && fault !== 'lose' && fault !== 'pretend'
-      const success: Reply = { status: 200, headers: { etag: '"0"' }, body: '' }
-      const reply = fault === 'pretend' ? success : isFailure ? failureOf(asked, fault) : await this.answer(asked)
+      const reply = await this.#replyTo(asked, fault)
       // The effect has happened, and nobody hears of it.
       if (fault === 'lose') return void incoming.socket.destroy()
       outgoing.writeHead(reply.status, headersFor(reply))
@@ -157,6 +158,13 @@ export class FaultingProxy implements AsyncDisposable {
       call.endedMs = performance.now()
       for (const look of this.#waiting) look()
     }
+  }
+
+  async #replyTo(asked: Asked, fault: Fault | undefined): Promise<Reply> {
+    if (fault === 'pretend') return { status: 200, headers: { etag: '"0"' }, body: '' }
+    if (fault === 'stranger') return { status: 200, headers: { 'content-type': 'text/xml' }, body: '<html><body>Log in</body></html>' }
+    if (fault === 'cut') return half(await this.answer(asked))
+    return typeof fault === 'string' && fault !== 'lose' && fault !== 'reset' ? failureOf(asked, fault) : await this.answer(asked)
   }
 
   /** The same call once more, through the same door. */
@@ -196,6 +204,11 @@ export class FaultingProxy implements AsyncDisposable {
     this.#agent.destroy()
     await once(this.#server, 'close')
   }
+}
+
+function half({ status, headers = {}, body }: Reply): Reply {
+  const kept = Object.entries(headers).filter(([name]) => name.toLowerCase() !== 'content-length')
+  return { status, headers: Object.fromEntries(kept), body: Buffer.from(body).subarray(0, Math.floor(body.length / 2)) }
 }
 
 function headersFor({ headers = {}, body }: Reply): Record<string, string | string[]> {
