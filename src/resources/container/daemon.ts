@@ -37,6 +37,11 @@ export class DockerError extends Error {
   }
 }
 
+/** Cut off, or not of a daemon: what was asked for may have been done all the same. */
+export function unreadable(wanted: string): DockerError {
+  return new DockerError(`the Docker daemon's answer is not ${wanted}; look at what is between it and this host`, undefined, undefined)
+}
+
 export function statusOf(error: unknown): number | undefined {
   return error instanceof DockerError ? error.status : undefined
 }

@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream'
 import type Dockerode from 'dockerode'
 import { EbbError } from '../../domain/errors.ts'
 import type { ContainerOrder, Docker } from '../../ports/docker.ts'
-import { type Daemon, statusOf } from './daemon.ts'
+import { type Daemon, statusOf, unreadable } from './daemon.ts'
 
 /** What we do to containers, over dockerode. Nothing is tried twice here: whoever asks looks, and asks again. */
 
@@ -24,7 +24,9 @@ export function dockerOver(daemon: Daemon): Docker {
     create: (order) =>
       daemon.call(makingMs, undefined, async (client) => {
         const request = { _query: { name: order.name }, _body: bodyOf(order) }
-        return (await client.createContainer(request as unknown as Dockerode.ContainerCreateOptions)).id
+        const { id } = await client.createContainer(request as unknown as Dockerode.ContainerCreateOptions)
+        if (typeof id !== 'string') throw unreadable('the id of a container')
+        return id
       }),
     start: async (id, input, signal) => {
       requireWanted(signal)

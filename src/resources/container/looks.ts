@@ -1,7 +1,7 @@
 import type Dockerode from 'dockerode'
 import { sentence } from '../../domain/errors.ts'
 import { containerLabels, type DockerLooks, type InspectedContainer, type OutputPiece, type SeenContainer } from '../../ports/docker.ts'
-import { type Daemon, statusOf } from './daemon.ts'
+import { type Daemon, statusOf, unreadable } from './daemon.ts'
 import { splitFrames } from './frames.ts'
 import { Listings, type Wanted } from './listings.ts'
 
@@ -51,6 +51,8 @@ async function list(daemon: Daemon, { labels }: Wanted): Promise<readonly SeenCo
   const found = await daemon.call(lookMs, undefined, (client, abortSignal) =>
     client.listContainers({ all: true, filters: { label }, abortSignal }),
   )
+  // docker-modem hands on as bytes what is no JSON, and of no bytes at all a list would be empty (G4).
+  if (!Array.isArray(found)) throw unreadable('a list of containers')
   return found.map(seen)
 }
 

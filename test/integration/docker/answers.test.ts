@@ -1,0 +1,55 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { realClock } from '../../../src/resources/clock.ts'
+import { Daemon, statusOf } from '../../../src/resources/container/daemon.ts'
+import { dockerOver } from '../../../src/resources/container/docker.ts'
+import { looksAt } from '../../../src/resources/container/looks.ts'
+import { temporaryHome } from '../../support/home.ts'
+
+/** Something between us and the daemon answers with success, and with half of the daemon's words, or none of them. */
+
+let answer = ''
+let daemon: Daemon
+const between = createServer((request, response) => {
+  request.resume()
+  response.writeHead(200, { 'content-type': 'application/json', 'content-length': answer.length })
+  response.end(answer)
+})
+
+beforeEach(async () => {
+  const path = join(temporaryHome(), 'sock')
+  between.listen(path)
+  await once(between, 'listening')
+  daemon = new Daemon({ host: `unix://${path}` }, realClock)
+})
+afterEach(async () => {
+  between.closeAllConnections()
+  await new Promise((resolve) => between.close(resolve))
+})
+
+describe.each([
+  ['nothing', ''],
+  ['half of it', '[{"Id":"f0'],
+  ['a page', '<html>Log in</html>'],
+  ['another thing', '{}'],
+])('an answer of success with %s', (_name, text) => {
+  test('is no empty list of containers (G4)', async () => {
+    answer = text
+    await expect(looksAt(daemon).list({ 'ebb.installation': 'x' })).rejects.toThrow(/the Docker daemon's answer is not a list/)
+  })
+
+  test('is no container, and no refusal to make one', async () => {
+    answer = text
+    const order = { name: 'x', image: 'y', labels: {}, argv: ['true'], env: {}, mounts: [] }
+    const made = dockerOver(daemon).create(order)
+    await expect(made).rejects.toThrow(/the Docker daemon's answer is not the id of a container/)
+    expect(statusOf(await made.catch((error: unknown) => error))).toBeUndefined()
+  })
+})
+
+test('an empty list is one', async () => {
+  answer = '[]'
+  expect(await looksAt(daemon).list({ 'ebb.installation': 'x' })).toEqual([])
+})
