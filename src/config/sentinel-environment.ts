@@ -4,10 +4,13 @@ import { databaseIn } from './home.ts'
 /** By which the daemon is found, as the docker command finds it. */
 const dockerVariables = ['DOCKER_HOST', 'DOCKER_TLS_VERIFY', 'DOCKER_CERT_PATH']
 
+/** Whom Node trusts besides: a runner, or an endpoint of AWS, may have a certificate of one's own. */
+const trustVariables = ['NODE_EXTRA_CA_CERTS']
+
 /** What the recovery needs to find its way and to do as we would, and the outer Ebb's mark; nothing else of the user's. */
 export function sentinelEnvironment(config: Config): Record<string, string> {
   const { environment, home, store, limitLog, limitMessages, remoteUrl, remoteToken, dockerImage, dockerHost } = config
-  const kept = ['PATH', 'HOME', 'TMPDIR', 'EBB_SCOPE', 'LD_LIBRARY_PATH', ...dockerVariables]
+  const kept = ['PATH', 'HOME', 'TMPDIR', 'EBB_SCOPE', 'LD_LIBRARY_PATH', ...trustVariables, ...dockerVariables]
   return {
     ...Object.fromEntries(kept.flatMap((name) => (environment[name] === undefined ? [] : [[name, environment[name]]]))),
     // Also the usual one: by then the home may have a server that keeps its records elsewhere.
@@ -37,6 +40,6 @@ function ecsEnvironment(config: Config): Record<string, string> {
     EBB_ECS_ENDPOINT: config.ecsEndpoint,
     EBB_ECS_UPLOAD_DEADLINE: config.ecsUploadDeadline === undefined ? undefined : `${config.ecsUploadDeadline}ms`,
   }
-  const sdk = Object.entries(config.environment).filter(([name]) => name.startsWith('AWS_') || name === 'NODE_EXTRA_CA_CERTS')
+  const sdk = Object.entries(config.environment).filter(([name]) => name.startsWith('AWS_'))
   return Object.fromEntries([...sdk, ...Object.entries(own)].filter((entry): entry is [string, string] => entry[1] !== undefined))
 }
