@@ -82,3 +82,20 @@ export function errno(error: unknown): string | undefined {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   return typeof code === 'string' ? code : undefined
 }
+
+const mayWrite = 'see to it that Ebb may write there (its owner, its mode, its flags by lsattr)'
+
+/** What only a person can change. */
+const advices: ReadonlyMap<string, string> = new Map([
+  ['EACCES', mayWrite],
+  ['EPERM', mayWrite],
+  ['EROFS', 'make that file system writable'],
+  ['ENOSPC', 'free some space there'],
+  ['EDQUOT', 'free some space there, or raise the quota'],
+])
+
+/** With what to do about it, where a file system refuses. */
+export function advised(error: unknown): string {
+  const advice = advices.get(errno(error) ?? '')
+  return advice === undefined ? sentence(error) : `${sentence(error)}; ${advice}`
+}

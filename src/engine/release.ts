@@ -1,4 +1,4 @@
-import { sentence } from '../domain/errors.ts'
+import { advised, sentence } from '../domain/errors.ts'
 import { type LadderStep, ladder } from '../domain/ladder.ts'
 import type { ResourceReport, StepTaken } from '../domain/report.ts'
 import { type Presence, type Proof, unknown } from '../domain/resource.ts'
@@ -258,7 +258,7 @@ async function meetOnce(job: Job, obligation: string): Promise<string | undefine
       if (!owed(entry, flight).includes(obligation)) return undefined
     }
   } catch (error) {
-    return `${obligation} of ${entry.name} failed: ${sentence(error)}`
+    return `${obligation} of ${entry.name} failed: ${advised(error)}`
   } finally {
     lifetime.abort(noLongerNeeded)
   }

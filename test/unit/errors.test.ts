@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { EbbError, type ErrorCode, errno, errorTable, isEbbError, sentence } from '../../src/domain/errors.ts'
+import { advised, EbbError, type ErrorCode, errno, errorTable, isEbbError, sentence } from '../../src/domain/errors.ts'
 
 const sources = readdirSync(join(import.meta.dirname, '..', '..', 'src'), { recursive: true, withFileTypes: true })
   .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
@@ -52,5 +52,21 @@ describe('errors', () => {
       undefined,
     ])
     expect(errno(Object.assign(new Error('x'), { code: 5 }))).toBeUndefined()
+  })
+})
+
+describe('what a file system refuses', () => {
+  it.each([
+    ['EPERM', /^EPERM: no; see to it that Ebb may write there/],
+    ['EROFS', /; make that file system writable$/],
+    ['ENOSPC', /; free some space there$/],
+    ['ENOENT', /^ENOENT: no$/],
+  ])('%s is told with what to do, where a person can do something', (code, says) => {
+    expect(advised(Object.assign(new Error(`${code}: no`), { code }))).toMatch(says)
+  })
+
+  it('is all of it that has advice', () => {
+    expect(advised(new Error('Something else.'))).toBe('Something else.')
+    expect(advised('a word')).toBe('a word')
   })
 })
