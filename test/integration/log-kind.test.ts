@@ -1,5 +1,6 @@
+import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { closeSync, existsSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Composition } from '../../src/main.ts'
@@ -176,6 +177,26 @@ describe('an archive that cannot be written', () => {
     expect(await supervisor.engine.close(run.scope.id, { trigger: 'reaper' })).toMatchObject({ success: true })
     expect(readFileSync(run.stdout.archive, 'utf8')).toBe(numbers(1, 50))
     expect(leftInHome(supervisor.home.directory)).toEqual([])
+  })
+
+  describe('because the folder refuses', () => {
+    needs('root')
+
+    it('is told with what to do', async () => {
+      await using supervisor = await open()
+      const run = await runToItsEnd(supervisor, shell('seq 50'))
+      const folder = dirname(dirname(run.stdout.archive))
+      mkdirSync(folder, { recursive: true })
+      // Also root may make nothing in it.
+      execFileSync('chattr', ['+i', folder])
+      try {
+        const report = await supervisor.engine.close(run.scope.id, { trigger: 'completed' })
+        expect(report.errors.join()).toMatch(/archive of .*EPERM.*; see to it that Ebb may write there/)
+      } finally {
+        execFileSync('chattr', ['-i', folder])
+      }
+      expect(await supervisor.engine.close(run.scope.id, { trigger: 'reaper' })).toMatchObject({ success: true })
+    })
   })
 
   it('is given up by force, and the report names what was lost', async () => {
