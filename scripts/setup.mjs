@@ -13,23 +13,21 @@ const stamp = join(root, 'node_modules', '.ebb-setup')
 const jobs = {
   start: (rest) => run(join(root, 'bin', 'ebb'), ['serve', '--test-endpoints', ...rest]),
   test: (rest) => {
-    const missing = systemPackages()
-    if (missing !== 0) return missing
+    reportMissing(['unit', 'core'])
+    return vitest(['unit', 'core'], rest)
+  },
+  'test:full': (rest) => {
+    installPackages(Object.keys(tiers))
     emulator()
-    return run(node, ['node_modules/vitest/vitest.mjs', 'run', ...rest])
+    // The agents run apart: they get a PATH and a network namespace of their own.
+    const others = vitest(['unit', 'core', 'placements', 'browser', 'crash'], rest)
+    return vitest(['agents'], rest, ['scripts/with-agents.mjs', node]) || others
   },
   'test:agents': (rest) => {
-    const missing = systemPackages({ tmux: 'tmux', ip: 'iproute2', unshare: 'util-linux', ...containers })
-    if (missing !== 0) return missing
-    return run(node, [
-      'scripts/with-agents.mjs',
-      node,
-      'node_modules/vitest/vitest.mjs',
-      'run',
-      '--config=vitest.agents.config.ts',
-      ...rest,
-    ])
+    installPackages(['agents'])
+    return vitest(['agents'], rest, ['scripts/with-agents.mjs', node])
   },
+  'test:packages': () => installPackages(Object.keys(tiers)),
   check: () =>
     runAll(['biome', 'check', '.'], ['oxlint', '--deny-warnings'], ['tsc', '-p', '.'], ['tsc', '-p', 'web'], ['knip']) ||
     run(node, ['scripts/check-docs.mjs']),
@@ -41,13 +39,12 @@ const jobs = {
   },
   profile: (rest) => run(node, ['--disable-warning=ExperimentalWarning', 'bench/profile.ts', ...rest]),
   'bench:leaks': (rest) => {
-    const missing = systemPackages({ tmux: 'tmux', ps: 'procps', gcc: 'gcc', ip: 'iproute2', unshare: 'util-linux' })
-    if (missing !== 0) return missing
+    install(missingPackages(benchmarks))
     return run(node, ['--disable-warning=ExperimentalWarning', 'bench/leaks/main.ts', ...rest])
   },
 }
 
-/** Of AWS, for the suites and the benchmark that close things there. */
+/** Installs the AWS emulator, for the tests and the benchmark of placement ecs. */
 function emulator() {
   const problem = installMoto()
   if (problem !== undefined) console.log(`ebb set-up: ${problem}`)
@@ -69,7 +66,7 @@ function runAll(...commands) {
   return 0
 }
 
-function install() {
+function installDependencies() {
   const lock = createHash('sha256')
     .update(readFileSync(join(root, 'package-lock.json')))
     .digest('hex')
@@ -84,34 +81,57 @@ function install() {
   writeFileSync(stamp, lock)
 }
 
-/** What the suites need from the system: tmux for terminals, strace and procps to look from outside, chattr for files that stay, chromium for the dashboard, shells to complete in. */
-const suites = {
-  tmux: 'tmux',
-  strace: 'strace',
-  ps: 'procps',
-  gcc: 'gcc',
-  chattr: 'e2fsprogs',
-  ip: 'iproute2',
-  chromium: 'chromium',
-  zsh: 'zsh',
-  fish: 'fish',
+/** Runs tiers (projects of vitest.config.ts). Arguments that name a project, or files of any tier, replace the tiers of the command. */
+function vitest(projects, rest, through = []) {
+  const isChosen = rest.some((word) => word.startsWith('--project') || /^(\.\/)?test\//.test(word))
+  const chosen = isChosen && through.length === 0 ? [] : projects.map((name) => `--project=${name}`)
+  return run(node, [...through, 'node_modules/vitest/vitest.mjs', 'run', ...chosen, ...rest])
 }
-/** A daemon of their own, with an image made of one program; dockerd looks for iptables even when it is to leave it alone. */
-const containers = { dockerd: 'docker.io', docker: 'docker.io', busybox: 'busybox-static', iptables: 'iptables' }
 
-function systemPackages(needed = { ...suites, ...containers }) {
+/** Docker needs a daemon of the tests' own, and an image made of one program. dockerd looks for iptables even when it is told not to use it. */
+const docker = { dockerd: 'docker.io', docker: 'docker.io', busybox: 'busybox-static', iptables: 'iptables' }
+/** The programs that each tier needs from the system, with their Debian packages. A test whose program is missing is skipped and listed. */
+const tiers = {
+  unit: {},
+  core: { tmux: 'tmux', strace: 'strace', ps: 'procps', gcc: 'gcc', chattr: 'e2fsprogs', ip: 'iproute2', zsh: 'zsh', fish: 'fish' },
+  placements: { tmux: 'tmux', gcc: 'gcc', ip: 'iproute2', ...docker },
+  browser: { chromium: 'chromium' },
+  crash: { tmux: 'tmux', ...docker },
+  agents: { tmux: 'tmux', ip: 'iproute2', unshare: 'util-linux', ...docker },
+}
+const benchmarks = { tmux: 'tmux', ps: 'procps', gcc: 'gcc', ip: 'iproute2', unshare: 'util-linux' }
+
+function missingPackages(needed) {
   const missing = Object.entries(needed).filter(([program]) => spawnSync('sh', ['-c', `command -v ${program}`]).status !== 0)
-  if (missing.length === 0) return 0
-  const packages = [...new Set(missing.map(([, name]) => name))]
-  const command = `apt-get install -y --no-install-recommends ${packages.join(' ')}`
+  return [...new Set(missing.map(([, name]) => name))]
+}
+
+const packagesOf = (names) => missingPackages(Object.assign({}, ...names.map((name) => tiers[name])))
+const aptCommand = (packages) => `apt-get install -y --no-install-recommends ${packages.join(' ')}`
+
+/** `npm test` installs no system package. */
+function reportMissing(names) {
+  const packages = packagesOf(names)
+  if (packages.length === 0) return
+  console.log(`ebb set-up: not installed: ${packages.join(', ')}. The tests that need them are skipped and listed at the end.`)
+  console.log(`ebb set-up: to install them: ${aptCommand(packages)}`)
+}
+
+function installPackages(names) {
+  return install(packagesOf(names))
+}
+
+function install(packages) {
+  if (packages.length === 0) return 0
+  const command = aptCommand(packages)
   if (process.getuid?.() !== 0 || spawnSync('sh', ['-c', 'command -v apt-get']).status !== 0) {
-    console.log(`ebb set-up: some suites will be skipped; this would install what they need: ${command}`)
+    console.log(`ebb set-up: some tests will be skipped; this installs what they need: ${command}`)
     return 0
   }
-  console.log(`ebb set-up: ${command}`)
+  console.log(`ebb set-up: installing system packages: ${command}`)
   run('apt-get', ['update', '-qq'])
   if (run('sh', ['-c', `DEBIAN_FRONTEND=noninteractive ${command} >/dev/null`]) !== 0)
-    console.log('ebb set-up: that did not work; the suites that need it say so.')
+    console.log('ebb set-up: apt-get failed; the tests that need these packages are skipped and listed.')
   return 0
 }
 
@@ -120,6 +140,6 @@ if (!Object.hasOwn(jobs, job)) {
   console.error(`ebb set-up: there is no job "${job}"; use one of ${Object.keys(jobs).join(', ')}.`)
   process.exit(2)
 }
-install()
+installDependencies()
 if (job !== 'check' && job !== 'docs') run(node, ['scripts/bundle.mjs', '--if-stale'])
 process.exit(jobs[job](rest))

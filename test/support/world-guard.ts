@@ -1,44 +1,25 @@
 import { rmdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, aroundEach } from 'vitest'
 import { isSpoiled, knownHomes, leftoverFolders, removeHomes } from './home.ts'
 import { openBooks, tempFoldersOf } from './ledger-file.ts'
-import { fileMark, markVariable, nextTestMark } from './mark.ts'
+import { fileMark } from './mark.ts'
 import { cgroupsOf, describe, folders, isMarked, isOfHome, processesWhere, type Seen, seen, waitUntil } from './world.ts'
 
-/**
- * After every test of every suite: looks at the world with its own eyes and fails the test that left something. What
- * a file starts for all its tests carries the file's mark and is looked for when the file ends.
- */
+/** The checks of the two guards, `guard-every-test.ts` and `guard-every-file.ts`. They share no code with `src/`. */
 
-/** A sentinel that was dismissed, or is finishing a recovery, gets this long to leave. */
+/** Time for a sentinel that was dismissed, or that finishes a recovery, to exit. */
 const patienceMs = Number(process.env.EBB_TEST_PATIENCE_MS ?? 15_000)
 
-process.env[markVariable] = fileMark
-
-aroundEach(async (runTest) => {
-  const mark = nextTestMark()
-  const before = new Set(knownHomes().keys())
-  process.env[markVariable] = mark
-  try {
-    await runTest()
-  } finally {
-    process.env[markVariable] = fileMark
-  }
-  await requireCleanWorld(
-    mark,
-    [...knownHomes().keys()].filter((home) => !before.has(home)),
-  )
-})
-
-afterAll(async () => {
+/** Fails when anything of a test file is left: processes, cgroups, open intents, or folders for temporary files. */
+export async function requireCleanFile(): Promise<void> {
   await requireCleanWorld(fileMark, [...knownHomes().keys()])
-  const folders = leftoverFolders()
-  removeHomes(folders)
-  if (folders.length > 0) throw new Error(`Temporary folders were left behind: ${folders.join(', ')}`)
-})
+  const left = leftoverFolders()
+  removeHomes(left)
+  if (left.length > 0) throw new Error(`Temporary folders were left behind: ${left.join(', ')}`)
+}
 
-async function requireCleanWorld(mark: string, homes: readonly string[]): Promise<void> {
+/** Waits until no process, cgroup, open intent or temp folder of the mark and the homes is left. Ends what stays, and throws with its names. */
+export async function requireCleanWorld(mark: string, homes: readonly string[]): Promise<void> {
   const look = (): readonly string[] => [
     ...processesLeft(mark, homes).map((one) => `process ${describe(one)}`),
     ...cgroupsLeft(homes).map((directory) => `cgroup ${directory}`),

@@ -1,0 +1,135 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readFileSync, rmdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import type { Effects } from '../../../src/ports/effects.ts'
+import type { Host } from '../../../src/ports/host.ts'
+import { realClock } from '../../../src/resources/clock.ts'
+import { CgroupContainment } from '../../../src/resources/process-tree/cgroup.ts'
+import type { Tree } from '../../../src/resources/process-tree/containment.ts'
+import { procTable } from '../../../src/resources/process-tree/proc.ts'
+import { needs } from '../../support/real.ts'
+import { hierarchies, ownCgroup2, seen, waitUntil } from '../../support/world.ts'
+
+/**
+ * A close that comes in the moment of a launch finds the main process at the door of its cgroup, or in the middle of a
+ * fork. Who is overlooked then is waited for until the whole grace is over, and killed.
+ */
+describe('a tree that is asked to leave while it is being made', () => {
+  needs('cgroup')
+
+  const patienceMs = 5_000
+
+  async function inCgroup(script: string, test: (scene: Scene) => Promise<void>): Promise<void> {
+    const installation = `door${process.pid}`
+    const own = ownCgroup2() ?? ''
+    const place = join(own, `ebb-${installation}`)
+    mkdirSync(place)
+    const child = spawn('/bin/sh', ['-c', script, join(place, 'cgroup.procs')])
+    const exit = once(child, 'exit')
+    const sent: number[] = []
+    const hooks = { beforeSignal: () => {} }
+    const effects = {
+      signal: (pid: number, signal: NodeJS.Signals) => {
+        if (signal === 'SIGTERM') {
+          hooks.beforeSignal()
+          sent.push(pid)
+        }
+        process.kill(pid, signal)
+      },
+      removeDirectory: rmdirSync,
+    } as unknown as Effects
+    const mountPoint = hierarchies().find(({ version }) => version === 2)?.mountPoint ?? ''
+    const host = { installation, incarnationId: 'none' } as unknown as Host
+    const containment = new CgroupContainment({ mountPoint, own }, { effects, host, processes: procTable, inheritedCookie: undefined })
+    const inside = (): readonly number[] => readFileSync(join(place, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean).map(Number)
+    try {
+      if (script.includes('echo inside')) await once(child.stdout, 'data')
+      const main = { pid: child.pid ?? 0, startTime: seen(child.pid ?? 0)?.startTime ?? '' }
+      const tree = { main, mark: { incarnation: 'none' }, place, limitPlaces: [] } as unknown as Tree
+      await test({ containment, tree, child, pid: main.pid, exit, sent, inside, hooks })
+    } finally {
+      child.kill('SIGKILL')
+      await exit
+      await remove(place, inside)
+    }
+  }
+
+  it.each([
+    ['before its main process has entered', 'read -r go'],
+    ['when it has', 'echo $$ >"$0"; echo inside; read -r go'],
+  ])('is told so %s', async (_when, wait) => {
+    await inCgroup(`${wait}; echo $$ >"$0"; exec sleep 1000`, async ({ containment, tree, exit, sent, pid }) => {
+      await containment.signal(tree, ['SIGTERM', 'SIGCONT'])
+      expect(sent).toEqual([pid])
+      expect(await exit).toEqual([null, 'SIGTERM'])
+    })
+  })
+
+  it('is told so once though it enters in that moment', async () => {
+    await inCgroup('trap "" TERM; read -r go; echo $$ >"$0"; exec sleep 1000', async ({ containment, tree, sent, pid, ...scene }) => {
+      scene.hooks.beforeSignal = () => {
+        scene.child.stdin?.write('go\n')
+        const untilMs = performance.now() + patienceMs
+        while (scene.inside().length === 0 && performance.now() < untilMs);
+      }
+      await containment.signal(tree, ['SIGTERM', 'SIGCONT'])
+      expect([sent, scene.inside()]).toEqual([[pid], [pid]])
+    })
+  })
+
+  it('has nobody who was forked in that moment, and whose parent died of it, wait for the kill', async () => {
+    await inCgroup('echo $$ >"$0"; echo inside; read -r go; sleep 1000 & wait', async ({ containment, tree, sent, pid, ...scene }) => {
+      let late = 0
+      scene.hooks.beforeSignal = () => {
+        if (late > 0) return
+        scene.child.stdin?.write('go\n')
+        const untilMs = performance.now() + patienceMs
+        while (late === 0 && performance.now() < untilMs) late = scene.inside().find((one) => one !== pid) ?? 0
+      }
+      await containment.signal(tree, ['SIGTERM', 'SIGCONT'])
+      expect(sent).toEqual([pid])
+      await containment.gone(tree, { signal: AbortSignal.timeout(patienceMs), clock: realClock })
+      expect(sent).toEqual([pid, late])
+    })
+  })
+
+  it('has those alone whose parent lives: they are its business', async () => {
+    const script = 'echo $$ >"$0"; trap "wait; exit 0" TERM; echo inside; read -r go; sleep 0.3 & wait'
+    await inCgroup(script, async ({ containment, tree, sent, pid, ...scene }) => {
+      scene.hooks.beforeSignal = () => {
+        scene.hooks.beforeSignal = () => {}
+        scene.child.stdin?.write('go\n')
+        const untilMs = performance.now() + patienceMs
+        while (scene.inside().length < 2 && performance.now() < untilMs);
+      }
+      await containment.signal(tree, ['SIGTERM', 'SIGCONT'])
+      await containment.gone(tree, { signal: AbortSignal.timeout(patienceMs), clock: realClock })
+      expect(sent).toEqual([pid])
+      expect(await scene.exit).toEqual([0, null])
+    })
+  })
+})
+
+interface Scene {
+  readonly containment: CgroupContainment
+  readonly tree: Tree
+  readonly child: ChildProcess
+  readonly pid: number
+  readonly exit: Promise<unknown[]>
+  /** Whom a SIGTERM was sent to. */
+  readonly sent: readonly number[]
+  inside(): readonly number[]
+  readonly hooks: { beforeSignal: () => void }
+}
+
+async function remove(place: string, inside: () => readonly number[]): Promise<void> {
+  try {
+    for (const pid of inside()) process.kill(pid, 'SIGKILL')
+    await waitUntil(inside, 5_000, 'nobody is in the cgroup')
+    rmdirSync(place)
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error
+  }
+}

@@ -1,0 +1,82 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, rmdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import type { Effects } from '../../../src/ports/effects.ts'
+import type { Host } from '../../../src/ports/host.ts'
+import { realClock } from '../../../src/resources/clock.ts'
+import { CgroupContainment } from '../../../src/resources/process-tree/cgroup.ts'
+import { procTable } from '../../../src/resources/process-tree/proc.ts'
+import { needs } from '../../support/real.ts'
+import { hierarchies, ownCgroup2, waitUntil } from '../../support/world.ts'
+
+/** The tmux server leaves by itself, a moment after its last session; its place is the last thing that anybody takes away. */
+describe('the folders of an incarnation, with a tmux server that', () => {
+  needs('cgroup')
+
+  const ctx = { signal: new AbortController().signal, clock: realClock }
+
+  async function scene(test: (one: Scene) => Promise<void>): Promise<void> {
+    const installation = `tidy${process.pid}`
+    const own = ownCgroup2() ?? ''
+    const root = join(own, `ebb-${installation}`)
+    const folders = [root, join(root, 'mine'), join(root, 'mine', 'end'), join(root, 'mine', 'keep'), join(root, 'tmux')]
+    for (const folder of folders) mkdirSync(folder)
+    const server = spawn('/bin/sh', ['-c', 'echo $$ >"$0"; echo inside; read -r go', join(root, 'tmux', 'cgroup.procs')])
+    const exit = once(server, 'exit')
+    const mountPoint = hierarchies().find(({ version }) => version === 2)?.mountPoint ?? ''
+    const containment = new CgroupContainment(
+      { mountPoint, own },
+      {
+        effects: { removeDirectory: rmdirSync } as unknown as Effects,
+        host: { installation, incarnationId: 'mine' } as unknown as Host,
+        processes: procTable,
+        inheritedCookie: undefined,
+      },
+    )
+    try {
+      await once(server.stdout, 'data')
+      await test({ containment, server, root })
+    } finally {
+      server.kill('SIGKILL')
+      await exit
+      await waitUntil(() => folders.toReversed().every(isRemoved), 5_000, 'the folders of the test are gone')
+    }
+  }
+
+  it('is just leaving, go with it', async () => {
+    await scene(async ({ containment, server, root }) => {
+      const tidied = containment.tidy('mine', ctx)
+      expect(existsSync(join(root, 'tmux'))).toBe(true)
+      server.stdin?.end('go\n')
+      await tidied
+      expect(existsSync(root)).toBe(false)
+    })
+  })
+
+  it('has sessions of others, leave its place to it', async () => {
+    await scene(async ({ containment, server, root }) => {
+      await containment.tidy('mine', ctx)
+      expect(existsSync(join(root, 'mine'))).toBe(false)
+      expect(existsSync(join(root, 'tmux'))).toBe(true)
+      expect(server.exitCode).toBe(null)
+    })
+  })
+})
+
+interface Scene {
+  readonly containment: CgroupContainment
+  readonly server: ChildProcess
+  readonly root: string
+}
+
+/** A dead process may stand in its cgroup for a moment. */
+function isRemoved(folder: string): boolean {
+  try {
+    rmdirSync(folder)
+  } catch {
+    // Not yet, or no more.
+  }
+  return !existsSync(folder)
+}

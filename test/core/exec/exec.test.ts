@@ -1,0 +1,251 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { fixture } from '../../support/fixtures.ts'
+import { ebb, ebbProgram, startEbb, temporaryHome } from '../../support/home.ts'
+import { installationOf, openBooks } from '../../support/ledger-file.ts'
+import { currentMark, markVariable } from '../../support/mark.ts'
+import { needs } from '../../support/real.ts'
+import { cgroupsOf, processesOfHome, seen, survivors, waitUntil } from '../../support/world.ts'
+
+/** `ebb exec` is as good as the command itself: its code, its streams, its environment and its signals pass through. */
+
+needs('gcc')
+
+const exec = (command: readonly string[], flags: readonly string[] = []): readonly string[] => ['exec', ...flags, '--', ...command]
+const sh = (script: string): readonly string[] => ['sh', '-c', script]
+
+describe('the exit code', () => {
+  it('of the command passes through', async () => {
+    const codes = [0, 1, 7, 125, 255]
+    const ends = await Promise.all(codes.map((code) => ebb(exec(sh(`exit ${code}`)), { home: temporaryHome() })))
+    expect(ends.map(({ code, stderr }) => ({ code, stderr }))).toEqual(codes.map((code) => ({ code, stderr: '' })))
+  })
+
+  it('of a command that died of a signal is 128 and its number', async () => {
+    const names = ['TERM', 'KILL', 'SEGV', 'USR1']
+    const ends = await Promise.all(names.map((name) => ebb(exec(sh(`kill -${name} $$`)), { home: temporaryHome() })))
+    expect(ends.map(({ code }) => code)).toEqual([143, 137, 139, 138])
+  })
+
+  it('is 124 when the time is up', async () => {
+    const ended = await ebb(exec(['sleep', '60'], ['--timeout', '300ms']), { home: temporaryHome() })
+    expect(ended).toMatchObject({ code: 124, stderr: '' })
+  })
+
+  it('is 124 when the time is up, also when the command then exits with 0', async () => {
+    const script = 'trap "exit 0" TERM; while :; do sleep 0.05; done'
+    expect(await ebb(exec(sh(script), ['--timeout', '500ms']), { home: temporaryHome() })).toMatchObject({ code: 124 })
+  })
+
+  it('does not wait for the rest of its time', async () => {
+    expect(await ebb(exec(sh('exit 4'), ['--timeout', '1h', '--grace', '1h']), { home: temporaryHome() })).toMatchObject({ code: 4 })
+  })
+})
+
+describe('the streams', () => {
+  it('pass through byte by byte', async () => {
+    const bytes = randomBytes(3_000_000)
+    const ended = await ebb(exec(['cat']), { home: temporaryHome(), input: bytes })
+    expect(ended.code).toBe(0)
+    expect(ended.stdout.equals(bytes)).toBe(true)
+  })
+
+  it('are not mixed up', async () => {
+    const ended = await ebb(exec(sh('printf out; printf err >&2')), { home: temporaryHome() })
+    expect(ended).toMatchObject({ stdout: Buffer.from('out'), stderr: 'err' })
+  })
+
+  it('lose nothing when a command opens its standard output anew', async () => {
+    // Node gives a socket, which cannot be opened anew; a shell gives a pipe.
+    const through = ['sh', '-c', '"$@" | cat', 'sh']
+    const ended = await ebb(exec([fixture('prints-a-thousand-lines')]), { home: temporaryHome(), through })
+    const lines = Array.from({ length: 1_000 }, (_, index) => `line ${index + 1}\n`)
+    expect(ended.stdout.toString()).toBe(`${lines.join('')}x\n`)
+  })
+
+  it('of a command that reads nothing are not waited for', async () => {
+    const run = startEbb(exec(['true']), { home: temporaryHome() })
+    expect((await run.ended).code).toBe(0)
+  })
+
+  it('keep the report apart from the output of the command', async () => {
+    const home = temporaryHome()
+    const ended = await ebb(exec(['echo', 'hello'], ['--report', '-']), { home })
+    expect(ended.stdout.toString()).toBe('hello\n')
+    expect(JSON.parse(ended.stderr)).toMatchObject({ success: true, trigger: 'completed' })
+  })
+})
+
+describe('the environment', () => {
+  it('passes through untouched, with one mark more', async () => {
+    const odd = {
+      'BASH_FUNC_x%%': '() { echo hi\nA=b\n}',
+      'npm_config_//registry.example/:_authToken': 'secret=1',
+      'with-dash': 'a',
+      EMPTY: '',
+      QUOTES: `it's "quoted" $HOME \`x\` \\`,
+      NEWLINES: 'one\ntwo\n',
+      UNICODE: 'Ebbe 🌊',
+      PS1: 'prompt',
+      OLDPWD: '/tmp',
+      _: '/bin/x',
+      // A shell corrects this one when it is wrong; it is never wrong here.
+      PWD: process.cwd(),
+    }
+    const home = temporaryHome()
+    const ended = await ebb(exec(['env', '-0']), { home, env: { ...odd, [markVariable]: currentMark() } })
+    const seenBy = new Map(ended.stdout.toString().split('\0').filter(Boolean).map(splitAtEquals))
+    const mark = seenBy.get('EBB_SCOPE')
+    seenBy.delete('EBB_SCOPE')
+    expect(Object.fromEntries(seenBy)).toEqual({ ...process.env, EBB_HOME: home, [markVariable]: currentMark(), ...odd })
+    expect(mark).toMatch(new RegExp(`^${installationOf(home)}/`))
+  })
+
+  it('gives the command the working directory of the caller', async () => {
+    const home = temporaryHome()
+    expect((await ebb(exec(['pwd']), { home, cwd: home })).stdout.toString()).toBe(`${home}\n`)
+  })
+
+  it('gives the command exactly its arguments', async () => {
+    const words = ['', ' ', '--', '-x', '$HOME', '*', "it's", 'a\nb', '"']
+    const ended = await ebb(exec(['printf', '%s\\0', ...words]), { home: temporaryHome() })
+    expect(ended.stdout.toString().split('\0').slice(0, -1)).toEqual(words)
+  })
+})
+
+function splitAtEquals(pair: string): readonly [string, string] {
+  const at = pair.indexOf('=')
+  return [pair.slice(0, at), pair.slice(at + 1)]
+}
+
+describe('signals', () => {
+  it.each([
+    ['SIGTERM', 41],
+    ['SIGINT', 42],
+    ['SIGHUP', 43],
+    ['SIGQUIT', 44],
+  ] as const)('%s reaches the command, which may leave in its own way', async (signal, code) => {
+    const run = startEbb(exec([fixture('prints-signals')], ['--grace', '60s']), { home: temporaryHome() })
+    await run.says('ready')
+    run.signal(signal)
+    const ended = await run.ended
+    expect(ended).toMatchObject({ code, stderr: '' })
+    expect(ended.stdout.toString()).toBe(`ready\ngot ${signal.slice(3)}\n`)
+  })
+
+  it('that are news for the command do not end it', async () => {
+    const run = startEbb(exec([fixture('prints-signals')]), { home: temporaryHome() })
+    await run.says('ready')
+    run.signal('SIGUSR1')
+    await run.says('got USR1')
+    run.signal('SIGUSR2')
+    await run.says('got USR2')
+    run.endInput()
+    expect(await run.ended).toMatchObject({ code: 0, stdout: Buffer.from('ready\ngot USR1\ngot USR2\n') })
+  })
+
+  it('that come while the command is only just starting are not lost', async () => {
+    const script = 'trap "exit 7" TERM; kill -TERM $PPID; while :; do sleep 0.05; done'
+    expect(await ebb(exec(sh(script), ['--grace', '60s']), { home: temporaryHome() })).toMatchObject({ code: 7, signal: null })
+  })
+
+  it('end a command that does not listen after its grace, and not before', async () => {
+    const run = startEbb(exec([fixture('ignores-sigterm'), fixture('waits')], ['--grace', '600ms']), { home: temporaryHome() })
+    await run.says('ready')
+    const sentAt = performance.now()
+    run.signal('SIGTERM')
+    expect(await run.ended).toMatchObject({ code: 137 })
+    expect(performance.now() - sentAt).toBeGreaterThan(600)
+  })
+
+  it('give one grace: what the command has used of it, the close does not give again', async () => {
+    const home = temporaryHome()
+    const report = join(home, 'report.json')
+    const run = startEbb(exec([fixture('ignores-sigterm'), fixture('waits')], ['--grace', '3s']), { home, report })
+    await run.says('ready')
+    run.signal('SIGTERM')
+    const { report: told } = await run.ended
+    const steps = told?.resources.flatMap((one) => one.steps) ?? []
+    const gentleMs = steps.filter(({ step }) => step !== 'kill').reduce((sum, { took }) => sum + took, 0)
+    // Half of the grace was the command's own; with all of it once more this would be 3,000.
+    expect(gentleMs).toBeGreaterThan(0)
+    expect(gentleMs).toBeLessThan(2_900)
+  })
+
+  it('do not make it wait when they are repeated', async () => {
+    const run = startEbb(exec([fixture('ignores-sigterm'), fixture('waits')], ['--grace', '60s']), { home: temporaryHome() })
+    await run.says('ready')
+    // The second begins the close, the third forces it; a signal that is still pending swallows its like.
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) run.signal(signal)
+    expect(await run.ended).toMatchObject({ code: 137, stderr: '' })
+  })
+})
+
+describe('many at a time on one home', () => {
+  it('run side by side and each says its own code', async () => {
+    const home = temporaryHome()
+    const codes = Array.from({ length: 20 }, (_, index) => index)
+    const ends = await Promise.all(codes.map((code) => ebb(exec(sh(`sleep 0.1 & exit ${code}`)), { home, deadlineMs: 50_000 })))
+    expect(ends.map(({ code, stderr }) => ({ code, stderr }))).toEqual(codes.map((code) => ({ code, stderr: '' })))
+    // Who cannot write that it has left before its time for that is up leaves it to its sentinel.
+    await waitUntil(() => [...openBooks(home), ...cgroupsOf(installationOf(home))], 15_000, 'the books and the cgroups are empty')
+  })
+
+  it('are not touched when one of them is killed and cleaned up after', async () => {
+    const home = temporaryHome()
+    const [victim, other] = [1, 2].map(() => startEbb(exec([fixture('ignores-sigterm'), fixture('waits')]), { home }))
+    if (!victim || !other) throw new Error('two runs')
+    await Promise.all([victim.says('ready'), other.says('ready')])
+    const others = survivors(other.mark).filter(({ ppid }) => ppid === other.pid)
+    victim.signal('SIGKILL')
+    await waitUntil(() => openBooks(home).filter((line) => line.includes(`-${victim.pid}-`)), 10_000, 'the sentinel cleans up')
+    expect(others.filter(({ pid, startTime }) => seen(pid)?.startTime === startTime)).toHaveLength(others.length)
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) other.signal(signal)
+    expect(await other.ended).toMatchObject({ code: 137 })
+  })
+})
+
+describe('inside another ebb', () => {
+  needs('cgroup')
+
+  it('the killed inner one is cleaned up after while the outer one runs on', async () => {
+    const home = temporaryHome()
+    const inner = [ebbProgram, 'exec', '--', fixture('ignores-sigterm'), fixture('waits')]
+    // The outer command waits for the killed inner one, says so, and runs on until its input ends.
+    const script = '"$@" </dev/null & echo "inner $!"; wait $!; echo "ended $?"; cat; exit 9'
+    const run = startEbb(exec(['sh', '-c', script, 'sh', ...inner]), { home })
+    await run.says('ready')
+    const installation = installationOf(home) ?? ''
+    const innerPid = Number(/inner (\d+)/.exec(run.output())?.[1])
+    process.kill(innerPid, 'SIGKILL')
+    await run.says('ended 137')
+    await waitUntil(() => survivors(run.mark).filter(({ command }) => command === 'waits'), 10_000, 'the inner tree is gone')
+    // The recovery is inside the outer one too: it must have left before the outer one goes.
+    const others = (): readonly string[] =>
+      openBooks(home).filter((line) => line.startsWith('incarnation') && !line.includes(`-${run.pid}-`))
+    await waitUntil(others, 10_000, 'the inner books are closed')
+    run.endInput()
+    expect(await run.ended).toMatchObject({ code: 9 })
+    expect(cgroupsOf(installation)).toEqual([])
+    expect(existsSync(join(home, 'ebb.db'))).toBe(true)
+  })
+
+  it('the inner one leaves its dead outer one to the sentinel, and does not end what it is part of itself', async () => {
+    const home = temporaryHome()
+    const script = 'echo ready; read -r _; "$@" </dev/null; echo "inner $?"; cat'
+    const inner = [ebbProgram, 'exec', '--containment', 'scan', '--', 'sh', '-c', 'exit 3']
+    const run = startEbb(exec(['sh', '-c', script, 'sh', ...inner], ['--containment', 'scan']), { home })
+    await run.says('ready')
+    // Held back, so that the inner one comes first.
+    const sentinel = processesOfHome(home, installationOf(home)).find(({ argv }) => argv.startsWith('ebb-sentinel'))
+    process.kill(sentinel?.pid ?? 0, 'SIGSTOP')
+    run.signal('SIGKILL')
+    run.child.stdin?.write('\n')
+    await run.says('inner 3')
+    process.kill(sentinel?.pid ?? 0, 'SIGCONT')
+    await waitUntil(() => openBooks(home), 10_000, 'the sentinel cleans up')
+    expect(survivors(run.mark)).toEqual([])
+  })
+})

@@ -1,0 +1,59 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { expect, it } from 'vitest'
+import { cookie, cookieName } from '../../../src/domain/identity.ts'
+import type { Effects } from '../../../src/ports/effects.ts'
+import { realClock } from '../../../src/resources/clock.ts'
+import type { Tree } from '../../../src/resources/process-tree/containment.ts'
+import { openHost } from '../../../src/resources/process-tree/host.ts'
+import { procTable } from '../../../src/resources/process-tree/proc.ts'
+import { ScanContainment } from '../../../src/resources/process-tree/scan.ts'
+import { processes } from '../../support/world.ts'
+
+/** A tree that is asked to leave in the middle of a fork, where only scans find its processes. */
+
+const patienceMs = 5_000
+
+/** Its main process forks when it is told `go`, and that is in the moment between the listing and the first signal. */
+async function askWhileForking(script: string): Promise<{ sent: readonly number[]; main: number; forked: number; exit: unknown }> {
+  const host = openHost(`scan${process.pid}`, procTable)
+  const mark = { installation: host.installation, incarnation: host.incarnationId, resourceId: 'agent.1' }
+  const child = spawn('/bin/sh', ['-c', script], { env: { ...process.env, [cookieName]: cookie(mark) } })
+  const exit = once(child, 'exit')
+  const main = child.pid ?? 0
+  const others = (): readonly number[] =>
+    processes().flatMap(({ pid, environ }) => (pid !== main && environ.includes(cookie(mark)) ? [pid] : []))
+  const sent: number[] = []
+  let forked = 0
+  const signal = (pid: number, name: NodeJS.Signals): void => {
+    if (forked === 0) child.stdin.write('go\n')
+    for (const untilMs = performance.now() + patienceMs; forked === 0 && performance.now() < untilMs; ) forked = others()[0] ?? 0
+    if (name === 'SIGTERM') sent.push(pid)
+    process.kill(pid, name)
+  }
+  const unlink = (): void => {}
+  const effects = { signal, unlink } as unknown as Effects
+  const scan = new ScanContainment({ effects, host, processes: procTable, inheritedCookie: undefined, directory: '/nonexistent' })
+  const tree = { mark, main: undefined, place: '/nonexistent/door', limitPlaces: [] } as unknown as Tree
+  try {
+    await once(child.stdout, 'data')
+    await scan.signal(tree, ['SIGTERM', 'SIGCONT'])
+    await scan.gone(tree, { signal: AbortSignal.timeout(patienceMs), clock: realClock })
+    return { sent, main, forked, exit: await exit }
+  } finally {
+    child.kill('SIGKILL')
+    for (const pid of others()) process.kill(pid, 'SIGKILL')
+    await exit
+  }
+}
+
+it('nobody who was forked in that moment, and whose parent died of it, waits for the kill', async () => {
+  const { sent, main, forked } = await askWhileForking('echo ready; read -r go; sleep 1000 & wait')
+  expect(sent).toEqual([main, forked])
+})
+
+it('those whose parent lives are its business', async () => {
+  const { sent, main, exit } = await askWhileForking('trap "wait; exit 0" TERM; echo ready; read -r go; sleep 0.3 & wait')
+  expect(sent).toEqual([main])
+  expect(exit).toEqual([0, null])
+})

@@ -1,0 +1,75 @@
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import type { Intent } from '../../../src/domain/resource.ts'
+import type { Effects } from '../../../src/ports/effects.ts'
+import type { CreateCtx } from '../../../src/ports/kind.ts'
+import { realClock } from '../../../src/resources/clock.ts'
+import { realEffects } from '../../../src/resources/effects.ts'
+import { DirectoryKind, FileKind, type PathSpec } from '../../../src/resources/file/kind.ts'
+import { Crash, Fuse, fused } from '../../support/fuse.ts'
+import { temporaryHome } from '../../support/home.ts'
+
+/** A creation that dies between any two of its effects leaves nothing that a later look would not find as ours (G1, G9). */
+
+describe.each([
+  ['file', (effects: Effects) => new FileKind(effects)],
+  ['directory', (effects: Effects) => new DirectoryKind(effects)],
+] as const)('the creation of a %s', (_name, kindOf) => {
+  it.each(['before', 'after'] as const)('that dies %s any of its effects leaves only what is found and taken away', async (when) => {
+    const points = await crashAtEveryPoint(when)
+    expect(points).toBeGreaterThan(2)
+  })
+
+  async function crashAtEveryPoint(when: 'before' | 'after'): Promise<number> {
+    for (let point = 1; ; point++) {
+      const workspace = temporaryHome()
+      const fuse = new Fuse(point, when)
+      const intent: Intent<PathSpec> = {
+        id: 'agent.1',
+        scopeId: 'agent',
+        incarnation: 'i1',
+        kind: 'file',
+        spec: { workspace, path: 'ours' },
+        dependsOn: [],
+        onLoss: 'end',
+      }
+      let recorded: unknown
+      await create(kindOf(fused(fuse)), intent, fuse, (detail) => {
+        recorded = detail
+      })
+      await requireFound(workspace, { ...intent, detail: recorded })
+      if (!fuse.hasBlown) return point - 1
+    }
+  }
+
+  async function create(
+    kind: FileKind | DirectoryKind,
+    intent: Intent<PathSpec>,
+    fuse: Fuse,
+    write: (detail: unknown) => void,
+  ): Promise<void> {
+    const ctx: CreateCtx = {
+      signal: new AbortController().signal,
+      clock: realClock,
+      live: 'content',
+      handle: () => undefined,
+      record: async (detail) => fuse.burn(() => write(detail)),
+    }
+    await kind.create(kind.name(intent), intent.spec, ctx).catch((error: unknown) => {
+      if (!(error instanceof Crash)) throw error
+    })
+  }
+
+  /** As the next supervisor would: from the intent and what was recorded of it, and from nothing else. */
+  async function requireFound(workspace: string, intent: Intent<PathSpec>): Promise<void> {
+    const kind = kindOf(realEffects)
+    const ref = kind.name(intent)
+    const ctx = { signal: new AbortController().signal, clock: realClock }
+    expect((await kind.observe(ref, ctx)).is).toBe(readdirSync(workspace).length > 0 ? 'present' : 'absent')
+    await kind.release(ref)
+    expect(readdirSync(workspace)).toEqual([])
+    expect((await kind.observe(ref, ctx)).is).toBe('absent')
+    expect(existsSync(join(workspace, 'ours'))).toBe(false)
+  }
+})

@@ -1,0 +1,185 @@
+import { closeSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import type { Intent } from '../../../src/domain/resource.ts'
+import type { Effects } from '../../../src/ports/effects.ts'
+import type { CreateCtx } from '../../../src/ports/kind.ts'
+import type { LogHandle, LogSpec } from '../../../src/ports/process.ts'
+import { realClock } from '../../../src/resources/clock.ts'
+import { realEffects } from '../../../src/resources/effects.ts'
+import { LogKind, type LogRef } from '../../../src/resources/log/kind.ts'
+import { openHost } from '../../../src/resources/process-tree/host.ts'
+import { procTable } from '../../../src/resources/process-tree/proc.ts'
+import type { ProcessEntry } from '../../../src/resources/process-tree/process-table.ts'
+import { ScanContainment } from '../../../src/resources/process-tree/scan.ts'
+import { temporaryHome } from '../../support/home.ts'
+import { hooked } from '../../support/hooked.ts'
+import { processes, seen, waitUntil } from '../../support/world.ts'
+
+/** The kind of logs by itself, where time is up when the test says so. */
+
+interface Scene {
+  readonly kind: LogKind
+  readonly ctx: CreateCtx
+  readonly counted: readonly string[]
+  make(name: string): Promise<{ readonly ref: LogRef; readonly handle: LogHandle; readonly collector: number }>
+  /** What a look says of the collectors, instead of what is so. */
+  readonly looks: { state?: string }
+  /** The time after which the collector is given up, unless there is a reason to wait on. */
+  timeIsUp(): Promise<void>
+  isWaitedFor(): Promise<void>
+}
+
+async function inScene(test: (scene: Scene) => Promise<void>, onEffect: (method: string) => void = () => {}): Promise<void> {
+  const home = temporaryHome()
+  const [directory, archive] = [join(home, 'logs'), join(home, 'archive')]
+  for (const folder of [directory, archive]) mkdirSync(folder)
+  const effects: Effects = hooked(realEffects, onEffect)
+  const installation = `collector${process.pid}`
+  const host = openHost(installation, procTable)
+  const looks: Scene['looks'] = {}
+  const snapshot = async (): Promise<readonly ProcessEntry[]> =>
+    (await procTable.snapshot()).map((one) => (looks.state === undefined ? one : { ...one, cookies: one.cookies, state: looks.state }))
+  const net = new ScanContainment({
+    effects,
+    host,
+    processes: { ...procTable, snapshot },
+    inheritedCookie: undefined,
+    directory: join(home, 'doors'),
+  })
+  const counted: string[] = []
+  const onBytes = (what: string, bytes: number): void => void counted.push(`${what} ${bytes}`)
+  const kind = new LogKind({ effects, directory, inheritedCookie: undefined, installation, net, processes: procTable, onBytes })
+  const budgets: (() => void)[] = []
+  const after: typeof realClock.after = (ms, signal, callback) =>
+    ms >= 1_000 ? void budgets.push(callback) : realClock.after(ms, signal, callback)
+  const lifetime = new AbortController()
+  const ctx = { clock: { ...realClock, after }, signal: lifetime.signal } as unknown as CreateCtx
+  const made: LogRef[] = []
+  const make: Scene['make'] = async (name) => {
+    const spec: LogSpec = { installation, directory, archive: join(archive, `${name}.log`) }
+    const ref = kind.name({ id: `${name}.1`, incarnation: host.incarnationId, spec } as Intent<LogSpec>)
+    made.push(ref)
+    const { handle } = await kind.create(ref, spec, ctx)
+    const collector = processes().find(({ environ }) => environ.includes(`${installation}/${host.incarnationId}/${name}.1\0`))?.pid
+    return { ref, handle: handle as LogHandle, collector: collector ?? expect.unreachable() }
+  }
+  const isWaitedFor = (): Promise<void> => waitUntil(() => budgets.length > 0, 30_000, 'the collector is waited for')
+  const timeIsUp = async (): Promise<void> => {
+    await isWaitedFor()
+    budgets.shift()?.()
+  }
+  try {
+    await test({ kind, ctx, counted, looks, make, timeIsUp, isWaitedFor })
+  } finally {
+    for (const ref of made) {
+      await kind.release(ref, 'kill', ctx)
+      await kind.gone(ref, ctx)
+    }
+    lifetime.abort()
+  }
+}
+
+const text = (path: string): string => readFileSync(path, 'utf8')
+
+describe('a collector that has not seen the end', () => {
+  it('is not ended while something still comes', async () => {
+    await inScene(async ({ kind, ctx, make, timeIsUp }) => {
+      const { ref, collector } = await make('flows')
+      const writer = openSync(`/proc/${collector}/fd/0`, 'w')
+      const met = kind.meet('archive', ref, ctx)
+      for (const [line, all] of [
+        ['one\n', 'one\n'],
+        ['two\n', 'one\ntwo\n'],
+      ] as const) {
+        writeSync(writer, line)
+        await waitUntil(() => text(ref.path) === all, 30_000, 'the line has come through')
+        await timeIsUp()
+      }
+      writeSync(writer, 'three\n')
+      closeSync(writer)
+      await met
+      expect(text(ref.archive)).toBe('one\ntwo\nthree\n')
+    })
+  })
+
+  it('is not ended in the middle of its work, even when that takes its time', async () => {
+    await inScene(async ({ kind, ctx, looks, make, timeIsUp, isWaitedFor }) => {
+      const { ref, collector } = await make('busy')
+      const stranger = openSync(`/proc/${collector}/fd/0`, 'w')
+      looks.state = 'D'
+      const met = kind.meet('archive', ref, ctx)
+      await timeIsUp()
+      await isWaitedFor()
+      delete looks.state
+      await timeIsUp()
+      await met
+      closeSync(stranger)
+      await waitUntil(() => seen(collector) === undefined, 30_000, 'the collector has ended')
+    })
+  })
+
+  it('is made to go on when an agent has stopped it', async () => {
+    await inScene(async ({ kind, ctx, make, timeIsUp }) => {
+      const { ref, handle, collector } = await make('stopped')
+      process.kill(collector, 'SIGSTOP')
+      await waitUntil(() => seen(collector)?.state === 'T', 30_000, 'the collector is stopped')
+      writeSync(handle.fd ?? -1, 'the tail\n')
+      const met = kind.meet('archive', ref, ctx)
+      await timeIsUp()
+      await met
+      expect(text(ref.archive)).toBe('the tail\n')
+    })
+  })
+
+  it('is ended when it waits for a stranger who says nothing', async () => {
+    await inScene(async ({ kind, ctx, make, timeIsUp }) => {
+      const { ref, handle, collector } = await make('quiet')
+      const stranger = openSync(`/proc/${collector}/fd/0`, 'w')
+      writeSync(handle.fd ?? -1, 'all there is\n')
+      await waitUntil(() => text(ref.path) !== '' && seen(collector)?.state === 'S', 30_000, 'the line has come through')
+      const met = kind.meet('archive', ref, ctx)
+      await timeIsUp()
+      await met
+      closeSync(stranger)
+      expect(text(ref.archive)).toBe('all there is\n')
+    })
+  })
+})
+
+it('a log that is proven gone is forgotten with the next one, and a later look says that it only looked', async () => {
+  await inScene(async ({ kind, ctx, make }) => {
+    const { ref } = await make('first')
+    await kind.release(ref, 'kill', ctx)
+    await kind.gone(ref, ctx)
+    const strength = async (): Promise<unknown> => await kind.observe(ref, ctx)
+    for (let look = 1; look <= 2; look++) expect(await strength()).toMatchObject({ is: 'absent', proof: { strength: 'kernel' } })
+    await make('second')
+    expect(await strength()).toMatchObject({ is: 'absent', proof: { strength: 'scan' } })
+  })
+})
+
+it('bytes are counted when they are archived or freed, not when that was tried', async () => {
+  const broken = new Set<string>()
+  const onEffect = (method: string): void => {
+    if (broken.delete(method)) throw new Error(`${method} is broken`)
+  }
+  await inScene(async ({ kind, ctx, counted, make }) => {
+    const kept = await make('kept')
+    writeSync(kept.handle.fd ?? -1, 'kept\n')
+    broken.add('link')
+    await expect(kind.meet('archive', kept.ref, ctx)).rejects.toThrow('link is broken')
+    expect(counted).toEqual([])
+    await kind.meet('archive', kept.ref, ctx)
+    await kind.release(kept.ref, 'kill', ctx)
+    expect(counted).toEqual(['archived 5'])
+
+    const freed = await make('freed')
+    writeSync(freed.handle.fd ?? -1, 'not kept\n')
+    await waitUntil(() => text(freed.ref.path) !== '', 30_000, 'the line has come through')
+    broken.add('unlink')
+    await expect(kind.release(freed.ref, 'kill', ctx)).rejects.toThrow('unlink is broken')
+    for (let time = 1; time <= 2; time++) await kind.release(freed.ref, 'kill', ctx)
+    expect(counted).toEqual(['archived 5', 'freed 9'])
+  }, onEffect)
+})

@@ -1,0 +1,166 @@
+import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { policyFor } from '../../../src/domain/policy.ts'
+import type { LogRef } from '../../../src/resources/log/kind.ts'
+import type { Hook } from '../../support/hooked.ts'
+import { inLogScene, type LogScene } from '../../support/log-scene.ts'
+import { bindMount } from '../../support/mounts.ts'
+import { needs } from '../../support/real.ts'
+
+/** The place of the archive may be taken, and that of the log may be taken again: what is not ours is neither overwritten nor removed. */
+
+const text = (path: string): string => readFileSync(path, 'utf8')
+const kept = policyFor({ trigger: 'terminated' })
+
+async function archive({ kind, ctx }: LogScene, ref: LogRef): Promise<void> {
+  for (const obligation of kind.obligations(ref, kept)) await kind.meet(obligation, ref, ctx)
+}
+
+async function written(scene: LogScene): Promise<LogRef> {
+  const ref = scene.inside('a', { writer: 'supervisor' })
+  ;(await scene.make(ref)).append?.('one')
+  return ref
+}
+
+const failing = (code: string): Error => Object.assign(new Error(code), { code })
+
+/** A stranger has it open, so that it is copied; a file system without second names, so that it is renamed. */
+const ways = [
+  ['moved', [], undefined],
+  ['copied', [{ pid: 1, program: 'somebody' }], undefined],
+  ['moved without links', [], 'EPERM'],
+  ['copied without links', [{ pid: 1, program: 'somebody' }], 'EOPNOTSUPP'],
+] as const
+
+describe.each(ways)('a log that is %s', (_, strangers, code) => {
+  const holders = { find: async () => strangers }
+  const effects = (hook: Hook = () => {}): { readonly before: Hook } => ({
+    before: (method, args) => {
+      if (method === 'link' && code) throw failing(code)
+      hook(method, args)
+    },
+  })
+
+  it('goes to its archive, and leaves nothing else', async () => {
+    await inLogScene(
+      async (scene) => {
+        const ref = await written(scene)
+        await archive(scene, ref)
+        expect([text(ref.archive), readdirSync(dirname(ref.archive)), readdirSync(dirname(ref.path))]).toEqual(['one\n', ['a.jsonl'], []])
+        expect(await scene.kind.observe(ref, scene.ctx)).toMatchObject({ is: 'absent' })
+        expect(scene.counted).toEqual(['archived 4'])
+      },
+      { holders, ...effects() },
+    )
+  })
+
+  it('is held back where something is at the place of its archive, and goes there when that is gone', async () => {
+    await inLogScene(
+      async (scene) => {
+        const ref = await written(scene)
+        mkdirSync(dirname(ref.archive), { mode: 0o700 })
+        writeFileSync(ref.archive, 'precious')
+        for (const _ of ['once', 'again']) {
+          await expect(archive(scene, ref)).rejects.toMatchObject({ code: 'path_refused', message: expect.stringContaining(ref.archive) })
+          expect([text(ref.archive), text(ref.path)]).toEqual(['precious', 'one\n'])
+        }
+        expect(scene.kind.obligations(ref, kept)).toEqual(['archive'])
+        rmSync(ref.archive)
+        await archive(scene, ref)
+        expect([text(ref.archive), readdirSync(dirname(ref.archive))]).toEqual(['one\n', ['a.jsonl']])
+      },
+      { holders, ...effects() },
+    )
+  })
+
+  it('leaves a file that has come to its place meanwhile, and that is owed', async () => {
+    let path = ''
+    const comes: Hook = (method, [folder]) => {
+      if (method !== 'flush' || basename(String(folder)) !== 'archive') return
+      rmSync(path, { force: true })
+      writeFileSync(path, 'new')
+    }
+    await inLogScene(
+      async (scene) => {
+        const ref = await written(scene)
+        path = ref.path
+        await expect(archive(scene, ref)).rejects.toMatchObject({
+          code: 'path_refused',
+          message: expect.stringContaining('has come to its place'),
+        })
+        expect([text(ref.archive), text(ref.path)]).toEqual(['one\n', 'new'])
+        expect(scene.kind.obligations(ref, kept)).toEqual(['archive'])
+      },
+      { holders, ...effects(comes) },
+    )
+  })
+})
+
+describe('a supervisor that died between the two names', () => {
+  it('of a log that was being moved: the next one takes the old name away', async () => {
+    await inLogScene(async (scene) => {
+      const ref = await written(scene)
+      mkdirSync(dirname(ref.archive), { mode: 0o700 })
+      linkSync(ref.path, ref.archive)
+      await archive(scene, ref)
+      expect([text(ref.archive), existsSync(ref.path), scene.counted]).toEqual(['one\n', false, ['archived 4']])
+    })
+  })
+
+  it('of a log that was copied: the copy counts, whatever was written to the log since', async () => {
+    await inLogScene(async (scene) => {
+      const ref = await written(scene)
+      mkdirSync(dirname(ref.archive), { mode: 0o700 })
+      writeFileSync(ref.staging, 'one\n')
+      linkSync(ref.staging, ref.archive)
+      writeFileSync(ref.path, 'one\nlate\n')
+      await archive(scene, ref)
+      expect([text(ref.archive), existsSync(ref.path), readdirSync(dirname(ref.archive))]).toEqual(['one\n', false, ['a.jsonl']])
+    })
+  })
+
+  it('of a copy whose log is gone: what is left of it goes with the rest', async () => {
+    await inLogScene(async (scene) => {
+      const ref = await written(scene)
+      mkdirSync(dirname(ref.archive), { mode: 0o700 })
+      writeFileSync(ref.staging, 'one\n')
+      linkSync(ref.staging, ref.archive)
+      rmSync(ref.path)
+      expect([scene.kind.obligations(ref, kept), await scene.kind.observe(ref, scene.ctx)]).toEqual([
+        [],
+        { is: 'present', detail: ref.staging },
+      ])
+      await scene.kind.release(ref, 'kill', scene.ctx)
+      expect(readdirSync(dirname(ref.archive))).toEqual(['a.jsonl'])
+    })
+  })
+})
+
+describe('a log that a mount hides', () => {
+  needs('root')
+
+  it.each([
+    ['moved', []],
+    ['copied', [{ pid: 1, program: 'somebody' }]],
+  ] as const)('is held back, not %s with what hides it', async (...[, strangers]) => {
+    await inLogScene(
+      async (scene) => {
+        const ref = await written(scene)
+        const other = join(scene.home, 'other')
+        writeFileSync(other, 'other')
+        {
+          using _ = bindMount(other, ref.path)
+          await expect(archive(scene, ref)).rejects.toMatchObject({
+            code: 'path_refused',
+            message: expect.stringContaining('is mounted there'),
+          })
+        }
+        expect([existsSync(ref.archive), text(ref.path)]).toEqual([false, 'one\n'])
+        await archive(scene, ref)
+        expect(text(ref.archive)).toBe('one\n')
+      },
+      { holders: { find: async () => strangers } },
+    )
+  })
+})

@@ -1,0 +1,44 @@
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { realEffects } from '../../../src/resources/effects.ts'
+import { TempFolderKind } from '../../../src/resources/temp/kind.ts'
+import { Crash, Fuse, fused } from '../../support/fuse.ts'
+import { ctx, host, intentOf, type Scene, sceneIn } from '../../support/temp-folder.ts'
+
+/** Whoever makes or removes a temp folder and dies between any two effects leaves nothing that the next would not find (G1, G9). */
+
+it.each(['before', 'after'] as const)(
+  'a life that ends %s any of its effects leaves what is found by the intent, and by the pointer',
+  async (when) => {
+    for (let point = 1, isOver = false; !isOver; point++) {
+      const fuse = new Fuse(point, when)
+      const scene = sceneIn(undefined, fused(fuse))
+      await live(scene).catch((error: unknown) => {
+        if (!(error instanceof Crash)) throw error
+      })
+      isOver = !fuse.hasBlown
+      await requireFound(scene)
+      if (isOver) expect(point).toBeGreaterThan(4)
+    }
+  },
+)
+
+async function live({ kind, ref, base }: Scene): Promise<void> {
+  await kind.create(ref, intentOf(base).spec, ctx)
+  mkdirSync(join(ref.path, 'folder'))
+  writeFileSync(join(ref.path, 'folder', 'file'), '')
+  await kind.release(ref)
+}
+
+/** As the next supervisor would, which knows the intent; and as one would that knows nothing. */
+async function requireFound({ base, directory }: Scene): Promise<void> {
+  const kind = new TempFolderKind({ effects: realEffects, host: { ...host, incarnationId: 'next' }, directory })
+  const ref = kind.name(intentOf(base))
+  const isThere = readdirSync(base).length + readdirSync(directory).length > 0
+  expect((await kind.observe(ref, ctx)).is).toBe(isThere ? 'present' : 'absent')
+  expect(await Array.fromAsync(kind.list({ installation: host.installation }))).toHaveLength(isThere ? 1 : 0)
+  await kind.release(ref)
+  expect((await kind.observe(ref, ctx)).is).toBe('absent')
+  expect([readdirSync(base), readdirSync(directory)]).toEqual([[], []])
+}

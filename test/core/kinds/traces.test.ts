@@ -1,0 +1,193 @@
+import { execFileSync } from 'node:child_process'
+import {
+  appendFileSync,
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  symlinkSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import type { TracePlace, TracesSpec } from '../../../src/ports/temp.ts'
+import { claudeCode } from '../../../src/providers/claude-code.ts'
+import { codex } from '../../../src/providers/codex.ts'
+import { realEffects } from '../../../src/resources/effects.ts'
+import { TracesKind } from '../../../src/resources/traces/kind.ts'
+import { findTraces } from '../../../src/resources/traces/search.ts'
+import { Crash, Fuse, fused } from '../../support/fuse.ts'
+import { temporaryHome } from '../../support/home.ts'
+import { needs } from '../../support/real.ts'
+import { ctx } from '../../support/temp-folder.ts'
+
+/** What a killed program has left in its user's folders: only what holds the mark of its agent goes. */
+
+const mark = '/tmp/ebb-Dx4tPEtaRniavN7wEjRWeA/'
+const signal = new AbortController().signal
+const nobody = 65_534
+
+function specOf(places: readonly TracePlace[], more: Partial<TracesSpec> = {}): TracesSpec {
+  return { places, marks: [mark, '/0f1e2d3c-4b5a-4678-9abc-def012345678.'], sinceMs: Date.now() - 86_400_000, ...more }
+}
+
+/** A user's folder of claude, with what a killed one leaves in it, and what is the user's. */
+function claudeHome(): { readonly folder: string; readonly spec: TracesSpec; readonly snapshots: string; readonly sessions: string } {
+  const home = temporaryHome()
+  const folder = join(home, '.claude')
+  for (const name of ['shell-snapshots', 'sessions', 'projects/p']) mkdirSync(join(folder, name), { recursive: true })
+  writeFileSync(join(folder, 'projects/p/0f1e.jsonl'), `{"cwd":"${mark}"}`)
+  const spec = specOf(claudeCode.leaves?.({ HOME: home }) ?? [])
+  return { folder, spec, snapshots: join(folder, 'shell-snapshots'), sessions: join(folder, 'sessions') }
+}
+
+const snapshot = (path = '/usr/bin:/bin'): string => `# Snapshot file\nalias x='y'\nexport PATH=${path}\n`
+const session = (socket: string, start = '2239238'): string =>
+  JSON.stringify({ pid: 18, procStart: start, pidDomain: 'linux:a:pid:[1]', messagingSocketPath: socket })
+const key = (start = '2239238'): string => JSON.stringify({ peerToken: 'x', procStart: start, pidDomain: 'linux:a:pid:[1]' })
+
+async function release(spec: TracesSpec): Promise<string> {
+  const kind = new TracesKind(realEffects)
+  await kind.release(spec, 'kill', ctx)
+  return (await kind.observe(spec, ctx)).is
+}
+
+describe('what claude leaves', () => {
+  it('goes where it holds the mark, and everything else stays (G10)', async () => {
+    const { folder, spec, snapshots, sessions } = claudeHome()
+    writeFileSync(join(snapshots, 'snapshot-bash-1-ours.sh'), snapshot(`/usr/bin:${mark}bin`))
+    writeFileSync(join(snapshots, 'snapshot-bash-2-theirs.sh'), snapshot())
+    writeFileSync(join(snapshots, 'notes.txt'), mark)
+    writeFileSync(join(sessions, '18.json'), session(`${mark}cc-socks/18.sock`))
+    writeFileSync(join(sessions, `18.${'a1'.repeat(32)}.key`), key())
+    // Of another process with that number, elsewhere or later.
+    writeFileSync(join(sessions, `18.${'b2'.repeat(32)}.key`), key('4711'))
+    writeFileSync(join(sessions, '181.json'), session('/tmp/cc-socks/181.sock'))
+    writeFileSync(join(sessions, `181.${'a1'.repeat(32)}.key`), key())
+    expect((await new TracesKind(realEffects).observe(spec, ctx)).is).toBe('present')
+    expect(await release(spec)).toBe('absent')
+    expect(readdirSync(snapshots).sort()).toEqual(['notes.txt', 'snapshot-bash-2-theirs.sh'])
+    expect(readdirSync(sessions).sort()).toEqual([`18.${'b2'.repeat(32)}.key`, `181.${'a1'.repeat(32)}.key`, '181.json'])
+    expect(readdirSync(join(folder, 'projects/p'))).toEqual(['0f1e.jsonl'])
+  })
+
+  it('is looked for where its environment says', () => {
+    const folders = (env: Record<string, string>): unknown => claudeCode.leaves?.(env).map(({ folder }) => folder)
+    expect(folders({ HOME: '/home/a' })).toEqual(['/home/a/.claude/shell-snapshots', '/home/a/.claude/sessions'])
+    expect(folders({ HOME: '/home/a', CLAUDE_CONFIG_DIR: '/c' })).toEqual(['/c/shell-snapshots', '/c/sessions'])
+    expect([folders({}), folders({ HOME: 'relative' })]).toEqual([[], []])
+  })
+
+  it.each(['before', 'after'] as const)('goes with all that belongs to it, also when somebody dies %s any step of it', async (when) => {
+    for (let point = 1, isOver = false; !isOver; point++) {
+      const { spec, sessions } = claudeHome()
+      writeFileSync(join(sessions, '18.json'), session(`${mark}cc-socks/18.sock`))
+      writeFileSync(join(sessions, `18.${'a1'.repeat(32)}.key`), key())
+      const fuse = new Fuse(point, when)
+      await new TracesKind(fused(fuse)).release(spec, 'kill', ctx).catch((error: unknown) => {
+        if (!(error instanceof Crash)) throw error
+      })
+      isOver = !fuse.hasBlown
+      expect(await release(spec)).toBe('absent')
+      expect(readdirSync(sessions)).toEqual([])
+    }
+  })
+})
+
+it('a file that another program has put there since it was read stays (G10)', async () => {
+  const { spec, sessions } = claudeHome()
+  const file = join(sessions, '18.json')
+  writeFileSync(file, session(`${mark}cc-socks/18.sock`))
+  writeFileSync(join(sessions, `18.${'a1'.repeat(32)}.key`), key())
+  // The key goes first; in that moment a new process with this number writes its own.
+  const unlink = (path: string): void => {
+    realEffects.unlink(path)
+    if (path.endsWith('.key')) writeFileSync(file, session('/tmp/cc-socks/18.sock'))
+  }
+  await new TracesKind({ ...realEffects, unlink }).release(spec, 'kill', ctx)
+  expect(readdirSync(sessions)).toEqual(['18.json'])
+})
+
+describe('what codex leaves', () => {
+  it('is known by the cookie in it, whoever chose its TMPDIR', async () => {
+    const home = temporaryHome()
+    const folder = join(home, '.codex/shell_snapshots')
+    mkdirSync(folder, { recursive: true })
+    writeFileSync(
+      join(folder, 'a.1.sh'),
+      'declare -x EBB_SCOPE="a1b2/i1/0f1e2d3c-4b5a-4678-9abc-def012345678.3"\ndeclare -x TMPDIR="/mine"\n',
+    )
+    writeFileSync(join(folder, 'b.1.sh'), 'declare -x EBB_SCOPE="a1b2/i1/1f1e2d3c-4b5a-4678-9abc-def012345678.3"\n')
+    expect(await release(specOf(codex.leaves?.({ HOME: home }) ?? []))).toBe('absent')
+    expect(readdirSync(folder)).toEqual(['b.1.sh'])
+    expect(codex.leaves?.({ HOME: home, CODEX_HOME: '/x' })).toMatchObject([{ folder: '/x/shell_snapshots' }])
+    expect(codex.leaves?.({})).toEqual([])
+  })
+})
+
+describe('a search', () => {
+  const place = (folder: string): TracesSpec => specOf([{ folder, name: '.+\\.sh' }])
+
+  it('follows no link, waits for no pipe, and reads neither folders nor what is older than the agent', async () => {
+    const [folder, theirs] = [temporaryHome(), temporaryHome()]
+    writeFileSync(join(theirs, 'file'), mark)
+    symlinkSync(join(theirs, 'file'), join(folder, 'link.sh'))
+    symlinkSync(theirs, join(folder, 'folder-link.sh'))
+    mkdirSync(join(folder, 'folder.sh'))
+    execFileSync('mkfifo', [join(folder, 'pipe.sh')])
+    writeFileSync(join(folder, 'old.sh'), mark)
+    utimesSync(join(folder, 'old.sh'), 1, 1)
+    expect(await findTraces(place(folder), signal)).toEqual([])
+    expect(existsSync(join(theirs, 'file'))).toBe(true)
+  })
+
+  it('finds the mark wherever it stands, and reads no more than it must of a huge file', async () => {
+    const folder = temporaryHome()
+    for (const before of [0, 65_530, 65_536, 1_000_000]) writeFileSync(join(folder, `${before}.sh`), `${'x'.repeat(before)}${mark}`)
+    writeFileSync(join(folder, 'huge.sh'), '')
+    truncateSync(join(folder, 'huge.sh'), 2 ** 40)
+    // Where claude has it: in the last line.
+    writeFileSync(join(folder, 'end.sh'), '')
+    truncateSync(join(folder, 'end.sh'), 2 ** 30)
+    appendFileSync(join(folder, 'end.sh'), snapshot(`${mark}bin`))
+    const found = await findTraces(place(folder), signal)
+    expect(found.map(({ path }) => path).sort()).toEqual(
+      ['0.sh', '1000000.sh', '65530.sh', '65536.sh', 'end.sh'].map((name) => join(folder, name)),
+    )
+  })
+
+  it('of thousands finds its own', async () => {
+    const folder = temporaryHome()
+    execFileSync('sh', ['-c', 'cd "$0" && seq -f "%g.sh" 5000 | xargs touch', folder])
+    writeFileSync(join(folder, 'ours.sh'), mark)
+    expect(await findTraces(place(folder), signal)).toMatchObject([{ path: join(folder, 'ours.sh'), kin: [] }])
+  })
+
+  it('in a folder that is not there finds nothing, and ends when nobody waits', async () => {
+    expect(await findTraces(place('/nonexistent/folder'), signal)).toEqual([])
+    const folder = temporaryHome()
+    writeFileSync(join(folder, 'one.sh'), mark)
+    await expect(findTraces(place(folder), AbortSignal.abort(new Error('over')))).rejects.toThrow('over')
+  })
+
+  it('of a folder that cannot be read says that, and not that nothing is there (G4)', async () => {
+    const loop = join(temporaryHome(), 'loop')
+    symlinkSync(loop, loop)
+    await expect(findTraces(place(loop), signal)).rejects.toThrow('make it readable, and it is looked at again')
+  })
+
+  describe('as root', () => {
+    needs('root')
+
+    it('leaves the files of other users alone', async () => {
+      const folder = temporaryHome()
+      writeFileSync(join(folder, 'theirs.sh'), mark)
+      chownSync(join(folder, 'theirs.sh'), nobody, nobody)
+      chmodSync(join(folder, 'theirs.sh'), 0o666)
+      expect(await findTraces(place(folder), signal)).toEqual([])
+    })
+  })
+})

@@ -1,0 +1,226 @@
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import type { Clock } from '../../../src/ports/clock.ts'
+import type { Command, Effects } from '../../../src/ports/effects.ts'
+import { realClock } from '../../../src/resources/clock.ts'
+import { realEffects } from '../../../src/resources/effects.ts'
+import { PipeSentinel } from '../../../src/resources/process-tree/sentinel.ts'
+import { ebb, startEbb, temporaryHome } from '../../support/home.ts'
+import { hooked, hookOn } from '../../support/hooked.ts'
+import { installationOf, leftInHome, openBooks } from '../../support/ledger-file.ts'
+import { startOther } from '../../support/other-supervisor.ts'
+import { needs } from '../../support/real.ts'
+import { openSupervisor } from '../../support/supervisor.ts'
+import { cgroupsOf, processes, processesOfHome, type Seen, seen, waitUntil } from '../../support/world.ts'
+
+/** The tiny process that notices our death. */
+
+const sentinelsOf = (home: string): readonly Seen[] =>
+  processesOfHome(home, undefined).filter(({ argv }) => argv.startsWith('ebb-sentinel\0'))
+
+async function sentinelOf(home: string, but?: number): Promise<Seen> {
+  const look = (): Seen | undefined => sentinelsOf(home).find(({ pid }) => pid !== but)
+  await waitUntil(() => look() !== undefined, 30_000, 'a sentinel watches')
+  return look() ?? expect.unreachable()
+}
+
+const statusOf = (pid: number, key: string): string =>
+  new RegExp(`^${key}:\\s*(.*)$`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? ''
+const sessionOf = (pid: number): number => Number(readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ')[3])
+
+describe('the sentinel', () => {
+  it('is smaller than 3 MB, in a session of its own, and says nothing of the user', async () => {
+    await using supervisor = await openSupervisor()
+    await supervisor.run(['/bin/sh', '-c', 'sleep 1000 # the-users-secret'], {
+      env: { ...supervisor.config.environment, TOKEN: 'the-users-token' },
+    })
+    const { pid, argv, environ } = await sentinelOf(supervisor.home.directory)
+    expect(Number.parseInt(statusOf(pid, 'VmRSS'), 10)).toBeLessThan(3 * 1_024)
+    expect(sessionOf(pid)).toBe(pid)
+    expect(argv).not.toMatch(/secret|token/)
+    expect(argv).not.toContain(supervisor.home.directory)
+    expect(environ).not.toMatch(/secret|token/)
+  })
+
+  it('watches before anything is on the books (G9)', async () => {
+    const gate = Promise.withResolvers<void>()
+    const asked: string[] = []
+    await using supervisor = await openSupervisor({
+      wrap: (name, port) =>
+        name === 'ledger' ? hooked(port, (method) => asked.push(method)) : name === 'effects' ? gated(port, gate.promise) : port,
+    })
+    const launching = supervisor.run(['/bin/true'])
+    for (let turn = 0; turn < 100; turn++) await new Promise((resolve) => setImmediate(resolve))
+    expect(asked).toEqual([])
+    gate.resolve()
+    await launching
+    expect(asked[0]).toBe('register')
+  })
+
+  it('is stopped by no polite signal', async () => {
+    await using supervisor = await openSupervisor()
+    await supervisor.engine.begin()
+    const { pid } = await sentinelOf(supervisor.home.directory)
+    for (const signal of ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM'] as const) process.kill(pid, signal)
+    await waitUntil(() => /^0+$/.test(statusOf(pid, 'SigPnd')) && /^0+$/.test(statusOf(pid, 'ShdPnd')), 30_000, 'the signals were taken')
+    expect(seen(pid)?.pid).toBe(pid)
+  })
+
+  it('is started again when it is killed, and leaves when it is dismissed', async () => {
+    const home = temporaryHome()
+    const supervisor = await openSupervisor({ home })
+    await supervisor.engine.begin()
+    const first = await sentinelOf(home)
+    process.kill(first.pid, 'SIGKILL')
+    const second = await sentinelOf(home, first.pid)
+    await supervisor[Symbol.asyncDispose]()
+    await waitUntil(() => processesOfHome(home, undefined), 30_000, 'the sentinel leaves')
+    expect(seen(second.pid)).toBeUndefined()
+    // A sentinel that had taken our leaving for a death would have opened its log.
+    expect(existsSync(supervisor.home.sentinelLog)).toBe(false)
+  })
+
+  it('is missed in the health of the server until a new one could be started', async () => {
+    let isBroken = false
+    const wrap = hookOn('effects', (method) => {
+      if (method === 'spawn' && isBroken) throw new Error('spawn EAGAIN')
+    })
+    await using supervisor = await openSupervisor({ wrap })
+    await supervisor.engine.begin()
+    const { pid } = await sentinelOf(supervisor.home.directory)
+    expect(supervisor.problems()).toEqual([])
+    isBroken = true
+    process.kill(pid, 'SIGKILL')
+    await waitUntil(() => supervisor.problems().length > 0, 30_000, 'it is missed')
+    expect(supervisor.problems()).toEqual([expect.stringContaining('No sentinel watches')])
+    isBroken = false
+    await sentinelOf(supervisor.home.directory, pid)
+    await waitUntil(() => supervisor.problems(), 30_000, 'all is well')
+  })
+
+  it('is started ever more slowly when it ends again and again, until one has lived for a minute', async () => {
+    const pauses: number[] = []
+    const lost: string[] = []
+    let nowMs = 0
+    let restart = (): void => {}
+    const every: Clock['every'] = (ms, _signal, callback) => {
+      pauses.push(ms)
+      restart = callback
+    }
+    const home = temporaryHome()
+    const settings = {
+      home,
+      incarnation: 'none',
+      killSwitch: '',
+      start: '',
+      which: '',
+      node: '/bin/true',
+      log: join(home, 'log'),
+      environment: {},
+    }
+    const clock = { ...realClock, now: () => nowMs, every }
+    const sentinel = new PipeSentinel({ effects: realEffects, clock, onLost: (reason) => lost.push(reason), ...settings })
+    await sentinel.ready()
+    for (let death = 0; death < 10; death++) {
+      const dead = endOne(sentinel)
+      if (death > 0) {
+        await waitUntil(() => pauses.length === death, 30_000, 'it is given up for a while')
+        expect(sentinel.isLost).toBe(true)
+        restart()
+      }
+      await nextOne(sentinel, dead)
+    }
+    expect(pauses).toEqual([100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000])
+    expect(lost).toEqual(['it was ended'])
+    nowMs += 60_000
+    await nextOne(sentinel, endOne(sentinel))
+    expect(pauses).toHaveLength(9)
+    sentinel.dismiss()
+  })
+
+  it('leaves when a start fails before there was anything to watch', async () => {
+    const home = temporaryHome()
+    writeFileSync(join(home, 'ebb.db'), 'this is no database')
+    await expect(openSupervisor({ home })).rejects.toMatchObject({ code: 'ledger_corrupt' })
+    await waitUntil(() => processesOfHome(home, undefined), 30_000, 'the sentinel leaves')
+    expect(existsSync(join(home, 'sentinel.log'))).toBe(false)
+  })
+})
+
+function endOne({ pid = 0 }: PipeSentinel): number {
+  process.kill(pid, 'SIGKILL')
+  return pid
+}
+
+async function nextOne(sentinel: PipeSentinel, dead: number): Promise<void> {
+  await waitUntil(() => sentinel.pid !== dead && !sentinel.isLost, 30_000, 'the next one watches')
+}
+
+/** Effects that start no process before the gate opens. */
+function gated<T extends object>(port: T, gate: Promise<void>): T {
+  const { spawn } = port as unknown as Effects
+  return Object.assign(Object.create(port) as T, { spawn: async (command: Command) => await gate.then(() => spawn(command)) })
+}
+
+describe.each(['cgroup', 'scan'] as const)('after SIGKILL of the supervisor (%s)', (containment) => {
+  needs(containment)
+
+  const fifty = ['/bin/sh', '-c', 'for i in $(seq 49); do sleep 1000 & done; wait']
+
+  /** Everything that a dead supervisor could leave in the world. */
+  function left(home: string): readonly unknown[] {
+    const installation = installationOf(home)
+    return [...processesOfHome(home, installation), ...cgroupsOf(installation ?? ''), ...openBooks(home), ...leftInHome(home)]
+  }
+
+  const sleepers = (home: string): number => processesOfHome(home, installationOf(home)).filter(({ command }) => command === 'sleep').length
+
+  it('a world of 50 processes is clean again', async ({ annotate }) => {
+    const home = temporaryHome()
+    await using other = await startOther({ home, containment, argv: fifty })
+    await waitUntil(() => sleepers(home) === 49, 30_000, 'all are there')
+    const since = performance.now()
+    await other.kill()
+    await waitUntil(() => sleepers(home) === 0, 30_000, 'the processes are gone')
+    const goneMs = performance.now() - since
+    await waitUntil(() => left(home), 30_000, 'the world is clean')
+    await annotate(`processes gone after ${Math.round(goneMs)} ms, books closed after ${Math.round(performance.now() - since)} ms`)
+    expect(processes().some(({ pid }) => pid === other.tree)).toBe(false)
+    expect((statSync(join(home, 'sentinel.log')).mode & 0o777).toString(8)).toBe('600')
+  })
+
+  it('it is clean too when its first sentinel had been killed', async () => {
+    const home = temporaryHome()
+    await using other = await startOther({ home, containment, argv: ['/bin/sleep', '1000'] })
+    const first = await sentinelOf(home)
+    process.kill(first.pid, 'SIGKILL')
+    // It need not have said that it is ready: from its first moment on, our death is its business.
+    await sentinelOf(home, first.pid)
+    await other.kill()
+    await waitUntil(() => left(home), 30_000, 'the world is clean')
+  })
+})
+
+it('a recovery that a sentinel starts waits for the supervisor that is still dying', async () => {
+  const home = temporaryHome()
+  await using other = await startOther({ home, containment: 'scan', argv: ['/bin/sleep', '1000'] })
+  const sentinel = await sentinelOf(home)
+  process.kill(sentinel.pid, 'SIGSTOP')
+  const recovery = startEbb(['recover'], { home, env: { SENTINEL_OF: other.incarnation }, input: '' })
+  const incarnations = (): number => openBooks(home).filter((line) => line.startsWith('incarnation')).length
+  await waitUntil(() => incarnations() === 2, 30_000, 'the recovery has begun')
+  await other.kill()
+  const { code, stdout } = await recovery.ended
+  process.kill(sentinel.pid, 'SIGKILL')
+  expect({ code, said: stdout.toString() }).toMatchObject({ code: 0, said: expect.stringContaining('Recovered 1 scopes') })
+})
+
+it.each([
+  ['a sentinel', { SENTINEL_OF: 'somebody' }],
+  ['a person', {}],
+])('a home that was removed meanwhile is not brought back by the recovery of %s', async (_who, env) => {
+  const home = join(temporaryHome(), 'removed')
+  expect(await ebb(['recover'], { home, env })).toMatchObject({ code: 0, stdout: Buffer.from('Nothing to recover.\n') })
+  expect(existsSync(home)).toBe(false)
+})

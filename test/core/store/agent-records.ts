@@ -1,0 +1,62 @@
+import type { Agent } from '../../../src/domain/agent.ts'
+import type { AgentEnd, AgentStore, NewAgent, NewMessage } from '../../../src/ports/agents.ts'
+import type { Ledger } from '../../../src/ports/ledger.ts'
+import { openAgent, report } from './records.ts'
+
+/** What the cases write into a store of agents: plausible records, with only the part that matters named at the call. */
+
+let ids = 0
+
+export function newAgent(id: string, more: Partial<NewAgent> = {}): NewAgent {
+  return {
+    id,
+    type: 'command',
+    placement: 'process',
+    namespace: 'default',
+    prompt: 'Fix the "flaky" test, bitte schön',
+    configuration: {},
+    incarnation: 'i1',
+    createdAt: '2026-11-15T09:00:00.000Z',
+    ...more,
+  }
+}
+
+export function newMessage(content: string, more: Partial<NewMessage> = {}): NewMessage {
+  return { id: `message-${++ids}`, type: 'response', content, ...more }
+}
+
+export async function create(agents: AgentStore, id: string, more: Partial<NewAgent> = {}): Promise<NewAgent> {
+  const agent = newAgent(id, more)
+  await agents.create(agent, newMessage(agent.prompt, { type: 'user', role: 'user' }))
+  return agent
+}
+
+/** A row with the scope that carries its id. */
+export async function createInScope(
+  store: { readonly ledger: Ledger; readonly agents: AgentStore },
+  id: string,
+  more: Partial<NewAgent> = {},
+): Promise<void> {
+  await openAgent(store.ledger, id)
+  await create(store.agents, id, more)
+}
+
+export function end(agentId: string, more: Partial<AgentEnd> = {}): AgentEnd {
+  return { agentId, status: 'completed', completedAt: '2026-11-15T09:00:09.000Z', report: report(agentId), ...more }
+}
+
+/** So many messages, in a few saves. */
+export async function say(agents: AgentStore, agentId: string, count: number): Promise<void> {
+  for (let said = 0; said < count; said += 5_000) {
+    const messages = Array.from({ length: Math.min(5_000, count - said) }, (_, index) => newMessage(`line ${said + index + 1}`))
+    await agents.save([{ agentId, messages }])
+  }
+}
+
+export async function conversation(agents: AgentStore, agentId: string): Promise<readonly string[]> {
+  return (await agents.messages(agentId, 0, 1_000_000)).map(({ sequenceNumber, content }) => `${sequenceNumber} ${content}`)
+}
+
+export async function statusOf(agents: AgentStore, id: string): Promise<Agent['status'] | undefined> {
+  return (await agents.find(id))?.agent.status
+}

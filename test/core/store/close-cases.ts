@@ -1,0 +1,181 @@
+import { expect, it } from 'vitest'
+import type { Wish } from '../../../src/domain/scope.ts'
+import type { Store } from './ledger.ts'
+import { holdResources, intent, openAgent, proof, released, report, resourceOf, scope, scopeOf, settlement, statesOf } from './records.ts'
+
+export function closeCases(store: Store): void {
+  beginning(store)
+  wishing(store)
+  settling(store)
+  reopening(store)
+  reporting(store)
+}
+
+function beginning(store: Store): void {
+  it('a close marks the scope and everything below it, and nothing beside it', async () => {
+    const { ledger } = store
+    await holdResources(ledger, 'agent', 1)
+    await holdResources(ledger, 'sibling', 1)
+    await ledger.openScope(scope('child', 'agent'))
+    await ledger.intend('child', [intent('child', 1), intent('child', 2)])
+    await ledger.hold([{ resourceId: 'child.1' }])
+    await ledger.beginClose('agent', { trigger: 'terminated' })
+    expect(await statesOf(ledger)).toEqual({
+      'host-i1': 'open',
+      agent: 'closing',
+      'agent.1': 'closing',
+      child: 'closing',
+      'child.1': 'closing',
+      // It may or may not exist: that is what intended means, also now.
+      'child.2': 'intended',
+      sibling: 'open',
+      'sibling.1': 'held',
+    })
+  })
+
+  it('what was closed before stays closed', async () => {
+    await openAgent(store.ledger, 'done')
+    await store.ledger.settle(settlement({ closedScopeIds: ['done'] }))
+    await store.ledger.beginClose('host-i1', { trigger: 'process-exit' })
+    expect(await scopeOf(store.ledger, 'done')).toMatchObject({ state: 'closed', wish: undefined })
+  })
+
+  it('what is stuck or released is not called closing again', async () => {
+    await holdResources(store.ledger, 'agent', 2)
+    await store.ledger.settle(
+      settlement({ outcomes: [released('agent.1'), { resourceId: 'agent.2', state: 'stuck', attempts: 1, error: 'busy' }] }),
+    )
+    await store.ledger.beginClose('agent', { trigger: 'reaper' })
+    expect(await statesOf(store.ledger)).toMatchObject({ 'agent.1': 'released', 'agent.2': 'stuck' })
+  })
+
+  it('a close of nothing is no complaint', async () => {
+    await store.ledger.beginClose('nothing', { trigger: 'terminated' })
+    expect(await store.ledger.books()).toEqual({ scopes: [], resources: [] })
+  })
+}
+
+function wishing(store: Store): void {
+  const weak: Wish = { trigger: 'terminated', graceMs: 5_000, deadlineMs: 15_000 }
+  const strong: Wish = { trigger: 'terminated', force: true, forget: true, graceMs: 100, deadlineMs: 2_000 }
+
+  it.each([
+    ['weak before strong', weak, strong],
+    ['strong before weak', strong, weak],
+  ])('the stronger wish is kept, %s (G6)', async (_name, first, second) => {
+    await openAgent(store.ledger)
+    await store.ledger.beginClose('agent', first)
+    await store.ledger.beginClose('agent', second)
+    expect((await scopeOf(store.ledger, 'agent'))?.wish).toEqual(strong)
+  })
+
+  it('a wish without a deadline does not take one away (G6)', async () => {
+    await openAgent(store.ledger)
+    await store.ledger.beginClose('agent', { trigger: 'terminated', deadlineMs: 2_000 })
+    await store.ledger.beginClose('agent', { trigger: 'terminated', force: true })
+    expect((await scopeOf(store.ledger, 'agent'))?.wish).toMatchObject({ force: true, deadlineMs: 2_000 })
+  })
+
+  it('what somebody asked to be deleted stays so when it is closed again for another reason (G6)', async () => {
+    await openAgent(store.ledger)
+    await store.ledger.beginClose('agent', { trigger: 'deleted' })
+    await store.ledger.beginClose('agent', { trigger: 'reaper' })
+    expect((await scopeOf(store.ledger, 'agent'))?.wish).toMatchObject({ trigger: 'reaper', forget: true })
+  })
+
+  it('a child that was to be forced is still to be forced when its parent closes gently (G6)', async () => {
+    await openAgent(store.ledger)
+    await store.ledger.beginClose('agent', { trigger: 'deleted', force: true, forget: true })
+    await store.ledger.beginClose('host-i1', { trigger: 'process-exit' })
+    expect((await scopeOf(store.ledger, 'agent'))?.wish).toMatchObject({ force: true, forget: true })
+    expect((await scopeOf(store.ledger, 'host-i1'))?.wish).toEqual({ trigger: 'process-exit' })
+  })
+}
+
+function settling(store: Store): void {
+  it('a released resource keeps its proof, its attempts and its time', async () => {
+    await holdResources(store.ledger, 'agent', 1)
+    await store.ledger.settle(settlement({ outcomes: [{ resourceId: 'agent.1', state: 'stuck', attempts: 1, error: 'busy' }] }))
+    await store.ledger.settle(settlement({ outcomes: [released('agent.1', { attempts: 2 })] }))
+    const resource = await resourceOf(store.ledger, 'agent.1')
+    expect(resource).toMatchObject({ state: 'released', attempts: 2, proof, releasedAt: expect.any(String) })
+    expect(resource).not.toHaveProperty('error')
+  })
+
+  it.each(['stuck', 'closing'] as const)('a resource that is %s keeps what is in the way, and no proof', async (state) => {
+    await holdResources(store.ledger, 'agent', 1)
+    await store.ledger.settle(settlement({ outcomes: [{ resourceId: 'agent.1', state, attempts: 4, error: 'It is busy.' }] }))
+    const resource = await resourceOf(store.ledger, 'agent.1')
+    expect(resource).toMatchObject({ state, attempts: 4, error: 'It is busy.' })
+    expect(resource).not.toHaveProperty('proof')
+    expect(resource).not.toHaveProperty('releasedAt')
+  })
+
+  it('closed scopes stay on the books with what they held', async () => {
+    await holdResources(store.ledger, 'agent', 1)
+    await store.ledger.settle(settlement({ outcomes: [released('agent.1')], closedScopeIds: ['agent'] }))
+    expect(await statesOf(store.ledger)).toEqual({ 'host-i1': 'open', agent: 'closed', 'agent.1': 'released' })
+  })
+
+  it('a forgotten scope goes with everything below it, and its neighbours stay', async () => {
+    const { ledger } = store
+    await holdResources(ledger, 'agent', 2)
+    await holdResources(ledger, 'sibling', 1)
+    await ledger.openScope(scope('child', 'agent'))
+    await ledger.intend('child', [intent('child', 1)])
+    await ledger.settle(settlement({ forgottenScopeIds: ['agent'] }))
+    expect(await statesOf(ledger)).toEqual({ 'host-i1': 'open', sibling: 'open', 'sibling.1': 'held' })
+  })
+
+  it('a settlement that cannot be written as a whole is not written in part', async () => {
+    await holdResources(store.ledger, 'agent', 1)
+    const first = { id: 'r1', body: report('agent') }
+    await store.ledger.settle(settlement({ report: first }))
+    const again = settlement({ outcomes: [released('agent.1')], closedScopeIds: ['agent'], report: first })
+    await expect(store.ledger.settle(again)).rejects.toThrow()
+    expect(await statesOf(store.ledger)).toMatchObject({ agent: 'open', 'agent.1': 'held' })
+  })
+}
+
+function reopening(store: Store): void {
+  it('a closed scope that is reopened is closing, with the wish, as of whoever reopened it', async () => {
+    const { ledger } = store
+    await openAgent(ledger)
+    await ledger.settle(settlement({ closedScopeIds: ['agent', 'host-i1'] }))
+    await ledger.openScope(scope('host-i2', undefined, { incarnation: 'i2' }))
+    const wish = { trigger: 'terminated', dropLogs: true } as const
+    await ledger.reopen({ id: 'agent', kind: 'agent', parentId: 'host-i2', incarnation: 'i2' }, wish)
+    const { scopes } = await ledger.books('i2', 'open')
+    expect(scopes.find(({ id }) => id === 'agent')).toMatchObject({ parentId: 'host-i2', incarnation: 'i2', state: 'closing', wish })
+  })
+
+  it('one that is open, or below what takes nothing in, is not', async () => {
+    const { ledger } = store
+    await openAgent(ledger)
+    const again = { id: 'agent', kind: 'agent', parentId: 'host-i1', incarnation: 'i1' } as const
+    await expect(ledger.reopen(again, { trigger: 'terminated' })).rejects.toMatchObject({ code: 'scope_closed' })
+    await ledger.settle(settlement({ closedScopeIds: ['agent', 'host-i1'] }))
+    await expect(ledger.reopen(again, { trigger: 'terminated' })).rejects.toMatchObject({ code: 'scope_closed' })
+    expect(await statesOf(ledger)).toMatchObject({ agent: 'closed' })
+  })
+}
+
+function reporting(store: Store): void {
+  it('reports are kept when their scope is forgotten, newest first', async () => {
+    await openAgent(store.ledger)
+    for (const id of ['r1', 'r2', 'r3'])
+      await store.ledger.settle(settlement({ forgottenScopeIds: ['agent'], report: { id, body: report(id) } }))
+    expect(await store.ledger.reports(2)).toEqual([
+      { id: 'r3', body: report('r3') },
+      { id: 'r2', body: report('r2') },
+    ])
+    expect(await store.ledger.reportIds(2)).toEqual(['r3', 'r2'])
+  })
+
+  it('the audit trail keeps the last thousand reports', async () => {
+    const ids = Array.from({ length: 1_005 }, (_, index) => `r${index}`)
+    await Promise.all(ids.map((id) => store.ledger.settle(settlement({ report: { id, body: report(id) } }))))
+    const kept = await store.ledger.reports(2_000)
+    expect(kept.map(({ id }) => id)).toEqual(ids.toReversed().slice(0, 1_000))
+  })
+}

@@ -1,0 +1,47 @@
+import { afterEach, beforeEach, describe } from 'vitest'
+import type { Ledger } from '../../../src/ports/ledger.ts'
+import { closeCases } from './close-cases.ts'
+import { incarnationCases } from './incarnation-cases.ts'
+import { resourceCases } from './resource-cases.ts'
+import { scopeCases } from './scope-cases.ts'
+import { sharingCases } from './sharing-cases.ts'
+import { sightingCases } from './sighting-cases.ts'
+
+/** What every store must do, whatever it is made of. A second store passes this unchanged, or it is no ledger. */
+
+export interface OpenedLedger {
+  readonly ledger: Ledger
+  /** One more ledger on the same store, as another process would open it. */
+  reopen(): Promise<Ledger>
+  /** Closes all of them and removes the store. */
+  dispose(): Promise<void>
+}
+
+/** The store of the running test. */
+export interface Store {
+  readonly ledger: Ledger
+  reopen(): Promise<Ledger>
+}
+
+export function ledgerConformance(name: string, open: () => Promise<OpenedLedger>): void {
+  describe(`${name} as a ledger`, () => {
+    let opened: OpenedLedger
+    beforeEach(async () => {
+      opened = await open()
+    })
+    afterEach(() => opened.dispose())
+
+    const store: Store = {
+      get ledger() {
+        return opened.ledger
+      },
+      reopen: () => opened.reopen(),
+    }
+    describe('incarnations', () => incarnationCases(store))
+    describe('scopes', () => scopeCases(store))
+    describe('resources', () => resourceCases(store))
+    describe('closing', () => closeCases(store))
+    describe('sightings', () => sightingCases(store))
+    describe('sharing and durability', () => sharingCases(store))
+  })
+}

@@ -1,0 +1,191 @@
+import { expect, it } from 'vitest'
+import type { NewMessage, Progress } from '../../../src/ports/agents.ts'
+import { conversation, create, newMessage, say, statusOf } from './agent-records.ts'
+import type { AgentsUnderTest } from './agents.ts'
+
+export function messageCases(store: AgentsUnderTest): void {
+  saving(store)
+  moving(store)
+  sharing(store)
+  paging(store)
+}
+
+const lines = (...texts: readonly string[]): NewMessage[] => texts.map((text) => newMessage(text))
+
+function saving(store: AgentsUnderTest): void {
+  it('numbers follow one another without a gap, over saves and over streams', async () => {
+    await create(store.agents, 'a', { prompt: 'p' })
+    const out = (from: number, to: number, ...texts: readonly string[]): Progress => ({
+      agentId: 'a',
+      messages: lines(...texts),
+      position: { stream: 'stdout', from, to },
+    })
+    const err = (from: number, to: number, ...texts: readonly string[]): Progress => ({
+      agentId: 'a',
+      messages: lines(...texts),
+      position: { stream: 'stderr', from, to },
+    })
+    await store.agents.save([out(0, 4, 'o1', 'o2'), err(0, 9, 'e1'), out(4, 6, 'o3')])
+    await store.agents.save([err(9, 10, 'e2'), { agentId: 'a', messages: lines('of no log') }])
+    expect(await conversation(store.agents, 'a')).toEqual(['1 p', '2 o1', '3 o2', '4 e1', '5 o3', '6 e2', '7 of no log'])
+    expect((await store.agents.find('a'))?.agent.session.messageCount).toBe(7)
+    expect((await store.agents.positions('a')).toSorted((one, other) => one.stream.localeCompare(other.stream))).toEqual([
+      { agentId: 'a', stream: 'stderr', offset: 10 },
+      { agentId: 'a', stream: 'stdout', offset: 6 },
+    ])
+  })
+
+  it('what was saved is answered as it can be read later, one list per item', async () => {
+    await create(store.agents, 'a')
+    await create(store.agents, 'b')
+    const full = newMessage('ä\0\r\u001b[31m "x" 🌊', {
+      type: 'tool',
+      role: 'assistant',
+      raw: { deep: [1, { nul: '\0' }, null] },
+      metadata: { stream: 'stderr', truncated: true },
+    })
+    const saved = await store.agents.save([
+      { agentId: 'a', messages: [full] },
+      { agentId: 'b', messages: lines('x', 'y') },
+      { agentId: 'a', messages: [] },
+    ])
+    expect(saved.map((list) => list.length)).toEqual([1, 2, 0])
+    expect(saved[0]).toEqual(await store.agents.messages('a', 1, 10))
+    expect(saved[0]?.[0]).toMatchObject({ ...full, agentId: 'a', sequenceNumber: 2 })
+  })
+
+  it('an agent that is not there takes nothing, and takes nothing from the others', async () => {
+    await create(store.agents, 'a', { prompt: 'p' })
+    const position = { stream: 'stdout', from: 0, to: 1 }
+    const saved = await store.agents.save([
+      { agentId: 'nobody', messages: lines('x'), position },
+      { agentId: 'a', messages: lines('y') },
+    ])
+    expect(saved.map((list) => list.length)).toEqual([0, 1])
+    expect(await store.agents.messages('nobody', 0, 10)).toEqual([])
+    expect(await conversation(store.agents, 'a')).toEqual(['1 p', '2 y'])
+  })
+
+  it('a verdict is saved with the lines it came with', async () => {
+    await create(store.agents, 'a')
+    const result = { isSuccess: false, error: { name: 'e', message: 'm' } }
+    await store.agents.save([{ agentId: 'a', messages: lines('done'), position: { stream: 'stdout', from: 0, to: 5 }, result }])
+    expect((await store.agents.find('a'))?.result).toEqual(result)
+    expect(await statusOf(store.agents, 'a')).toBe('initializing')
+  })
+}
+
+function moving(store: AgentsUnderTest): void {
+  const at = (from: number, to: number, text: string): Progress => ({
+    agentId: 'a',
+    messages: lines(text),
+    position: { stream: 'stdout', from, to },
+    result: { isSuccess: true },
+  })
+
+  it.each([
+    ['the same again', 0, 4],
+    ['from before', 0, 9],
+    ['from behind', 5, 9],
+  ])('what does not go on where the reading stands is not saved: %s', async (_name, from, to) => {
+    await create(store.agents, 'a', { prompt: 'p' })
+    await store.agents.save([{ agentId: 'a', messages: lines('one'), position: { stream: 'stdout', from: 0, to: 4 } }])
+    expect(await store.agents.save([at(from, to, 'stray')])).toEqual([[]])
+    expect(await conversation(store.agents, 'a')).toEqual(['1 p', '2 one'])
+    expect(await store.agents.positions('a')).toEqual([{ agentId: 'a', stream: 'stdout', offset: 4 }])
+    expect(await store.agents.find('a')).not.toHaveProperty('result')
+  })
+
+  it('a first reading that does not begin at the beginning is not saved', async () => {
+    await create(store.agents, 'a')
+    expect(await store.agents.save([at(3, 9, 'stray')])).toEqual([[]])
+    expect(await store.agents.positions('a')).toEqual([])
+  })
+
+  it('the place may move without a message, and a message may come without a move', async () => {
+    await create(store.agents, 'a')
+    await store.agents.save([{ agentId: 'a', messages: [], position: { stream: 'stdout', from: 0, to: 0 } }])
+    await store.agents.save([{ agentId: 'a', messages: [], position: { stream: 'stdout', from: 0, to: 3 } }])
+    expect(await store.agents.save([at(3, 3, 'same place')])).toMatchObject([[{ sequenceNumber: 2 }]])
+    expect(await store.agents.positions('a')).toEqual([{ agentId: 'a', stream: 'stdout', offset: 3 }])
+  })
+
+  it('of two in one save that claim the same lines one is saved', async () => {
+    await create(store.agents, 'a', { prompt: 'p' })
+    const saved = await store.agents.save([at(0, 4, 'one'), at(0, 4, 'one'), at(4, 8, 'two')])
+    expect(saved.map((list) => list.length)).toEqual([1, 0, 1])
+    expect(await conversation(store.agents, 'a')).toEqual(['1 p', '2 one', '3 two'])
+  })
+}
+
+function sharing(store: AgentsUnderTest): void {
+  it('two connections that read the same log save each line once', async () => {
+    const other = await store.reopen()
+    await create(store.agents, 'a', { prompt: 'p' })
+    const read = async ({ agents }: Pick<AgentsUnderTest, 'agents'>): Promise<void> => {
+      for (let line = 0; line < 100; line++) {
+        await agents.save([{ agentId: 'a', messages: lines(`line ${line}`), position: { stream: 'stdout', from: line, to: line + 1 } }])
+      }
+    }
+    await Promise.all([read(store), read(other)])
+    const expected = Array.from({ length: 100 }, (_, line) => `${line + 2} line ${line}`)
+    expect(await conversation(other.agents, 'a')).toEqual(['1 p', ...expected])
+  })
+
+  it('two connections that save at the same time leave no gap', async () => {
+    const other = await store.reopen()
+    await create(store.agents, 'a')
+    await Promise.all(
+      Array.from({ length: 100 }, (_, turn) => (turn % 2 ? store : other).agents.save([{ agentId: 'a', messages: lines('x', 'y') }])),
+    )
+    const numbers = (await store.agents.messages('a', 0, 1_000)).map(({ sequenceNumber }) => sequenceNumber)
+    expect(numbers).toEqual(Array.from({ length: 201 }, (_, index) => index + 1))
+  })
+
+  it('everything is still there after the store was closed and opened again', async () => {
+    await create(store.agents, 'a')
+    await say(store.agents, 'a', 10)
+    await store.agents.save([{ agentId: 'a', messages: lines('x'), position: { stream: 'stdout', from: 0, to: 2 } }])
+    const before = [await store.agents.find('a'), await store.agents.messages('a', 0, 100), await store.agents.positions('a')]
+    await store.ledger[Symbol.asyncDispose]()
+    const { agents } = await store.reopen()
+    expect([await agents.find('a'), await agents.messages('a', 0, 100), await agents.positions('a')]).toEqual(before)
+  })
+}
+
+function paging(store: AgentsUnderTest): void {
+  it('messages are read from a number on, so many at a time', async () => {
+    await create(store.agents, 'a')
+    await say(store.agents, 'a', 9)
+    const numbers = async (since: number, limit: number): Promise<readonly number[]> =>
+      (await store.agents.messages('a', since, limit)).map(({ sequenceNumber }) => sequenceNumber)
+    expect(await numbers(0, 3)).toEqual([1, 2, 3])
+    expect(await numbers(3, 3)).toEqual([4, 5, 6])
+    expect(await numbers(8, 100)).toEqual([9, 10])
+    expect(await numbers(10, 100)).toEqual([])
+    expect(await numbers(11, 100)).toEqual([])
+  })
+
+  const large = 'x'.repeat(900_000)
+
+  it.each([
+    ['text', { content: large }],
+    ['raw lines', { content: '', raw: { large } }],
+    ['metadata', { content: '', metadata: { large } }],
+  ])('of messages with large %s few are read at a time, but never none', async (_what, message) => {
+    await create(store.agents, 'a')
+    const { content, ...more } = message
+    for (let turn = 0; turn < 10; turn++)
+      await store.agents.save([{ agentId: 'a', messages: [newMessage(content, more), newMessage(content, more)] }])
+    const seen: number[] = []
+    for (
+      let page = await store.agents.messages('a', 0, 1_000);
+      page.length > 0;
+      page = await store.agents.messages('a', seen.length, 1_000)
+    ) {
+      expect(page.length).toBeLessThan(6)
+      seen.push(...page.map(({ sequenceNumber }) => sequenceNumber))
+    }
+    expect(seen).toEqual(Array.from({ length: 21 }, (_, index) => index + 1))
+  })
+}
