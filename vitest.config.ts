@@ -32,7 +32,10 @@ export default defineConfig({
     expect: { poll: { timeout: 30_000 } },
     projects: [
       // Pure functions and small parts, in one module registry per worker: no file changes the state of a module.
-      { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'], setupFiles: ['./test/support/guard-every-file.ts'], isolate: false } },
+      {
+        extends: true,
+        test: { name: 'unit', include: ['test/unit/**/*.test.ts'], setupFiles: ['./test/support/guard-every-file.ts'], isolate: false },
+      },
       { extends: true, test: { name: 'core', include: ['test/core/**/*.test.ts'], setupFiles: [everyTest] } },
       { extends: true, test: { name: 'placements', include: ['test/placements/**/*.test.ts'], setupFiles: [everyTest] } },
       { extends: true, test: { name: 'browser', include: ['test/browser/**/*.test.ts'], setupFiles: [everyTest] } },

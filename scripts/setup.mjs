@@ -85,7 +85,19 @@ function installDependencies() {
 function vitest(projects, rest, through = []) {
   const isChosen = rest.some((word) => word.startsWith('--project') || /^(\.\/)?test\//.test(word))
   const chosen = isChosen && through.length === 0 ? [] : projects.map((name) => `--project=${name}`)
-  return run(node, [...through, 'node_modules/vitest/vitest.mjs', 'run', ...chosen, ...rest])
+  return run(node, [...through, 'node_modules/vitest/vitest.mjs', 'run', ...chosen, ...results(projects), ...rest])
+}
+
+/** `EBB_TEST_RESULTS` names a folder for results in JSON, one file per run of vitest. */
+function results([first]) {
+  const folder = process.env.EBB_TEST_RESULTS
+  if (!folder) return []
+  return [
+    '--reporter=json',
+    '--reporter=default',
+    '--reporter=./test/support/skip-reporter.ts',
+    `--outputFile.json=${join(folder, `${first}.json`)}`,
+  ]
 }
 
 /** Docker needs a daemon of the tests' own, and an image made of one program. dockerd looks for iptables even when it is told not to use it. */

@@ -52,6 +52,9 @@ function inScene(test: (scene: Scene) => Promise<void> | void): () => Promise<vo
         return looks.length
       },
     })
+    watch[Symbol.dispose]()
+    // libuv removes a watch that is closed in its own callback only after that callback has returned.
+    await new Promise((resolve) => setImmediate(resolve))
   }
 }
 

@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { ebb, startEbb, temporaryHome } from '../../support/home.ts'
-import { openBooks } from '../../support/ledger-file.ts'
-import { needs } from '../../support/real.ts'
-import { processes, type Seen, waitUntil } from '../../support/world.ts'
+import { ebb, startEbb, temporaryHome } from '../support/home.ts'
+import { openBooks } from '../support/ledger-file.ts'
+import { needs } from '../support/real.ts'
+import { processes, type Seen, waitUntil } from '../support/world.ts'
 
 /**
  * G9: between fork and exec a child carries no mark and stands in no cgroup, so a recovery in that moment cannot see
@@ -43,8 +43,10 @@ async function requireDeathAtTheDoor(containment: 'cgroup' | 'scan'): Promise<vo
   expect(existsSync(proof)).toBe(false)
 }
 
+/** A child that has been forked and has not reached its exec looks like the supervisor, and may have the lower pid. */
 function findSupervisor(mark: string): Seen {
-  const found = processes().find(({ environ, argv }) => environ.includes(mark) && argv.includes('--disable-warning'))
+  const alike = processes().filter(({ environ, argv }) => environ.includes(mark) && argv.includes('--disable-warning'))
+  const found = alike.find(({ ppid }) => !alike.some(({ pid }) => pid === ppid))
   if (!found) throw new Error('There is no supervisor.')
   return found
 }

@@ -1,14 +1,14 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { Intent } from '../../../src/domain/resource.ts'
-import type { Effects } from '../../../src/ports/effects.ts'
-import type { CreateCtx } from '../../../src/ports/kind.ts'
-import { realClock } from '../../../src/resources/clock.ts'
-import { realEffects } from '../../../src/resources/effects.ts'
-import { DirectoryKind, FileKind, type PathSpec } from '../../../src/resources/file/kind.ts'
-import { Crash, Fuse, fused } from '../../support/fuse.ts'
-import { temporaryHome } from '../../support/home.ts'
+import type { Intent } from '../../src/domain/resource.ts'
+import type { Effects } from '../../src/ports/effects.ts'
+import type { CreateCtx } from '../../src/ports/kind.ts'
+import { realClock } from '../../src/resources/clock.ts'
+import { realEffects } from '../../src/resources/effects.ts'
+import { DirectoryKind, FileKind, type PathSpec } from '../../src/resources/file/kind.ts'
+import { Crash, Fuse, fused } from '../support/fuse.ts'
+import { temporaryHome } from '../support/home.ts'
 
 /** A creation that dies between any two of its effects leaves nothing that a later look would not find as ours (G1, G9). */
 

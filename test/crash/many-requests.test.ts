@@ -3,8 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
-import { temporaryHome } from '../../support/home.ts'
-import { startServer } from '../../support/server.ts'
+import { root, temporaryHome } from '../support/home.ts'
+import { startServer } from '../support/server.ts'
 
 /** Requests come and go for months: what serves them must not grow. */
 
@@ -20,7 +20,7 @@ interface Held {
 
 describe('requests opened and closed, thousands of them', () => {
   it('5,000 in a process of its own: memory, descriptors and timers stay as they were after the first thousand', async () => {
-    const fixture = join(import.meta.dirname, '..', 'fixtures', 'serves-many-requests.ts')
+    const fixture = join(root, 'test/fixtures/serves-many-requests.ts')
     const flags = ['--expose-gc', '--disable-warning=ExperimentalWarning']
     const child = spawn(process.execPath, [...flags, fixture, temporaryHome()], { stdio: ['ignore', 'pipe', 'inherit'] })
     const lines = (await text(child.stdout)).trim().split('\n')

@@ -1,10 +1,10 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { realEffects } from '../../../src/resources/effects.ts'
-import { TempFolderKind } from '../../../src/resources/temp/kind.ts'
-import { Crash, Fuse, fused } from '../../support/fuse.ts'
-import { ctx, host, intentOf, type Scene, sceneIn } from '../../support/temp-folder.ts'
+import { realEffects } from '../../src/resources/effects.ts'
+import { TempFolderKind } from '../../src/resources/temp/kind.ts'
+import { Crash, Fuse, fused } from '../support/fuse.ts'
+import { ctx, host, intentOf, type Scene, sceneIn } from '../support/temp-folder.ts'
 
 /** Whoever makes or removes a temp folder and dies between any two effects leaves nothing that the next would not find (G1, G9). */
 

@@ -1,14 +1,14 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { conversation, type Spoken } from '../../support/conversation.ts'
-import { fixture } from '../../support/fixtures.ts'
-import { startEbb, temporaryHome } from '../../support/home.ts'
-import { installationOf, leftInHome, openBooks } from '../../support/ledger-file.ts'
-import { needs } from '../../support/real.ts'
-import { type Client, type Json, startServer, type TestServer } from '../../support/server.ts'
-import { agentProcesses } from '../../support/shared-server.ts'
-import { processesOfHome, describe as show, waitUntil } from '../../support/world.ts'
+import { conversation, type Spoken } from '../support/conversation.ts'
+import { fixture } from '../support/fixtures.ts'
+import { startEbb, temporaryHome } from '../support/home.ts'
+import { installationOf, leftInHome, openBooks } from '../support/ledger-file.ts'
+import { needs } from '../support/real.ts'
+import { type Client, type Json, startServer, type TestServer } from '../support/server.ts'
+import { agentProcesses } from '../support/shared-server.ts'
+import { processesOfHome, describe as show, waitUntil } from '../support/world.ts'
 
 /**
  * G9 for streams: the server dies by SIGKILL, and what its agents had written is in the next one's books, once and in

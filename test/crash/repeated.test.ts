@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { startServer, TestCleanupManager, verifyTestIsolation } from '../../../src/testing/index.ts'
+import { startServer, TestCleanupManager, verifyTestIsolation } from '../../src/testing/index.ts'
 
 const runs = 200
 

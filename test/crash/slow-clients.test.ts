@@ -3,10 +3,10 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { io, type Socket } from 'socket.io-client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { statusAtEnd } from '../../support/conversation.ts'
-import { temporaryHome } from '../../support/home.ts'
-import { type Json, startServer, type TestServer } from '../../support/server.ts'
-import { useServer } from '../../support/shared-server.ts'
+import { statusAtEnd } from '../support/conversation.ts'
+import { temporaryHome } from '../support/home.ts'
+import { type Json, startServer, type TestServer } from '../support/server.ts'
+import { useServer } from '../support/shared-server.ts'
 
 /** Clients that do not read what they asked for. They cost the server next to nothing, and nobody else anything. */
 

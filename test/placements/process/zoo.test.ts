@@ -1,0 +1,4 @@
+import { describeZoo } from '../../support/zoo-suite.ts'
+
+describeZoo('subreaper')
+describeZoo('scan')
