@@ -230,7 +230,7 @@ export class Agents {
     else if (result) run.lastWord(result)
   }
 
-  /** The books say that it is over: whoever watches is told, in the contract's order. */
+  /** The ledger says that the agent is over: observers are notified, in the public order of events (docs/in-depth/server.md). */
   #ended(run: Run, end: AgentEnd | undefined, isForgotten: boolean): void {
     const { events, engine } = this.#deps
     const { id, namespace } = run

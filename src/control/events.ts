@@ -4,7 +4,7 @@ import type { ResourceProgress } from '../domain/progress.ts'
 import type { Report } from '../domain/report.ts'
 import type { Run } from './run.ts'
 
-/** What happens to agents, for those who watch. Names follow the contract's socket events. */
+/** Events of agents, for everyone who observes them. Names follow the public Socket.IO events (docs/in-depth/server.md). */
 export interface EventMap {
   created: { readonly agent: Agent }
   status: { readonly agentId: string; readonly namespace: string; readonly status: AgentStatus }

@@ -12,7 +12,7 @@ export interface MessageBody {
   readonly metadata?: Readonly<Record<string, unknown>>
 }
 
-/** One message of an agent's conversation, in the contract's shape. */
+/** One message of an agent's conversation, in the public shape that `GET /api/agents/:id/messages` answers. */
 export interface Message extends MessageBody {
   readonly id: string
   readonly agentId: string

@@ -35,7 +35,7 @@ export interface ResourceReport {
 /** Said of what is not stuck itself, but has something on it that is still there. */
 export const waitsForOthers = 'Waits for what depends on it.'
 
-/** What one close did. The shape is the contract's: fields may be added, never renamed. */
+/** What one close did. The shape is public (`/api/openapi.json`): fields may be added, never renamed. */
 export interface Report {
   /** Nothing of the scope is left in the world, proven, and nothing is held back. */
   readonly success: boolean

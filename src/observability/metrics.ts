@@ -6,7 +6,7 @@ export interface Gauges {
   readonly resources: () => Promise<readonly { readonly kind: string; readonly state: string }[]>
 }
 
-/** Every metric of ours once; names and labels are the contract's. The metrics of the process itself come with them. */
+/** Every metric of Ebb, once. Names and labels are public (docs/reference/metrics.md). The metrics of the process are added to them. */
 export const metricTable = {
   cleanups: { name: 'ebb_cleanup_total', help: 'Closes of scopes, by why and how they ended', labelNames: ['trigger', 'outcome'] },
   durations: { name: 'ebb_cleanup_duration_seconds', help: 'How long closes took', labelNames: [] },

@@ -116,7 +116,7 @@ export interface Provider {
   script?(assignment: Assignment): Script
 }
 
-/** A provider as clients see it, in the contract's shape. */
+/** A provider, in the shape that `GET /api/providers` answers. */
 export interface ProviderInfo {
   readonly type: string
   readonly name: string

@@ -1,6 +1,6 @@
 import type { Configuration } from './provider.ts'
 
-/** An agent, as a runner host is told of it: what the contract's `POST /agent/stream` takes, and what our own runners take besides. */
+/** An agent, as a runner host is told of it: the fields of `POST /agent/stream` (docs/in-depth/runner.md), and those of Ebb's runners. */
 export interface RunnerOrder {
   /** Ours are asked to use this id; others give one of their own. */
   readonly agentId: string
@@ -58,7 +58,7 @@ export interface RunnerStream {
   readonly agentId: string
   /** Ends after `complete` or `error`, and throws when the connection is lost before. */
   readonly news: AsyncIterable<RunnerNews>
-  /** By the contract this stops the agent. */
+  /** Closes the connection. The runner then stops the agent: the runner protocol says so (docs/in-depth/runner.md). */
   hangUp(): void
 }
 

@@ -9,7 +9,7 @@ import { VirtualClock } from '../support/virtual-clock.ts'
 
 /** How much of its eight seconds a server takes to leave, on simulated time: a real one would measure the machine. */
 
-const contractMs = 8_000
+const promisedMs = 8_000
 /** For the exit itself, also on a busy machine. */
 const exitMs = 500
 
@@ -43,6 +43,6 @@ it.each(parts)('whoever leaves does so in time when the %s comes to no end', asy
   } finally {
     said.mockRestore()
   }
-  expect(clock.now() - askedMs).toBeLessThanOrEqual(contractMs - exitMs)
+  expect(clock.now() - askedMs).toBeLessThanOrEqual(promisedMs - exitMs)
   expect(killAllNow).toHaveBeenCalledTimes(isClosed ? 0 : 1)
 })

@@ -272,7 +272,7 @@ describe('an agent at a runner', () => {
     expect(await scene.clock.run(going)).toMatchObject({ strength: 'api' })
   })
 
-  it('of a runner that is not ours, and never named it, is gone by the contract alone, and the proof says so', async () => {
+  it('of a runner that is not ours, and never named it, is gone by the runner protocol alone, and the proof says so', async () => {
     const scene = new Scene()
     scene.installation = undefined
     const ref = scene.ref({ url })

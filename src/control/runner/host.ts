@@ -150,7 +150,7 @@ export class RunnerHost {
       if (entry.ended && isEbbError(error, 'agent_not_found')) return undefined
       throw error
     })
-    // What is held back of it, such as a log that cannot be archived, is between us and our books: the contract is about processes.
+    // A resource that is held back, such as a log that cannot be archived, stays in the ledger: the runner protocol is about processes.
     if (report && !report.success && !this.#isGone(id)) throw notReleased(id, report)
   }
 

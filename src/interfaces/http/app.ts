@@ -49,7 +49,7 @@ const bodyBytes = 1_048_576
 /** From its first byte to the last of its body; an answer may take as long as it takes. */
 const requestMs = 120_000
 
-/** The HTTP interface: every route of the contract, validated by its own schema, and errors in one shape. */
+/** The HTTP interface (docs/reference/http.md): every route is validated by its own schema, and all errors have one shape. */
 export function createApp(deps: AppDeps): FastifyInstance {
   const { control, catalogue, access, vitals } = deps
   const app = fastify({

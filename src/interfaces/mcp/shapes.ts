@@ -13,7 +13,7 @@ import type {
 import type { Agent } from '../../domain/agent.ts'
 import type { Task } from '../../domain/task.ts'
 
-/** The contract's words for what the tasks service answers. */
+/** Turns the answers of the tasks service into the public results of the MCP tools (docs/in-depth/mcp.md). */
 
 /** So many processes that should not be there are shown; all are counted. */
 const zombiesShown = 3

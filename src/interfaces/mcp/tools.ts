@@ -11,7 +11,7 @@ import { deployFailureOf, failureOf } from './result.ts'
 import { type Asking, whoAsks } from './server.ts'
 import { cleanupShape, completedShape, createdShape, deployedShape, killedShape, statusShape } from './shapes.ts'
 
-/** The tools of the contract, one after the other. */
+/** The MCP tools that docs/in-depth/mcp.md lists. */
 
 export interface ToolCall<A> {
   readonly args: A

@@ -12,7 +12,7 @@ import { Subscription } from './subscription.ts'
 const subscribeBody = z.object({ agentId, since: z.number().int().min(0).optional() })
 const unsubscribeBody = z.object({ agentId })
 
-/** Live events, as the contract names them. Subscriptions belong to their connection, and go with it. */
+/** Live events, under their public names (docs/in-depth/server.md). A subscription belongs to its connection and ends with it. */
 export class SocketInterface {
   readonly #io: Server
   readonly #control: Control

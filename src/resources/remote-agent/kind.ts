@@ -322,14 +322,14 @@ function urlOf(spec: RemoteAgentSpec, ctx: CreateCtx): string {
 }
 
 /**
- * What speaks for it. A runner that is not ours was never told our id: that it knows no such agent says little, and the contract
- * does the rest, by which a connection that is closed ends its agent.
+ * How the end of the agent is known. A runner that is not Ebb's was never told our id, so its "no such agent" says little. The rest
+ * follows from the runner protocol: a connection that is closed ends its agent (docs/in-depth/runner.md).
  */
 function methodOf({ url, runner, agentId }: RemoteAgentDetail, status: RunnerStatus, note: string | undefined): string {
   const isWeak = status.is === 'not-found' && runner === undefined && agentId === undefined
   const says = status.is === 'known' ? 'its processes are gone' : 'it has no such agent'
   const method = isWeak
-    ? `the connection is closed, which ends it by the contract, and the runner at ${url} has no agent of our id`
+    ? `the connection is closed, which ends it by the runner protocol, and the runner at ${url} has no agent of our id`
     : `the runner at ${url} says that ${says}`
   return note === undefined ? method : `${method}; ${note}`
 }

@@ -20,8 +20,8 @@ import {
 import { EventReader } from './events.ts'
 
 /**
- * The client of a runner host, contract §4. Every call has a deadline, and nothing that a runner answers is believed to be
- * short: bodies and headers are bounded.
+ * The client of a runner host; it speaks the runner protocol (docs/in-depth/runner.md). Every call has a deadline. Bodies and headers
+ * are bounded, because a runner's answer may be of any length.
  */
 
 /** A look that takes longer is lost; less than what the engine gives a look. */
@@ -101,7 +101,7 @@ export class HttpRunnerLooks implements RunnerLooks {
   async health(call: RunnerCall): Promise<RunnerHealth> {
     const ask: Ask = { ...call, method: 'GET', path: 'health', deadlineMs: lookMs }
     const { status, json } = await answer(this.#clock, ask)
-    // The contract names no word for it.
+    // The runner protocol prescribes no value for `status`.
     if (status !== 200 || typeof json.status !== 'string') throw refusal(ask, status, json)
     const { active_agents: active, installation } = json
     return {
@@ -126,7 +126,7 @@ export class HttpRunnerLooks implements RunnerLooks {
   }
 }
 
-/** The contract's own fields for every runner; for ours, in the same body, all that was configured, and the id. */
+/** The fields of the runner protocol for every runner. In the same body, an Ebb runner also gets the whole configuration and the id. */
 function bodyOf({ agentId, type, prompt, configuration }: RunnerOrder): object {
   const { sessionId, model, workingDirectory, allowedTools, disallowedTools, mcp } = configuration
   const servers = mcp?.servers.map((server) => [server.name, serverOf(server)] as const)
@@ -260,7 +260,7 @@ async function* news(response: IncomingMessage, ask: Ask): AsyncGenerator<Runner
 /**
  * A 404 of the agent, and not of an address at which there is no runner: frameworks repeat the path that they do not know, and
  * with it the words "agent" and "not found" (Fastify: "Route GET:/agent/status/ID not found"; NestJS: "Cannot GET /agent/…"), and proxies
- * have a page. The contract has no words for it: one that says nothing of the sort counts where a runner's health is at the same address.
+ * have a page. The runner protocol prescribes no body: a 404 without one of these counts where a runner's health is at the same address.
  */
 async function isAboutAgent(clock: Clock, ask: Ask, said: Reply['json'], agentId: string): Promise<boolean> {
   const { code, agent_id: named, error, detail, message } = said

@@ -67,7 +67,7 @@ describe('a server', () => {
 })
 
 describe('within eight seconds', () => {
-  /** The eight are the contract's: the budget of `leave` holds it (leaving.test.ts), and a busy machine may add to the exit. */
+  /** docs/in-depth/server.md promises eight: the budget of `leave` holds it (leaving.test.ts), and a busy machine may add to the exit. */
   const inTime = 15_000
 
   it('it has left also when its database is locked all the time', async () => {

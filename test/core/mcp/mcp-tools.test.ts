@@ -9,7 +9,7 @@ import { type Json, startServer, type TestServer } from '../../support/server.ts
 import { agentProcesses } from '../../support/shared-server.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** Every tool of the contract, by the official client, over both transports and both revisions of the protocol. */
+/** Every MCP tool, by the official client, over both transports and both revisions of the protocol. */
 
 needs('tmux')
 

@@ -56,7 +56,7 @@ const ended = (id: string): Promise<Json> => server.get(`/api/agents/${id}/statu
 const sleeping = (): Promise<string> => server.command(['sleep', '1000'])
 
 describe('the metrics', () => {
-  it('have the names, the types and the labels of the contract, and those of the process', async () => {
+  it('have the public names, types and labels, and those of the process', async () => {
     await server.post(`/api/agents/${await sleeping()}/stop`)
     await sleeping()
     const { types, series } = await scrape()

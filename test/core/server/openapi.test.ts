@@ -164,7 +164,7 @@ const exercises: Readonly<Record<string, Exercise>> = {
   },
 }
 
-/** What the contract of this server promises, beside the routes for tests. */
+/** The public routes of this server, without the routes for tests. */
 const promised = Object.keys(exercises).filter((route) => !route.includes('/api/test/'))
 
 function ofNamespace(path: string): Exercise {
@@ -184,7 +184,7 @@ function routesOf({ paths }: Json): readonly string[] {
   return Object.entries<object>(paths).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`))
 }
 
-it('the document has every route of the contract, and every route of the document is tried below', async () => {
+it('the document has every public route, and every route of the document is tried below', async () => {
   const document = await server.get('/api/openapi.json')
   expect(document).toMatchObject({ openapi: expect.stringMatching(/^3\.1\./), info: { title: 'Ebb', version: expect.any(String) } })
   expect(routesOf(document).toSorted()).toEqual(Object.keys(exercises).toSorted())

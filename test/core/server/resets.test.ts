@@ -79,7 +79,7 @@ describe('a reset in the middle of a stream', () => {
       for (const id of ids) {
         const heard = about(client, id)
         const names = heard.map(({ name }) => name)
-        // What everybody is told, in the contract's order.
+        // What everybody is told, in the order of docs/in-depth/server.md.
         expect(names.filter((name) => /updated|terminated|deleted/.test(name))).toEqual([
           'agent:updated',
           'agent:updated',

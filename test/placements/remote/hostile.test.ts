@@ -21,7 +21,7 @@ class FakeRunner implements AsyncDisposable {
     this.#server = server
   }
 
-  /** Answers as the contract says, but for the calls that are given. */
+  /** Answers as the runner protocol says, but for the calls that are given. */
   static async start(odd: Readonly<Record<string, Handler>>): Promise<FakeRunner> {
     const server = createServer({ maxHeaderSize: 1_000_000 })
     const runner = new FakeRunner(server)
@@ -100,7 +100,7 @@ async function over(server: TestServer, id: string): Promise<Json> {
   return await server.get(`/api/agents/${id}`)
 }
 
-/** The contract has a status for it, and no words. */
+/** The runner protocol has a status for it, and no body. */
 const unknownId =
   (body?: object): Handler =>
   (request, response, runner) => {
@@ -115,7 +115,7 @@ it.each([
   ['with words', {}],
   ['without a word', { 'agent/stop': unknownId(), 'agent/status': unknownId() }],
   ['with few words', { 'agent/stop': unknownId({ error: 'not found' }), 'agent/status': unknownId({ error: 'not found' }) }],
-])('a runner that is not ours, and speaks the contract alone, is good enough: its 404 is %s', async (_how, odd) => {
+])('a runner that is not ours, and speaks the runner protocol alone, is good enough: its 404 is %s', async (_how, odd) => {
   await using runner = await FakeRunner.start(odd)
   await using server = await startServer(['--remote-url', runner.url])
   const id = await server.launch(body())

@@ -1,5 +1,5 @@
 /**
- * A control plane that is not ours: it knows the five calls of the contract's §4 and nothing else. No import from `src/`, and
+ * A control plane that is not ours: it knows the five calls of docs/in-depth/runner.md and nothing else. No import from `src/`, and
  * an SSE parser of its own, after the HTML standard (9.2.6).
  */
 

@@ -10,7 +10,7 @@ import { agentProcesses, useServer } from '../../support/shared-server.ts'
 import { waitUntil } from '../../support/world.ts'
 import { RunnerClient, shell } from './client.ts'
 
-/** The runner host as a control plane sees it that knows the contract alone. */
+/** The runner host as a control plane sees it that knows the runner protocol alone. */
 
 const server = useServer(['--runner'])
 const client = (): RunnerClient => new RunnerClient(server.url)
@@ -276,7 +276,7 @@ describe('a body of the runner', () => {
     expect(stream.lines).toEqual(['ok'])
   })
 
-  it('says where the agent works, and the contract’s fields win over ours', async () => {
+  it('says where the agent works, and the fields of the runner protocol win over ours', async () => {
     const [here, there] = [temporaryHome(), temporaryHome()]
     const stream = await client().stream(
       shell('', { working_directory: here, configuration: { command: ['pwd'], workingDirectory: there } }),

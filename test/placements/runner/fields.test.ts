@@ -5,7 +5,7 @@ import { temporaryHome } from '../../support/home.ts'
 import { useServer } from '../../support/shared-server.ts'
 import { RunnerClient } from './client.ts'
 
-/** What the contract's fields become: a `claude` of our own, first in the PATH, says what it was given. */
+/** What the fields of the runner protocol become: a `claude` of our own, first in the PATH, says what it was given. */
 
 const sayingProgram = `#!/bin/sh
 case "$*" in --version) echo 1.0; exit;; esac
@@ -43,7 +43,7 @@ function flagValue(words: readonly string[], flag: string): string | undefined {
   return joined === undefined ? words[words.indexOf(flag) + 1] : joined.slice(flag.length + 1)
 }
 
-describe('the contract’s fields alone', () => {
+describe('the fields of the runner protocol alone', () => {
   it('reach a program, which is claude unless another type is said', async () => {
     const working_directory = temporaryHome()
     const { words, text } = await said({

@@ -95,7 +95,7 @@ function failing(port: string, method: string): SupervisorOptions & { isOn: bool
   return options
 }
 
-describe('a deployment that fails (G1, seed: five failure scenarios)', () => {
+describe('a deployment that fails (G1)', () => {
   it('because tmux cannot make the session', async () => {
     const home = temporaryHome()
     const bin = temporaryHome()

@@ -71,7 +71,7 @@ describe('the catalogue', () => {
     expect(installed).toEqual(['claude-code', 'command'])
   })
 
-  it('lists every provider in the shape of the contract', async () => {
+  it('lists every provider in the shape of the public API', async () => {
     install('claude')
     const [first, second] = await catalogue({ claude: async () => '2.1.197 (Claude Code)\n' }).describe()
     expect(Object.keys(first ?? {})).toEqual(['type', 'name', 'description', 'isAvailable', 'version', 'capabilities', 'models'])

@@ -6,7 +6,7 @@ import type { RunnerOrder } from '../../../ports/runner.ts'
 import { read } from '../route.ts'
 import * as schemas from '../schemas.ts'
 
-/** What `POST /agent/start` and `/agent/stream` take: the contract's fields, and ours besides. */
+/** The body of `POST /agent/start` and `/agent/stream`: the fields of the runner protocol (docs/in-depth/runner.md), and Ebb's own. */
 
 const { shape } = schemas.configuration
 /** Clients that write `null`, or an empty text, for what they do not want say nothing. */

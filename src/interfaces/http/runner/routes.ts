@@ -8,7 +8,7 @@ import { readOrder, stopBody } from './body.ts'
 import type { Connections } from './connections.ts'
 import { stream } from './stream.ts'
 
-/** The runner host, contract §4: five calls outside `/api`, by which another control plane runs agents here. */
+/** The runner protocol (docs/in-depth/runner.md): five calls outside `/api`, by which another control plane runs agents on this host. */
 
 export interface RunnerDeps {
   readonly host: RunnerHost
