@@ -3,13 +3,14 @@ import { scopeOfResource } from '../domain/identity.ts'
 import { dropsLogs, forgets } from '../domain/policy.ts'
 import { isClean, type Report } from '../domain/report.ts'
 import { renew, type ScopeKind, type Wish, withoutHurry } from '../domain/scope.ts'
-import type { EndedScope } from '../ports/endings.ts'
+import type { EndedScope, Endings } from '../ports/endings.ts'
 import type { Outcome } from '../ports/ledger.ts'
 import { type BookScope, closingState } from './book.ts'
 import type { EngineParts } from './engine.ts'
 import { Flight } from './flight.ts'
 import { Progress } from './progress.ts'
 import { noop, within } from './race.ts'
+import { recordedInTime, unrecorded } from './release.ts'
 import { sweep } from './sweep.ts'
 import { describeError, releaseAll } from './waves.ts'
 
@@ -37,10 +38,10 @@ export function close(parts: EngineParts, scopeId: string, wish: Wish, options: 
   const running = parts.flights.get(scopeId)
   if (running) {
     if (running.join(wish)) {
-      parts.ledger.beginClose(scopeId, running.wish).catch(noop)
+      record(parts, scopeId, running).catch(noop)
       for (const member of parts.book.tree(scopeId)) {
         member.wish = renew(member.wish, running.wish)
-        if (member.id !== scopeId) parts.flights.get(member.id)?.join(wish)
+        if (member.id !== scopeId) joinBelow(parts.flights.get(member.id), wish, running)
       }
     }
     options.partOf?.include(running.progress)
@@ -48,17 +49,38 @@ export function close(parts: EngineParts, scopeId: string, wish: Wish, options: 
   }
   const scope = parts.book.find(scopeId)
   if (!scope) return Promise.resolve(alreadyClean(parts, scopeId, wish, options.name))
-  return start(parts, scope, wish, options.isPart || options.partOf ? 'part' : 'root', options.partOf)
+  return start(parts, scope, wish, options.isPart || options.partOf ? 'part' : 'root', { progress: options.partOf })
+}
+
+/** Stores the request of a close in the ledger: of its scope, which may itself be on its way into the ledger, and of all below. */
+function record(parts: EngineParts, scopeId: string, flight: Flight): Promise<void> {
+  const { wish } = flight
+  const known = parts.book.find(scopeId)?.recorded ?? Promise.resolve()
+  const recorded = known.catch(noop).then(() => parts.ledger.beginClose(scopeId, wish))
+  flight.recordedBy(recorded)
+  return recorded
+}
+
+/** The request of a scope above reaches a close that runs below it. */
+function joinBelow(running: Flight | undefined, wish: Wish, above: Flight): void {
+  if (running?.join(wish)) running.recordedWith(above)
 }
 
 /** Where a close stands: asked for by itself, as part of something larger, or because of the scope above. */
 type Place = 'root' | 'part' | 'below'
 
-function start(parts: EngineParts, scope: BookScope, wish: Wish, place: Place, above?: Progress): Promise<Report> {
+/** What a close belongs to. */
+interface Above {
+  readonly progress: Progress | undefined
+  /** The close of the scope above, whose record in the ledger includes the scopes below. */
+  readonly flight?: Flight
+}
+
+function start(parts: EngineParts, scope: BookScope, wish: Wish, place: Place, above: Above): Promise<Report> {
   const flight = new Flight(parts.clock, renew(withoutHurry(scope.wish), wish), parts.newId())
   parts.flights.set(scope.id, flight)
   flight.progress = progressOf(parts, scope, flight, place)
-  above?.include(flight.progress)
+  above.progress?.include(flight.progress)
   // In memory first, and at once: from here on the scope takes nothing in, whatever the database does (G12, G13).
   for (const member of parts.book.tree(scope.id)) {
     if (member.state === 'open') member.state = 'closing'
@@ -66,20 +88,18 @@ function start(parts: EngineParts, scope: BookScope, wish: Wish, place: Place, a
     member.wish = renew(member.wish, flight.wish)
     member.closing.abort()
   }
-  const marked =
-    place !== 'below'
-      ? scope.recorded
-          .catch(noop)
-          .then(() => parts.ledger.beginClose(scope.id, flight.wish))
-          .catch(
-            (error: unknown) =>
-              void parts.log.warn(`Cleanup: the ledger does not know yet that ${scope.id} is closing.`, {
-                trigger: flight.wish.trigger,
-                ...placeOf(parts, scope),
-                error: sentence(error),
-              }),
-          )
-      : Promise.resolve()
+  const isInRecordAbove = above.flight && dropsLogs(above.flight.wish) === dropsLogs(flight.wish)
+  if (isInRecordAbove) flight.recordedWith(above.flight)
+  const marked = isInRecordAbove
+    ? Promise.resolve()
+    : record(parts, scope.id, flight).catch(
+        (error: unknown) =>
+          void parts.log.warn(`Cleanup: the ledger does not know yet that ${scope.id} is closing.`, {
+            trigger: flight.wish.trigger,
+            ...placeOf(parts, scope),
+            error: sentence(error),
+          }),
+      )
   const isKnown = outlivesUs(parts, scope) ? within(parts.clock, knownBudgetMs, marked) : undefined
   const flown = isKnown ? isKnown.then(() => fly(parts, scope, flight, place)) : fly(parts, scope, flight, place)
   flight.report = flown
@@ -147,12 +167,14 @@ async function fly(parts: EngineParts, scope: BookScope, flight: Flight, place: 
 function closeChild(parts: EngineParts, id: string, flight: Flight): Promise<Report> {
   const running = parts.flights.get(id)
   if (running) {
-    running.join(flight.wish)
+    joinBelow(running, flight.wish, flight)
     flight.progress.include(running.progress)
     return running.report
   }
   const child = parts.book.find(id)
-  return child ? start(parts, child, flight.wish, 'below', flight.progress) : Promise.resolve(alreadyClean(parts, id, flight.wish))
+  return child
+    ? start(parts, child, flight.wish, 'below', { progress: flight.progress, flight })
+    : Promise.resolve(alreadyClean(parts, id, flight.wish))
 }
 
 interface Finish {
@@ -222,9 +244,17 @@ async function clear(parts: EngineParts, scope: BookScope, flight: Flight, isSwe
       dropsLogs: dropsLogs(member.wish ?? flight.wish),
     }),
   )
-  const { left, messagesGone } = await parts.endings.clear(ended)
+  const isDropping = ended.some((one) => one.dropsLogs)
+  const isRecorded = !isDropping || (await recordedInTime(parts.clock, flight, settleBudgetMs))
+  const { left, messagesGone } = isRecorded ? await parts.endings.clear(ended) : notRecorded(ended)
   for (const [id, problem] of left) spoil(parts, scope, id, problem)
   return { ended: ended.filter(({ id }) => parts.book.find(id)?.report?.success), spoilt: new Set(left.keys()), messagesGone }
+}
+
+/** An archive stays until the ledger knows that it is to go, or a crash would leave an agent on record without it (G8). */
+function notRecorded(ended: readonly EndedScope[]): Awaited<ReturnType<Endings['clear']>> {
+  const kept = ended.filter(({ dropsLogs: isDropped }) => isDropped)
+  return { left: new Map(kept.map(({ id, kind }) => [id, `archive of ${kind} ${id}: ${unrecorded}`])), messagesGone: 0 }
 }
 
 /** Something of a scope is left after all: it is not clean, and none above it is. */

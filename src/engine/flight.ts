@@ -23,6 +23,7 @@ export class Flight {
   #deadlineMs: number
   #forcedMs: number | undefined
   readonly #forced = Promise.withResolvers<void>()
+  #recorded: Promise<boolean> = Promise.resolve(true)
   #changed = Promise.withResolvers<void>()
 
   constructor(clock: Clock, wish: Wish, id: string) {
@@ -67,6 +68,28 @@ export class Flight {
   obligationsMs(): number {
     const halfMs = (this.#deadlineMs - (this.#forcedMs ?? this.#deadlineMs)) / 2
     return Math.max(0, this.#deadlineMs - Math.min(afterObligationsMs, halfMs) - this.#clock.now())
+  }
+
+  /** `write` stores the wish, as it is now, in the ledger. */
+  recordedBy(write: Promise<unknown>): void {
+    this.#recorded = write.then(
+      () => true,
+      () => false,
+    )
+  }
+
+  /** The ledger has the wish once it has that of the close of the scope above. */
+  recordedWith(above: Flight): void {
+    this.#recorded = above.isRecorded()
+  }
+
+  /** True once the ledger has the wish, with all that joined it; false when the write failed. */
+  async isRecorded(): Promise<boolean> {
+    for (;;) {
+      const recorded = this.#recorded
+      const isRecorded = await recorded
+      if (recorded === this.#recorded) return isRecorded
+    }
   }
 
   /** Settles when the wish grows stronger. */

@@ -74,7 +74,7 @@ async function settle(job: Job, steps: StepTaken[]): Promise<End> {
   if (first.is === 'absent') return over(job, first.proof)
   if (first.is === 'unknown') return { outcome: 'stuck', error: first.reason }
 
-  const unmet = await meetObligations(job)
+  const unmet = [...(await meetObligations(job)), ...(await requireRecord(job))]
   if (unmet.length > 0 && !job.flight.policy.givesUp && !isOverdue(job)) return { outcome: 'held-back', error: unmet.join('; ') }
 
   job.entry.gaveUp = unmet
@@ -218,6 +218,29 @@ async function meetObligations(job: Job): Promise<readonly string[]> {
   }
   done(Math.round((clock.now() - startedMs) * 10) / 10)
   return unmet
+}
+
+/** Why something that could be kept must not be dropped yet. */
+export const unrecorded = 'the ledger has not recorded the request to drop it'
+
+/**
+ * What a deletion drops instead of keeping goes only when the ledger has the request. Otherwise a supervisor that is killed now
+ * leaves a successor that keeps the agent and finds its log gone (G8, G9). A kill does not wait for this (G12): processes owe nothing.
+ */
+async function requireRecord(job: Job): Promise<readonly string[]> {
+  const { entry, flight, clock } = job
+  const kept = entry.kind.obligations?.(entry.ref, { ...flight.policy, keepsLogs: true }) ?? []
+  const dropped = kept.filter((obligation) => !owed(entry, flight).includes(obligation))
+  if (dropped.length === 0) return []
+  const budgetMs = flight.isPatient ? remainingMs(job) : flight.obligationsMs()
+  return (await recordedInTime(clock, flight, Math.max(leastTryMs, budgetMs)))
+    ? []
+    : [`${dropped.join(', ')} of ${entry.name}: ${unrecorded}`]
+}
+
+export async function recordedInTime(clock: Clock, flight: Flight, budgetMs: number): Promise<boolean> {
+  const recorded = await within(clock, budgetMs, flight.isRecorded())
+  return !recorded.timedOut && recorded.value
 }
 
 function owed(entry: Entry, flight: Flight): readonly string[] {

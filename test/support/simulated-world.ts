@@ -48,8 +48,10 @@ export class SimulatedWorld {
   readonly intended = new Set<string>()
   /** What the engine last learnt of a thing. */
   readonly lastSeen = new Map<string, Presence['is']>()
-  /** Destroyed though work was still owed on it. */
+  /** Destroyed though work was still owed on it, and though the ledger had no request to drop it. */
   readonly lost = new Set<string>()
+  /** Scopes of which the ledger has a request to drop what is owed: told by the ledger's wrapper. */
+  readonly dropped = new Set<string>()
   readonly archive = new Set<string>()
   /** Incarnations whose shared things were taken away. */
   readonly tidied: string[] = []
@@ -57,7 +59,6 @@ export class SimulatedWorld {
   readonly releases: string[] = []
   /** By incarnation: may this scope take something in? Told by the book of each engine. */
   readonly isOpen = new Map<string, (scopeId: string) => boolean>()
-  readonly #waived = new Set<string>()
   readonly #returning = new Map<string, { readonly ref: ThingRef; times: number }>()
   readonly #departures = new Map<string, PromiseWithResolvers<void>>()
 
@@ -115,7 +116,7 @@ export class SimulatedWorld {
     for (const other of this.things.values()) {
       if (other.dependsOn.includes(thing.id)) this.violations.push(`G7: ${thing.id} went before ${other.id}, which depends on it`)
     }
-    if (thing.owes.size > 0 && !this.#waived.has(thing.id)) this.lost.add(thing.id)
+    if (thing.owes.size > 0 && !this.dropped.has(thing.scopeId)) this.lost.add(thing.id)
     this.things.delete(thing.id)
     this.#departures.get(thing.id)?.resolve()
     this.#departures.delete(thing.id)
@@ -132,8 +133,6 @@ export class SimulatedWorld {
   }
 
   obligations(ref: ThingRef, policy: Policy): readonly string[] {
-    if (policy.keepsLogs) this.#waived.delete(ref.id)
-    else this.#waived.add(ref.id)
     return policy.keepsLogs ? [...(this.things.get(ref.id)?.owes ?? [])] : []
   }
 

@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Vitality } from '../../src/domain/identity.ts'
+import { dropsLogs } from '../../src/domain/policy.ts'
 import type { Report } from '../../src/domain/report.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import { Reaper, type ReaperPass } from '../../src/engine/reap.ts'
@@ -151,11 +152,16 @@ export class Simulation implements AsyncDisposable {
             if (key === 'settle') this.#checkSettlement(given[0] as Settlement)
             const answer: unknown = await Reflect.apply(value, target, given)
             if (key === 'intend') for (const intent of given[1] as readonly NewIntent[]) this.world.intended.add(intent.id)
+            if (key === 'beginClose') await this.#noteDropped()
             if (key === 'adopt') this.world.intended.add((given[1] as NewIntent).id)
             return answer
           }, ['mute', 'deaf'])
       },
     })
+  }
+
+  async #noteDropped(): Promise<void> {
+    for (const { id, wish } of (await this.store.books()).scopes) if (wish && dropsLogs(wish)) this.world.dropped.add(id)
   }
 
   #checkSettlement(settlement: Settlement): void {

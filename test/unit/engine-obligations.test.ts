@@ -134,4 +134,40 @@ describe('an obligation', () => {
     expect(report).toMatchObject({ success: true, gaveUp: [], resources: [{ outcome: 'released' }] })
     expect(simulation.world.archive.size).toBe(0)
   })
+
+  test('what a deletion drops stays until the ledger has the request: a supervisor killed before leaves it to be archived (G8, G9)', async () => {
+    life.faults.next('ledger.beginClose', ['slow'], 3_000)
+    life.engine.close('agent', { trigger: 'deleted', graceMs: 0 }).catch(() => {})
+    await run(simulation.clock.pause(2_500))
+    expect([simulation.world.left(), ...simulation.world.lost]).toEqual([['listed agent.1']])
+    life.die()
+    const next = simulation.live()
+    await run(next.engine.recover())
+    expect([simulation.world.left(), ...simulation.world.archive]).toEqual([[], 'archive of agent.1'])
+    expect([...simulation.world.lost]).toEqual([])
+  })
+
+  test('what a deletion drops is held back when the ledger refuses the request, and goes with the next try', async () => {
+    life.faults.next('ledger.beginClose', ['refused'])
+    const report = await run(life.engine.close('agent', { trigger: 'deleted' }))
+    expect(report).toMatchObject({
+      success: false,
+      resources: [{ outcome: 'held-back', error: expect.stringContaining('the ledger has not recorded the request to drop it') }],
+    })
+    expect(simulation.world.releases).toEqual([])
+    expect(await run(life.engine.close('agent', { trigger: 'deleted' }))).toMatchObject({ success: true, gaveUp: [] })
+    expect([simulation.world.left(), ...simulation.world.lost]).toEqual([[]])
+  })
+
+  test('a deletion that joins a stop drops nothing before the ledger has it', async () => {
+    life.faults.next('meet', ['deaf'])
+    const stop = life.engine.close('agent', { trigger: 'terminated', graceMs: 0 })
+    await run(simulation.clock.pause(100))
+    life.faults.next('ledger.beginClose', ['slow'], 3_000)
+    life.engine.close('agent', { trigger: 'deleted', graceMs: 0 }).catch(() => {})
+    await run(simulation.clock.pause(2_500))
+    expect(simulation.world.left()).toEqual(['listed agent.1'])
+    expect(await run(stop)).toMatchObject({ success: true })
+    expect([simulation.world.left(), ...simulation.world.lost]).toEqual([[]])
+  })
 })

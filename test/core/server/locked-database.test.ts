@@ -169,6 +169,40 @@ it('agents that are stopped, deleted and reset while it is locked die at once, a
   await requireClean(server)
 })
 
+it.each(['', '?force=true'])(
+  'a log stays until its deletion is recorded: SIGKILL before that leaves it to be archived (G8, G9): DELETE%s',
+  async (query) => {
+    const home = temporaryHome()
+    const first = await startServer([], { home })
+    const talker = await talk(first, temporaryHome(), 'a', 0)
+    await says(talker, 50)
+    const resources: Json[] = await first.get(`/api/agents/${talker.id}/resources`)
+    const logs = resources.filter(({ kind }) => kind === 'log').map(({ name }) => String(name))
+    expect(logs).toHaveLength(2)
+    const lock = new Lock(home)
+    const deletion = first.call('DELETE', `/api/agents/${talker.id}${query}`).catch(() => undefined)
+    await gone(talker)
+    // Without a record of the request they go within milliseconds.
+    await expect(waitUntil(() => logs.filter(existsSync), 1_000, 'the logs go')).rejects.toThrow('the logs go')
+    first.ebb.signal('SIGKILL')
+    await first.ebb.ended
+    expect(await deletion).toBeUndefined()
+    lock[Symbol.dispose]()
+
+    await using second = await startServer([], { home })
+    await requireAllLines(second, talker)
+    expect(await second.get(`/api/agents/${talker.id}`)).toMatchObject({ status: 'failed', error: { name: 'supervisor_lost' } })
+    const archived = ['stdout', 'stderr'].flatMap((stream) =>
+      readFileSync(join(home, 'archive', talker.id, `${stream}.log`), 'utf8')
+        .split('\n')
+        .slice(0, -1),
+    )
+    const told = (await conversation(second, talker.id)).slice(1).map(({ content }) => content)
+    expect(archived.toSorted()).toEqual(told.toSorted())
+    await requireClean(second)
+  },
+)
+
 describe('a full disk', () => {
   needs('root')
 
