@@ -59,7 +59,7 @@ export class Agents {
   constructor(deps: AgentsDeps) {
     this.#deps = deps
     this.#preflight = new Preflight(deps)
-    this.remains = new Remains({ ...deps, clock: deps.engine.parts.clock })
+    this.remains = new Remains({ ...deps, clock: deps.engine.parts.clock, condemn: (ids) => deps.engine.condemn(ids) })
   }
 
   get living(): ReadonlyMap<string, Run> {

@@ -13,6 +13,8 @@ export interface RemainsDeps {
   readonly archives: Archives
   readonly events: Events
   readonly clock: Clock
+  /** Records that agents are to be forgotten, so that a recovery finishes what a crash interrupts. */
+  readonly condemn: (agentIds: readonly string[]) => Promise<void>
 }
 
 export interface Removed {
@@ -42,12 +44,11 @@ export class Remains {
 
   /** Rows and archives. What keeps its archive keeps its row, stuck, and the others go all the same. */
   async remove(agents: readonly Agent[]): Promise<Removed> {
-    const { archives, store, events } = this.#deps
-    const left = await removeArchives(
-      archives,
-      agents.map(({ id }) => id),
-    )
-    const gone = await store.remove(agents.flatMap(({ id }) => (left.has(id) ? [] : [id])))
+    const { archives, store, events, condemn } = this.#deps
+    const ids = agents.map(({ id }) => id)
+    if (ids.length > 0) await condemn(ids)
+    const left = await removeArchives(archives, ids)
+    const gone = await store.remove(ids.filter((id) => !left.has(id)))
     // Only what this call removed: another one may have been faster, and has told of it.
     for (const { id, namespace } of agents) if (gone.ids.has(id)) events.emit('deleted', { agentId: id, namespace })
     for (const agent of agents) if (left.has(agent.id)) await this.#stick(agent)

@@ -129,6 +129,13 @@ export class Engine {
     book.add(scope, recorded, 'closing', wish)
   }
 
+  /** Before archives and rows of agents that have ended are removed: a crash in the middle is carried on by the recovery (G9). */
+  async condemn(agentIds: readonly string[]): Promise<void> {
+    await this.begin()
+    const host = { id: this.hostScopeId, incarnation: this.parts.host.incarnationId }
+    await this.parts.ledger.condemn(agentIds, host, { trigger: 'deleted' })
+  }
+
   acquire(scope: BookScope, plan: readonly Planned[]): Promise<Handles> {
     return acquire(this.parts, scope, plan, this.#watched())
   }

@@ -105,6 +105,12 @@ export interface Ledger extends AsyncDisposable {
   /** A closed scope of which something is left after all is closing again, with this wish, as this incarnation's; its agent's row follows. */
   reopen(scope: NewScope & { readonly parentId: string }, wish: Wish): Promise<void>
 
+  /**
+   * Agents that have ended are to be forgotten: their closed scopes are closing again, below `host`, so that whoever recovers
+   * `host` finishes the removal. Scopes that are not closed stay as they are.
+   */
+  condemn(agentIds: readonly string[], host: { readonly id: string; readonly incarnation: string }, wish: Wish): Promise<void>
+
   /** Marks the scope and everything below it as closing; a second call keeps the stronger wish. */
   beginClose(scopeId: string, wish: Wish): Promise<void>
   settle(settlement: Settlement): Promise<void>

@@ -18,6 +18,7 @@ const moments: Record<Scenario, readonly Moment[]> = {
   rollback: ['before', 'during'],
   complete: ['before', 'during', 'after'],
   delete: ['before', 'during'],
+  remove: ['before', 'during', 'after'],
   'logs-only': [],
   deploy: ['before', 'during'],
   // In a file of its own: it needs another world.
@@ -44,23 +45,24 @@ async function crashAndRecover(matrix: Matrix, role: Scenario, k: number, when: 
   const crash = { at: k, when }
   const end = await run(matrix, { place, role, crash })
   await at(describeCrash(crash, end), async () => {
-    const isDeleted = role === 'delete' && (place.isDeletionRecorded() || !end.isKilled)
+    const deletes = role === 'delete' || role === 'remove'
+    const isDeleted = deletes && (place.isDeletionRecorded() || place.agentRows() === 0)
     if (end.isKilled) {
       place.takeFreedPlaces()
       expect(await recover(place)).toEqual([])
     }
     await place.becomesClean(cleanWithinMs)
     if (isDeleted) expect([place.agentRows(), place.archivedOutput()]).toEqual([0, undefined])
-    else if (end.isReady && role === 'terminate') expect(place.archivedOutput()).toMatch(/line/)
+    else if (end.isReady && (role === 'terminate' || deletes)) expect(place.archivedOutput()).toMatch(/line/)
   })
   place.remove()
   return end
 }
 
-/** Whoever is deleted is launched as whoever is terminated: that part of the matrix is done once. */
-async function launchOf(matrix: Matrix): Promise<Readonly<Record<Moment, number>>> {
+/** An agent that is deleted is launched as one that is terminated: that part of the matrix is done once. */
+async function launchOf(matrix: Matrix, role: 'delete' | 'remove'): Promise<Readonly<Record<Moment, number>>> {
   const place = new Place()
-  const { effectsToReady } = await run(matrix, { place, role: 'delete' })
+  const { effectsToReady } = await run(matrix, { place, role })
   await place.becomesClean(cleanWithinMs)
   place.remove()
   if (!effectsToReady) throw new Error('The launch did not come to its end.')
@@ -75,7 +77,7 @@ describe.each(['cgroup', 'scan', 'subreaper'] as const)('G9 under %s', (containm
 
   test.each(scenarios)('a supervisor killed at any effect of a "%s" is recovered', { timeout }, async (role) => {
     let points = 0
-    const launched = role === 'delete' ? await launchOf(matrix()) : undefined
+    const launched = role === 'delete' ? await launchOf(matrix(), role) : undefined
     await amongNeighbours(async () => {
       for (const [index, when] of moments[role].entries()) {
         const first = launched?.[when] ?? 1
@@ -83,6 +85,23 @@ describe.each(['cgroup', 'scan', 'subreaper'] as const)('G9 under %s', (containm
       }
     })
     covered.push(`${containment}: ${role} at ${points}`)
+  })
+})
+
+describe('G9 of the removal of an agent that has ended', () => {
+  needs('cgroup')
+
+  test('a supervisor killed at any effect of it either has kept row and archive, or loses both with the recovery', {
+    timeout,
+  }, async () => {
+    let points = 0
+    const matrix: Matrix = { program, containment: 'cgroup' }
+    const launched = await launchOf(matrix, 'remove')
+    await amongNeighbours(async () => {
+      for (const when of moments.remove)
+        points += await untilOneFinishes((k) => crashAndRecover(matrix, 'remove', k, when), launched[when] + 1)
+    })
+    covered.push(`removal of an ended agent at ${points}`)
   })
 })
 

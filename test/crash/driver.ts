@@ -37,6 +37,18 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
     await supervisor.engine.close(scope.id, { trigger: 'deleted', graceMs })
     return await leave(supervisor)
   },
+  // As DELETE of an agent that has ended: its archive and its rows go.
+  remove: async (supervisor, job) => {
+    await supervisor.engine.begin()
+    const control = await supervisor.control()
+    const configuration = { command: ['/bin/sh', '-c', 'echo line'], workingDirectory: job.workspace }
+    const { agent, run } = await control.agents.launch({ type: 'command', prompt: 'a prompt', namespace: 'default', configuration })
+    await new Promise<void>((resolve) => control.events.on('terminated', ({ agentId }) => agentId === run.id && resolve()))
+    say({ is: 'ready', effects: point.counts })
+    await control.agents.remove(agent.id, {})
+    await control.close()
+    return await leave(supervisor)
+  },
   // The last thing of the plan cannot be made, because its place is taken: all before it goes again.
   rollback: async (supervisor, job) => {
     const scope = openAgent(supervisor)

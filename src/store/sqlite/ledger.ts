@@ -211,6 +211,21 @@ export class SqliteLedger implements Ledger {
     }, 'power-cut')
   }
 
+  condemn(agentIds: readonly string[], host: { readonly id: string; readonly incarnation: string }, wish: Wish): Promise<void> {
+    return this.#db.write(() => {
+      for (const id of agentIds) {
+        const { changes } = this.#db.run(
+          "UPDATE scope SET state = 'closing', wish = ?, parent_id = ?, incarnation = ? WHERE id = ? AND state = 'closed'",
+          JSON.stringify(wish),
+          host.id,
+          host.incarnation,
+          id,
+        )
+        if (changes > 0) this.#db.run('UPDATE agent SET incarnation = ? WHERE id = ?', host.incarnation, id)
+      }
+    }, 'power-cut')
+  }
+
   beginClose(scopeId: string, wish: Wish): Promise<void> {
     return this.#db.write(
       () => {

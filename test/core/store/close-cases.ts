@@ -8,6 +8,7 @@ export function closeCases(store: Store): void {
   wishing(store)
   settling(store)
   reopening(store)
+  condemning(store)
   reporting(store)
 }
 
@@ -157,6 +158,21 @@ function reopening(store: Store): void {
     await ledger.settle(settlement({ closedScopeIds: ['agent', 'host-i1'] }))
     await expect(ledger.reopen(again, { trigger: 'terminated' })).rejects.toMatchObject({ code: 'scope_closed' })
     expect(await statesOf(ledger)).toMatchObject({ agent: 'closed' })
+  })
+}
+
+function condemning(store: Store): void {
+  it('condemned agents: their closed scopes are closing again, below the host given, and open ones stay as they are', async () => {
+    const { ledger } = store
+    await openAgent(ledger, 'ended')
+    await openAgent(ledger, 'living')
+    await ledger.settle(settlement({ closedScopeIds: ['ended'] }))
+    await ledger.openScope(scope('host-i2', undefined, { incarnation: 'i2' }))
+    const wish = { trigger: 'deleted' } as const
+    await ledger.condemn(['ended', 'living', 'unknown'], { id: 'host-i2', incarnation: 'i2' }, wish)
+    const { scopes } = await ledger.books('i2', 'open')
+    expect(scopes.filter(({ kind }) => kind === 'agent')).toMatchObject([{ id: 'ended', parentId: 'host-i2', state: 'closing', wish }])
+    expect(await scopeOf(ledger, 'living')).toMatchObject({ parentId: 'host-i1', incarnation: 'i1', state: 'open', wish: undefined })
   })
 }
 
