@@ -118,7 +118,7 @@ describe('a conversation of 80 MB', () => {
     const peak = await Peak.of(server)
     const { hostname, port } = new URL(server.url)
     const callers = await Promise.all(
-      Array.from({ length: 10 }, async () => {
+      Array.from({ length: 30 }, async () => {
         const caller = connect(Number(port), hostname).pause()
         caller.write(`GET /api/agents/${id}/messages HTTP/1.1\r\nHost: ${hostname}:${port}\r\n\r\n`)
         // The answer has begun, so the server is at it.

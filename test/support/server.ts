@@ -65,9 +65,16 @@ export async function startServer(words: readonly string[] = [], options: Server
 
   async function call<T>(method: string, path: string, { body, headers = {} }: CallOptions = {}): Promise<Answer<T>> {
     const json = body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': 'application/json', ...headers } }
-    const response = await fetch(url + path, { method, headers, ...json, signal: AbortSignal.timeout(patienceMs) })
+    const response = await fetch(url + path, { method, headers, ...json, signal: AbortSignal.timeout(patienceMs) }).catch(explain)
     const text = await response.text()
     return { status: response.status, headers: response.headers, body: (text === '' ? undefined : parse(text)) as T }
+  }
+
+  /** A call that fails because the server has died says so, with the server's last words: "fetch failed" hides an exhausted heap. */
+  async function explain(error: unknown): Promise<never> {
+    const { exitCode, signalCode } = ebb.child
+    if (exitCode === null && signalCode === null) throw error
+    throw new Error(`The server has ended (${signalCode ?? exitCode}): ${ebb.errorOutput().slice(-2_000)}`, { cause: error })
   }
 
   async function launch(body: object): Promise<string> {

@@ -27,8 +27,8 @@ import { forgetFolders } from './tasks.ts'
 /** So many messages are deleted in one go; a deletion of a million must not stop the world for a second. */
 const deletedAtOnce = 5_000
 
-/** In characters: a page of lines of a megabyte each would fill the memory. */
-const pageSize = 1_048_576
+/** In characters. A client that does not read its answer holds two or three pages in memory, so a page of many or long lines is cut here. */
+const pageSize = 65_536
 
 /** The rows of agents, their messages and their owners, in the ledger's own file. */
 export class SqliteAgents implements AgentStore {
