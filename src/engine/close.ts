@@ -3,7 +3,7 @@ import { scopeOfResource } from '../domain/identity.ts'
 import { dropsLogs, forgets } from '../domain/policy.ts'
 import { isClean, type Report } from '../domain/report.ts'
 import { renew, type ScopeKind, type Wish, withoutHurry } from '../domain/scope.ts'
-import type { EndedScope, Endings } from '../ports/endings.ts'
+import type { EndedScope } from '../ports/endings.ts'
 import type { Outcome } from '../ports/ledger.ts'
 import { type BookScope, closingState } from './book.ts'
 import type { EngineParts } from './engine.ts'
@@ -56,9 +56,17 @@ export function close(parts: EngineParts, scopeId: string, wish: Wish, options: 
 function record(parts: EngineParts, scopeId: string, flight: Flight): Promise<void> {
   const { wish } = flight
   const known = parts.book.find(scopeId)?.recorded ?? Promise.resolve()
-  const recorded = known.catch(noop).then(() => parts.ledger.beginClose(scopeId, wish))
+  // What is dropped does not come back after a power cut, so its request must survive one. A launch that fails owes nobody a log.
+  const isDropping =
+    dropsLogs(wish) && wish.trigger !== 'launch-rollback' && parts.book.tree(scopeId).some((one) => mayHaveLogs(parts, one))
+  const recorded = known.catch(noop).then(() => parts.ledger.beginClose(scopeId, wish, isDropping ? 'power-cut' : 'crash'))
   flight.recordedBy(recorded)
   return recorded
+}
+
+/** A scope of this supervisor that owes nothing for a resource has neither logs nor an archive; of another's scope nobody here knows. */
+function mayHaveLogs(parts: EngineParts, scope: BookScope): boolean {
+  return scope.incarnation !== parts.host.incarnationId || [...scope.entries.values()].some(({ kind }) => kind.obligations !== undefined)
 }
 
 /** The request of a scope above reaches a close that runs below it. */
@@ -244,17 +252,25 @@ async function clear(parts: EngineParts, scope: BookScope, flight: Flight, isSwe
       dropsLogs: dropsLogs(member.wish ?? flight.wish),
     }),
   )
-  const isDropping = ended.some((one) => one.dropsLogs)
-  const isRecorded = !isDropping || (await recordedInTime(parts.clock, flight, settleBudgetMs))
-  const { left, messagesGone } = isRecorded ? await parts.endings.clear(ended) : notRecorded(ended)
-  for (const [id, problem] of left) spoil(parts, scope, id, problem)
-  return { ended: ended.filter(({ id }) => parts.book.find(id)?.report?.success), spoilt: new Set(left.keys()), messagesGone }
+  const unrecordedIds = await idsWithoutRecord(parts, ended, flight)
+  const { left, messagesGone } = await parts.endings.clear(ended.filter(({ id }) => !unrecordedIds.has(id)))
+  const problems = new Map([...left, ...[...unrecordedIds].map((id) => [id, `archive of agent ${id}: ${unrecorded}`] as const)])
+  for (const [id, problem] of problems) spoil(parts, scope, id, problem)
+  return { ended: ended.filter(({ id }) => parts.book.find(id)?.report?.success), spoilt: new Set(problems.keys()), messagesGone }
 }
 
-/** An archive stays until the ledger knows that it is to go, or a crash would leave an agent on record without it (G8). */
-function notRecorded(ended: readonly EndedScope[]): Awaited<ReturnType<Endings['clear']>> {
-  const kept = ended.filter(({ dropsLogs: isDropped }) => isDropped)
-  return { left: new Map(kept.map(({ id, kind }) => [id, `archive of ${kind} ${id}: ${unrecorded}`])), messagesGone: 0 }
+/**
+ * The agents whose archive is to go and may not go yet: until the ledger has recorded the request, a crash would leave the agent on
+ * record without its archive (G8). Others do not wait for the ledger.
+ */
+async function idsWithoutRecord(parts: EngineParts, ended: readonly EndedScope[], flight: Flight): Promise<ReadonlySet<string>> {
+  const ids = ended
+    .filter(({ kind, dropsLogs: isDropped }) => kind === 'agent' && isDropped)
+    .flatMap(({ id }) => parts.book.find(id) ?? [])
+    .filter((scope) => mayHaveLogs(parts, scope))
+    .map(({ id }) => id)
+  if (ids.length === 0 || (await recordedInTime(parts.clock, flight, settleBudgetMs))) return new Set()
+  return new Set(ids)
 }
 
 /** Something of a scope is left after all: it is not clean, and none above it is. */

@@ -111,8 +111,8 @@ export interface Ledger extends AsyncDisposable {
    */
   condemn(agentIds: readonly string[], host: { readonly id: string; readonly incarnation: string }, wish: Wish): Promise<void>
 
-  /** Marks the scope and everything below it as closing; a second call keeps the stronger wish. */
-  beginClose(scopeId: string, wish: Wish): Promise<void>
+  /** Marks the scope and everything below it as closing; a second call keeps the stronger wish. It survives a crash unless more is asked for. */
+  beginClose(scopeId: string, wish: Wish, survives?: Survives): Promise<void>
   settle(settlement: Settlement): Promise<void>
 
   /** Every scope and resource of an incarnation, or of all; `open` leaves out what is over. */

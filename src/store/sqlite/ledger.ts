@@ -1,5 +1,4 @@
 import { EbbError } from '../../domain/errors.ts'
-import { dropsLogs } from '../../domain/policy.ts'
 import type { Report } from '../../domain/report.ts'
 import type { Resource } from '../../domain/resource.ts'
 import { renew, type Wish } from '../../domain/scope.ts'
@@ -226,18 +225,14 @@ export class SqliteLedger implements Ledger {
     }, 'power-cut')
   }
 
-  beginClose(scopeId: string, wish: Wish): Promise<void> {
-    return this.#db.write(
-      () => {
-        for (const row of this.#db.all(`${treeOf} SELECT scope.* FROM scope JOIN tree USING (id) WHERE state != 'closed'`, scopeId)) {
-          const scope = toScope(row)
-          this.#db.run("UPDATE scope SET state = 'closing', wish = ? WHERE id = ?", JSON.stringify(renew(scope.wish, wish)), scope.id)
-        }
-        this.#db.run(`${treeOf} UPDATE resource SET state = 'closing' WHERE state = 'held' AND scope_id IN (SELECT id FROM tree)`, scopeId)
-        // A log that is dropped because of this does not come back after a power cut either.
-      },
-      dropsLogs(wish) ? 'power-cut' : 'crash',
-    )
+  beginClose(scopeId: string, wish: Wish, survives: Survives = 'crash'): Promise<void> {
+    return this.#db.write(() => {
+      for (const row of this.#db.all(`${treeOf} SELECT scope.* FROM scope JOIN tree USING (id) WHERE state != 'closed'`, scopeId)) {
+        const scope = toScope(row)
+        this.#db.run("UPDATE scope SET state = 'closing', wish = ? WHERE id = ?", JSON.stringify(renew(scope.wish, wish)), scope.id)
+      }
+      this.#db.run(`${treeOf} UPDATE resource SET state = 'closing' WHERE state = 'held' AND scope_id IN (SELECT id FROM tree)`, scopeId)
+    }, survives)
   }
 
   settle(settlement: Settlement): Promise<void> {
