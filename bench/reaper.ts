@@ -1,11 +1,9 @@
-import { Reaper } from '../src/engine/reap.ts'
 import { median, type Row, timed } from './measure.ts'
 import { launch, withSupervisor } from './supervisor.ts'
 
 /** A pass over many held resources, and what idle agents cost while nothing happens. */
 export async function benchReaper(): Promise<readonly Row[]> {
   return await withSupervisor(async (supervisor) => {
-    const reaper = new Reaper(supervisor.engine.parts, { intervalMs: 60_000, minimumAgeMs: 60_000 })
     for (let count = 0; count < 500; count++) await launch(supervisor, ['sleep', '1000'])
     const idle = await idleShare()
     for (let count = 0; count < 500; count++) await launch(supervisor, ['sleep', '1000'])
@@ -13,7 +11,7 @@ export async function benchReaper(): Promise<readonly Row[]> {
     for (let round = 0; round < 5; round++) {
       passes.push(
         await timed(async () => {
-          const pass = await reaper.pass({ dryRun: false })
+          const pass = await supervisor.engine.reap({ dryRun: false })
           if (pass.found.length > 0) throw new Error(`The reaper found ${pass.found.length} orphans among living agents.`)
         }),
       )

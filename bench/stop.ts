@@ -4,9 +4,9 @@ import { populated, rawStart, rawStop } from './raw.ts'
 import { launch, withSupervisor } from './supervisor.ts'
 
 const placeOf = (supervisor: Supervisor, scopeId: string): string => {
-  const [entry] = supervisor.engine.parts.book.find(scopeId)?.entries.values() ?? []
+  const [entry] = supervisor.engine.inspect(scopeId)?.resources.values() ?? []
   if (!entry) throw new Error(`Scope ${scopeId} has no tree.`)
-  return (entry.ref as { place: string }).place
+  return (entry.intent.spec as { place: string }).place + entry.intent.id
 }
 
 async function compare(

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { loadConfig } from '../src/config/config.ts'
-import type { BookScope } from '../src/engine/book.ts'
+import type { ScopeView } from '../src/engine/api.ts'
 import { compose, type Supervisor } from '../src/main.ts'
 import { type TreeHandle, treeLabel } from '../src/ports/process.ts'
 
@@ -22,12 +22,12 @@ export async function withSupervisor<T>(use: (supervisor: Supervisor) => Promise
 }
 
 export interface Launched {
-  readonly scope: BookScope
+  readonly scope: ScopeView
   readonly tree: TreeHandle
 }
 
-export async function launch({ engine, plan }: Supervisor, argv: readonly string[]): Promise<Launched> {
-  const scope = engine.openScope({ id: engine.parts.newId(), kind: 'agent' })
+export async function launch({ engine, newId, plan }: Supervisor, argv: readonly string[]): Promise<Launched> {
+  const scope = engine.openScope({ id: newId(), kind: 'agent' })
   const launch = { argv, env: { PATH: '/usr/bin:/bin' }, cwd: '/', output: 'inherit', stdin: 'ignore' } as const
   const handles = await engine.launch(scope, plan(scope.id, launch))
   return { scope, tree: handles.get(treeLabel) as TreeHandle }

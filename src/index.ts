@@ -24,7 +24,7 @@ export async function openEbb({ config: configFile, ...options }: OpenOptions = 
     await engine.begin()
   } catch (error) {
     // Nothing is on the books of this one, so there is nothing to watch or to finish.
-    engine.parts.sentinel.dismiss()
+    engine.abandon()
     await supervisor.close()
     // Its host scope has the name of this process: what is there already is ours.
     if (!isEbbError(error, 'scope_closed')) throw error
@@ -46,6 +46,6 @@ export { EbbError, type ErrorCode } from './domain/errors.ts'
 export type { Message } from './domain/message.ts'
 export type { Report, ResourceReport, StepTaken } from './domain/report.ts'
 export type { Proof } from './domain/resource.ts'
-export type { Status } from './engine/status.ts'
+export type { Status } from './engine/api.ts'
 export type { Agent, LaunchOptions, StopOptions } from './interfaces/library/agent.ts'
 export type { CleanupOptions, Ebb, Request, RequestOptions } from './interfaces/library/ebb.ts'

@@ -8,9 +8,9 @@ import { sentinelEnvironment } from './config/sentinel-environment.ts'
 import type { Control } from './control/control.ts'
 import { AgentEndings } from './control/endings.ts'
 import { EbbError } from './domain/errors.ts'
-import type { Report } from './domain/report.ts'
 import type { Intent } from './domain/resource.ts'
-import { Engine } from './engine/engine.ts'
+import type { Engine } from './engine/api.ts'
+import { createEngine } from './engine/engine.ts'
 import type { Inherited } from './interfaces/cli/cli.ts'
 import { lineLog } from './observability/log.ts'
 import { watchedKind } from './observability/watched-kind.ts'
@@ -25,6 +25,7 @@ import type { Elsewhere, OtherHost, SettingCheck } from './ports/elsewhere.ts'
 import type { Planned, ResourceKind } from './ports/kind.ts'
 import type { Log } from './ports/log.ts'
 import type { ContainmentName, ProcessLaunch, TreeMember } from './ports/process.ts'
+import type { Runtime } from './ports/runtime.ts'
 import { agentPrograms } from './providers/programs.ts'
 import { realClock } from './resources/clock.ts'
 import { realEffects } from './resources/effects.ts'
@@ -46,11 +47,10 @@ import { openSqliteStore, type Store } from './store/sqlite/store.ts'
 
 /** The composition root: the only file that wires everything. */
 
-export interface Supervisor {
+export interface Supervisor extends Runtime {
   readonly config: Config
   readonly home: Home
   readonly engine: Engine
-  readonly log: Log
   readonly containment: ContainmentName
   /** Where agents can be launched with the settings and programs that there are. */
   readonly placements: readonly string[]
@@ -84,11 +84,10 @@ export interface Composition {
   readonly watched?: boolean
   /** Where a server's words go; else lines on standard error. */
   readonly log?: Log
-  readonly onReport?: (report: Report) => void
   /** A look at something of this kind brought no answer. */
   readonly onUnknown?: (kind: string) => void
   readonly onLogBytes?: (what: 'archived' | 'freed', bytes: number) => void
-  /** Agents in terminals outlive this process when it is lost: there will be a next one that adopts them. */
+  /** Agents in tmux and in containers outlive this process when it is lost: the next server adopts them. */
   readonly keepsSessions?: boolean
   /** Wraps a port before it is used: the crash matrix and the fault tests come in here. */
   readonly wrap?: <T extends object>(name: string, port: T) => T
@@ -185,7 +184,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     effects,
     clock,
     directory: home.archive,
-    resources: (agentId) => ledger.resources(agentId).catch((error: unknown) => inBook(engine, agentId, error)),
+    resources: (agentId) => ledger.resources(agentId).catch((error: unknown) => ownIntents(engine, host.incarnationId, agentId, error)),
     leaveFolders: async (resources) => {
       for (const resource of resources) if (resource.kind === folders.kind) await folders.leave(resource)
     },
@@ -193,20 +192,20 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   })
   const endings = new AgentEndings({ agents, clock, archives, isDead: (id) => host.vitality(id) === 'dead' })
   let control: Promise<Control> | undefined
-  const engine = new Engine({
+  const openControl = (): Promise<Control> => {
+    control ??= import('./wiring.ts').then(({ wireControl }) => wireControl(wiring))
+    return control
+  }
+  const runtime: Runtime = { clock, log, newId: kernelId, host }
+  const engine = createEngine({
+    ...runtime,
     ledger,
     kinds,
-    clock,
-    host,
-    log,
-    newId: kernelId,
     sentinel: isWatched ? sentinel : { ready: async () => {}, dismiss: () => {} },
     endings,
     givesUpAtExit: config.exitGiveUp === 'afterDeadline',
-    onReport: (report, namespace, id) => {
-      composition.onReport?.(report)
-      control?.then((opened) => opened.reported(report, namespace, id)).catch(() => {})
-    },
+    reaper: { intervalMs: config.reaperInterval, minimumAgeMs: config.reaperMinimumAge },
+    ...(composition.keepsSessions && { adopter: async (kept, books) => await (await openControl()).adopter(kept, books) }),
   })
   const find = ({ placement }: ProcessLaunch): Elsewhere | undefined => elsewhere.find(({ name }) => name === placement)
   const plan = (scopeId: string, launch: ProcessLaunch): readonly Planned[] => {
@@ -222,14 +221,14 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   }
   const { syncBeside } = opened
   const books = { agents, tasks, syncBeside, endings, archives }
-  const wiring = { config, home, engine, ...books, effects, plan, requireReady, runningProcesses, processes }
+  const wiring = { ...runtime, config, home, engine, audit: ledger, ...books, effects, plan, requireReady, runningProcesses, processes }
   // A log of an agent whose supervisor died is read to its end by whoever recovers it.
   readToEnd = async (log) => await (await import('./wiring.ts')).readToEnd(wiring, control, log)
   return {
+    ...runtime,
     config,
     home,
     engine,
-    log,
     agents,
     archives,
     problems: () => {
@@ -258,10 +257,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
       if (!hasTempFolder) log.warn(`${name} gets no temp folder of its own, because ${tmpdir()} cannot be written; set TMPDIR.`)
       return { hasTempFolder, leaves: installed.find((provider) => provider.program === name)?.leaves?.(env) ?? [] }
     },
-    control: () => {
-      control ??= import('./wiring.ts').then(({ wireControl }) => wireControl(wiring))
-      return control
-    },
+    control: openControl,
     get availability() {
       return containments.availability
     },
@@ -295,11 +291,11 @@ function isWritable(folder: string): boolean {
   }
 }
 
-/** Without a database: of a scope that this process opened itself, the book knows everything. */
-function inBook({ parts: { book, host } }: Engine, agentId: string, error: unknown): readonly Intent[] {
-  const scope = book.find(agentId)
-  if (scope?.incarnation !== host.incarnationId) throw error
-  return [...scope.entries.values()].map(({ intent }) => intent)
+/** When the database does not answer: the intents of a scope that this process opened are also in memory. */
+function ownIntents(engine: Engine, incarnationId: string, agentId: string, error: unknown): readonly Intent[] {
+  const scope = engine.inspect(agentId)
+  if (scope?.incarnation !== incarnationId) throw error
+  return [...scope.resources.values()].map(({ intent }) => intent)
 }
 
 /** The command line's entry. */

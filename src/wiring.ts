@@ -7,14 +7,16 @@ import { Control } from './control/control.ts'
 import type { AgentEndings } from './control/endings.ts'
 import { sourceOf } from './control/source.ts'
 import { parseSpawnRule } from './domain/spawn-rule.ts'
-import type { Engine } from './engine/engine.ts'
+import type { Engine } from './engine/api.ts'
 import { readVersion } from './placements/probe.ts'
 import { findProgram } from './placements/program.ts'
 import type { AgentStore } from './ports/agents.ts'
 import type { Archives } from './ports/archives.ts'
 import type { Effects } from './ports/effects.ts'
 import type { Planned } from './ports/kind.ts'
+import type { AuditTrail } from './ports/ledger.ts'
 import type { ProcessLaunch, TreeMember } from './ports/process.ts'
+import type { Runtime } from './ports/runtime.ts'
 import type { TaskStore } from './ports/tasks.ts'
 import { installed } from './providers/all.ts'
 import { Catalogue } from './providers/catalogue.ts'
@@ -30,10 +32,11 @@ import { Stream } from './stream/stream.ts'
 
 /** The second half of the composition root: what only those need who have agents. Loaded when they ask for it. */
 
-export interface Wiring {
+export interface Wiring extends Runtime {
   readonly config: Config
   readonly home: Home
   readonly engine: Engine
+  readonly audit: AuditTrail
   readonly agents: AgentStore
   readonly tasks: TaskStore
   /** Of the store: see `startThreads`. */
@@ -47,9 +50,9 @@ export interface Wiring {
   readonly runningProcesses: () => Promise<readonly TreeMember[]>
 }
 
-function wireCatalogue({ config, home, effects, engine }: Wiring): Catalogue {
+function wireCatalogue({ config, home, effects, host }: Wiring): Catalogue {
   const child = join(import.meta.dirname, '..', 'bin', 'synthetic-agent.cjs')
-  const lent = new LentFolders({ effects, directory: home.run, host: engine.parts.host })
+  const lent = new LentFolders({ effects, directory: home.run, host })
   return new Catalogue([...installed, command, synthetic(child)], {
     environment: config.agentEnvironment,
     findProgram,
@@ -66,13 +69,18 @@ function startThreads(): void {
 }
 
 export function wireControl(wiring: Wiring): Control {
-  const { config, home, engine, agents, tasks, endings, archives, processes, plan, requireReady, runningProcesses } = wiring
+  const { config, home, engine, agents, tasks, endings, archives, audit, processes, plan, requireReady, runningProcesses } = wiring
+  const { clock, log, newId, host } = wiring
   startThreads()
   wiring.syncBeside()
   const catalogue = wireCatalogue(wiring)
-  const { clock, log } = engine.parts
   return new Control({
+    clock,
+    log,
+    newId,
+    host,
     engine,
+    audit,
     store: agents,
     endings,
     openStream: (told) => new Stream({ agents, clock, log, ...told }),
@@ -86,7 +94,7 @@ export function wireControl(wiring: Wiring): Control {
       timeoutMs: config.agentTimeout,
       idleMs: config.idleTimeout,
     },
-    reaper: { intervalMs: config.reaperInterval, minimumAgeMs: config.reaperMinimumAge },
+    retentionMs: config.reaperInterval,
     retention: retentionRules(config),
     taskStore: tasks,
     taskLimits: {
@@ -115,7 +123,7 @@ export function wireControl(wiring: Wiring): Control {
 
 /** The last lines of an agent: by the stream that follows it, or, for an agent of a dead supervisor, by one of our own. */
 export async function readToEnd(wiring: Wiring, control: Promise<Control> | undefined, log: CompleteLog): Promise<void> {
-  const { agents, config, engine } = wiring
+  const { agents, config, clock, log: words } = wiring
   const open = async () => {
     const record = await agents.find(log.scopeId)
     if (!record) return undefined
@@ -126,7 +134,6 @@ export async function readToEnd(wiring: Wiring, control: Promise<Control> | unde
   }
   const following = (await control)?.stream
   if (following) return await following.finish(log.path, open)
-  const { clock, log: words } = engine.parts
   await using own = new Stream({ agents, clock, log: words, onSaved: () => {}, onTooMuch: () => {} })
   await own.finish(log.path, open)
 }

@@ -3,14 +3,14 @@ import { EbbError } from '../domain/errors.ts'
 import type { Report } from '../domain/report.ts'
 import type { Wish } from '../domain/scope.ts'
 import { agentName } from '../domain/task.ts'
-import type { BookScope } from '../engine/book.ts'
-import type { Engine } from '../engine/engine.ts'
+import { type Engine, othersRecoveryMs, type ScopeView } from '../engine/api.ts'
 import { rollbackOf, rolledBack } from '../engine/launch.ts'
 import { noop } from '../engine/race.ts'
 import type { AgentEnd, AgentFilter, AgentPage, AgentRecord, AgentStore } from '../ports/agents.ts'
 import type { Archives } from '../ports/archives.ts'
 import { type LogHandle, logLabels, type SessionHandle, sessionLabel, type TreeHandle, treeLabel } from '../ports/process.ts'
 import type { Configuration, Provider, Script } from '../ports/provider.ts'
+import type { Runtime } from '../ports/runtime.ts'
 import { messageId } from '../stream/message-id.ts'
 import type { Stream } from '../stream/stream.ts'
 import type { AgentEndings } from './endings.ts'
@@ -29,7 +29,7 @@ export interface Launched {
   readonly run: Run
 }
 
-export interface AgentsDeps extends PreflightDeps {
+export interface AgentsDeps extends PreflightDeps, Runtime {
   readonly engine: Engine
   readonly store: AgentStore
   readonly stream: Stream
@@ -42,9 +42,6 @@ export interface AgentsDeps extends PreflightDeps {
 
 /** Spawning is synchronous in Node: more launches at once would only keep everything else waiting. */
 const launchesAtOnce = 4
-
-/** Another process, such as a sentinel, may be recovering the agent that somebody asks for. */
-const recoveryBudgetMs = 10_000
 
 /** The agents of this supervisor: launched, stopped and deleted; their rows follow the world, never the other way round. */
 export class Agents {
@@ -59,7 +56,7 @@ export class Agents {
   constructor(deps: AgentsDeps) {
     this.#deps = deps
     this.#preflight = new Preflight(deps)
-    this.remains = new Remains({ ...deps, clock: deps.engine.parts.clock, condemn: (ids) => deps.engine.condemn(ids) })
+    this.remains = new Remains(deps)
   }
 
   get living(): ReadonlyMap<string, Run> {
@@ -74,10 +71,10 @@ export class Agents {
   async #launch(asked: LaunchRequest): Promise<Launched> {
     // Those who wait for their turn will be agents too.
     this.#preflight.requireRoom(this.#runs.size + this.#waiting.size)
-    const id = asked.id ?? this.#deps.engine.parts.newId()
+    const id = asked.id ?? this.#deps.newId()
     // A session is called after its agent, so that agent has a name.
     const isNameless = asked.name === undefined && asked.placement === 'tmux'
-    const request = isNameless ? { ...asked, name: agentName(asked.type, id, this.#deps.engine.parts.clock.wall()) } : asked
+    const request = isNameless ? { ...asked, name: agentName(asked.type, id, this.#deps.clock.wall()) } : asked
     this.#waiting.add(id)
     try {
       const prepared = await this.#preflight.prepare(id, request)
@@ -91,7 +88,7 @@ export class Agents {
   }
 
   async #start(id: string, parentId: string, request: LaunchRequest, prepared: Prepared): Promise<Launched> {
-    const { engine, caps, namespaces } = this.#deps
+    const { engine, caps, clock, namespaces } = this.#deps
     const { provider, script, plan } = prepared
     this.#waiting.delete(id)
     // The disk may have filled since there was room.
@@ -100,9 +97,9 @@ export class Agents {
     const scope = engine.openScope({ id, kind: 'agent', parentId })
     const run = this.#begin(scope, request)
     try {
-      const createdAt = engine.parts.clock.wall()
+      const createdAt = clock.wall()
       const [handles] = await Promise.all([engine.launch(scope, plan), this.#createRow(id, request, createdAt)])
-      await run.started(engine.parts.clock.wall())
+      await run.started(clock.wall())
       // It may have failed while its row was written.
       await (handles.get(sessionLabel) as SessionHandle | undefined)?.requireGoodStart()
       const record = await this.get(id)
@@ -132,11 +129,11 @@ export class Agents {
     return namespaces.enter(namespace)
   }
 
-  #begin(scope: BookScope, request: Pick<LaunchRequest, 'namespace'>): Run {
-    const { engine, store, events, endings } = this.#deps
+  #begin(scope: ScopeView, request: Pick<LaunchRequest, 'namespace'>): Run {
+    const { engine, clock, store, events, endings } = this.#deps
     const { id } = scope
-    const run: Run = new Run(id, request.namespace, scope.closing.signal, {
-      clock: engine.parts.clock,
+    const run: Run = new Run(id, request.namespace, scope.signal, {
+      clock,
       change: (change) => store.change(id, change),
       onStatus: (status) => run.tell(() => events.emit('status', { agentId: id, namespace: request.namespace, status })),
       onEnd: (end, isForgotten) => this.#ended(run, end, isForgotten),
@@ -148,7 +145,7 @@ export class Agents {
   }
 
   #createRow(id: string, request: LaunchRequest, createdAt: string): Promise<void> {
-    const { engine, store } = this.#deps
+    const { host, store } = this.#deps
     return store.create(
       {
         id,
@@ -162,7 +159,7 @@ export class Agents {
         prompt: request.prompt,
         configuration: kept(request.configuration),
         ...(request.tokenHash !== undefined && { tokenHash: request.tokenHash }),
-        incarnation: engine.parts.host.incarnationId,
+        incarnation: host.incarnationId,
         createdAt,
       },
       { id: messageId(id, 'prompt', 0, 0), type: 'user', role: 'user', content: request.prompt },
@@ -189,20 +186,20 @@ export class Agents {
 
   #play(run: Run, provider: Provider, script: Script): void {
     if (script.events.length === 0) return
-    const { stream, engine } = this.#deps
-    play({ run, provider, events: script.events, stream, clock: engine.parts.clock }).catch((error: unknown) =>
-      engine.parts.log.error('A schedule could not be played.', { agent: run.id, error: String(error) }),
+    const { stream, clock, log } = this.#deps
+    play({ run, provider, events: script.events, stream, clock }).catch((error: unknown) =>
+      log.error('A schedule could not be played.', { agent: run.id, error: String(error) }),
     )
   }
 
   /** One that outlived its supervisor: it is ours now, and goes on where it was. */
-  async resume(record: AgentRecord, scope: BookScope, handles: ReadonlyMap<string, unknown>, pid: number | undefined): Promise<void> {
+  async resume(record: AgentRecord, scope: ScopeView, handles: ReadonlyMap<string, unknown>, pid: number | undefined): Promise<void> {
     const { caps, stream, store, namespaces, catalogue } = this.#deps
     const { agent } = record
     const { limits, timeout, idleTimeout } = agent.session.configuration
     namespaces.remember(agent.id, agent.namespace)
     const run = this.#begin(scope, agent)
-    const { clock } = this.#deps.engine.parts
+    const { clock } = this.#deps
     const aliveMs = Math.max(0, Date.parse(clock.wall()) - Date.parse(agent.startedAt ?? agent.createdAt))
     run.resumed(agent, aliveMs)
     const positions = await store.positions(agent.id)
@@ -225,14 +222,14 @@ export class Agents {
   /** What it had said at its end: it has the time that it was promised. */
   #remember(run: Run, result: AgentResult | undefined): void {
     const farewell = result?.farewell
-    const nowMs = Date.parse(this.#deps.engine.parts.clock.wall())
+    const nowMs = Date.parse(this.#deps.clock.wall())
     if (farewell) run.farewell(farewell, Math.min(farewellMs, Math.max(0, Date.parse(farewell.by) - nowMs)))
     else if (result) run.lastWord(result)
   }
 
   /** The ledger says that the agent is over: observers are notified, in the public order of events (docs/in-depth/server.md). */
   #ended(run: Run, end: AgentEnd | undefined, isForgotten: boolean): void {
-    const { events, engine } = this.#deps
+    const { events, log } = this.#deps
     const { id, namespace } = run
     this.#forgetRun(id)
     // A launch that failed, or met a reset, was never told of; so its end is not either.
@@ -240,13 +237,13 @@ export class Agents {
       this.#tell(run, end)
       if (isForgotten) events.emit('deleted', { agentId: id, namespace })
     })
-    engine.parts.log.info('An agent has ended.', { scope: id, status: end?.status ?? 'gone' })
+    log.info('An agent has ended.', { scope: id, status: end?.status ?? 'gone' })
   }
 
   #tell({ id, namespace, startedMs, messageCount }: Run, end: AgentEnd | undefined): void {
     if (!end) return
-    const { events, engine } = this.#deps
-    const duration = Math.round(engine.parts.clock.now() - startedMs)
+    const { events, clock } = this.#deps
+    const duration = Math.round(clock.now() - startedMs)
     if (end.error) events.emit('error', { agentId: id, error: end.error })
     if (end.status !== 'terminated') {
       const status = end.status === 'completed' ? 'success' : 'failed'
@@ -276,7 +273,7 @@ export class Agents {
   async stop(id: string, options: { readonly force?: boolean; readonly graceMs?: number; readonly dropLogs?: boolean }): Promise<Report> {
     const { engine } = this.#deps
     // A living agent is ended whatever the state of the database (G12).
-    const first = engine.parts.book.find(id) ? undefined : (await this.#recovered(id)).report
+    const first = engine.owns(id) ? undefined : (await this.#recovered(id)).report
     const report = first ?? (await engine.close(id, { trigger: 'terminated', ...options }))
     // It may have ended by itself, before or just now, and its logs were kept.
     return options.dropLogs && report.success ? ((await this.#dropArchive(id)) ?? report) : report
@@ -304,7 +301,7 @@ export class Agents {
   async #openTaskOf({ taskId, namespace }: Agent): Promise<string | undefined> {
     const { engine, store } = this.#deps
     const owner = taskId === undefined ? undefined : await store.findOwner('task', namespace, taskId)
-    return owner && engine.parts.book.find(owner.scopeId)?.state === 'open' ? owner.scopeId : undefined
+    return owner && engine.inspect(owner.scopeId)?.state === 'open' ? owner.scopeId : undefined
   }
 
   /** The archive of an agent that has ended goes; its row and its messages stay. */
@@ -318,8 +315,8 @@ export class Agents {
   /** Everything of it goes, rows too. Throws `not_released`, and the row stays, when that cannot be proven in time. */
   async remove(id: string, options: { readonly force?: boolean; readonly deadlineMs?: number }): Promise<void> {
     const { engine, store } = this.#deps
-    if (!engine.parts.book.find(id)) await this.#recovered(id)
-    if (engine.parts.book.find(id)) {
+    if (!engine.owns(id)) await this.#recovered(id)
+    if (engine.owns(id)) {
       const report = await engine.close(id, { trigger: 'deleted', forget: true, ...options })
       if (!report.success)
         throw new EbbError('not_released', `The agent ${id} could not be released: ${report.errors.join('; ')}`, { details: report })
@@ -334,13 +331,13 @@ export class Agents {
   /** Only its incarnation acts on a scope. That of a dead one is recovered first: then it is over, or ours to end. */
   async #recovered(id: string): Promise<AgentRecord> {
     const record = await this.get(id)
-    const { host } = this.#deps.engine.parts
+    const { engine, host } = this.#deps
     if (hasEnded(record.agent) || record.incarnation === host.incarnationId) return record
     if (host.vitality(record.incarnation) !== 'dead')
       throw new EbbError('agent_foreign', `The agent ${id} belongs to another running ebb (${record.incarnation}); end it there.`)
-    const { errors } = await this.#deps.engine.recoverPatiently(recoveryBudgetMs)
+    const { errors } = await engine.recover({ waitMs: othersRecoveryMs })
     const now = await this.get(id)
-    if (!hasEnded(now.agent) && !this.#deps.engine.parts.book.find(id)) {
+    if (!hasEnded(now.agent) && !engine.owns(id)) {
       const reason = errors.length > 0 ? errors.join(' ') : `The agent ${id} is still being recovered by another process; ask again.`
       throw this.remains.notReleased(id, 'terminated', reason)
     }

@@ -1,21 +1,21 @@
-import { activeStatuses, finalStatuses, hasEnded } from '../domain/agent.ts'
+import { activeStatuses, finalStatuses, hasEnded, stuckArchives } from '../domain/agent.ts'
 import { sentence } from '../domain/errors.ts'
 import { scopeOfResource } from '../domain/identity.ts'
 import type { Trigger } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
 import type { ScopeKind, Wish } from '../domain/scope.ts'
-import type { Engine } from '../engine/engine.ts'
-import type { Progress, Undertaking } from '../engine/progress.ts'
+import type { CombinedClose, Engine, Seen, Status, World } from '../engine/api.ts'
+import type { Progress } from '../engine/progress.ts'
 import { noop, type Timed } from '../engine/race.ts'
-import { leftOfStuck, lookAtWorld, type Seen, type Status, type World } from '../engine/status.ts'
 import type { AgentStore } from '../ports/agents.ts'
 import type { TreeMember } from '../ports/process.ts'
+import type { Runtime } from '../ports/runtime.ts'
 import type { Agents } from './agents.ts'
 import { Deadline } from './deadline.ts'
 import type { History } from './history.ts'
 import type { Namespaces } from './namespaces.ts'
 
-export interface CleanupDeps {
+export interface CleanupDeps extends Pick<Runtime, 'clock' | 'newId' | 'host'> {
   readonly engine: Engine
   readonly store: AgentStore
   readonly agents: Agents
@@ -73,20 +73,20 @@ export class Cleanup {
 
   /** Two resets of the same thing are one, and the stronger wish wins; each caller gets the same report. */
   reset(options: ResetOptions): Undertaken {
-    const { engine, history } = this.#deps
+    const { engine, history, clock, newId } = this.#deps
     const { namespace, timeoutMs = defaultResetMs } = options
     const key = namespace === undefined ? '*' : `namespace ${namespace}`
-    const untilMs = engine.parts.clock.now() + timeoutMs + answerBudgetMs
+    const untilMs = clock.now() + timeoutMs + answerBudgetMs
     const joined = this.#resets.get(key)
     if (joined) {
       joined.deadline.advance(untilMs)
-      const closing = this.#scopes(namespace).filter((id) => engine.parts.flights.has(id))
+      const closing = this.#scopes(namespace).filter((id) => engine.closeOf(id))
       for (const id of closing) engine.close(id, this.#resetWish(options), { isPart: true }).catch(noop)
       return joined
     }
-    const id = engine.parts.newId()
+    const id = newId()
     const about = { id, trigger: 'test-reset', ...whereOf(namespace, engine) } as const
-    const deadline = new Deadline(engine.parts.clock, untilMs)
+    const deadline = new Deadline(clock, untilMs)
     const work = (progress: Progress): Promise<Report> => this.#resetAndLook(options, deadline, progress)
     const report = history.record(about, work).finally(() => this.#resets.delete(key))
     const undertaken = { id, report, deadline }
@@ -125,9 +125,9 @@ export class Cleanup {
 
   /** Everything of a namespace, or of all, for another reason than a reset: rows and archives are kept. */
   closeNamespace(namespace: string | undefined, trigger: Trigger, force: boolean): Promise<Report> {
-    const { engine, history } = this.#deps
+    const { engine, history, newId } = this.#deps
     const wish: Wish = { trigger, ...(force && { force }) }
-    const about = { id: engine.parts.newId(), trigger, ...whereOf(namespace, engine) }
+    const about = { id: newId(), trigger, ...whereOf(namespace, engine) }
     return history.record(about, (progress) => this.#closeAll(namespace, wish, progress))
   }
 
@@ -136,8 +136,7 @@ export class Cleanup {
   }
 
   async #closeAll(namespace: string | undefined, wish: Wish, partOf: Progress, deadline?: Deadline): Promise<Report> {
-    const { engine } = this.#deps
-    const { clock } = engine.parts
+    const { engine, clock } = this.#deps
     const startedMs = clock.now()
     const startedAt = clock.wall()
     const closing = Promise.all(this.#scopes(namespace).map((id) => engine.close(id, wish, { partOf })))
@@ -169,7 +168,7 @@ export class Cleanup {
     const rest = nothingLeft()
     const over = new AbortController()
     // Of whom the book knows nothing more, everything has been told.
-    const isTold = (id: string): boolean => engine.parts.book.find(id) === undefined
+    const isTold = (id: string): boolean => !engine.owns(id)
     const begun = this.#removeEnded(namespace, rest, over.signal, isTold).catch(noop)
     const recover = async (): Promise<void> => {
       rest.reports.push(...(await this.#closeRecovered(namespace, wish, partOf, deadline)))
@@ -198,17 +197,16 @@ export class Cleanup {
   /** Agents of supervisors that died are over after a recovery, or are ours to end, with what it could not release. */
   async #closeRecovered(namespace: string | undefined, wish: Wish, partOf: Progress, deadline: Deadline): Promise<readonly Report[]> {
     const { engine, store } = this.#deps
-    await engine.recoverPatiently(Math.min(recoveryBudgetMs, deadline.leftMs - lookBudgetMs))
-    const exceptIncarnations = await this.#foreignIncarnations()
+    await engine.recover({ waitMs: Math.min(recoveryBudgetMs, deadline.leftMs - lookBudgetMs) })
+    const exceptIncarnations = await this.#deps.engine.otherIncarnations()
     const { agents: left } = await store.list({
       statuses: activeStatuses,
       exceptIncarnations,
       ...(namespace !== undefined && { namespace }),
     })
-    const { book } = engine.parts
     // What is still there of this life has had its close in this very reset.
-    const tried = new Set(this.#scopes(namespace).flatMap((id) => book.tree(id).map((scope) => scope.id)))
-    const ours = left.filter(({ id }) => book.find(id) && !tried.has(id))
+    const tried = new Set(this.#scopes(namespace).flatMap((id) => engine.inspectTree(id).map((scope) => scope.id)))
+    const ours = left.filter(({ id }) => engine.owns(id) && !tried.has(id))
     const reports = await Promise.all(ours.map(({ id }) => engine.close(id, wish, { partOf })))
     // With its last scope an incarnation leaves the books.
     if (ours.length > 0) await engine.recover()
@@ -223,7 +221,7 @@ export class Cleanup {
     isWanted: (id: string) => boolean = () => true,
   ): Promise<readonly string[]> {
     const { store, agents } = this.#deps
-    const exceptIncarnations = await this.#foreignIncarnations()
+    const exceptIncarnations = await this.#deps.engine.otherIncarnations()
     // Also those that were to be deleted before, and are stuck since.
     const filter = {
       statuses: [...finalStatuses, 'stuck' as const],
@@ -247,12 +245,6 @@ export class Cleanup {
     return errors
   }
 
-  async #foreignIncarnations(): Promise<ReadonlySet<string>> {
-    const { host, ledger } = this.#deps.engine.parts
-    const others = (await ledger.incarnations()).filter(({ id }) => id !== host.incarnationId && host.vitality(id) !== 'dead')
-    return new Set(others.map(({ id }) => id))
-  }
-
   /** Counted in the world, not in the ledger alone. What belongs to another living ebb is not ours to count. */
   async status(namespace: string | undefined): Promise<Status> {
     return (await this.#world(namespace)).status
@@ -260,15 +252,15 @@ export class Cleanup {
 
   async #world(namespace: string | undefined): Promise<World> {
     const { engine, store, runningProcesses } = this.#deps
-    const foreign = await this.#foreignIncarnations()
+    const foreign = await this.#deps.engine.otherIncarnations()
     const filter = { statuses: ['stuck' as const], exceptIncarnations: foreign, ...(namespace !== undefined && { namespace }) }
-    return await lookAtWorld(engine.parts, {
+    return await engine.look({
       runningProcesses,
       isPart: namespace !== undefined,
       ours: (seen) => this.#ours(namespace, foreign, seen),
       rows: () => store.totals(namespace, foreign),
       stuckAgents: async () => {
-        const left = leftOfStuck((await store.list(filter)).agents)
+        const left = stuckArchives((await store.list(filter)).agents)
         for (const { id, errors } of this.#unclean(namespace)) left.set(id, errors)
         return left
       },
@@ -279,7 +271,7 @@ export class Cleanup {
   /** The agents whose last close said that something of them is left, and what. */
   #unclean(namespace: string | undefined): readonly { readonly id: string; readonly errors: string[] }[] {
     const { engine, namespaces } = this.#deps
-    return [...engine.parts.book.scopes()].flatMap(({ id, kind, report }) => {
+    return [...engine.scopes()].flatMap(({ id, kind, report }) => {
       const isOurs = kind === 'agent' && (namespace === undefined || namespaces.nameOf(id) === namespace)
       return isOurs && report?.success === false ? [{ id, errors: [...report.errors] }] : []
     })
@@ -287,8 +279,7 @@ export class Cleanup {
 
   /** In a namespace count its own things, and those of which nobody can say whose they are: they may be its own (G4). */
   async #ours(namespace: string | undefined, foreign: ReadonlySet<string>, seen: readonly Seen[]): Promise<(one: Seen) => boolean> {
-    const { engine, store, namespaces } = this.#deps
-    const { host } = engine.parts
+    const { host, store, namespaces } = this.#deps
     // One that came since the books were read is foreign too.
     const isForeign = (id: string): boolean => foreign.has(id) || (id !== host.incarnationId && host.vitality(id) === 'alive')
     const others = new Set([...new Set(seen.map(({ incarnation }) => incarnation))].filter(isForeign))
@@ -307,7 +298,7 @@ export class Cleanup {
     const { status, processes, open } = await this.#world(namespace)
     if (status.isClean) return { status, issues: [] }
     const filter = {
-      exceptIncarnations: await this.#foreignIncarnations(),
+      exceptIncarnations: await this.#deps.engine.otherIncarnations(),
       limit: namedAtMost,
       ...(namespace !== undefined && { namespace }),
     }
@@ -350,7 +341,7 @@ function nameOf(namespace: string | undefined, engine: Engine): { kind: ScopeKin
   return namespace === undefined ? { kind: 'host', id: engine.hostScopeId } : { kind: 'namespace', id: namespace }
 }
 
-function whereOf(namespace: string | undefined, engine: Engine): Pick<Undertaking, 'scope' | 'namespace'> {
+function whereOf(namespace: string | undefined, engine: Engine): Pick<CombinedClose, 'scope' | 'namespace'> {
   return { scope: nameOf(namespace, engine), ...(namespace !== undefined && { namespace }) }
 }
 

@@ -3,11 +3,14 @@ import type { Message } from '../domain/message.ts'
 import type { Report } from '../domain/report.ts'
 import { attendedKinds, bodyKinds } from '../domain/resource.ts'
 import type { RetentionRules } from '../domain/retention.ts'
-import type { Engine } from '../engine/engine.ts'
-import { noLongerNeeded, within } from '../engine/race.ts'
-import { Reaper, type ReaperSettings } from '../engine/reap.ts'
+import type { Adopter, Engine } from '../engine/api.ts'
 import type { AgentStore, Progress } from '../ports/agents.ts'
 import type { ReadLog } from '../ports/archives.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { Host } from '../ports/host.ts'
+import type { NewId } from '../ports/ids.ts'
+import type { AuditTrail } from '../ports/ledger.ts'
+import type { Log } from '../ports/log.ts'
 import type { ProcessDetails, TreeMember } from '../ports/process.ts'
 import type { ProviderCatalogue } from '../ports/provider.ts'
 import type { TaskStore } from '../ports/tasks.ts'
@@ -33,7 +36,9 @@ export interface ControlDeps extends Omit<AgentsDeps, 'namespaces' | 'owners' | 
   readonly endings: AgentEndings
   /** Opened with what it has to tell. */
   readonly openStream: (told: StreamListener) => Stream
-  readonly reaper: ReaperSettings
+  /** How often archives are looked at. */
+  readonly retentionMs: number
+  readonly audit: AuditTrail
   /** How long archives stay. */
   readonly retention: RetentionRules
   readonly taskStore: TaskStore
@@ -62,6 +67,10 @@ const lookMs = 5_000
 /** The control plane: everything that the server, the library and the command line do with agents, in one place. */
 export class Control {
   readonly engine: Engine
+  readonly clock: Clock
+  readonly log: Log
+  readonly newId: NewId
+  readonly host: Host
   readonly events: Events
   readonly agents: Agents
   readonly owners: Owners
@@ -69,7 +78,6 @@ export class Control {
   readonly cleanup: Cleanup
   readonly tasks: Tasks
   readonly history: History
-  readonly reaper: Reaper
   readonly retention: Retention
   readonly store: AgentStore
   readonly waiting: Waiting
@@ -81,31 +89,35 @@ export class Control {
   #looking: Promise<readonly TreeMember[]> | undefined
 
   constructor(deps: ControlDeps) {
-    const { engine, store, runningProcesses } = deps
+    const { engine, clock, log, newId, host, store, runningProcesses } = deps
+    const runtime = { clock, log, newId, host }
     this.#deps = deps
     this.engine = engine
+    this.clock = clock
+    this.log = log
+    this.newId = newId
+    this.host = host
     this.store = store
     this.catalogue = deps.catalogue
-    this.events = new Events((error) => engine.parts.log.error('A listener failed.', { error: String(error) }))
-    const namespaces = new Namespaces(engine)
+    this.events = new Events((error) => log.error('A listener failed.', { error: String(error) }))
+    const namespaces = new Namespaces(engine, newId)
     this.namespaces = namespaces
-    const underWay = new UnderWay(engine.parts.clock, this.events)
-    engine.watchBy(underWay)
-    this.history = new History(engine, underWay)
-    this.owners = new Owners(engine, store, namespaces, this.history)
+    const underWay = new UnderWay(engine, clock, this.events)
+    this.history = new History({ engine, clock, audit: deps.audit, underWay })
+    this.owners = new Owners({ ...runtime, engine, store, namespaces, history: this.history })
     this.stream = deps.openStream({
       onSaved: (progress, messages) => this.#saved(progress, messages),
       onRead: (agentId) => this.agents.living.get(agentId)?.wrote(),
       onTooMuch: (agentId) => this.#tooMuch(agentId, 'bytes'),
     })
     this.agents = new Agents({ ...deps, stream: this.stream, events: this.events, namespaces, owners: this.owners })
-    this.cleanup = new Cleanup({ engine, store, agents: this.agents, namespaces, history: this.history, runningProcesses })
-    this.reaper = new Reaper(engine.parts, deps.reaper)
+    this.cleanup = new Cleanup({ ...runtime, engine, store, agents: this.agents, namespaces, history: this.history, runningProcesses })
+    engine.on('report', (report, namespace, id) => this.#reported(report, namespace, id))
     this.retention = new Retention({
       store,
       archives: deps.archives,
-      clock: engine.parts.clock,
-      log: engine.parts.log,
+      clock,
+      log,
       rules: deps.retention,
     })
     // Whoever ended it: its own close may have failed before.
@@ -120,23 +132,22 @@ export class Control {
       events: this.events,
       processesOf: (agentId) => this.processesOf(agentId),
     })
-    this.waiting = new Waiting(this.events, engine.parts.clock)
+    this.waiting = new Waiting(this.events, clock)
   }
 
-  /** For a server: agents that outlived an earlier one are its own from the next recovery on. */
-  adoptAgents(): void {
-    const { engine, store, namespaces, agents, owners } = this
-    const adoption = new Adoption({ engine, store, namespaces, agents, owners })
-    engine.adoptBy((kept, books) => adoption.adopt(kept, books))
+  /** Takes over agents that outlived an earlier server. */
+  get adopter(): Adopter {
+    const adoption = new Adoption(this)
+    return (kept, books) => adoption.adopt(kept, books)
   }
 
   startReaper(): void {
-    this.reaper.start(this.#lifetime.signal)
+    this.engine.startReaping(this.#lifetime.signal)
   }
 
   /** For a server: archives go, and shrink, when their time has come. */
   startRetention(): void {
-    this.retention.start(this.#deps.reaper.intervalMs, this.#lifetime.signal)
+    this.retention.start(this.#deps.retentionMs, this.#lifetime.signal)
   }
 
   #saved({ agentId, result }: Progress, messages: readonly Message[]): void {
@@ -157,10 +168,9 @@ export class Control {
     this.agents.living.get(agentId)?.violates({ name: 'output_limit', message }, 0)
   }
 
-  /** Every report of the engine comes by here. */
-  reported(report: Report, namespace?: string, reportId?: string): void {
+  #reported(report: Report, namespace: string | undefined, reportId: string): void {
     const where = namespace === undefined ? {} : { namespace }
-    this.events.emit('report', { report, ...(reportId !== undefined && { id: reportId }), ...where })
+    this.events.emit('report', { report, id: reportId, ...where })
     const { kind, id } = report.scope
     const key = `${namespace ?? ''} ${kind} ${id}`
     const failures = report.success ? 0 : (this.#failures.get(key) ?? 0) + 1
@@ -175,7 +185,7 @@ export class Control {
 
   /** The processes of one agent, seen now. */
   async processesOf(agentId: string): Promise<readonly ProcessDetails[]> {
-    const resources = await this.engine.parts.ledger.resources(agentId)
+    const resources = await this.engine.resources(agentId)
     const attended = new Set(resources.filter(({ kind }) => attendedKinds.has(kind)).map(({ id }) => id))
     const members = (await this.#deps.runningProcesses()).filter(
       ({ resourceId }) => scopeOfResource(resourceId) === agentId && !attended.has(resourceId),
@@ -194,7 +204,7 @@ export class Control {
     return usageOf({
       members: await this.#looking,
       living: [...this.agents.living.values()].filter((run) => namespace === undefined || run.namespace === namespace),
-      book: this.engine.parts.book,
+      engine: this.engine,
       residentBytes: this.#deps.residentBytes,
     })
   }
@@ -202,14 +212,9 @@ export class Control {
   /** Does it run: by its processes on this host, or by the word of where it is. No word is not a no (G4). */
   async isAlive(agentId: string, processes: readonly ProcessDetails[]): Promise<boolean> {
     if (processes.length > 0) return true
-    const { book, clock } = this.engine.parts
-    const body = [...(book.find(agentId)?.entries.values() ?? [])].find(({ intent }) => bodyKinds.has(intent.kind))
+    const body = [...(this.engine.inspect(agentId)?.resources.values() ?? [])].find(({ intent }) => bodyKinds.has(intent.kind))
     if (!body || body.state === 'released') return false
-    const lifetime = new AbortController()
-    const look = body.kind.observe(body.ref, { signal: lifetime.signal, clock }).catch(() => undefined)
-    const seen = await within(clock, lookMs, look)
-    lifetime.abort(noLongerNeeded)
-    return seen.timedOut || seen.value?.is !== 'absent'
+    return (await this.engine.observe(body.intent, lookMs))?.is !== 'absent'
   }
 
   /** After the engine has shut down: nothing is read or told any more. */

@@ -1,9 +1,10 @@
 import { type LadderStep, ladderSteps } from '../domain/ladder.ts'
 import type { ResourceProgress } from '../domain/progress.ts'
 import type { Report } from '../domain/report.ts'
-import type { Engine } from '../engine/engine.ts'
-import { Progress, type Undertaking } from '../engine/progress.ts'
-import { within } from '../engine/race.ts'
+import type { CombinedClose, Engine } from '../engine/api.ts'
+import type { Progress, Undertaking } from '../engine/progress.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { AuditTrail } from '../ports/ledger.ts'
 import type { UnderWay } from './under-way.ts'
 
 export interface HistoryEntry {
@@ -37,48 +38,40 @@ export interface HistoryDetail extends HistoryEntry {
   readonly progress?: readonly ResourceProgress[]
 }
 
-/** An answer waits so long for its report to be kept; a database that is locked keeps it later, or never. */
-const keepingMs = 200
-
 /** So few are fetched one by one, and more of them all together. */
 const readSingly = 10
 
 /** More than the audit trail keeps. */
 const readAtMost = 2_000
 
-/** The audit trail, and what is under way. */
+export interface HistoryDeps {
+  readonly engine: Engine
+  readonly clock: Clock
+  readonly audit: AuditTrail
+  readonly underWay: UnderWay
+}
+
+/** The closes that have ended, from the audit trail, and those that run. */
 export class History {
-  readonly #engine: Engine
-  readonly #underWay: UnderWay
+  readonly #deps: HistoryDeps
   /** Of those that were read before. */
   readonly #read = new Map<string, HistoryEntry>()
   /** Done, and on their way into the ledger. */
   readonly #unkept = new Map<string, Report>()
 
-  constructor(engine: Engine, underWay: UnderWay) {
-    this.#engine = engine
-    this.#underWay = underWay
+  constructor(deps: HistoryDeps) {
+    this.#deps = deps
   }
 
-  /** Something larger than one close, such as a reset: its parts are watched, and its report kept, under one id from the start. */
-  async record(about: Omit<Undertaking, 'startedAt' | 'startedMs'>, work: (progress: Progress) => Promise<Report>): Promise<Report> {
-    const { clock, ledger, log, onReport } = this.#engine.parts
-    const { id, namespace } = about
-    const progress = new Progress(this.#underWay, { ...about, startedAt: clock.wall(), startedMs: clock.now() })
-    try {
-      const report = await work(progress)
-      this.#unkept.set(id, report)
-      const kept = ledger
-        .addReport({ id, body: report })
-        .catch((error: unknown) => log.warn('A report could not be kept.', { error: String(error) }))
-        .finally(() => this.#unkept.delete(id))
-      await within(clock, keepingMs, kept)
-      progress.end()
-      onReport(report, namespace, id)
-      return report
-    } finally {
-      progress.end()
-    }
+  /** Several closes as one, such as a reset: watched, reported and stored under one id. */
+  async record(about: CombinedClose, work: (whole: Progress) => Promise<Report>): Promise<Report> {
+    const { report, stored } = await this.#deps.engine.combine(about, async (whole) => {
+      const made = await work(whole)
+      this.#unkept.set(about.id, made)
+      return made
+    })
+    void stored.finally(() => this.#unkept.delete(about.id))
+    return report
   }
 
   /** The newest that fit; it is looked for as far back as there is anything, and no further than needed. */
@@ -93,20 +86,20 @@ export class History {
   async #newest(limit: number): Promise<readonly HistoryEntry[]> {
     const unkept = [...this.#unkept].toReversed().map(([id, body]) => [id, entryOf(id, body)] as const)
     const done = new Map([...unkept, ...(await this.#kept(limit)).map((entry) => [entry.id, entry] as const)])
-    const nowMs = this.#engine.parts.clock.now()
-    const running = this.#underWay.list().filter(({ id }) => !done.has(id))
+    const nowMs = this.#deps.clock.now()
+    const running = this.#deps.underWay.list().filter(({ id }) => !done.has(id))
     return [...running.map((one) => runningEntry(one, nowMs)), ...done.values()].slice(0, limit)
   }
 
   /** A page that watches asks every second; a report of a large close takes a millisecond to read, and never changes. */
   async #kept(limit: number): Promise<readonly HistoryEntry[]> {
-    const { ledger } = this.#engine.parts
-    const ids = await ledger.reportIds(limit)
+    const { audit } = this.#deps
+    const ids = await audit.reportIds(limit)
     const unread = ids.filter((id) => !this.#read.has(id))
     const reports =
       unread.length > readSingly
-        ? await ledger.reports(limit)
-        : await Promise.all(unread.map(async (id) => ({ id, body: await ledger.findReport(id) })))
+        ? await audit.reports(limit)
+        : await Promise.all(unread.map(async (id) => ({ id, body: await audit.findReport(id) })))
     for (const { id, body } of reports) if (body) this.#read.set(id, entryOf(id, body))
     const entries = ids.flatMap((id) => this.#read.get(id) ?? [])
     for (const id of this.#read.keys()) {
@@ -117,12 +110,12 @@ export class History {
   }
 
   async find(id: string): Promise<HistoryDetail | undefined> {
-    const running = this.#underWay.list().find((one) => one.id === id)
+    const running = this.#deps.underWay.list().find((one) => one.id === id)
     if (running && !this.#unkept.has(id)) {
-      const tracks = this.#underWay.find(id)?.tracks().values() ?? []
-      return { ...runningEntry(running, this.#engine.parts.clock.now()), progress: [...tracks].map((track) => track.shown()) }
+      const tracks = this.#deps.underWay.find(id)?.tracks().values() ?? []
+      return { ...runningEntry(running, this.#deps.clock.now()), progress: [...tracks].map((track) => track.shown()) }
     }
-    const report = this.#unkept.get(id) ?? (await this.#engine.parts.ledger.findReport(id))
+    const report = this.#unkept.get(id) ?? (await this.#deps.audit.findReport(id))
     return report && { ...entryOf(id, report), report }
   }
 }

@@ -1,6 +1,6 @@
 import { EbbError, isEbbError } from '../domain/errors.ts'
-import { namespaceOf } from '../engine/close.ts'
-import type { Engine } from '../engine/engine.ts'
+import type { Engine } from '../engine/api.ts'
+import type { NewId } from '../ports/ids.ts'
 
 /** So many of the latest agents are known with their namespace, also when nothing else of them is. */
 const rememberedAtMost = 10_000
@@ -15,6 +15,7 @@ interface Launch {
 /** Namespaces keep users of one server apart. Each has generations: a reset closes one, and the next opens when it is through. */
 export class Namespaces {
   readonly #engine: Engine
+  readonly #newId: NewId
   /** By name, the generations that are not over; the last one is open, unless it was closed. */
   readonly #generations = new Map<string, readonly string[]>()
   readonly #resetting = new Map<string, number>()
@@ -22,8 +23,9 @@ export class Namespaces {
   readonly #launches = new Set<Launch>()
   readonly #nameOf = new Map<string, string>()
 
-  constructor(engine: Engine) {
+  constructor(engine: Engine, newId: NewId) {
     this.#engine = engine
+    this.#newId = newId
   }
 
   /** The scope that takes in what is launched into the namespace now. */
@@ -31,8 +33,8 @@ export class Namespaces {
     if (this.#resettingAll > 0 || this.#resetting.has(name)) throw resetting(name)
     const living = this.#living(name)
     const newest = living.at(-1)
-    if (newest !== undefined && this.#engine.parts.book.find(newest)?.state === 'open') return newest
-    const { id } = this.#engine.openScope({ id: `namespace-${this.#engine.parts.newId()}`, kind: 'namespace', label: name })
+    if (newest !== undefined && this.#engine.inspect(newest)?.state === 'open') return newest
+    const { id } = this.#engine.openScope({ id: `namespace-${this.#newId()}`, kind: 'namespace', label: name })
     this.#generations.set(name, [...living, id])
     return id
   }
@@ -60,8 +62,7 @@ export class Namespaces {
 
   /** The namespace of a scope of this life, as far as it is known. */
   nameOf(scopeId: string): string | undefined {
-    const scope = this.#engine.parts.book.find(scopeId)
-    return this.#nameOf.get(scopeId) ?? (scope && namespaceOf(this.#engine.parts, scope))
+    return this.#nameOf.get(scopeId) ?? this.#engine.namespaceOf(scopeId)
   }
 
   /** The generations of a namespace, or of all, that are not over: the open one, and those that could not be released. */
@@ -70,7 +71,7 @@ export class Namespaces {
   }
 
   #living(name: string): readonly string[] {
-    return (this.#generations.get(name) ?? []).filter((id) => this.#engine.parts.book.find(id))
+    return (this.#generations.get(name) ?? []).filter((id) => this.#engine.owns(id))
   }
 
   /** Nothing is launched into it until `done` has settled; then the next generation is open. */

@@ -1,9 +1,10 @@
 import { EbbError, isEbbError } from '../domain/errors.ts'
 import type { Report } from '../domain/report.ts'
 import type { ScopeState, Wish } from '../domain/scope.ts'
-import type { Engine } from '../engine/engine.ts'
+import { type Engine, othersRecoveryMs } from '../engine/api.ts'
 import { noop } from '../engine/race.ts'
 import type { AgentStore, OwnerKind } from '../ports/agents.ts'
+import type { Runtime } from '../ports/runtime.ts'
 import type { History } from './history.ts'
 import type { Namespaces } from './namespaces.ts'
 
@@ -13,23 +14,21 @@ export interface OwnerName {
   readonly id: string
 }
 
-/** Another process, such as a sentinel, may be recovering what somebody asks for. */
-const recoveryBudgetMs = 10_000
+export interface OwnersDeps extends Pick<Runtime, 'clock' | 'newId'> {
+  readonly engine: Engine
+  readonly store: AgentStore
+  readonly namespaces: Namespaces
+  readonly history: History
+}
 
 /** Requests and tasks: they own what is launched in them, and close for good, also across restarts. */
 export class Owners {
-  readonly #engine: Engine
-  readonly #agents: AgentStore
-  readonly #namespaces: Namespaces
-  readonly #history: History
+  readonly #deps: OwnersDeps
   /** Openings under way: two agents that come with the same new id find one scope. */
   readonly #opening = new Map<string, Promise<string>>()
 
-  constructor(engine: Engine, agents: AgentStore, namespaces: Namespaces, history: History) {
-    this.#engine = engine
-    this.#agents = agents
-    this.#namespaces = namespaces
-    this.#history = history
+  constructor(deps: OwnersDeps) {
+    this.#deps = deps
   }
 
   /** The scope of a request or task that is open; born with its first use. */
@@ -58,7 +57,7 @@ export class Owners {
 
   /** Where there is one it is open here, or nothing can enter it. */
   async #findOpen(name: OwnerName): Promise<string | undefined> {
-    const known = await this.#agents.findOwner(name.kind, name.namespace, name.id)
+    const known = await this.#deps.store.findOwner(name.kind, name.namespace, name.id)
     const here = known && this.stateOf(known.scopeId)
     if (known && here !== 'open') throw closed(name, here === undefined && known.state === 'open')
     return known?.scopeId
@@ -77,7 +76,7 @@ export class Owners {
   }
 
   async #requireFree(name: OwnerName): Promise<void> {
-    const known = await this.#agents.findOwner(name.kind, name.namespace, name.id)
+    const known = await this.#deps.store.findOwner(name.kind, name.namespace, name.id)
     if (!known) return
     const what = `The ${name.kind} ${name.id}`
     if ((this.stateOf(known.scopeId) ?? known.state) !== 'open') throw new EbbError('scope_closed', `${what} is closed; use another id.`)
@@ -86,34 +85,34 @@ export class Owners {
 
   /** One that outlived its supervisor has the time that it had. */
   async resume(name: OwnerName): Promise<void> {
-    const known = await this.#agents.findOwner(name.kind, name.namespace, name.id)
+    const known = await this.#deps.store.findOwner(name.kind, name.namespace, name.id)
     if (known?.closesAt === undefined) return
-    this.#closeAfter(known.scopeId, Math.max(0, Date.parse(known.closesAt) - Date.parse(this.#engine.parts.clock.wall())))
+    this.#closeAfter(known.scopeId, Math.max(0, Date.parse(known.closesAt) - Date.parse(this.#deps.clock.wall())))
   }
 
   #closeAfter(scopeId: string, ms: number): void {
-    const scope = this.#engine.parts.book.find(scopeId)
+    const scope = this.#deps.engine.inspect(scopeId)
     if (!scope) return
-    this.#engine.parts.clock.after(ms, scope.closing.signal, () => {
-      this.#engine.close(scopeId, { trigger: 'request-finished' }).catch(() => {})
+    this.#deps.clock.after(ms, scope.signal, () => {
+      this.#deps.engine.close(scopeId, { trigger: 'request-finished' }).catch(() => {})
     })
   }
 
   async #open(name: OwnerName, timeoutMs?: number): Promise<string> {
-    const parentId = this.#namespaces.enter(name.namespace)
-    const scope = this.#engine.openScope({ id: `${name.kind}-${this.#engine.parts.newId()}`, kind: name.kind, parentId, label: name.id })
-    const createdAt = this.#engine.parts.clock.wall()
+    const parentId = this.#deps.namespaces.enter(name.namespace)
+    const scope = this.#deps.engine.openScope({ id: `${name.kind}-${this.#deps.newId()}`, kind: name.kind, parentId, label: name.id })
+    const createdAt = this.#deps.clock.wall()
     const closesAt = timeoutMs === undefined ? {} : { closesAt: new Date(Date.parse(createdAt) + timeoutMs).toISOString() }
     const row = { ...name, scopeId: scope.id, createdAt, ...closesAt }
-    await Promise.all([scope.recorded, this.#agents.openOwner(row)]).catch(async (error: unknown) => {
-      await this.#engine.close(scope.id, { trigger: 'launch-rollback' }, { isPart: true })
+    await Promise.all([scope.recorded, this.#deps.store.openOwner(row)]).catch(async (error: unknown) => {
+      await this.#deps.engine.close(scope.id, { trigger: 'launch-rollback' }, { isPart: true })
       throw error
     })
     return scope.id
   }
 
   async find(name: OwnerName): Promise<{ readonly scopeId: string; readonly state: ScopeState }> {
-    const known = await this.#agents.findOwner(name.kind, name.namespace, name.id)
+    const known = await this.#deps.store.findOwner(name.kind, name.namespace, name.id)
     if (!known) throw new EbbError('request_not_found', `There is no ${name.kind} ${name.id} in the namespace ${name.namespace}.`)
     // What another living ebb owns is in the ledger alone.
     return { scopeId: known.scopeId, state: this.stateOf(known.scopeId) ?? known.state }
@@ -128,36 +127,36 @@ export class Owners {
   }
 
   stateOf(scopeId: string): ScopeState | undefined {
-    return this.#engine.parts.book.find(scopeId)?.state
+    return this.#deps.engine.inspect(scopeId)?.state
   }
 
   /** Ends it with everything in it. Refused where only another process can tell what of it is left. */
   async close(name: OwnerName, force: boolean): Promise<{ readonly report: Promise<Report> }> {
     const scopeId = await this.#toClose(name)
-    return { report: this.#engine.close(scopeId, wishOf(force), { name: { kind: name.kind, id: name.id } }) }
+    return { report: this.#deps.engine.close(scopeId, wishOf(force), { name: { kind: name.kind, id: name.id } }) }
   }
 
   /** The same for those who do not wait: answers under which id the history knows it, from now on. */
   async beginClose(name: OwnerName, force: boolean): Promise<string> {
     const scopeId = await this.#toClose(name)
-    const { book, flights, newId } = this.#engine.parts
+    const { engine, history, newId } = this.#deps
     const scope = { kind: name.kind, id: name.id }
     const wish = wishOf(force)
-    const running = flights.get(scopeId)
-    // The report of what was over before is kept by nobody, and that of a part is kept with the whole.
-    if (running ? !running.progress.about : !book.find(scopeId)) {
+    const running = engine.closeOf(scopeId)
+    // A close that was over before has no stored report, and a part of a larger close has none of its own.
+    if (running ? !running.isReported : !engine.owns(scopeId)) {
       const about = { id: newId(), trigger: wish.trigger, scope, namespace: name.namespace }
-      this.#history.record(about, (partOf) => this.#engine.close(scopeId, wish, { name: scope, partOf })).catch(noop)
+      history.record(about, (partOf) => engine.close(scopeId, wish, { name: scope, partOf })).catch(noop)
       return about.id
     }
-    this.#engine.close(scopeId, wish, { name: scope }).catch(noop)
-    return flights.get(scopeId)?.id ?? scopeId
+    engine.close(scopeId, wish, { name: scope }).catch(noop)
+    return engine.closeOf(scopeId)?.id ?? scopeId
   }
 
   async #toClose(name: OwnerName): Promise<string> {
     let { scopeId, state } = await this.find(name)
     if (this.#isElsewhere(scopeId, state)) {
-      await this.#engine.recoverPatiently(recoveryBudgetMs)
+      await this.#deps.engine.recover({ waitMs: othersRecoveryMs })
       ;({ scopeId, state } = await this.find(name))
     }
     if (this.#isElsewhere(scopeId, state))
@@ -166,7 +165,7 @@ export class Owners {
   }
 
   #isElsewhere(scopeId: string, state: ScopeState): boolean {
-    return state !== 'closed' && !this.#engine.parts.book.find(scopeId)
+    return state !== 'closed' && !this.#deps.engine.owns(scopeId)
   }
 }
 

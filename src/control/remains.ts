@@ -2,6 +2,7 @@ import type { Agent } from '../domain/agent.ts'
 import { EbbError } from '../domain/errors.ts'
 import type { Trigger } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
+import type { Engine } from '../engine/api.ts'
 import type { AgentStore } from '../ports/agents.ts'
 import type { ArchivedFile, Archives } from '../ports/archives.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -9,12 +10,11 @@ import { removeArchives } from './endings.ts'
 import type { Events } from './events.ts'
 
 export interface RemainsDeps {
+  readonly engine: Pick<Engine, 'condemn'>
   readonly store: AgentStore
   readonly archives: Archives
   readonly events: Events
   readonly clock: Clock
-  /** Records that agents are to be forgotten, so that a recovery finishes what a crash interrupts. */
-  readonly condemn: (agentIds: readonly string[]) => Promise<void>
 }
 
 export interface Removed {
@@ -44,9 +44,9 @@ export class Remains {
 
   /** Rows and archives. What keeps its archive keeps its row, stuck, and the others go all the same. */
   async remove(agents: readonly Agent[]): Promise<Removed> {
-    const { archives, store, events, condemn } = this.#deps
+    const { engine, archives, store, events } = this.#deps
     const ids = agents.map(({ id }) => id)
-    if (ids.length > 0) await condemn(ids)
+    if (ids.length > 0) await engine.condemn(ids)
     const left = await removeArchives(archives, ids)
     const gone = await store.remove(ids.filter((id) => !left.has(id)))
     // Only what this call removed: another one may have been faster, and has told of it.

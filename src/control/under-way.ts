@@ -1,4 +1,5 @@
-import { countOf, type Progress, type Track, type Undertaking, type Watcher } from '../engine/progress.ts'
+import type { Engine } from '../engine/api.ts'
+import { countOf, type Progress, type Track, type Undertaking } from '../engine/progress.ts'
 import { noLongerNeeded } from '../engine/race.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Events } from './events.ts'
@@ -13,24 +14,27 @@ const toldAtOnce = 64
  * The closes that are under way, for those who watch. A resource is told as it is when its frame comes, not each state that it
  * had; and once a close has its report, nothing more is told of it: the report has it all.
  */
-export class UnderWay implements Watcher {
+export class UnderWay {
   readonly #clock: Clock
   readonly #events: Events
   readonly #closes = new Map<Progress, { readonly about: Undertaking; readonly moved: Set<Track> }>()
   #frame: AbortController | undefined
 
-  constructor(clock: Clock, events: Events) {
+  constructor(engine: Engine, clock: Clock, events: Events) {
     this.#clock = clock
     this.#events = events
+    engine.on('close-started', (progress, about) => this.#started(progress, about))
+    engine.on('close-moved', (progress, track) => this.#moved(progress, track))
+    engine.on('close-over', (progress) => this.#over(progress))
   }
 
-  started(progress: Progress, about: Undertaking): void {
+  #started(progress: Progress, about: Undertaking): void {
     this.#closes.set(progress, { about, moved: new Set() })
     const { id, trigger, scope, startedAt, namespace } = about
     this.#events.emit('closing', { id, trigger, scope, startedAt, ...(namespace !== undefined && { namespace }) })
   }
 
-  moved(progress: Progress, track: Track): void {
+  #moved(progress: Progress, track: Track): void {
     this.#closes.get(progress)?.moved.add(track)
     if (this.#frame) return
     const frame = new AbortController()
@@ -38,7 +42,7 @@ export class UnderWay implements Watcher {
     this.#clock.after(frameMs, frame.signal, () => this.#tell())
   }
 
-  over(progress: Progress): void {
+  #over(progress: Progress): void {
     this.#closes.delete(progress)
     if (this.#closes.size > 0) return
     this.#frame?.abort(noLongerNeeded)
@@ -51,7 +55,7 @@ export class UnderWay implements Watcher {
     for (const [progress, { about, moved }] of this.#closes) {
       for (const track of moved) {
         if (left-- === 0) {
-          this.moved(progress, track)
+          this.#moved(progress, track)
           return
         }
         moved.delete(track)

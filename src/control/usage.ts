@@ -1,6 +1,6 @@
 import { scopeOfResource } from '../domain/identity.ts'
 import { attendedKinds, bodyKinds } from '../domain/resource.ts'
-import type { Book } from '../engine/book.ts'
+import type { Engine } from '../engine/api.ts'
 import type { TreeMember } from '../ports/process.ts'
 
 /** What an agent takes of this host. */
@@ -13,25 +13,25 @@ export interface Usage {
 interface Look {
   readonly members: readonly TreeMember[]
   readonly living: readonly { readonly id: string }[]
-  readonly book: Book
+  readonly engine: Pick<Engine, 'inspect'>
   readonly residentBytes: (pid: number) => number
 }
 
 /** From the look and our own book alone: nobody asks the database for something that is asked every other second. */
-export function usageOf({ members, living, book, residentBytes }: Look): readonly Usage[] {
+export function usageOf({ members, living, engine, residentBytes }: Look): readonly Usage[] {
   const taken = new Map(living.map(({ id }) => [id, { agentId: id, processes: 0, rssBytes: 0 }]))
   for (const { pid, resourceId } of members) {
     const agentId = scopeOfResource(resourceId)
     const usage = taken.get(agentId)
-    const kind = book.find(agentId)?.entries.get(resourceId)?.intent.kind
+    const kind = engine.inspect(agentId)?.resources.get(resourceId)?.intent.kind
     if (!usage || (kind !== undefined && attendedKinds.has(kind))) continue
     usage.processes += 1
     usage.rssBytes += residentBytes(pid)
   }
-  return [...taken.values()].filter(({ agentId, processes }) => processes > 0 || !isElsewhere(book, agentId))
+  return [...taken.values()].filter(({ agentId, processes }) => processes > 0 || !isElsewhere(engine, agentId))
 }
 
 /** Nothing seen of what runs elsewhere says nothing about it (G4). */
-function isElsewhere(book: Book, agentId: string): boolean {
-  return [...(book.find(agentId)?.entries.values() ?? [])].some(({ intent }) => bodyKinds.has(intent.kind))
+function isElsewhere(engine: Look['engine'], agentId: string): boolean {
+  return [...(engine.inspect(agentId)?.resources.values() ?? [])].some(({ intent }) => bodyKinds.has(intent.kind))
 }

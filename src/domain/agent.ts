@@ -133,3 +133,8 @@ function exitError(exit: { readonly code: number | null; readonly signal: string
     ? { name: 'exit_code', message: `The agent exited with code ${exit.code}.` }
     : { name: 'signal', message: `The agent was ended by ${exit.signal}, which Ebb did not send.` }
 }
+
+/** What is left of stuck agents whose resources are all gone: the archive, which is no resource. By agent id. */
+export function stuckArchives(agents: readonly { readonly id: string }[]): Map<string, readonly string[]> {
+  return new Map(agents.map(({ id }) => [id, [`archive of agent ${id}: it could not be removed`]]))
+}

@@ -1,16 +1,17 @@
 import { resourceId as makeResourceId } from '../domain/identity.ts'
 import type { Report } from '../domain/report.ts'
 import type { Intent, Proof, Resource, ResourceState } from '../domain/resource.ts'
-import type { Scope, ScopeKind, ScopeState, Wish } from '../domain/scope.ts'
+import type { Scope, ScopeState, Wish } from '../domain/scope.ts'
 import type { Kinds, ResourceKind } from '../ports/kind.ts'
 import type { NewScope, Outcome } from '../ports/ledger.ts'
+import type { ResourceView, ScopeView } from './api.ts'
 
 /**
  * The scopes and resources this process is responsible for, in memory. A close works on the book alone, so that a
  * locked or lost database never delays a kill (G12); the ledger is written beside it.
  */
 
-export interface Entry {
+export interface Entry extends ResourceView {
   readonly intent: Intent
   readonly kind: ResourceKind
   name: string
@@ -30,17 +31,8 @@ export interface Entry {
   readonly notes: Set<string>
 }
 
-export interface BookScope {
-  readonly id: string
-  readonly kind: ScopeKind
-  readonly parentId: string | undefined
-  readonly incarnation: string
-  /** How reports call it, where clients know it by a name of their own. */
-  readonly label?: string
-  /** Of its latest close. */
+export interface BookScope extends ScopeView {
   report?: Report
-  /** Settles when the ledger knows the scope. */
-  readonly recorded: Promise<void>
   state: ScopeState
   wish: Wish | undefined
   readonly children: Set<string>
@@ -74,15 +66,19 @@ export class Book {
     state: ScopeState = 'open',
     wish?: Wish,
   ): BookScope {
+    const entries = new Map<string, Entry>()
+    const closing = new AbortController()
     const added: BookScope = {
       ...scope,
       recorded,
       state,
       wish,
       children: new Set(),
-      entries: new Map(),
+      entries,
+      resources: entries,
       creations: new Set(),
-      closing: new AbortController(),
+      closing,
+      signal: closing.signal,
       nextOrdinal: 1,
     }
     this.#scopes.set(scope.id, added)
@@ -148,6 +144,21 @@ export class Book {
     const scope = this.#scopes.get(id)
     if (!scope) return []
     return [scope, ...[...scope.children].flatMap((child) => this.tree(child))]
+  }
+
+  /** For log lines: the scope, and the request or task that it is or lies in, by the name that clients know. */
+  placeOf(scope: BookScope): Readonly<Record<string, string>> {
+    for (let above: BookScope | undefined = scope; above; above = this.find(above.parentId ?? ''))
+      if ((above.kind === 'request' || above.kind === 'task') && above.label !== undefined)
+        return { scope: scope.id, [above.kind]: above.label }
+    return { scope: scope.id }
+  }
+
+  /** The name of the namespace that a scope lies in. A host lies in none. */
+  namespaceOf(scope: BookScope): string | undefined {
+    if (scope.kind === 'namespace') return scope.label
+    const parent = scope.parentId === undefined ? undefined : this.find(scope.parentId)
+    return parent && this.namespaceOf(parent)
   }
 
   forget(id: string): void {

@@ -5,9 +5,10 @@ import { isClean, type Report } from '../domain/report.ts'
 import { renew, type ScopeKind, type Wish, withoutHurry } from '../domain/scope.ts'
 import type { EndedScope } from '../ports/endings.ts'
 import type { Outcome } from '../ports/ledger.ts'
+import type { CloseOptions } from './api.ts'
 import { type BookScope, closingState } from './book.ts'
-import type { EngineParts } from './engine.ts'
 import { Flight } from './flight.ts'
+import type { EngineParts } from './parts.ts'
 import { Progress } from './progress.ts'
 import { noop, within } from './race.ts'
 import { recordedInTime, unrecorded } from './release.ts'
@@ -24,15 +25,6 @@ const knownBudgetMs = 100
 
 /** A creation that does not come back after its scope was told to close is reported, not waited for without end. */
 const creationBudgetMs = 10_000
-
-export interface CloseOptions {
-  /** Part of something larger, whose report will be the one that is kept and told. */
-  readonly isPart?: boolean
-  /** And this is how that larger one is watched. */
-  readonly partOf?: Progress
-  /** How its report calls a scope that has left the book. */
-  readonly name?: Report['scope']
-}
 
 export function close(parts: EngineParts, scopeId: string, wish: Wish, options: CloseOptions = {}): Promise<Report> {
   const running = parts.flights.get(scopeId)
@@ -104,7 +96,7 @@ function start(parts: EngineParts, scope: BookScope, wish: Wish, place: Place, a
         (error: unknown) =>
           void parts.log.warn(`Cleanup: the ledger does not know yet that ${scope.id} is closing.`, {
             trigger: flight.wish.trigger,
-            ...placeOf(parts, scope),
+            ...parts.book.placeOf(scope),
             error: sentence(error),
           }),
       )
@@ -132,9 +124,9 @@ function outlivesUs({ book }: EngineParts, scope: BookScope): boolean {
 /** From its first moment it is known what waits. */
 function progressOf(parts: EngineParts, scope: BookScope, { id, wish, startedAt, startedMs }: Flight, place: Place): Progress {
   const named = { kind: scope.kind, id: scope.label ?? scope.id }
-  const namespace = namespaceOf(parts, scope)
+  const namespace = parts.book.namespaceOf(scope)
   const about = { id, trigger: wish.trigger, scope: named, startedAt, startedMs, ...(namespace !== undefined && { namespace }) }
-  const progress = place === 'root' ? new Progress(parts.running.watcher, about) : new Progress()
+  const progress = place === 'root' ? new Progress(parts.events.progress, about) : new Progress()
   for (const entry of scope.entries.values())
     if (entry.state !== 'released') progress.track(entry, { scope: named, namespace }, parts.clock)
   return progress
@@ -206,29 +198,14 @@ async function finish(parts: EngineParts, scope: BookScope, flight: Flight, at: 
           ...report,
           errors: [...report.errors, `The ledger could not be written (${error}); the reaper, or the next start, puts the books right.`],
         }
-  const fields = { trigger: report.trigger, ...placeOf(parts, scope), duration: report.duration }
+  const fields = { trigger: report.trigger, ...parts.book.placeOf(scope), duration: report.duration }
   const what = scope.kind === 'request' || scope.kind === 'task' ? `${scope.kind} ${scope.label ?? scope.id}` : `scope ${scope.id}`
   if (!report.success) parts.log.error(`Cleanup: ${what} is not clean: ${report.errors.join('; ')}`, fields)
   else if (error !== undefined) parts.log.warn(`Cleanup: ${what} is clean, but ${error}`, fields)
   else parts.log.info(`Cleanup: ${what} is clean.`, fields)
   flight.progress.end()
-  if (at.place === 'root') parts.onReport(final, namespaceOf(parts, scope), flight.id)
+  if (at.place === 'root') parts.events.emit('report', final, parts.book.namespaceOf(scope), flight.id)
   return final
-}
-
-/** For log lines: the scope, and the request or task that it is or lies in, as its users call it. */
-export function placeOf(parts: EngineParts, scope: BookScope): Readonly<Record<string, string>> {
-  for (let above: BookScope | undefined = scope; above; above = parts.book.find(above.parentId ?? ''))
-    if ((above.kind === 'request' || above.kind === 'task') && above.label !== undefined)
-      return { scope: scope.id, [above.kind]: above.label }
-  return { scope: scope.id }
-}
-
-/** The name of the namespace that a scope lies in; a host lies in none. */
-export function namespaceOf(parts: EngineParts, scope: BookScope): string | undefined {
-  if (scope.kind === 'namespace') return scope.label
-  const parent = scope.parentId === undefined ? undefined : parts.book.find(scope.parentId)
-  return parent && namespaceOf(parts, parent)
 }
 
 interface Cleared {

@@ -1,78 +1,52 @@
-import { EbbError, isEbbError } from '../domain/errors.ts'
+import { EbbError, isEbbError, sentence } from '../domain/errors.ts'
+import { ordinalOfResource } from '../domain/identity.ts'
 import type { Report } from '../domain/report.ts'
-import type { Resource } from '../domain/resource.ts'
+import type { Intent, Presence, Resource } from '../domain/resource.ts'
 import type { Wish } from '../domain/scope.ts'
-import type { Clock } from '../ports/clock.ts'
 import type { Endings } from '../ports/endings.ts'
-import type { Host, Sentinel } from '../ports/host.ts'
-import type { NewId } from '../ports/ids.ts'
-import type { Kinds, Planned } from '../ports/kind.ts'
-import type { IncarnationRecord, Ledger, NewScope } from '../ports/ledger.ts'
-import type { Log } from '../ports/log.ts'
+import type { Planned } from '../ports/kind.ts'
+import type { IncarnationRecord, NewScope } from '../ports/ledger.ts'
+import type * as api from './api.ts'
 import { Book, type BookScope } from './book.ts'
-import { alreadyClean, type CloseOptions, close } from './close.ts'
-import type { Flight } from './flight.ts'
-import type { Adopter } from './keep.ts'
-import { acquire, type Handles, launch } from './launch.ts'
-import type { Watcher } from './progress.ts'
-import { noop, scopeClosed, within } from './race.ts'
-import { type Recovery, recover, recoverPatiently } from './recover.ts'
+import { alreadyClean, close } from './close.ts'
+import { EngineEvents } from './events.ts'
+import { acquire, launch } from './launch.ts'
+import { type EngineDeps, type EngineParts, tidy } from './parts.ts'
+import { Progress } from './progress.ts'
+import { noLongerNeeded, noop, scopeClosed, within } from './race.ts'
+import type { Reaper } from './reap.ts'
+import { recover } from './recover.ts'
 
-/** What the engine needs; it knows no kind, no store and no process by name. */
-export interface EngineDeps {
-  readonly ledger: Ledger
-  readonly kinds: Kinds
-  readonly clock: Clock
-  readonly host: Host
-  readonly sentinel: Sentinel
-  readonly log: Log
-  readonly newId: NewId
-  /** Told of every close, in which namespace it was, if in one, and as what the audit trail has it. */
-  readonly onReport?: (report: Report, namespace?: string, id?: string) => void
-  readonly endings?: Endings
-  /** At an exit, what is owed and cannot be met in time is given up instead of held back. */
-  readonly givesUpAtExit?: boolean
+/** Makes the engine of one supervisor: scopes in a tree, launched into and closed by the same few calls for every flow. */
+export function createEngine(deps: EngineDeps): api.Engine {
+  return new SupervisorEngine(deps)
 }
 
-/** What the engine's functions share. */
-export interface EngineParts extends Omit<EngineDeps, 'onReport' | 'endings'> {
-  readonly endings: Endings
-  readonly book: Book
-  readonly flights: Map<string, Flight>
-  readonly running: { recovery?: Promise<Recovery>; adopter?: Adopter; watcher?: Watcher }
-  readonly onReport: (report: Report, namespace?: string, id?: string) => void
-}
-
-export type Role = { readonly role: 'command' } | { readonly role: 'server'; readonly address: string }
-
-/** One supervisor's engine: scopes in a tree, launched and closed by the same few verbs for every flow. */
-export class Engine {
-  readonly parts: EngineParts
+export class SupervisorEngine implements api.Engine {
   readonly hostScopeId: string
-  readonly #deps: EngineDeps
+  readonly parts: EngineParts
   #beginning: Beginning | undefined
+  #reaper: Promise<Reaper> | undefined
   #isLeaving = false
 
-  constructor(deps: EngineDeps) {
-    this.#deps = deps
+  constructor({ endings = noEndings, adopter, ...deps }: EngineDeps) {
     this.parts = {
       ...deps,
+      endings,
       book: new Book(deps.kinds),
       flights: new Map(),
-      running: {},
-      onReport: deps.onReport ?? noop,
-      endings: deps.endings ?? noEndings,
+      events: new EngineEvents((error) => deps.log.error('A listener of the engine failed.', { error: String(error) })),
+      running: { ...(adopter && { adopter }) },
     }
     this.hostScopeId = `host-${deps.host.incarnationId}`
   }
 
-  /** The sentinel watches before the first intent; then this incarnation and its host scope are on the books. */
-  begin(role: Role = { role: 'command' }): Promise<void> {
+  begin(role: api.Role = { role: 'command' }): Promise<void> {
     this.#beginning ??= this.#begin(role)
     return this.#beginning.recorded
   }
 
-  #begin(role: Role): Beginning {
+  #begin(role: api.Role): Beginning {
     const { host, sentinel, clock, book } = this.parts
     const record = {
       id: host.incarnationId,
@@ -86,27 +60,27 @@ export class Engine {
     const scope: NewScope = { id: this.hostScopeId, kind: 'host', parentId: undefined, incarnation: host.incarnationId }
     const watched = sentinel.ready()
     const recorded = watched.then(() => this.#register(record, scope))
-    recorded.catch(noop)
+    recorded.catch(noop) // `begin` returns the same promise; a caller that only opens a scope meets the error there.
     book.add(scope, recorded)
     return { watched, recorded }
   }
 
-  /** A second server on a home is refused with the pid and address of the first; a dead one's place is taken over. */
+  /** A second server on a home is refused with the pid and address of the first. The place of a dead server is taken over. */
   #register(record: IncarnationRecord, scope: NewScope): Promise<void> {
     const { ledger, host } = this.parts
     return ledger.register(record, scope).catch(async (error: unknown) => {
       const seated = isEbbError(error, 'server_running') ? (error.details as IncarnationRecord) : undefined
       if (!seated || host.vitality(seated.id) !== 'dead') throw error
-      // Not there any more: its sentinel has recovered it meanwhile, or another server was quicker. Who has the seat now is asked again.
+      // False: its sentinel has recovered it meanwhile, or another server was quicker. Then the place is asked for again.
       if (!(await ledger.unseatServer(seated.id, record, scope))) await this.#register(record, scope)
     })
   }
 
-  /**
-   * Opens a scope at once in the book; `recorded` settles when the ledger has it too. What is asked for in one turn
-   * shares a transaction, so a first launch costs one fsync: incarnation, scopes and intents together.
-   */
-  openScope(scope: Omit<NewScope, 'incarnation' | 'parentId'> & { readonly parentId?: string; readonly label?: string }): BookScope {
+  abandon(): void {
+    this.parts.sentinel.dismiss()
+  }
+
+  openScope(scope: api.ScopeOptions): BookScope {
     const { book, ledger, host } = this.parts
     this.begin()
     const parentId = scope.parentId ?? this.hostScopeId
@@ -115,103 +89,212 @@ export class Engine {
     if (book.find(scope.id)) throw new EbbError('scope_closed', `Scope ${scope.id} exists already; use another id.`)
     const opened = { ...scope, parentId, incarnation: host.incarnationId }
     const recorded = this.#watched().then(() => ledger.openScope(opened))
-    recorded.catch(noop)
+    recorded.catch(noop) // A launch into the scope meets the error.
     return book.add(opened, recorded)
   }
 
-  /** A closed scope of which something is left after all is on the books again, and closing: who closes it next carries on (G11). */
-  reopen(id: string, parentId: string, wish: Wish): void {
+  reopen(id: string, parentId: string, request: Wish): void {
     const { book, ledger, host } = this.parts
     if (book.find(id)) return
     const scope = { id, kind: 'agent' as const, parentId, incarnation: host.incarnationId }
-    const recorded = Promise.resolve(book.find(parentId)?.recorded).then(() => ledger.reopen(scope, wish))
-    recorded.catch(noop)
-    book.add(scope, recorded, 'closing', wish)
+    const recorded = Promise.resolve(book.find(parentId)?.recorded).then(() => ledger.reopen(scope, request))
+    recorded.catch(noop) // The close that follows waits for it, and meets the error.
+    book.add(scope, recorded, 'closing', request)
   }
 
-  /** Before archives and rows of agents that have ended are removed: a crash in the middle is carried on by the recovery (G9). */
   async condemn(agentIds: readonly string[]): Promise<void> {
     await this.begin()
     const host = { id: this.hostScopeId, incarnation: this.parts.host.incarnationId }
     await this.parts.ledger.condemn(agentIds, host, { trigger: 'deleted' })
   }
 
-  acquire(scope: BookScope, plan: readonly Planned[]): Promise<Handles> {
-    return acquire(this.parts, scope, plan, this.#watched())
+  async acquire(scope: api.ScopeView, plan: readonly Planned[]): Promise<api.Handles> {
+    return await acquire(this.parts, this.#own(scope), plan, this.#watched())
   }
 
-  launch(scope: BookScope, plan: readonly Planned[]): Promise<Handles> {
-    return launch(this.parts, scope, plan, this.#watched())
+  async launch(scope: api.ScopeView, plan: readonly Planned[]): Promise<api.Handles> {
+    return await launch(this.parts, this.#own(scope), plan, this.#watched())
   }
 
-  /** Of one scope, as they are this moment. */
-  async resources(scopeId: string): Promise<readonly Resource[]> {
-    const { ledger, book } = this.parts
-    return (await ledger.resources(scopeId)).map((resource) => book.current(resource))
+  /** A scope that has been forgotten takes nothing. */
+  #own({ id }: { readonly id: string }): BookScope {
+    const scope = this.parts.book.find(id)
+    if (!scope) throw scopeClosed(id)
+    return scope
   }
 
   #watched(): Promise<void> {
     return this.#beginning?.watched ?? Promise.resolve()
   }
 
-  close(scopeId: string, wish: Wish, options: CloseOptions = {}): Promise<Report> {
-    return close(this.parts, scopeId, wish, options)
+  close(scopeId: string, request: Wish, options: api.CloseOptions = {}): Promise<Report> {
+    return close(this.parts, scopeId, request, options)
   }
 
-  /** From now on a recovery gives what outlived its supervisor to this one. */
-  adoptBy(adopter: Adopter): void {
-    this.parts.running.adopter = adopter
+  async combine(about: api.CombinedClose, work: (whole: Progress) => Promise<Report>): Promise<api.Combined> {
+    const { clock, ledger, log, events } = this.parts
+    const whole = new Progress(events.progress, { ...about, startedAt: clock.wall(), startedMs: clock.now() })
+    try {
+      const report = await work(whole)
+      const stored = ledger
+        .addReport({ id: about.id, body: report })
+        .catch((error: unknown) => log.warn('A report could not be stored.', { error: String(error) }))
+      await within(clock, storeBudgetMs, stored)
+      whole.end()
+      events.emit('report', report, about.namespace, about.id)
+      return { report, stored }
+    } finally {
+      whole.end()
+    }
   }
 
-  /** From now on every close tells how far it is. */
-  watchBy(watcher: Watcher): void {
-    this.parts.running.watcher = watcher
+  recover(options?: api.RecoverOptions): Promise<api.Recovery> {
+    return recover(this.parts, options)
   }
 
-  recover(): Promise<Recovery> {
-    return recover(this.parts)
+  async adopt({ scopes, resources }: api.Adoption): Promise<api.Adopted> {
+    const { book, ledger, host, clock } = this.parts
+    const [outermost, innermost] = [scopes[0], scopes.at(-1)]
+    if (!outermost || !innermost) throw new Error('An adoption needs a scope.')
+    await book.find(outermost.parentId)?.recorded
+    await ledger.inherit(scopes, host.incarnationId)
+    // The parent may have begun to close meanwhile (G13).
+    const parent = book.find(innermost.parentId) ?? book.find(outermost.parentId)
+    if (parent?.state !== 'open') throw scopeClosed(parent?.id ?? outermost.parentId)
+    const news = scopes.filter(({ id }) => !book.find(id)).map((one) => ({ ...one, incarnation: host.incarnationId }))
+    book.load(
+      news,
+      resources.filter(({ scopeId }) => news.some(({ id }) => id === scopeId)),
+    )
+    for (const { id } of news) await this.#continueNumbering(id)
+    const scope = this.#own(innermost)
+    const resume = async (): Promise<void> => {
+      const { signal } = new AbortController()
+      for (const entry of scope.entries.values()) entry.handle = await entry.kind.resume?.(entry.ref, { signal, clock })
+    }
+    return { scope, resume }
   }
 
-  /** For those who have no reaper to try again with: what they cannot finish is anybody's. */
-  recoverInPassing(): Promise<Recovery> {
-    return recover(this.parts, false)
+  /** An id is never given twice, also not after its first resource is gone. */
+  async #continueNumbering(scopeId: string): Promise<void> {
+    const { book, ledger } = this.parts
+    const scope = book.find(scopeId)
+    if (!scope) return
+    const known = await ledger.resources(scopeId)
+    scope.nextOrdinal = Math.max(0, ...known.map(({ id }) => ordinalOfResource(id))) + 1
   }
 
-  recoverPatiently(budgetMs: number): Promise<Recovery> {
-    return recoverPatiently(this.parts, budgetMs)
+  async reap(request: api.ReapRequest): Promise<api.ReaperPass> {
+    // Loaded on first use: `ebb exec` has no reaper, and every module costs it start-up time.
+    this.#reaper ??= import('./reap.ts').then(({ Reaper: Pass }) => new Pass(this.parts))
+    return await (await this.#reaper).pass(request)
   }
 
-  /** Closes everything but what is kept; that stays on the books of this incarnation, for the next one to adopt. */
-  async leave(wish: Wish): Promise<Report> {
-    const { book } = this.parts
-    // From here on nothing comes in, as in a host that is closing (G13): who is kept keeps the host open.
+  startReaping(signal: AbortSignal): void {
+    const { clock, log, reaper } = this.parts
+    clock.every(reaper.intervalMs, signal, () => {
+      this.reap({ dryRun: false }).catch((error: unknown) => log.error('The reaper pass failed.', { error: String(error) }))
+    })
+  }
+
+  inspect(scopeId: string): api.ScopeView | undefined {
+    return this.parts.book.find(scopeId)
+  }
+
+  inspectTree(scopeId: string): readonly api.ScopeView[] {
+    return this.parts.book.tree(scopeId)
+  }
+
+  scopes(): Iterable<api.ScopeView> {
+    return this.parts.book.scopes()
+  }
+
+  owns(scopeId: string): boolean {
+    return this.parts.book.find(scopeId) !== undefined
+  }
+
+  closeOf(scopeId: string): { readonly id: string; readonly isReported: boolean } | undefined {
+    const flight = this.parts.flights.get(scopeId)
+    return flight && { id: flight.id, isReported: flight.progress.about !== undefined }
+  }
+
+  namespaceOf(scopeId: string): string | undefined {
+    const scope = this.parts.book.find(scopeId)
+    return scope && this.parts.book.namespaceOf(scope)
+  }
+
+  async resources(scopeId: string): Promise<readonly Resource[]> {
+    const { ledger, book } = this.parts
+    return (await ledger.resources(scopeId)).map((resource) => book.current(resource))
+  }
+
+  async openResources(): Promise<readonly Resource[]> {
+    return (await this.parts.ledger.books(undefined, 'open')).resources
+  }
+
+  async observe(resource: Intent, timeoutMs: number): Promise<Presence | undefined> {
+    const { kinds, clock } = this.parts
+    const kind = kinds.get(resource.kind)
+    if (!kind) return undefined
+    const lifetime = new AbortController()
+    try {
+      const seen = await within(clock, timeoutMs, kind.observe(kind.name(resource), { signal: lifetime.signal, clock }))
+      return seen.timedOut ? { is: 'unknown', reason: 'the observation got no answer in time' } : seen.value
+    } catch (error) {
+      return { is: 'unknown', reason: sentence(error) }
+    } finally {
+      lifetime.abort(noLongerNeeded)
+    }
+  }
+
+  async look(sources: api.StatusSources): Promise<api.World> {
+    const { lookAtWorld } = await import('./status.ts')
+    return await lookAtWorld(this.parts, sources)
+  }
+
+  async otherIncarnations(): Promise<ReadonlySet<string>> {
+    const { host, ledger } = this.parts
+    const others = (await ledger.incarnations()).filter(({ id }) => id !== host.incarnationId && host.vitality(id) !== 'dead')
+    return new Set(others.map(({ id }) => id))
+  }
+
+  isRemote(kind: string): boolean {
+    return this.parts.kinds.get(kind)?.isElsewhere === true
+  }
+
+  on<K extends keyof api.EngineEventMap>(name: K, listener: api.EngineListener<K>): Disposable {
+    return this.parts.events.on(name, listener)
+  }
+
+  async leave(request: Wish): Promise<Report> {
+    const { book, running } = this.parts
+    // From here on the host accepts nothing, as a closing one does (G13). Kept agents hold the host scope open.
     this.#isLeaving = true
-    // A recovery that is still under way can adopt nothing any more: what it has not yet adopted stays for the next one, too.
-    delete this.parts.running.adopter
+    // A recovery that still runs leaves what it has not yet adopted to the next server.
+    delete running.adopter
     const kept = new Set(this.keptAgents().flatMap((id) => this.#pathTo(id)))
-    if (kept.size === 0) return await this.shutDown(wish)
+    if (kept.size === 0) return await this.shutDown(request)
     const others = [...book.scopes()].filter(({ id, parentId }) => !kept.has(id) && kept.has(parentId ?? ''))
-    const reports = await Promise.all(others.map(({ id }) => this.close(id, wish)))
-    const [first = alreadyClean(this.parts, this.hostScopeId, wish), ...rest] = reports
+    const reports = await Promise.all(others.map(({ id }) => this.close(id, request)))
+    const [first = alreadyClean(this.parts, this.hostScopeId, request), ...rest] = reports
     const report = rest.reduce(together, { ...first, scope: { kind: 'host', id: this.hostScopeId } })
-    // One of the kept may have ended by itself meanwhile.
+    // A kept agent may have ended by itself meanwhile.
     if (report.success && (await this.#hasLanded())) this.#dismiss()
     return report
   }
 
-  /** Is every close through that began by itself? */
+  /** True when every close that runs ends, with success, in a short time. */
   async #hasLanded(): Promise<boolean> {
     const { clock, flights } = this.parts
     const landed = await within(clock, landingBudgetMs, Promise.allSettled([...flights.values()].map(({ report }) => report)))
     return !landed.timedOut && landed.value.every((one) => one.status === 'fulfilled' && one.value.success)
   }
 
-  /** With a recovery half-way the sentinel stays: its own carries on where we leave. */
+  /** While a recovery runs the sentinel stays: it goes on with what this process leaves. */
   #dismiss(): void {
-    if (this.parts.running.recovery === undefined) this.#deps.sentinel.dismiss()
+    if (this.parts.running.recovery === undefined) this.parts.sentinel.dismiss()
   }
 
-  /** The scopes of those that outlive this process, as it is now. */
   keptAgents(): readonly string[] {
     return [...this.parts.book.scopes()]
       .filter((scope) => scope.kind === 'agent' && scope.state === 'open' && isKept(scope))
@@ -223,26 +306,25 @@ export class Engine {
     return scope ? [id, ...(scope.parentId === undefined ? [] : this.#pathTo(scope.parentId))] : []
   }
 
-  /** Closes everything, takes this incarnation off the books, and lets the sentinel go. */
-  async shutDown(wish: Wish = { trigger: 'process-exit' }): Promise<Report> {
-    const { book, ledger, host, clock } = this.parts
+  async shutDown(request: Wish = { trigger: 'process-exit' }): Promise<Report> {
+    const { book, ledger, host, clock, givesUpAtExit } = this.parts
     const scope = book.find(this.hostScopeId)
     const report =
       scope && scope.children.size + scope.entries.size > 0
-        ? await this.close(scope.id, { ...wish, ...(this.#deps.givesUpAtExit && { givesUp: true }) })
-        : alreadyClean(this.parts, this.hostScopeId, wish)
+        ? await this.close(scope.id, { ...request, ...(givesUpAtExit && { givesUp: true }) })
+        : alreadyClean(this.parts, this.hostScopeId, request)
     if (!report.success) return report
     const retired = tidy(this.parts, host.incarnationId)
       .then(() => ledger.retire(host.incarnationId))
       .catch(() => false)
     const done = await within(clock, retireBudgetMs, retired)
-    // With books that are behind the sentinel stays, and its recovery puts them right.
+    // When the ledger is behind, the sentinel stays, and its recovery brings the ledger up to date.
     if (!done.timedOut && done.value) this.#dismiss()
     return report
   }
 }
 
-/** For those who have no agents with rows. */
+/** For supervisors that have no rows of agents. */
 const noEndings: Endings = {
   clear: async () => ({ left: new Map(), messagesGone: 0 }),
   prepare: async () => ({ ended: [], messagesGoing: 0 }),
@@ -268,17 +350,13 @@ function together(a: Report, b: Report): Report {
   }
 }
 
-/** What an incarnation's resources shared goes after the last of them, and before the incarnation leaves the books. */
-export async function tidy(parts: EngineParts, incarnation: string): Promise<void> {
-  const ctx = { signal: new AbortController().signal, clock: parts.clock }
-  for (const kind of parts.kinds.values()) await kind.tidy?.(incarnation, ctx)
-}
-
 interface Beginning {
-  /** The sentinel watches: intents may be queued behind the incarnation's own record. */
+  /** Settles when the sentinel watches: from then on intents may be written. */
   readonly watched: Promise<void>
   readonly recorded: Promise<void>
 }
 
 const retireBudgetMs = 1_000
 const landingBudgetMs = 1_000
+/** How long a combined close waits until its report is stored. A locked database stores it later, or never. */
+const storeBudgetMs = 200

@@ -1,17 +1,9 @@
-import type { Resource } from '../domain/resource.ts'
 import type { Scope } from '../domain/scope.ts'
 import type { Books } from '../ports/ledger.ts'
-import type { EngineParts } from './engine.ts'
+import type { Kept } from './api.ts'
+import type { EngineParts } from './parts.ts'
 
 /** What outlives a supervisor that is lost: agents whose every resource says `keep`. The next server adopts them. */
-
-export interface Kept {
-  readonly scope: Scope
-  readonly resources: readonly Resource[]
-}
-
-/** Takes over as many as it can; says which scopes are its own from now on. */
-export type Adopter = (kept: readonly Kept[], books: Books) => Promise<ReadonlySet<string>>
 
 /** Only those whose launch was through, and which nobody had asked to end: the rest is as good as dead. */
 export function keptAgents({ scopes, resources }: Books): readonly Kept[] {

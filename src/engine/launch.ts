@@ -1,13 +1,11 @@
 import { EbbError, isEbbError, sentence } from '../domain/errors.ts'
 import type { Report } from '../domain/report.ts'
 import type { CreateCtx, Created, Planned } from '../ports/kind.ts'
+import type { Handles } from './api.ts'
 import type { BookScope, Entry } from './book.ts'
 import { close } from './close.ts'
-import type { EngineParts } from './engine.ts'
+import type { EngineParts } from './parts.ts'
 import { scopeClosed, within } from './race.ts'
-
-/** Live handles by label. */
-export type Handles = ReadonlyMap<string, unknown>
 
 const createBudgetMs = 30_000
 

@@ -19,7 +19,8 @@ export interface Undertaking {
   readonly namespace?: string
 }
 
-export interface Watcher {
+/** Follows closes while they run. */
+export interface ProgressListener {
   started(progress: Progress, about: Undertaking): void
   moved(progress: Progress, track: Track): void
   over(progress: Progress): void
@@ -28,16 +29,16 @@ export interface Watcher {
 export class Progress {
   /** What its report will be kept as; a part of something larger has none of its own. */
   readonly about: Undertaking | undefined
-  readonly #watcher: Watcher | undefined
+  readonly #listener: ProgressListener | undefined
   readonly #tracks = new Map<string, Track>()
   readonly #parts = new Set<Progress>()
   readonly #above = new Set<Progress>()
   #isOver = false
 
-  constructor(watcher?: Watcher, about?: Undertaking) {
-    this.#watcher = watcher
+  constructor(listener?: ProgressListener, about?: Undertaking) {
+    this.#listener = listener
     this.about = about
-    if (about) watcher?.started(this, about)
+    if (about) listener?.started(this, about)
   }
 
   /** A close that is a part of this one, whoever asked for it first. */
@@ -57,7 +58,7 @@ export class Progress {
 
   #moved(track: Track): void {
     if (this.#isOver) return
-    if (this.about) this.#watcher?.moved(this, track)
+    if (this.about) this.#listener?.moved(this, track)
     for (const above of this.#above) above.#moved(track)
   }
 
@@ -71,7 +72,7 @@ export class Progress {
     if (this.#isOver) return
     this.#isOver = true
     for (const part of this.#parts) part.#above.delete(this)
-    if (this.about) this.#watcher?.over(this)
+    if (this.about) this.#listener?.over(this)
   }
 }
 

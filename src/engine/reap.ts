@@ -2,45 +2,15 @@ import { sentence } from '../domain/errors.ts'
 import { ordinalOfResource, scopeOfResource } from '../domain/identity.ts'
 import type { Report } from '../domain/report.ts'
 import type { Found, Kinds } from '../ports/kind.ts'
+import type { Orphan, ReaperPass, ReapRequest } from './api.ts'
 import type { BookScope } from './book.ts'
 import { close } from './close.ts'
-import { type EngineParts, tidy } from './engine.ts'
+import { type EngineParts, tidy } from './parts.ts'
 import { noop } from './race.ts'
 import { recover } from './recover.ts'
 import { adopt, listAll } from './sweep.ts'
 
 /** The periodic pass that finds what nobody closed. */
-
-export interface ReaperSettings {
-  readonly intervalMs: number
-  /** How long something unrecorded must have been seen before it is touched. */
-  readonly minimumAgeMs: number
-}
-
-export interface Orphan {
-  readonly kind: string
-  readonly name: string
-  readonly why: 'held-back' | 'leak' | 'unrecorded' | 'dead-incarnation' | 'unknown-incarnation'
-  readonly detail: string
-  /** Not on this host, and whoever asked did not ask for that to be ended. */
-  readonly isSpared?: true
-}
-
-export interface ReaperWish {
-  /** Only looks. */
-  readonly dryRun: boolean
-  /** What is on no books and not on this host is shown, and not ended. */
-  readonly sparesElsewhere?: boolean
-}
-
-export interface ReaperPass {
-  readonly found: readonly Orphan[]
-  readonly released: readonly Orphan[]
-  readonly left: readonly Orphan[]
-  readonly errors: readonly string[]
-  /** Set when suddenly "everything" looked orphaned; then nothing unrecorded was touched. */
-  readonly breakerOpen: boolean
-}
 
 /** Fewer than this many unrecorded things are never a sign that it is the ledger that is wrong. */
 const breakerFloor = 10
@@ -50,25 +20,15 @@ const closedAtOnce = 8
 
 export class Reaper {
   readonly #parts: EngineParts
-  readonly #settings: ReaperSettings
   #latest: { readonly wish: string; readonly pass: Promise<ReaperPass> } | undefined
-  /** Told of each thing that a pass found. */
-  onFound: (kind: string) => void = () => {}
   readonly #attempts = new Map<string, { failures: number; dueMs: number }>()
 
-  constructor(parts: EngineParts, settings: ReaperSettings) {
+  constructor(parts: EngineParts) {
     this.#parts = parts
-    this.#settings = settings
-  }
-
-  start(signal: AbortSignal): void {
-    this.#parts.clock.every(this.#settings.intervalMs, signal, () => {
-      this.pass({ dryRun: false }).catch((error: unknown) => this.#parts.log.error('The reaper pass failed.', { error: String(error) }))
-    })
   }
 
   /** Two passes of a sort at once are one pass; a dry run and a real one come one after the other. */
-  pass(wish: ReaperWish): Promise<ReaperPass> {
+  pass(wish: ReapRequest): Promise<ReaperPass> {
     const latest = this.#latest
     const key = JSON.stringify(wish)
     if (latest?.wish === key) return latest.pass
@@ -82,7 +42,7 @@ export class Reaper {
     return pass
   }
 
-  async #pass(wish: ReaperWish): Promise<ReaperPass> {
+  async #pass(wish: ReapRequest): Promise<ReaperPass> {
     const { dryRun } = wish
     const found: Orphan[] = []
     const released: Orphan[] = []
@@ -93,7 +53,7 @@ export class Reaper {
     await this.#deadIncarnations(dryRun, found, settle, errors)
     await this.#unfinished(dryRun, found, settle)
     const breakerOpen = await this.#unrecorded(wish, found, settle, errors)
-    if (!dryRun) for (const { kind } of found) this.onFound(kind)
+    if (!dryRun) for (const { kind } of found) this.#parts.events.emit('orphan', kind)
     return { found, released, left, errors, breakerOpen }
   }
 
@@ -149,12 +109,12 @@ export class Reaper {
 
   #backOff(scopeId: string): void {
     const failures = (this.#attempts.get(scopeId)?.failures ?? 0) + 1
-    const waitMs = Math.min(this.#settings.intervalMs * 2 ** Math.min(failures, 6), 3_600_000)
+    const waitMs = Math.min(this.#parts.reaper.intervalMs * 2 ** Math.min(failures, 6), 3_600_000)
     this.#attempts.set(scopeId, { failures, dueMs: this.#parts.clock.now() + waitMs })
   }
 
   /** What carries our mark and is in no ledger: touched only after two sightings and a minimum age. */
-  async #unrecorded(wish: ReaperWish, found: Orphan[], settle: Settle, errors: string[]): Promise<boolean> {
+  async #unrecorded(wish: ReapRequest, found: Orphan[], settle: Settle, errors: string[]): Promise<boolean> {
     const { host, ledger, clock, log, kinds } = this.#parts
     const { dryRun } = wish
     const listed = await listAll(this.#parts, { installation: host.installation }, undefined)
@@ -189,7 +149,7 @@ export class Reaper {
         ...(isSpared && { isSpared }),
       }
       found.push(orphan)
-      const isRipe = sighting.count >= 2 && clock.now() - sighting.firstSeenMs >= this.#settings.minimumAgeMs
+      const isRipe = sighting.count >= 2 && clock.now() - sighting.firstSeenMs >= this.#parts.reaper.minimumAgeMs
       // Two kinds may know one resource, such as a log and the process that writes it: its name is taken until the first is gone.
       const isFree = !failed.has(one.resourceId)
       const mayTouch = !isSpared && !breakerOpen && isRipe && isFree && host.vitality(one.incarnation) !== 'unknown'

@@ -4,45 +4,38 @@ import type { Report } from '../domain/report.ts'
 import type { Resource } from '../domain/resource.ts'
 import type { Scope, Wish } from '../domain/scope.ts'
 import type { Books, IncarnationRecord } from '../ports/ledger.ts'
+import type { Adopter, RecoverOptions, Recovery } from './api.ts'
 import { alreadyClean, close } from './close.ts'
-import { type EngineParts, tidy } from './engine.ts'
-import { type Adopter, keptAgents, spared } from './keep.ts'
+import { keptAgents, spared } from './keep.ts'
+import { type EngineParts, tidy } from './parts.ts'
 import { backoffMs, noop, pause } from './race.ts'
 
-export interface Recovery {
-  readonly reports: readonly Report[]
-  /** Incarnations whose life or death cannot be told from here; left alone (G4). */
-  readonly unknown: readonly string[]
-  /** Dead incarnations that another process, which lives, was recovering when we came to them. */
-  readonly elsewhere: readonly string[]
-  readonly errors: readonly string[]
+/**
+ * Finishes what dead supervisors of this installation left. Only incarnations that are proven dead are touched. Each is claimed by
+ * compare-and-set, so two recoveries never work on the same one. With `waitMs`, what another process (such as a sentinel) is
+ * recovering is waited for, and recovered here when that process leaves something.
+ */
+export function recover(parts: EngineParts, { waitMs = 0, releasesClaims = false }: RecoverOptions = {}): Promise<Recovery> {
+  return waitMs > 0 ? recoverPatiently(parts, releasesClaims, waitMs) : recoverOnce(parts, releasesClaims)
 }
 
-/**
- * Finishes what dead supervisors of this installation left. Touches only incarnations that are proven dead, each
- * claimed by compare-and-set, so that two recoveries never work on the same one. Safe at any time; two at once in one
- * process are one. Who `stays` keeps the claim to what cannot be finished now, because its reaper tries again.
- */
-export function recover(parts: EngineParts, stays = true): Promise<Recovery> {
-  parts.running.recovery ??= recoverAll(parts, stays).finally(() => {
+async function recoverPatiently(parts: EngineParts, releasesClaims: boolean, waitMs: number): Promise<Recovery> {
+  const untilMs = parts.clock.now() + waitMs
+  let recovery = await recoverOnce(parts, releasesClaims)
+  // The other process may have finished before the look at it, so the test is what this one was not given.
+  while (recovery.elsewhere.length > 0 && parts.clock.now() < untilMs) {
+    await untilLetGo(parts, recovery.elsewhere, untilMs)
+    recovery = together(recovery, await recoverOnce(parts, releasesClaims))
+  }
+  return recovery
+}
+
+/** Two recoveries at once in one process are one. */
+function recoverOnce(parts: EngineParts, releasesClaims: boolean): Promise<Recovery> {
+  parts.running.recovery ??= recoverAll(parts, releasesClaims).finally(() => {
     delete parts.running.recovery
   })
   return parts.running.recovery
-}
-
-/**
- * Also waits for what another process is recovering just now, such as a sentinel's, and takes what that one left:
- * afterwards the books are right. By the time we look that one may be through already, so what we were not given is
- * what counts, not who is at work now.
- */
-export async function recoverPatiently(parts: EngineParts, budgetMs: number): Promise<Recovery> {
-  const untilMs = parts.clock.now() + budgetMs
-  let recovery = await recover(parts)
-  while (recovery.elsewhere.length > 0 && parts.clock.now() < untilMs) {
-    await untilLetGo(parts, recovery.elsewhere, untilMs)
-    recovery = together(recovery, await recover(parts))
-  }
-  return recovery
 }
 
 function together(first: Recovery, { reports, unknown, elsewhere, errors }: Recovery): Recovery {
@@ -56,7 +49,7 @@ async function untilLetGo(parts: EngineParts, ids: readonly string[], untilMs: n
   for (let attempt = 1; clock.now() < untilMs && (await isHeld()); attempt++) await pause(clock, backoffMs(attempt, 100), new Promise(noop))
 }
 
-async function recoverAll(parts: EngineParts, stays: boolean): Promise<Recovery> {
+async function recoverAll(parts: EngineParts, releasesClaims: boolean): Promise<Recovery> {
   const reports: Report[] = []
   const unknown: string[] = []
   const elsewhere: string[] = []
@@ -73,12 +66,12 @@ async function recoverAll(parts: EngineParts, stays: boolean): Promise<Recovery>
         elsewhere.push(record.id)
         continue
       }
-      const recovered = await recoverOne(parts, record, stays)
+      const recovered = await recoverOne(parts, record, releasesClaims)
       reports.push(...recovered.reports)
       errors.push(...recovered.beyond.map(notHere))
     } catch (error) {
       errors.push(`Incarnation ${record.id} could not be recovered: ${sentence(error)}`)
-      if (!stays) await parts.ledger.unclaim(record.id, parts.host.incarnationId).catch(noop)
+      if (releasesClaims) await parts.ledger.unclaim(record.id, parts.host.incarnationId).catch(noop)
     }
   }
   await endLost(parts).catch((error: unknown) => errors.push(`Agents of lost supervisors could not be ended: ${sentence(error)}`))
@@ -115,7 +108,7 @@ function notHere({ kind, name }: Resource): string {
   return `${kind} ${name} of a dead supervisor needs the settings of its placement, which are not given here; recover with them.`
 }
 
-async function recoverOne(parts: EngineParts, record: IncarnationRecord, stays: boolean): Promise<Recovered> {
+async function recoverOne(parts: EngineParts, record: IncarnationRecord, releasesClaims: boolean): Promise<Recovered> {
   const books = await parts.ledger.books(record.id, 'open')
   // A closed scope with something open in it is a close whose books were lost half-way: it is looked at again.
   const isOwing = (id: string): boolean => books.resources.some((resource) => resource.scopeId === id && resource.state !== 'released')
@@ -144,9 +137,9 @@ async function recoverOne(parts: EngineParts, record: IncarnationRecord, stays: 
     reports.push(await close(parts, scope.id, recoveryWish(scope)))
   }
   const isDone = reports.every((report) => report.success)
-  if (!isDone && !stays) for (const { id } of news) parts.book.forget(id)
+  if (!isDone && releasesClaims) for (const { id } of news) parts.book.forget(id)
   // Somebody who can adopt, end or try again what was left must not wait for our end.
-  if (left.size > 0 || (!isDone && !stays)) await parts.ledger.unclaim(record.id, parts.host.incarnationId)
+  if (left.size > 0 || (!isDone && releasesClaims)) await parts.ledger.unclaim(record.id, parts.host.incarnationId)
   else if (isDone) {
     await tidy(parts, record.id)
     await parts.ledger.retire(record.id)

@@ -1,57 +1,8 @@
 import { scopeOfResource } from '../domain/identity.ts'
 import { attendedKinds, type Resource } from '../domain/resource.ts'
-import type { Totals } from '../ports/agents.ts'
-import type { TreeMember } from '../ports/process.ts'
-import type { EngineParts } from './engine.ts'
+import type { Seen, Status, StatusSources, World } from './api.ts'
+import type { EngineParts } from './parts.ts'
 import { listAll } from './sweep.ts'
-
-/** Is the world clean: counted in the world, not in the ledger alone. */
-export interface Status {
-  readonly isClean: boolean
-  readonly agentCount: number
-  readonly messageCount: number
-  readonly runningProcesses: number
-  readonly activeSubscriptions: number
-  readonly resources: Readonly<Record<string, { held: number; closing: number; stuck: number }>>
-  /** Present though its scope is closed, or on nobody's books. */
-  readonly leaks: readonly string[]
-  readonly stuck: readonly string[]
-  readonly heldBack: readonly string[]
-}
-
-/** Something that was seen, in the world or on the books. */
-export interface Seen {
-  readonly scopeId: string
-  readonly incarnation: string
-  /** The books know whose it is. */
-  readonly isRecorded: boolean
-}
-
-/** What only others can count, and whose world it is about; by default everybody's. */
-export interface StatusSources {
-  readonly runningProcesses: () => Promise<readonly TreeMember[]>
-  /** Asked once, after the look, about all that was seen. */
-  readonly ours?: (seen: readonly Seen[]) => Promise<(one: Seen) => boolean>
-  /** Asked about a part of the world, such as a namespace. */
-  readonly isPart?: boolean
-  /** Rows of agents and messages. */
-  readonly rows?: () => Promise<Totals>
-  /** By the ids of agents of which something is left that is no resource: what. */
-  readonly stuckAgents?: () => Promise<ReadonlyMap<string, readonly string[]>>
-  readonly activeSubscriptions?: () => number
-}
-
-/** The status, and the things behind its counts. */
-export interface World {
-  readonly status: Status
-  readonly processes: readonly TreeMember[]
-  /** On the books and not released. */
-  readonly open: readonly Resource[]
-}
-
-export async function worldStatus(parts: EngineParts, sources: StatusSources): Promise<Status> {
-  return (await lookAtWorld(parts, sources)).status
-}
 
 export async function lookAtWorld(parts: EngineParts, sources: StatusSources): Promise<World> {
   const books = await parts.ledger.books(undefined, 'open')
@@ -102,11 +53,6 @@ export async function lookAtWorld(parts: EngineParts, sources: StatusSources): P
     heldBack: open.filter((resource) => resource.state === 'closing' && resource.error !== undefined).map(describe),
   }
   return { status, processes, open }
-}
-
-/** Where all resources of a stuck agent are gone, it is its archive that is not: that is no resource. */
-export function leftOfStuck(agents: readonly { readonly id: string }[]): Map<string, readonly string[]> {
-  return new Map(agents.map(({ id }) => [id, [`archive of agent ${id}: it could not be removed`]]))
 }
 
 function countByKind(open: readonly Resource[]): Status['resources'] {

@@ -3,9 +3,8 @@ import { scopeOfResource } from '../domain/identity.ts'
 import type { Intent } from '../domain/resource.ts'
 import type { Found, Owner, ResourceKind } from '../ports/kind.ts'
 import type { BookScope, Entry } from './book.ts'
-import { placeOf } from './close.ts'
-import type { EngineParts } from './engine.ts'
 import type { Flight } from './flight.ts'
+import type { EngineParts } from './parts.ts'
 import { backoffMs, noLongerNeeded, noop, pause, within } from './race.ts'
 import type { Released } from './release.ts'
 import { releaseAll } from './waves.ts'
@@ -113,7 +112,7 @@ export function adopt(parts: EngineParts, scope: BookScope, kind: string, found:
   parts.ledger.adopt(scope.id, { ...intent, name: entry.name }).catch(noop)
   parts.log.warn(`Cleanup: adopted ${kind} ${entry.name}, which the ledger did not know.`, {
     ...(scope.wish && { trigger: scope.wish.trigger }),
-    ...placeOf(parts, scope),
+    ...parts.book.placeOf(scope),
   })
   return entry
 }

@@ -1,9 +1,8 @@
 import { turns } from '../domain/plan.ts'
 import { type ResourceReport, waitsForOthers } from '../domain/report.ts'
 import type { BookScope, Entry } from './book.ts'
-import { namespaceOf, placeOf } from './close.ts'
-import type { EngineParts } from './engine.ts'
 import type { Flight } from './flight.ts'
+import type { EngineParts } from './parts.ts'
 import type { Track } from './progress.ts'
 import { type Released, release } from './release.ts'
 
@@ -20,7 +19,7 @@ export async function releaseAll(parts: EngineParts, scope: BookScope, flight: F
   const going = new Map<string, Promise<Released>>()
   const asked = new Map<string, Promise<void>>()
   const isYielding = (one: Entry, to: Entry): boolean => one.kind.yieldsByForceTo?.includes(to.intent.kind) ?? false
-  const place = { scope: { kind: scope.kind, id: scope.label ?? scope.id }, namespace: namespaceOf(parts, scope) }
+  const place = { scope: { kind: scope.kind, id: scope.label ?? scope.id }, namespace: parts.book.namespaceOf(scope) }
   for (const { resource, after } of planned) {
     const { id, entry } = resource
     const track = flight.progress.track(entry, place, parts.clock)
@@ -55,7 +54,7 @@ function heldBack(entry: Entry, track: Track): Released {
 }
 
 function logRelease(parts: EngineParts, scope: BookScope, flight: Flight, report: ResourceReport): void {
-  const fields = { trigger: flight.wish.trigger, ...placeOf(parts, scope), resource: report.name, kind: report.kind }
+  const fields = { trigger: flight.wish.trigger, ...parts.book.placeOf(scope), resource: report.name, kind: report.kind }
   if (report.outcome === 'released') parts.log.info(`Cleanup: released ${report.kind} ${report.name}.`, fields)
   else if (report.outcome === 'stuck') parts.log.error(`Cleanup: ${describeError(report)}`, fields)
   else parts.log.warn(`Cleanup: ${report.outcome} ${describeError(report)}`, fields)

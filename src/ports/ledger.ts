@@ -68,12 +68,23 @@ export interface Books {
 /** What a write that was answered outlives: our own death alone, or also that of the machine, for which it waits for the disk. */
 export type Survives = 'crash' | 'power-cut'
 
+/** The reports of closes that have ended. */
+export interface AuditTrail {
+  /** Newest first. */
+  reports(limit: number): Promise<readonly StoredReport[]>
+  /** The ids of the same reports, for callers that have read some of them before: a report never changes. */
+  reportIds(limit: number): Promise<readonly string[]>
+  findReport(id: string): Promise<Report | undefined>
+  /** Stores a report of several closes. The report of one close is stored by `settle`. */
+  addReport(report: StoredReport): Promise<void>
+}
+
 /**
  * The durable record of all resources. A promise that resolves is a write that survives our death; that of an intent, or
  * of an agent's end, also survives a power cut where it has to. Calls made in one turn of the event loop may share a
  * transaction; each call by itself is atomic.
  */
-export interface Ledger extends AsyncDisposable {
+export interface Ledger extends AuditTrail, AsyncDisposable {
   /**
    * With its host scope in one transaction: what hangs below a host must be found by its incarnation. Refused with
    * `server_running` when `role` is server and another server is on the books; see `unseatServer`.
@@ -118,14 +129,6 @@ export interface Ledger extends AsyncDisposable {
   /** Every scope and resource of an incarnation, or of all; `open` leaves out what is over. */
   books(incarnation?: string, only?: 'open'): Promise<Books>
   resources(scopeId: string): Promise<readonly Resource[]>
-  /** Newest first. */
-  reports(limit: number): Promise<readonly StoredReport[]>
-  /** Of the same, for who knows them: a report never changes. */
-  reportIds(limit: number): Promise<readonly string[]>
-  findReport(id: string): Promise<Report | undefined>
-  /** A report of something that was more than one close. */
-  addReport(report: StoredReport): Promise<void>
-
   /** Counts one more sighting of something unrecorded, and says what is known of it. */
   sight(kind: string, name: string, bootId: string, nowMs: number): Promise<Sighting>
   /** Forgets the sightings that are not among `kept`. */

@@ -3,11 +3,12 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { loadConfig } from '../../src/config/config.ts'
 import { leftOver } from '../../src/domain/report.ts'
-import type { BookScope } from '../../src/engine/book.ts'
+import type { ScopeView } from '../../src/engine/api.ts'
 import { Reaper } from '../../src/engine/reap.ts'
 import { compose, type Supervisor } from '../../src/main.ts'
 import type { Planned } from '../../src/ports/kind.ts'
 import type { LogHandle, TreeHandle } from '../../src/ports/process.ts'
+import { partsOf } from '../support/engine-parts.ts'
 import { CrashPoint, say } from './crash-point.ts'
 import type { Job, Role } from './job.ts'
 
@@ -170,15 +171,15 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
   },
   reap: async (supervisor) => {
     await supervisor.engine.begin()
-    const reaper = new Reaper(supervisor.engine.parts, { intervalMs: 1_000, minimumAgeMs: 0 })
+    const reaper = new Reaper({ ...partsOf(supervisor.engine), reaper: { intervalMs: 1_000, minimumAgeMs: 0 } })
     await reaper.pass({ dryRun: false })
     const { left, errors } = await reaper.pass({ dryRun: false })
     return [...left.map((one) => `${one.kind} ${one.name} (${one.why})`), ...errors, ...(await leave(supervisor))]
   },
 }
 
-function openAgent({ engine }: Supervisor): BookScope {
-  return engine.openScope({ id: engine.parts.newId(), kind: 'agent' })
+function openAgent({ engine, newId }: Supervisor): ScopeView {
+  return engine.openScope({ id: newId(), kind: 'agent' })
 }
 
 async function leave({ engine }: Supervisor): Promise<readonly string[]> {
@@ -210,7 +211,7 @@ function file(job: Job, label: string, path: string, dependsOn: readonly string[
 }
 
 /** A folder, a file in it and one beside it; then the logs, and the tree that needs them all. */
-function planWithLogs(supervisor: Supervisor, job: Job, scope: BookScope, script: string): readonly Planned[] {
+function planWithLogs(supervisor: Supervisor, job: Job, scope: ScopeView, script: string): readonly Planned[] {
   const files: Planned[] = [
     { label: 'folder', kind: 'directory', spec: { workspace: job.workspace, path: 'folder' } },
     file(job, 'inner', 'folder/inner.txt', ['folder']),
@@ -227,7 +228,7 @@ function docker(...words: readonly string[]): string {
 }
 
 /** In a container; the daemon and the image are in the environment. */
-function planDocker(supervisor: Supervisor, job: Job, scope: BookScope): readonly Planned[] {
+function planDocker(supervisor: Supervisor, job: Job, scope: ScopeView): readonly Planned[] {
   return supervisor.plan(scope.id, {
     placement: 'docker',
     argv: ['/bin/sh', '-c', `${daemon}; echo line; exec sleep 600`],
@@ -239,7 +240,7 @@ function planDocker(supervisor: Supervisor, job: Job, scope: BookScope): readonl
 }
 
 /** At a runner, whose address is in the environment. What it runs there is known by the path of the workspace. */
-function planRemote(supervisor: Supervisor, job: Job, scope: BookScope): readonly Planned[] {
+function planRemote(supervisor: Supervisor, job: Job, scope: ScopeView): readonly Planned[] {
   const command = ['/bin/sh', '-c', `${daemon}; echo line; exec sleep 600`]
   return supervisor.plan(scope.id, {
     placement: 'remote',
@@ -253,11 +254,11 @@ function planRemote(supervisor: Supervisor, job: Job, scope: BookScope): readonl
 }
 
 /** Returns when the daemon runs and has spoken. */
-async function launchAndListen(supervisor: Supervisor, scope: BookScope, plan: readonly Planned[]): Promise<void> {
+async function launchAndListen(supervisor: Supervisor, scope: ScopeView, plan: readonly Planned[]): Promise<void> {
   const handles = await supervisor.engine.launch(scope, plan)
   for (const label of ['stdout', 'stderr']) (handles.get(label) as LogHandle).done()
   const { path } = handles.get('stdout') as LogHandle
-  const { clock } = supervisor.engine.parts
+  const { clock } = supervisor
   for (let said = ''; !said.includes('daemon') || !said.includes('line'); said = readFileSync(path, 'utf8')) {
     await new Promise<void>((resolve) => clock.after(1, new AbortController().signal, resolve))
   }

@@ -45,10 +45,13 @@ export function simulateControl(simulation: Simulation, options: ControlOptions 
     read: async function* () {},
   }
   const endings = new AgentEndings({ agents: store, clock, archives, isDead: (id) => simulation.vitality.get(id) === 'dead' })
-  const life = simulation.live({ ...options, endings, onReport: (report, namespace, id) => control.reported(report, namespace, id) })
+  const life = simulation.live({ ...options, endings })
   const provider = { invoke: () => ({ argv: ['simulated'], stdin: '' }) } as unknown as Provider
+  const { host, log, newId } = life.engine.parts
   const control: Control = new Control({
+    ...{ clock, host, log, newId },
     engine: life.engine,
+    audit: life.ledger,
     store,
     endings,
     openStream: () => ({ leave: () => {} }) as unknown as Stream,
@@ -59,7 +62,7 @@ export function simulateControl(simulation: Simulation, options: ControlOptions 
     taskLimits: { concurrent: 20, agents: 100, depth: 5, spawnRules: [], stuckThresholdMs: never, stuckAction: 'report' },
     readLog: async () => ({ lines: [], next: 0 }),
     requireFolder: () => {},
-    reaper: { intervalMs: 60_000, minimumAgeMs: 1_000 },
+    retentionMs: 60_000,
     retention: { byAgentType: new Map() },
     plan: options.plan ?? (() => []),
     requireReady: async () => {},

@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import type { Vitality } from '../../src/domain/identity.ts'
 import { dropsLogs } from '../../src/domain/policy.ts'
 import type { Report } from '../../src/domain/report.ts'
-import { Engine } from '../../src/engine/engine.ts'
-import { Reaper, type ReaperPass } from '../../src/engine/reap.ts'
+import type { Adopter, ReaperPass } from '../../src/engine/api.ts'
+import { SupervisorEngine } from '../../src/engine/engine.ts'
+import { Reaper } from '../../src/engine/reap.ts'
 import type { AgentStore } from '../../src/ports/agents.ts'
 import type { Endings } from '../../src/ports/endings.ts'
 import type { Host } from '../../src/ports/host.ts'
@@ -30,14 +31,14 @@ export interface LifeOptions {
   readonly creationsComeBack?: boolean
   readonly minimumAgeMs?: number
   readonly endings?: Endings
-  readonly onReport?: (report: Report, namespace?: string, id?: string) => void
+  readonly adopter?: Adopter
   /** It was given no settings for what is elsewhere. */
   readonly knowsElsewhere?: boolean
 }
 
 export interface Life {
   readonly id: string
-  readonly engine: Engine
+  readonly engine: SupervisorEngine
   readonly reaper: Reaper
   readonly faults: Faults
   readonly ledger: Ledger
@@ -66,6 +67,8 @@ export class Simulation implements AsyncDisposable {
   /** Where one call makes many others, one after the other, each takes its turns. */
   static async open(turns?: number): Promise<Simulation> {
     const simulation = new Simulation(turns)
+    // The engine loads this on first use. That takes real time, during which simulated time would stand still.
+    await import('../../src/engine/status.ts')
     simulation.#store = await openSqliteStore({ file: join(simulation.#folder, 'ebb.db'), clock: simulation.clock })
     return simulation
   }
@@ -95,7 +98,7 @@ export class Simulation implements AsyncDisposable {
     const logged: string[] = []
     const log = (message: string): void => void logged.push(message)
     const ledger = this.#wrapLedger(faults)
-    const engine = new Engine({
+    const engine = new SupervisorEngine({
       ledger,
       kinds: this.#kinds(faults, options),
       clock: this.clock,
@@ -104,14 +107,13 @@ export class Simulation implements AsyncDisposable {
       log: { debug: log, info: log, warn: log, error: log },
       newId: () => `id${++this.#ids}`,
       ...(options.endings && { endings: options.endings }),
-      onReport: (report, namespace, id) => {
-        reports.push(report)
-        options.onReport?.(report, namespace, id)
-      },
+      ...(options.adopter && { adopter: options.adopter }),
+      reaper: { intervalMs: reaperIntervalMs, minimumAgeMs: options.minimumAgeMs ?? 1_000 },
     })
+    engine.on('report', (report) => reports.push(report))
     this.vitality.set(id, 'alive')
     this.world.isOpen.set(id, (scopeId) => engine.parts.book.find(scopeId)?.state === 'open')
-    const reaper = new Reaper(engine.parts, { intervalMs: reaperIntervalMs, minimumAgeMs: options.minimumAgeMs ?? 1_000 })
+    const reaper = new Reaper(engine.parts)
     const die = (): void => {
       faults.isDead = true
       this.vitality.set(id, 'dead')

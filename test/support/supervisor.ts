@@ -1,6 +1,5 @@
 import { loadConfig } from '../../src/config/config.ts'
-import type { BookScope } from '../../src/engine/book.ts'
-import type { Handles } from '../../src/engine/launch.ts'
+import type { Handles, ScopeView } from '../../src/engine/api.ts'
 import { type Composition, compose, type Supervisor } from '../../src/main.ts'
 import type { Planned } from '../../src/ports/kind.ts'
 import { type LogHandle, logLabels, type ProcessLaunch, type TreeHandle, treeLabel } from '../../src/ports/process.ts'
@@ -15,13 +14,13 @@ export interface SupervisorOptions extends Composition {
 
 export interface TestSupervisor extends Supervisor, AsyncDisposable {
   /** A scope with what the plan says, and the handles by label. */
-  launch(plan: (scopeId: string) => readonly Planned[]): Promise<{ readonly scope: BookScope; readonly handles: Handles }>
+  launch(plan: (scopeId: string) => readonly Planned[]): Promise<{ readonly scope: ScopeView; readonly handles: Handles }>
   run(argv: readonly string[], more?: Partial<ProcessLaunch>): Promise<Run>
 }
 
 /** A command that was launched, with both its streams in logs. */
 export interface Run {
-  readonly scope: BookScope
+  readonly scope: ScopeView
   readonly tree: TreeHandle
   readonly stdout: LogHandle
   readonly stderr: LogHandle
@@ -33,7 +32,7 @@ export async function openSupervisor(options: SupervisorOptions = {}): Promise<T
   const supervisor = await compose(config, composition)
   const { engine } = supervisor
   const launch: TestSupervisor['launch'] = async (plan) => {
-    const scope = engine.openScope({ id: engine.parts.newId(), kind: 'agent' })
+    const scope = engine.openScope({ id: supervisor.newId(), kind: 'agent' })
     return { scope, handles: await engine.launch(scope, plan(scope.id)) }
   }
   return Object.assign(supervisor, {

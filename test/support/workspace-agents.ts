@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { Control } from '../../src/control/control.ts'
 import type { Agent } from '../../src/domain/agent.ts'
 import { type LogHandle, reportLabels } from '../../src/ports/process.ts'
+import { partsOf } from './engine-parts.ts'
 import { temporaryHome } from './home.ts'
 import { openSupervisor, type SupervisorOptions, type TestSupervisor } from './supervisor.ts'
 
@@ -35,7 +36,7 @@ export async function openWorkspaceAgents(options: SupervisorOptions = {}): Prom
       workspace: { base, path },
       configuration: { command: ['/bin/sh', '-c', script] },
     })
-    const entries = [...(supervisor.engine.parts.book.find(agent.id)?.entries.values() ?? [])]
+    const entries = [...(partsOf(supervisor.engine).book.find(agent.id)?.entries.values() ?? [])]
     for (const label of reportLabels) {
       const handle = entries.find(({ name: at }) => at.endsWith(`${name}_${label}.jsonl`))?.handle as LogHandle | undefined
       const line = reports[label]

@@ -77,7 +77,7 @@ describe('an archive that cannot be removed', () => {
     expect((await run(control.agents.list({}))).agents).toMatchObject([{ id: left, status: 'stuck' }])
     expect(control.agents.living.has(gone)).toBe(false)
     immovable.clear()
-    await simulation.pass(control.reaper)
+    await simulation.pass(simulated.life.reaper)
     expect((await run(control.agents.list({}))).agents).toEqual([])
     expect(await simulation.openBooks()).toEqual([`scope ${simulated.life.engine.hostScopeId} open`])
   })

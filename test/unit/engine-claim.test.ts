@@ -97,7 +97,7 @@ describe('the claim', () => {
     const other = simulation.live()
     await run(simulation.store.claim(dead.id, other.id, undefined))
     const life = simulation.live()
-    const patient = life.engine.recoverPatiently(10_000)
+    const patient = life.engine.recover({ waitMs: 10_000 })
     await pause(1_000)
     expect(simulation.world.left()).toEqual(['listed agent.1'])
     await run(simulation.store.unclaim(dead.id, other.id))
@@ -127,7 +127,7 @@ describe('the claim', () => {
           await unclaim()
           return false
         })
-      expect(await run(life.engine.recoverPatiently(10_000))).toMatchObject({ reports: [{ success: true }], elsewhere: [] })
+      expect(await run(life.engine.recover({ waitMs: 10_000 }))).toMatchObject({ reports: [{ success: true }], elsewhere: [] })
       expect(simulation.world.left()).toEqual([])
     },
   )
@@ -137,7 +137,7 @@ describe('the claim', () => {
     await agent(dead, [thing('a')])
     dead.die()
     await run(simulation.store.claim(dead.id, simulation.live().id, undefined))
-    expect(await run(simulation.live().engine.recoverPatiently(10_000))).toMatchObject({ reports: [], elsewhere: [dead.id], errors: [] })
+    expect(await run(simulation.live().engine.recover({ waitMs: 10_000 }))).toMatchObject({ reports: [], elsewhere: [dead.id], errors: [] })
   })
 
   test('of somebody who may be dead is not waited for', async () => {
@@ -148,7 +148,7 @@ describe('the claim', () => {
     await run(simulation.store.claim(dead.id, claimant.id, undefined))
     simulation.vitality.set(claimant.id, 'unknown')
     const beganMs = simulation.clock.now()
-    expect(await run(simulation.live().engine.recoverPatiently(10_000))).toMatchObject({ reports: [], elsewhere: [] })
+    expect(await run(simulation.live().engine.recover({ waitMs: 10_000 }))).toMatchObject({ reports: [], elsewhere: [] })
     expect(simulation.clock.now() - beganMs).toBeLessThan(1_000)
   })
 
@@ -170,7 +170,7 @@ describe('who has no reaper to try again with', () => {
     await agent(dead, [thing('a', { hears: 'kill', times: 99 })])
     dead.die()
     const passing = simulation.live()
-    expect(await run(passing.engine.recoverInPassing())).toMatchObject({ reports: [{ success: false }] })
+    expect(await run(passing.engine.recover({ releasesClaims: true }))).toMatchObject({ reports: [{ success: false }] })
     simulation.world.heal('agent.1')
     expect(await run(simulation.live().engine.recover())).toMatchObject({ reports: [{ success: true }], elsewhere: [] })
     expect([simulation.world.left(), await run(simulation.store.incarnations())]).toEqual([[], []])
@@ -182,7 +182,7 @@ describe('who has no reaper to try again with', () => {
     dead.die()
     const passing = simulation.live()
     passing.faults.next('ledger.books', ['refused'])
-    expect((await run(passing.engine.recoverInPassing())).errors).toHaveLength(1)
+    expect((await run(passing.engine.recover({ releasesClaims: true }))).errors).toHaveLength(1)
     expect(await run(simulation.live().engine.recover())).toMatchObject({ reports: [{ success: true }], elsewhere: [] })
   })
 })

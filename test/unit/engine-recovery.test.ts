@@ -221,13 +221,13 @@ describe('a server that leaves', () => {
     const dead = simulation.live()
     await agent(dead, [keptThing()])
     dead.die()
-    const life = simulation.live()
-    await run(life.engine.begin())
     const gate = Promise.withResolvers<void>()
-    life.engine.adoptBy(async () => {
+    const adopter = async (): Promise<ReadonlySet<string>> => {
       await gate.promise
       return new Set()
-    })
+    }
+    const life = simulation.live({ adopter })
+    await run(life.engine.begin())
     const recovering = life.engine.recover()
     await pause(10)
     const left = run(life.engine.leave({ trigger: 'process-exit' }))

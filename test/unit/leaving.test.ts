@@ -30,7 +30,8 @@ it.each(parts)('whoever leaves does so in time when the %s comes to no end', asy
   const killAllNow = vi.fn()
   const supervisor = {
     config: { keepOnExit: false },
-    engine: { hostScopeId: 'host', parts: { clock }, shutDown },
+    engine: { hostScopeId: 'host', shutDown },
+    clock,
     log: { info: () => {} },
     close: () => ending('books'),
     killAllNow,

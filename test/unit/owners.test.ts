@@ -1,15 +1,11 @@
 import { expect, it } from 'vitest'
-import type { History } from '../../src/control/history.ts'
-import type { Namespaces } from '../../src/control/namespaces.ts'
-import { Owners } from '../../src/control/owners.ts'
-import type { Engine } from '../../src/engine/engine.ts'
-import type { AgentStore } from '../../src/ports/agents.ts'
+import { Owners, type OwnersDeps } from '../../src/control/owners.ts'
 
 /** A request that the ledger knows and this process has not in its book. */
 function ownersOf(state: 'open' | 'closed'): Owners {
-  const engine = { parts: { book: { find: () => undefined } } } as unknown as Engine
-  const store = { findOwner: async () => ({ scopeId: 'request-1', state }) } as unknown as AgentStore
-  return new Owners(engine, store, {} as Namespaces, {} as History)
+  const engine = { inspect: () => undefined }
+  const store = { findOwner: async () => ({ scopeId: 'request-1', state }) }
+  return new Owners({ engine, store } as unknown as OwnersDeps)
 }
 
 it.each([

@@ -1,5 +1,6 @@
 import { type Agent, activeStatuses, hasEnded } from '../../domain/agent.ts'
 import { EbbError, isEbbError } from '../../domain/errors.ts'
+import { othersRecoveryMs } from '../../engine/api.ts'
 import type { Control } from '../control.ts'
 import type { RunnerStatusNow } from './host.ts'
 
@@ -15,9 +16,6 @@ export function nameOf(id: string): string {
 function isOfRunner({ id, name, namespace }: Agent): boolean {
   return namespace === runnerNamespace && name === nameOf(id)
 }
-
-/** As for every stop of an agent whose supervisor has died. */
-const recoveryBudgetMs = 10_000
 
 interface Ended {
   readonly status: RunnerStatusNow
@@ -51,7 +49,7 @@ export class EarlierAgents {
     const agent = (await store.find(id))?.agent
     if (agent && !isOfRunner(agent)) return undefined
     if (agent && hasEnded(agent)) return this.remember(agent)
-    const resources = await engine.parts.ledger.resources(id)
+    const resources = await engine.resources(id)
     const trees = resources.filter(({ kind }) => kind === 'process-tree')
     // Its row was removed while we looked.
     if (this.#ended.has(id)) return await this.find(id)
@@ -66,7 +64,7 @@ export class EarlierAgents {
     const { agents, engine, store } = this.#control
     const seen = await this.find(id)
     if (!seen?.isAlive) return seen !== undefined
-    if (!(await store.find(id))) await engine.recoverPatiently(recoveryBudgetMs)
+    if (!(await store.find(id))) await engine.recover({ waitMs: othersRecoveryMs })
     else
       await agents.stop(id, force ? { force } : {}).catch((error: unknown) => {
         // Its row went while we waited: then it is over.
@@ -99,7 +97,7 @@ export class EarlierAgents {
   }
 
   remember(agent: Agent): RunnerStatusNow | undefined {
-    const { clock } = this.#control.engine.parts
+    const { clock } = this.#control
     // Its end was written by another process, so only the wall clock can tell how long that is ago.
     const agoMs = Math.max(0, Date.parse(clock.wall()) - Date.parse(agent.completedAt ?? ''))
     if (!(agoMs <= this.#rememberMs)) return undefined
@@ -109,7 +107,7 @@ export class EarlierAgents {
   }
 
   #uptimeMs({ startedAt, createdAt, completedAt }: Agent): number {
-    return Math.max(0, Date.parse(completedAt ?? this.#control.engine.parts.clock.wall()) - Date.parse(startedAt ?? createdAt))
+    return Math.max(0, Date.parse(completedAt ?? this.#control.clock.wall()) - Date.parse(startedAt ?? createdAt))
   }
 }
 

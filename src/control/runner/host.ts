@@ -71,7 +71,7 @@ export class RunnerHost {
     this.#control = control
     this.#times = { ...usualTimes, ...times }
     this.#earlier = new EarlierAgents(control, this.#times.rememberMs)
-    const { clock } = control.engine.parts
+    const { clock } = control
     this.#watch = new LogWatch(clock)
     control.events.on('error', ({ agentId, error }) => {
       const entry = this.#agents.get(agentId)
@@ -84,7 +84,7 @@ export class RunnerHost {
   }
 
   get installation(): string {
-    return this.#control.engine.parts.host.installation
+    return this.#control.host.installation
   }
 
   /** Also those of an earlier life that are not proven gone. */
@@ -100,8 +100,8 @@ export class RunnerHost {
 
   /** Settles when it runs. One whose id is known already is refused. */
   async launch(order: Omit<RunnerOrder, 'agentId'> & { readonly agentId?: string }, isStreamed: boolean): Promise<RunnerAgent> {
-    const { agents, store, engine } = this.#control
-    const id = order.agentId ?? engine.parts.newId()
+    const { agents, store, newId } = this.#control
+    const id = order.agentId ?? newId()
     if (this.#agents.has(id) || this.#refused.has(id) || this.#earlier.hasEnded(id)) throw exists(id)
     const launching = (async () => {
       if (order.agentId !== undefined && (await store.find(id))) throw exists(id)
@@ -134,7 +134,7 @@ export class RunnerHost {
   }
 
   async #outputOf(id: string): Promise<OutputPlace | undefined> {
-    const resources = await this.#control.engine.parts.ledger.resources(id)
+    const resources = await this.#control.engine.resources(id)
     const log = resources.find(({ kind, spec }) => kind === 'log' && (spec as LogSpec).stream === 'stdout')
     return log && { path: log.name, archive: (log.spec as LogSpec).archive }
   }
@@ -162,13 +162,13 @@ export class RunnerHost {
 
   /** Proven, though its scope may not be through. Never by what a scan for its processes does not find: those may have shed our mark. */
   #isGone(id: string): boolean {
-    const entries = [...(this.#control.engine.parts.book.find(id)?.entries.values() ?? [])]
+    const entries = [...(this.#control.engine.inspect(id)?.resources.values() ?? [])]
     const trees = entries.filter(({ intent }) => intent.kind === 'process-tree')
     return trees.length > 0 && trees.every(({ state }) => state === 'released')
   }
 
   #refuse(id: string): void {
-    this.#refused.set(id, this.#control.engine.parts.clock.now() + this.#times.refuseMs)
+    this.#refused.set(id, this.#control.clock.now() + this.#times.refuseMs)
     const [oldest] = this.#refused.keys()
     if (oldest !== undefined && this.#refused.size > mostRefused) this.#refused.delete(oldest)
   }
@@ -188,7 +188,7 @@ export class RunnerHost {
       isAlive: !this.#isGone(id),
       exitCode: run.exit?.code ?? null,
       signal: run.exit?.signal ?? null,
-      uptimeMs: this.#control.engine.parts.clock.now() - run.startedMs,
+      uptimeMs: this.#control.clock.now() - run.startedMs,
     }
   }
 
@@ -200,7 +200,7 @@ export class RunnerHost {
       await this.#control.agents.remove(id, {})
     } catch (error) {
       if (isEbbError(error, 'agent_not_found')) return
-      this.#control.engine.parts.log.warn('An agent of the runner could not be removed, and is tried again.', {
+      this.#control.log.warn('An agent of the runner could not be removed, and is tried again.', {
         scope: id,
         error: sentence(error),
       })
@@ -226,7 +226,7 @@ export class RunnerHost {
     const entry = this.#agents.get(id)
     if (!entry || entry.ended) return
     void entry.launching.then(({ run }) => {
-      const { clock } = this.#control.engine.parts
+      const { clock } = this.#control
       const { exit, status } = run
       const uptimeMs = clock.now() - run.startedMs
       entry.ended ??= { isAlive: false, exitCode: exit?.code ?? null, signal: exit?.signal ?? null, uptimeMs, atMs: clock.now() }
@@ -236,7 +236,7 @@ export class RunnerHost {
 
   /** What has been over for its time is forgotten. */
   #look(): void {
-    const nowMs = this.#control.engine.parts.clock.now()
+    const nowMs = this.#control.clock.now()
     for (const [id, untilMs] of this.#refused) if (untilMs < nowMs) this.#refused.delete(id)
     for (const [id, { ended, isStreamed }] of this.#agents)
       if (ended && !isStreamed && nowMs - ended.atMs > this.#times.rememberMs) this.#agents.delete(id)

@@ -1,8 +1,7 @@
 import { sentence } from '../../domain/errors.ts'
 import type { Report } from '../../domain/report.ts'
 import type { Resource } from '../../domain/resource.ts'
-import type { Engine } from '../../engine/engine.ts'
-import { noLongerNeeded, within } from '../../engine/race.ts'
+import type { Engine } from '../../engine/api.ts'
 import type { ProcessDetails } from '../../ports/process.ts'
 import type { CleanupResult } from './types.ts'
 
@@ -14,7 +13,6 @@ export interface CleaningDeps {
 
 /** After a close: what the books say is gone is looked at once more, by the same eyes, and the processes by others. */
 export async function verify(deps: CleaningDeps, agentId: string, report: Report): Promise<CleanupResult> {
-  const { ledger } = deps.engine.parts
   const errors: string[] = []
   const note = <T>(fallback: T) => {
     return (error: unknown): T => {
@@ -23,7 +21,7 @@ export async function verify(deps: CleaningDeps, agentId: string, report: Report
     }
   }
   const archivedFiles = await deps.archivedFiles(agentId).catch(note<readonly string[]>([]))
-  const resources = await ledger.resources(agentId).catch(note<readonly Resource[]>([]))
+  const resources = await deps.engine.resources(agentId).catch(note<readonly Resource[]>([]))
   const left = (await Promise.all(resources.map((resource) => whyLeft(deps.engine, resource)))).flatMap((why, at) =>
     why === undefined ? [] : [{ resource: resources[at] as Resource, why }],
   )
@@ -44,25 +42,14 @@ export async function verify(deps: CleaningDeps, agentId: string, report: Report
   }
 }
 
-/** A released resource that is there again is told of; one that was never released says why itself. */
-async function whyLeft({ parts }: Engine, resource: Resource): Promise<string | undefined> {
+/** Why a resource is not gone: one that was released is observed again; one that never was says so itself. */
+async function whyLeft(engine: Engine, resource: Resource): Promise<string | undefined> {
   const what = `${resource.kind} ${resource.name}`
   if (resource.state !== 'released') return `${what}: ${resource.error ?? `it is still ${resource.state}`}`
-  const kind = parts.kinds.get(resource.kind)
-  if (!kind) return undefined
-  const lifetime = new AbortController()
-  try {
-    const looked = await within(parts.clock, lookMs, kind.observe(kind.name(resource), { signal: lifetime.signal, clock: parts.clock }))
-    if (looked.timedOut) return `${what}: the look at it got no answer in time, so it is not known whether it is there again`
-    const seen = looked.value
-    if (seen.is === 'absent') return undefined
-    return seen.is === 'present' ? `${what}: it is there again` : `${what}: ${seen.reason}`
-  } catch (error) {
-    return `${what}: ${sentence(error)}`
-  } finally {
-    lifetime.abort(noLongerNeeded)
-  }
+  const seen = await engine.observe(resource, lookMs)
+  if (seen === undefined || seen.is === 'absent') return undefined
+  return seen.is === 'present' ? `${what}: it is there again` : `${what}: ${seen.reason}`
 }
 
-/** A look that takes longer is lost. */
+/** An observation that takes longer counts as failed. */
 const lookMs = 5_000

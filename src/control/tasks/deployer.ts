@@ -3,9 +3,10 @@ import { EbbError, isEbbError } from '../../domain/errors.ts'
 import type { Report } from '../../domain/report.ts'
 import { orchestrator } from '../../domain/spawn-rule.ts'
 import { agentName, agentTypePattern, workspaceFolder } from '../../domain/task.ts'
-import type { Engine } from '../../engine/engine.ts'
+import type { Engine } from '../../engine/api.ts'
 import { noop } from '../../engine/race.ts'
 import type { ProviderCatalogue } from '../../ports/provider.ts'
+import type { Runtime } from '../../ports/runtime.ts'
 import type { TaskRecord, TaskStore } from '../../ports/tasks.ts'
 import type { Agents, Launched } from '../agents.ts'
 import type { Owners } from '../owners.ts'
@@ -22,7 +23,7 @@ import type { Callback, DeployAgent, Deployed } from './types.ts'
 import { tmuxSessionOf } from './view.ts'
 import { markIn } from './workspace.ts'
 
-export interface DeployerDeps {
+export interface DeployerDeps extends Runtime {
   readonly engine: Engine
   readonly agents: Agents
   readonly tasks: TaskStore
@@ -117,7 +118,7 @@ export class Deployer {
   }
 
   #member(crew: Crew, agentType: string, parent: Member | undefined, key: string): Member {
-    const { newId, clock } = this.#deps.engine.parts
+    const { newId, clock } = this.#deps
     for (;;) {
       const id = newId()
       const name = agentName(agentType, id, clock.wall())
@@ -130,7 +131,7 @@ export class Deployer {
     const { request, task, crew, member } = order
     const takeBack = (): void => {
       // One that has no scope yet is taken back when it has.
-      if (engine.parts.book.find(member.id)) engine.close(member.id, { trigger: 'launch-rollback' }).catch(noop)
+      if (engine.owns(member.id)) engine.close(member.id, { trigger: 'launch-rollback' }).catch(noop)
     }
     unwanted.addEventListener('abort', takeBack, { once: true })
     try {
@@ -204,11 +205,10 @@ export class Deployer {
 
   /** It runs: what cannot be written down now is no reason to end it. */
   async #record({ task, member, known }: Order): Promise<void> {
-    const { engine, tasks } = this.#deps
-    const { book, ledger, log } = engine.parts
+    const { engine, log, tasks } = this.#deps
     try {
-      const entries = book.find(member.id)?.entries.values()
-      const resources = entries ? [...entries].map(({ intent }) => intent) : await ledger.resources(member.id)
+      const held = engine.inspect(member.id)?.resources.values()
+      const resources = held ? [...held].map(({ intent }) => intent) : await engine.resources(member.id)
       const mark = markIn(resources)
       const isNews = mark !== undefined && JSON.stringify(mark) !== JSON.stringify(known)
       await Promise.all([tasks.countDeployed(task.id), isNews ? tasks.keepFolder(task.base, mark) : undefined])

@@ -3,11 +3,12 @@ import { type Agent, hasEnded } from '../../domain/agent.ts'
 import { EbbError, isEbbError, sentence } from '../../domain/errors.ts'
 import type { Report } from '../../domain/report.ts'
 import { type ProgressReport, priorities, type Task, taskName, workspaceFolder } from '../../domain/task.ts'
-import type { Engine } from '../../engine/engine.ts'
+import type { Engine } from '../../engine/api.ts'
 import type { AgentStore } from '../../ports/agents.ts'
 import type { ReadLog } from '../../ports/archives.ts'
 import type { LogHandle, LogSpec, ProcessDetails } from '../../ports/process.ts'
 import type { ProviderCatalogue } from '../../ports/provider.ts'
+import type { Runtime } from '../../ports/runtime.ts'
 import type { TaskStore } from '../../ports/tasks.ts'
 import type { Agents } from '../agents.ts'
 import type { Events } from '../events.ts'
@@ -25,7 +26,7 @@ import * as types from './types.ts'
 import { treeOf, viewOf } from './view.ts'
 import { markIn, planWorkspace } from './workspace.ts'
 
-export interface TasksDeps {
+export interface TasksDeps extends Runtime {
   readonly engine: Engine
   readonly store: AgentStore
   readonly tasks: TaskStore
@@ -64,18 +65,18 @@ export class Tasks implements types.TaskService {
   callback: () => types.Callback | undefined = () => undefined
 
   constructor(deps: TasksDeps) {
-    const { engine, events, limits } = deps
+    const { events, log } = deps
     this.#deps = deps
     this.#roster = new Roster(deps)
     this.#callers = new Callers(deps.tasks)
-    this.#silence = new Silence({ ...engine.parts, events, limits })
+    this.#silence = new Silence(deps)
     const parts = { roster: this.#roster, callers: this.#callers, silence: this.#silence }
     this.#deployer = new Deployer({ ...deps, ...parts, callback: () => this.callback() })
     for (const end of ['terminated', 'deleted'] as const) events.on(end, ({ agentId }) => this.#callers.revoke(agentId))
     events.on('adopted', ({ agent, run }) => {
       if (agent.taskId !== undefined)
         this.#adopted(run, agent.taskId).catch((error: unknown) =>
-          engine.parts.log.warn('An adopted agent is not watched, because nothing is known of it.', {
+          log.warn('An adopted agent is not watched, because nothing is known of it.', {
             agent: agent.id,
             error: String(error),
           }),
@@ -97,20 +98,20 @@ export class Tasks implements types.TaskService {
     requireOrchestrator(caller, 'create tasks')
     requireText('description', description)
     if (!priorities.includes(priority)) throw bad('priority', `one of ${priorities.join(', ')}`)
-    const { engine, owners, tasks, requireFolder } = this.#deps
+    const { engine, clock, newId, owners, tasks, requireFolder } = this.#deps
     requireFolder(base)
     requireFolder(cwd)
-    const createdAt = engine.parts.clock.wall()
-    const id = taskName(engine.parts.newId(), createdAt)
+    const createdAt = clock.wall()
+    const id = taskName(newId(), createdAt)
     const task: Task = { id, namespace, description, priority, base, workspace: join(base, workspaceFolder, id), cwd, createdAt }
     const known = await tasks.findFolder(base)
     const scopeId = await owners.open({ kind: 'task', namespace, id })
     try {
       await tasks.create(task)
-      const scope = engine.parts.book.find(scopeId)
+      const scope = engine.inspect(scopeId)
       if (!scope) throw new EbbError('scope_closed', `The namespace ${namespace} was closed meanwhile; create the task again.`)
       await engine.launch(scope, planWorkspace(task, known))
-      const mark = markIn([...scope.entries.values()].map(({ intent }) => intent))
+      const mark = markIn([...scope.resources.values()].map(({ intent }) => intent))
       if (mark !== undefined && JSON.stringify(mark) !== JSON.stringify(known)) await tasks.keepFolder(base, mark)
       return task
     } catch (error) {
@@ -135,7 +136,7 @@ export class Tasks implements types.TaskService {
     if (!(progress >= 0 && progress <= 100)) throw bad('progress', 'a number from 0 to 100')
     const { member } = await this.#roster.member(request)
     const isOwn = requireSelf(caller, member)
-    const at = this.#deps.engine.parts.clock.wall()
+    const at = this.#deps.clock.wall()
     const report: ProgressReport = { status, message, progress, at }
     const run = this.#reporting(member) ?? (await this.#refuse(member))
     // First of all: a disk that takes no line does not keep an agent that is through.
@@ -154,7 +155,7 @@ export class Tasks implements types.TaskService {
       throw bad('data', `at most ${mostData} bytes as JSON`)
     const { member } = await this.#roster.member(request)
     const isOwn = requireSelf(caller, member)
-    const timestamp = this.#deps.engine.parts.clock.wall()
+    const timestamp = this.#deps.clock.wall()
     if (!this.#reporting(member)) await this.#refuse(member)
     const finding = { finding_type: findingType, severity, message, ...(data !== undefined && { data }) }
     this.#write(member, 'findings', { timestamp, agent_id: member.name, ...finding })
@@ -169,11 +170,10 @@ export class Tasks implements types.TaskService {
   }
 
   async #refuse({ id, name }: Member): Promise<never> {
-    const { agents, engine } = this.#deps
+    const { agents, host } = this.#deps
     const { agent, incarnation } = await agents.get(id)
     if (hasEnded(agent)) throw new EbbError('agent_ended', `${name} has ended (${agent.status}), and reports nothing any more.`)
-    if (incarnation === engine.parts.host.incarnationId)
-      throw new EbbError('agent_ended', `${name} is being ended, and reports nothing any more.`)
+    if (incarnation === host.incarnationId) throw new EbbError('agent_ended', `${name} is being ended, and reports nothing any more.`)
     throw new EbbError('agent_foreign', `${name} belongs to another running ebb, or to one that died; report there.`)
   }
 
@@ -181,7 +181,7 @@ export class Tasks implements types.TaskService {
   #write({ id, name }: Member, stream: string, line: object): void {
     this.#silence.heard(id)
     try {
-      for (const { intent, handle } of this.#deps.engine.parts.book.find(id)?.entries.values() ?? [])
+      for (const { intent, handle } of this.#deps.engine.inspect(id)?.resources.values() ?? [])
         if (intent.kind === 'log' && (intent.spec as LogSpec).stream === stream)
           (handle as LogHandle).append?.(JSON.stringify(line), this.#deps.caps.logBytes)
     } catch (cause) {
@@ -231,7 +231,7 @@ export class Tasks implements types.TaskService {
     const { tail, since } = request
     const { member } = await this.#roster.member(request)
     await this.#deps.agents.get(member.id)
-    const resources = await this.#deps.engine.parts.ledger.resources(member.id)
+    const resources = await this.#deps.engine.resources(member.id)
     const log = resources.find(({ kind, spec }) => kind === 'log' && (spec as LogSpec).stream === 'stdout')
     if (!log) return { lines: [], next: 0 }
     return await this.#deps.readLog({
@@ -248,8 +248,8 @@ export class Tasks implements types.TaskService {
     const { taskId, reason, cascade } = request
     if (reason !== undefined) requireText('reason', reason)
     const { crew, member } = await this.#roster.memberToEnd(request)
-    const { engine, agents } = this.#deps
-    engine.parts.log.info('An agent of a task is killed.', { agent: member.id, task: taskId, ...(reason !== undefined && { reason }) })
+    const { log, agents } = this.#deps
+    log.info('An agent of a task is killed.', { agent: member.id, task: taskId, ...(reason !== undefined && { reason }) })
     if (cascade) crew.doom(member.id)
     const below = cascade ? crew.descendants(member.id).filter(({ id }) => agents.living.has(id)) : []
     const end = async ({ id, name }: Member) => ({ agent: { id, name }, cleanup: await this.#clean(id, true) })
@@ -275,11 +275,11 @@ export class Tasks implements types.TaskService {
   async complete(request: types.OfTask): Promise<types.Completed> {
     requireOrchestrator(request.caller, 'complete tasks')
     const { task } = await this.#roster.enter(request)
-    const { owners, tasks, engine } = this.#deps
+    const { owners, tasks, clock } = this.#deps
     const closing = await owners.close({ kind: 'task', namespace: task.namespace, id: task.id }, false)
     const report = await closing.report
     if (report.success) {
-      await tasks.complete(task.id, engine.parts.clock.wall())
+      await tasks.complete(task.id, clock.wall())
       this.#roster.forget(task.id)
     }
     const { deployed: _, ...plain } = (await tasks.find(task.id)) ?? task

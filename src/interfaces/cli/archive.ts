@@ -42,13 +42,13 @@ interface Call {
   readonly clock: Clock
 }
 
-function retentionOf({ agents, archives, engine: { parts }, config }: Supervisor): Retention {
-  return new Retention({ store: agents, archives, clock: parts.clock, log: parts.log, rules: retentionRules(config) })
+function retentionOf({ agents, archives, clock, log, config }: Supervisor): Retention {
+  return new Retention({ store: agents, archives, clock, log, rules: retentionRules(config) })
 }
 
 /** Newest first, as `ebb ps` has them. */
 async function list({ args, retention, supervisor, output: { out, painted, face } }: Call): Promise<number> {
-  const nowMs = Date.parse(supervisor.engine.parts.clock.wall())
+  const nowMs = Date.parse(supervisor.clock.wall())
   const archives: AgentArchive[] = []
   for await (const archive of retention.archives()) archives.push(archive)
   if (args.switches.has('json')) out(`${JSON.stringify(archives.flatMap(factsOf), null, 2)}\n`)

@@ -1,7 +1,7 @@
 import { constants } from 'node:os'
 import { EbbError, errno } from '../../domain/errors.ts'
 import { leftOver, type Report } from '../../domain/report.ts'
-import type { BookScope } from '../../engine/book.ts'
+import type { ScopeView } from '../../engine/api.ts'
 import { within } from '../../engine/race.ts'
 import type { Supervisor } from '../../main.ts'
 import type { Clock } from '../../ports/clock.ts'
@@ -45,11 +45,11 @@ interface Outcome {
 }
 
 async function runInScope(supervisor: Supervisor, argv: readonly string[], inherited: Inherited): Promise<Outcome> {
-  const { engine, config } = supervisor
+  const { engine, clock, newId, config } = supervisor
   const signals = catchSignals(inherited.ignored)
   // Before the scope: what is asked for in one turn with it shares its transaction.
   const asAgent = await supervisor.asAgent(argv, config.environment)
-  const scope = engine.openScope({ id: engine.parts.newId(), kind: 'agent' })
+  const scope = engine.openScope({ id: newId(), kind: 'agent' })
   const limits = {
     ...(config.limitMemory !== undefined && { memoryBytes: config.limitMemory }),
     ...(config.limitPids !== undefined && { pids: config.limitPids }),
@@ -70,10 +70,10 @@ async function runInScope(supervisor: Supervisor, argv: readonly string[], inher
     throw error
   })
   const recovering = engine
-    .recoverInPassing()
+    .recover({ releasesClaims: true })
     .catch((error: unknown) => supervisor.log.warn('Earlier runs could not be recovered.', { error: String(error) }))
   const outcome = await superviseCommand(supervisor, scope, handles.get(treeLabel) as LocalTreeHandle, signals)
-  await within(engine.parts.clock, recoveryPatienceMs, recovering)
+  await within(clock, recoveryPatienceMs, recovering)
   // What did not go in its own time would only be asked all over again; the sentinel carries on when we have left.
   if (outcome.report.success) await engine.shutDown()
   return outcome
@@ -83,12 +83,11 @@ async function runInScope(supervisor: Supervisor, argv: readonly string[], inher
 const recoveryPatienceMs = 2_000
 
 async function superviseCommand(
-  { engine, config }: Supervisor,
-  scope: BookScope,
+  { engine, clock, config }: Supervisor,
+  scope: ScopeView,
   tree: LocalTreeHandle,
   signals: ReturnType<typeof catchSignals>,
 ): Promise<Outcome> {
-  const { clock } = engine.parts
   let exit: Exit | undefined
   const exited = tree.exit.then((how) => {
     exit = how
@@ -98,6 +97,7 @@ async function superviseCommand(
   const leave = new Promise<'timeout' | 'signal'>((resolve) => {
     if (config.timeout !== undefined) clock.after(config.timeout, over.signal, () => resolve('timeout'))
     passSignals(engine, scope, tree, {
+      clock,
       signals,
       isOver: () => exit !== undefined,
       hasExited: exited,
@@ -134,6 +134,7 @@ function graceLeft(clock: Clock, graceMs: number, askedMs: number | undefined): 
 const progressMs = 1_000
 
 interface Passing {
+  readonly clock: Clock
   readonly isOver: () => boolean
   readonly hasExited: Promise<void>
   readonly signals: ReturnType<typeof catchSignals>
@@ -148,7 +149,7 @@ interface Passing {
  * Elsewhere the signal is passed on, and when the command does not leave within half the grace, the close begins; a
  * second one forces.
  */
-function passSignals(engine: Supervisor['engine'], scope: BookScope, tree: LocalTreeHandle, passing: Passing): void {
+function passSignals(engine: Supervisor['engine'], scope: ScopeView, tree: LocalTreeHandle, passing: Passing): void {
   let asked = 0
   const force = (): void => void engine.close(scope.id, { trigger: 'terminated', force: true }).catch(() => {})
   passing.signals.listen((signal, meansLeave, isEarly) => {
@@ -168,7 +169,7 @@ function passSignals(engine: Supervisor['engine'], scope: BookScope, tree: Local
     } else {
       passing.asked()
       if (!passing.isOver()) passOn(tree.pid, signal)
-      within(engine.parts.clock, passing.graceMs / 2, passing.hasExited).then(passing.leave, passing.leave)
+      within(passing.clock, passing.graceMs / 2, passing.hasExited).then(passing.leave, passing.leave)
     }
   })
 }

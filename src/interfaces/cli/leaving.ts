@@ -54,7 +54,7 @@ export async function leave(
   leaving: Leaving,
   isQuiet = true,
 ): Promise<number> {
-  const { engine, log } = supervisor
+  const { engine, clock, log } = supervisor
   const keeps = supervisor.config.keepOnExit
   leaving.onAgain = () => {
     const wish: Wish = { trigger: 'process-exit', force: true }
@@ -70,7 +70,6 @@ export async function leave(
     log.info('Ebb has left.', { scope: engine.hostScopeId, trigger: 'process-exit' })
     await supervisor.close()
   }
-  const { clock } = engine.parts
   await during(clock, isQuiet, 'closing everything; Ctrl-C again forces it', () => within(clock, exitBudgetMs, leaveInOrder()))
   if (report) return report.success ? 0 : 3
   supervisor.killAllNow()

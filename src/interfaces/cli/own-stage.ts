@@ -19,12 +19,12 @@ const recoveryPatienceMs = 2_000
 export async function openOwnStage(config: Config, wiring: Wiring, tell: (line: string) => void): Promise<Stage> {
   const supervisor = await wiring.compose(config, { log: lineLog(config.logLevel, tell) })
   const failSafe = armFailSafe(supervisor, 1)
-  const { engine } = supervisor
+  const { engine, clock } = supervisor
   await engine.begin()
   const control = await supervisor.control()
   const { agents, store, waiting } = control
   const recovering = engine
-    .recoverInPassing()
+    .recover({ releasesClaims: true })
     .catch((error: unknown) => supervisor.log.warn('Earlier runs could not be recovered.', { error: String(error) }))
   return {
     launch: async (body) => (await agents.launch(readLaunch(body, undefined))).agent.id,
@@ -39,7 +39,7 @@ export async function openOwnStage(config: Config, wiring: Wiring, tell: (line: 
     farewell: (id) =>
       `the end of ${id === undefined ? 'the launch' : `the agent ${id}`} is not proven; what runs of it is killed, and the sentinel carries on: "ebb status" shows what is left.`,
     leave: async (isClean) => {
-      await within(engine.parts.clock, recoveryPatienceMs, recovering)
+      await within(clock, recoveryPatienceMs, recovering)
       // What did not go in its own time would only be asked all over again; the sentinel carries on when we have left.
       const report = isClean ? await engine.shutDown() : undefined
       failSafe.disarm()

@@ -1,4 +1,3 @@
-import { Reaper } from '../../engine/reap.ts'
 import type { Arguments } from './arguments.ts'
 import type { Wiring } from './cli.ts'
 import { openQuietly } from './open.ts'
@@ -7,13 +6,12 @@ import { during } from './terminal/status-line.ts'
 
 export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const supervisor = await openQuietly(args, wiring)
-  const { engine, config } = supervisor
+  const { engine } = supervisor
   const dryRun = args.switches.has('dry-run')
-  const reaper = new Reaper(engine.parts, { intervalMs: config.reaperInterval, minimumAgeMs: config.reaperMinimumAge })
   const isJson = args.switches.has('json')
   const pass = await during(wiring.clock, isJson, 'looking for what nobody closed', async () => {
     if (!dryRun) await engine.begin()
-    const found = await reaper.pass({ dryRun, sparesElsewhere: !args.switches.has('elsewhere') })
+    const found = await engine.reap({ dryRun, sparesElsewhere: !args.switches.has('elsewhere') })
     if (!dryRun) await engine.shutDown()
     return found
   })

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs'
 import { leftOver } from '../../domain/report.ts'
-import type { Engine } from '../../engine/engine.ts'
+import { othersRecoveryMs, type Recovery } from '../../engine/api.ts'
 import { backoffMs, noop, pause } from '../../engine/race.ts'
-import type { Recovery } from '../../engine/recover.ts'
+import type { Runtime } from '../../ports/runtime.ts'
 import type { Arguments } from './arguments.ts'
 import type { Wiring } from './cli.ts'
 import { configOf, openQuietly } from './open.ts'
@@ -11,9 +11,6 @@ import { during } from './terminal/status-line.ts'
 
 /** A process that was killed is gone within milliseconds, unless it is stuck in the kernel; then it is not dead. */
 const dyingBudgetMs = 10_000
-
-/** How long whoever is at it already, such as a sentinel, is waited for: what it looked at too early is ours to finish. */
-const othersBudgetMs = 10_000
 
 export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const isJson = args.switches.has('json')
@@ -47,8 +44,8 @@ async function recover(args: Arguments, wiring: Wiring, isJson: boolean): Promis
   const recovery = await during(wiring.clock, isJson, 'finishing what dead supervisors left', async () => {
     await engine.begin()
     const sentinelOf = process.env.SENTINEL_OF
-    await untilDead(engine, sentinelOf)
-    const found = await (sentinelOf === undefined ? engine.recoverPatiently(othersBudgetMs) : engine.recover())
+    await untilDead(supervisor, sentinelOf)
+    const found = await engine.recover(sentinelOf === undefined ? { waitMs: othersRecoveryMs } : {})
     await engine.shutDown()
     return found
   })
@@ -57,7 +54,7 @@ async function recover(args: Arguments, wiring: Wiring, isJson: boolean): Promis
 }
 
 /** Who closed its files, which is what a sentinel sees, is dying; on a busy machine its last thread may still be there. */
-async function untilDead({ parts: { clock, host } }: Engine, incarnation: string | undefined): Promise<void> {
+async function untilDead({ clock, host }: Runtime, incarnation: string | undefined): Promise<void> {
   if (incarnation === undefined) return
   const untilMs = clock.now() + dyingBudgetMs
   for (let attempt = 1; host.vitality(incarnation) === 'alive' && clock.now() < untilMs; attempt++)

@@ -28,17 +28,17 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const supervisor = await wiring.compose(config, {
     log,
     keepsSessions: true,
-    onReport: (report) => metrics?.report(report),
     onUnknown: (kind) => metrics?.unknown(kind),
     onLogBytes: (what, bytes) => metrics?.bytes(what, bytes),
   })
   const { engine } = supervisor
-  metrics = new Metrics({ resources: async () => (await engine.parts.ledger.books(undefined, 'open')).resources })
+  metrics = new Metrics({ resources: () => engine.openResources() })
+  engine.on('report', (report) => metrics.report(report))
+  engine.on('orphan', (kind) => metrics.orphan(kind))
   const failSafe = armFailSafe(supervisor, 1)
   try {
     await engine.begin({ role: 'server', address: urlOf(config.host, config.port) })
     const control = await supervisor.control()
-    control.adoptAgents()
     // Who is asked to leave meanwhile does not wait for it.
     await Promise.race([recover(supervisor), leaving.asked])
     count(control, metrics)
@@ -80,11 +80,11 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   }
 }
 
-async function recover({ engine, log }: Supervisor): Promise<void> {
-  const recovering = engine.recoverPatiently(recoveryBudgetMs).then(({ errors }) => {
+async function recover({ engine, clock, log }: Supervisor): Promise<void> {
+  const recovering = engine.recover({ waitMs: recoveryBudgetMs }).then(({ errors }) => {
     for (const error of errors) log.error(error)
   })
-  const { timedOut } = await within(engine.parts.clock, recoveryBudgetMs, recovering)
+  const { timedOut } = await within(clock, recoveryBudgetMs, recovering)
   if (timedOut) log.warn('What earlier runs left is still being recovered; that goes on beside.')
 }
 
@@ -107,11 +107,10 @@ function atItsAddress(error: unknown, home: string): unknown {
   return new EbbError('server_running', text, { cause: error, details: error.details })
 }
 
-function count({ events, reaper }: Control, metrics: Metrics): void {
+function count({ events }: Control, metrics: Metrics): void {
   // Its prompt is the first message of an agent.
   events.on('created', () => metrics.messages(1))
   events.on('messages', ({ messages }) => metrics.messages(messages.length))
-  reaper.onFound = (kind) => metrics.orphan(kind)
 }
 
 function announce({ url }: RunningServer, { config, home, containment }: Supervisor, isJson: boolean): void {

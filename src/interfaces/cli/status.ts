@@ -1,6 +1,7 @@
 import type { Config } from '../../config/config.ts'
+import { stuckArchives } from '../../domain/agent.ts'
 import { isEbbError } from '../../domain/errors.ts'
-import { leftOfStuck, type Status, worldStatus } from '../../engine/status.ts'
+import type { Status } from '../../engine/api.ts'
 import type { Arguments } from './arguments.ts'
 import type { Wiring } from './cli.ts'
 import { findServer, greet } from './client.ts'
@@ -32,10 +33,10 @@ async function askServer(config: Config): Promise<Status> {
 async function lookAround(config: Config, wiring: Wiring): Promise<Status> {
   const activeSubscriptions = await countSubscriptions(config)
   const supervisor = await wiring.compose(config, { watched: false })
-  const status = await worldStatus(supervisor.engine.parts, {
+  const { status } = await supervisor.engine.look({
     runningProcesses: supervisor.runningProcesses,
     rows: () => supervisor.agents.totals(undefined, new Set()),
-    stuckAgents: async () => leftOfStuck((await supervisor.agents.list({ statuses: ['stuck'] })).agents),
+    stuckAgents: async () => stuckArchives((await supervisor.agents.list({ statuses: ['stuck'] })).agents),
     activeSubscriptions: () => activeSubscriptions,
   })
   await supervisor.close()

@@ -65,7 +65,7 @@ export async function startServer(deps: ServerDeps): Promise<RunningServer> {
   const { host, allowHosts, allowOrigins, token } = settings
   const access = new Access({ host, allowHosts, allowOrigins, token })
   let port = settings.port
-  const { clock, host: machine } = control.engine.parts
+  const { clock, host: machine } = control
   const mcp = new McpDoor({ control, access, version: deps.version, home: deps.home })
   const runner = settings.isRunner ? new RunnerHost(control) : undefined
   const app = createApp({

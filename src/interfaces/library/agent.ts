@@ -78,7 +78,7 @@ export class Agent implements AsyncDisposable {
     if (isFinal(this.status)) return this.#report ?? (await this.ended)
     const { force, grace } = options
     this.#report = await this.#control.agents.stop(this.id, { ...(force && { force }), ...(grace !== undefined && { graceMs: grace }) })
-    if (this.#report.success) await within(this.#control.engine.parts.clock, booksPatienceMs, this.ended)
+    if (this.#report.success) await within(this.#control.clock, booksPatienceMs, this.ended)
     return this.#report
   }
 

@@ -2,8 +2,8 @@ import type { Control } from '../../control/control.ts'
 import { EbbError } from '../../domain/errors.ts'
 import { ownerName } from '../../domain/names.ts'
 import type { Report } from '../../domain/report.ts'
+import type { Status } from '../../engine/api.ts'
 import { noop } from '../../engine/race.ts'
-import type { Status } from '../../engine/status.ts'
 import type { Supervisor } from '../../main.ts'
 import { type Agent, type LaunchOptions, launch, namespace, type Place, requireReleased } from './agent.ts'
 import { leaveCleanly } from './leave.ts'
@@ -50,9 +50,9 @@ export class Ebb implements AsyncDisposable {
     if (known && !known.over.signal.aborted)
       throw new EbbError('request_exists', `Request ${id} is open already in this process; use it, or another id.`)
     if (known || this.#over.has(id)) throw new EbbError('scope_closed', `Request ${id} of this process is closed; use another id.`)
-    const { engine, namespaces } = this.#control
+    const { engine, namespaces, newId } = this.#control
     const scope = engine.openScope({
-      id: `request-${engine.parts.newId()}`,
+      id: `request-${newId()}`,
       kind: 'request',
       parentId: namespaces.enter(namespace),
       label: id,
@@ -159,7 +159,7 @@ export class Request implements AsyncDisposable {
     this.#place = place
     this.#scopeId = place.owner.ownerScopeId
     const end = (): void => void this.close().catch(noop)
-    if (options.timeoutMs !== undefined) place.control.engine.parts.clock.after(options.timeoutMs, this.#over.signal, end)
+    if (options.timeoutMs !== undefined) place.control.clock.after(options.timeoutMs, this.#over.signal, end)
     if (options.signal?.aborted) end()
     else options.signal?.addEventListener('abort', end, { once: true, signal: this.#over.signal })
   }

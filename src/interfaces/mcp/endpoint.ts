@@ -30,8 +30,8 @@ export class McpEndpoint {
 
   constructor(deps: McpDeps) {
     this.#deps = deps
-    const { engine, events } = deps.control
-    this.#sessions = new Sessions(engine.parts.clock)
+    const { clock, events } = deps.control
+    this.#sessions = new Sessions(clock)
     this.#modern = createMcpHandler(({ authInfo }) => createMcpServer(deps, authInfo?.extra?.asking as Asking), { legacy: 'reject' })
     for (const end of ['terminated', 'deleted'] as const) events.on(end, ({ agentId }) => this.#sessions.endOf(agentId))
   }

@@ -55,13 +55,13 @@ function addTool(server: McpServer, tool: Tool, { control, home }: McpDeps, aski
     try {
       return resultOf(await tool.run({ ...call, args: understood(input, args) as never }))
     } catch (error) {
-      return resultOf(tool.fails(error, name, control.engine.parts.log))
+      return resultOf(tool.fails(error, name, control.log))
     }
   })
 }
 
 function addResources(server: McpServer, { control }: McpDeps, asking: Asking): void {
-  const { tasks, engine } = control
+  const { tasks, log } = control
   const mimeType = 'application/json'
   const json = (uri: URL, value: object) => ({ contents: [{ uri: uri.href, mimeType, text: JSON.stringify(value) }] })
   const list = async () => (await tasks.list(whoAsks(asking))).slice(0, tasksListed)
@@ -90,7 +90,7 @@ function addResources(server: McpServer, { control }: McpDeps, asking: Asking): 
     try {
       return await read()
     } catch (error) {
-      const { error: message, ...data } = failureOf(error, 'resources/read', engine.parts.log)
+      const { error: message, ...data } = failureOf(error, 'resources/read', log)
       const code = error instanceof EbbError ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError
       throw new ProtocolError(code, String(message), data)
     }

@@ -5,6 +5,7 @@ import { zstdDecompressSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { Retention } from '../../../src/control/retention.ts'
 import type { RetentionRules } from '../../../src/domain/retention.ts'
+import { partsOf } from '../../support/engine-parts.ts'
 import { hookOn } from '../../support/hooked.ts'
 import { tmpfs } from '../../support/mounts.ts'
 import { needs } from '../../support/real.ts'
@@ -65,12 +66,14 @@ describe.each(['full', 'read-only'])('a disk of the archive that is %s', (state)
     expect(await scene.control.processesOf(id)).toEqual([])
     expect(text(join(scene.workspace, 'logs', files.stream))).toBe('hello\n')
     expect(text(join(scene.workspace, 'progress', files.progress))).toBe('{"progress":50}\n')
-    const owed = (await scene.supervisor.engine.parts.ledger.resources(id)).filter((one) => one.kind === 'log' && one.state === 'closing')
+    const owed = (await partsOf(scene.supervisor.engine).ledger.resources(id)).filter(
+      (one) => one.kind === 'log' && one.state === 'closing',
+    )
     expect(owed).toHaveLength(2)
     expect(readdirSync(folder)).toEqual(state === 'full' ? ['ballast'] : [])
 
     repair()
-    expect(await scene.control.reaper.pass({ dryRun: false })).toMatchObject({ left: [], errors: [] })
+    expect(await scene.control.engine.reap({ dryRun: false })).toMatchObject({ left: [], errors: [] })
     expect(await scene.ended(id)).toMatchObject({ status: 'terminated' })
     expect([text(scene.archived(files.stream)), text(scene.archived(files.progress))]).toEqual(['hello\n', '{"progress":50}\n'])
   })
@@ -184,7 +187,7 @@ describe('retention', () => {
 
   /** So many days after they ended. */
   function daysLater(scene: WorkspaceAgents, days: number, rules: Partial<RetentionRules>): Retention {
-    const { clock, log } = scene.supervisor.engine.parts
+    const { clock, log } = scene.supervisor
     const wall = (): string => new Date(Date.parse(clock.wall()) + days * 86_400_000).toISOString()
     const { control, supervisor } = scene
     return new Retention({

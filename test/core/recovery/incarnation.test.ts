@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../../src/config/config.ts'
 import { compose } from '../../../src/main.ts'
+import { partsOf } from '../../support/engine-parts.ts'
 import { ebb, nodeProgram, root, startEbb, temporaryHome } from '../../support/home.ts'
 import { waitUntil } from '../../support/world.ts'
 
@@ -51,7 +52,7 @@ test("a dead server's place is taken over, and its books are recovered", async (
   await second.engine.begin({ role: 'server', address: 'http://127.0.0.1:4401' })
   const recovery = await second.engine.recover()
   expect(recovery.errors).toEqual([])
-  const incarnations = await second.engine.parts.ledger.incarnations()
+  const incarnations = await partsOf(second.engine).ledger.incarnations()
   expect(incarnations).toMatchObject([{ role: 'server', address: 'http://127.0.0.1:4401' }])
   await second.engine.shutDown()
   await second.close()
@@ -64,7 +65,7 @@ test('many `ebb exec` run beside a server on one home', async () => {
   const runs = await Promise.all(Array.from({ length: 8 }, (_, code) => ebb(['exec', '--', 'sh', '-c', `exit ${code}`], { home })))
   expect(runs.map(({ code }) => code)).toEqual([0, 1, 2, 3, 4, 5, 6, 7])
   // Who cannot write that it has left before its time for that is up leaves it to its sentinel.
-  const { ledger } = server.engine.parts
+  const { ledger } = partsOf(server.engine)
   await waitUntil(async () => (await ledger.incarnations()).length === 1, 15_000, 'the others are off the books')
   expect(await ledger.incarnations()).toMatchObject([{ role: 'server' }])
   await server.engine.shutDown()
@@ -74,7 +75,7 @@ test('many `ebb exec` run beside a server on one home', async () => {
 test('a recovery touches nothing of a supervisor that lives', async () => {
   const home = temporaryHome()
   const living = await open(home)
-  const scope = living.engine.openScope({ id: living.engine.parts.newId(), kind: 'agent' })
+  const scope = living.engine.openScope({ id: living.newId(), kind: 'agent' })
   const launch = { argv: ['sleep', '1000'], env: { PATH: '/usr/bin:/bin' }, cwd: '/', output: 'inherit', stdin: 'ignore' } as const
   await living.engine.launch(scope, living.plan(scope.id, launch))
   for (const command of [['recover'], ['reap'], ['reap', '--dry-run']]) {
@@ -92,7 +93,7 @@ async function claimed(home: string) {
   const dead = await otherServer(home)
   await dead.kill()
   const living = await open(home)
-  const { ledger, host } = living.engine.parts
+  const { ledger, host } = partsOf(living.engine)
   await living.engine.begin()
   const [id = ''] = (await ledger.incarnations()).map((record) => record.id).filter((one) => one !== host.incarnationId)
   expect(await ledger.claim(id, host.incarnationId, undefined)).toBe(true)

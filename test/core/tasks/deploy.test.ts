@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSy
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
 import type { Deployed } from '../../../src/control/tasks/types.ts'
+import { partsOf } from '../../support/engine-parts.ts'
 import { temporaryHome } from '../../support/home.ts'
 import { hookOn } from '../../support/hooked.ts'
 import { openTasks, orchestrator, type TaskBench } from '../../support/tasks.ts'
@@ -64,7 +65,7 @@ describe('a deployed agent', () => {
     expect(read).toContain('"EBB_URL": "http://127.0.0.1:4400"')
     expect(await bench.tasks.callerOf(token)).toEqual({ agentId: id })
     // Nobody else may know it: neither rows nor books.
-    const { ledger } = bench.supervisor.engine.parts
+    const { ledger } = partsOf(bench.supervisor.engine)
     const known = JSON.stringify([await bench.supervisor.agents.find(id), await ledger.resources(id)])
     expect(known).not.toContain(token)
   })

@@ -239,7 +239,7 @@ describe('a task', () => {
     const base = temporaryHome()
     const { task, agents, token } = await deployAndDie(home, base, 'process')
     await using bench = await openTasks({ home })
-    await bench.supervisor.engine.recoverPatiently(10_000)
+    await bench.supervisor.engine.recover({ waitMs: 10_000 })
     const view = await bench.tasks.status({ taskId: task.id, caller: orchestrator })
     expect(view).toMatchObject({ status: 'completed', counts: { total: 2, active: 0 } })
     expect(view.agents.map(({ id }) => id)).toEqual(agents)

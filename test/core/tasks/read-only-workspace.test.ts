@@ -60,7 +60,7 @@ it('a cleanup whose archive cannot be deleted answers in full, stays owed everyw
     expect(completed).toMatchObject({ success: false, report: { errors: [expect.stringContaining('EROFS')] } })
     expect(readdirSync(archive)).toHaveLength(1)
   }
-  await bench.control.reaper.pass({ dryRun: false })
+  await bench.control.engine.reap({ dryRun: false })
   expect(existsSync(archive)).toBe(false)
   expect(await mcp.call('cleanup_agent_resources', cleanup)).toMatchObject({ success: true, errors: [], archived_files: [] })
   expect(await mcp.call('complete_real_task', { task_id })).toMatchObject({ success: true })

@@ -52,8 +52,7 @@ describe('an agent in tmux', () => {
     })
     const lastWord = vi.spyOn(Run.prototype, 'lastWord')
     const farewell = vi.spyOn(Run.prototype, 'farewell')
-    bench.control.adoptAgents()
-    await bench.supervisor.engine.recoverPatiently(10_000)
+    await bench.supervisor.engine.recover({ waitMs: 10_000 })
     expect(sessionsOf(home)).toHaveLength(3)
     expect(await bench.tasks.status({ taskId: task.id, caller: orchestrator })).toMatchObject({ status: 'active', counts: { active: 3 } })
 

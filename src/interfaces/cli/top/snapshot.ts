@@ -1,6 +1,6 @@
 import type { Agent } from '../../../domain/agent.ts'
 import { isEbbError } from '../../../domain/errors.ts'
-import type { Status } from '../../../engine/status.ts'
+import type { Status } from '../../../engine/api.ts'
 import type { Client } from '../client.ts'
 
 /** Everything that `ebb top` shows, as the server told it at one time. */

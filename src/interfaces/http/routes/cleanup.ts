@@ -9,7 +9,7 @@ import * as schemas from '../schemas.ts'
 const historyShown = 100
 
 export function cleanupRoutes(control: Control): readonly Route[] {
-  const { cleanup, history, owners, agents, reaper } = control
+  const { cleanup, engine, history, owners, agents } = control
 
   /** One thing by its name, or a whole namespace: rows and archives are kept. */
   async function clean(body: z.output<typeof schemas.cleanupBody>, named: string | undefined): Promise<Report> {
@@ -71,7 +71,7 @@ export function cleanupRoutes(control: Control): readonly Route[] {
       body: schemas.reaperBody,
       answers: { 200: schemas.reaperPass },
       handle: async ({ body }) => {
-        const { found, released, left } = await reaper.pass({ dryRun: body.dryRun ?? false })
+        const { found, released, left } = await engine.reap({ dryRun: body.dryRun ?? false })
         return { found, released, left }
       },
     }),

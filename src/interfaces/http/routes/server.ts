@@ -106,11 +106,10 @@ function problemsOf(vitals: Vitals, counted: object | undefined): readonly strin
   return [...vitals.problems(), ...(counted ? [] : ['The database does not answer.'])]
 }
 
-async function count({ store, engine }: Control): Promise<{ total: number; stuck: number } | undefined> {
-  const { clock, ledger } = engine.parts
-  const work = Promise.all([store.totals(undefined, new Set()), ledger.books(undefined, 'open')])
+async function count({ store, engine, clock }: Control): Promise<{ total: number; stuck: number } | undefined> {
+  const work = Promise.all([store.totals(undefined, new Set()), engine.openResources()])
   const answer = await within(clock, storePatienceMs, work).catch(() => ({ timedOut: true }) as const)
   if (answer.timedOut) return undefined
-  const [totals, books] = answer.value
-  return { total: totals.agents, stuck: books.resources.filter(({ state }) => state === 'stuck').length }
+  const [totals, resources] = answer.value
+  return { total: totals.agents, stuck: resources.filter(({ state }) => state === 'stuck').length }
 }

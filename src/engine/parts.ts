@@ -1,0 +1,38 @@
+import type { Endings } from '../ports/endings.ts'
+import type { Sentinel } from '../ports/host.ts'
+import type { Kinds } from '../ports/kind.ts'
+import type { Ledger } from '../ports/ledger.ts'
+import type { Runtime } from '../ports/runtime.ts'
+import type { Adopter, ReaperSettings, Recovery } from './api.ts'
+import type { Book } from './book.ts'
+import type { EngineEvents } from './events.ts'
+import type { Flight } from './flight.ts'
+
+/** What the engine is given. It knows no kind, no store and no process by name. */
+export interface EngineDeps extends Runtime {
+  readonly ledger: Ledger
+  readonly kinds: Kinds
+  readonly sentinel: Sentinel
+  readonly endings?: Endings
+  /** At an exit, an obligation that cannot be met in time is given up instead of held back. */
+  readonly givesUpAtExit?: boolean
+  /** Takes over agents that outlived their supervisor. Without it, a recovery leaves them to a process that has one. */
+  readonly adopter?: Adopter
+  readonly reaper: ReaperSettings
+}
+
+/** The state that the engine's own functions share. Nothing outside `engine/` uses it. */
+export interface EngineParts extends Omit<EngineDeps, 'endings' | 'adopter'> {
+  readonly endings: Endings
+  readonly book: Book
+  readonly flights: Map<string, Flight>
+  readonly events: EngineEvents
+  /** The recovery that runs now, and the adopter until this process leaves. */
+  readonly running: { recovery?: Promise<Recovery>; adopter?: Adopter }
+}
+
+/** Removes what an incarnation's resources shared. Called after the last of them is gone and before the incarnation is retired. */
+export async function tidy({ kinds, clock }: EngineParts, incarnation: string): Promise<void> {
+  const ctx = { signal: new AbortController().signal, clock }
+  for (const kind of kinds.values()) await kind.tidy?.(incarnation, ctx)
+}
