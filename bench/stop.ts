@@ -1,4 +1,4 @@
-import type { Supervisor } from '../src/main.ts'
+import type { Supervisor } from '../src/supervisor.ts'
 import { type Row, sideBySide, timed } from './measure.ts'
 import { populated, rawStart, rawStop } from './raw.ts'
 import { launch, withSupervisor } from './supervisor.ts'

@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { loadConfig } from '../src/config/config.ts'
 import type { ScopeView } from '../src/engine/api.ts'
-import { compose, type Supervisor } from '../src/main.ts'
+import { compose } from '../src/main.ts'
 import { type TreeHandle, treeLabel } from '../src/ports/process.ts'
+import type { Supervisor } from '../src/supervisor.ts'
 
 /** A real supervisor on a throw-away home. */
 export async function withSupervisor<T>(use: (supervisor: Supervisor) => Promise<T>): Promise<T> {

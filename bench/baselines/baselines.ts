@@ -1,6 +1,6 @@
 import { named } from '../leaks/catalogue.ts'
-import type { Order } from '../leaks/cell.ts'
 import { endAll } from '../leaks/checker.ts'
+import type { Order } from '../leaks/order.ts'
 import { programs } from '../leaks/programs.ts'
 import type { Algorithm } from './algorithms.ts'
 import { Crew } from './crew.ts'

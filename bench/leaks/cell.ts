@@ -2,6 +2,7 @@ import { text } from 'node:stream/consumers'
 import { benchBaseline } from '../baselines/baselines.ts'
 import { named } from './catalogue.ts'
 import { measure } from './measurement.ts'
+import type { Order } from './order.ts'
 import { Place } from './place.ts'
 import { programs } from './programs.ts'
 import { ways } from './ways.ts'
@@ -10,14 +11,6 @@ import { ways } from './ways.ts'
  * The process of one measurement, with a network and a cgroup of its own: whatever a way leaves, its host ends. The order
  * comes on standard input, so that no mark is in our own arguments; the answer is one line of JSON.
  */
-export interface Order {
-  readonly kind: 'cell' | 'baseline'
-  readonly way: string
-  readonly program: string
-  readonly agents: number
-  readonly base: string
-  readonly mark: string
-}
 
 const order = JSON.parse(await text(process.stdin)) as Order
 const answer = await (order.kind === 'cell' ? cell(order) : benchBaseline(order))

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { folders, ownCgroup2, seen, waitUntil } from '../../test/support/world.ts'
-import type { Order } from './cell.ts'
 import { endAll } from './checker.ts'
+import type { Order } from './order.ts'
 
 /**
  * Runs a measurement in a process, namespaces and a cgroup of its own, and ends whatever is left of it: a

@@ -1,11 +1,18 @@
 import { EbbError } from '../domain/errors.ts'
 import type { RetentionRule, RetentionRules } from '../domain/retention.ts'
 import { agentTypePattern } from '../domain/task.ts'
-import type { Settings } from './options.ts'
 
 /** The settings about archives, and how what is different for a type of agents is written. */
 
-export function retentionRules(settings: Settings): RetentionRules {
+interface ArchiveSettings {
+  readonly archiveMaxAgeDays: number
+  readonly archiveMaxBytes: number | undefined
+  readonly archiveTaskMaxBytes: number | undefined
+  readonly archiveCompressAfterDays: number
+  readonly archiveByAgentType: ReadonlyMap<string, RetentionRule>
+}
+
+export function retentionRules(settings: ArchiveSettings): RetentionRules {
   const { archiveMaxAgeDays, archiveMaxBytes, archiveTaskMaxBytes, archiveCompressAfterDays, archiveByAgentType } = settings
   return {
     maxAgeDays: archiveMaxAgeDays,

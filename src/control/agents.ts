@@ -1,7 +1,7 @@
 import { type Agent, type AgentResult, hasEnded, type KeptConfiguration } from '../domain/agent.ts'
 import { EbbError } from '../domain/errors.ts'
+import type { Wish } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
-import type { Wish } from '../domain/scope.ts'
 import { agentName } from '../domain/task.ts'
 import { type Engine, othersRecoveryMs, type ScopeView } from '../engine/api.ts'
 import { rollbackOf, rolledBack } from '../engine/launch.ts'

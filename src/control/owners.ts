@@ -1,6 +1,7 @@
 import { EbbError, isEbbError } from '../domain/errors.ts'
+import type { Wish } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
-import type { ScopeState, Wish } from '../domain/scope.ts'
+import type { ScopeState } from '../domain/scope.ts'
 import { type Engine, othersRecoveryMs } from '../engine/api.ts'
 import { noop } from '../engine/race.ts'
 import type { AgentStore, OwnerKind } from '../ports/agents.ts'

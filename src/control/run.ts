@@ -1,6 +1,6 @@
 import type { Agent, AgentError, AgentResult, AgentStatus, Farewell, LastDays } from '../domain/agent.ts'
+import type { Wish } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
-import type { Wish } from '../domain/scope.ts'
 import { noop, within } from '../engine/race.ts'
 import type { AgentChange, AgentEnd } from '../ports/agents.ts'
 import type { Clock } from '../ports/clock.ts'

@@ -1,5 +1,4 @@
 import type { LadderStep } from './ladder.ts'
-import type { Wish } from './scope.ts'
 
 /** Why a scope is being closed. */
 export const triggers = [
@@ -14,6 +13,23 @@ export const triggers = [
   'recovery',
 ] as const
 export type Trigger = (typeof triggers)[number]
+
+/** What a close was asked to do; stored with `closing`, so that a recovery carries on with it (G6). */
+export interface Wish {
+  readonly trigger: Trigger
+  /** Skips polite and terminate. */
+  readonly force?: boolean
+  /** Obligations that cannot be met in time are given up, as by force, but only after the gentle steps. */
+  readonly givesUp?: boolean
+  /** Rows, logs and archive go too. */
+  readonly forget?: boolean
+  /** Logs and archive go; rows and the record of the scope stay. */
+  readonly dropLogs?: boolean
+  /** Polite and terminate together. */
+  readonly graceMs?: number
+  /** How long the whole close may take before what is left is `stuck`. */
+  readonly deadlineMs?: number
+}
 
 /** How a close goes about it: which steps, how long, and what is kept. */
 export interface Policy {
@@ -71,4 +87,36 @@ export function policyFor(wish: Wish): Policy {
     keepsLogs: !dropsLogs(wish),
     givesUp: force || wish.givesUp === true,
   }
+}
+
+/** The stronger wish wins: force, deletion and the earlier deadline (G6). */
+export function strengthen(current: Wish, next: Wish): Wish {
+  // Said outright in the result: the reason that implied it may not be the one that is kept.
+  const forget = forgets(current) || forgets(next)
+  return {
+    trigger: current.trigger,
+    ...((current.force || next.force) && { force: true }),
+    ...((current.givesUp || next.givesUp) && { givesUp: true }),
+    ...(forget && { forget }),
+    ...((current.dropLogs || next.dropLogs) && { dropLogs: true }),
+    graceMs: Math.min(graceOf(current), graceOf(next)),
+    ...least(current.deadlineMs, next.deadlineMs),
+  }
+}
+
+/** A close asked for anew, of a scope that may have been closing before: for the new reason, with the stronger wish. */
+export function renew(stored: Wish | undefined, next: Wish): Wish {
+  return stored ? { ...strengthen(stored, next), trigger: next.trigger } : next
+}
+
+/** Of a close that is over, as seen by the next one: the time it had was its own. A recovery has not the hurry of the exit before it. */
+export function withoutHurry(stored: Wish | undefined): Wish | undefined {
+  if (stored?.deadlineMs === undefined) return stored
+  const { deadlineMs: _over, ...wish } = stored
+  return wish
+}
+
+function least(a: number | undefined, b: number | undefined): Pick<Wish, 'deadlineMs'> {
+  if (a === undefined && b === undefined) return {}
+  return { deadlineMs: Math.min(a ?? Number.POSITIVE_INFINITY, b ?? Number.POSITIVE_INFINITY) }
 }

@@ -1,6 +1,7 @@
+import type { Wish } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
 import type { Intent, Presence, Resource, ResourceState } from '../domain/resource.ts'
-import type { Scope, ScopeKind, ScopeState, Wish } from '../domain/scope.ts'
+import type { Scope, ScopeKind, ScopeState } from '../domain/scope.ts'
 import type { Totals } from '../ports/agents.ts'
 import type { Planned } from '../ports/kind.ts'
 import type { Books, NewScope } from '../ports/ledger.ts'

@@ -1,6 +1,5 @@
-import { type Policy, policyFor } from '../domain/policy.ts'
+import { type Policy, policyFor, strengthen, type Wish } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
-import { strengthen, type Wish } from '../domain/scope.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Progress } from './progress.ts'
 

@@ -1,7 +1,7 @@
 import type { ReleaseState, ResourceProgress } from '../domain/progress.ts'
 import type { Report, ResourceReport, StepTaken } from '../domain/report.ts'
+import type { Intent } from '../domain/resource.ts'
 import type { Clock } from '../ports/clock.ts'
-import type { Entry } from './book.ts'
 
 /**
  * A close as it happens, resource by resource. Those who close write it down and go on: nobody is waited for, and who watches
@@ -48,7 +48,7 @@ export class Progress {
   }
 
   /** The same resource is one, also when it came back and is released again. */
-  track(entry: Entry, place: TrackPlace, clock: Clock): Track {
+  track(entry: Tracked, place: TrackPlace, clock: Clock): Track {
     const known = this.#tracks.get(entry.intent.id)
     if (known) return known
     const track = new Track(entry, place, clock, (moved) => this.#moved(moved))
@@ -76,6 +76,12 @@ export class Progress {
   }
 }
 
+/** A resource whose release is followed. */
+export interface Tracked {
+  readonly intent: Intent
+  readonly name: string
+}
+
 export interface TrackPlace {
   readonly scope: Report['scope']
   readonly namespace: string | undefined
@@ -96,7 +102,7 @@ export class Track {
   /** Written by whoever climbs the ladder. */
   steps: StepTaken[] = []
 
-  constructor({ intent, name }: Entry, { scope, namespace }: TrackPlace, clock: Clock, onMoved: (track: Track) => void) {
+  constructor({ intent, name }: Tracked, { scope, namespace }: TrackPlace, clock: Clock, onMoved: (track: Track) => void) {
     this.#is = { id: intent.id, kind: intent.kind, name, scope, dependsOn: intent.dependsOn }
     this.id = intent.id
     this.namespace = namespace

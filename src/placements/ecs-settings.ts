@@ -1,7 +1,24 @@
 import { sentence } from '../domain/errors.ts'
 import { type AwsCall, type AwsLooks, isAwsTrouble } from '../ports/aws.ts'
 import type { SettingCheck } from '../ports/elsewhere.ts'
-import type { EcsSettings } from './ecs.ts'
+
+export interface EcsSettings {
+  readonly ecsCluster: string
+  readonly ecsTaskDefinition: string | undefined
+  readonly ecsContainerName: string | undefined
+  readonly ecsSubnets: readonly string[]
+  readonly ecsSecurityGroups: readonly string[]
+  readonly ecsAssignPublicIp: boolean
+  readonly ecsPort: number
+  readonly ecsTargetGroup: string | undefined
+  readonly ecsBucket: string | undefined
+  readonly ecsPrefix: string
+  readonly ecsRegion: string | undefined
+  readonly ecsEndpoint: string | undefined
+  readonly ecsUploadDeadline: number | undefined
+  /** The token itself is for the runner alone. */
+  readonly hasToken: boolean
+}
 
 /** Every setting of the placement `ecs`, tried out with calls that change nothing. */
 

@@ -15,28 +15,10 @@ import type { Elsewhere } from '../ports/elsewhere.ts'
 import type { Planned, ResourceKind } from '../ports/kind.ts'
 import { logLabels, type ProcessLaunch, treeLabel } from '../ports/process.ts'
 import { addressLabel, type RemoteAgentLaunch, type RemoteAgentSpec } from '../ports/runner.ts'
-import { checkSettings } from './ecs-settings.ts'
+import { checkSettings, type EcsSettings } from './ecs-settings.ts'
 import { type Premises, planFiles } from './files.ts'
 
 /** Placement `ecs`: a Fargate task of its own for every agent, with a runner in it that starts the agent. */
-
-export interface EcsSettings {
-  readonly ecsCluster: string
-  readonly ecsTaskDefinition: string | undefined
-  readonly ecsContainerName: string | undefined
-  readonly ecsSubnets: readonly string[]
-  readonly ecsSecurityGroups: readonly string[]
-  readonly ecsAssignPublicIp: boolean
-  readonly ecsPort: number
-  readonly ecsTargetGroup: string | undefined
-  readonly ecsBucket: string | undefined
-  readonly ecsPrefix: string
-  readonly ecsRegion: string | undefined
-  readonly ecsEndpoint: string | undefined
-  readonly ecsUploadDeadline: number | undefined
-  /** The token itself is for the runner alone. */
-  readonly hasToken: boolean
-}
 
 export interface EcsDeps {
   readonly settings: EcsSettings

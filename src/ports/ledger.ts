@@ -1,7 +1,8 @@
 import type { Incarnation } from '../domain/identity.ts'
+import type { Wish } from '../domain/policy.ts'
 import type { Report } from '../domain/report.ts'
 import type { Intent, Proof, Resource } from '../domain/resource.ts'
-import type { Scope, ScopeKind, Wish } from '../domain/scope.ts'
+import type { Scope, ScopeKind } from '../domain/scope.ts'
 import type { AgentEnd } from './agents.ts'
 
 export interface IncarnationRecord {

@@ -5,9 +5,10 @@ import type { Leftovers } from '../../src/ports/leftovers.ts'
 import { realClock } from '../../src/resources/clock.ts'
 import { openLeftovers } from '../../src/resources/leftovers/leftovers.ts'
 import { isMarked, seen, waitUntil } from '../support/world.ts'
+import { named } from './support/named.ts'
 import { agentTypes, needsAgent, programs } from './support/programs.ts'
 import { openScene, prompt, type Scene, stands } from './support/scene.ts'
-import { named, processesOf } from './support/sight.ts'
+import { processesOf } from './support/sight.ts'
 
 /** Real agents that nobody of ours started, and whose end was a SIGKILL: the doctor finds what they leave, and ends it. */
 

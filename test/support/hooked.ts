@@ -1,4 +1,4 @@
-import type { Composition } from '../../src/main.ts'
+import type { Composition } from '../../src/supervisor.ts'
 
 /** Called before every call of a port's method; what it throws, the caller of the method gets. */
 export type Hook = (method: string, args: readonly unknown[]) => void

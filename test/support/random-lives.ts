@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { ladderSteps } from '../../src/domain/ladder.ts'
+import type { Wish } from '../../src/domain/policy.ts'
 import { triggers } from '../../src/domain/policy.ts'
-import type { Wish } from '../../src/domain/scope.ts'
 import type { BookScope } from '../../src/engine/book.ts'
 import type { Planned } from '../../src/ports/kind.ts'
 import type { Fault } from './faults.ts'

@@ -1,8 +1,9 @@
 import { loadConfig } from '../../src/config/config.ts'
 import type { Handles, ScopeView } from '../../src/engine/api.ts'
-import { type Composition, compose, type Supervisor } from '../../src/main.ts'
+import { compose } from '../../src/main.ts'
 import type { Planned } from '../../src/ports/kind.ts'
 import { type LogHandle, logLabels, type ProcessLaunch, type TreeHandle, treeLabel } from '../../src/ports/process.ts'
+import type { Composition, Supervisor } from '../../src/supervisor.ts'
 import { temporaryHome } from './home.ts'
 
 /** The engine as the command line composes it, inside the test's own process, on a throw-away home. */

@@ -1,10 +1,10 @@
 import { expect, it, vi } from 'vitest'
 import type { Control } from '../../src/control/control.ts'
+import type { Wish } from '../../src/domain/policy.ts'
 import type { Report } from '../../src/domain/report.ts'
-import type { Wish } from '../../src/domain/scope.ts'
 import { type Leaving, leave } from '../../src/interfaces/cli/leaving.ts'
 import type { RunningServer } from '../../src/interfaces/http/server.ts'
-import type { Supervisor } from '../../src/main.ts'
+import type { Supervisor } from '../../src/supervisor.ts'
 import { VirtualClock } from '../support/virtual-clock.ts'
 
 /** How much of its eight seconds a server takes to leave, on simulated time: a real one would measure the machine. */

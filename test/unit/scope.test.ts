@@ -1,7 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { forgets, policyFor, triggers } from '../../src/domain/policy.ts'
-import { renew, strengthen, type Wish } from '../../src/domain/scope.ts'
+import { forgets, policyFor, renew, strengthen, triggers, type Wish } from '../../src/domain/policy.ts'
 
 const wishes: fc.Arbitrary<Wish> = fc
   .record(

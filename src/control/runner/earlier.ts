@@ -2,7 +2,6 @@ import { type Agent, activeStatuses, hasEnded } from '../../domain/agent.ts'
 import { EbbError, isEbbError } from '../../domain/errors.ts'
 import { othersRecoveryMs } from '../../engine/api.ts'
 import type { Control } from '../control.ts'
-import type { RunnerStatusNow } from './host.ts'
 
 /** No other way to launch gives an agent this namespace and such a name: by both, agents of an earlier life are known. */
 export const runnerNamespace = 'runner'
@@ -15,6 +14,13 @@ export function nameOf(id: string): string {
 
 function isOfRunner({ id, name, namespace }: Agent): boolean {
   return namespace === runnerNamespace && name === nameOf(id)
+}
+
+export interface RunnerStatusNow {
+  readonly isAlive: boolean
+  readonly exitCode: number | null
+  readonly signal: string | null
+  readonly uptimeMs: number
 }
 
 interface Ended {

@@ -8,7 +8,7 @@ import { LogWatch } from '../../stream/log-watch.ts'
 import { type OutputPlace, rawOutput } from '../../stream/raw-output.ts'
 import type { Launched } from '../agents.ts'
 import type { Control } from '../control.ts'
-import { EarlierAgents, nameOf, notReleased, runnerNamespace } from './earlier.ts'
+import { EarlierAgents, nameOf, notReleased, type RunnerStatusNow, runnerNamespace } from './earlier.ts'
 
 /**
  * What a runner host does over the control plane: agents of other control planes, each an agent like every other, in a
@@ -30,13 +30,6 @@ const mostRefused = 10_000
 
 /** How one came to its end, for whoever streams it. */
 export type Outcome = { readonly isSuccess: true } | { readonly isSuccess: false; readonly message: string }
-
-export interface RunnerStatusNow {
-  readonly isAlive: boolean
-  readonly exitCode: number | null
-  readonly signal: string | null
-  readonly uptimeMs: number
-}
 
 interface Entry {
   readonly launching: Promise<Launched>

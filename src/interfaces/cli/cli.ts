@@ -1,8 +1,8 @@
 import type { Config, Sources } from '../../config/config.ts'
 import { EbbError, errorTable, sentence } from '../../domain/errors.ts'
-import type { Composition, Supervisor } from '../../main.ts'
 import type { Clock } from '../../ports/clock.ts'
 import type { Leftovers } from '../../ports/leftovers.ts'
+import type { Composition, Supervisor } from '../../supervisor.ts'
 import { type Arguments, type Grammar, parseArguments } from './arguments.ts'
 
 /** The command line: one small module per command, loaded only when it is asked for. */

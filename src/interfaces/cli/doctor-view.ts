@@ -7,7 +7,7 @@ import {
   type Total,
   totalOf,
 } from '../../domain/leftover/leftover.ts'
-import type { Machine } from './doctor.ts'
+import type { Machine } from './doctor-machine.ts'
 import { wrap } from './terminal/flow.ts'
 import { cutLine, durationOf, flat, many, sizeOf } from './terminal/text.ts'
 

@@ -4,8 +4,9 @@ import { totalOf } from '../../domain/leftover/leftover.ts'
 import type { Arguments } from './arguments.ts'
 import type { Wiring } from './cli.ts'
 import { fixLeftovers } from './doctor-fix.ts'
+import { type Machine, machineOf } from './doctor-machine.ts'
 import { leftoverLines, machineLines } from './doctor-view.ts'
-import { configOf, openQuietly } from './open.ts'
+import { configOf } from './open.ts'
 import { openOutput, plainOutput } from './output.ts'
 import { during } from './terminal/status-line.ts'
 
@@ -26,23 +27,6 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   if (isJson) output.out(`${JSON.stringify(asJson(machine, found, fixed), null, 2)}\n`)
   if (fixed?.some(({ outcome }) => outcome === 'left')) return 3
   return machine.settings.every(({ isGood }) => isGood) ? 0 : 1
-}
-
-export type Machine = Awaited<ReturnType<typeof machineOf>>
-
-async function machineOf(args: Arguments, wiring: Wiring) {
-  const supervisor = await openQuietly(args, wiring)
-  const settings = await supervisor.checkSettings()
-  await supervisor.close()
-  return {
-    node: process.version,
-    platform: process.platform,
-    home: supervisor.home.directory,
-    containment: supervisor.containment,
-    containments: supervisor.availability,
-    providers: await wiring.programs(supervisor.config),
-    settings,
-  }
 }
 
 function asJson(machine: Machine, { leftovers, unseen }: Findings, fixed: readonly LeftoverEnd[] | undefined): object {

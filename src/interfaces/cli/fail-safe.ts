@@ -1,5 +1,5 @@
 import { sentence } from '../../domain/errors.ts'
-import type { Supervisor } from '../../main.ts'
+import type { Supervisor } from '../../supervisor.ts'
 
 /**
  * For the ends that leave no time: an uncaught error, or a plain exit with agents still running. One synchronous write

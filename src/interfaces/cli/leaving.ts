@@ -1,8 +1,8 @@
 import type { Control } from '../../control/control.ts'
+import type { Wish } from '../../domain/policy.ts'
 import type { Report } from '../../domain/report.ts'
-import type { Wish } from '../../domain/scope.ts'
 import { noop, within } from '../../engine/race.ts'
-import type { Supervisor } from '../../main.ts'
+import type { Supervisor } from '../../supervisor.ts'
 import type { RunningServer } from '../http/server.ts'
 import { during } from './terminal/status-line.ts'
 

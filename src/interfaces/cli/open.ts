@@ -1,6 +1,6 @@
 import type { Config } from '../../config/config.ts'
 import { storeOfServer } from '../../config/server-file.ts'
-import type { Supervisor } from '../../main.ts'
+import type { Supervisor } from '../../supervisor.ts'
 import type { Arguments } from './arguments.ts'
 import type { Wiring } from './cli.ts'
 

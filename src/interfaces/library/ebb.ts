@@ -4,7 +4,7 @@ import { ownerName } from '../../domain/names.ts'
 import type { Report } from '../../domain/report.ts'
 import type { Status } from '../../engine/api.ts'
 import { noop } from '../../engine/race.ts'
-import type { Supervisor } from '../../main.ts'
+import type { Supervisor } from '../../supervisor.ts'
 import { type Agent, type LaunchOptions, launch, namespace, type Place, requireReleased } from './agent.ts'
 import { leaveCleanly } from './leave.ts'
 

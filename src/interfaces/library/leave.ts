@@ -1,4 +1,4 @@
-import type { Supervisor } from '../../main.ts'
+import type { Supervisor } from '../../supervisor.ts'
 
 const leaveSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 

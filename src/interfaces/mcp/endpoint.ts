@@ -6,7 +6,8 @@ import {
   type McpHttpHandler,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
-import { type Asking, createMcpServer, type McpDeps } from './server.ts'
+import type { Asking } from './asking.ts'
+import { createMcpServer, type McpDeps } from './server.ts'
 import { Sessions } from './sessions.ts'
 
 /** One call at `/mcp`, as the web knows it. */

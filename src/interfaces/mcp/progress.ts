@@ -3,7 +3,7 @@ import type { Control } from '../../control/control.ts'
 import type { DeployPhase } from '../../control/tasks/types.ts'
 import { isFinal } from '../../domain/agent.ts'
 import { noop } from '../../engine/race.ts'
-import { type Asking, whoAsks } from './server.ts'
+import { type Asking, whoAsks } from './asking.ts'
 
 /** Told to those who asked for it, and only what has really happened. */
 export type Tell = (progress: number, total: number, message: string) => void

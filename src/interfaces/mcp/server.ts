@@ -1,8 +1,8 @@
 import { McpServer, ProtocolError, ProtocolErrorCode, ResourceTemplate } from '@modelcontextprotocol/server'
 import type { Control } from '../../control/control.ts'
-import type { Caller, OfTask } from '../../control/tasks/types.ts'
 import { EbbError } from '../../domain/errors.ts'
 import { advertised, understood } from './arguments.ts'
+import { type Asking, whoAsks } from './asking.ts'
 import { tellerOf } from './progress.ts'
 import { failureOf, resultOf } from './result.ts'
 import { statusShape, summaryShape } from './shapes.ts'
@@ -15,20 +15,6 @@ export interface McpDeps {
   readonly version: string
   /** Where the socket of our tmux server is. */
   readonly home: string
-}
-
-/** Who is at the other end of the connection. */
-export interface Asking {
-  readonly caller: Caller
-  /** Without one: that of whatever is named, and the default one for what is new. An agent has that of its task. */
-  readonly namespace?: string
-  /** The folder its program works in, as far as it is known. */
-  readonly cwd?: string
-}
-
-/** Whoever names a namespace sees the tasks of no other. */
-export function whoAsks({ caller, namespace }: Asking): Pick<OfTask, 'caller' | 'namespace'> {
-  return { caller, ...(namespace !== undefined && { namespace }) }
 }
 
 const instructions = `Ebb runs coding agents and proves that nothing of them is left.

@@ -6,9 +6,9 @@ import { EbbError } from '../../domain/errors.ts'
 import { defaultNamespace } from '../http/launch.ts'
 import * as answers from './answers.ts'
 import * as args from './arguments.ts'
+import { type Asking, whoAsks } from './asking.ts'
 import { type Tell, tellPhase, whileClosing } from './progress.ts'
 import { deployFailureOf, failureOf } from './result.ts'
-import { type Asking, whoAsks } from './server.ts'
 import { cleanupShape, completedShape, createdShape, deployedShape, killedShape, statusShape } from './shapes.ts'
 
 /** The MCP tools that docs/in-depth/mcp.md lists. */

@@ -1,7 +1,7 @@
 import { EbbError } from '../../domain/errors.ts'
+import { renew, type Wish } from '../../domain/policy.ts'
 import type { Report } from '../../domain/report.ts'
 import type { Resource } from '../../domain/resource.ts'
-import { renew, type Wish } from '../../domain/scope.ts'
 import type {
   Books,
   IncarnationRecord,

@@ -1,5 +1,6 @@
+import type { Wish } from '../../domain/policy.ts'
 import type { Intent, Proof, Resource, ResourceState } from '../../domain/resource.ts'
-import type { Scope, ScopeKind, ScopeState, Wish } from '../../domain/scope.ts'
+import type { Scope, ScopeKind, ScopeState } from '../../domain/scope.ts'
 import type { IncarnationRecord } from '../../ports/ledger.ts'
 
 /** Rows as they come from the database, and what they mean. */

@@ -1,6 +1,28 @@
-import type { ModelRequest } from './model.ts'
+import type { ApiName } from './api.ts'
 
 /** What was asked, as far as it is kept: bounded in number and in size, whatever agents send. */
+
+/** One call of an agent, as it was understood. */
+export interface ModelRequest {
+  readonly api: ApiName
+  readonly model: string
+  /** What the person asked for, without what the agent wraps around it; its first 64 Ki characters. */
+  readonly prompt: string
+  /** The names of the tools that the agent offered. */
+  readonly tools: readonly string[]
+  /** What the tools of the turn before answered, as text; together at most 64 Ki characters. */
+  readonly toolResults: readonly string[]
+  /** 0 for the prompt, 1 for the results of the first tools, … */
+  readonly turn: number
+  /** The place of the rule in the script; -1 when none matched, or for an aside. */
+  readonly rule: number
+  /** The agent asks for itself: a title, or which model to take. */
+  readonly isAside: boolean
+  /** `open` while it is being answered; `gone` when the client went before the end; `cut` when the script broke it off. */
+  readonly state: 'open' | 'answered' | 'gone' | 'cut'
+  /** As it was sent; of the latest hundred, and of fewer when they are more than 32 MiB. */
+  readonly body?: unknown
+}
 
 export type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 

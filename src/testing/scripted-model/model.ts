@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { within } from '../race.ts'
 import { type Audience, type Ended, play } from './answer.ts'
-import { type Api, type ApiName, tokensIn } from './api.ts'
+import { type Api, tokensIn } from './api.ts'
 import { anthropicMessages } from './apis/anthropic-messages.ts'
 import { gemini } from './apis/gemini.ts'
 import { openaiChat } from './apis/openai-chat.ts'
@@ -10,7 +10,7 @@ import { openaiResponses } from './apis/openai-responses.ts'
 import { type Conversation, fitting, isAside, type Json } from './conversation.ts'
 import { makeHome, removeAbandonedHomes, removeHome } from './folders.ts'
 import { furnish } from './homes.ts'
-import { Memory, type Mutable } from './memory.ts'
+import { Memory, type ModelRequest, type Mutable } from './memory.ts'
 import { Outlet } from './outlet.ts'
 import { Plot } from './plot.ts'
 import { type Body, readJson, refusal } from './request.ts'
@@ -22,28 +22,6 @@ export interface ModelOptions {
   readonly port?: number
   /** Told when a request has come, and again when its state has changed. */
   readonly onRequest?: (request: ModelRequest) => void
-}
-
-/** One call of an agent, as it was understood. */
-export interface ModelRequest {
-  readonly api: ApiName
-  readonly model: string
-  /** What the person asked for, without what the agent wraps around it; its first 64 Ki characters. */
-  readonly prompt: string
-  /** The names of the tools that the agent offered. */
-  readonly tools: readonly string[]
-  /** What the tools of the turn before answered, as text; together at most 64 Ki characters. */
-  readonly toolResults: readonly string[]
-  /** 0 for the prompt, 1 for the results of the first tools, … */
-  readonly turn: number
-  /** The place of the rule in the script; -1 when none matched, or for an aside. */
-  readonly rule: number
-  /** The agent asks for itself: a title, or which model to take. */
-  readonly isAside: boolean
-  /** `open` while it is being answered; `gone` when the client went before the end; `cut` when the script broke it off. */
-  readonly state: 'open' | 'answered' | 'gone' | 'cut'
-  /** As it was sent; of the latest hundred, and of fewer when they are more than 32 MiB. */
-  readonly body?: unknown
 }
 
 export interface ScriptedModel extends AsyncDisposable {

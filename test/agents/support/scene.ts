@@ -6,8 +6,8 @@ import { nodeProgram, root, temporaryHome } from '../../support/home.ts'
 import { currentMark } from '../../support/mark.ts'
 import { startServer, type TestServer } from '../../support/server.ts'
 import { waitUntil } from '../../support/world.ts'
+import { named } from './named.ts'
 import { type AgentType, clis, impersonal, type McpServer, programs } from './programs.ts'
-import { named } from './sight.ts'
 
 /**
  * One agent's world, to throw away: a model, a home for `ebb`, one for its runner, one for the agent, a folder to work in and

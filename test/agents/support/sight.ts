@@ -8,11 +8,6 @@ import type { Scene } from './scene.ts'
 
 /** What is there of a scene, seen with our own eyes: none of it asks Ebb, or shares code with it. */
 
-/** One of its arguments is this name, and not merely has it inside. */
-export function named(name: string): readonly Seen[] {
-  return processesWhere(({ argv }) => argv.split('\0').includes(name))
-}
-
 /** By mark, by home, by cgroup, and by the folder it works in: a daemon has none of the first, and a moved one not the last. */
 export function processesOf({ home, runnerHome, work, agentHome, name }: Scene): readonly Seen[] {
   const homes = [home, runnerHome].map((path) => ({ path, installation: installationOf(path) }))

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { nextTurn as turn } from '../../../src/ports/turn.ts'
 import { create, createInScope, end, newAgent, newMessage, say, statusOf } from './agent-records.ts'
-import type { AgentsUnderTest } from './agents.ts'
+import type { AgentsUnderTest } from './connections.ts'
 import { openAgent, scopeOf, settlement } from './records.ts'
 
 export function agentCases(store: AgentsUnderTest): void {

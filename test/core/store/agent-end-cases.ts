@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { create, createInScope, end, newMessage, say, statusOf } from './agent-records.ts'
-import type { AgentsUnderTest } from './agents.ts'
+import type { AgentsUnderTest } from './connections.ts'
 import { incarnation, intent, openAgent, report, scopeOf, settlement } from './records.ts'
 
 /** What the transaction that closes scopes does to the rows of their agents. */

@@ -1,30 +1,12 @@
 import { afterEach, beforeEach, describe } from 'vitest'
-import type { AgentStore } from '../../../src/ports/agents.ts'
-import type { Ledger } from '../../../src/ports/ledger.ts'
-import type { TaskStore } from '../../../src/ports/tasks.ts'
 import { agentCases } from './agent-cases.ts'
 import { agentEndCases } from './agent-end-cases.ts'
+import type { AgentsUnderTest, OpenedStore } from './connections.ts'
 import { messageCases } from './message-cases.ts'
 import { ownerCases } from './owner-cases.ts'
 import { taskCases } from './task-cases.ts'
 
 /** What every store must do with the rows of agents. A second store passes this unchanged, or it is none. */
-
-export interface Connection {
-  readonly ledger: Ledger
-  readonly agents: AgentStore
-  readonly tasks: TaskStore
-}
-
-export interface OpenedStore extends Connection {
-  /** One more connection to the same store, as another process would open it. */
-  reopen(): Promise<Connection>
-  /** Closes all of them and removes the store. */
-  dispose(): Promise<void>
-}
-
-/** The store of the running test. */
-export type AgentsUnderTest = Connection & Pick<OpenedStore, 'reopen'>
 
 export function agentsConformance(name: string, open: () => Promise<OpenedStore>): void {
   describe(`${name} as a store of agents`, () => {

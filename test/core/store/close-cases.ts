@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import type { Wish } from '../../../src/domain/scope.ts'
-import type { Store } from './ledger.ts'
+import type { Wish } from '../../../src/domain/policy.ts'
+import type { Store } from './connections.ts'
 import { holdResources, intent, openAgent, proof, released, report, resourceOf, scope, scopeOf, settlement, statesOf } from './records.ts'
 
 export function closeCases(store: Store): void {

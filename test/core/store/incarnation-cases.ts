@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { IncarnationRecord, Ledger } from '../../../src/ports/ledger.ts'
-import type { Store } from './ledger.ts'
+import type { Store } from './connections.ts'
 import { holdResources, incarnation, intent, openAgent, released, scope, scopeOf, server, settlement, statesOf } from './records.ts'
 
 const contenders = 12

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe } from 'vitest'
 import type { Ledger } from '../../../src/ports/ledger.ts'
 import { closeCases } from './close-cases.ts'
+import type { Store } from './connections.ts'
 import { incarnationCases } from './incarnation-cases.ts'
 import { resourceCases } from './resource-cases.ts'
 import { scopeCases } from './scope-cases.ts'
@@ -15,12 +16,6 @@ export interface OpenedLedger {
   reopen(): Promise<Ledger>
   /** Closes all of them and removes the store. */
   dispose(): Promise<void>
-}
-
-/** The store of the running test. */
-export interface Store {
-  readonly ledger: Ledger
-  reopen(): Promise<Ledger>
 }
 
 export function ledgerConformance(name: string, open: () => Promise<OpenedLedger>): void {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { NewMessage, Progress } from '../../../src/ports/agents.ts'
 import { conversation, create, newMessage, say, statusOf } from './agent-records.ts'
-import type { AgentsUnderTest } from './agents.ts'
+import type { AgentsUnderTest } from './connections.ts'
 
 export function messageCases(store: AgentsUnderTest): void {
   saving(store)

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { OwnerRecord } from '../../../src/ports/agents.ts'
-import type { AgentsUnderTest } from './agents.ts'
+import type { AgentsUnderTest } from './connections.ts'
 import { openAgent, settlement } from './records.ts'
 
 const owner = (id: string, scopeId: string, more: Partial<OwnerRecord> = {}): Omit<OwnerRecord, 'state'> => ({

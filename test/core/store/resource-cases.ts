@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { Store } from './ledger.ts'
+import type { Store } from './connections.ts'
 import { holdResources, intent, openAgent, proof, released, resourceOf, scopeOf, settlement, statesOf } from './records.ts'
 
 const isoTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/

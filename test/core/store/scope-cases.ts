@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { Store } from './ledger.ts'
+import type { Store } from './connections.ts'
 import { intent, openAgent, resourceOf, scope, scopeOf, settlement, statesOf } from './records.ts'
 
 export function scopeCases(store: Store): void {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { Ledger } from '../../../src/ports/ledger.ts'
-import type { Store } from './ledger.ts'
+import type { Store } from './connections.ts'
 import { holdResources, incarnation, intent, openAgent, released, report, scope, scopeOf, server, settlement } from './records.ts'
 
 export function sharingCases(store: Store): void {

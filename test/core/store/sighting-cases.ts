@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { Store } from './ledger.ts'
+import type { Store } from './connections.ts'
 
 export function sightingCases(store: Store): void {
   it('every sighting counts, and the first one says since when', async () => {

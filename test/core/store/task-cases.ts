@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { Task } from '../../../src/domain/task.ts'
 import { create, createInScope, end } from './agent-records.ts'
-import type { AgentsUnderTest } from './agents.ts'
+import type { AgentsUnderTest } from './connections.ts'
 import { openAgent, settlement } from './records.ts'
 
 const at = '2026-11-15T09:00:00.000Z'

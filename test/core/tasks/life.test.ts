@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { Composition } from '../../../src/main.ts'
+import type { Composition } from '../../../src/supervisor.ts'
 import { temporaryHome } from '../../support/home.ts'
 import { hookOn } from '../../support/hooked.ts'
 import { as, deployAndDie, openTasks, orchestrator } from '../../support/tasks.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { Run } from '../../../src/control/run.ts'
 import { endingOf } from '../../../src/domain/agent.ts'
-import type { Wish } from '../../../src/domain/scope.ts'
+import type { Wish } from '../../../src/domain/policy.ts'
 import type { AgentChange } from '../../../src/ports/agents.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 
