@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Report } from '../src/domain/report.ts'
+import type { Report } from '../src/core/model/report.ts'
 import type { Call } from '../test/support/aws/proxy.ts'
 import { AwsWorld } from '../test/support/aws/world.ts'
 import { knownHomes, removeHomes } from '../test/support/home.ts'

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { io, type Socket } from 'socket.io-client'
-import type { Agent } from '../src/domain/agent.ts'
-import type { Message } from '../src/domain/message.ts'
-import type { Report } from '../src/domain/report.ts'
+import type { Agent } from '../src/core/model/agent.ts'
+import type { Message } from '../src/core/model/message.ts'
+import type { Report } from '../src/core/model/report.ts'
 
 /** A real server in a process of its own, as a client meets it. */
 export interface BenchServer {

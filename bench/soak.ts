@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import type { Status } from '../src/engine/api.ts'
+import type { Status } from '../src/core/engine/api.ts'
 import { type BenchServer, withServer } from './server.ts'
 
 /**

@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { loadConfig } from '../src/config/config.ts'
-import type { ScopeView } from '../src/engine/api.ts'
+import type { ScopeView } from '../src/core/engine/api.ts'
+import { type TreeHandle, treeLabel } from '../src/core/ports/process.ts'
 import { compose } from '../src/main.ts'
-import { type TreeHandle, treeLabel } from '../src/ports/process.ts'
 import type { Supervisor } from '../src/supervisor.ts'
 
 /** A real supervisor on a throw-away home. */

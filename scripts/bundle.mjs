@@ -8,11 +8,11 @@ import { fileURLToPath } from 'node:url'
 import { buildDashboard } from './dashboard.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
-const inputs = { main: join(root, 'src/main.ts'), keeper: join(root, 'src/resources/process-tree/keeper.ts') }
+const inputs = { main: join(root, 'src/main.ts'), keeper: join(root, 'src/host/containment/keeper.ts') }
 
 /** What `ebb exec` needs, and no more: a third more of it is a tenth more of its time. The doctor's judgement is the doctor's. */
 const core =
-  /\/src\/(ports|config)\/|\/src\/domain\/(?!leftover\/)|\/src\/engine\/(?!reap|status)|\/src\/placements\/program\.ts|\/src\/resources\/(clock|path|temp\/remove-folder)\.ts/
+  /\/src\/(core\/(model|ports)|config)\/|\/src\/core\/engine\/(?!reap|status)|\/src\/host\/(program|clock|path|remove-folder)\.ts/
 
 async function bundle() {
   // The dashboard beside it has a freshness of its own.

@@ -20,7 +20,7 @@ function filesOf(folder) {
 
 function isFresh() {
   const made = statSync(join(place, 'index.html'), { throwIfNoEntry: false })
-  const sources = [fileURLToPath(import.meta.url), ...['web', 'src/domain'].flatMap((folder) => filesOf(join(root, folder)))]
+  const sources = [fileURLToPath(import.meta.url), ...['web', 'src/core/model'].flatMap((folder) => filesOf(join(root, folder)))]
   return made !== undefined && sources.every((path) => statSync(path).mtimeMs <= made.mtimeMs)
 }
 

@@ -1,6 +1,6 @@
 import { loadConfig } from './config/config.ts'
-import { EbbError, isEbbError } from './domain/errors.ts'
-import { Ebb } from './interfaces/library/ebb.ts'
+import { EbbError, isEbbError } from './core/model/errors.ts'
+import { Ebb } from './library/ebb.ts'
 import { compose } from './main.ts'
 
 /** The library's only public door. */
@@ -41,11 +41,11 @@ export async function openEbb({ config: configFile, ...options }: OpenOptions = 
   }
 }
 
-export type { AgentStatus } from './domain/agent.ts'
-export { EbbError, type ErrorCode } from './domain/errors.ts'
-export type { Message } from './domain/message.ts'
-export type { Report, ResourceReport, StepTaken } from './domain/report.ts'
-export type { Proof } from './domain/resource.ts'
-export type { Status } from './engine/api.ts'
-export type { Agent, LaunchOptions, StopOptions } from './interfaces/library/agent.ts'
-export type { CleanupOptions, Ebb, Request, RequestOptions } from './interfaces/library/ebb.ts'
+export type { Status } from './core/engine/api.ts'
+export type { AgentStatus } from './core/model/agent.ts'
+export { EbbError, type ErrorCode } from './core/model/errors.ts'
+export type { Message } from './core/model/message.ts'
+export type { Report, ResourceReport, StepTaken } from './core/model/report.ts'
+export type { Proof } from './core/model/resource.ts'
+export type { Agent, LaunchOptions, StopOptions } from './library/agent.ts'
+export type { CleanupOptions, Ebb, Request, RequestOptions } from './library/ebb.ts'

@@ -1,10 +1,10 @@
 import { tmpdir } from 'node:os'
 import type { Config } from './config/config.ts'
-import { findProgram } from './placements/program.ts'
-import type { Leftovers } from './ports/leftovers.ts'
+import type { Leftovers } from './doctor/leftovers-port.ts'
+import { openLeftovers } from './doctor/search/leftovers.ts'
+import { realClock } from './host/clock.ts'
+import { findProgram } from './host/program.ts'
 import { installed } from './providers/all.ts'
-import { realClock } from './resources/clock.ts'
-import { openLeftovers } from './resources/leftovers/leftovers.ts'
 
 /** A part of the composition root: what only the doctor asks of this machine. Loaded when it does. */
 

@@ -1,45 +1,45 @@
 import { accessSync, constants } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, isAbsolute, join } from 'node:path'
+import { AgentEndings } from './agents/endings.ts'
+import type { Inherited } from './cli/cli.ts'
 import { type Config, loadConfig } from './config/config.ts'
 import { unusedSettings } from './config/elsewhere-options.ts'
 import { openHome } from './config/home.ts'
 import { sentinelEnvironment } from './config/sentinel-environment.ts'
-import type { Control } from './control/control.ts'
-import { AgentEndings } from './control/endings.ts'
-import { EbbError } from './domain/errors.ts'
-import type { Intent } from './domain/resource.ts'
-import type { Engine } from './engine/api.ts'
-import { createEngine } from './engine/engine.ts'
-import type { Inherited } from './interfaces/cli/cli.ts'
-import { lineLog } from './observability/log.ts'
-import { watchedKind } from './observability/watched-kind.ts'
+import type { Control } from './control.ts'
+import type { Engine } from './core/engine/api.ts'
+import { createEngine } from './core/engine/engine.ts'
+import { EbbError } from './core/model/errors.ts'
+import type { Intent } from './core/model/resource.ts'
+import type { Effects } from './core/ports/effects.ts'
+import type { Elsewhere, SettingCheck } from './core/ports/elsewhere.ts'
+import type { Planned, ResourceKind } from './core/ports/kind.ts'
+import { lineLog } from './core/ports/log.ts'
+import type { ProcessLaunch, TreeMember } from './core/ports/process.ts'
+import type { Runtime } from './core/ports/runtime.ts'
+import { realClock } from './host/clock.ts'
+import { chooseContainment, detectContainments } from './host/containment/detect.ts'
+import { realEffects } from './host/effects.ts'
+import { openHost } from './host/host.ts'
+import { kernelId } from './host/ids.ts'
+import { procTable } from './host/processes/proc.ts'
+import { findProgram, requireProgram } from './host/program.ts'
+import { PipeSentinel } from './host/sentinel.ts'
+import { watchedKind } from './host/watched-kind.ts'
+import { FolderKind } from './kinds/file/folder.ts'
+import { DirectoryKind, FileKind } from './kinds/file/kind.ts'
+import { LedgerArchives } from './kinds/log/archives.ts'
+import { type CompleteLog, LogKind } from './kinds/log/kind.ts'
+import { ProcessTreeKind } from './kinds/process-tree/kind.ts'
+import { TempFolderKind } from './kinds/temp-folder/kind.ts'
+import { TracesKind } from './kinds/tool-leftovers/kind.ts'
 import type { Premises } from './placements/files.ts'
-import { planProcess } from './placements/process.ts'
-import { findProgram, requireProgram } from './placements/program.ts'
-import { planTmux } from './placements/tmux.ts'
-import type { Effects } from './ports/effects.ts'
-import type { Elsewhere, SettingCheck } from './ports/elsewhere.ts'
-import type { Planned, ResourceKind } from './ports/kind.ts'
-import type { ProcessLaunch, TreeMember } from './ports/process.ts'
-import type { Runtime } from './ports/runtime.ts'
+import { planProcess } from './placements/process/placement.ts'
+import { TmuxSessionKind } from './placements/tmux/kind.ts'
+import { planTmux } from './placements/tmux/placement.ts'
+import { Tmux, throughDoor } from './placements/tmux/tmux.ts'
 import { agentPrograms } from './providers/programs.ts'
-import { realClock } from './resources/clock.ts'
-import { realEffects } from './resources/effects.ts'
-import { FolderKind } from './resources/file/folder.ts'
-import { DirectoryKind, FileKind } from './resources/file/kind.ts'
-import { kernelId } from './resources/ids.ts'
-import { LedgerArchives } from './resources/log/archives.ts'
-import { type CompleteLog, LogKind } from './resources/log/kind.ts'
-import { chooseContainment, detectContainments } from './resources/process-tree/detect.ts'
-import { openHost } from './resources/process-tree/host.ts'
-import { ProcessTreeKind } from './resources/process-tree/kind.ts'
-import { procTable } from './resources/process-tree/proc.ts'
-import { PipeSentinel } from './resources/process-tree/sentinel.ts'
-import { TempFolderKind } from './resources/temp/kind.ts'
-import { TmuxSessionKind } from './resources/tmux/kind.ts'
-import { Tmux, throughDoor } from './resources/tmux/tmux.ts'
-import { TracesKind } from './resources/traces/kind.ts'
 import { openSqliteStore, type Store } from './store/sqlite/store.ts'
 import type { Composition, Supervisor } from './supervisor.ts'
 
@@ -51,7 +51,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   const home = openHome(config.home, kernelId)
   const clock = realClock
   const log = composition.log ?? lineLog(config.logLevel, (line) => process.stderr.write(line))
-  const processes = process.platform === 'darwin' ? (await import('./resources/process-tree/ps.ts')).psTable : procTable
+  const processes = process.platform === 'darwin' ? (await import('./host/processes/ps.ts')).psTable : procTable
   const host = openHost(home.installation, processes, config.inheritedCookie)
   const effects = wrap<Effects>('effects', realEffects)
   const { inheritedCookie } = config
@@ -252,13 +252,13 @@ function ownIntents(engine: Engine, incarnationId: string, agentId: string, erro
 
 /** The command line's entry. */
 export async function runMain(words: readonly string[], inherited: Inherited): Promise<never> {
-  const { runCommandLine } = await import('./interfaces/cli/cli.ts')
+  const { runCommandLine } = await import('./cli/cli.ts')
   const manifest = join(import.meta.dirname, '..', 'package.json')
   const dashboard = join(import.meta.dirname, '..', 'dist', 'web')
   const attach = async (config: Config, agentId: string): Promise<number> => {
     const { environment } = config
     const tmux = new Tmux({ effects: realEffects, socket: openHome(config.home, kernelId).tmuxSocket, environment })
-    return await (await import('./resources/tmux/attach.ts')).attach(tmux, agentId, environment)
+    return await (await import('./placements/tmux/attach.ts')).attach(tmux, agentId, environment)
   }
   process.exit(
     await runCommandLine(words, {

@@ -1,5 +1,5 @@
-import { parseDuration } from '../domain/duration.ts'
-import { EbbError } from '../domain/errors.ts'
+import { parseDuration } from '../core/model/duration.ts'
+import { EbbError } from '../core/model/errors.ts'
 import { list, option, parseBase, parseCount, parsePort, parseSize, parseText, parseToken, toggle } from './option.ts'
 
 /** The settings of agents that run elsewhere than as processes of this host. */

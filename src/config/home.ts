@@ -1,7 +1,7 @@
 import { chmodSync, linkSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { EbbError, errno, sentence } from '../domain/errors.ts'
-import type { NewId } from '../ports/ids.ts'
+import { EbbError, errno, sentence } from '../core/model/errors.ts'
+import type { NewId } from '../core/ports/ids.ts'
 
 /** The folder that holds database, logs and sockets: ours alone, modes 0700 and 0600. */
 export interface Home {

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
-import { EbbError } from '../domain/errors.ts'
-import { namespaceName } from '../domain/names.ts'
-import { parseSpawnRule } from '../domain/spawn-rule.ts'
+import { EbbError } from '../core/model/errors.ts'
+import { namespaceName } from '../core/model/names.ts'
+import { parseSpawnRule } from '../core/model/spawn-rule.ts'
 
 /** What a setting is made of, and how texts of the usual sorts are read. */
 

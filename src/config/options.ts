@@ -1,9 +1,9 @@
 import { isAbsolute, join } from 'node:path'
-import { parseDuration } from '../domain/duration.ts'
-import { EbbError } from '../domain/errors.ts'
-import type { RetentionRule } from '../domain/retention.ts'
-import type { LogLevel } from '../ports/log.ts'
-import { type ContainmentName, containmentNames } from '../ports/process.ts'
+import { parseDuration } from '../core/model/duration.ts'
+import { EbbError } from '../core/model/errors.ts'
+import type { RetentionRule } from '../core/model/retention.ts'
+import type { LogLevel } from '../core/ports/log.ts'
+import { type ContainmentName, containmentNames } from '../core/ports/process.ts'
 import { dockerOptions, ecsOptions } from './elsewhere-options.ts'
 import {
   choice,

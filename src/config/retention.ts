@@ -1,6 +1,6 @@
-import { EbbError } from '../domain/errors.ts'
-import type { RetentionRule, RetentionRules } from '../domain/retention.ts'
-import { agentTypePattern } from '../domain/task.ts'
+import { EbbError } from '../core/model/errors.ts'
+import type { RetentionRule, RetentionRules } from '../core/model/retention.ts'
+import { agentTypePattern } from '../core/model/task.ts'
 
 /** The settings about archives, and how what is different for a type of agents is written. */
 

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { errno } from '../domain/errors.ts'
+import { errno } from '../core/model/errors.ts'
 
 /** By which the other commands find the server of a home; for its owner's eyes only, because it may hold the token. */
 export interface ServerFile {

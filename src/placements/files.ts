@@ -1,7 +1,7 @@
 import { dirname, join } from 'node:path'
-import type { OnLoss } from '../domain/resource.ts'
-import { workspaceFiles } from '../domain/task.ts'
-import type { Planned } from '../ports/kind.ts'
+import type { OnLoss } from '../core/model/resource.ts'
+import { workspaceFiles } from '../core/model/task.ts'
+import type { Planned } from '../core/ports/kind.ts'
 import {
   type AgentWorkspace,
   type ContainmentName,
@@ -12,7 +12,7 @@ import {
   type ProcessLaunch,
   reportLabels,
   type TreePlace,
-} from '../ports/process.ts'
+} from '../core/ports/process.ts'
 
 export const promptLabel = 'prompt'
 

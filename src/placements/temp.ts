@@ -1,9 +1,9 @@
 import { statSync } from 'node:fs'
 import { isAbsolute } from 'node:path'
-import { EbbError } from '../domain/errors.ts'
-import type { Planned } from '../ports/kind.ts'
-import type { ProcessLaunch } from '../ports/process.ts'
-import { type TempFolderSpec, type TracesSpec, tempFolderOf, tempLabel, tracesLabel } from '../ports/temp.ts'
+import { EbbError } from '../core/model/errors.ts'
+import type { Planned } from '../core/ports/kind.ts'
+import type { ProcessLaunch } from '../core/ports/process.ts'
+import { type TempFolderSpec, type TracesSpec, tempFolderOf, tempLabel, tracesLabel } from '../core/ports/temp.ts'
 import type { Premises } from './files.ts'
 
 const dayMs = 86_400_000

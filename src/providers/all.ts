@@ -1,4 +1,4 @@
-import type { Provider } from '../ports/provider.ts'
+import type { Provider } from '../core/ports/provider.ts'
 import { claudeCode } from './claude-code.ts'
 import { codex } from './codex.ts'
 import { geminiCli } from './gemini-cli.ts'

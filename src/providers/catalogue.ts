@@ -1,5 +1,5 @@
 import { realpath, stat } from 'node:fs/promises'
-import type { Provider, ProviderCatalogue, ProviderInfo } from '../ports/provider.ts'
+import type { Provider, ProviderCatalogue, ProviderInfo } from '../core/ports/provider.ts'
 
 type Environment = Readonly<Record<string, string>>
 

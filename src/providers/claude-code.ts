@@ -1,6 +1,6 @@
 import { isAbsolute, join } from 'node:path'
-import { carry } from '../domain/mcp.ts'
-import type { Configuration, Provider } from '../ports/provider.ts'
+import { carry } from '../core/model/mcp.ts'
+import type { Configuration, Provider } from '../core/ports/provider.ts'
 import { fits, flag, flagList, instructed } from './invocation.ts'
 import { blocksText, type Json, list, object, readable, text } from './json.ts'
 import { call, failure, message, parseLine, type Reading, say, thinking } from './line.ts'

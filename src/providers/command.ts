@@ -1,4 +1,4 @@
-import type { Provider } from '../ports/provider.ts'
+import type { Provider } from '../core/ports/provider.ts'
 import { refuse } from './invocation.ts'
 import { parseLine } from './line.ts'
 

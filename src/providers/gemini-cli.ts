@@ -1,4 +1,4 @@
-import type { Provider } from '../ports/provider.ts'
+import type { Provider } from '../core/ports/provider.ts'
 import { flag, flagList, instructed, refuse } from './invocation.ts'
 import { type Json, object, readable, text } from './json.ts'
 import { call, failure, message, parseLine, type Reading, say } from './line.ts'

@@ -1,4 +1,4 @@
-import { EbbError } from '../domain/errors.ts'
+import { EbbError } from '../core/model/errors.ts'
 
 /** What the providers share in making an argv. */
 

@@ -1,6 +1,6 @@
-import type { AgentError, AgentResult } from '../domain/agent.ts'
-import type { MessageBody, MessageType } from '../domain/message.ts'
-import type { Parsed } from '../ports/provider.ts'
+import type { AgentError, AgentResult } from '../core/model/agent.ts'
+import type { MessageBody, MessageType } from '../core/model/message.ts'
+import type { Parsed } from '../core/ports/provider.ts'
 import { type Json, parseObject, readable, text } from './json.ts'
 
 /** What a provider makes of one JSON line. */

@@ -1,5 +1,5 @@
-import { isRemote, type McpServer } from '../domain/mcp.ts'
-import type { Configuration, Provider } from '../ports/provider.ts'
+import { isRemote, type McpServer } from '../core/model/mcp.ts'
+import type { Configuration, Provider } from '../core/ports/provider.ts'
 import { flag, instructed, refuse } from './invocation.ts'
 import { type Json, object, readable, text } from './json.ts'
 import { call, failure, message, parseLine, type Reading, say, thinking } from './line.ts'

@@ -1,5 +1,5 @@
-import { type MessageBody, type MessageType, messageTypes } from '../domain/message.ts'
-import type { Assignment, Parsed, Provider, ScheduledEvent } from '../ports/provider.ts'
+import { type MessageBody, type MessageType, messageTypes } from '../core/model/message.ts'
+import type { Assignment, Parsed, Provider, ScheduledEvent } from '../core/ports/provider.ts'
 
 /** What it says when nobody wrote a script for it. */
 function builtIn(prompt: string): readonly ScheduledEvent[] {

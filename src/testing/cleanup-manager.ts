@@ -1,4 +1,4 @@
-import type { Report } from '../domain/report.ts'
+import type { Report } from '../core/model/report.ts'
 import { lookUntil } from './race.ts'
 import { type Client, clientOf, messageOf, type Target } from './request.ts'
 import { type CleanupStatus, issuesOf, look } from './world.ts'

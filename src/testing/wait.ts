@@ -1,4 +1,4 @@
-import type { AgentStatus, FinalStatus } from '../domain/agent.ts'
+import type { AgentStatus, FinalStatus } from '../core/model/agent.ts'
 import { lookUntil } from './race.ts'
 import { clientOf, messageOf, type Target } from './request.ts'
 import { hasEnded } from './world.ts'

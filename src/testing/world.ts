@@ -1,4 +1,4 @@
-import type { Agent, AgentStatus } from '../domain/agent.ts'
+import type { Agent, AgentStatus } from '../core/model/agent.ts'
 import type { Client } from './request.ts'
 
 /** What is there, as the server sees it in the world, and each thing by its name. */

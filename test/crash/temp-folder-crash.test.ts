@@ -1,8 +1,8 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { realEffects } from '../../src/resources/effects.ts'
-import { TempFolderKind } from '../../src/resources/temp/kind.ts'
+import { realEffects } from '../../src/host/effects.ts'
+import { TempFolderKind } from '../../src/kinds/temp-folder/kind.ts'
 import { Crash, Fuse, fused } from '../support/fuse.ts'
 import { ctx, host, intentOf, type Scene, sceneIn } from '../support/temp-folder.ts'
 

@@ -1,6 +1,6 @@
-import type { Engine } from '../../src/engine/api.ts'
-import { SupervisorEngine } from '../../src/engine/engine.ts'
-import type { EngineParts } from '../../src/engine/parts.ts'
+import type { Engine } from '../../src/core/engine/api.ts'
+import { SupervisorEngine } from '../../src/core/engine/engine.ts'
+import type { EngineParts } from '../../src/core/engine/parts.ts'
 
 /** The inner state of an engine, for tests that look at it or replace a part of it. The program itself cannot reach it. */
 export function partsOf(engine: Engine): EngineParts {

@@ -1,5 +1,5 @@
-import type { Effects } from '../../src/ports/effects.ts'
-import { realEffects } from '../../src/resources/effects.ts'
+import type { Effects } from '../../src/core/ports/effects.ts'
+import { realEffects } from '../../src/host/effects.ts'
 
 /** What a process throws that dies. */
 export class Crash extends Error {}

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import type { Limits } from '../../src/ports/process.ts'
+import type { Limits } from '../../src/core/ports/process.ts'
 import { nodeProgram, root } from './home.ts'
 
 /** A supervisor in a process of its own, that can be killed; a test that fails before it does so kills it when it leaves. */

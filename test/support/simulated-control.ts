@@ -1,10 +1,10 @@
-import { Control } from '../../src/control/control.ts'
-import { AgentEndings } from '../../src/control/endings.ts'
-import type { Archives } from '../../src/ports/archives.ts'
-import type { Planned } from '../../src/ports/kind.ts'
-import type { TreeMember } from '../../src/ports/process.ts'
-import type { Provider } from '../../src/ports/provider.ts'
-import type { Stream } from '../../src/stream/stream.ts'
+import { AgentEndings } from '../../src/agents/endings.ts'
+import type { Stream } from '../../src/agents/stream/stream.ts'
+import { Control } from '../../src/control.ts'
+import type { Archives } from '../../src/core/ports/archives.ts'
+import type { Planned } from '../../src/core/ports/kind.ts'
+import type { TreeMember } from '../../src/core/ports/process.ts'
+import type { Provider } from '../../src/core/ports/provider.ts'
 import type { Life, LifeOptions, Simulation } from './simulation.ts'
 
 /** The real control plane over a simulated life: what an agent makes is up to the test. */

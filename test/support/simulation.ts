@@ -1,18 +1,18 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Vitality } from '../../src/domain/identity.ts'
-import { dropsLogs } from '../../src/domain/policy.ts'
-import type { Report } from '../../src/domain/report.ts'
-import type { Adopter, ReaperPass } from '../../src/engine/api.ts'
-import { SupervisorEngine } from '../../src/engine/engine.ts'
-import { Reaper } from '../../src/engine/reap.ts'
-import type { AgentStore } from '../../src/ports/agents.ts'
-import type { Endings } from '../../src/ports/endings.ts'
-import type { Host } from '../../src/ports/host.ts'
-import type { Kinds, Planned } from '../../src/ports/kind.ts'
-import type { Ledger, NewIntent, Settlement } from '../../src/ports/ledger.ts'
-import type { TaskStore } from '../../src/ports/tasks.ts'
+import type { Adopter, ReaperPass } from '../../src/core/engine/api.ts'
+import { SupervisorEngine } from '../../src/core/engine/engine.ts'
+import { Reaper } from '../../src/core/engine/reap.ts'
+import type { Vitality } from '../../src/core/model/identity.ts'
+import { dropsLogs } from '../../src/core/model/policy.ts'
+import type { Report } from '../../src/core/model/report.ts'
+import type { AgentStore } from '../../src/core/ports/agents.ts'
+import type { Endings } from '../../src/core/ports/endings.ts'
+import type { Host } from '../../src/core/ports/host.ts'
+import type { Kinds, Planned } from '../../src/core/ports/kind.ts'
+import type { Ledger, NewIntent, Settlement } from '../../src/core/ports/ledger.ts'
+import type { TaskStore } from '../../src/core/ports/tasks.ts'
 import { openSqliteStore, type Store } from '../../src/store/sqlite/store.ts'
 import { type Fault, Faults } from './faults.ts'
 import { SimulatedKind, SimulatedWorld, type ThingSpec } from './simulated-world.ts'
@@ -68,7 +68,7 @@ export class Simulation implements AsyncDisposable {
   static async open(turns?: number): Promise<Simulation> {
     const simulation = new Simulation(turns)
     // The engine loads this on first use. That takes real time, during which simulated time would stand still.
-    await import('../../src/engine/status.ts')
+    await import('../../src/core/engine/status.ts')
     simulation.#store = await openSqliteStore({ file: join(simulation.#folder, 'ebb.db'), clock: simulation.clock })
     return simulation
   }

@@ -1,8 +1,8 @@
 import { loadConfig } from '../../src/config/config.ts'
-import type { Handles, ScopeView } from '../../src/engine/api.ts'
+import type { Handles, ScopeView } from '../../src/core/engine/api.ts'
+import type { Planned } from '../../src/core/ports/kind.ts'
+import { type LogHandle, logLabels, type ProcessLaunch, type TreeHandle, treeLabel } from '../../src/core/ports/process.ts'
 import { compose } from '../../src/main.ts'
-import type { Planned } from '../../src/ports/kind.ts'
-import { type LogHandle, logLabels, type ProcessLaunch, type TreeHandle, treeLabel } from '../../src/ports/process.ts'
 import type { Composition, Supervisor } from '../../src/supervisor.ts'
 import { temporaryHome } from './home.ts'
 

@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Intent } from '../../src/domain/resource.ts'
-import type { CreateCtx } from '../../src/ports/kind.ts'
-import type { TempFolderSpec } from '../../src/ports/temp.ts'
-import { realClock } from '../../src/resources/clock.ts'
-import { realEffects } from '../../src/resources/effects.ts'
-import { TempFolderKind, type TempFolderRef } from '../../src/resources/temp/kind.ts'
+import type { Intent } from '../../src/core/model/resource.ts'
+import type { CreateCtx } from '../../src/core/ports/kind.ts'
+import type { TempFolderSpec } from '../../src/core/ports/temp.ts'
+import { realClock } from '../../src/host/clock.ts'
+import { realEffects } from '../../src/host/effects.ts'
+import { TempFolderKind, type TempFolderRef } from '../../src/kinds/temp-folder/kind.ts'
 import { nodeProgram, temporaryHome } from './home.ts'
 
 /** The kind of temp folders by itself, in a base and a home of its own. */

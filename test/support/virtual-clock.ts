@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/ports/clock.ts'
+import type { Clock } from '../../src/core/ports/clock.ts'
 
 interface Timer {
   readonly atMs: number

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { type Script, startScriptedModel } from '../../../src/testing/scripted-model/index.ts'
+import { type Script, startScriptedModel } from '../../../src/scripted-model/index.ts'
 import type { Place } from '../place.ts'
 import { environmentOf, type Prepared, type Program } from '../program.ts'
 import type { AgentLaunch } from '../way.ts'

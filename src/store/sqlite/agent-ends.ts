@@ -1,4 +1,4 @@
-import type { AgentEnd } from '../../ports/agents.ts'
+import type { AgentEnd } from '../../core/ports/agents.ts'
 import { type Database, toJson } from './database.ts'
 import { forgetTask } from './tasks.ts'
 

@@ -1,7 +1,7 @@
-import type { Agent, AgentError, AgentResult, AgentStatus, KeptConfiguration } from '../../domain/agent.ts'
-import type { Message, MessageType } from '../../domain/message.ts'
-import type { Report } from '../../domain/report.ts'
-import type { AgentRecord } from '../../ports/agents.ts'
+import type { Agent, AgentError, AgentResult, AgentStatus, KeptConfiguration } from '../../core/model/agent.ts'
+import type { Message, MessageType } from '../../core/model/message.ts'
+import type { Report } from '../../core/model/report.ts'
+import type { AgentRecord } from '../../core/ports/agents.ts'
 import type { Row } from './rows.ts'
 
 /** Rows of agents and messages, and what they mean. Only what is there becomes a field. */

@@ -1,7 +1,7 @@
 import type { SQLInputValue } from 'node:sqlite'
-import { EbbError } from '../../domain/errors.ts'
-import type { Message } from '../../domain/message.ts'
-import type { ScopeState } from '../../domain/scope.ts'
+import { EbbError } from '../../core/model/errors.ts'
+import type { Message } from '../../core/model/message.ts'
+import type { ScopeState } from '../../core/model/scope.ts'
 import type {
   AgentChange,
   AgentFilter,
@@ -15,7 +15,7 @@ import type {
   Progress,
   StreamPosition,
   Totals,
-} from '../../ports/agents.ts'
+} from '../../core/ports/agents.ts'
 import { forgetAgent } from './agent-ends.ts'
 import { agentJson } from './agent-json.ts'
 import { agentColumns, toAgent, toMessage, toRecord } from './agent-rows.ts'

@@ -1,6 +1,6 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
-import type { Clock } from '../../ports/clock.ts'
-import type { Survives } from '../../ports/ledger.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Survives } from '../../core/ports/ledger.ts'
 import { explain } from './explain.ts'
 import { GroupCommit } from './group-commit.ts'
 import { retryWhileBusy } from './retry.ts'

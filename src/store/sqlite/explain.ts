@@ -1,4 +1,4 @@
-import { EbbError, sentence } from '../../domain/errors.ts'
+import { EbbError, sentence } from '../../core/model/errors.ts'
 
 /** What SQLite's errors mean, mostly told by their text: `node:sqlite` gives them all the same code. */
 

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { Clock } from '../../ports/clock.ts'
-import type { Survives } from '../../ports/ledger.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Survives } from '../../core/ports/ledger.ts'
 import { explain, isBusy, isReadOnly } from './explain.ts'
 import { retryWhileBusy } from './retry.ts'
 import type { WalSync } from './wal-sync.ts'

@@ -1,7 +1,7 @@
-import { EbbError } from '../../domain/errors.ts'
-import { renew, type Wish } from '../../domain/policy.ts'
-import type { Report } from '../../domain/report.ts'
-import type { Resource } from '../../domain/resource.ts'
+import { EbbError } from '../../core/model/errors.ts'
+import { renew, type Wish } from '../../core/model/policy.ts'
+import type { Report } from '../../core/model/report.ts'
+import type { Resource } from '../../core/model/resource.ts'
 import type {
   Books,
   IncarnationRecord,
@@ -13,7 +13,7 @@ import type {
   Sighting,
   StoredReport,
   Survives,
-} from '../../ports/ledger.ts'
+} from '../../core/ports/ledger.ts'
 import { endAgents, forgetAgent } from './agent-ends.ts'
 import { type Database, toJson } from './database.ts'
 import { toIncarnation, toResource, toScope } from './rows.ts'

@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite'
-import type { Message } from '../../domain/message.ts'
-import type { NewMessage, Progress } from '../../ports/agents.ts'
-import type { Clock } from '../../ports/clock.ts'
+import type { Message } from '../../core/model/message.ts'
+import type { NewMessage, Progress } from '../../core/ports/agents.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import { Database, toJson } from './database.ts'
 import { explain } from './explain.ts'
 

@@ -1,5 +1,5 @@
-import { EbbError } from '../../domain/errors.ts'
-import type { Clock } from '../../ports/clock.ts'
+import { EbbError } from '../../core/model/errors.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import { isBusy } from './explain.ts'
 
 /**

@@ -1,7 +1,7 @@
-import type { Wish } from '../../domain/policy.ts'
-import type { Intent, Proof, Resource, ResourceState } from '../../domain/resource.ts'
-import type { Scope, ScopeKind, ScopeState } from '../../domain/scope.ts'
-import type { IncarnationRecord } from '../../ports/ledger.ts'
+import type { Wish } from '../../core/model/policy.ts'
+import type { Intent, Proof, Resource, ResourceState } from '../../core/model/resource.ts'
+import type { Scope, ScopeKind, ScopeState } from '../../core/model/scope.ts'
+import type { IncarnationRecord } from '../../core/ports/ledger.ts'
 
 /** Rows as they come from the database, and what they mean. */
 export type Row = Record<string, unknown>

@@ -1,5 +1,5 @@
-import type { Priority, ProgressReport, Task } from '../../domain/task.ts'
-import type { Heard, TaskRecord, TaskStore } from '../../ports/tasks.ts'
+import type { Priority, ProgressReport, Task } from '../../core/model/task.ts'
+import type { Heard, TaskRecord, TaskStore } from '../../core/ports/tasks.ts'
 import type { Database } from './database.ts'
 import type { Row } from './rows.ts'
 

@@ -1,5 +1,5 @@
 import { closeSync, fdatasync, fdatasyncSync, openSync } from 'node:fs'
-import { errno } from '../../domain/errors.ts'
+import { errno } from '../../core/model/errors.ts'
 
 /**
  * SQLite leaves a commit with the kernel (`synchronous = NORMAL`), where it survives our death. This makes commits survive a

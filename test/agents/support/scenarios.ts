@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import type { Script } from '../../../src/testing/scripted-model/index.ts'
+import type { Script } from '../../../src/scripted-model/index.ts'
 import type { Spoken } from '../../support/conversation.ts'
 import { programs } from './programs.ts'
 import { habits, type Placement, patienceMs, type Scene, stands } from './scene.ts'

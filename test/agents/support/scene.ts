@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type ScriptedModel, startScriptedModel } from '../../../src/testing/scripted-model/index.ts'
+import { type ScriptedModel, startScriptedModel } from '../../../src/scripted-model/index.ts'
 import { ownAddress } from '../../support/cut-network.ts'
 import { nodeProgram, root, temporaryHome } from '../../support/home.ts'
 import { currentMark } from '../../support/mark.ts'

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, it } from 'vitest'
-import { Client } from '../../../src/interfaces/cli/client.ts'
+import { Client } from '../../../src/cli/client.ts'
 
 /** What fetch asks for how long it may wait; five minutes, unless somebody says otherwise. */
 const dispatcher = Symbol.for('undici.globalDispatcher.1')

@@ -1,7 +1,7 @@
-import type { Leftover } from '../../../src/domain/leftover/leftover.ts'
-import type { Leftovers } from '../../../src/ports/leftovers.ts'
-import { realClock } from '../../../src/resources/clock.ts'
-import { openLeftovers } from '../../../src/resources/leftovers/leftovers.ts'
+import type { Leftover } from '../../../src/doctor/judgement/leftover.ts'
+import type { Leftovers } from '../../../src/doctor/leftovers-port.ts'
+import { openLeftovers } from '../../../src/doctor/search/leftovers.ts'
+import { realClock } from '../../../src/host/clock.ts'
 import type { Garden } from '../../support/leftovers.ts'
 
 /** The doctor's looks, bounded to what the test has planted: beside it, other people's processes run. */

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { CgroupKnock } from '../../../src/resources/process-tree/cgroup-knock.ts'
+import { CgroupKnock } from '../../../src/host/containment/cgroup-knock.ts'
 import { needs } from '../../support/real.ts'
 import { ownCgroup2, waitUntil } from '../../support/world.ts'
 

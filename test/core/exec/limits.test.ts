@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { Limits } from '../../../src/ports/process.ts'
+import type { Limits } from '../../../src/core/ports/process.ts'
 import { temporaryHome } from '../../support/home.ts'
 import { installationOf, leftInHome, openBooks } from '../../support/ledger-file.ts'
 import { startOther } from '../../support/other-supervisor.ts'

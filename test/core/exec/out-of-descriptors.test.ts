@@ -1,19 +1,19 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { openHost } from '../../../src/resources/process-tree/host.ts'
-import { procTable } from '../../../src/resources/process-tree/proc.ts'
+import { openHost } from '../../../src/host/host.ts'
+import { procTable } from '../../../src/host/processes/proc.ts'
 import { nodeProgram, root } from '../../support/home.ts'
 
 /** Asked in a process that cannot open one more file: what it cannot see it must not call dead or absent (G4). */
 function askWithoutDescriptors(question: string): string {
   const script = `
     import { openSync } from 'node:fs'
-    const { openHost } = await import('${join(root, 'src/resources/process-tree/host.ts')}')
-    const { procTable } = await import('${join(root, 'src/resources/process-tree/proc.ts')}')
-    const { mountAt } = await import('${join(root, 'src/resources/path.ts')}')
-    const { realEffects } = await import('${join(root, 'src/resources/effects.ts')}')
-    const { firstOutput } = await import('${join(root, 'src/placements/probe.ts')}')
+    const { openHost } = await import('${join(root, 'src/host/host.ts')}')
+    const { procTable } = await import('${join(root, 'src/host/processes/proc.ts')}')
+    const { mountAt } = await import('${join(root, 'src/host/path.ts')}')
+    const { realEffects } = await import('${join(root, 'src/host/effects.ts')}')
+    const { firstOutput } = await import('${join(root, 'src/host/probe.ts')}')
     const host = openHost('here', procTable)
     try { for (;;) openSync('/dev/null', 'r') } catch {}
     const answer = await (async () => ${question})().catch((error) => error.code)

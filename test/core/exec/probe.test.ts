@@ -1,9 +1,9 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { firstOutput, readVersion } from '../../../src/placements/probe.ts'
-import { realEffects } from '../../../src/resources/effects.ts'
-import { LentFolders } from '../../../src/resources/temp/lent-folder.ts'
+import { realEffects } from '../../../src/host/effects.ts'
+import { firstOutput, readVersion } from '../../../src/host/probe.ts'
+import { LentFolders } from '../../../src/kinds/temp-folder/lent-folder.ts'
 import { temporaryHome } from '../../support/home.ts'
 import { seen, waitUntil } from '../../support/world.ts'
 

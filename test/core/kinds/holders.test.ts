@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { linkSync, mkdirSync, openSync, readdirSync, rmSync, statSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { Holders } from '../../../src/resources/log/holders.ts'
+import { Holders } from '../../../src/kinds/log/holders.ts'
 import { nodeProgram, temporaryHome } from '../../support/home.ts'
 import { inLogScene } from '../../support/log-scene.ts'
 

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { LogLines, LogQuery } from '../../../src/ports/archives.ts'
-import { readLog } from '../../../src/resources/log/read-lines.ts'
+import type { LogLines, LogQuery } from '../../../src/core/ports/archives.ts'
+import { readLog } from '../../../src/kinds/log/read-lines.ts'
 import { temporaryHome } from '../../support/home.ts'
 
 /** Lines of a log, wherever it is by now. */

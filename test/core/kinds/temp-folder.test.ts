@@ -16,7 +16,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { realEffects } from '../../../src/resources/effects.ts'
+import { realEffects } from '../../../src/host/effects.ts'
 import { nodeProgram, root, temporaryHome } from '../../support/home.ts'
 import { hooked } from '../../support/hooked.ts'
 import { bindMount, type Mount, tmpfs } from '../../support/mounts.ts'
@@ -134,7 +134,7 @@ describe('whatever an agent has left in it goes, and nothing else (G2, G10)', ()
     const script = `
       import { execFileSync } from 'node:child_process'
       import { existsSync } from 'node:fs'
-      import { realEffects } from '${join(root, 'src/resources/effects.ts')}'
+      import { realEffects } from '${join(root, 'src/host/effects.ts')}'
       const path = '${join(base, 'folder')}'
       execFileSync('sh', ['-c', 'mkdir -p $0/a/b/c && touch $0/a/b/c/file $0/a/file && chmod 000 $0/a/b/c $0/a/b $0/a && chmod 500 $0', path])
       await realEffects.removeFolder(path)

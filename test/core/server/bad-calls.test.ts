@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net'
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
-import { createApp } from '../../../src/interfaces/http/app.ts'
+import { createApp } from '../../../src/server/http/app.ts'
 import { ask, json, nobody, refusal, say, sleeper, state, type Told, unknown } from '../../support/raw-calls.ts'
 import { type Json, startServer } from '../../support/server.ts'
 import { useServer } from '../../support/shared-server.ts'

@@ -1,6 +1,6 @@
 import { fastify } from 'fastify'
 import { expect, it } from 'vitest'
-import { listen } from '../../../src/interfaces/http/listen.ts'
+import { listen } from '../../../src/server/http/listen.ts'
 
 it('an accept that failed is logged, and the next caller is served', async () => {
   const lines: string[] = []

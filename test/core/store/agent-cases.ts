@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { nextTurn as turn } from '../../../src/ports/turn.ts'
+import { nextTurn as turn } from '../../../src/core/ports/turn.ts'
 import { create, createInScope, end, newAgent, newMessage, say, statusOf } from './agent-records.ts'
 import type { AgentsUnderTest } from './connections.ts'
 import { openAgent, scopeOf, settlement } from './records.ts'

@@ -1,6 +1,6 @@
-import type { Agent } from '../../../src/domain/agent.ts'
-import type { AgentEnd, AgentStore, NewAgent, NewMessage } from '../../../src/ports/agents.ts'
-import type { Ledger } from '../../../src/ports/ledger.ts'
+import type { Agent } from '../../../src/core/model/agent.ts'
+import type { AgentEnd, AgentStore, NewAgent, NewMessage } from '../../../src/core/ports/agents.ts'
+import type { Ledger } from '../../../src/core/ports/ledger.ts'
 import { openAgent, report } from './records.ts'
 
 /** What the cases write into a store of agents: plausible records, with only the part that matters named at the call. */

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { realClock } from '../../../src/resources/clock.ts'
+import { realClock } from '../../../src/host/clock.ts'
 import { openSqliteStore, type Store } from '../../../src/store/sqlite/store.ts'
 import { agentsConformance } from './agents.ts'
 

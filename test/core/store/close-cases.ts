@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { Wish } from '../../../src/domain/policy.ts'
+import type { Wish } from '../../../src/core/model/policy.ts'
 import type { Store } from './connections.ts'
 import { holdResources, intent, openAgent, proof, released, report, resourceOf, scope, scopeOf, settlement, statesOf } from './records.ts'
 

@@ -1,6 +1,6 @@
-import type { AgentStore } from '../../../src/ports/agents.ts'
-import type { Ledger } from '../../../src/ports/ledger.ts'
-import type { TaskStore } from '../../../src/ports/tasks.ts'
+import type { AgentStore } from '../../../src/core/ports/agents.ts'
+import type { Ledger } from '../../../src/core/ports/ledger.ts'
+import type { TaskStore } from '../../../src/core/ports/tasks.ts'
 
 /** The ledger of the running test. */
 export interface Store {

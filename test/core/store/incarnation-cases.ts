@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { IncarnationRecord, Ledger } from '../../../src/ports/ledger.ts'
+import type { IncarnationRecord, Ledger } from '../../../src/core/ports/ledger.ts'
 import type { Store } from './connections.ts'
 import { holdResources, incarnation, intent, openAgent, released, scope, scopeOf, server, settlement, statesOf } from './records.ts'
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe } from 'vitest'
-import type { Ledger } from '../../../src/ports/ledger.ts'
+import type { Ledger } from '../../../src/core/ports/ledger.ts'
 import { closeCases } from './close-cases.ts'
 import type { Store } from './connections.ts'
 import { incarnationCases } from './incarnation-cases.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { NewMessage, Progress } from '../../../src/ports/agents.ts'
+import type { NewMessage, Progress } from '../../../src/core/ports/agents.ts'
 import { conversation, create, newMessage, say, statusOf } from './agent-records.ts'
 import type { AgentsUnderTest } from './connections.ts'
 

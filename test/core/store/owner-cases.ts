@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { OwnerRecord } from '../../../src/ports/agents.ts'
+import type { OwnerRecord } from '../../../src/core/ports/agents.ts'
 import type { AgentsUnderTest } from './connections.ts'
 import { openAgent, settlement } from './records.ts'
 

@@ -1,7 +1,7 @@
-import type { Report } from '../../../src/domain/report.ts'
-import type { Proof, Resource } from '../../../src/domain/resource.ts'
-import type { Scope } from '../../../src/domain/scope.ts'
-import type { IncarnationRecord, Ledger, NewIntent, NewScope, Outcome, Settlement } from '../../../src/ports/ledger.ts'
+import type { Report } from '../../../src/core/model/report.ts'
+import type { Proof, Resource } from '../../../src/core/model/resource.ts'
+import type { Scope } from '../../../src/core/model/scope.ts'
+import type { IncarnationRecord, Ledger, NewIntent, NewScope, Outcome, Settlement } from '../../../src/core/ports/ledger.ts'
 
 /** What the cases write into a ledger: plausible records, with only the part that matters named at the call. */
 

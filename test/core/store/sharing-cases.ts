@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { Ledger } from '../../../src/ports/ledger.ts'
+import type { Ledger } from '../../../src/core/ports/ledger.ts'
 import type { Store } from './connections.ts'
 import { holdResources, incarnation, intent, openAgent, released, report, scope, scopeOf, server, settlement } from './records.ts'
 

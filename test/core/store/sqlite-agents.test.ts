@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, it, vi } from 'vitest'
-import { realClock } from '../../../src/resources/clock.ts'
+import { realClock } from '../../../src/host/clock.ts'
 import { openSqliteStore } from '../../../src/store/sqlite/store.ts'
 import { temporaryHome } from '../../support/home.ts'
 

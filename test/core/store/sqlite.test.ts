@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Ledger } from '../../../src/ports/ledger.ts'
-import { realClock } from '../../../src/resources/clock.ts'
+import type { Ledger } from '../../../src/core/ports/ledger.ts'
+import { realClock } from '../../../src/host/clock.ts'
 import { openSqliteLedger } from '../../../src/store/sqlite/store.ts'
 import { ledgerConformance } from './ledger.ts'
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { Task } from '../../../src/domain/task.ts'
+import type { Task } from '../../../src/core/model/task.ts'
 import { create, createInScope, end } from './agent-records.ts'
 import type { AgentsUnderTest } from './connections.ts'
 import { openAgent, settlement } from './records.ts'

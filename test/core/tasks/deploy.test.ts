@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
-import type { Deployed } from '../../../src/control/tasks/types.ts'
+import type { Deployed } from '../../../src/tasks/types.ts'
 import { partsOf } from '../../support/engine-parts.ts'
 import { temporaryHome } from '../../support/home.ts'
 import { hookOn } from '../../support/hooked.ts'

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import type { LaunchRequest } from '../../../src/control/preflight.ts'
+import type { LaunchRequest } from '../../../src/agents/preflight.ts'
 import { openTasks, orchestrator, waits } from '../../support/tasks.ts'
 
 /** Whoever launches by the id of a task, as `POST /api/agents` does, meets the same limits as whoever deploys. */

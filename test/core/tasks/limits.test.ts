@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { Deployed } from '../../../src/control/tasks/types.ts'
+import type { Deployed } from '../../../src/tasks/types.ts'
 import { as, openTasks } from '../../support/tasks.ts'
 
 /** Against agents that deploy agents without end. */

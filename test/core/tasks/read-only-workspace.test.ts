@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { createMcpServer } from '../../../src/interfaces/mcp/server.ts'
+import { createMcpServer } from '../../../src/server/mcp/server.ts'
 import { ebb, temporaryHome } from '../../support/home.ts'
 import { type McpClient, mcpOf, mcpOverStdio } from '../../support/mcp.ts'
 import { readOnly } from '../../support/mounts.ts'

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { Deployed } from '../../../src/control/tasks/types.ts'
-import type { Task } from '../../../src/domain/task.ts'
+import type { Task } from '../../../src/core/model/task.ts'
+import type { Deployed } from '../../../src/tasks/types.ts'
 import { hookOn } from '../../support/hooked.ts'
 import { as, listens, openTasks, orchestrator, type TaskBench } from '../../support/tasks.ts'
 

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { Callers } from '../../../src/control/tasks/callers.ts'
-import type { Caller } from '../../../src/control/tasks/types.ts'
-import { realClock } from '../../../src/resources/clock.ts'
+import { realClock } from '../../../src/host/clock.ts'
 import { openSqliteStore } from '../../../src/store/sqlite/store.ts'
+import { Callers } from '../../../src/tasks/callers.ts'
+import type { Caller } from '../../../src/tasks/types.ts'
 import { as, openTasks, orchestrator, type TaskBench } from '../../support/tasks.ts'
 
 /** What an agent may do with the token that it was given: its own work, and no more. */

@@ -1,7 +1,7 @@
 import { closeSync, constants, openSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { realEffects } from '../../../src/resources/effects.ts'
+import { realEffects } from '../../../src/host/effects.ts'
 import { openTasks } from '../../support/tasks.ts'
 
 /** An agent may write in the workspace in which its log lies. */

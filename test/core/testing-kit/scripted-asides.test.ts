@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { type ScriptedModel, startScriptedModel } from '../../../src/testing/scripted-model/index.ts'
+import { type ScriptedModel, startScriptedModel } from '../../../src/scripted-model/index.ts'
 import { tongues } from '../../support/tongues.ts'
 
 /** What an agent asks for itself is none of the script's; everything else is. */

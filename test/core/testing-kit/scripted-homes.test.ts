@@ -4,7 +4,7 @@ import { chownSync, existsSync, mkdirSync, readFileSync, readlinkSync, statSync,
 import type * as Files from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { type ScriptedModel, startScriptedModel } from '../../../src/testing/scripted-model/index.ts'
+import { type ScriptedModel, startScriptedModel } from '../../../src/scripted-model/index.ts'
 import { realAgents } from '../../support/documents.ts'
 import { nodeProgram, root, temporaryHome } from '../../support/home.ts'
 import { waitUntil } from '../../support/world.ts'
@@ -130,7 +130,7 @@ it('removes at its start what a model that was killed has left, and nothing else
 })
 
 it('names its homes so that they go after a kill', async () => {
-  const program = `import { startScriptedModel } from ${JSON.stringify(join(root, 'src/testing/scripted-model/index.ts'))}
+  const program = `import { startScriptedModel } from ${JSON.stringify(join(root, 'src/scripted-model/index.ts'))}
     const model = await startScriptedModel()
     console.log((await model.homeFor('codex')).HOME)`
   const killed = spawn(nodeProgram, ['--input-type=module', '-e', program], { stdio: ['ignore', 'pipe', 'inherit'] })

@@ -1,8 +1,8 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { type ScriptedModel, startScriptedModel } from '../../../src/testing/scripted-model/index.ts'
-import { Plot } from '../../../src/testing/scripted-model/plot.ts'
+import { type ScriptedModel, startScriptedModel } from '../../../src/scripted-model/index.ts'
+import { Plot } from '../../../src/scripted-model/plot.ts'
 import { tongues } from '../../support/tongues.ts'
 
 /** Whatever agents send, and for however long, the model stays small. */

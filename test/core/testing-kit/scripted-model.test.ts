@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { request as httpRequest, ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { type Script, type ScriptedModel, startScriptedModel } from '../../../src/testing/scripted-model/index.ts'
+import { type Script, type ScriptedModel, startScriptedModel } from '../../../src/scripted-model/index.ts'
 import { type Heard, type Json, tongues } from '../../support/tongues.ts'
 import { waitUntil } from '../../support/world.ts'
 

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { Run } from '../../../src/control/run.ts'
+import { Run } from '../../../src/agents/run.ts'
 import { temporaryHome } from '../../support/home.ts'
 import { needs } from '../../support/real.ts'
 import type { Json } from '../../support/server.ts'

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { messageTypes } from '../../../src/domain/message.ts'
-import type { Configuration, Invocation, Parsed, Provider } from '../../../src/ports/provider.ts'
+import { messageTypes } from '../../../src/core/model/message.ts'
+import type { Configuration, Invocation, Parsed, Provider } from '../../../src/core/ports/provider.ts'
 
 /** What holds for every provider, and the transcripts that were recorded from the real programs. */
 

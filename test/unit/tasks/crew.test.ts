@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { Crew } from '../../../src/control/tasks/crew.ts'
-import type { Agent } from '../../../src/domain/agent.ts'
+import type { Agent } from '../../../src/core/model/agent.ts'
+import { Crew } from '../../../src/tasks/crew.ts'
 
 const agent = (id: string, parentAgentId?: string): Agent => ({
   id,

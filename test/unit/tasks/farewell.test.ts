@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { Run } from '../../../src/control/run.ts'
-import { endingOf } from '../../../src/domain/agent.ts'
-import type { Wish } from '../../../src/domain/policy.ts'
-import type { AgentChange } from '../../../src/ports/agents.ts'
+import { Run } from '../../../src/agents/run.ts'
+import { endingOf } from '../../../src/core/model/agent.ts'
+import type { Wish } from '../../../src/core/model/policy.ts'
+import type { AgentChange } from '../../../src/core/ports/agents.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 
 function startRun(clock: VirtualClock) {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { Roster, type RosterDeps } from '../../../src/control/tasks/roster.ts'
-import type { Agent } from '../../../src/domain/agent.ts'
+import type { Agent } from '../../../src/core/model/agent.ts'
+import { Roster, type RosterDeps } from '../../../src/tasks/roster.ts'
 
 /** Of a thousand crews and more only those are kept in mind of which somebody lives, and the last that were asked for. */
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { parseSpawnRule } from '../../../src/domain/spawn-rule.ts'
+import { parseSpawnRule } from '../../../src/core/model/spawn-rule.ts'
 
 it.each([
   ['orchestrator>*', 'orchestrator', 'anything', undefined],

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
-import type { Message } from '../../../src/domain/message.ts'
+import type { Message } from '../../../src/core/model/message.ts'
 import { followEnd, type Reader, type Source } from '../../../web/src/agent/follow-end.ts'
 
 const message = (sequenceNumber: number): Message => ({

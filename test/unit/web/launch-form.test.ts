@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Agent } from '../../../src/domain/agent.ts'
+import type { Agent } from '../../../src/core/model/agent.ts'
 import { bodyOf, draftOf, emptyDraft, keptOf, problemsOf } from '../../../web/src/agents/draft.ts'
 import { filterOf, matches, queryOf } from '../../../web/src/agents/filter.ts'
 import { wordsOf } from '../../../web/src/agents/words.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { ResourceProgress } from '../../../src/domain/progress.ts'
-import type { ResourceReport } from '../../../src/domain/report.ts'
+import type { ResourceProgress } from '../../../src/core/model/progress.ts'
+import type { ResourceReport } from '../../../src/core/model/report.ts'
 import { endOf, groupsOf, neededKill, rowsOf, ticksOf } from '../../../web/src/cleanup/timeline.ts'
 
 const at = (ms: number): string => new Date(ms).toISOString()

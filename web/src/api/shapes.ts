@@ -1,9 +1,9 @@
-import type { Agent, AgentStatus } from '../../../src/domain/agent.ts'
-import type { Message, MessageType } from '../../../src/domain/message.ts'
-import type { Report } from '../../../src/domain/report.ts'
-import type { Proof, ResourceState } from '../../../src/domain/resource.ts'
+import type { Agent, AgentStatus } from '../../../src/core/model/agent.ts'
+import type { Message, MessageType } from '../../../src/core/model/message.ts'
+import type { Report } from '../../../src/core/model/report.ts'
+import type { Proof, ResourceState } from '../../../src/core/model/resource.ts'
 
-export { isFinal } from '../../../src/domain/agent.ts'
+export { isFinal } from '../../../src/core/model/agent.ts'
 
 /** What the server answers, as far as the dashboard looks at it. */
 export type { Agent, AgentStatus, Message, MessageType, Proof, Report, ResourceState }

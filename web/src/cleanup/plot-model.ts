@@ -1,4 +1,4 @@
-import type { LadderStep } from '../../../src/domain/ladder.ts'
+import type { LadderStep } from '../../../src/core/model/ladder.ts'
 
 /** The numbers behind the plots: pure functions of the history. */
 

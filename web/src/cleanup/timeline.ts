@@ -1,5 +1,5 @@
-import type { ReleaseState, ResourceProgress } from '../../../src/domain/progress.ts'
-import type { ResourceReport } from '../../../src/domain/report.ts'
+import type { ReleaseState, ResourceProgress } from '../../../src/core/model/progress.ts'
+import type { ResourceReport } from '../../../src/core/model/report.ts'
 
 /** A close as rows on a time axis: a pure function of what the server told. Milliseconds count from the start of the close. */
 

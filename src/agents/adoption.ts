@@ -1,0 +1,97 @@
+import type { Engine, Kept, ScopeView } from '../core/engine/api.ts'
+import { sentence } from '../core/model/errors.ts'
+import type { Resource } from '../core/model/resource.ts'
+import type { AgentRecord, AgentStore } from '../core/ports/agents.ts'
+import type { Books } from '../core/ports/ledger.ts'
+import type { Log } from '../core/ports/log.ts'
+import { type LogSpec, sessionLabel, treeLabel } from '../core/ports/process.ts'
+import type { Agents } from './agents.ts'
+import type { Namespaces } from './namespaces.ts'
+import type { Owners } from './owners.ts'
+
+export interface AdoptionDeps {
+  readonly engine: Engine
+  readonly log: Log
+  readonly store: AgentStore
+  readonly namespaces: Namespaces
+  readonly agents: Agents
+  readonly owners: Owners
+}
+
+/** Agents that outlived their supervisor become ours, each with the task or request that owns it, and go on as if nothing had happened. */
+export class Adoption {
+  readonly #deps: AdoptionDeps
+
+  constructor(deps: AdoptionDeps) {
+    this.#deps = deps
+  }
+
+  async adopt(kept: readonly Kept[], books: Books): Promise<ReadonlySet<string>> {
+    const { log } = this.#deps
+    const adopted = new Set<string>()
+    const owned = new Map<string, AgentRecord>()
+    for (const one of kept) {
+      try {
+        for (const id of await this.#adoptOne(one, books, owned)) adopted.add(id)
+        if (adopted.has(one.scope.id)) log.info('An agent that outlived its supervisor was adopted.', { scope: one.scope.id })
+      } catch (error) {
+        log.warn('An agent that outlived its supervisor could not be adopted, and is ended.', {
+          scope: one.scope.id,
+          error: sentence(error),
+        })
+      }
+    }
+    // When all of theirs are there: the time of one may be over, and then they end together.
+    for (const record of owned.values()) await this.#resumeOwner(record)
+    return adopted
+  }
+
+  async #adoptOne({ scope, resources }: Kept, books: Books, owned: Map<string, AgentRecord>): Promise<readonly string[]> {
+    const { engine, store, namespaces, log } = this.#deps
+    const record = await store.find(scope.id)
+    // A launch whose caller never got an answer is no agent.
+    if (record?.agent.status !== 'running') return []
+    const owner = books.scopes.find(({ id, kind }) => id === scope.parentId && (kind === 'task' || kind === 'request'))
+    if (owner && owner.state !== 'open') return []
+    const namespace = namespaces.enter(record.agent.namespace)
+    const scopes = [
+      ...(owner ? [{ ...owner, parentId: namespace, ...labelOf(record) }] : []),
+      { ...scope, parentId: owner?.id ?? namespace },
+    ]
+    const held = owner ? books.resources.filter(({ scopeId }) => scopeId === owner.id) : []
+    const adopted = await engine.adopt({ scopes, resources: [...held, ...resources] })
+    if (owner?.kind === 'request') owned.set(owner.id, record)
+    // From here on this process owns the agent, and also ends it when it cannot be followed.
+    try {
+      await adopted.resume()
+      await this.#deps.agents.resume(record, adopted.scope, handlesOf(adopted.scope), pidOf(resources))
+    } catch (error) {
+      log.warn('An agent that was adopted could not be followed, and is ended.', { scope: scope.id, error: sentence(error) })
+      await engine.close(scope.id, { trigger: 'recovery' })
+    }
+    return scopes.map(({ id }) => id)
+  }
+
+  async #resumeOwner({ agent: { requestId, namespace } }: AgentRecord): Promise<void> {
+    if (requestId !== undefined) await this.#deps.owners.resume({ kind: 'request', namespace, id: requestId })
+  }
+}
+
+function labelOf({ agent }: AgentRecord): { readonly label?: string } {
+  const label = agent.taskId ?? agent.requestId
+  return label === undefined ? {} : { label }
+}
+
+const labels: Readonly<Record<string, string>> = { 'tmux-session': sessionLabel, 'container-run': treeLabel }
+
+/** By the labels that their plan had. */
+function handlesOf({ resources }: ScopeView): ReadonlyMap<string, unknown> {
+  return new Map(
+    [...resources.values()].map(({ intent, handle }) => [labels[intent.kind] ?? (intent.spec as LogSpec).stream ?? intent.id, handle]),
+  )
+}
+
+function pidOf(resources: readonly Resource[]): number | undefined {
+  const tree = resources.find(({ kind }) => kind === 'process-tree')
+  return (tree?.detail as { readonly pid?: number } | undefined)?.pid
+}

@@ -1,0 +1,361 @@
+import { type Engine, othersRecoveryMs, type ScopeView } from '../core/engine/api.ts'
+import { rollbackOf, rolledBack } from '../core/engine/launch.ts'
+import { noop } from '../core/engine/race.ts'
+import { type Agent, type AgentResult, hasEnded, type KeptConfiguration } from '../core/model/agent.ts'
+import { EbbError } from '../core/model/errors.ts'
+import type { Wish } from '../core/model/policy.ts'
+import type { Report } from '../core/model/report.ts'
+import { agentName } from '../core/model/task.ts'
+import type { AgentEnd, AgentFilter, AgentPage, AgentRecord, AgentStore } from '../core/ports/agents.ts'
+import type { Archives } from '../core/ports/archives.ts'
+import { type LogHandle, logLabels, type SessionHandle, sessionLabel, type TreeHandle, treeLabel } from '../core/ports/process.ts'
+import type { Configuration, Provider, Script } from '../core/ports/provider.ts'
+import type { Runtime } from '../core/ports/runtime.ts'
+import type { AgentEndings } from './endings.ts'
+import type { Events } from './events.ts'
+import { Gate } from './gate.ts'
+import type { Namespaces } from './namespaces.ts'
+import type { Owners } from './owners.ts'
+import { play } from './player.ts'
+import { isElsewhere, type LaunchRequest, Preflight, type PreflightDeps, type Prepared } from './preflight.ts'
+import { Remains } from './remains.ts'
+import { farewellMs, Run } from './run.ts'
+import { sourceOf } from './source.ts'
+import { messageId } from './stream/message-id.ts'
+import type { Stream } from './stream/stream.ts'
+
+export interface Launched {
+  readonly agent: Agent
+  readonly run: Run
+}
+
+export interface AgentsDeps extends PreflightDeps, Runtime {
+  readonly engine: Engine
+  readonly store: AgentStore
+  readonly stream: Stream
+  readonly events: Events
+  readonly endings: AgentEndings
+  readonly namespaces: Namespaces
+  readonly owners: Owners
+  readonly archives: Archives
+}
+
+/** Spawning is synchronous in Node: more launches at once would only keep everything else waiting. */
+const launchesAtOnce = 4
+
+/** The agents of this supervisor: launched, stopped and deleted; their rows follow the world, never the other way round. */
+export class Agents {
+  readonly remains: Remains
+  readonly #deps: AgentsDeps
+  readonly #runs = new Map<string, Run>()
+  /** Launches that were let in and are no runs yet. */
+  readonly #waiting = new Set<string>()
+  readonly #gate = new Gate(launchesAtOnce)
+  readonly #preflight: Preflight
+
+  constructor(deps: AgentsDeps) {
+    this.#deps = deps
+    this.#preflight = new Preflight(deps)
+    this.remains = new Remains(deps)
+  }
+
+  get living(): ReadonlyMap<string, Run> {
+    return this.#runs
+  }
+
+  /** A launch is a transaction: what cannot start is refused before anything exists, what fails half-way leaves nothing. */
+  async launch(request: LaunchRequest): Promise<Launched> {
+    return await this.#deps.namespaces.launching(request.namespace, () => this.#launch(request))
+  }
+
+  async #launch(asked: LaunchRequest): Promise<Launched> {
+    // Those who wait for their turn will be agents too.
+    this.#preflight.requireRoom(this.#runs.size + this.#waiting.size)
+    const id = asked.id ?? this.#deps.newId()
+    // A session is called after its agent, so that agent has a name.
+    const isNameless = asked.name === undefined && asked.placement === 'tmux'
+    const request = isNameless ? { ...asked, name: agentName(asked.type, id, this.#deps.clock.wall()) } : asked
+    this.#waiting.add(id)
+    try {
+      const prepared = await this.#preflight.prepare(id, request)
+      const parentId = await this.#owner(request)
+      // The gate comes before the scope: who waits there holds nothing.
+      const start = (): Promise<Launched> => this.#start(id, parentId, request, prepared)
+      return await (isElsewhere(request) ? start() : this.#gate.pass(start))
+    } finally {
+      this.#waiting.delete(id)
+    }
+  }
+
+  async #start(id: string, parentId: string, request: LaunchRequest, prepared: Prepared): Promise<Launched> {
+    const { engine, caps, clock, namespaces } = this.#deps
+    const { provider, script, plan } = prepared
+    this.#waiting.delete(id)
+    // The disk may have filled since there was room.
+    this.#preflight.requireRoom(this.#runs.size)
+    namespaces.remember(id, request.namespace)
+    const scope = engine.openScope({ id, kind: 'agent', parentId })
+    const run = this.#begin(scope, request)
+    try {
+      const createdAt = clock.wall()
+      const [handles] = await Promise.all([engine.launch(scope, plan), this.#createRow(id, request, createdAt)])
+      await run.started(clock.wall())
+      // It may have failed while its row was written.
+      await (handles.get(sessionLabel) as SessionHandle | undefined)?.requireGoodStart()
+      const record = await this.get(id)
+      this.#deps.events.emit('created', { agent: record.agent })
+      run.announced()
+      run.watchTime(request.configuration.timeout ?? caps.timeoutMs, request.configuration.idleTimeout ?? caps.idleMs)
+      this.#set(run, handles, request, provider)
+      this.#play(run, provider, script)
+      return { agent: record.agent, run }
+    } catch (error) {
+      // The engine has rolled back what it made, proven or not; this is for what only the rows know.
+      const report = rollbackOf(error) ?? (await engine.close(id, { trigger: 'launch-rollback' }, { isPart: true }))
+      this.#forgetRun(id)
+      // What is left stays on the books, with its row, until it is gone.
+      if (report.success) await this.#deps.store.remove([id])
+      throw rolledBack(error, report)
+    }
+  }
+
+  /** Its task, else its request, else its namespace. */
+  async #owner({ namespace, taskId, requestId, ownerScopeId }: LaunchRequest): Promise<string> {
+    const { owners, namespaces } = this.#deps
+    if (ownerScopeId !== undefined) return ownerScopeId
+    namespaces.enter(namespace)
+    if (taskId !== undefined) return await owners.enter({ kind: 'task', namespace, id: taskId })
+    if (requestId !== undefined) return await owners.enter({ kind: 'request', namespace, id: requestId })
+    return namespaces.enter(namespace)
+  }
+
+  #begin(scope: ScopeView, request: Pick<LaunchRequest, 'namespace'>): Run {
+    const { engine, clock, store, events, endings } = this.#deps
+    const { id } = scope
+    const run: Run = new Run(id, request.namespace, scope.signal, {
+      clock,
+      change: (change) => store.change(id, change),
+      onStatus: (status) => run.tell(() => events.emit('status', { agentId: id, namespace: request.namespace, status })),
+      onEnd: (end, isForgotten) => this.#ended(run, end, isForgotten),
+      close: (wish) => void engine.close(id, wish).catch(noop),
+    })
+    this.#runs.set(id, run)
+    endings.living.set(id, run)
+    return run
+  }
+
+  #createRow(id: string, request: LaunchRequest, createdAt: string): Promise<void> {
+    const { host, store } = this.#deps
+    return store.create(
+      {
+        id,
+        ...(request.name !== undefined && { name: request.name }),
+        type: request.type,
+        placement: request.placement ?? 'process',
+        namespace: request.namespace,
+        ...(request.requestId !== undefined && { requestId: request.requestId }),
+        ...(request.taskId !== undefined && { taskId: request.taskId }),
+        ...(request.parentAgentId !== undefined && { parentAgentId: request.parentAgentId }),
+        prompt: request.prompt,
+        configuration: kept(request.configuration),
+        ...(request.tokenHash !== undefined && { tokenHash: request.tokenHash }),
+        incarnation: host.incarnationId,
+        createdAt,
+      },
+      { id: messageId(id, 'prompt', 0, 0), type: 'user', role: 'user', content: request.prompt },
+    )
+  }
+
+  /** It runs: its output is followed, its exit awaited. */
+  #set(run: Run, handles: ReadonlyMap<string, unknown>, request: LaunchRequest, provider: Provider): void {
+    const tree = handles.get(treeLabel) as TreeHandle | undefined
+    if (!tree) return
+    const { caps, stream } = this.#deps
+    const limits = { limitBytes: request.configuration.limits?.logBytes ?? caps.logBytes, limitMessages: caps.messages }
+    for (const label of logLabels) {
+      const log = handles.get(label) as LogHandle
+      log.done()
+      // A close that began meanwhile reads the log to its end by itself.
+      if (run.signal.aborted) continue
+      stream.follow(sourceOf({ agentId: run.id, stream: label, path: log.path, offset: 0, ...limits }, provider))
+    }
+    run.watchExit(tree.pid, tree.exit)
+    const session = handles.get(sessionLabel) as SessionHandle | undefined
+    if (session) run.watchSession(session.lost)
+  }
+
+  #play(run: Run, provider: Provider, script: Script): void {
+    if (script.events.length === 0) return
+    const { stream, clock, log } = this.#deps
+    play({ run, provider, events: script.events, stream, clock }).catch((error: unknown) =>
+      log.error('A schedule could not be played.', { agent: run.id, error: String(error) }),
+    )
+  }
+
+  /** One that outlived its supervisor: it is ours now, and goes on where it was. */
+  async resume(record: AgentRecord, scope: ScopeView, handles: ReadonlyMap<string, unknown>, pid: number | undefined): Promise<void> {
+    const { caps, stream, store, namespaces, catalogue } = this.#deps
+    const { agent } = record
+    const { limits, timeout, idleTimeout } = agent.session.configuration
+    namespaces.remember(agent.id, agent.namespace)
+    const run = this.#begin(scope, agent)
+    const { clock } = this.#deps
+    const aliveMs = Math.max(0, Date.parse(clock.wall()) - Date.parse(agent.startedAt ?? agent.createdAt))
+    run.resumed(agent, aliveMs)
+    const positions = await store.positions(agent.id)
+    for (const label of logLabels) {
+      const log = handles.get(label) as LogHandle
+      const offset = positions.find((position) => position.stream === label)?.offset ?? 0
+      const where = { agentId: agent.id, stream: label, path: log.path, offset }
+      const most = { limitBytes: limits?.logBytes ?? caps.logBytes, limitMessages: caps.messages }
+      stream.follow(sourceOf({ ...where, ...most }, catalogue.find(agent.type)))
+    }
+    run.watchTime(Math.max(1, (timeout ?? caps.timeoutMs) - aliveMs), idleTimeout ?? caps.idleMs)
+    this.#remember(run, record.result)
+    const session = handles.get(sessionLabel) as SessionHandle | undefined
+    const body = session ?? (handles.get(treeLabel) as TreeHandle)
+    run.watchExit(pid, body.exit)
+    if (session) run.watchSession(session.lost)
+    this.#deps.events.emit('adopted', { agent, run })
+  }
+
+  /** What it had said at its end: it has the time that it was promised. */
+  #remember(run: Run, result: AgentResult | undefined): void {
+    const farewell = result?.farewell
+    const nowMs = Date.parse(this.#deps.clock.wall())
+    if (farewell) run.farewell(farewell, Math.min(farewellMs, Math.max(0, Date.parse(farewell.by) - nowMs)))
+    else if (result) run.lastWord(result)
+  }
+
+  /** The ledger says that the agent is over: observers are notified, in the public order of events (docs/in-depth/server.md). */
+  #ended(run: Run, end: AgentEnd | undefined, isForgotten: boolean): void {
+    const { events, log } = this.#deps
+    const { id, namespace } = run
+    this.#forgetRun(id)
+    // A launch that failed, or met a reset, was never told of; so its end is not either.
+    run.tell(() => {
+      this.#tell(run, end)
+      if (isForgotten) events.emit('deleted', { agentId: id, namespace })
+    })
+    log.info('An agent has ended.', { scope: id, status: end?.status ?? 'gone' })
+  }
+
+  #tell({ id, namespace, startedMs, messageCount }: Run, end: AgentEnd | undefined): void {
+    if (!end) return
+    const { events, clock } = this.#deps
+    const duration = Math.round(clock.now() - startedMs)
+    if (end.error) events.emit('error', { agentId: id, error: end.error })
+    if (end.status !== 'terminated') {
+      const status = end.status === 'completed' ? 'success' : 'failed'
+      events.emit('complete', { agentId: id, result: { status, duration, messageCount } })
+    }
+    events.emit('status', { agentId: id, namespace, status: end.status })
+    events.emit('terminated', { agentId: id, namespace, exitCode: end.exit?.code ?? null, duration })
+  }
+
+  #forgetRun(id: string): void {
+    this.#runs.delete(id)
+    this.#deps.endings.living.delete(id)
+    this.#deps.stream.leave(id)
+  }
+
+  async get(id: string): Promise<AgentRecord> {
+    const record = await this.#deps.store.find(id)
+    if (!record) throw new EbbError('agent_not_found', `There is no agent ${id}; it may have been deleted.`)
+    return record
+  }
+
+  list(filter: AgentFilter): Promise<AgentPage> {
+    return this.#deps.store.list(filter)
+  }
+
+  /** Ends it, proven. For one that has ended: the report of its first close. With `dropLogs` no log of it is kept. */
+  async stop(id: string, options: { readonly force?: boolean; readonly graceMs?: number; readonly dropLogs?: boolean }): Promise<Report> {
+    const { engine } = this.#deps
+    // A living agent is ended whatever the state of the database (G12).
+    const first = engine.owns(id) ? undefined : (await this.#recovered(id)).report
+    const report = first ?? (await engine.close(id, { trigger: 'terminated', ...options }))
+    // It may have ended by itself, before or just now, and its logs were kept.
+    return options.dropLogs && report.success ? ((await this.#dropArchive(id)) ?? report) : report
+  }
+
+  /**
+   * The archive of one that has ended is on no books. One that cannot go puts its agent there again, closing: so the reaper,
+   * the end of its task and the next start try again, and until then it is seen (G11). The report is that of the close that failed.
+   */
+  async #dropArchive(id: string): Promise<Report | undefined> {
+    const { engine, namespaces } = this.#deps
+    const problem = await this.remains.dropArchive(id)
+    if (problem === undefined) return undefined
+    const wish: Wish = { trigger: 'terminated', dropLogs: true }
+    try {
+      const { agent } = await this.get(id)
+      engine.reopen(id, (await this.#openTaskOf(agent)) ?? namespaces.enter(agent.namespace), wish)
+    } catch {
+      // Nothing can be put there now: its namespace is being reset, or the database does not answer.
+      throw this.remains.notReleased(id, 'terminated', problem)
+    }
+    return await engine.close(id, wish)
+  }
+
+  async #openTaskOf({ taskId, namespace }: Agent): Promise<string | undefined> {
+    const { engine, store } = this.#deps
+    const owner = taskId === undefined ? undefined : await store.findOwner('task', namespace, taskId)
+    return owner && engine.inspect(owner.scopeId)?.state === 'open' ? owner.scopeId : undefined
+  }
+
+  /** The archive of an agent that has ended goes; its row and its messages stay. */
+  async dropLogs(id: string): Promise<void> {
+    const { agent } = await this.get(id)
+    if (!hasEnded(agent)) throw new EbbError('invalid_request', `The agent ${id} has not ended; stop it first, or stop it with dropLogs.`)
+    const left = await this.#dropArchive(id)
+    if (left) throw this.remains.notReleased(id, 'terminated', left.errors.join('; '))
+  }
+
+  /** Everything of it goes, rows too. Throws `not_released`, and the row stays, when that cannot be proven in time. */
+  async remove(id: string, options: { readonly force?: boolean; readonly deadlineMs?: number }): Promise<void> {
+    const { engine, store } = this.#deps
+    if (!engine.owns(id)) await this.#recovered(id)
+    if (engine.owns(id)) {
+      const report = await engine.close(id, { trigger: 'deleted', forget: true, ...options })
+      if (!report.success)
+        throw new EbbError('not_released', `The agent ${id} could not be released: ${report.errors.join('; ')}`, { details: report })
+    }
+    // It may have ended by itself just before, and was then kept.
+    const left = await store.find(id)
+    if (!left) return
+    const [problem] = (await this.remains.remove([left.agent])).errors
+    if (problem !== undefined) throw this.remains.notReleased(id, 'deleted', problem)
+  }
+
+  /** Only its incarnation acts on a scope. That of a dead one is recovered first: then it is over, or ours to end. */
+  async #recovered(id: string): Promise<AgentRecord> {
+    const record = await this.get(id)
+    const { engine, host } = this.#deps
+    if (hasEnded(record.agent) || record.incarnation === host.incarnationId) return record
+    if (host.vitality(record.incarnation) !== 'dead')
+      throw new EbbError('agent_foreign', `The agent ${id} belongs to another running ebb (${record.incarnation}); end it there.`)
+    const { errors } = await engine.recover({ waitMs: othersRecoveryMs })
+    const now = await this.get(id)
+    if (!hasEnded(now.agent) && !engine.owns(id)) {
+      const reason = errors.length > 0 ? errors.join(' ') : `The agent ${id} is still being recovered by another process; ask again.`
+      throw this.remains.notReleased(id, 'terminated', reason)
+    }
+    return now
+  }
+}
+
+/** Never environment values or instructions: only what clients are told again. */
+function kept(configuration: Configuration): KeptConfiguration {
+  const { workingDirectory, conversationName, metadata, sessionId, model, limits, timeout, idleTimeout } = configuration
+  return {
+    ...(workingDirectory !== undefined && { workingDirectory }),
+    ...(conversationName !== undefined && { conversationName }),
+    ...(metadata !== undefined && { metadata }),
+    ...(sessionId !== undefined && { sessionId }),
+    ...(model !== undefined && { model }),
+    ...(limits !== undefined && { limits }),
+    ...(timeout !== undefined && { timeout }),
+    ...(idleTimeout !== undefined && { idleTimeout }),
+  }
+}

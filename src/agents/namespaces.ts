@@ -1,0 +1,102 @@
+import type { Engine } from '../core/engine/api.ts'
+import { EbbError, isEbbError } from '../core/model/errors.ts'
+import type { NewId } from '../core/ports/ids.ts'
+
+/** So many of the latest agents are known with their namespace, also when nothing else of them is. */
+const rememberedAtMost = 10_000
+
+/** A launch under way. */
+interface Launch {
+  readonly name: string
+  /** A reset of its namespace, or of all, began meanwhile. */
+  metReset: boolean
+}
+
+/** Namespaces keep users of one server apart. Each has generations: a reset closes one, and the next opens when it is through. */
+export class Namespaces {
+  readonly #engine: Engine
+  readonly #newId: NewId
+  /** By name, the generations that are not over; the last one is open, unless it was closed. */
+  readonly #generations = new Map<string, readonly string[]>()
+  readonly #resetting = new Map<string, number>()
+  #resettingAll = 0
+  readonly #launches = new Set<Launch>()
+  readonly #nameOf = new Map<string, string>()
+
+  constructor(engine: Engine, newId: NewId) {
+    this.#engine = engine
+    this.#newId = newId
+  }
+
+  /** The scope that takes in what is launched into the namespace now. */
+  enter(name: string): string {
+    if (this.#resettingAll > 0 || this.#resetting.has(name)) throw resetting(name)
+    const living = this.#living(name)
+    const newest = living.at(-1)
+    if (newest !== undefined && this.#engine.inspect(newest)?.state === 'open') return newest
+    const { id } = this.#engine.openScope({ id: `namespace-${this.#newId()}`, kind: 'namespace', label: name })
+    this.#generations.set(name, [...living, id])
+    return id
+  }
+
+  /** A launch whose scope was closed, or whose row went, is told the reason when that was a reset since it began. */
+  async launching<T>(name: string, work: () => Promise<T>): Promise<T> {
+    const launch: Launch = { name, metReset: false }
+    this.#launches.add(launch)
+    try {
+      return await work()
+    } catch (error) {
+      const isLost = isEbbError(error, 'scope_closed') || isEbbError(error, 'agent_not_found')
+      throw isLost && launch.metReset ? resetting(name) : error
+    } finally {
+      this.#launches.delete(launch)
+    }
+  }
+
+  /** Said before anything of the agent exists: what is left of it is then known to be this namespace's, whatever became of its row. */
+  remember(agentId: string, name: string): void {
+    this.#nameOf.set(agentId, name)
+    const [oldest] = this.#nameOf.keys()
+    if (oldest !== undefined && this.#nameOf.size > rememberedAtMost) this.#nameOf.delete(oldest)
+  }
+
+  /** The namespace of a scope of this life, as far as it is known. */
+  nameOf(scopeId: string): string | undefined {
+    return this.#nameOf.get(scopeId) ?? this.#engine.namespaceOf(scopeId)
+  }
+
+  /** The generations of a namespace, or of all, that are not over: the open one, and those that could not be released. */
+  scopesOf(name: string | undefined): readonly string[] {
+    return name === undefined ? [...this.#generations.keys()].flatMap((known) => this.#living(known)) : this.#living(name)
+  }
+
+  #living(name: string): readonly string[] {
+    return (this.#generations.get(name) ?? []).filter((id) => this.#engine.owns(id))
+  }
+
+  /** Nothing is launched into it until `done` has settled; then the next generation is open. */
+  async reset<T>(name: string | undefined, work: () => Promise<T>): Promise<T> {
+    this.#mark(name, 1)
+    for (const launch of this.#launches) if (name === undefined || launch.name === name) launch.metReset = true
+    try {
+      return await work()
+    } finally {
+      this.#mark(name, -1)
+      for (const known of [...this.#generations.keys()]) if (this.#living(known).length === 0) this.#generations.delete(known)
+    }
+  }
+
+  #mark(name: string | undefined, by: 1 | -1): void {
+    if (name === undefined) {
+      this.#resettingAll += by
+      return
+    }
+    const count = (this.#resetting.get(name) ?? 0) + by
+    if (count === 0) this.#resetting.delete(name)
+    else this.#resetting.set(name, count)
+  }
+}
+
+function resetting(name: string): EbbError {
+  return new EbbError('resetting', `The namespace ${name} is being reset; launch again when the reset has answered.`)
+}

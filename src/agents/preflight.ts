@@ -1,0 +1,198 @@
+import { EbbError, isEbbError } from '../core/model/errors.ts'
+import type { Planned } from '../core/ports/kind.ts'
+import { type PlacementName, type ProcessLaunch, placementNames } from '../core/ports/process.ts'
+import type { Assignment, Configuration, Invocation, Provider, ProviderCatalogue, Script } from '../core/ports/provider.ts'
+import { mcpName, mcpText } from './mcp-file.ts'
+import type { Caps } from './settings.ts'
+import { planInside, type Workspace } from './workspace.ts'
+
+/** What a client asks for when it launches an agent; validated at the edge. */
+export interface LaunchRequest {
+  readonly type: string
+  readonly prompt: string
+  readonly placement?: string
+  readonly namespace: string
+  readonly requestId?: string
+  readonly taskId?: string
+  readonly parentAgentId?: string
+  /** As those who deployed it call it: `TYPE-HHMMSS-xxxxxx`. */
+  readonly name?: string
+  /** Its id, where somebody had to know it before. */
+  readonly id?: string
+  /** What its program reads in front of the prompt; no part of the conversation. */
+  readonly preamble?: string
+  /** The workspace of its task, in which it has its files; it lies in the workspace folder of `base`. */
+  readonly workspace?: Workspace
+  /** Of the token by which it is known when it calls back. */
+  readonly tokenHash?: string
+  /** The scope that owns it, where that is not one of the books' requests. */
+  readonly ownerScopeId?: string
+  readonly configuration: Configuration
+}
+
+export interface PreflightDeps {
+  readonly caps: Caps
+  readonly catalogue: ProviderCatalogue
+  /** What an agent inherits: ours, without our settings. */
+  readonly environment: Readonly<Record<string, string>>
+  readonly plan: (scopeId: string, launch: ProcessLaunch) => readonly Planned[]
+  /** Throws when nothing can be started now where this is to run. */
+  readonly requireReady: (launch: ProcessLaunch) => Promise<void>
+  readonly freeBytes: () => number
+  /** Where a file that an agent's program reads will be. */
+  readonly configPath: (agentId: string, name: string) => string
+}
+
+/** MAX_ARG_STRLEN of execve(2), without the NUL that ends it: Linux gives no program a longer argument or variable. */
+const mostBytes = 131_071
+
+/** A launch of which everything is known that can be known before anything exists. */
+export interface Prepared {
+  readonly provider: Provider
+  readonly script: Script
+  /** Empty for an agent that is only played. */
+  readonly plan: readonly Planned[]
+}
+
+/** What cannot start is refused here, before anything is made. */
+export class Preflight {
+  readonly #deps: PreflightDeps
+
+  constructor(deps: PreflightDeps) {
+    this.#deps = deps
+  }
+
+  requireRoom(running: number): void {
+    const { caps, freeBytes } = this.#deps
+    if (running >= caps.maxAgents)
+      throw new EbbError(
+        'too_many_agents',
+        `${running} agents run or are being launched already, which is as many as --max-agents allows; stop one first.`,
+      )
+    const free = freeBytes()
+    if (free < caps.minFreeBytes)
+      throw new EbbError(
+        'disk_low',
+        `Only ${megabytes(free)} MB are free on the disk of the home, and --min-free wants ${megabytes(caps.minFreeBytes)}; make room first.`,
+      )
+  }
+
+  async prepare(id: string, request: LaunchRequest): Promise<Prepared> {
+    const provider = this.#provider(request)
+    const { configuration } = request
+    const servers = configuration.mcp?.servers ?? []
+    const mcpFile = servers.length > 0 ? this.#deps.configPath(id, mcpName) : undefined
+    const assignment: Assignment = {
+      agentId: id,
+      prompt: promptOf(request),
+      configuration,
+      ...(mcpFile !== undefined && { mcpFile }),
+    }
+    const script = provider.script?.(assignment) ?? { events: [], hasProcess: true }
+    const invocation = script.hasProcess ? provider.invoke(assignment) : undefined
+    const plan = invocation ? await this.#plan(id, provider, invocation, request, mcpFile) : []
+    return { provider, script, plan: request.workspace ? planInside(request.workspace, plan) : plan }
+  }
+
+  #provider({ type, placement }: LaunchRequest): Provider {
+    const { catalogue } = this.#deps
+    const provider = catalogue.find(type)
+    if (!provider) throw unknown('type', `There is no provider "${type}"; use one of ${catalogue.types.join(', ')}.`)
+    if (placement !== undefined && !isPlacement(placement))
+      throw unknown('placement', `There is no placement "${placement}"; use one of ${placementNames.join(', ')}.`)
+    return provider
+  }
+
+  /** Whatever is the matter with the program or its folder is told in one way: the launch was refused. */
+  async #plan(
+    id: string,
+    provider: Provider,
+    invocation: Invocation,
+    request: LaunchRequest,
+    mcpFile: string | undefined,
+  ): Promise<readonly Planned[]> {
+    const { configuration, placement, name, workspace } = request
+    const prompt = promptOf(request)
+    const { limits, mcp } = configuration
+    const ownEnv = {
+      ...invocation.env,
+      ...(mcpFile !== undefined && { EBB_MCP_CONFIG: mcpFile }),
+      ...configuration.env,
+    }
+    requirePassable(invocation.argv, ownEnv)
+    const env = { ...this.#deps.environment, ...ownEnv }
+    const launch: ProcessLaunch = {
+      ...(placement !== undefined && { placement: placement as PlacementName }),
+      ...(name !== undefined && { name }),
+      ...(workspace && { workspace: { base: workspace.base, path: workspace.path, agentName: name ?? id } }),
+      ...(mcpFile !== undefined && { config: { name: mcpName, text: mcpText(mcp?.servers ?? []) } }),
+      argv: invocation.argv,
+      env,
+      ownEnv,
+      // Whoever says where its temporary files go looks after them, too.
+      hasTempFolder: configuration.env?.TMPDIR === undefined,
+      leaves: provider.leaves?.(env) ?? [],
+      cwd: configuration.workingDirectory ?? ownFolder(),
+      ...(configuration.workingDirectory !== undefined && { workingDirectory: configuration.workingDirectory }),
+      output: 'logs',
+      stdin: { text: invocation.stdin },
+      ...((limits?.memoryBytes !== undefined || limits?.pids !== undefined) && { limits }),
+      ...(invocation.politeSignal && { politeSignal: invocation.politeSignal }),
+      order: { agentId: id, type: provider.type, prompt, configuration },
+    }
+    try {
+      const plan = this.#deps.plan(id, launch)
+      if (isElsewhere(request)) await this.#deps.requireReady(launch)
+      return plan
+    } catch (error) {
+      if (isEbbError(error, 'program_not_found') || isEbbError(error, 'program_not_executable') || isEbbError(error, 'limits_unavailable'))
+        throw new EbbError('launch_refused', error.message, { cause: error })
+      throw error
+    }
+  }
+}
+
+/** Not on this host: nothing of it takes the host's time. */
+export function isElsewhere({ placement }: Pick<LaunchRequest, 'placement'>): boolean {
+  return placement !== undefined && placement !== 'process' && placement !== 'tmux'
+}
+
+/** Counted as the kernel does; several values of a configuration may be one argument. Which it was says its length: no value is told. */
+function requirePassable(argv: readonly string[], env: Readonly<Record<string, string>>): void {
+  const refuse = (what: string, bytes: number): never => {
+    const text = `${what} is ${bytes} bytes long, and no program can be given one of more than ${mostBytes}; put it into a file.`
+    throw new EbbError('launch_refused', text)
+  }
+  for (const argument of argv) {
+    const bytes = Buffer.byteLength(argument)
+    if (bytes > mostBytes) refuse('An argument of the command', bytes)
+  }
+  for (const [name, value] of Object.entries(env)) {
+    const bytes = Buffer.byteLength(`${name}=${value}`)
+    if (bytes > mostBytes) refuse('A variable of the environment', bytes)
+  }
+}
+
+function promptOf({ preamble, prompt }: LaunchRequest): string {
+  return preamble === undefined ? prompt : `${preamble}\n\n${prompt}`
+}
+
+function isPlacement(name: string): name is PlacementName {
+  return placementNames.some((known) => known === name)
+}
+
+function ownFolder(): string {
+  try {
+    return process.cwd()
+  } catch (cause) {
+    throw new EbbError('launch_refused', 'The folder that Ebb was started in does not exist any more; give a workingDirectory.', { cause })
+  }
+}
+
+function unknown(path: string, message: string): EbbError {
+  return new EbbError('invalid_request', message, { details: [{ path, message: `unknown ${path === 'type' ? 'provider' : path}` }] })
+}
+
+function megabytes(bytes: number): number {
+  return Math.floor(bytes / 1_048_576)
+}

@@ -1,0 +1,37 @@
+import { basename } from 'node:path'
+import { type Task, workspaceFolder } from '../core/model/task.ts'
+import { type FolderDetail, type FolderLive, type FolderSpec, workspaceLabel } from '../core/ports/folder.ts'
+import type { Planned } from '../core/ports/kind.ts'
+
+/** What is made in a workspace on need. */
+const rooms = ['logs', 'progress', 'findings', 'archive']
+
+/** The workspace of a task that begins. */
+export function planWorkspace({ base, id }: Pick<Task, 'base' | 'id'>, known: unknown): readonly Planned[] {
+  const spec: FolderSpec = { base, shared: workspaceFolder, own: id, rooms, isNew: true }
+  return [{ label: workspaceLabel, kind: 'folder', spec, live: { known } satisfies FolderLive }]
+}
+
+export interface Workspace {
+  readonly base: string
+  /** Relative to the base. */
+  readonly path: string
+  /** What marks the shared folder in the base, where one of us made it. */
+  readonly known?: unknown
+}
+
+/** An agent makes the folders of its task again where they are gone, and takes them away when it leaves as the last one. */
+export function planInside({ base, path, known }: Workspace, plan: readonly Planned[]): readonly Planned[] {
+  const [first] = plan
+  if (!first) return plan
+  const spec: FolderSpec = { base, shared: workspaceFolder, own: basename(path), rooms }
+  const live: FolderLive = { known }
+  const folder: Planned = { label: workspaceLabel, kind: 'folder', spec, live, ...(first.onLoss && { onLoss: first.onLoss }) }
+  return [folder, ...plan.map((planned) => ({ ...planned, dependsOn: [...(planned.dependsOn ?? []), workspaceLabel] }))]
+}
+
+/** The mark of the shared folder, as a launch has left it on the books. */
+export function markIn(resources: Iterable<{ readonly kind: string; readonly detail?: unknown }>): unknown {
+  for (const { kind, detail } of resources) if (kind === 'folder') return (detail as FolderDetail | undefined)?.shared
+  return undefined
+}

@@ -1,0 +1,193 @@
+import { type AgentArchive, Retention, type RetentionPass } from '../../agents/retention.ts'
+import { retentionRules } from '../../config/retention.ts'
+import { EbbError } from '../../core/model/errors.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Supervisor } from '../../supervisor.ts'
+import type { Arguments } from '../arguments.ts'
+import type { Wiring } from '../cli.ts'
+import { openQuietly } from '../open.ts'
+import { type Output, plainOutput } from '../output.ts'
+import { type Column, layOut } from '../terminal/columns.ts'
+import type { Face } from '../terminal/face.ts'
+import { during } from '../terminal/status-line.ts'
+import { ageOf, cut, many, shortId } from '../terminal/text.ts'
+
+/** `ebb archive`: the logs of agents that have ended. It reads the home, and needs no server. */
+export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+  const [verb = '', ...words] = [...args.words, ...args.rest]
+  const command = verbs.get(verb)
+  if (!command) throw new EbbError('bad_usage', `"ebb archive" knows ls, show and prune, not "${verb}".`)
+  const most = verb === 'show' ? 2 : 0
+  if (words.length > most) throw new EbbError('bad_usage', `"ebb archive ${verb}" does not take "${words[most] ?? ''}".`)
+  const supervisor = await openQuietly(args, wiring)
+  try {
+    return await command({ args, words, supervisor, retention: retentionOf(supervisor), output: plainOutput(), clock: wiring.clock })
+  } finally {
+    await supervisor.close()
+  }
+}
+
+const verbs: ReadonlyMap<string, (call: Call) => Promise<number>> = new Map([
+  ['ls', list],
+  ['show', show],
+  ['prune', prune],
+])
+
+interface Call {
+  readonly args: Arguments
+  readonly words: readonly string[]
+  readonly supervisor: Supervisor
+  readonly retention: Retention
+  readonly output: Output
+  readonly clock: Clock
+}
+
+function retentionOf({ agents, archives, clock, log, config }: Supervisor): Retention {
+  return new Retention({ store: agents, archives, clock, log, rules: retentionRules(config) })
+}
+
+/** Newest first, as `ebb ps` has them. */
+async function list({ args, retention, supervisor, output: { out, painted, face } }: Call): Promise<number> {
+  const nowMs = Date.parse(supervisor.clock.wall())
+  const archives: AgentArchive[] = []
+  for await (const archive of retention.archives()) archives.push(archive)
+  if (args.switches.has('json')) out(`${JSON.stringify(archives.flatMap(factsOf), null, 2)}\n`)
+  else if (archives.length === 0) out('There are no archived logs.\n')
+  else painted(`${rows(archives, nowMs, face).join('\n')}\n`)
+  return 0
+}
+
+function factsOf({ agent, agentType, files, endedMs }: AgentArchive): readonly object[] {
+  return files.map((file) => ({
+    agentId: agent.id,
+    ...(agent.name !== undefined && { name: agent.name }),
+    agentType,
+    ...(agent.taskId !== undefined && { taskId: agent.taskId }),
+    ...file,
+    endedAt: new Date(endedMs).toISOString(),
+  }))
+}
+
+/** The path comes last: it is as long as it is, and nothing behind it has to be aligned. */
+const columns: readonly Column[] = [
+  { name: 'ID', rank: 8 },
+  { name: 'NAME', least: 8, rank: 5 },
+  { name: 'TASK', least: 8, rank: 2 },
+  { name: 'STREAM', least: 6, rank: 7 },
+  { name: 'BYTES', rank: 6 },
+  { name: 'AGE', rank: 4 },
+  { name: 'STORED', rank: 1 },
+  { name: 'PATH', least: 12, rank: 3 },
+]
+
+function rows(archives: readonly AgentArchive[], nowMs: number, { width, palette }: Face): readonly string[] {
+  const cells = archives.flatMap(({ agent, files, endedMs }) =>
+    files.map(({ stream, bytes, isCompressed, path }) => [
+      { text: width === undefined ? agent.id : shortId(agent.id), paint: palette.accent },
+      { text: agent.name ?? '-' },
+      { text: agent.taskId ?? '-' },
+      { text: stream },
+      { text: String(bytes) },
+      { text: ageOf(endedMs, nowMs) },
+      { text: isCompressed ? 'compressed' : 'plain' },
+      { text: path },
+    ]),
+  )
+  return layOut(columns, cells, width, palette.faint)
+}
+
+/** What was written, as it was written: one stream after the other, or the one that is asked for. As JSON: one line each. */
+async function show({ args, words, retention, supervisor, output }: Call): Promise<number> {
+  const [word, stream] = words
+  if (word === undefined) throw new EbbError('bad_usage', '"ebb archive show" needs the ID of an agent; "ebb archive ls" lists them.')
+  const archive = await find(retention, word)
+  const files = archive.files.filter((file) => stream === undefined || file.stream === stream)
+  if (files.length === 0) {
+    const known = archive.files.map((file) => file.stream).join(', ')
+    throw new EbbError('bad_usage', `The agent ${archive.agentId} has no archived stream "${stream ?? ''}"; it has ${known}.`)
+  }
+  for (const file of files) {
+    const isJson = args.switches.has('json')
+    // For people; who pipes it wants the lines and nothing else.
+    if (files.length > 1 && !isJson && process.stdout.isTTY) output.out(`==> ${file.stream} <==\n`)
+    const text = supervisor.archives.read(file)
+    if (isJson) for await (const line of linesOf(text)) output.out(`${JSON.stringify({ stream: file.stream, line })}\n`)
+    else for await (const piece of decoded(text)) output.out(piece)
+  }
+  return 0
+}
+
+/** A letter may be cut in two by the end of a piece. */
+async function* decoded(pieces: AsyncIterable<Uint8Array>): AsyncIterable<string> {
+  const decoder = new TextDecoder()
+  for await (const piece of pieces) {
+    yield decoder.decode(piece, { stream: true })
+    await drained()
+  }
+  yield decoder.decode()
+}
+
+async function* linesOf(pieces: AsyncIterable<Uint8Array>): AsyncIterable<string> {
+  let open = ''
+  for await (const text of decoded(pieces)) {
+    const lines = (open + text).split('\n')
+    open = lines.pop() ?? ''
+    yield* lines
+  }
+  if (open !== '') yield open
+}
+
+/** Whoever reads slowly is waited for: an archive of gigabytes is not piled up here. */
+async function drained(): Promise<void> {
+  if (process.stdout.writableNeedDrain) await new Promise<void>((resolve) => process.stdout.once('drain', resolve))
+}
+
+/** Fewer letters of a UUID are too easily those of another agent. */
+const fewest = 4
+
+async function find(retention: Retention, word: string): Promise<AgentArchive> {
+  const wanted = word.toLowerCase()
+  const found: AgentArchive[] = []
+  for await (const archive of retention.archives()) {
+    if (archive.agentId === wanted || archive.agent.name === word) return archive
+    if (wanted.length >= fewest && archive.agentId.startsWith(wanted)) found.push(archive)
+  }
+  const [only] = found
+  if (only && found.length === 1) return only
+  if (only) throw new EbbError('agent_not_found', `"${word}" is the beginning of ${found.length} agents; give more of it.`)
+  throw new EbbError('agent_not_found', `There is no archive of an agent "${word}"; "ebb archive ls" lists them.`)
+}
+
+async function prune({ args, retention, output: { out }, clock }: Call): Promise<number> {
+  const dryRun = args.switches.has('dry-run')
+  const pass = await during(clock, args.switches.has('json'), 'applying the retention', () => retention.pass({ dryRun }))
+  if (args.switches.has('json')) out(`${JSON.stringify(asJson(pass, dryRun), null, 2)}\n`)
+  else out(`${[...linesOfPass(pass, dryRun), ...pass.errors].join('\n')}\n`)
+  return pass.errors.length > 0 ? 1 : 0
+}
+
+function linesOfPass({ removed, compressed, freedBytes }: RetentionPass, dryRun: boolean): readonly string[] {
+  if (removed.length + compressed.length === 0) return ['No archive has to go or to be compressed.']
+  const [remove, compress] = dryRun ? ['would remove', 'would compress'] : ['removed', 'compressed']
+  return [
+    ...removed.map(({ archive, why }) => `${remove}  ${nameOf(archive)}  ${archive.bytes} bytes (${why})`),
+    ...compressed.map((archive) => `${compress}  ${nameOf(archive)}  ${archive.bytes} bytes`),
+    dryRun
+      ? `${many(removed.length, 'archive')} of ${freedBytes} bytes would go, ${compressed.length} would be compressed.`
+      : `${many(removed.length, 'archive')} removed, ${compressed.length} compressed, ${freedBytes} bytes freed.`,
+  ]
+}
+
+function nameOf({ agent }: AgentArchive): string {
+  return agent.name === undefined ? agent.id : `${agent.id} ${cut(agent.name, 60)}`
+}
+
+function asJson({ removed, compressed, freedBytes, errors }: RetentionPass, dryRun: boolean): object {
+  return {
+    dryRun,
+    removed: removed.map(({ archive, why }) => ({ agentId: archive.agentId, why, bytes: archive.bytes, files: archive.files })),
+    compressed: compressed.map((archive) => ({ agentId: archive.agentId, bytes: archive.bytes, files: archive.files })),
+    freedBytes,
+    errors,
+  }
+}

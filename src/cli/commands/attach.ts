@@ -1,0 +1,27 @@
+import type { Agent } from '../../core/model/agent.ts'
+import { EbbError } from '../../core/model/errors.ts'
+import { AgentIds } from '../agent-id.ts'
+import type { Arguments } from '../arguments.ts'
+import { asking } from '../asking.ts'
+import type { Wiring } from '../cli.ts'
+import { configOf } from '../open.ts'
+
+/** `ebb attach ID`: the terminal of an agent in tmux, to watch it; leaving it (Ctrl-B D) does nothing to the agent. */
+export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+  const config = configOf(args, wiring)
+  const { id } = await asking(args, wiring, config, async (client) => {
+    const agent = await client.agent(await new AgentIds(client).find(args.words[0] ?? ''))
+    requireTerminal(agent, client.isLocal)
+    return agent
+  })
+  if (!process.stdin.isTTY) throw new EbbError('bad_usage', 'To attach you need a terminal; "ebb logs -f" follows an agent without one.')
+  return await wiring.attach(config, id)
+}
+
+function requireTerminal({ id, placement, status }: Agent, isLocal: boolean): void {
+  if (placement !== 'tmux')
+    throw new EbbError('bad_usage', `The agent ${id} has the placement ${placement} and has no terminal; "ebb logs -f ${id}" follows it.`)
+  if (!isLocal) throw new EbbError('bad_usage', `The agent ${id} runs on another machine; attach to it there.`)
+  if (status !== 'running' && status !== 'stopping')
+    throw new EbbError('bad_usage', `The agent ${id} is ${status} and has no terminal any more; "ebb logs ${id}" shows what it said.`)
+}

@@ -1,0 +1,39 @@
+import { AgentIds } from '../agent-id.ts'
+import type { Arguments } from '../arguments.ts'
+import { asking } from '../asking.ts'
+import type { Wiring } from '../cli.ts'
+import { follow } from '../follow.ts'
+import { configOf } from '../open.ts'
+import { plainOutput } from '../output.ts'
+import { messagePrinter } from '../render.ts'
+import { conversationOn } from '../terminal/conversation.ts'
+
+/** `ebb logs ID`: what was said so far; with `-f`, until the agent has ended. */
+export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+  const word = [...args.words, ...args.rest][0] ?? ''
+  const { client, id, session } = await asking(args, wiring, configOf(args, wiring), async (client) => {
+    const { id, session } = await client.agent(await new AgentIds(client).find(word))
+    return { client, id, session }
+  })
+  const output = plainOutput()
+  const isJson = args.switches.has('json')
+  // Who asks for a log wants all of it.
+  const view = conversationOn(output, isJson, { resultLines: Number.POSITIVE_INFINITY })
+  const show = view ? view.show.bind(view) : messagePrinter(output, isJson)
+  if (!args.switches.has('follow')) {
+    // Up to what there was when it was asked for: an agent that writes and writes does not keep us here.
+    for (let since = 0; since < session.messageCount; ) {
+      const messages = await client.messages(id, since, 0)
+      show(messages)
+      const last = messages.at(-1)
+      if (!last) break
+      since = last.sequenceNumber
+    }
+    view?.end()
+    return 0
+  }
+  const agent = await follow(client, id, show)
+  view?.end()
+  if (!agent) output.err(`ebb: the agent ${id} was deleted meanwhile.\n`)
+  return 0
+}

@@ -1,0 +1,48 @@
+import type { Agent } from '../../core/model/agent.ts'
+import type { Arguments } from '../arguments.ts'
+import { asking } from '../asking.ts'
+import type { Wiring } from '../cli.ts'
+import { configOf } from '../open.ts'
+import { plainOutput } from '../output.ts'
+import { type Column, layOut } from '../terminal/columns.ts'
+import type { Face } from '../terminal/face.ts'
+import { statusPaint } from '../terminal/palette.ts'
+import { ageOf, shortId } from '../terminal/text.ts'
+
+/** `ebb ps`: the agents that have not ended; with `--all`, all of them. */
+export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+  const config = configOf(args, wiring)
+  const isAll = args.switches.has('all')
+  const inside = config.namespace === undefined ? '' : `?namespace=${config.namespace}`
+  const agents = await asking(args, wiring, config, (client) => client.get<readonly Agent[]>(`/agents${isAll ? '' : '/active'}${inside}`))
+  const output = plainOutput()
+  if (args.switches.has('json')) output.out(`${JSON.stringify(agents, null, 2)}\n`)
+  else if (agents.length === 0)
+    output.out(isAll ? 'There are no agents.\n' : 'No agents run; "ebb ps --all" shows those that have ended.\n')
+  else output.painted(`${rows(agents, output.face, Date.parse(wiring.clock.wall())).join('\n')}\n`)
+  return 0
+}
+
+const columns: readonly Column[] = [
+  { name: 'ID', rank: 7 },
+  { name: 'TYPE', least: 7, rank: 2 },
+  { name: 'PLACEMENT', rank: 1 },
+  { name: 'STATUS', rank: 6 },
+  { name: 'AGE', rank: 4 },
+  { name: 'MESSAGES', rank: 3 },
+  { name: 'PROMPT', least: 12, rank: 5 },
+]
+
+/** In a pipe with whole ids: whoever reads them may have thousands. */
+function rows(agents: readonly Agent[], { width, palette }: Face, nowMs: number): readonly string[] {
+  const cells = agents.map(({ id, type, placement, status, createdAt, session }) => [
+    { text: width === undefined ? id : shortId(id), paint: palette.accent },
+    { text: type },
+    { text: placement },
+    { text: status, paint: statusPaint(palette, status) },
+    { text: ageOf(Date.parse(createdAt), nowMs) },
+    { text: String(session.messageCount) },
+    { text: session.prompt },
+  ])
+  return layOut(columns, cells, width, palette.faint)
+}

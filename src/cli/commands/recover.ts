@@ -1,0 +1,62 @@
+import { existsSync } from 'node:fs'
+import { othersRecoveryMs, type Recovery } from '../../core/engine/api.ts'
+import { backoffMs, noop, pause } from '../../core/engine/race.ts'
+import { leftOver } from '../../core/model/report.ts'
+import type { Runtime } from '../../core/ports/runtime.ts'
+import type { Arguments } from '../arguments.ts'
+import type { Wiring } from '../cli.ts'
+import { configOf, openQuietly } from '../open.ts'
+import { plainOutput } from '../output.ts'
+import { during } from '../terminal/status-line.ts'
+
+/** A process that was killed is gone within milliseconds, unless it is stuck in the kernel; then it is not dead. */
+const dyingBudgetMs = 10_000
+
+export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+  const isJson = args.switches.has('json')
+  // Where nobody ever lived, or whose home was removed, there is nothing to finish; and a sentinel must not bring it back.
+  const recovery = existsSync(configOf(args, wiring).home) ? await recover(args, wiring, isJson) : nothing
+  const { out } = plainOutput()
+  const left = recovery.reports.flatMap(leftOver)
+  if (isJson) out(`${JSON.stringify(recovery, null, 2)}\n`)
+  else {
+    const released = recovery.reports.flatMap((report) => report.resources).length - left.length
+    const lines = [
+      recovery.reports.length === 0
+        ? 'Nothing to recover.'
+        : `Recovered ${recovery.reports.length} scopes of dead supervisors: ${released} resources released, ${left.length} left.`,
+      ...left.map((one) => `stuck    ${one.kind} ${one.name}: ${one.error ?? one.outcome}`),
+      ...recovery.unknown.map((id) => `unknown  incarnation ${id} is of another pid namespace; recover it from there`),
+      ...recovery.elsewhere.map((id) => `busy     incarnation ${id} is being recovered by another process; look again`),
+      ...recovery.errors,
+    ]
+    out(`${lines.join('\n')}\n`)
+  }
+  if (left.length > 0) return 3
+  return recovery.errors.length > 0 || recovery.elsewhere.length > 0 ? 1 : 0
+}
+
+const nothing: Recovery = { reports: [], unknown: [], elsewhere: [], errors: [] }
+
+async function recover(args: Arguments, wiring: Wiring, isJson: boolean): Promise<Recovery> {
+  const supervisor = await openQuietly(args, wiring)
+  const { engine } = supervisor
+  const recovery = await during(wiring.clock, isJson, 'finishing what dead supervisors left', async () => {
+    await engine.begin()
+    const sentinelOf = process.env.SENTINEL_OF
+    await untilDead(supervisor, sentinelOf)
+    const found = await engine.recover(sentinelOf === undefined ? { waitMs: othersRecoveryMs } : {})
+    await engine.shutDown()
+    return found
+  })
+  await supervisor.close()
+  return recovery
+}
+
+/** Who closed its files, which is what a sentinel sees, is dying; on a busy machine its last thread may still be there. */
+async function untilDead({ clock, host }: Runtime, incarnation: string | undefined): Promise<void> {
+  if (incarnation === undefined) return
+  const untilMs = clock.now() + dyingBudgetMs
+  for (let attempt = 1; host.vitality(incarnation) === 'alive' && clock.now() < untilMs; attempt++)
+    await pause(clock, backoffMs(attempt, 100), new Promise(noop))
+}

@@ -1,0 +1,72 @@
+import { flagOf, type OptionKey, options, shapeOf } from '../../config/options.ts'
+import type { CommandEntry } from '../cli.ts'
+import { switchHelp } from '../help.ts'
+
+/** What can be completed, for whichever shell. */
+
+export interface Vocabulary {
+  readonly commands: readonly CompletedCommand[]
+}
+
+export interface CompletedCommand {
+  readonly name: string
+  readonly summary: string
+  readonly flags: readonly CompletedFlag[]
+  /** What its first word may be. */
+  readonly words: readonly string[]
+  /** Its words are agents, which only the running server knows. */
+  readonly takesAgents: boolean
+  /** What follows is a command of somebody else's. */
+  readonly takesCommand: boolean
+}
+
+export interface CompletedFlag {
+  readonly name: string
+  readonly help: string
+  /** None, one of these words, a file, a folder, or anything. */
+  readonly value: 'none' | 'file' | 'folder' | 'any' | readonly string[]
+}
+
+const firstWords: Readonly<Record<string, readonly string[]>> = { archive: ['ls', 'show', 'prune'], completion: ['bash', 'zsh', 'fish'] }
+
+export function vocabularyOf(commands: readonly CommandEntry[], providers: readonly string[]): Vocabulary {
+  const help: CompletedCommand = {
+    name: 'help',
+    summary: 'how a command is used',
+    flags: [],
+    words: commands.map(({ name }) => name),
+    takesAgents: false,
+    takesCommand: false,
+  }
+  return { commands: [...commands.map((command) => completed(command, providers)), help] }
+}
+
+function completed(command: CommandEntry, providers: readonly string[]): CompletedCommand {
+  return {
+    name: command.name,
+    summary: command.summary,
+    flags: [
+      ...command.options.map((key) => ({ name: flagOf(key), help: options[key].help, value: valueKind(key) })),
+      { name: '--config', help: 'settings as JSON', value: 'file' as const },
+      ...command.switches.map((name) => ({ name: `--${name}`, help: switchHelp[name] ?? '', value: 'none' as const })),
+    ],
+    words: command.name === 'run' ? providers : (firstWords[command.name] ?? []),
+    takesAgents: command.takesWords?.names.includes('the ID of an agent') ?? false,
+    takesCommand: command.takesCommand ?? false,
+  }
+}
+
+/** As its placeholder says: `DIR`, `FILE`, or the words that it takes. */
+function valueKind(key: OptionKey): CompletedFlag['value'] {
+  if (shapeOf(key) === 'switch') return 'none'
+  const { placeholder } = options[key]
+  if (placeholder === 'DIR') return 'folder'
+  if (placeholder === 'FILE') return 'file'
+  const words = placeholder.split('|')
+  return words.length > 1 && words.every((word) => /^[a-z][A-Za-z]*$/.test(word)) ? words : 'any'
+}
+
+/** For a shell, between single quotes. */
+export function quoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`
+}

@@ -1,0 +1,110 @@
+import {
+  type Findings,
+  grouped,
+  type Leftover,
+  type LeftoverEnd,
+  type LeftoverKind,
+  type Total,
+  totalOf,
+} from '../doctor/judgement/leftover.ts'
+import type { Machine } from './doctor-machine.ts'
+import { wrap } from './terminal/flow.ts'
+import { cutLine, durationOf, flat, many, sizeOf } from './terminal/text.ts'
+
+/** How the doctor's findings read. Whatever others wrote, a command line or a path, is flat and harmless before it is shown. */
+
+const titles: Readonly<Record<LeftoverKind, string>> = {
+  agent: 'Agents',
+  tool: 'Programs that tools of agents started',
+  'mcp-server': 'MCP servers',
+  'tmux-session': 'tmux sessions',
+  folder: 'Files',
+  worktree: 'Worktrees',
+}
+
+/** Of one group, so that the others are seen, too; JSON has all. */
+const mostShown = 20
+
+export function machineLines({ node, platform, home, containment, containments, providers, settings }: Machine): readonly string[] {
+  return [
+    `Node         ${node} on ${platform}`,
+    `Home         ${home}`,
+    `Containment  ${containment}`,
+    ...containments.map(({ name, available, reason, remedy }) =>
+      available ? `  ${name.padEnd(10)} available` : `  ${name.padEnd(10)} not available: ${reason ?? 'unknown'}. ${remedy ?? ''}`,
+    ),
+    'Providers',
+    ...providers.map(({ type, program, path }) => `  ${type.padEnd(11)} ${path ?? `not installed: there is no ${program} on the PATH`}`),
+    ...(settings.length > 0 ? ['Settings'] : []),
+    ...settings.map(({ setting, isGood, says }) => `  ${setting.padEnd(22)} ${isGood ? 'good' : 'BAD '}  ${says}`),
+  ]
+}
+
+export function leftoverLines({ leftovers, unseen }: Findings, showsAll: boolean, width: number | undefined): readonly string[] {
+  const notes = unseen.map((one) => flat(one))
+  if (leftovers.length === 0)
+    return notes.length > 0
+      ? notes
+      : ['No leftovers of other agent runs: no orphaned agent, tool, MCP server, session or file. This machine is clean.']
+  const fixable = leftovers.filter(({ fixes }) => fixes)
+  return [
+    'Leftovers of agent runs that Ebb did not start',
+    ...grouped(leftovers).flatMap(([kind, found]) => [
+      '',
+      `${titles[kind]}: ${amount(totalOf(found))}`,
+      ...found.slice(0, showsAll ? undefined : mostShown).flatMap((one) => lines(one, width)),
+      ...(found.length > mostShown && !showsAll ? [`  and ${found.length - mostShown} more; --json lists all.`] : []),
+    ]),
+    '',
+    ...notes,
+    ending(fixable, leftovers.length),
+  ]
+}
+
+function ending(fixable: readonly Leftover[], all: number): string {
+  if (fixable.length === 0) return 'None of these is ended by "ebb doctor --fix": each may be in use, or is somebody\'s work.'
+  const which = fixable.length === all ? (all === 1 ? 'it' : `all ${all}`) : `${fixable.length} of these ${all}`
+  return `"ebb doctor --fix" would end ${which}: ${amount(totalOf(fixable))}. It asks first, and leaves alone what may be in use.`
+}
+
+function amount({ count, processes, memoryBytes, sizeBytes }: Total): string {
+  const parts = [
+    ...(processes > 0 ? [`${sizeOf(memoryBytes)} in ${many(processes, 'process', 'processes')}`] : []),
+    ...(sizeBytes > 0 ? [`${sizeOf(sizeBytes)} on the disk`] : []),
+  ]
+  return parts.length === 0 ? String(count) : parts.join(', ')
+}
+
+const margin = ' '.repeat(11)
+
+function lines(one: Leftover, width: number | undefined): readonly string[] {
+  const age = one.ageMs === null ? '' : `, for ${ageIn(one.ageMs)}`
+  const size = one.memoryBytes > 0 ? `, ${sizeOf(one.memoryBytes)}` : one.sizeBytes > 0 ? `, ${sizeOf(one.sizeBytes)}` : ''
+  const head = `  ${one.sure.padEnd(7)}  ${flat(one.what)}`
+  const reasons = flat(
+    [`${firstUp(`${size}${age}`.replace(/^, /, ''))}.`, ...one.evidence, one.fix].filter((text) => text !== '.').join(' '),
+  )
+  if (width === undefined) return [head, `${margin}${reasons}`]
+  return [cutLine(head, width), ...wrap(reasons, width, margin).map((line, index) => (index === 0 ? `${margin}${line}` : line))]
+}
+
+const firstUp = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
+
+function ageIn(ms: number): string {
+  const hours = Math.floor(ms / 3_600_000)
+  return hours >= 48 ? `${Math.floor(hours / 24)} days` : durationOf(ms)
+}
+
+const outcomes: Readonly<Record<LeftoverEnd['outcome'], string>> = { gone: 'gone', changed: 'skipped', left: 'LEFT' }
+
+export function endLines(ended: readonly LeftoverEnd[]): readonly string[] {
+  const left = ended.filter(({ outcome }) => outcome === 'left').length
+  const gone = ended.filter(({ outcome }) => outcome === 'gone').length
+  return [
+    ...ended.flatMap(({ outcome, what, steps, says }) => [
+      `  ${outcomes[outcome].padEnd(7)}  ${flat(what)}`,
+      `${margin}${flat([...(steps.length > 0 ? [`${firstUp(steps.map(({ step, took }) => `${step} in ${durationOf(took)}`).join(', '))}.`] : []), says].join(' '))}`,
+    ]),
+    left === 0 ? `${gone} of ${ended.length} gone, proven.` : `${many(left, 'leftover')} could not be ended; it is listed above.`,
+  ]
+}

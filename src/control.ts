@@ -1,0 +1,225 @@
+import { Adoption } from './agents/adoption.ts'
+import { Agents, type AgentsDeps } from './agents/agents.ts'
+import { Cleanup } from './agents/cleanup.ts'
+import type { AgentEndings } from './agents/endings.ts'
+import { Events } from './agents/events.ts'
+import { History } from './agents/history.ts'
+import { Namespaces } from './agents/namespaces.ts'
+import { Owners } from './agents/owners.ts'
+import { Retention } from './agents/retention.ts'
+import type { TaskLimits } from './agents/settings.ts'
+import type { Stream } from './agents/stream/stream.ts'
+import { UnderWay } from './agents/under-way.ts'
+import { type Usage, usageOf } from './agents/usage.ts'
+import { Waiting } from './agents/waiting.ts'
+import type { Adopter, Engine } from './core/engine/api.ts'
+import { scopeOfResource } from './core/model/identity.ts'
+import type { Message } from './core/model/message.ts'
+import type { Report } from './core/model/report.ts'
+import { attendedKinds, bodyKinds } from './core/model/resource.ts'
+import type { RetentionRules } from './core/model/retention.ts'
+import type { AgentStore, Progress } from './core/ports/agents.ts'
+import type { ReadLog } from './core/ports/archives.ts'
+import type { Clock } from './core/ports/clock.ts'
+import type { Host } from './core/ports/host.ts'
+import type { NewId } from './core/ports/ids.ts'
+import type { AuditTrail } from './core/ports/ledger.ts'
+import type { Log } from './core/ports/log.ts'
+import type { ProcessDetails, TreeMember } from './core/ports/process.ts'
+import type { ProviderCatalogue } from './core/ports/provider.ts'
+import type { TaskStore } from './core/ports/tasks.ts'
+import { Tasks } from './tasks/tasks.ts'
+
+export interface ControlDeps extends Omit<AgentsDeps, 'namespaces' | 'owners' | 'events' | 'stream' | 'engine' | 'store' | 'endings'> {
+  readonly engine: Engine
+  readonly store: AgentStore
+  readonly endings: AgentEndings
+  /** Opened with what it has to tell. */
+  readonly openStream: (told: StreamListener) => Stream
+  /** How often archives are looked at. */
+  readonly retentionMs: number
+  readonly audit: AuditTrail
+  /** How long archives stay. */
+  readonly retention: RetentionRules
+  readonly taskStore: TaskStore
+  readonly taskLimits: TaskLimits
+  readonly readLog: ReadLog
+  /** Throws, and says why, when no workspace can be made in this folder. */
+  readonly requireFolder: (path: string) => void
+  readonly runningProcesses: () => Promise<readonly TreeMember[]>
+  readonly describeProcess: (pid: number) => ProcessDetails | undefined
+  /** Of one process; 0 when it is gone. */
+  readonly residentBytes: (pid: number) => number
+}
+
+export interface StreamListener {
+  readonly onSaved: (progress: Progress, messages: readonly Message[]) => void
+  readonly onRead: (agentId: string) => void
+  readonly onTooMuch: (agentId: string) => void
+}
+
+/** So many failed closes of one scope in a row, and somebody should look. */
+const failuresToAlert = 3
+
+/** Who asks whether an agent lives does not wait longer for one that is elsewhere. */
+const lookMs = 5_000
+
+/** The control plane: everything that the server, the library and the command line do with agents, in one place. */
+export class Control {
+  readonly engine: Engine
+  readonly clock: Clock
+  readonly log: Log
+  readonly newId: NewId
+  readonly host: Host
+  readonly events: Events
+  readonly agents: Agents
+  readonly owners: Owners
+  readonly namespaces: Namespaces
+  readonly cleanup: Cleanup
+  readonly tasks: Tasks
+  readonly history: History
+  readonly retention: Retention
+  readonly store: AgentStore
+  readonly waiting: Waiting
+  readonly stream: Stream
+  readonly catalogue: ProviderCatalogue
+  readonly #deps: ControlDeps
+  readonly #lifetime = new AbortController()
+  readonly #failures = new Map<string, number>()
+  #looking: Promise<readonly TreeMember[]> | undefined
+
+  constructor(deps: ControlDeps) {
+    const { engine, clock, log, newId, host, store, runningProcesses } = deps
+    const runtime = { clock, log, newId, host }
+    this.#deps = deps
+    this.engine = engine
+    this.clock = clock
+    this.log = log
+    this.newId = newId
+    this.host = host
+    this.store = store
+    this.catalogue = deps.catalogue
+    this.events = new Events((error) => log.error('A listener failed.', { error: String(error) }))
+    const namespaces = new Namespaces(engine, newId)
+    this.namespaces = namespaces
+    const underWay = new UnderWay(engine, clock, this.events)
+    this.history = new History({ engine, clock, audit: deps.audit, underWay })
+    this.owners = new Owners({ ...runtime, engine, store, namespaces, history: this.history })
+    this.stream = deps.openStream({
+      onSaved: (progress, messages) => this.#saved(progress, messages),
+      onRead: (agentId) => this.agents.living.get(agentId)?.wrote(),
+      onTooMuch: (agentId) => this.#tooMuch(agentId, 'bytes'),
+    })
+    this.agents = new Agents({ ...deps, stream: this.stream, events: this.events, namespaces, owners: this.owners })
+    this.cleanup = new Cleanup({ ...runtime, engine, store, agents: this.agents, namespaces, history: this.history, runningProcesses })
+    engine.on('report', (report, namespace, id) => this.#reported(report, namespace, id))
+    this.retention = new Retention({
+      store,
+      archives: deps.archives,
+      clock,
+      log,
+      rules: deps.retention,
+    })
+    // Whoever ended it: its own close may have failed before.
+    for (const end of ['terminated', 'deleted'] as const)
+      this.events.on(end, ({ agentId, namespace }) => this.#failures.delete(`${namespace} agent ${agentId}`))
+    this.tasks = new Tasks({
+      ...deps,
+      tasks: deps.taskStore,
+      limits: deps.taskLimits,
+      agents: this.agents,
+      owners: this.owners,
+      events: this.events,
+      processesOf: (agentId) => this.processesOf(agentId),
+    })
+    this.waiting = new Waiting(this.events, clock)
+  }
+
+  /** Takes over agents that outlived an earlier server. */
+  get adopter(): Adopter {
+    const adoption = new Adoption(this)
+    return (kept, books) => adoption.adopt(kept, books)
+  }
+
+  startReaper(): void {
+    this.engine.startReaping(this.#lifetime.signal)
+  }
+
+  /** For a server: archives go, and shrink, when their time has come. */
+  startRetention(): void {
+    this.retention.start(this.#deps.retentionMs, this.#lifetime.signal)
+  }
+
+  #saved({ agentId, result }: Progress, messages: readonly Message[]): void {
+    const run = this.agents.living.get(agentId)
+    run?.heard(messages.at(-1)?.sequenceNumber ?? 0)
+    this.events.emit('messages', { agentId, messages })
+    if (result) run?.lastWord(result)
+    if ((run?.messageCount ?? 0) > this.#deps.caps.messages) this.#tooMuch(agentId, 'messages')
+  }
+
+  #tooMuch(agentId: string, what: 'bytes' | 'messages'): void {
+    const { caps } = this.#deps
+    const message =
+      what === 'bytes'
+        ? `The agent wrote more on one stream than its own limits.logBytes, or else --limit-log (${caps.logBytes} bytes), allows, and was ended.`
+        : `The agent wrote more than ${caps.messages} messages, which is what --limit-messages allows, and was ended.`
+    // Without grace: it would be spent on filling the disk.
+    this.agents.living.get(agentId)?.violates({ name: 'output_limit', message }, 0)
+  }
+
+  #reported(report: Report, namespace: string | undefined, reportId: string): void {
+    const where = namespace === undefined ? {} : { namespace }
+    this.events.emit('report', { report, id: reportId, ...where })
+    const { kind, id } = report.scope
+    const key = `${namespace ?? ''} ${kind} ${id}`
+    const failures = report.success ? 0 : (this.#failures.get(key) ?? 0) + 1
+    if (failures > 0) this.#failures.set(key, failures)
+    else this.#failures.delete(key)
+    // What is clean has nothing in it that fails.
+    if (failures === 0 && kind === 'host') this.#failures.clear()
+    if (failures === 0 && kind === 'namespace')
+      for (const known of [...this.#failures.keys()]) if (known.startsWith(`${id} `)) this.#failures.delete(known)
+    if (failures === failuresToAlert) this.events.emit('alert', { scope: report.scope, failures, ...where })
+  }
+
+  /** The processes of one agent, seen now. */
+  async processesOf(agentId: string): Promise<readonly ProcessDetails[]> {
+    const resources = await this.engine.resources(agentId)
+    const attended = new Set(resources.filter(({ kind }) => attendedKinds.has(kind)).map(({ id }) => id))
+    const members = (await this.#deps.runningProcesses()).filter(
+      ({ resourceId }) => scopeOfResource(resourceId) === agentId && !attended.has(resourceId),
+    )
+    return members.flatMap(({ pid }) => this.#deps.describeProcess(pid) ?? [])
+  }
+
+  /**
+   * What the living agents take of this host, by one look for all of them; who asks meanwhile shares it. One that runs elsewhere
+   * and cannot be seen from here is not in it.
+   */
+  async usage(namespace: string | undefined): Promise<readonly Usage[]> {
+    this.#looking ??= this.#deps.runningProcesses().finally(() => {
+      this.#looking = undefined
+    })
+    return usageOf({
+      members: await this.#looking,
+      living: [...this.agents.living.values()].filter((run) => namespace === undefined || run.namespace === namespace),
+      engine: this.engine,
+      residentBytes: this.#deps.residentBytes,
+    })
+  }
+
+  /** Does it run: by its processes on this host, or by the word of where it is. No word is not a no (G4). */
+  async isAlive(agentId: string, processes: readonly ProcessDetails[]): Promise<boolean> {
+    if (processes.length > 0) return true
+    const body = [...(this.engine.inspect(agentId)?.resources.values() ?? [])].find(({ intent }) => bodyKinds.has(intent.kind))
+    if (!body || body.state === 'released') return false
+    return (await this.engine.observe(body.intent, lookMs))?.is !== 'absent'
+  }
+
+  /** After the engine has shut down: nothing is read or told any more. */
+  async close(): Promise<void> {
+    this.#lifetime.abort()
+    await this.stream[Symbol.asyncDispose]()
+  }
+}

@@ -1,0 +1,362 @@
+import { EbbError, isEbbError, sentence } from '../model/errors.ts'
+import { ordinalOfResource } from '../model/identity.ts'
+import type { Wish } from '../model/policy.ts'
+import type { Report } from '../model/report.ts'
+import type { Intent, Presence, Resource } from '../model/resource.ts'
+import type { Endings } from '../ports/endings.ts'
+import type { Planned } from '../ports/kind.ts'
+import type { IncarnationRecord, NewScope } from '../ports/ledger.ts'
+import type * as api from './api.ts'
+import { Book, type BookScope } from './book.ts'
+import { alreadyClean, close } from './close.ts'
+import { EngineEvents } from './events.ts'
+import { acquire, launch } from './launch.ts'
+import { type EngineDeps, type EngineParts, tidy } from './parts.ts'
+import { Progress } from './progress.ts'
+import { noLongerNeeded, noop, scopeClosed, within } from './race.ts'
+import type { Reaper } from './reap.ts'
+import { recover } from './recover.ts'
+
+/** Makes the engine of one supervisor: scopes in a tree, launched into and closed by the same few calls for every flow. */
+export function createEngine(deps: EngineDeps): api.Engine {
+  return new SupervisorEngine(deps)
+}
+
+export class SupervisorEngine implements api.Engine {
+  readonly hostScopeId: string
+  readonly parts: EngineParts
+  #beginning: Beginning | undefined
+  #reaper: Promise<Reaper> | undefined
+  #isLeaving = false
+
+  constructor({ endings = noEndings, adopter, ...deps }: EngineDeps) {
+    this.parts = {
+      ...deps,
+      endings,
+      book: new Book(deps.kinds),
+      flights: new Map(),
+      events: new EngineEvents((error) => deps.log.error('A listener of the engine failed.', { error: String(error) })),
+      running: { ...(adopter && { adopter }) },
+    }
+    this.hostScopeId = `host-${deps.host.incarnationId}`
+  }
+
+  begin(role: api.Role = { role: 'command' }): Promise<void> {
+    this.#beginning ??= this.#begin(role)
+    return this.#beginning.recorded
+  }
+
+  #begin(role: api.Role): Beginning {
+    const { host, sentinel, clock, book } = this.parts
+    const record = {
+      id: host.incarnationId,
+      installation: host.installation,
+      identity: host.incarnation,
+      role: role.role,
+      address: role.role === 'server' ? role.address : undefined,
+      claimedBy: undefined,
+      registeredAt: clock.wall(),
+    }
+    const scope: NewScope = { id: this.hostScopeId, kind: 'host', parentId: undefined, incarnation: host.incarnationId }
+    const watched = sentinel.ready()
+    const recorded = watched.then(() => this.#register(record, scope))
+    recorded.catch(noop) // `begin` returns the same promise; a caller that only opens a scope meets the error there.
+    book.add(scope, recorded)
+    return { watched, recorded }
+  }
+
+  /** A second server on a home is refused with the pid and address of the first. The place of a dead server is taken over. */
+  #register(record: IncarnationRecord, scope: NewScope): Promise<void> {
+    const { ledger, host } = this.parts
+    return ledger.register(record, scope).catch(async (error: unknown) => {
+      const seated = isEbbError(error, 'server_running') ? (error.details as IncarnationRecord) : undefined
+      if (!seated || host.vitality(seated.id) !== 'dead') throw error
+      // False: its sentinel has recovered it meanwhile, or another server was quicker. Then the place is asked for again.
+      if (!(await ledger.unseatServer(seated.id, record, scope))) await this.#register(record, scope)
+    })
+  }
+
+  abandon(): void {
+    this.parts.sentinel.dismiss()
+  }
+
+  openScope(scope: api.ScopeOptions): BookScope {
+    const { book, ledger, host } = this.parts
+    this.begin()
+    const parentId = scope.parentId ?? this.hostScopeId
+    if (this.#isLeaving) throw scopeClosed(this.hostScopeId)
+    if (book.find(parentId)?.state !== 'open') throw scopeClosed(parentId)
+    if (book.find(scope.id)) throw new EbbError('scope_closed', `Scope ${scope.id} exists already; use another id.`)
+    const opened = { ...scope, parentId, incarnation: host.incarnationId }
+    const recorded = this.#watched().then(() => ledger.openScope(opened))
+    recorded.catch(noop) // A launch into the scope meets the error.
+    return book.add(opened, recorded)
+  }
+
+  reopen(id: string, parentId: string, request: Wish): void {
+    const { book, ledger, host } = this.parts
+    if (book.find(id)) return
+    const scope = { id, kind: 'agent' as const, parentId, incarnation: host.incarnationId }
+    const recorded = Promise.resolve(book.find(parentId)?.recorded).then(() => ledger.reopen(scope, request))
+    recorded.catch(noop) // The close that follows waits for it, and meets the error.
+    book.add(scope, recorded, 'closing', request)
+  }
+
+  async condemn(agentIds: readonly string[]): Promise<void> {
+    await this.begin()
+    const host = { id: this.hostScopeId, incarnation: this.parts.host.incarnationId }
+    await this.parts.ledger.condemn(agentIds, host, { trigger: 'deleted' })
+  }
+
+  async acquire(scope: api.ScopeView, plan: readonly Planned[]): Promise<api.Handles> {
+    return await acquire(this.parts, this.#own(scope), plan, this.#watched())
+  }
+
+  async launch(scope: api.ScopeView, plan: readonly Planned[]): Promise<api.Handles> {
+    return await launch(this.parts, this.#own(scope), plan, this.#watched())
+  }
+
+  /** A scope that has been forgotten takes nothing. */
+  #own({ id }: { readonly id: string }): BookScope {
+    const scope = this.parts.book.find(id)
+    if (!scope) throw scopeClosed(id)
+    return scope
+  }
+
+  #watched(): Promise<void> {
+    return this.#beginning?.watched ?? Promise.resolve()
+  }
+
+  close(scopeId: string, request: Wish, options: api.CloseOptions = {}): Promise<Report> {
+    return close(this.parts, scopeId, request, options)
+  }
+
+  async combine(about: api.CombinedClose, work: (whole: Progress) => Promise<Report>): Promise<api.Combined> {
+    const { clock, ledger, log, events } = this.parts
+    const whole = new Progress(events.progress, { ...about, startedAt: clock.wall(), startedMs: clock.now() })
+    try {
+      const report = await work(whole)
+      const stored = ledger
+        .addReport({ id: about.id, body: report })
+        .catch((error: unknown) => log.warn('A report could not be stored.', { error: String(error) }))
+      await within(clock, storeBudgetMs, stored)
+      whole.end()
+      events.emit('report', report, about.namespace, about.id)
+      return { report, stored }
+    } finally {
+      whole.end()
+    }
+  }
+
+  recover(options?: api.RecoverOptions): Promise<api.Recovery> {
+    return recover(this.parts, options)
+  }
+
+  async adopt({ scopes, resources }: api.Adoption): Promise<api.Adopted> {
+    const { book, ledger, host, clock } = this.parts
+    const [outermost, innermost] = [scopes[0], scopes.at(-1)]
+    if (!outermost || !innermost) throw new Error('An adoption needs a scope.')
+    await book.find(outermost.parentId)?.recorded
+    await ledger.inherit(scopes, host.incarnationId)
+    // The parent may have begun to close meanwhile (G13).
+    const parent = book.find(innermost.parentId) ?? book.find(outermost.parentId)
+    if (parent?.state !== 'open') throw scopeClosed(parent?.id ?? outermost.parentId)
+    const news = scopes.filter(({ id }) => !book.find(id)).map((one) => ({ ...one, incarnation: host.incarnationId }))
+    book.load(
+      news,
+      resources.filter(({ scopeId }) => news.some(({ id }) => id === scopeId)),
+    )
+    for (const { id } of news) await this.#continueNumbering(id)
+    const scope = this.#own(innermost)
+    const resume = async (): Promise<void> => {
+      const { signal } = new AbortController()
+      for (const entry of scope.entries.values()) entry.handle = await entry.kind.resume?.(entry.ref, { signal, clock })
+    }
+    return { scope, resume }
+  }
+
+  /** An id is never given twice, also not after its first resource is gone. */
+  async #continueNumbering(scopeId: string): Promise<void> {
+    const { book, ledger } = this.parts
+    const scope = book.find(scopeId)
+    if (!scope) return
+    const known = await ledger.resources(scopeId)
+    scope.nextOrdinal = Math.max(0, ...known.map(({ id }) => ordinalOfResource(id))) + 1
+  }
+
+  async reap(request: api.ReapRequest): Promise<api.ReaperPass> {
+    // Loaded on first use: `ebb exec` has no reaper, and every module costs it start-up time.
+    this.#reaper ??= import('./reap.ts').then(({ Reaper: Pass }) => new Pass(this.parts))
+    return await (await this.#reaper).pass(request)
+  }
+
+  startReaping(signal: AbortSignal): void {
+    const { clock, log, reaper } = this.parts
+    clock.every(reaper.intervalMs, signal, () => {
+      this.reap({ dryRun: false }).catch((error: unknown) => log.error('The reaper pass failed.', { error: String(error) }))
+    })
+  }
+
+  inspect(scopeId: string): api.ScopeView | undefined {
+    return this.parts.book.find(scopeId)
+  }
+
+  inspectTree(scopeId: string): readonly api.ScopeView[] {
+    return this.parts.book.tree(scopeId)
+  }
+
+  scopes(): Iterable<api.ScopeView> {
+    return this.parts.book.scopes()
+  }
+
+  owns(scopeId: string): boolean {
+    return this.parts.book.find(scopeId) !== undefined
+  }
+
+  closeOf(scopeId: string): { readonly id: string; readonly isReported: boolean } | undefined {
+    const flight = this.parts.flights.get(scopeId)
+    return flight && { id: flight.id, isReported: flight.progress.about !== undefined }
+  }
+
+  namespaceOf(scopeId: string): string | undefined {
+    const scope = this.parts.book.find(scopeId)
+    return scope && this.parts.book.namespaceOf(scope)
+  }
+
+  async resources(scopeId: string): Promise<readonly Resource[]> {
+    const { ledger, book } = this.parts
+    return (await ledger.resources(scopeId)).map((resource) => book.current(resource))
+  }
+
+  async openResources(): Promise<readonly Resource[]> {
+    return (await this.parts.ledger.books(undefined, 'open')).resources
+  }
+
+  async observe(resource: Intent, timeoutMs: number): Promise<Presence | undefined> {
+    const { kinds, clock } = this.parts
+    const kind = kinds.get(resource.kind)
+    if (!kind) return undefined
+    const lifetime = new AbortController()
+    try {
+      const seen = await within(clock, timeoutMs, kind.observe(kind.name(resource), { signal: lifetime.signal, clock }))
+      return seen.timedOut ? { is: 'unknown', reason: 'the observation got no answer in time' } : seen.value
+    } catch (error) {
+      return { is: 'unknown', reason: sentence(error) }
+    } finally {
+      lifetime.abort(noLongerNeeded)
+    }
+  }
+
+  async look(sources: api.StatusSources): Promise<api.World> {
+    const { lookAtWorld } = await import('./status.ts')
+    return await lookAtWorld(this.parts, sources)
+  }
+
+  async otherIncarnations(): Promise<ReadonlySet<string>> {
+    const { host, ledger } = this.parts
+    const others = (await ledger.incarnations()).filter(({ id }) => id !== host.incarnationId && host.vitality(id) !== 'dead')
+    return new Set(others.map(({ id }) => id))
+  }
+
+  isRemote(kind: string): boolean {
+    return this.parts.kinds.get(kind)?.isElsewhere === true
+  }
+
+  on<K extends keyof api.EngineEventMap>(name: K, listener: api.EngineListener<K>): Disposable {
+    return this.parts.events.on(name, listener)
+  }
+
+  async leave(request: Wish): Promise<Report> {
+    const { book, running } = this.parts
+    // From here on the host accepts nothing, as a closing one does (G13). Kept agents hold the host scope open.
+    this.#isLeaving = true
+    // A recovery that still runs leaves what it has not yet adopted to the next server.
+    delete running.adopter
+    const kept = new Set(this.keptAgents().flatMap((id) => this.#pathTo(id)))
+    if (kept.size === 0) return await this.shutDown(request)
+    const others = [...book.scopes()].filter(({ id, parentId }) => !kept.has(id) && kept.has(parentId ?? ''))
+    const reports = await Promise.all(others.map(({ id }) => this.close(id, request)))
+    const [first = alreadyClean(this.parts, this.hostScopeId, request), ...rest] = reports
+    const report = rest.reduce(together, { ...first, scope: { kind: 'host', id: this.hostScopeId } })
+    // A kept agent may have ended by itself meanwhile.
+    if (report.success && (await this.#hasLanded())) this.#dismiss()
+    return report
+  }
+
+  /** True when every close that runs ends, with success, in a short time. */
+  async #hasLanded(): Promise<boolean> {
+    const { clock, flights } = this.parts
+    const landed = await within(clock, landingBudgetMs, Promise.allSettled([...flights.values()].map(({ report }) => report)))
+    return !landed.timedOut && landed.value.every((one) => one.status === 'fulfilled' && one.value.success)
+  }
+
+  /** While a recovery runs the sentinel stays: it goes on with what this process leaves. */
+  #dismiss(): void {
+    if (this.parts.running.recovery === undefined) this.parts.sentinel.dismiss()
+  }
+
+  keptAgents(): readonly string[] {
+    return [...this.parts.book.scopes()]
+      .filter((scope) => scope.kind === 'agent' && scope.state === 'open' && isKept(scope))
+      .map(({ id }) => id)
+  }
+
+  #pathTo(id: string): readonly string[] {
+    const scope = this.parts.book.find(id)
+    return scope ? [id, ...(scope.parentId === undefined ? [] : this.#pathTo(scope.parentId))] : []
+  }
+
+  async shutDown(request: Wish = { trigger: 'process-exit' }): Promise<Report> {
+    const { book, ledger, host, clock, givesUpAtExit } = this.parts
+    const scope = book.find(this.hostScopeId)
+    const report =
+      scope && scope.children.size + scope.entries.size > 0
+        ? await this.close(scope.id, { ...request, ...(givesUpAtExit && { givesUp: true }) })
+        : alreadyClean(this.parts, this.hostScopeId, request)
+    if (!report.success) return report
+    const retired = tidy(this.parts, host.incarnationId)
+      .then(() => ledger.retire(host.incarnationId))
+      .catch(() => false)
+    const done = await within(clock, retireBudgetMs, retired)
+    // When the ledger is behind, the sentinel stays, and its recovery brings the ledger up to date.
+    if (!done.timedOut && done.value) this.#dismiss()
+    return report
+  }
+}
+
+/** For supervisors that have no rows of agents. */
+const noEndings: Endings = {
+  clear: async () => ({ left: new Map(), messagesGone: 0 }),
+  prepare: async () => ({ ended: [], messagesGoing: 0 }),
+  settled: noop,
+  lost: async () => [],
+  exited: async () => {},
+}
+
+function isKept({ entries }: BookScope): boolean {
+  return entries.size > 0 && [...entries.values()].every(({ intent, state }) => intent.onLoss === 'keep' && state === 'held')
+}
+
+function together(a: Report, b: Report): Report {
+  return {
+    ...a,
+    success: a.success && b.success,
+    duration: Math.max(a.duration, b.duration),
+    cleanedAgentsCount: a.cleanedAgentsCount + b.cleanedAgentsCount,
+    cleanedMessagesCount: a.cleanedMessagesCount + b.cleanedMessagesCount,
+    resources: [...a.resources, ...b.resources],
+    errors: [...a.errors, ...b.errors],
+    gaveUp: [...a.gaveUp, ...b.gaveUp],
+  }
+}
+
+interface Beginning {
+  /** Settles when the sentinel watches: from then on intents may be written. */
+  readonly watched: Promise<void>
+  readonly recorded: Promise<void>
+}
+
+const retireBudgetMs = 1_000
+const landingBudgetMs = 1_000
+/** How long a combined close waits until its report is stored. A locked database stores it later, or never. */
+const storeBudgetMs = 200

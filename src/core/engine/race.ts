@@ -1,0 +1,38 @@
+import { EbbError } from '../model/errors.ts'
+import type { Clock } from '../ports/clock.ts'
+
+/** Deadlines are races (G14): a wait ends at the event, and the timer only bounds it. */
+
+export type Timed<T> = { readonly timedOut: false; readonly value: T } | { readonly timedOut: true }
+
+/** Why a wait that nobody needs any more is aborted. */
+export const noLongerNeeded = 'no longer needed'
+
+export async function within<T>(clock: Clock, ms: number, work: Promise<T>): Promise<Timed<T>> {
+  const timer = new AbortController()
+  const timeout = new Promise<Timed<T>>((resolve) => {
+    clock.after(Math.max(0, ms), timer.signal, () => resolve({ timedOut: true }))
+  })
+  try {
+    return await Promise.race([work.then((value) => ({ timedOut: false, value }) as const), timeout])
+  } finally {
+    // With a reason of our own: the one that Node would make takes a stack trace.
+    timer.abort(noLongerNeeded)
+  }
+}
+
+/** Waits `ms` between two attempts, or less when `wake` settles first. Only ever used to space retries. */
+export async function pause(clock: Clock, ms: number, wake: Promise<unknown>): Promise<void> {
+  await within(clock, ms, wake.then(noop, noop))
+}
+
+/** The wait before retry n: doubling from 2 ms, so that a short obstacle costs little and a long one is not hammered. */
+export function backoffMs(attempt: number, longestMs = 500): number {
+  return Math.min(longestMs, 2 ** Math.min(attempt, 20) * 2)
+}
+
+export function scopeClosed(scopeId: string): EbbError {
+  return new EbbError('scope_closed', `Scope ${scopeId} is closing or closed and takes nothing in; open a new one.`)
+}
+
+export function noop(): void {}

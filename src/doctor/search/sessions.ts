@@ -1,0 +1,109 @@
+import { lstatSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Leftover, LeftoverEnd } from '../judgement/leftover.ts'
+import { judgeSession, type PaneFact, type SessionFact } from '../judgement/leftover-session.ts'
+import { childrenIn, type ProcessFact } from '../judgement/process-fact.ts'
+import { namesIn, quietly } from './proc-facts.ts'
+import { ask } from './program.ts'
+
+/** The user's own tmux servers, asked through tmux itself: never one that a look would start, and none of another user. */
+export interface SessionPlace {
+  /** Of the sockets: `/tmp/tmux-UID`. */
+  readonly directory: string
+  readonly environment: Readonly<Record<string, string>>
+}
+
+/** Parted by a tab, which tmux leaves in no name; the command comes last, because anything may be in it. */
+const format = [
+  'pid',
+  'session_id',
+  'session_attached',
+  'session_created',
+  'session_activity',
+  '@ebb',
+  'pane_dead',
+  'pane_pid',
+  'session_name',
+  'pane_start_command',
+]
+  .map((name) => `#{${name}}`)
+  .join('\t')
+
+const mostSockets = 50
+
+export async function findSessions(place: SessionPlace, table: ReadonlyMap<number, ProcessFact>): Promise<Found> {
+  const answers = await Promise.all(socketsIn(place.directory).map((socket) => sessionsAt(socket, place)))
+  const scene = { table, children: childrenIn(table.values()), nowMs: Date.now() }
+  return {
+    leftovers: answers.flatMap(({ sessions }) => sessions.flatMap((session) => judgeSession(session, scene) ?? [])),
+    unseen: answers.flatMap(({ problem }) => problem ?? []),
+  }
+}
+
+interface Found {
+  readonly leftovers: readonly Leftover[]
+  readonly unseen: readonly string[]
+}
+
+function socketsIn(directory: string): readonly string[] {
+  const own = process.getuid?.()
+  const folder = quietly(() => lstatSync(directory))
+  if (!folder?.isDirectory() || folder.uid !== own) return []
+  return (namesIn(directory) ?? [])
+    .map((name) => join(directory, name))
+    .filter((path) => {
+      const stat = quietly(() => lstatSync(path))
+      return stat?.isSocket() && stat.uid === own
+    })
+    .slice(0, mostSockets)
+}
+
+async function sessionsAt(socket: string, { environment }: SessionPlace): Promise<{ sessions: readonly SessionFact[]; problem?: string }> {
+  const answer = await tmux(socket, environment, 'list-panes', '-a', '-F', format)
+  // A server that was killed leaves its socket behind.
+  if ('problem' in answer) {
+    if (/no server|error connecting|no such file|ENOENT/i.test(answer.problem)) return { sessions: [] }
+    return { sessions: [], problem: `The tmux server at ${socket} does not answer: ${answer.problem}` }
+  }
+  const rows = answer.text.split('\n').flatMap((line) => rowOf(socket, line) ?? [])
+  const sessions = Map.groupBy(rows, ({ session }) => session.id)
+  return {
+    sessions: [...sessions.values()].flatMap((own) => (own[0] ? [{ ...own[0].session, panes: own.map(({ pane }) => pane) }] : [])),
+  }
+}
+
+function rowOf(socket: string, line: string): { readonly session: Omit<SessionFact, 'panes'>; readonly pane: PaneFact } | undefined {
+  const [server = '', id = '', attached, created, active, mark, dead, pid, name = '', ...command] = line.split('\t')
+  if (!/^\d+$/.test(server) || !/^\$\d+$/.test(id)) return undefined
+  const session = {
+    socket,
+    serverPid: Number(server),
+    id,
+    name,
+    isAttached: attached !== '0',
+    isMarked: mark !== '',
+    createdAtMs: Number(created) * 1_000,
+    activeAtMs: Number(active) * 1_000,
+  }
+  return { session, pane: { isDead: dead === '1', pid: Number(pid), startCommand: command.join(' ') } }
+}
+
+function tmux(socket: string, environment: Readonly<Record<string, string>>, ...words: readonly string[]) {
+  const { PATH = '/usr/bin:/bin' } = environment
+  return ask('tmux', ['-u', '-S', socket, '-f', '/dev/null', ...words], { PATH, LC_ALL: 'C.UTF-8' })
+}
+
+/** By tmux's id, which one server never gives twice; only while its server is the one that was looked at. */
+export async function endSession(one: Leftover, place: SessionPlace): Promise<Pick<LeftoverEnd, 'outcome' | 'steps' | 'says'>> {
+  const [, socket = '', server = '', id = ''] = /^tmux:(.*):(\d+):(\$\d+):\d+$/.exec(one.id) ?? []
+  const began = performance.now()
+  // One command, so that nobody attaches between the question and the end.
+  const unattached = `#{&&:#{==:#{pid},${server}},#{==:#{session_attached},0}}`
+  await tmux(socket, place.environment, 'if-shell', '-F', '-t', `${id}:`, unattached, `kill-session -t '${id}'`)
+  const steps = [{ step: 'kill-session', took: Math.round(performance.now() - began) }] as const
+  const { sessions, problem } = await sessionsAt(socket, place)
+  if (problem !== undefined) return { outcome: 'left', steps, says: problem }
+  const isThere = sessions.some((session) => session.id === id && String(session.serverPid) === server)
+  if (isThere) return { outcome: 'left', steps, says: 'tmux still lists it; somebody may have attached to it.' }
+  return { outcome: 'gone', steps, says: 'tmux does not list it any more.' }
+}

@@ -1,0 +1,84 @@
+import { EbbError } from '../../core/model/errors.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Effects } from '../../core/ports/effects.ts'
+import type { Host } from '../../core/ports/host.ts'
+import { type ContainmentName, containmentNames } from '../../core/ports/process.ts'
+import type { ProcessTable } from '../processes/process-table.ts'
+import { CgroupContainment, cgroupAvailable } from './cgroup.ts'
+import type { Containment } from './containment.ts'
+import { ScanContainment } from './scan.ts'
+import { SubreaperContainment, subreaperUnavailable } from './subreaper.ts'
+
+/** What this machine offers, strongest first, and how to get what it does not. */
+export interface Availability {
+  readonly name: ContainmentName
+  readonly available: boolean
+  readonly reason?: string
+  readonly remedy?: string
+}
+
+export interface Containments {
+  readonly all: ReadonlyMap<ContainmentName, Containment>
+  readonly net: ScanContainment
+  /** What the sentinel writes to when we are dead; none where a scan must do it. */
+  readonly killSwitch: string | undefined
+  /** Who writes its pid there is in the place of the tmux server; none where there are no such places. */
+  terminalDoor(): string | undefined
+  /** Asked one by one: looking for an optional dependency takes longer than all the rest of the detection. */
+  availabilityOf(name: ContainmentName): Availability
+  readonly availability: readonly Availability[]
+}
+
+export interface DetectDeps {
+  readonly effects: Effects
+  readonly host: Host
+  readonly clock: Clock
+  readonly processes: ProcessTable
+  readonly inheritedCookie: string | undefined
+  readonly doors: string
+  readonly node: string
+}
+
+export function detectContainments(deps: DetectDeps): Containments {
+  const net = new ScanContainment({ ...deps, directory: deps.doors })
+  const all = new Map<ContainmentName, Containment>()
+  const cgroup = cgroupAvailable()
+  const strongest = 'mount' in cgroup ? new CgroupContainment(cgroup.mount, deps) : undefined
+  if (strongest) all.set('cgroup', strongest)
+  // To end another's tree it needs nothing that may be missing here; whether it can start one is asked for when it matters.
+  if (process.platform === 'linux') all.set('subreaper', new SubreaperContainment({ ...deps, net }))
+  all.set('scan', net)
+  const availabilityOf = (name: ContainmentName): Availability => {
+    // Asked anew: a mount can become read-only, or go, under a server that runs for weeks.
+    const now = name === 'cgroup' ? cgroupAvailable() : undefined
+    if (now && 'reason' in now) return { name, available: false, reason: now.reason, remedy: cgroupRemedy }
+    const reason = name === 'subreaper' ? subreaperUnavailable() : undefined
+    return reason === undefined ? { name, available: true } : { name, available: false, reason, remedy: subreaperRemedy }
+  }
+  return {
+    all,
+    net,
+    killSwitch: strongest?.killSwitch,
+    terminalDoor: () => strongest?.terminalDoor(),
+    availabilityOf,
+    get availability() {
+      return containmentNames.map(availabilityOf)
+    },
+  }
+}
+
+const cgroupRemedy = 'Start Ebb in a cgroup of its own: systemd-run --user --scope --property=Delegate=yes ebb …, or run it as root.'
+const subreaperRemedy = 'Install the optional dependency: npm install koffi.'
+
+/** The one that was asked for, or the strongest. */
+export function chooseContainment(wanted: 'auto' | ContainmentName, { all, availabilityOf }: Containments): Containment {
+  // The last one is always there.
+  const name = wanted === 'auto' ? (containmentNames.find((one) => availabilityOf(one).available) ?? 'scan') : wanted
+  const found = all.get(name)
+  const why = availabilityOf(name)
+  if (found && why.available) return found
+  throw new EbbError(
+    'containment_unavailable',
+    `The containment ${wanted} is not available: ${why.reason ?? 'unknown'}. ${why.remedy ?? ''}`.trim(),
+  )
+}

@@ -1,0 +1,158 @@
+import { spawn as nodeSpawn } from 'node:child_process'
+import * as fs from 'node:fs'
+import type { Duplex } from 'node:stream'
+import type { Child, Command, Effects, Exit } from '../core/ports/effects.ts'
+import { nextTurn } from '../core/ports/turn.ts'
+import { findMkfifo } from './mkfifo.ts'
+import { refused } from './path.ts'
+import { removeFolder } from './remove-folder.ts'
+import { compress, copy, discard, flush } from './slow-effects.ts'
+
+const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR, O_APPEND, O_NONBLOCK } = fs.constants
+
+/** open(2); Node does not name it. */
+const O_TMPFILE = 0o20200000
+
+/** The real world. Calls on kernel files are synchronous: they take microseconds and must work in an exit handler. */
+export const realEffects: Effects = {
+  makeDirectory: (path, mode = 0o700) => fs.mkdirSync(path, { mode }),
+  removeDirectory: (path) => fs.rmdirSync(path),
+  write: (path, text) => withFile(path, O_WRONLY, undefined, (fd) => void fs.writeSync(fd, text)),
+  createFile: (path, content, mode) =>
+    withFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode, (fd) => {
+      fs.writeFileSync(fd, content)
+      fs.fsyncSync(fd)
+      return fs.fstatSync(fd)
+    }),
+  link: (from, to) => fs.linkSync(from, to),
+  rename: (from, to) => fs.renameSync(from, to),
+  unlink: (path) => fs.unlinkSync(path),
+  removeTree: (path) => fs.rmSync(path, { recursive: true, force: true }),
+  sync: (path) => withFile(path, O_RDONLY, undefined, (fd) => fs.fsyncSync(fd)),
+  flush,
+  append,
+  copy,
+  compress,
+  discard,
+  removeFolder,
+  point: (path, to) => fs.symlinkSync(to, path),
+  makePipe,
+  openFile: (path, flags, mode) => fs.openSync(path, flags, mode),
+  closeFile: (fd) => fs.closeSync(fd),
+  openText: (directory, text) =>
+    withFile(directory, O_TMPFILE | O_RDWR, 0o600, (fd) => {
+      fs.writeFileSync(fd, text)
+      // Opened anew: at its start, and for reading only.
+      return fs.openSync(`/proc/self/fd/${fd}`, O_RDONLY)
+    }),
+  spawn,
+  signal: (pid, signal) => {
+    process.kill(pid, signal)
+  },
+}
+
+function withFile<T>(path: string, flags: number, mode: number | undefined, use: (fd: number) => T): T {
+  const fd = fs.openSync(path, flags, mode)
+  try {
+    return use(fd)
+  } finally {
+    fs.closeSync(fd)
+  }
+}
+
+/** A pipe at its place would keep us waiting, and a second name means that it is somebody else's file as well. */
+function append(path: string, text: string | Uint8Array, mode: number): void {
+  withFile(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, mode, (fd) => {
+    const stat = fs.fstatSync(fd)
+    if (!stat.isFile() || stat.nlink > 1) throw refused(path, 'it is not a file of its own')
+    try {
+      fs.writeFileSync(fd, text)
+    } catch (error) {
+      // Half a line would spoil the next one.
+      fs.ftruncateSync(fd, stat.size)
+      throw error
+    }
+  })
+}
+
+let turn: Promise<void> = Promise.resolve()
+
+/**
+ * Node starts a process synchronously, which takes milliseconds: one of them in a turn of the event loop, so that two
+ * hundred launches at once do not keep everybody else waiting.
+ */
+async function spawn(command: Command): Promise<Child> {
+  const mine = turn
+  turn = mine.then(nextTurn)
+  await mine
+  return await spawnNow(command)
+}
+
+function spawnNow(command: Command): Promise<Child> {
+  return new Promise((resolve, reject) => {
+    const child = nodeSpawn(command.program, command.argv.slice(1), {
+      argv0: command.argv[0],
+      env: command.env,
+      cwd: command.cwd,
+      stdio: [...command.stdio],
+      detached: command.detached ?? false,
+      ...(command.uid !== undefined && { uid: command.uid }),
+    })
+    // First: without a free descriptor Node gives a child that has no streams at all, and tells the error later.
+    child.once('error', reject)
+    // `exit`, not `close`: close waits for every holder of the pipes, and a daemon may hold them for ever.
+    const exit = new Promise<Exit>((settle) => child.once('exit', (code, signal) => settle({ code, signal })))
+    // Whoever reads may be gone before we write; that is told by the exit, not by an exception.
+    child.stdin?.on('error', () => {})
+    child.once('spawn', () => {
+      const channel = command.stdio.length > 3 ? (child.stdio.at(-1) as Duplex | null) : undefined
+      resolve({
+        pid: child.pid ?? 0,
+        exit,
+        stdin: child.stdin ?? undefined,
+        ...(channel && { channel }),
+        firstLine: () => firstLine(child.stdout, child.stderr),
+        unref: () => {
+          child.unref()
+          for (const stream of [child.stdin, child.stdout, channel]) if (stream && 'unref' in stream) (stream as { unref(): void }).unref()
+        },
+      })
+    })
+  })
+}
+
+/** By the call where it can be had, else by the program. */
+async function makePipe(path: string): Promise<void> {
+  const mkfifo = findMkfifo()
+  if (mkfifo) {
+    mkfifo(path)
+    return
+  }
+  const child = await spawn({
+    program: 'mkfifo',
+    argv: ['mkfifo', '-m', '600', '--', path],
+    env: { PATH: '/usr/bin:/bin' },
+    stdio: ['ignore', 'ignore', 'ignore'],
+  })
+  const { code } = await child.exit
+  if (code !== 0) throw new Error(`mkfifo could not make ${path}`)
+}
+
+/** Of whichever comes first, where both are pipes: one that fails says so on the other. */
+function firstLine(...streams: readonly (NodeJS.ReadableStream | null)[]): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const open = new Set(streams.filter((stream) => stream !== null))
+    for (const stream of open) {
+      let text = ''
+      stream.on('data', (chunk: Buffer) => {
+        text += chunk.toString('utf8')
+        if (text.includes('\n')) resolve(text.slice(0, text.indexOf('\n')))
+      })
+      stream.on('end', () => {
+        open.delete(stream)
+        if (open.size === 0) resolve(undefined)
+      })
+    }
+    if (open.size === 0) resolve(undefined)
+  })
+}

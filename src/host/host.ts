@@ -1,0 +1,46 @@
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { type Incarnation, incarnationId, parseCookies, parseIncarnationId, shortBootId } from '../core/model/identity.ts'
+import type { Host } from '../core/ports/host.ts'
+import { pidNamespace, readEntry } from './processes/proc.ts'
+import type { ProcessTable } from './processes/process-table.ts'
+
+/** This machine: our own identity, and whether another supervisor still lives. */
+export function openHost(installation: string, processes: ProcessTable, inheritedCookie = ''): Host {
+  const incarnation = process.platform === 'darwin' ? darwinIncarnation(processes) : linuxIncarnation()
+  const id = incarnationId(incarnation)
+  const boot = shortBootId(incarnation.bootId)
+  return {
+    installation,
+    incarnation,
+    incarnationId: id,
+    outerIncarnations: new Set(parseCookies(inheritedCookie).map((mark) => mark.incarnation)),
+    isThisBoot: (other) => parseIncarnationId(other)?.shortBootId === boot,
+    vitality: (other) => {
+      const name = parseIncarnationId(other)
+      if (!name) return 'unknown'
+      if (name.shortBootId !== boot) return 'dead'
+      if (name.pidNamespace !== incarnation.pidNamespace) return 'unknown'
+      try {
+        return processes.find(name.pid)?.startTime === name.startTime ? 'alive' : 'dead'
+      } catch {
+        return 'unknown' // Nobody could look: that is no death certificate (G4).
+      }
+    },
+  }
+}
+
+function linuxIncarnation(): Incarnation {
+  const entry = readEntry('self')
+  return {
+    bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim(),
+    pidNamespace: pidNamespace(),
+    pid: process.pid,
+    startTime: entry?.startTime ?? '0',
+  }
+}
+
+function darwinIncarnation(processes: ProcessTable): Incarnation {
+  const bootId = execFileSync('/usr/sbin/sysctl', ['-n', 'kern.bootsessionuuid'], { encoding: 'utf8' }).trim().toLowerCase()
+  return { bootId, pidNamespace: '0', pid: process.pid, startTime: processes.find(process.pid)?.startTime ?? '0' }
+}

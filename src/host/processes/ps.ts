@@ -1,0 +1,51 @@
+import { execFileSync } from 'node:child_process'
+import { cookieName } from '../../core/model/identity.ts'
+import type { MarkedProcess, ProcessEntry, ProcessTable } from './process-table.ts'
+
+/**
+ * macOS has no /proc: the same table from `ps`. Written against recorded output and not tested on a Mac; `ps -E` shows
+ * the environment only of processes that may be debugged, so a hardened binary is found by its ancestry alone.
+ */
+const columns = ['-axwwE', '-o', 'pid=,ppid=,pgid=,sess=,stat=,lstart=,command=']
+
+const cookiePattern = new RegExp(`(?:^|\\s)${cookieName}=(\\S+)`, 'g')
+
+export function parsePs(output: string): readonly ProcessEntry[] {
+  return output.split('\n').flatMap((line) => {
+    const match = /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(\S+)\s+(\w{3}\s+\w{3}\s+\d+\s+[\d:]{8}\s+\d{4})\s+(.*)$/.exec(line)
+    if (!match) return []
+    const [, pid = '', ppid = '', pgid = '', , state = '', started = '', command = ''] = match
+    if (state.startsWith('Z')) return []
+    // The environment comes after the words of the command line, so the last one is the environment's.
+    const cookies = [...command.matchAll(cookiePattern)].at(-1)?.[1]
+    const startTime = String(Math.floor(Date.parse(`${started.replaceAll(/\s+/g, ' ')} UTC`) / 1_000))
+    // `sess` is a kernel address on macOS; the process group is what there is to go by.
+    return [
+      {
+        pid: Number(pid),
+        ppid: Number(ppid),
+        pgid: Number(pgid),
+        sid: Number(pgid),
+        state,
+        startTime,
+        command: command.split(' ')[0] ?? '',
+        cookies,
+      },
+    ]
+  })
+}
+
+function snapshotNow(): readonly ProcessEntry[] {
+  return parsePs(execFileSync('/bin/ps', columns, { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024, env: { TZ: 'UTC', LC_ALL: 'C' } }))
+}
+
+function markedNow(): readonly MarkedProcess[] {
+  return snapshotNow().flatMap(({ pid, cookies }) => (cookies === undefined ? [] : [{ pid, cookies }]))
+}
+
+export const psTable: ProcessTable = {
+  find: (pid) => snapshotNow().find((entry) => entry.pid === pid),
+  snapshot: async () => snapshotNow(),
+  marked: async () => markedNow(),
+  markedNow,
+}

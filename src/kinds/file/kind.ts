@@ -1,0 +1,157 @@
+import { dirname } from 'node:path'
+import { errno } from '../../core/model/errors.ts'
+import type { LadderStep } from '../../core/model/ladder.ts'
+import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
+import type { Effects } from '../../core/ports/effects.ts'
+import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import {
+  type Confined,
+  confine,
+  type Inode,
+  inodeOf,
+  isSame,
+  lookAt,
+  mountAt,
+  refused,
+  requireOwnPath,
+  stagingPath,
+} from '../../host/path.ts'
+
+/**
+ * A file or directory inside a workspace. It is made under a name that only its id can give, its inode goes into the
+ * ledger, and then it moves to its place: so that at any moment what is at the place is known to be ours, or is left
+ * alone (G10).
+ */
+export interface PathSpec extends Confined {
+  readonly mode?: number
+}
+
+export interface PathRef {
+  readonly path: string
+  readonly staging: string
+  readonly confined: Confined
+  readonly inode: Inode | undefined
+}
+
+abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
+  abstract readonly kind: string
+  readonly outlivesPower = true
+  protected readonly effects: Effects
+
+  constructor(effects: Effects) {
+    this.effects = effects
+  }
+
+  name(intent: Intent<PathSpec>): PathRef {
+    const path = confine(intent.spec)
+    return { path, staging: stagingPath(path, intent.id), confined: intent.spec, inode: intent.detail as Inode | undefined }
+  }
+
+  describe(ref: PathRef): string {
+    return ref.path
+  }
+
+  steps(): readonly LadderStep[] {
+    return ['kill']
+  }
+
+  async create(ref: PathRef, spec: PathSpec, ctx: CreateCtx): Promise<Created> {
+    requireOwnPath(ref.confined)
+    requireFree(ref.path)
+    this.stage(ref, spec, ctx.live)
+    const staged = lookAt(ref.staging)
+    if (!staged) throw refused(ref.staging, 'it vanished while it was being made')
+    const inode = inodeOf(staged)
+    await ctx.record(inode)
+    // Again, because the ledger took its time, and rename(2) would replace an empty directory without a word.
+    requireFree(ref.path)
+    this.publish(ref)
+    return { detail: inode }
+  }
+
+  protected abstract stage(ref: PathRef, spec: PathSpec, content: unknown): void
+  protected abstract publish(ref: PathRef): void
+  protected abstract remove(path: string): void
+
+  async observe(ref: PathRef, ctx: Ctx): Promise<Presence> {
+    if (lookAt(ref.staging)) return present(ref.staging)
+    const stat = lookAt(ref.path)
+    if (isSame(stat, ref.inode)) {
+      return Number(stat?.uid) === process.getuid?.() ? present(ref.path) : unknown(`${ref.path} belongs to somebody else by now`)
+    }
+    if (stat && mountAt(ref.path) !== undefined) return unknown(`something is mounted over ${ref.path}, and hides it; unmount it first`)
+    return absent({ method: stat ? 'another file is at its place' : 'no such path', strength: 'kernel', at: ctx.clock.wall() })
+  }
+
+  async release(ref: PathRef): Promise<StepEffect> {
+    for (const path of [ref.staging, ref.path]) {
+      const stat = lookAt(path)
+      if (!stat || (path === ref.path && !isSame(stat, ref.inode))) continue
+      // The way there may have been swapped for a link since; then nothing is removed, and the look says why.
+      requireOwnPath(ref.confined)
+      this.remove(path)
+    }
+    return {}
+  }
+
+  async gone(ref: PathRef, ctx: Ctx): Promise<Proof> {
+    const seen = await this.observe(ref, ctx)
+    if (seen.is !== 'absent') throw new Error(`${ref.path} is still there`)
+    return seen.proof
+  }
+
+  /** A workspace is not ours to search: a path is found through the ledger or not at all. */
+  async *list(): AsyncIterable<Found> {}
+}
+
+export class FileKind extends PathKind {
+  readonly kind = 'file'
+
+  protected stage(ref: PathRef, spec: PathSpec, content: unknown): void {
+    this.effects.createFile(ref.staging, typeof content === 'string' || content instanceof Uint8Array ? content : '', spec.mode ?? 0o600)
+  }
+
+  /** link(2) fails when the place is taken, where rename(2) would overwrite. */
+  protected publish(ref: PathRef): void {
+    this.effects.link(ref.staging, ref.path)
+    this.effects.unlink(ref.staging)
+    this.effects.sync(dirname(ref.path))
+  }
+
+  protected remove(path: string): void {
+    ignoreMissing(() => this.effects.unlink(path))
+  }
+}
+
+export class DirectoryKind extends PathKind {
+  readonly kind = 'directory'
+
+  protected stage(ref: PathRef, spec: PathSpec): void {
+    this.effects.makeDirectory(ref.staging, spec.mode ?? 0o700)
+  }
+
+  /** rename(2) replaces an empty directory and nothing else; `create` has just seen that nothing is there. */
+  protected publish(ref: PathRef): void {
+    this.effects.rename(ref.staging, ref.path)
+    this.effects.sync(dirname(ref.path))
+  }
+
+  /** Never across a mount: what an agent has mounted inside is not ours. */
+  protected remove(path: string): void {
+    const mounted = mountAt(path)
+    if (mounted) throw refused(mounted, 'another file system is mounted there; unmount it first')
+    this.effects.removeTree(path)
+  }
+}
+
+function requireFree(path: string): void {
+  if (lookAt(path)) throw refused(path, 'something is there already, and it is not ours')
+}
+
+function ignoreMissing(effect: () => void): void {
+  try {
+    effect()
+  } catch (error) {
+    if (errno(error) !== 'ENOENT') throw error
+  }
+}

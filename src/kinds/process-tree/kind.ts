@@ -1,0 +1,237 @@
+import { EbbError } from '../../core/model/errors.ts'
+import { type Mark, parseCookies, scopeOfResource } from '../../core/model/identity.ts'
+import type { LadderStep } from '../../core/model/ladder.ts'
+import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
+import type { Child, Effects, Stdio } from '../../core/ports/effects.ts'
+import type { Host } from '../../core/ports/host.ts'
+import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import type { ContainmentName, LocalTreeHandle, LogHandle, Terminal, TreeLaunch, TreeMember, TreeSpec } from '../../core/ports/process.ts'
+import { brandText } from '../../host/containment/brand.ts'
+import type { Containment, Tree, TreeDetail } from '../../host/containment/containment.ts'
+import { type ScanContainment, signalEntry } from '../../host/containment/scan.ts'
+import type { ProcessTable } from '../../host/processes/process-table.ts'
+
+/** All processes of a run, held by one of the containments; whatever leaves it is caught by its cookie. */
+
+export interface ProcessTreeDeps {
+  readonly effects: Effects
+  readonly host: Host
+  readonly processes: ProcessTable
+  readonly containments: ReadonlyMap<ContainmentName, Containment>
+  /** The second net, under every containment: a root process can leave its cgroup, but not its marks. */
+  readonly net: ScanContainment
+}
+
+/** What a program reads on its standard input. */
+interface Input {
+  readonly stream: Stdio
+  /** What is still to be written to a pipe. */
+  readonly rest: string
+  close(): void
+}
+
+export const processTree = 'process-tree'
+
+export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
+  readonly kind = processTree
+  readonly #deps: ProcessTreeDeps
+  /** The main processes that we are the parent of; their exit is told to us. */
+  readonly #exits = new Map<string, Promise<void>>()
+  /** The scopes of those that outlive us. */
+  readonly #kept = new Set<string>()
+  /** Trees that somebody had left: of those the containment's word is not the whole truth. */
+  readonly #strayed = new Set<string>()
+  /** Of the trees that we have made: a brand alone does not say whose it is. */
+  readonly #branded = new Map<string, Mark>()
+
+  constructor(deps: ProcessTreeDeps) {
+    this.#deps = deps
+  }
+
+  name(intent: Intent<TreeSpec>): Tree {
+    const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
+    const { place, limitPlaces = [] } = intent.spec
+    return {
+      mark,
+      spec: intent.spec,
+      main: intent.detail as TreeDetail | undefined,
+      place: place + intent.id,
+      limitPlaces: limitPlaces.map((prefix) => prefix + intent.id),
+    }
+  }
+
+  describe(tree: Tree): string {
+    return `${tree.spec.program}${tree.main ? ` (pid ${tree.main.pid})` : ''} in ${tree.spec.containment} ${tree.mark.resourceId}`
+  }
+
+  steps(tree: Tree): readonly LadderStep[] {
+    return tree.spec.politeSignal ? ['polite', 'terminate', 'kill'] : ['terminate', 'kill']
+  }
+
+  async create(tree: Tree, _spec: TreeSpec, ctx: CreateCtx): Promise<Created> {
+    const launch = ctx.live as TreeLaunch
+    if (tree.spec.isKept) this.#kept.add(scopeOfResource(tree.mark.resourceId))
+    this.#branded.set(brandText(tree.mark), tree.mark)
+    const [stdin, ...others] = launch.stdio
+    const input = typeof stdin === 'object' && 'text' in stdin ? this.#open(stdin) : undefined
+    const streams = others.map((stream) => (typeof stream === 'object' && 'log' in stream ? (ctx.handle(stream.log) as LogHandle) : stream))
+    const child = launch.terminal
+      ? await this.#startInTerminal(tree, launch, launch.terminal, streams as LogHandle[], ctx)
+      : await this.#containment(tree)
+          .start(tree, { ...launch, stdio: [input?.stream ?? stdin, ...streams.map(descriptorOf)] as Stdio[] })
+          .finally(() => input?.close())
+    child.stdin?.end(input?.rest)
+    const startTime = this.#deps.processes.find(child.pid)?.startTime
+    const handle: LocalTreeHandle = { pid: child.pid, exit: child.exit }
+    const { resourceId } = tree.mark
+    this.#exits.set(
+      resourceId,
+      child.exit.then(() => {}),
+    )
+    return { handle, ...(startTime !== undefined && { detail: { pid: child.pid, startTime } satisfies TreeDetail }) }
+  }
+
+  /** It is no child of ours, and whoever is its parent may have put it elsewhere: where it is, is looked at. */
+  async #startInTerminal(
+    tree: Tree,
+    launch: TreeLaunch,
+    { label, stdin }: NonNullable<TreeLaunch['terminal']>,
+    [stdout, stderr]: readonly LogHandle[],
+    ctx: CreateCtx,
+  ): Promise<Child> {
+    const terminal = ctx.handle(label) as Terminal
+    if (!stdout || !stderr) throw new Error('A command in a terminal needs its logs.')
+    const containment = this.#containment(tree)
+    const isAlive = (pid: number): boolean => this.#deps.processes.find(pid) !== undefined
+    const child = await containment.start(tree, {
+      ...launch,
+      argv: terminal.announced(launch.argv),
+      stdio: [],
+      spawn: (command) => terminal.start(command, { stdin, stdout, stderr }),
+    })
+    if (!containment.holds(tree, child.pid) && isAlive(child.pid))
+      throw new EbbError(
+        'launch_failed',
+        `The command runs in its terminal, but not inside its ${containment.name}; something moved it out.`,
+      )
+    return child
+  }
+
+  /**
+   * A file, because a program may open `/dev/stdin`, which it cannot when that is one of Node's pipes: those are sockets
+   * (ENXIO). Where there are no files without a name, a pipe must do.
+   */
+  #open({ text, directory }: { readonly text: string; readonly directory: string }): Input {
+    const { effects } = this.#deps
+    try {
+      const fd = effects.openText(directory, text)
+      return { stream: fd, rest: '', close: () => effects.closeFile(fd) }
+    } catch {
+      return { stream: 'pipe', rest: text, close: () => {} }
+    }
+  }
+
+  async observe(tree: Tree, ctx: Ctx): Promise<Presence> {
+    if (!this.#deps.host.isThisBoot(tree.mark.incarnation)) {
+      return absent({ method: 'the machine has restarted since', strength: 'kernel', at: ctx.clock.wall() })
+    }
+    const containment = this.#deps.containments.get(tree.spec.containment)
+    if (!containment) return unknown(`the ${tree.spec.containment} containment is not available to this process`)
+    const held = await containment.observe(tree, ctx)
+    if (held.is !== 'absent' || containment === this.#deps.net) return held
+    const { resourceId } = tree.mark
+    if (await this.#deps.net.hasStrays(tree)) {
+      this.#strayed.add(resourceId)
+      return present('processes that left their containment')
+    }
+    if (!this.#strayed.delete(resourceId)) return held
+    const method = `${held.proof.method}; a scan found none of those that had left it`
+    return absent({ ...held.proof, method, strength: 'scan' })
+  }
+
+  async release(tree: Tree, step: LadderStep, ctx: Ctx): Promise<StepEffect> {
+    const containment = this.#containment(tree)
+    if (step === 'polite') return this.#ask(tree)
+    if (step === 'terminate') {
+      // SIGTERM stays pending on a stopped process until it is continued.
+      await containment.signal(tree, ['SIGTERM', 'SIGCONT'])
+      return {}
+    }
+    await containment.kill(tree)
+    if (containment !== this.#deps.net && (await containment.observe(tree, ctx)).is === 'absent')
+      await this.#deps.net.kill(withoutDoor(tree))
+    return {}
+  }
+
+  /** Polite goes to the main process alone; when that is gone, politeness can bring nothing more. */
+  #ask(tree: Tree): StepEffect {
+    const exit = this.#exits.get(tree.mark.resourceId)
+    const main = tree.main && this.#deps.processes.find(tree.main.pid)
+    if (!tree.spec.politeSignal || !main || main.startTime !== tree.main?.startTime) return { exhausted: Promise.resolve() }
+    signalEntry(this.#deps, main, tree.spec.politeSignal)
+    return exit ? { exhausted: exit } : {}
+  }
+
+  async gone(tree: Tree, ctx: Ctx): Promise<Proof> {
+    const proof = await this.#containment(tree).gone(tree, ctx)
+    this.#exits.delete(tree.mark.resourceId)
+    this.#kept.delete(scopeOfResource(tree.mark.resourceId))
+    this.#branded.delete(brandText(tree.mark))
+    return proof
+  }
+
+  async *list(owner: Owner): AsyncIterable<Found> {
+    const isWanted = ({ resourceId }: Found): boolean =>
+      owner.scopeIds === undefined || owner.scopeIds.has(resourceId.slice(0, resourceId.lastIndexOf('.')))
+    const seen = new Set<string>()
+    for (const containment of this.#deps.containments.values()) {
+      for await (const found of containment.list(owner)) {
+        if (!isWanted(found)) continue
+        seen.add(found.resourceId)
+        yield found
+      }
+    }
+    // A scope's own trees were each looked for by their cookie when they were released; all of an incarnation's were not.
+    if (owner.scopeIds !== undefined) return
+    for await (const found of this.#deps.net.strays(owner)) if (!seen.has(found.resourceId)) yield found
+  }
+
+  async tidy(incarnation: string, ctx: Ctx): Promise<void> {
+    for (const containment of this.#deps.containments.values()) await containment.tidy(incarnation, ctx)
+  }
+
+  /** The living processes that carry this installation's mark or stand in one of its containments. */
+  async running(): Promise<readonly TreeMember[]> {
+    const { installation } = this.#deps.host
+    const found = new Map<number, TreeMember>()
+    for (const containment of this.#deps.containments.values()) for (const member of containment.members()) found.set(member.pid, member)
+    for (const { pid, cookies, brand = '' } of await this.#deps.processes.marked()) {
+      const mark = parseCookies(cookies).find((one) => one.installation === installation) ?? this.#branded.get(brand)
+      if (mark && !found.has(pid)) found.set(pid, { pid, resourceId: mark.resourceId, incarnation: mark.incarnation })
+    }
+    found.delete(process.pid)
+    return [...found.values()]
+  }
+
+  /** For exit handlers: everything of this incarnation that does not outlive it, now, without waiting. */
+  killAllNow(alsoKept: readonly string[]): void {
+    const kept = new Set([...this.#kept, ...alsoKept])
+    for (const containment of this.#deps.containments.values()) containment.killAllNow(kept)
+  }
+
+  #containment(tree: Tree): Containment {
+    const containment = this.#deps.containments.get(tree.spec.containment)
+    if (!containment) throw new Error(`The ${tree.spec.containment} containment is not available to this process.`)
+    return containment
+  }
+}
+
+function descriptorOf(stream: LogHandle | TreeLaunch['stdio'][number]): Stdio | undefined {
+  if (typeof stream !== 'object') return stream
+  return 'fd' in stream ? stream.fd : undefined
+}
+
+/** The net looks for processes only; the door belongs to the containment that made it. */
+function withoutDoor(tree: Tree): Tree {
+  return { ...tree, place: '/nonexistent' }
+}

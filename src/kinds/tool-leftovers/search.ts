@@ -1,0 +1,158 @@
+import { constants, promises as files, type Stats } from 'node:fs'
+import type { FileHandle } from 'node:fs/promises'
+import { join } from 'node:path'
+import { EbbError, errno } from '../../core/model/errors.ts'
+import type { TracePlace, TracesSpec } from '../../core/ports/temp.ts'
+import { type Sighted, type Trace, versionOf } from './sighted.ts'
+
+/** Finds the files that hold a mark, in folders of the user's: nothing is followed, nothing else is read, nothing is changed. */
+
+/**
+ * A snapshot of a shell is some kilobytes, with all of somebody's functions perhaps a megabyte. Of what is larger the end is
+ * read as well: there claude writes the PATH.
+ */
+const mostBytes = 16 * 1_024 * 1_024
+const endBytes = 1_024 * 1_024
+const pieceBytes = 64 * 1_024
+const atOnce = 32
+
+export async function findTraces(spec: TracesSpec, signal: AbortSignal): Promise<readonly Trace[]> {
+  const found: Trace[] = []
+  for (const place of spec.places) found.push(...(await findIn(place, spec, signal)))
+  return found
+}
+
+async function findIn(place: TracePlace, spec: TracesSpec, signal: AbortSignal): Promise<readonly Trace[]> {
+  const names = await namesIn(place.folder)
+  const pattern = whole(place.name)
+  const wanted = names.filter((name) => pattern.test(name))
+  const traces: Trace[] = []
+  for (let at = 0; at < wanted.length; at += atOnce) {
+    signal.throwIfAborted()
+    const some = await Promise.all(wanted.slice(at, at + atOnce).map((name) => lookInto(place, name, names, spec)))
+    traces.push(...some.filter((trace) => trace !== undefined))
+  }
+  return traces
+}
+
+/** A folder that is not there holds nothing; of one that cannot be read, nobody can say (G4). */
+async function namesIn(folder: string): Promise<readonly string[]> {
+  try {
+    return await files.readdir(folder)
+  } catch (cause) {
+    if (errno(cause) === 'ENOENT' || errno(cause) === 'ENOTDIR') return []
+    throw new EbbError(
+      'path_refused',
+      `The folder ${folder} cannot be read (${errno(cause)}); make it readable, and it is looked at again.`,
+      {
+        cause,
+      },
+    )
+  }
+}
+
+async function lookInto(place: TracePlace, name: string, names: readonly string[], spec: TracesSpec): Promise<Trace | undefined> {
+  const path = join(place.folder, name)
+  const stat = await statOf(path)
+  if (!isCandidate(stat, spec.sinceMs)) return undefined
+  if (!(await holds(path, spec.marks))) return undefined
+  return { path, version: versionOf(stat), kin: place.kin ? await kinOf(place.folder, name, place.kin, names) : [] }
+}
+
+async function kinOf(
+  folder: string,
+  name: string,
+  kin: NonNullable<TracePlace['kin']>,
+  names: readonly string[],
+): Promise<readonly Sighted[]> {
+  const stem = name.slice(0, name.lastIndexOf('.'))
+  const pattern = whole(kin.name.replaceAll('{stem}', escaped(stem)))
+  const content = await textOf(join(folder, name))
+  const shared = kin.shares.map((one) => new RegExp(one).exec(content)?.[0])
+  if (shared.includes(undefined)) return []
+  const found: Sighted[] = []
+  for (const other of names.filter((one) => one !== name && pattern.test(one))) {
+    const path = join(folder, other)
+    const stat = await statOf(path)
+    if (!isCandidate(stat, 0)) continue
+    const text = await textOf(path)
+    if (shared.every((one) => text.includes(one as string))) found.push({ path, version: versionOf(stat) })
+  }
+  return found
+}
+
+async function statOf(path: string): Promise<Stats | undefined> {
+  try {
+    return await files.lstat(path)
+  } catch (error) {
+    if (errno(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+function isCandidate(stat: Stats | undefined, sinceMs: number): stat is Stats {
+  return stat?.isFile() === true && stat.uid === process.getuid?.() && stat.mtimeMs >= sinceMs
+}
+
+/** In pieces, each with the end of the one before it: a mark may lie across. */
+async function holds(path: string, marks: readonly string[]): Promise<boolean> {
+  const wanted = marks.map((mark) => Buffer.from(mark))
+  const overlap = Math.max(...wanted.map(({ length }) => length)) - 1
+  let rest: Buffer = Buffer.alloc(0)
+  for await (const piece of piecesOf(path)) {
+    const window = Buffer.concat([rest, piece])
+    if (wanted.some((mark) => window.includes(mark))) return true
+    rest = window.subarray(Math.max(0, window.length - overlap))
+  }
+  return false
+}
+
+/** What is read to compare it is small, or not what we think it is. */
+async function textOf(path: string): Promise<string> {
+  for await (const piece of piecesOf(path)) return piece.toString('utf8')
+  return ''
+}
+
+async function* piecesOf(path: string): AsyncIterable<Buffer> {
+  const file = await openFile(path)
+  if (!file) return
+  try {
+    const { size } = await file.stat()
+    yield* read(file, 0, mostBytes)
+    if (size > mostBytes) yield* read(file, Math.max(mostBytes, size - endBytes), endBytes)
+  } finally {
+    await file.close()
+  }
+}
+
+async function* read(file: FileHandle, from: number, most: number): AsyncIterable<Buffer> {
+  const buffer = Buffer.allocUnsafe(pieceBytes)
+  for (let at = from; at < from + most; ) {
+    const { bytesRead } = await file.read(buffer, 0, pieceBytes, at)
+    if (bytesRead === 0) return
+    at += bytesRead
+    yield buffer.subarray(0, bytesRead)
+  }
+}
+
+/** Neither a link nor a pipe that was put there since we looked; what has gone is nothing. */
+async function openFile(path: string): Promise<FileHandle | undefined> {
+  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
+  try {
+    const file = await files.open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+    if ((await file.stat()).isFile()) return file
+    await file.close()
+    return undefined
+  } catch (error) {
+    if (errno(error) === 'ENOENT' || errno(error) === 'ELOOP') return undefined
+    throw error
+  }
+}
+
+function whole(pattern: string): RegExp {
+  return new RegExp(`^(?:${pattern})$`)
+}
+
+function escaped(text: string): string {
+  return text.replaceAll(/[^A-Za-z0-9_]/g, (character) => `\\${character}`)
+}

@@ -1,0 +1,55 @@
+import type { OutputPiece, OutputStream } from '../../core/ports/docker.ts'
+
+/**
+ * The daemon sends both streams of a container in one, in frames: a byte for the stream, three of nothing, four for the
+ * length, then that many bytes (Docker Engine API, ContainerAttach, "Stream format"). A frame is a line at most, and may be
+ * cut anywhere. What one chunk brought is passed on together, each stream in one piece: 300 000 short lines are then 3 000
+ * writes, and with a write for each of them 40 kB were all that a second could bring. No chunk is larger than the buffer of its connection, so memory is bounded, however long a frame is.
+ */
+
+const headerBytes = 8
+
+const streams: Readonly<Record<number, OutputStream>> = { 1: 'stdout', 2: 'stderr' }
+/** Not of the container: the daemon's own words when it cannot read on (moby, stdcopy.Systemerr). */
+const daemonsWords = 3
+
+export async function* splitFrames(chunks: AsyncIterable<Uint8Array>): AsyncIterable<OutputPiece> {
+  let header = Buffer.alloc(0)
+  let stream = 0
+  let left = 0
+  let words = ''
+  for await (const chunk of chunks) {
+    const pieces: Record<OutputStream, Buffer[]> = { stdout: [], stderr: [] }
+    for (let rest = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength); rest.length > 0; ) {
+      if (left > 0) {
+        const taken = rest.subarray(0, left)
+        if (stream === daemonsWords) words += taken.toString('utf8')
+        else pieces[streamOf(stream)].push(taken)
+        left -= taken.length
+        rest = rest.subarray(taken.length)
+      } else {
+        const missing = headerBytes - header.length
+        header = Buffer.concat([header, rest.subarray(0, missing)])
+        rest = rest.subarray(missing)
+        if (header.length < headerBytes) continue
+        stream = header.readUInt8(0)
+        left = header.readUInt32BE(4)
+        header = Buffer.alloc(0)
+      }
+    }
+    for (const name of ['stdout', 'stderr'] as const) if (pieces[name].length > 0) yield { stream: name, bytes: joined(pieces[name]) }
+    if (words !== '' && left === 0) break
+  }
+  if (words !== '') throw new Error(`the Docker daemon could not read on: ${words.trim()}`)
+}
+
+function joined(pieces: readonly Buffer[]): Buffer {
+  const [first] = pieces
+  return pieces.length === 1 && first ? first : Buffer.concat(pieces)
+}
+
+function streamOf(number: number): OutputStream {
+  const stream = streams[number]
+  if (!stream) throw new Error(`the Docker daemon sent output of a stream ${number}, which there is not`)
+  return stream
+}

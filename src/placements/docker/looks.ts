@@ -1,0 +1,174 @@
+import type Dockerode from 'dockerode'
+import { sentence } from '../../core/model/errors.ts'
+import {
+  containerLabels,
+  type DockerLooks,
+  type InspectedContainer,
+  type OutputPiece,
+  type SeenContainer,
+} from '../../core/ports/docker.ts'
+import { type Daemon, statusOf, unreadable } from './daemon.ts'
+import { splitFrames } from './frames.ts'
+import { Listings, type Wanted } from './listings.ts'
+
+/** What we ask the daemon, and what changes nothing there. */
+
+/** An answer takes 2 ms. Less than the engine's patience with a look, so that it can be told what was the matter. */
+const lookMs = 4_000
+
+export function looksAt(daemon: Daemon): DockerLooks {
+  const identities = shared(() => identity(daemon))
+  const listings = new Listings(containerLabels.installation, (wanted) => list(daemon, wanted))
+  return {
+    isLocal: daemon.place.host.startsWith('unix://'),
+    host: daemon.place.host,
+    identity: (signal) => daemon.call(lookMs, signal, () => identities()),
+    isNameFree: (name, signal) => isNameFree(daemon, name, signal),
+    version: () => daemon.call(lookMs, undefined, async (client) => (await client.version()).Version),
+    hasImage: (image) => isThere(daemon.call(lookMs, undefined, (client) => client.getImage(image).inspect())),
+    hasNetwork: (network) => isThere(daemon.call(lookMs, undefined, (client) => client.getNetwork(network).inspect())),
+    inspect: async (id, signal) => {
+      try {
+        return inspected(await daemon.call(lookMs, signal, (client, abortSignal) => client.getContainer(id).inspect({ abortSignal })))
+      } catch (error) {
+        if (statusOf(error) === 404) return undefined
+        throw error
+      }
+    },
+    // Shared with others, so it is only the wait that ends when this one does.
+    list: (labels, signal) => daemon.call(lookMs, signal, () => listings.ask({ labels })),
+    output: (id, follows, signal, streams = ['stdout', 'stderr']) =>
+      output(daemon, id, { stdout: streams.includes('stdout'), stderr: streams.includes('stderr'), follow: follows }, signal),
+    nextExit: async (id, signal, heard) => await waitFor(daemon, id, 'next-exit', signal, heard),
+    stopped: (id, signal) => unlessGone(waitFor(daemon, id, 'not-running', signal, () => {})),
+    removed: (id, signal) => unlessGone(waitFor(daemon, id, 'removed', signal, () => {})),
+    pids: async (id) => {
+      // As `ps -o pid` of the daemon's host sees them.
+      const { Processes } = await daemon.call(lookMs, undefined, async (client, abortSignal) =>
+        client.getContainer(id).top({ ps_args: '-o pid', abortSignal }),
+      )
+      return (Processes as readonly (readonly string[])[]).map(([pid]) => Number(pid)).filter((pid) => pid > 0)
+    },
+  }
+}
+
+async function list(daemon: Daemon, { labels }: Wanted): Promise<readonly SeenContainer[]> {
+  const label = Object.entries(labels).map(([name, value]) => `${name}=${value}`)
+  const found = await daemon.call(lookMs, undefined, (client, abortSignal) =>
+    client.listContainers({ all: true, filters: { label }, abortSignal }),
+  )
+  // docker-modem hands on as bytes what is no JSON, and of no bytes at all a list would be empty (G4).
+  if (!Array.isArray(found)) throw unreadable('a list of containers')
+  return found.map(seen)
+}
+
+/**
+ * Its id and the folder of its data. The id alone is not enough: daemons of one host have it from the same key, where there is
+ * one (moby, LoadOrCreateID; seen with 28.2).
+ */
+async function identity(daemon: Daemon): Promise<string | undefined> {
+  type Told = { readonly ID?: string; readonly DockerRootDir?: string }
+  const { ID, DockerRootDir } = await daemon.call(lookMs, undefined, async (client) => (await client.info()) as Told)
+  return ID ? `${ID} with ${DockerRootDir ?? 'no folder'}` : undefined
+}
+
+/** Who asks while the daemon is answering gets the same answer: it takes 8 ms, and thirty are stopped at once. */
+function shared<T>(ask: () => Promise<T>): () => Promise<T> {
+  let running: Promise<T> | undefined
+  return () => {
+    running ??= ask().finally(() => {
+      running = undefined
+    })
+    return running
+  }
+}
+
+/** There is no such option: an order with it is refused, but only after the name was given to it (moby, daemon/create.go). */
+const impossible = 'ebb-asks-for-the-name'
+
+/**
+ * Asked with an order that cannot be carried out. The daemon gives the name away first, for as long as it works on an order, so
+ * it refuses either because of the name or because of the option, and makes nothing (measured with 28.2).
+ */
+async function isNameFree(daemon: Daemon, name: string, signal: AbortSignal | undefined): Promise<boolean> {
+  const order = { Image: '', Cmd: ['true'], HostConfig: { SecurityOpt: [impossible] } }
+  const request = { _query: { name }, _body: order } as unknown as Dockerode.ContainerCreateOptions
+  try {
+    const made = await daemon.call(lookMs, signal, (client) => client.createContainer(request))
+    await daemon.call(lookMs, undefined, () => made.remove({ force: true }))
+  } catch (error) {
+    if (statusOf(error) === 409) return false
+    if (statusOf(error) !== undefined && sentence(error).includes(impossible)) return true
+    throw error
+  }
+  return true
+}
+
+async function isThere(look: Promise<unknown>): Promise<boolean> {
+  try {
+    await look
+    return true
+  } catch (error) {
+    if (statusOf(error) === 404) return false
+    throw error
+  }
+}
+
+async function unlessGone(event: Promise<unknown>): Promise<void> {
+  try {
+    await event
+  } catch (error) {
+    if (statusOf(error) !== 404) throw error
+  }
+}
+
+async function* output(
+  daemon: Daemon,
+  id: string,
+  query: Readonly<Record<'stdout' | 'stderr' | 'follow', boolean>>,
+  signal: AbortSignal,
+): AsyncIterable<OutputPiece> {
+  const stream = await daemon.stream({ method: 'GET', path: `/containers/${id}/logs`, query }, signal)
+  try {
+    yield* splitFrames(stream)
+  } finally {
+    ;(stream as NodeJS.ReadableStream & { destroy(): void }).destroy()
+  }
+}
+
+/**
+ * The daemon sends its headers when it has taken note (moby, postContainersWait), and the body at the end. An empty body is
+ * a daemon that left.
+ */
+async function waitFor(daemon: Daemon, id: string, condition: string, signal: AbortSignal, heard: () => void): Promise<number> {
+  const stream = await daemon.stream({ method: 'POST', path: `/containers/${id}/wait`, query: { condition } }, signal)
+  heard()
+  const pieces: Uint8Array[] = []
+  for await (const piece of stream) pieces.push(piece)
+  const { StatusCode } = JSON.parse(Buffer.concat(pieces).toString('utf8')) as { readonly StatusCode?: number }
+  if (StatusCode === undefined) throw new Error('the Docker daemon did not say how the container ended')
+  return StatusCode
+}
+
+function seen({ Id, Names, Labels, State }: Dockerode.ContainerInfo): SeenContainer {
+  return { id: Id, name: nameOf(Names[0]), labels: Labels, state: State }
+}
+
+function inspected({ Id, Name, Config, State, HostConfig }: Dockerode.ContainerInspectInfo): InspectedContainer {
+  const hasRun = !State.StartedAt.startsWith('0001-')
+  return {
+    id: Id,
+    name: nameOf(Name),
+    labels: Config.Labels ?? {},
+    state: State.Status,
+    pid: State.Pid > 0 ? State.Pid : undefined,
+    exitCode: hasRun ? State.ExitCode : undefined,
+    restartPolicy: HostConfig.RestartPolicy?.Name ?? '',
+    runtime: (HostConfig as { readonly Runtime?: string }).Runtime ?? '',
+  }
+}
+
+/** The daemon's names begin with a slash. */
+function nameOf(name: string | undefined): string {
+  return (name ?? '').replace(/^\//, '')
+}

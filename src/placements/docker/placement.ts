@@ -1,0 +1,214 @@
+import { statSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { EbbError, errno, sentence } from '../../core/model/errors.ts'
+import type { OnLoss } from '../../core/model/resource.ts'
+import {
+  type ContainerLive,
+  type ContainerMount,
+  type ContainerRunLive,
+  type ContainerRunSpec,
+  type ContainerSpec,
+  containerLabel,
+  containerLabels,
+  type DockerLooks,
+} from '../../core/ports/docker.ts'
+import type { Elsewhere, SettingCheck } from '../../core/ports/elsewhere.ts'
+import type { Planned, ResourceKind } from '../../core/ports/kind.ts'
+import { type ProcessLaunch, type TreeMember, treeLabel } from '../../core/ports/process.ts'
+import { configPath, type Premises, planFiles } from '../files.ts'
+
+/** Placement `docker`: the command in a container of its own, of the image in the settings. */
+
+export interface DockerSettings {
+  readonly dockerImage: string
+  readonly dockerNetwork: string | undefined
+  readonly dockerUser: string | undefined
+  /** `SOURCE:TARGET[:ro]` */
+  readonly dockerMount: readonly string[]
+  /** `NAME[=VALUE]` */
+  readonly dockerEnv: readonly string[]
+  readonly dockerMemory: number | undefined
+  readonly dockerPids: number | undefined
+  readonly dockerCpus: number | undefined
+  /** Where a variable without a value has its own from. */
+  readonly environment: Readonly<Record<string, string>>
+}
+
+export interface DockerPlacementDeps {
+  readonly settings: DockerSettings
+  readonly host: string
+  readonly premises: Premises
+  readonly looks: DockerLooks
+  readonly kinds: readonly ResourceKind[]
+  /** Is this process of our host in that container? The daemon's pids may be another host's. */
+  readonly isOfContainer: (pid: number, containerId: string) => boolean
+}
+
+export function dockerPlacement(deps: DockerPlacementDeps): Elsewhere {
+  return {
+    name: 'docker',
+    kinds: deps.kinds,
+    plan: (scopeId, launch) => planDocker(deps.premises, deps.settings, scopeId, launch),
+    requireReady: () => requireReady(deps),
+    check: () => check(deps),
+    running: () => running(deps),
+  }
+}
+
+/**
+ * The run depends on the container, which depends on its logs: what runs is seen ended, then all that it wrote is copied,
+ * then the container goes, then the logs are archived.
+ */
+function planDocker(premises: Premises, settings: DockerSettings, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
+  const { installation, keepsSessions } = premises
+  const onLoss: OnLoss = keepsSessions ? 'keep' : 'end'
+  const files = planFiles(premises, scopeId, launch, 'follower')
+  const mostBytes = launch.order?.configuration.limits?.logBytes
+  const spec: ContainerSpec = { installation, image: settings.dockerImage, ...(mostBytes !== undefined && { mostBytes }) }
+  const run: ContainerRunSpec = {
+    installation,
+    program: basename(launch.argv[0] ?? ''),
+    ...(launch.politeSignal && { politeSignal: launch.politeSignal }),
+  }
+  const input: ContainerRunLive = { input: typeof launch.stdin === 'object' ? launch.stdin.text : '' }
+  const names = files.map(({ label }) => label)
+  const plan: readonly Planned[] = [
+    ...files,
+    { label: containerLabel, kind: 'container', spec, live: liveOf(premises, settings, scopeId, launch), dependsOn: names },
+    { label: treeLabel, kind: 'container-run', spec: run, live: input, dependsOn: [...names, containerLabel] },
+  ]
+  return plan.map((planned) => ({ ...planned, onLoss }))
+}
+
+function liveOf(premises: Premises, settings: DockerSettings, scopeId: string, launch: ProcessLaunch): ContainerLive {
+  const { limits, workingDirectory } = launch
+  const memoryBytes = limits?.memoryBytes ?? settings.dockerMemory
+  const pids = limits?.pids ?? settings.dockerPids
+  const { dockerUser: user, dockerNetwork: network, dockerCpus: cpus } = settings
+  return {
+    argv: launch.argv,
+    env: { ...variablesOf(settings), ...launch.ownEnv },
+    mounts: [...settings.dockerMount.map(parseMount), ...ownMounts(premises, scopeId, launch)],
+    ...(workingDirectory !== undefined && { workingDirectory }),
+    ...(user !== undefined && { user }),
+    ...(network !== undefined && { network }),
+    ...(memoryBytes !== undefined && { memoryBytes }),
+    ...(pids !== undefined && { pids }),
+    ...(cpus !== undefined && { cpus }),
+  }
+}
+
+/** Nothing of the host's environment but what was named. */
+function variablesOf({ dockerEnv, environment }: DockerSettings): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    dockerEnv.flatMap((text) => {
+      const at = text.indexOf('=')
+      if (at >= 0) return [[text.slice(0, at), text.slice(at + 1)]]
+      const ours = environment[text]
+      return ours === undefined ? [] : [[text, ours]]
+    }),
+  )
+}
+
+function parseMount(text: string): ContainerMount {
+  const [source = '', target = '', mode] = text.split(':')
+  return { source, target, isReadOnly: mode === 'ro' }
+}
+
+/** What its task and its program look for has the same path inside as outside. */
+function ownMounts(premises: Premises, scopeId: string, { workspace, config }: ProcessLaunch): readonly ContainerMount[] {
+  const folder = workspace && join(workspace.base, workspace.path)
+  const file = config && join(premises.home, configPath(premises, scopeId, config.name))
+  return [
+    ...(folder !== undefined ? [{ source: folder, target: folder, isReadOnly: false }] : []),
+    ...(file !== undefined ? [{ source: file, target: file, isReadOnly: true }] : []),
+  ]
+}
+
+/** Also says when the package is not installed. */
+async function requireReady({ looks, settings: { dockerImage } }: DockerPlacementDeps): Promise<void> {
+  let isThere: boolean
+  try {
+    isThere = await looks.hasImage(dockerImage)
+  } catch (cause) {
+    if (cause instanceof EbbError) throw cause
+    throw new EbbError('launch_refused', `No container can be started: ${sentence(cause)}. Start the daemon, or set docker.host.`, {
+      cause,
+    })
+  }
+  if (!isThere) throw new EbbError('launch_refused', missingImage(dockerImage))
+}
+
+function missingImage(image: string): string {
+  return `The Docker daemon has no image ${image}; "docker pull ${image}" gets it, or set docker.image to one that is there.`
+}
+
+async function check({ looks, host, settings }: DockerPlacementDeps): Promise<readonly SettingCheck[]> {
+  const { dockerImage, dockerNetwork, dockerMount } = settings
+  // The files of a daemon behind an address are another host's.
+  const mounts = looks.isLocal ? dockerMount.map((text) => checkMount(parseMount(text))) : []
+  const daemon = await tried('docker.host', async () => good(`the daemon at ${host} is version ${await looks.version()}`))
+  // One sentence about a daemon that is away is enough.
+  if (!daemon.isGood) return [daemon, ...mounts]
+  const image = tried('docker.image', async () =>
+    (await looks.hasImage(dockerImage)) ? good(`${dockerImage} is there`) : bad(missingImage(dockerImage)),
+  )
+  const network =
+    dockerNetwork === undefined
+      ? []
+      : [
+          tried('docker.network', async () =>
+            (await looks.hasNetwork(dockerNetwork))
+              ? good(`${dockerNetwork} is there`)
+              : bad(`The Docker daemon has no network ${dockerNetwork}; "docker network create ${dockerNetwork}" makes it.`),
+          ),
+        ]
+  return [daemon, ...(await Promise.all([image, ...network])), ...mounts]
+}
+
+function checkMount({ source }: ContainerMount): SettingCheck {
+  const setting = 'docker.mount'
+  return isMissing(source)
+    ? { setting, ...bad(`There is no ${source} on this host, and Ebb does not make it; make it, or mount something else.`) }
+    : { setting, ...good(`${source} is there`) }
+}
+
+/** What we may not look at, the daemon may. */
+function isMissing(path: string): boolean {
+  try {
+    statSync(path)
+    return false
+  } catch (error) {
+    return errno(error) === 'ENOENT' || errno(error) === 'ENOTDIR'
+  }
+}
+
+const good = (says: string): Omit<SettingCheck, 'setting'> => ({ isGood: true, says })
+const bad = (says: string): Omit<SettingCheck, 'setting'> => ({ isGood: false, says })
+
+async function tried(setting: string, look: () => Promise<Omit<SettingCheck, 'setting'>>): Promise<SettingCheck> {
+  try {
+    return { setting, ...(await look()) }
+  } catch (error) {
+    return { setting, ...bad(sentence(error)) }
+  }
+}
+
+/** All that runs in our containers, as far as it can be seen from here: also what has cleared its environment. */
+async function running({ looks, premises, isOfContainer }: DockerPlacementDeps): Promise<readonly TreeMember[]> {
+  if (!looks.isLocal) return []
+  // Without an answer the ledger still says what there is; this only adds what runs in it.
+  const ours = await looks.list({ [containerLabels.installation]: premises.installation }).catch(() => [])
+  const members = await Promise.all(
+    ours
+      .filter(({ state }) => state === 'running' || state === 'paused')
+      .map(async ({ id, labels }) => {
+        // It may have ended since the list.
+        const pids = await looks.pids(id).catch(() => [])
+        const resourceId = labels[containerLabels.resource] ?? ''
+        const incarnation = labels[containerLabels.incarnation] ?? ''
+        return pids.filter((pid) => isOfContainer(pid, id)).map((pid) => ({ pid, resourceId, incarnation }))
+      }),
+  )
+  return members.flat()
+}

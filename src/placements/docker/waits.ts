@@ -1,0 +1,34 @@
+import type { Clock } from '../../core/ports/clock.ts'
+
+/** A daemon that is restarted answers again after half a second. */
+const longestMs = 500
+
+/** Before the next attempt to reach a daemon: doubling from 4 ms, or until nobody waits any more. */
+export function waits(clock: Clock, attempt: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    const timer = new AbortController()
+    const done = (): void => {
+      timer.abort('no longer needed')
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    signal.addEventListener('abort', done, { once: true })
+    clock.after(Math.min(longestMs, 2 ** Math.min(attempt, 20) * 2), timer.signal, done)
+  })
+}
+
+/** Has it settled by then? Rejects when it does. */
+export async function isDoneIn(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
+  const timer = new AbortController()
+  const late = new Promise<boolean>((resolve) => clock.after(ms, timer.signal, () => resolve(false)))
+  try {
+    return await Promise.race([work.then(() => true), late])
+  } finally {
+    timer.abort('no longer needed')
+  }
+}
+
+export async function inTime(clock: Clock, ms: number, work: Promise<unknown>): Promise<void> {
+  if (!(await isDoneIn(clock, ms, work))) throw new Error(`the Docker daemon did not answer within ${ms} ms`)
+}

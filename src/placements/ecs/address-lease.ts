@@ -1,0 +1,168 @@
+import { EbbError } from '../../core/model/errors.ts'
+import type { Mark } from '../../core/model/identity.ts'
+import type { LadderStep } from '../../core/model/ladder.ts'
+import { absent, type Intent, type Presence, type Proof, present, unsettled } from '../../core/model/resource.ts'
+import { type Aws, type AwsLooks, isAwsTrouble, type ObjectSeen } from '../../core/ports/aws.ts'
+import type { BucketPlace, LeaseSpec } from '../../core/ports/ecs.ts'
+import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import { addressLabel } from '../../core/ports/runner.ts'
+import type { TaskHandle } from './ecs-task.ts'
+import { holderOf, leaseAt, leaseCluster, leasesOf, leaseTask } from './leases.ts'
+import { isOwn, metadataNames, metadataOf, ownedMark } from './mark.ts'
+import { isNotDone, jittered, waits } from './patience.ts'
+import { remember, Unconfirmed } from './settling.ts'
+import { type AwsTimes, createBudgetMs, settleMarginMs } from './times.ts'
+
+/**
+ * One request owns an address at a time, also across hosts: the lease is an object that is made only where there is none. It is
+ * given back after the task has stopped. Who finds one of a task that is gone takes it over; who finds another's, lets go.
+ */
+
+/** On the books before the lease is in the world. */
+interface LeaseDetail {
+  readonly address: string
+  /** S3 has said so. Until then a write may be on its way. */
+  readonly isMade: boolean
+}
+
+export interface LeaseRef extends LeaseSpec {
+  readonly mark: Mark
+  readonly isMade: boolean
+}
+
+export interface LeaseDeps {
+  readonly aws: Aws
+  readonly looks: AwsLooks
+  readonly times: AwsTimes
+  readonly installation: string
+  /** Where a listing looks, if there is a bucket. */
+  readonly place: BucketPlace | undefined
+}
+
+/** Two of us at one address, or a write that meets another: who loses looks again, so often. */
+const mostAttempts = 6
+
+export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
+  readonly kind = 'address-lease'
+  readonly outlivesPower = true
+  readonly isElsewhere = true
+  readonly goesLast = true
+  readonly createBudgetMs = createBudgetMs
+  readonly #deps: LeaseDeps
+  /** Which object was last seen to be ours: only that very one is deleted. */
+  readonly #seen = new Map<string, string>()
+  readonly #unconfirmed: Unconfirmed
+
+  constructor(deps: LeaseDeps) {
+    this.#deps = deps
+    this.#unconfirmed = new Unconfirmed(deps.times.settleMs)
+  }
+
+  name(intent: Intent<LeaseSpec>): LeaseRef {
+    const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
+    const detail = intent.detail as LeaseDetail | undefined
+    const address = detail?.address ?? intent.spec.address
+    return { ...intent.spec, mark, isMade: detail?.isMade ?? true, ...(address !== undefined && { address }) }
+  }
+
+  describe({ bucket, prefix, address, mark }: LeaseRef): string {
+    return address === undefined ? `lease of ${mark.resourceId}` : `s3://${bucket}/${prefix}/leases/${address}`
+  }
+
+  steps(): readonly LadderStep[] {
+    return ['kill']
+  }
+
+  /** What was asked for, and is not to be seen, may still appear for a while. */
+  patienceMs({ isMade }: LeaseRef): number {
+    return isMade ? 0 : this.#deps.times.settleMs + settleMarginMs
+  }
+
+  async create(ref: LeaseRef, _spec: LeaseSpec, ctx: CreateCtx): Promise<Created> {
+    const { address, arn, cluster } = ctx.handle(addressLabel) as TaskHandle
+    await ctx.record({ address, isMade: false } satisfies LeaseDetail)
+    const made: Created = { detail: { address, isMade: true } satisfies LeaseDetail }
+    const call = { signal: ctx.signal, clock: ctx.clock, letsAnswer: true } as const
+    const object = leaseAt(ref, address)
+    const metadata = { ...metadataOf(ref.mark), [leaseTask]: arn, [leaseCluster]: cluster }
+    const body = `${JSON.stringify({ address, ...metadata }, null, 2)}\n`
+    let replaces: string | undefined
+    for (let attempt = 1; attempt <= mostAttempts; attempt++) {
+      try {
+        await this.#deps.aws.putLease({ ...object, metadata, ...(replaces !== undefined && { replaces }) }, body, call)
+        return made
+      } catch (error) {
+        // `absent`: what was to be replaced has gone by itself.
+        if (!isAwsTrouble(error, 'taken', 'absent')) {
+          if (attempt === 1 && isNotDone(error)) await ctx.record({})
+          throw error
+        }
+      }
+      const seen = await this.#deps.looks.head(object, ctx)
+      // The reply was lost, and the lease is ours.
+      if (seen && isOwn(ref.mark, seen.metadata)) return made
+      if (seen) await this.#requireGone(address, seen, ctx)
+      replaces = seen?.etag
+      await waits(ctx.clock, jittered(attempt, 10, 500), ctx.signal)
+    }
+    throw new EbbError('launch_failed', `The lease of the address ${address} could not be had: others took it again and again.`)
+  }
+
+  async #requireGone(address: string, seen: ObjectSeen, ctx: Ctx): Promise<void> {
+    const holder = await holderOf(this.#deps.looks, seen, ctx)
+    if (holder === 'is-gone') return
+    const { [metadataNames.resource]: resource = 'somebody', [metadataNames.installation]: installation, [leaseTask]: task } = seen.metadata
+    const whose = installation === this.#deps.installation ? resource : `${resource} of another installation`
+    const why = holder === 'lives' ? `whose task ${task} runs` : 'of whose task nothing can be said'
+    throw new EbbError('launch_failed', `The address ${address} is leased to ${whose}, ${why}; use another ecs.prefix for another network.`)
+  }
+
+  async observe(ref: LeaseRef, ctx: Ctx): Promise<Presence> {
+    if (ref.address === undefined) return absent({ method: 'PutObject was never called', strength: 'api', at: ctx.clock.wall() })
+    const seen = await this.#deps.looks.head(leaseAt(ref, ref.address), ctx)
+    const proof = (method: string): Presence => absent({ method, strength: 'api', at: ctx.clock.wall() })
+    if (seen && isOwn(ref.mark, seen.metadata)) {
+      remember(this.#seen, ref.mark.resourceId, seen.etag)
+      this.#unconfirmed.seen(ref.mark.resourceId)
+      return present(`leased to ${ref.mark.resourceId}`)
+    }
+    this.#seen.delete(ref.mark.resourceId)
+    const leftMs = seen || ref.isMade ? 0 : this.#unconfirmed.leftMs(ref.mark.resourceId, ctx.clock)
+    if (leftMs > 0)
+      return unsettled(`Its lease was asked for and not confirmed, so it may appear: it is looked at for ${Math.ceil(leftMs / 1_000)} s.`)
+    return proof(seen ? 'HeadObject: the lease is another one by now' : 'HeadObject: 404')
+  }
+
+  async release(ref: LeaseRef, _step: LadderStep, ctx: Ctx): Promise<StepEffect> {
+    const etag = this.#seen.get(ref.mark.resourceId)
+    if (ref.address === undefined || etag === undefined) return {}
+    try {
+      await this.#deps.aws.deleteLease(leaseAt(ref, ref.address), etag, ctx)
+    } catch (error) {
+      // Somebody took it over between the look and the deletion: then it is theirs.
+      if (!isAwsTrouble(error, 'taken')) throw error
+    }
+    return {}
+  }
+
+  async gone(_ref: LeaseRef, ctx: Ctx): Promise<Proof> {
+    return { method: 'DeleteObject', strength: 'api', at: ctx.clock.wall() }
+  }
+
+  /** The reaper's: in a close the books know the address, because it was written down before. */
+  async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
+    const { looks, place, installation } = this.#deps
+    if (owner.scopeIds || !place) return
+    for (const { address, seen } of await leasesOf(looks, place, installation, ctx)) {
+      const mark = ownedMark(owner, seen.metadata)
+      if (!mark) continue
+      const spec: LeaseSpec = { ...place, installation, address }
+      yield {
+        resourceId: mark.resourceId,
+        incarnation: mark.incarnation,
+        name: `s3://${place.bucket}/${place.prefix}/leases/${address}`,
+        spec,
+      }
+    }
+  }
+}

@@ -1,0 +1,170 @@
+import { EbbError, sentence } from '../../core/model/errors.ts'
+import { type Mark, scopeOfResource } from '../../core/model/identity.ts'
+import type { LadderStep } from '../../core/model/ladder.ts'
+import { absent, type Intent, type Presence, type Proof, present, unknown, unsettled } from '../../core/model/resource.ts'
+import { type Aws, type AwsLooks, isAwsTrouble, type TaskSeen } from '../../core/ports/aws.ts'
+import type { TaskSpec } from '../../core/ports/ecs.ts'
+import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import type { AddressHandle } from '../../core/ports/runner.ts'
+import { isOwn, ownedMark, startedBy, tagsOf, tokenOf } from './mark.ts'
+import { isNotDone, jittered, seenGone, waits } from './patience.ts'
+import { Settling } from './settling.ts'
+import { findRunning, findStopping } from './task-finder.ts'
+import { type AwsTimes, createBudgetMs, stopPatienceMs } from './times.ts'
+
+/**
+ * One Fargate task, in which a runner of ours answers. Ours is what carries our tags; a lost reply of RunTask is found again by
+ * its client token, or by `startedBy`. STOPPED in DescribeTasks is the proof that nothing of it runs.
+ */
+
+/** Without it RunTask was never called: it is on the books before. */
+interface TaskDetail {
+  /** Not asked any more, once ECS has said that it started none. */
+  readonly isAsked: boolean
+  readonly arn?: string
+  readonly address?: string
+}
+
+export interface TaskRef extends TaskSpec {
+  readonly mark: Mark
+  readonly isAsked: boolean
+}
+
+export interface TaskHandle extends AddressHandle {
+  readonly arn: string
+  readonly cluster: string
+  readonly region?: string
+}
+
+export interface EcsTaskDeps {
+  readonly aws: Aws
+  readonly looks: AwsLooks
+  readonly times: AwsTimes
+  readonly installation: string
+  /** What a listing looks for, and what something that it finds is adopted with. */
+  readonly settings: Omit<TaskSpec, 'installation' | 'arn'>
+}
+
+export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
+  readonly kind = 'ecs-task'
+  readonly outlivesPower = true
+  readonly isElsewhere = true
+  readonly createBudgetMs = createBudgetMs
+  readonly #deps: EcsTaskDeps
+  readonly #settling: Settling
+
+  constructor(deps: EcsTaskDeps) {
+    this.#deps = deps
+    this.#settling = new Settling(deps.times.settleMs)
+  }
+
+  name(intent: Intent<TaskSpec>): TaskRef {
+    const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
+    const detail = intent.detail as TaskDetail | undefined
+    const arn = detail?.arn ?? intent.spec.arn
+    return { ...intent.spec, mark, isAsked: detail?.isAsked === true || arn !== undefined, ...(arn !== undefined && { arn }) }
+  }
+
+  describe({ arn, cluster, taskDefinition, mark }: TaskRef): string {
+    return arn ?? `task ${taskDefinition} of ${mark.resourceId} in ${cluster}`
+  }
+
+  /** ECS has a ladder of its own: SIGTERM, then SIGKILL after the container's `stopTimeout`. */
+  steps(): readonly LadderStep[] {
+    return ['terminate', 'kill']
+  }
+
+  patienceMs(): number {
+    return stopPatienceMs
+  }
+
+  async create(ref: TaskRef, spec: TaskSpec, ctx: CreateCtx): Promise<Created> {
+    await ctx.record({ isAsked: true } satisfies TaskDetail)
+    const { cluster, region, taskDefinition, subnets, securityGroups, assignPublicIp } = spec
+    const order = { cluster, taskDefinition, subnets, securityGroups, assignPublicIp, ...(region !== undefined && { region }) }
+    const identity = { clientToken: tokenOf(ref.mark), startedBy: startedBy(scopeOfResource(ref.mark.resourceId)), tags: tagsOf(ref.mark) }
+    const call = { signal: ctx.signal, clock: ctx.clock, letsAnswer: true } as const
+    const { arn } = await this.#deps.aws.runTask({ ...order, ...identity }, call).catch((error: unknown) => refused(error, ctx))
+    await ctx.record({ isAsked: true, arn } satisfies TaskDetail)
+    const address = await this.#untilRunning({ ...ref, arn }, ctx)
+    const handle: TaskHandle = { address, arn, cluster, ...(region !== undefined && { region }) }
+    return { handle, detail: { isAsked: true, arn, address } satisfies TaskDetail }
+  }
+
+  async #untilRunning(ref: TaskRef & { readonly arn: string }, ctx: Ctx): Promise<string> {
+    const { firstLookMs, longestLookMs } = this.#deps.times
+    for (let attempt = 1; !ctx.signal.aborted; attempt++) {
+      const seen = await this.#describe(ref, ctx)
+      if (seen?.status === 'RUNNING' && seen.address !== undefined) return seen.address
+      // On its way out, and never back.
+      if (seen && /^(DEACTIVATING|STOPPING|DEPROVISIONING|STOPPED)$/.test(seen.status))
+        throw new EbbError('launch_failed', `The task ${ref.arn} stopped before it ran: ${seen.stoppedReason ?? 'ECS gave no reason'}.`)
+      await waits(ctx.clock, jittered(attempt, firstLookMs, longestLookMs), ctx.signal)
+    }
+    throw new EbbError('scope_closed', `Its scope was closed while the task ${ref.arn} was starting.`)
+  }
+
+  async #describe({ cluster, region, arn }: TaskRef & { readonly arn: string }, ctx: Ctx): Promise<TaskSeen | undefined> {
+    const { tasks } = await this.#deps.looks.describeTasks({ cluster, ...(region !== undefined && { region }) }, [arn], ctx)
+    return tasks.find((task) => task.arn === arn)
+  }
+
+  async observe(ref: TaskRef, ctx: Ctx): Promise<Presence> {
+    if (!ref.isAsked) return absent({ method: 'RunTask was not called, or was refused', strength: 'api', at: ctx.clock.wall() })
+    const seen = await this.#find(ref, ctx)
+    if (!seen) return this.#missing(ref, ctx)
+    this.#settling.seen(ref.mark.resourceId)
+    if (!isOwn(ref.mark, seen.tags))
+      return unknown(
+        `The task ${seen.arn} does not carry the tags of ${ref.mark.resourceId}, so it is not touched; look at it in the console.`,
+      )
+    if (seen.status === 'STOPPED') return absent({ method: 'DescribeTasks: STOPPED', strength: 'api', at: ctx.clock.wall() })
+    return present(`${seen.arn} is ${seen.status}`)
+  }
+
+  /** By its ARN; where the reply that had it was lost, by what it carries. */
+  async #find(ref: TaskRef, ctx: Ctx): Promise<TaskSeen | undefined> {
+    const { arn } = ref
+    if (arn !== undefined) return await this.#describe({ ...ref, arn }, ctx)
+    const { looks } = this.#deps
+    const scopes = new Set([scopeOfResource(ref.mark.resourceId)])
+    const running = (await findRunning(looks, ref, scopes, ctx)).find(({ tags }) => isOwn(ref.mark, tags))
+    return running ?? (await findStopping(looks, ref, ctx)).find(({ tags }) => isOwn(ref.mark, tags))
+  }
+
+  #missing({ mark, arn }: TaskRef, ctx: Ctx): Presence {
+    const { isLong, leftMs } = this.#settling.missing(mark.resourceId, ctx.clock)
+    const method = arn === undefined ? 'ListTasks: none that carries its tags' : 'DescribeTasks: MISSING'
+    if (isLong) return absent({ method: `${method}, for ${this.#deps.times.settleMs / 1_000} s`, strength: 'api', at: ctx.clock.wall() })
+    return unsettled(`ECS knows no such task, which may change: it is looked at again for ${Math.ceil(leftMs / 1_000)} s.`)
+  }
+
+  async release(ref: TaskRef, _step: LadderStep, ctx: Ctx): Promise<StepEffect> {
+    const seen = ref.arn === undefined ? await this.#find(ref, ctx) : { arn: ref.arn }
+    const { cluster, region } = ref
+    if (seen)
+      await this.#deps.aws.stopTask({ cluster, arn: seen.arn, ...(region !== undefined && { region }) }, 'ebb: its scope was closed', ctx)
+    return {}
+  }
+
+  async gone(ref: TaskRef, ctx: Ctx): Promise<Proof> {
+    return await seenGone(this, ref, this.#deps.times, ctx)
+  }
+
+  async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
+    const { looks, settings, installation } = this.#deps
+    for (const task of await findRunning(looks, settings, owner.scopeIds, ctx)) {
+      const mark = task.status === 'STOPPED' ? undefined : ownedMark(owner, task.tags)
+      if (!mark) continue
+      const spec: TaskSpec = { ...settings, installation, arn: task.arn }
+      yield { resourceId: mark.resourceId, incarnation: mark.incarnation, name: task.arn, spec }
+    }
+  }
+}
+
+/** A refusal of the only attempt is certain: then nothing is to be looked for. */
+async function refused(error: unknown, ctx: CreateCtx): Promise<never> {
+  if (isNotDone(error)) await ctx.record({ isAsked: false } satisfies TaskDetail)
+  if (!isAwsTrouble(error, 'refused', 'denied', 'credentials')) throw error
+  throw new EbbError('launch_failed', sentence(error), { cause: error })
+}

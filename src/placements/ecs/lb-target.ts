@@ -1,0 +1,223 @@
+import { EbbError } from '../../core/model/errors.ts'
+import { type Mark, scopeOfResource } from '../../core/model/identity.ts'
+import type { LadderStep } from '../../core/model/ladder.ts'
+import { absent, type Intent, type Presence, type Proof, present, unsettled } from '../../core/model/resource.ts'
+import type { Aws, AwsLooks, Cluster, Target, TargetSeen, TaskSeen } from '../../core/ports/aws.ts'
+import type { TargetSpec } from '../../core/ports/ecs.ts'
+import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import { addressLabel } from '../../core/ports/runner.ts'
+import type { TaskHandle } from './ecs-task.ts'
+import { afterLease, leaseAt, leasesOf } from './leases.ts'
+import { isOfScope, metadataNames, ownedMark } from './mark.ts'
+import { isNotDone, jittered, seenGone, waits } from './patience.ts'
+import { Unconfirmed } from './settling.ts'
+import { clusterOf, findRunning } from './task-finder.ts'
+import { type AwsTimes, createBudgetMs } from './times.ts'
+
+/**
+ * The address of a task in a target group. A target has no mark of its own: whose it is say the lease of its address and the task
+ * that has it. An address may be somebody else's by now, and then their target is not touched (G10).
+ */
+
+/** On the books before the target is registered. */
+interface TargetDetail {
+  readonly address: string
+  readonly arn: string
+  /** How long the load balancer lets its connections end. */
+  readonly drainMs: number
+  /** The load balancer has said so. Until then the call may be on its way. */
+  readonly isRegistered: boolean
+}
+
+export interface TargetRef extends TargetSpec {
+  readonly mark: Mark
+  readonly arn?: string
+  readonly drainMs: number
+  readonly isRegistered: boolean
+}
+
+export interface TargetDeps {
+  readonly aws: Aws
+  readonly looks: AwsLooks
+  readonly times: AwsTimes
+  readonly installation: string
+  /** What a listing looks for; without a group there is nothing to be listed. */
+  readonly settings: Omit<TargetSpec, 'installation' | 'address' | 'group'> & { readonly group: string | undefined }
+}
+
+const usualDrainMs = 300_000
+
+/** The load balancer takes a moment longer than its delay. */
+const marginMs = 30_000
+
+export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
+  readonly kind = 'lb-target'
+  readonly outlivesPower = true
+  readonly isElsewhere = true
+  /** One that drains gets nothing new, and may do so for minutes. The lease stays: the address is not free before. */
+  readonly yieldsByForceTo = ['ecs-task']
+  readonly createBudgetMs = createBudgetMs
+  readonly #deps: TargetDeps
+  readonly #unconfirmed: Unconfirmed
+
+  constructor(deps: TargetDeps) {
+    this.#deps = deps
+    this.#unconfirmed = new Unconfirmed(deps.times.settleMs)
+  }
+
+  name(intent: Intent<TargetSpec>): TargetRef {
+    const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
+    const detail = intent.detail as TargetDetail | undefined
+    return { drainMs: usualDrainMs, isRegistered: true, ...intent.spec, ...detail, mark }
+  }
+
+  describe({ address, port, group, mark }: TargetRef): string {
+    const name = group.replace(/^.*:targetgroup\//, '')
+    return address === undefined ? `target of ${mark.resourceId} in ${name}` : `${address}:${port} in ${name}`
+  }
+
+  steps(): readonly LadderStep[] {
+    return ['kill']
+  }
+
+  patienceMs({ drainMs, isRegistered }: TargetRef): number {
+    return drainMs + marginMs + (isRegistered ? 0 : this.#deps.times.settleMs)
+  }
+
+  async create(_ref: TargetRef, { group, port }: TargetSpec, ctx: CreateCtx): Promise<Created> {
+    const task = ctx.handle(addressLabel) as TaskHandle
+    const { address, arn } = task
+    const drainMs = await this.#deps.looks.deregistrationDelayMs(group, ctx)
+    const detail: TargetDetail = { address, arn, drainMs, isRegistered: false }
+    await ctx.record(detail)
+    const target: Target = { group, address, port }
+    const call = { signal: ctx.signal, clock: ctx.clock, letsAnswer: true } as const
+    await this.#deps.aws.registerTarget(target, call).catch((error: unknown) => refused(error, ctx))
+    await this.#untilInService(target, task, ctx)
+    return { detail: { ...detail, isRegistered: true } satisfies TargetDetail }
+  }
+
+  async #untilInService(target: Target, task: TaskHandle, ctx: Ctx): Promise<void> {
+    const { firstLookMs, longestLookMs, healthyWithinMs } = this.#deps.times
+    const untilMs = ctx.clock.now() + healthyWithinMs
+    for (let attempt = 1; !ctx.signal.aborted; attempt++) {
+      const [seen, ours] = await Promise.all([this.#look(target, ctx), this.#task(task, task.arn, ctx)])
+      // Without health checks it is in service as it is.
+      if (seen?.state === 'healthy' || seen?.state === 'unavailable') return
+      if (seen?.state === 'unused')
+        throw new EbbError(
+          'launch_failed',
+          `The target ${target.address}:${target.port} is not used: ${seen.reason ?? 'its target group has no listener'}.`,
+        )
+      requireHope(target, seen, ours)
+      if (ctx.clock.now() >= untilMs) throw neverHealthy(target, seen, healthyWithinMs)
+      await waits(ctx.clock, jittered(attempt, firstLookMs, longestLookMs), ctx.signal)
+    }
+    throw new EbbError('scope_closed', `Its scope was closed while ${target.address}:${target.port} was not yet healthy.`)
+  }
+
+  /** As it is registered; a target of which the API only says that it is not registered is none. */
+  async #look(target: Target, ctx: Ctx): Promise<TargetSeen | undefined> {
+    const all = await this.#deps.looks.targetHealth(target, ctx)
+    const seen = all.find(({ address, port }) => address === target.address && port === target.port)
+    return seen?.state === 'unused' && seen.reason?.startsWith('Target.NotRegistered') ? undefined : seen
+  }
+
+  async observe(ref: TargetRef, ctx: Ctx): Promise<Presence> {
+    const gone = (method: string): Presence => absent({ method, strength: 'api', at: ctx.clock.wall() })
+    const { address, group, port } = ref
+    if (address === undefined) return gone('RegisterTargets was never called')
+    const target = { group, address, port }
+    // A lease is one call: it is asked for beside the other.
+    const owner = ref.leases ? this.#isAnothers(ref, address, ctx) : undefined
+    const [seen] = await Promise.all([this.#look(target, ctx), owner])
+    if (!seen) return this.#missing(ref, ctx) ?? gone('DescribeTargetHealth: not registered')
+    this.#unconfirmed.seen(ref.mark.resourceId)
+    if (await (owner ?? this.#isAnothers(ref, address, ctx))) return gone('the address belongs to another task by now')
+    return present(`${address}:${port} is ${seen.state}`)
+  }
+
+  /** A call that was never answered may still be carried out. */
+  #missing({ isRegistered, mark }: TargetRef, ctx: Ctx): Presence | undefined {
+    const leftMs = isRegistered ? 0 : this.#unconfirmed.leftMs(mark.resourceId, ctx.clock)
+    if (leftMs === 0) return undefined
+    return unsettled(`Its target was asked for and not confirmed, so it may appear: it is looked at for ${Math.ceil(leftMs / 1_000)} s.`)
+  }
+
+  /**
+   * With a lease of somebody else it is theirs. With our own, and our task running at it, it is ours: an interface has one task. Else
+   * our task may have stopped and its address gone to any task of the cluster, also to one of somebody who knows of no leases.
+   */
+  async #isAnothers(ref: TargetRef, address: string, ctx: Ctx): Promise<boolean> {
+    const { looks } = this.#deps
+    const scope = scopeOfResource(ref.mark.resourceId)
+    const [lease, ours] = await Promise.all([ref.leases && looks.head(leaseAt(ref.leases, address), ctx), this.#task(ref, ref.arn, ctx)])
+    if (lease) {
+      const { [metadataNames.installation]: installation, [metadataNames.resource]: resource = '' } = lease.metadata
+      if (installation !== ref.installation || scopeOfResource(resource) !== scope) return true
+      if (ours?.status === 'RUNNING') return false
+    }
+    const running = await findRunning(looks, ref, undefined, ctx)
+    const isOurs = ({ arn, tags }: TaskSeen): boolean => arn === ref.arn || isOfScope(ref.installation, scope, tags)
+    return running.some((task) => task.address === address && task.status !== 'STOPPED' && !isOurs(task))
+  }
+
+  async #task(cluster: Cluster, arn: string | undefined, ctx: Ctx): Promise<TaskSeen | undefined> {
+    if (arn === undefined) return undefined
+    const { tasks } = await this.#deps.looks.describeTasks(clusterOf(cluster), [arn], ctx)
+    return tasks.find((task) => task.arn === arn)
+  }
+
+  async release(ref: TargetRef, _step: LadderStep, ctx: Ctx): Promise<StepEffect> {
+    const { address, group, port } = ref
+    // Looked at again right before: between the look of the close and now the address may have got another owner.
+    if (address === undefined || (await this.#isAnothers(ref, address, ctx))) return {}
+    await this.#deps.aws.deregisterTarget({ group, address, port }, ctx)
+    return {}
+  }
+
+  async gone(ref: TargetRef, ctx: Ctx): Promise<Proof> {
+    return await seenGone(this, ref, this.#deps.times, ctx)
+  }
+
+  /**
+   * The reaper's: targets whose address one of our leases has. In a close the books know the address, because it was written
+   * down before.
+   */
+  async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
+    const { looks, settings, installation } = this.#deps
+    const { group } = settings
+    if (owner.scopeIds || !settings.leases || group === undefined) return
+    const [targets, leases] = await Promise.all([looks.targetHealth({ group }, ctx), leasesOf(looks, settings.leases, installation, ctx)])
+    for (const { address, seen } of leases) {
+      const mark = ownedMark(owner, seen.metadata)
+      if (!mark || !targets.some((target) => target.address === address && target.port === settings.port)) continue
+      const id = afterLease(mark.resourceId, 'lb-target')
+      const spec: TargetSpec = { ...settings, group, installation, address }
+      yield { resourceId: id, incarnation: mark.incarnation, name: `${address}:${settings.port}`, spec }
+    }
+  }
+}
+
+/** A refusal of the only attempt is certain: then nothing is to be looked for. */
+async function refused(error: unknown, ctx: CreateCtx): Promise<never> {
+  if (isNotDone(error)) await ctx.record({})
+  throw error
+}
+
+/** What has stopped never becomes healthy. */
+function requireHope({ address, port }: Target, seen: TargetSeen | undefined, task: TaskSeen | undefined): void {
+  if (task?.status !== 'STOPPED') return
+  const why = task.stoppedReason ?? 'ECS gave no reason'
+  const last = seen?.reason === undefined ? '' : ` The load balancer last said: ${seen.reason}.`
+  throw new EbbError('launch_failed', `Its task stopped before the target ${address}:${port} was healthy: ${why}.${last}`)
+}
+
+function neverHealthy({ address, port }: Target, seen: TargetSeen | undefined, withinMs: number): EbbError {
+  const last = `${seen?.state ?? 'not registered'}${seen?.reason === undefined ? '' : ` (${seen.reason})`}`
+  return new EbbError(
+    'launch_failed',
+    `The target ${address}:${port} did not become healthy within ${Math.round(withinMs / 1_000)} s, it is ${last}; ` +
+      'check the health check of the target group, and that the security group lets the load balancer in.',
+  )
+}

@@ -1,0 +1,119 @@
+import { errno, isEbbError, sentence } from '../../core/model/errors.ts'
+import { AwsProblem } from '../../core/ports/aws.ts'
+
+/** One classification for every error of the SDK. What it does not know is no answer: never "absent" (G4). */
+
+const expired = new Set(['ExpiredToken', 'ExpiredTokenException', 'RequestExpired', 'TokenRefreshRequired'])
+
+const badCredentials = new Set([
+  'AuthFailure',
+  'CredentialsProviderError',
+  'IncompleteSignature',
+  'InvalidAccessKeyId',
+  'InvalidClientTokenId',
+  'InvalidSignatureException',
+  'InvalidToken',
+  'MissingAuthenticationToken',
+  'MissingAuthenticationTokenException',
+  'SignatureDoesNotMatch',
+  'TokenProviderError',
+  'UnrecognizedClientException',
+])
+
+const denied = new Set(['AccessDenied', 'AccessDeniedException', 'Forbidden', 'UnauthorizedOperation'])
+
+const throttled = new Set([
+  'PriorRequestNotComplete',
+  'RequestLimitExceeded',
+  'RequestThrottled',
+  'RequestThrottledException',
+  'SlowDown',
+  'Throttling',
+  'ThrottlingException',
+  'ThrottledException',
+  'TooManyRequestsException',
+])
+
+/** Only of objects and their parts. A cluster, a target group or a bucket that is not there says nothing about what was in it. */
+const absent = new Set(['NoSuchKey', 'NoSuchUpload', 'NotFound'])
+
+/** The second one: another write of the same object is under way. */
+const taken = new Set(['PreconditionFailed', 'ConditionalRequestConflict'])
+
+const unreachable = new Set(['ECONNREFUSED', 'ECONNRESET', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN', 'EPIPE', 'ETIMEDOUT'])
+
+/** S3 answers with 400 when a body did not come to it in time: the connection was the matter, not the request. */
+const notHeard = new Set(['RequestTimeout', 'RequestTimeoutException'])
+
+/** After an answer that tells it the time, the SDK signs the next call with the right one. */
+const clockSkew = new Set(['RequestTimeTooSkewed', 'RequestInTheFuture'])
+
+interface SdkError extends Error {
+  readonly Code?: string
+  readonly $metadata?: { readonly httpStatusCode?: number }
+}
+
+export function problemOf(operation: string, error: unknown): AwsProblem {
+  if (error instanceof AwsProblem) return error
+  if (isEbbError(error)) throw error
+  const { name = '', Code = name, $metadata } = error as SdkError
+  const status = $metadata?.httpStatusCode ?? 0
+  const code = [name, Code].find((one) => known(one)) ?? name
+  const trouble = (kind: AwsProblem['trouble'], says: string): AwsProblem => new AwsProblem(kind, says, { code, cause: error })
+
+  if (expired.has(code))
+    return trouble('credentials', `The AWS credentials have expired; renew them, and it is tried again (${operation}).`)
+  if (badCredentials.has(code))
+    return trouble(
+      'credentials',
+      `AWS does not accept the credentials (${code}); set AWS_PROFILE or AWS_ACCESS_KEY_ID and its secret (${operation}).`,
+    )
+  if (throttled.has(code) || status === 429) return trouble('throttled', `AWS throttles ${operation}; it is tried again.`)
+  if (notHeard.has(code)) return trouble('unreachable', `AWS did not get all of ${operation} in time; it is tried again.`)
+  if (clockSkew.has(code)) return trouble('unreachable', `The clock of this host is wrong, says AWS to ${operation}; it is tried again.`)
+  if (taken.has(code) || status === 412) return trouble('taken', `${operation}: another one is there.`)
+  // The answer to a HEAD has no body, so nobody can tell more of a 403, or of the 400 of a token that has expired.
+  if (status === 400 && !known(code) && isNameless(code))
+    return trouble('credentials', `AWS answered ${operation} with 400 and no reason, as for credentials that have expired; renew them.`)
+  if (denied.has(code) || status === 403)
+    return trouble('denied', `AWS denies ${operation}; allow it in the IAM policy, as the guide on AWS has it, or renew the credentials.`)
+  if (absent.has(code)) return trouble('absent', `${operation}: there is no such thing.`)
+  // Cut off, or not of AWS: what was asked for may have been done all the same.
+  if (status >= 200 && status < 300)
+    return trouble('unreachable', `The answer to ${operation} could not be read: ${shortened(sentence(error))}; it is tried again.`)
+  if (status >= 500) return trouble('unreachable', `AWS answered ${operation} with ${status} (${code}); it is tried again.`)
+  // The SDK's own words, of a call that was never made.
+  if (status === 0 && (error as SdkError).message === 'Region is missing')
+    return trouble('credentials', `No AWS region is known for ${operation}; set ecs.region, or AWS_REGION.`)
+  if (status === 0) return trouble('unreachable', `AWS could not be reached for ${operation}: ${networkReason(error)}; it is tried again.`)
+  return trouble('refused', `AWS refused ${operation}: ${shortened(sentence(error))} (${code})`)
+}
+
+/** What the SDK calls an error of which the answer says nothing. */
+function isNameless(code: string): boolean {
+  return code === '' || code === '400' || code === 'UnknownError' || code === 'BadRequest' || code === 'Unknown'
+}
+
+function known(code: string): boolean {
+  return [expired, badCredentials, denied, throttled, absent, taken, notHeard, clockSkew].some((set) => set.has(code))
+}
+
+function networkReason(error: unknown): string {
+  const code = errno(error)
+  return code !== undefined && unreachable.has(code) ? code : shortened(sentence(error))
+}
+
+/** A canonical request that did not fit its signature is quoted over pages. */
+function shortened(text: string): string {
+  const line = text.split('\n')[0] ?? ''
+  return line.length > 300 ? `${line.slice(0, 300)}…` : line
+}
+
+/** What every answer to the operation has. Without it somebody else has answered, and that says nothing about anything (G4). */
+export function required<T>(operation: string, value: T | undefined): T {
+  if (value !== undefined) return value
+  throw new AwsProblem(
+    'unreachable',
+    `The answer to ${operation} is none of AWS; look at what is between it and this host. It is tried again.`,
+  )
+}

@@ -1,0 +1,79 @@
+import { scopeOfResource } from '../../core/model/identity.ts'
+import { absent, type Presence, present, unsettled } from '../../core/model/resource.ts'
+import type { Aws, AwsLooks, TaskSeen } from '../../core/ports/aws.ts'
+import type { Ctx } from '../../core/ports/kind.ts'
+import type { RunnersTask } from '../../core/ports/runner.ts'
+import { isOfScope } from './mark.ts'
+import { Settling } from './settling.ts'
+import { clusterOf, findRunning, findStopping } from './task-finder.ts'
+import { type AwsTimes, stopPatienceMs } from './times.ts'
+
+/**
+ * The task in which a runner of ours runs, asked when the runner itself does not answer: the end of the task is the end of the agent
+ * in it. By its ARN; an agent of whose task only the scope is known is found by the tags.
+ */
+
+export interface RunnersTaskDeps {
+  readonly aws: Aws
+  readonly looks: AwsLooks
+  readonly times: AwsTimes
+  readonly installation: string
+}
+
+/** An agent of which the runner has nothing to say. */
+interface LostAgent {
+  readonly resourceId: string
+  readonly detail: { readonly taskArn?: string } | undefined
+}
+
+export interface TaskOfRunner {
+  readonly patienceMs: number
+  observe(agent: LostAgent, ctx: Ctx): Promise<Presence>
+  end(agent: LostAgent, ctx: Ctx): Promise<void>
+}
+
+export class RunnersTasks {
+  readonly #deps: RunnersTaskDeps
+  readonly #settling: Settling
+
+  constructor(deps: RunnersTaskDeps) {
+    this.#deps = deps
+    this.#settling = new Settling(deps.times.settleMs)
+  }
+
+  placeOf(task: RunnersTask): TaskOfRunner {
+    return {
+      patienceMs: stopPatienceMs,
+      observe: (agent, ctx) => this.#observe(task, agent, ctx),
+      end: (agent, ctx) => this.#end(task, agent, ctx),
+    }
+  }
+
+  async #observe(task: RunnersTask, agent: LostAgent, ctx: Ctx): Promise<Presence> {
+    const { resourceId } = agent
+    const found = await this.#find(task, agent, ctx)
+    if (found.length > 0) this.#settling.seen(resourceId)
+    const alive = found.find(({ status }) => status !== 'STOPPED')
+    if (alive) return present(`its runner does not answer, and its task ${alive.arn} is ${alive.status}`)
+    const gone = (method: string): Presence => absent({ method, strength: 'api', at: ctx.clock.wall() })
+    if (found.length > 0) return gone('DescribeTasks: the task of its runner is STOPPED')
+    if (this.#settling.missing(resourceId, ctx.clock).isLong) return gone('ECS knows no task that carries the tags of its scope')
+    return unsettled('Its runner does not answer, and ECS knows no task of it, which may change; it is looked at again.')
+  }
+
+  /** What cannot be asked to end the agent is ended with it. */
+  async #end(task: RunnersTask, agent: LostAgent, ctx: Ctx): Promise<void> {
+    for (const { arn, status } of await this.#find(task, agent, ctx))
+      if (status !== 'STOPPED') await this.#deps.aws.stopTask({ ...clusterOf(task), arn }, 'ebb: its runner does not answer', ctx)
+  }
+
+  async #find(task: RunnersTask, { resourceId, detail }: LostAgent, ctx: Ctx): Promise<readonly TaskSeen[]> {
+    const { looks, installation } = this.#deps
+    const scope = scopeOfResource(resourceId)
+    const isOurs = ({ tags }: TaskSeen): boolean => isOfScope(installation, scope, tags)
+    const arn = detail?.taskArn
+    if (arn !== undefined) return (await looks.describeTasks(clusterOf(task), [arn], ctx)).tasks.filter(isOurs)
+    const running = (await findRunning(looks, task, new Set([scope]), ctx)).filter(isOurs)
+    return running.length > 0 ? running : (await findStopping(looks, task, ctx)).filter(isOurs)
+  }
+}

@@ -1,0 +1,159 @@
+import { sentence } from '../../core/model/errors.ts'
+import { type AwsCall, type AwsLooks, isAwsTrouble } from '../../core/ports/aws.ts'
+import type { SettingCheck } from '../../core/ports/elsewhere.ts'
+
+export interface EcsSettings {
+  readonly ecsCluster: string
+  readonly ecsTaskDefinition: string | undefined
+  readonly ecsContainerName: string | undefined
+  readonly ecsSubnets: readonly string[]
+  readonly ecsSecurityGroups: readonly string[]
+  readonly ecsAssignPublicIp: boolean
+  readonly ecsPort: number
+  readonly ecsTargetGroup: string | undefined
+  readonly ecsBucket: string | undefined
+  readonly ecsPrefix: string
+  readonly ecsRegion: string | undefined
+  readonly ecsEndpoint: string | undefined
+  readonly ecsUploadDeadline: number | undefined
+  /** The token itself is for the runner alone. */
+  readonly hasToken: boolean
+}
+
+/** Every setting of the placement `ecs`, tried out with calls that change nothing. */
+
+export async function checkSettings(settings: EcsSettings, looks: AwsLooks, call: AwsCall): Promise<readonly SettingCheck[]> {
+  const { ecsCluster, ecsTaskDefinition, ecsTargetGroup, ecsBucket, ecsRegion } = settings
+  const checks = await Promise.all([
+    tried('ecs.cluster', () => checkCluster(ecsCluster, ecsRegion, looks, call)),
+    ecsTaskDefinition === undefined
+      ? [absent('ecs.taskDefinition', 'Name the task definition that is to be run.')]
+      : checkTaskDefinition(settings, ecsTaskDefinition, looks, call),
+    untried(settings),
+    ecsTargetGroup === undefined
+      ? told('ecs.targetGroup', 'Not set: agents are in no load balancer.')
+      : tried('ecs.targetGroup', () => checkTargetGroup(ecsTargetGroup, looks, call)),
+    ecsBucket === undefined
+      ? told('ecs.bucket', 'Not set: addresses are not leased, and logs are not uploaded.')
+      : tried('ecs.bucket', () => checkBucket(ecsBucket, ecsRegion, looks, call)),
+  ])
+  return checks.flat()
+}
+
+/** What no call can try out that changes nothing, or none for which the policy of the guide has a permission: said, and said so. */
+function untried(settings: EcsSettings): readonly SettingCheck[] {
+  const { ecsSubnets, ecsSecurityGroups, ecsAssignPublicIp, ecsPort, ecsPrefix, ecsRegion, ecsEndpoint, hasToken } = settings
+  return [
+    ecsSubnets.length === 0
+      ? absent('ecs.subnets', 'Name at least one subnet in which tasks may run.')
+      : told('ecs.subnets', `${ecsSubnets.join(', ')}: not tried; the first launch shows whether tasks may run there.`),
+    told(
+      'ecs.securityGroups',
+      ecsSecurityGroups.length === 0
+        ? 'Not set: tasks get the default group of their network; not tried.'
+        : `${ecsSecurityGroups.join(', ')}: not tried; they must let this host reach port ${ecsPort}.`,
+    ),
+    told('ecs.assignPublicIp', ecsAssignPublicIp ? 'Tasks get a public address as well; not tried.' : 'Tasks get a private address alone.'),
+    told('ecs.port', `${ecsPort}: not tried before there is a runner that answers there.`),
+    told('ecs.prefix', `${ecsPrefix}: not tried; leases and results are below it.`),
+    told(
+      'ecs.region',
+      ecsRegion === undefined ? 'Not set: the SDK finds it, in AWS_REGION or a profile.' : `${ecsRegion}: all calls go there.`,
+    ),
+    told(
+      'ecs.endpoint',
+      ecsEndpoint === undefined ? 'Not set: calls go to AWS itself.' : `${ecsEndpoint}: all calls go there, and none to AWS.`,
+    ),
+    told('ecs.uploadDeadline', uploadDeadline(settings)),
+    told(
+      'ecs.token',
+      hasToken
+        ? 'Set; not tried before there is a runner to show it to.'
+        : 'Not set: a runner that has an EBB_TOKEN lets nobody in without it, and the launch fails; set EBB_ECS_TOKEN.',
+    ),
+  ]
+}
+
+function uploadDeadline({ ecsUploadDeadline }: EcsSettings): string {
+  if (ecsUploadDeadline === undefined) return 'Not set: an upload is given up by force alone.'
+  return `An upload that cannot be confirmed for ${ecsUploadDeadline / 1_000} s is given up.`
+}
+
+function told(setting: string, says: string): SettingCheck {
+  return { setting, isGood: true, says }
+}
+
+class Wrong extends Error {}
+
+async function tried(setting: string, attempt: () => Promise<string>): Promise<SettingCheck> {
+  try {
+    return { setting, isGood: true, says: await attempt() }
+  } catch (error) {
+    return { setting, isGood: false, says: sentence(error) }
+  }
+}
+
+function absent(setting: string, says: string): SettingCheck {
+  return { setting, isGood: false, says }
+}
+
+async function checkCluster(cluster: string, region: string | undefined, looks: AwsLooks, call: AwsCall): Promise<string> {
+  const seen = await looks.describeCluster({ cluster, ...(region !== undefined && { region }) }, call)
+  if (!seen) throw new Wrong(`There is no cluster ${cluster} in this account and region; create it, or correct the setting or ecs.region.`)
+  if (seen.status !== 'ACTIVE') throw new Wrong(`The cluster ${cluster} is ${seen.status}, so it takes no tasks; use one that is ACTIVE.`)
+  return `The cluster ${cluster} is ACTIVE.`
+}
+
+async function checkTaskDefinition(
+  { ecsContainerName, ecsRegion }: EcsSettings,
+  name: string,
+  looks: AwsLooks,
+  call: AwsCall,
+): Promise<readonly SettingCheck[]> {
+  const seen = await looks.describeTaskDefinition(name, ecsRegion, call).catch((error: unknown) =>
+    // The API has no other name for it.
+    isAwsTrouble(error, 'refused') && error.code === 'ClientException'
+      ? `There is no task definition ${name} in this account and region; register it, or correct the setting or ecs.region.`
+      : sentence(error),
+  )
+  if (typeof seen === 'string') return [absent('ecs.taskDefinition', seen)]
+  const definition = tried('ecs.taskDefinition', async () => {
+    if (seen.status !== 'ACTIVE') throw new Wrong(`The task definition ${name} is ${seen.status}; register a new revision.`)
+    if (seen.networkMode !== 'awsvpc')
+      throw new Wrong(
+        `The task definition ${name} has the network mode ${seen.networkMode}; Fargate and an address of its own need awsvpc.`,
+      )
+    return `The task definition ${name} is ACTIVE.`
+  })
+  const container = tried('ecs.containerName', async () => {
+    if (ecsContainerName === undefined)
+      throw new Wrong(`Name the container in which the runner answers: one of ${seen.containers.join(', ')}.`)
+    if (!seen.containers.includes(ecsContainerName))
+      throw new Wrong(`The task definition ${name} has no container ${ecsContainerName}, only ${seen.containers.join(', ')}.`)
+    return `The container ${ecsContainerName} is in ${name}.`
+  })
+  return await Promise.all([definition, container])
+}
+
+async function checkTargetGroup(group: string, looks: AwsLooks, call: AwsCall): Promise<string> {
+  const type = await looks.targetType(group, call).catch((error: unknown) => {
+    if (!isAwsTrouble(error, 'refused')) throw error
+    throw new Wrong(`There is no target group ${group}, says AWS (${error.code}); create it, or correct the setting, which is its ARN.`)
+  })
+  if (type !== 'ip')
+    throw new Wrong(`The target group takes targets of the type ${type}; tasks with an address of their own need one for ip.`)
+  return 'The target group takes addresses.'
+}
+
+async function checkBucket(bucket: string, region: string | undefined, looks: AwsLooks, call: AwsCall): Promise<string> {
+  try {
+    await looks.requireBucket(bucket, region, call)
+    return `The bucket ${bucket} can be reached.`
+  } catch (error) {
+    if (isAwsTrouble(error, 'absent')) throw new Wrong(`There is no bucket ${bucket}; create it, or correct the setting.`)
+    // S3 answers a call to the wrong region with 301, or 400 where it has no body.
+    if (isAwsTrouble(error, 'refused'))
+      throw new Wrong(`The bucket ${bucket} is not in the region of the tasks; correct ecs.region, or use another bucket.`)
+    throw error
+  }
+}

@@ -1,0 +1,212 @@
+import { existsSync, statSync } from 'node:fs'
+import { type Mark, scopeOfResource } from '../../core/model/identity.ts'
+import type { LadderStep } from '../../core/model/ladder.ts'
+import type { Policy } from '../../core/model/policy.ts'
+import { absent, type Intent, type Presence, type Proof, present } from '../../core/model/resource.ts'
+import { type Aws, type AwsLooks, isAwsTrouble, type ObjectAt, type OpenUpload, partBytes } from '../../core/ports/aws.ts'
+import type { BucketPlace, UploadSpec } from '../../core/ports/ecs.ts'
+import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import { type LogHandle, logLabels } from '../../core/ports/process.ts'
+import { isSameSum, sumOf } from './checksum.ts'
+import { afterLease, leasesOf } from './leases.ts'
+import { isOwn, metadataOf, ownedMark } from './mark.ts'
+import { remember } from './settling.ts'
+import { uploadMs } from './times.ts'
+
+/**
+ * What an agent wrote, in the bucket, before its task is stopped: an obligation (G8). It is met when S3 itself says size and
+ * checksum, and they are those of the files here. Until then it is present, whatever else may be known; open parts of it are ours to
+ * take away. What is in the bucket stays there: it is what the agent was run for.
+ */
+
+/** A log where it is written, and where it goes: a close that died after both was through with this, and nobody wrote it down. */
+interface LogFile {
+  readonly path: string
+  readonly archive: string
+}
+
+interface UploadDetail {
+  /** By their stream. */
+  readonly files: Readonly<Record<string, LogFile>>
+}
+
+export interface UploadRef extends UploadSpec {
+  readonly mark: Mark
+  readonly files: UploadDetail['files']
+}
+
+export interface UploadDeps {
+  readonly aws: Aws
+  readonly looks: AwsLooks
+  readonly installation: string
+  /** Where a listing looks, if there is a bucket. */
+  readonly place: BucketPlace | undefined
+  readonly givesUpAfterMs: number | undefined
+}
+
+const obligation = 'upload'
+const leastPatienceMs = 15_000
+
+export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
+  readonly kind = 'upload'
+  readonly outlivesPower = true
+  readonly isElsewhere = true
+  readonly #deps: UploadDeps
+  /** S3 has it: since when. */
+  readonly #confirmed = new Map<string, Proof>()
+  /** Of it no part is open any more, and nothing is owed: because it was confirmed, given up, or never wanted. */
+  readonly #over = new Map<string, Proof>()
+
+  constructor(deps: UploadDeps) {
+    this.#deps = deps
+  }
+
+  name(intent: Intent<UploadSpec>): UploadRef {
+    const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
+    return { ...intent.spec, mark, files: (intent.detail as UploadDetail | undefined)?.files ?? {} }
+  }
+
+  describe(ref: UploadRef): string {
+    return `s3://${ref.bucket}/${folderOf(ref)}`
+  }
+
+  steps(): readonly LadderStep[] {
+    return ['kill']
+  }
+
+  givesUpAfterMs(): number | undefined {
+    return this.#deps.givesUpAfterMs
+  }
+
+  patienceMs({ files }: UploadRef): number {
+    const bytes = Object.values(files).reduce((sum, file) => sum + (statSync(file.path, { throwIfNoEntry: false })?.size ?? 0), 0)
+    return leastPatienceMs + uploadMs(bytes)
+  }
+
+  async create(_ref: UploadRef, _spec: UploadSpec, ctx: CreateCtx): Promise<Created> {
+    const files = Object.fromEntries(
+      logLabels.map((label) => {
+        const { path, archive } = ctx.handle(label) as LogHandle
+        return [label, { path, archive }]
+      }),
+    )
+    return { detail: { files } satisfies UploadDetail }
+  }
+
+  async observe({ mark }: UploadRef, _ctx: Ctx): Promise<Presence> {
+    const proof = this.#over.get(mark.resourceId)
+    return proof ? absent(proof) : present(this.#confirmed.has(mark.resourceId) ? 'parts of it may be open' : 'not confirmed yet')
+  }
+
+  obligations({ mark, files }: UploadRef, policy: Policy): readonly string[] {
+    const isOwed = policy.keepsLogs && Object.keys(files).length > 0 && !this.#confirmed.has(mark.resourceId)
+    return isOwed ? [obligation] : []
+  }
+
+  async meet(_obligation: string, ref: UploadRef, ctx: Ctx): Promise<void> {
+    await Promise.all(Object.entries(ref.files).map(([stream, log]) => this.#bring(ref, stream, log, ctx)))
+    if (ctx.signal.aborted) return
+    const proof: Proof = { method: 'HeadObject: size and SHA-256 are those of the logs', strength: 'api', at: ctx.clock.wall() }
+    remember(this.#confirmed, ref.mark.resourceId, proof)
+  }
+
+  /** One file to its place, and S3's own word that it is there. */
+  async #bring(ref: UploadRef, stream: string, log: LogFile, ctx: Ctx): Promise<void> {
+    const { aws, looks } = this.#deps
+    const object: ObjectAt = {
+      bucket: ref.bucket,
+      key: `${folderOf(ref)}${logName(stream)}`,
+      ...(ref.region !== undefined && { region: ref.region }),
+    }
+    const name = `s3://${object.bucket}/${object.key}`
+    const file = [log.path, log.archive].find((one) => existsSync(one))
+    if (file === undefined) throw new Error(`the log ${log.path} is gone, so ${name} cannot be made of it; force gives it up`)
+    const metadata = { ...metadataOf(ref.mark), 'ebb-stream': stream }
+    const sum = await sumOf(file, partBytes)
+    // Brought already, by a try whose reply was lost or by a supervisor that is gone: nothing is sent twice.
+    let seen = await looks.head(object, ctx)
+    for (let attempt = 1; ; attempt++) {
+      if (seen && isSameSum(sum, seen) && isOwn(ref.mark, seen.metadata)) return
+      if (seen && !isOwn(ref.mark, seen.metadata)) throw new Error(`something else is at ${name}, and it is not overwritten; move it away`)
+      if (attempt === 3) throw new Error(`S3 does not confirm size and checksum of ${name}; it is tried again`)
+      const replaces = seen?.etag
+      try {
+        await aws.upload({ ...object, metadata, ...(replaces !== undefined && { replaces }) }, file, ctx)
+      } catch (error) {
+        // Written meanwhile: by a try of ours whose reply was lost, or by somebody else.
+        if (!isAwsTrouble(error, 'taken')) throw error
+      }
+      seen = await looks.head(object, ctx)
+    }
+  }
+
+  /** Nothing is owed any more. What is left of tries that did not come to their end costs money until it is taken away. */
+  async release(ref: UploadRef, _step: LadderStep, ctx: Ctx): Promise<StepEffect> {
+    const { aws } = this.#deps
+    const open = await this.#open(ref, ctx)
+    await Promise.all(open.map((one) => aws.abortUpload(one, ctx)))
+    // What was aborted while a part was on its way may hold that part, and must be asked for again (AbortMultipartUpload, S3 API).
+    if (open.length > 0 && (await this.#open(ref, ctx)).length > 0) throw new Error('parts of it are still open')
+    const nothing: Proof = {
+      method: 'nothing is owed, and ListMultipartUploads shows no part of it',
+      strength: 'api',
+      at: ctx.clock.wall(),
+    }
+    remember(this.#over, ref.mark.resourceId, this.#confirmed.get(ref.mark.resourceId) ?? nothing)
+    return {}
+  }
+
+  /** Of the keys that follow from the intent: what others bring into the same folder is theirs (G10). */
+  async #open(ref: UploadRef, ctx: Ctx): Promise<readonly OpenUpload[]> {
+    const { bucket, region } = ref
+    const open = await this.#deps.looks.openUploads({ bucket, key: folderOf(ref), ...(region !== undefined && { region }) }, ctx)
+    return open.filter(({ key }) => isLog(key.slice(folderOf(ref).length)))
+  }
+
+  async gone({ mark }: UploadRef, _ctx: Ctx): Promise<Proof> {
+    const proof = this.#over.get(mark.resourceId)
+    if (!proof) throw new Error('it is still owed')
+    return proof
+  }
+
+  /**
+   * The reaper's: open parts below our prefix. They carry nothing, not even what their object will; whose they are says the lease
+   * that goes after them. In a close the books know the key, because it follows from the intent.
+   */
+  async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
+    const { looks, place, installation } = this.#deps
+    if (owner.scopeIds || !place) return
+    const { bucket, prefix, region } = place
+    const root = `${prefix}/results/`
+    const [open, leases] = await Promise.all([
+      looks.openUploads({ bucket, key: root, ...(region !== undefined && { region }) }, ctx),
+      leasesOf(looks, place, installation, ctx),
+    ])
+    const agentIds = new Set(open.flatMap(({ key }) => agentOf(key.slice(root.length))))
+    for (const { seen } of leases) {
+      const lease = ownedMark(owner, seen.metadata)
+      if (!lease || !agentIds.has(scopeOfResource(lease.resourceId))) continue
+      const id = afterLease(lease.resourceId, 'upload')
+      const spec: UploadSpec = { ...place, installation }
+      yield { resourceId: id, incarnation: lease.incarnation, name: `s3://${bucket}/${root}${scopeOfResource(id)}/`, spec }
+    }
+  }
+}
+
+function folderOf({ prefix, mark }: UploadRef): string {
+  return `${prefix}/results/${scopeOfResource(mark.resourceId)}/`
+}
+
+function logName(stream: string): string {
+  return `${stream}.log`
+}
+
+function isLog(name: string): boolean {
+  return logLabels.some((label) => name === logName(label))
+}
+
+/** Of a key below the results, where it is one of a log. */
+function agentOf(key: string): readonly string[] {
+  const [agentId = '', name = '', ...deeper] = key.split('/')
+  return isLog(name) && deeper.length === 0 ? [agentId] : []
+}

@@ -1,0 +1,44 @@
+import { basename } from 'node:path'
+import type { Stdio } from '../../core/ports/effects.ts'
+import type { Planned } from '../../core/ports/kind.ts'
+import { logLabels, type ProcessLaunch, type TreeLaunch, treeLabel } from '../../core/ports/process.ts'
+import { requireProgram } from '../../host/program.ts'
+import { type Premises, planFiles } from '../files.ts'
+import { planTemp } from '../temp.ts'
+
+/** Placement `process`: a command on this host, with its logs, where it has any, and its tree. */
+
+/** The ordered plan of intents. Throws, and nothing exists yet, when the program cannot start. */
+export function planProcess(premises: Premises, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
+  requireProgram(launch.argv, launch.env, launch.cwd)
+  const hasLogs = launch.output === 'logs'
+  const temp = planTemp(premises, scopeId, launch)
+  const files = [...planFiles(premises, scopeId, launch, 'collector'), ...temp.planned]
+  const live: TreeLaunch = {
+    argv: launch.argv,
+    env: temp.env,
+    cwd: launch.cwd,
+    stdio: [
+      typeof launch.stdin === 'object' ? { ...launch.stdin, directory: premises.logDirectory } : launch.stdin,
+      ...(hasLogs ? logLabels.map((log) => ({ log })) : (['inherit', 'inherit'] as const)),
+      ...further(launch.descriptors),
+    ],
+    detached: hasLogs,
+    ...(launch.ignoredSignals && { ignoredSignals: launch.ignoredSignals }),
+    ...(launch.limits && { limits: launch.limits }),
+  }
+  const spec = {
+    ...premises.containment.place(launch.limits),
+    containment: premises.containment.name,
+    installation: premises.installation,
+    program: basename(launch.argv[0] ?? ''),
+    ...(launch.politeSignal && { politeSignal: launch.politeSignal }),
+  }
+  return [...files, { label: treeLabel, kind: 'process-tree', spec, live, dependsOn: files.map(({ label }) => label) }]
+}
+
+/** Each descriptor at its own number; those between are left closed (uv_spawn: an ignored one above 2 is not opened). */
+function further(descriptors: readonly number[] = []): readonly Stdio[] {
+  const last = Math.max(2, ...descriptors)
+  return Array.from({ length: last - 2 }, (_, index) => (descriptors.includes(index + 3) ? index + 3 : 'ignore'))
+}

@@ -1,0 +1,347 @@
+import { EbbError, sentence } from '../../core/model/errors.ts'
+import { scopeOfResource } from '../../core/model/identity.ts'
+import type { LadderStep } from '../../core/model/ladder.ts'
+import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Effects } from '../../core/ports/effects.ts'
+import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import type { Log } from '../../core/ports/log.ts'
+import { type LogHandle, logLabels, type TreeHandle } from '../../core/ports/process.ts'
+import {
+  type AddressHandle,
+  addressLabel,
+  type RemoteAgentLaunch,
+  type RemoteAgentSpec,
+  type Runner,
+  type RunnerCall,
+  RunnerDenied,
+  type RunnerHealth,
+  type RunnerLooks,
+  type RunnerStatus,
+} from '../../core/ports/runner.ts'
+import { Follower } from './follower.ts'
+
+/**
+ * An agent at a runner host: started, streamed, stopped and looked at by its five calls. What is there is what the runner
+ * says; a runner that does not answer says nothing (G4).
+ */
+
+export const remoteAgent = 'remote-agent'
+
+/** What the world told at creation, as far as it had come. */
+interface RemoteAgentDetail {
+  readonly url: string
+  /** The task in which the runner was started for it. */
+  readonly taskArn?: string
+  /** The installation behind the address, where it says so. */
+  readonly runner?: string
+  /** As the runner calls it; absent until the runner has said so. */
+  readonly agentId?: string
+}
+
+export interface RemoteAgentRef {
+  readonly resourceId: string
+  readonly spec: RemoteAgentSpec
+  readonly detail: RemoteAgentDetail | undefined
+  /** The runner's id for it, or the one that it was asked to use (G1). */
+  readonly agentId: string
+}
+
+/**
+ * What the runner itself runs in, where that is ours too, such as a cloud task: the end of it is the end of the agent, and all
+ * there is when the runner does not answer any more.
+ */
+export interface RunnersPlace {
+  /** How long it takes to end. */
+  readonly patienceMs: number
+  observe(ref: RemoteAgentRef, ctx: Ctx): Promise<Presence>
+  end(ref: RemoteAgentRef, ctx: Ctx): Promise<void>
+}
+
+export interface RemoteAgentDeps {
+  readonly effects: Pick<Effects, 'append'>
+  readonly clock: Clock
+  readonly log: Log
+  readonly runner: Runner
+  readonly looks: RunnerLooks
+  /** Of an output, unless its launch says otherwise. */
+  readonly limitBytes: number
+  /** A setting, and never in the ledger. */
+  readonly tokenFor: (spec: RemoteAgentSpec) => string | undefined
+  /** Of agents whose runner was started for them. */
+  readonly placeOf?: (spec: RemoteAgentSpec) => RunnersPlace | undefined
+}
+
+/** A runner with a queue of launches answers late; the health before it, and the books, take their time too. */
+const createBudgetMs = 60_000
+
+/** From the start of its container until a runner answers, on the smallest Fargate task. */
+const startPatienceMs = 45_000
+
+/** A launch that failed is looked at for a while after its end; of so many, none is looked at any more. */
+const mostRefused = 1_000
+
+/** A runner in our own network answers in milliseconds. */
+const shortlyMs = 250
+
+/** Silent for so long, however often it was asked: then what it runs in is ended. A pause of its machine or network is shorter. */
+const silentMs = 3_000
+
+const noLongerNeeded = 'no longer needed'
+
+/** Between two looks at an agent that nobody here follows. */
+const longestPauseMs = 500
+
+export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgentRef> {
+  readonly kind = remoteAgent
+  readonly outlivesPower = true
+  readonly isElsewhere = true
+  readonly createBudgetMs = createBudgetMs
+  readonly #deps: RemoteAgentDeps
+  readonly #followers = new Map<string, Follower>()
+  /** The runner was asked to stop them, and has answered: a launch that is still on its way there comes too late. */
+  readonly #refused = new Set<string>()
+  /** Since when their runner is silent to those who end them. */
+  readonly #silentSince = new Map<string, number>()
+
+  constructor(deps: RemoteAgentDeps) {
+    this.#deps = deps
+  }
+
+  name({ id, spec, detail }: Intent<RemoteAgentSpec>): RemoteAgentRef {
+    const known = detail as RemoteAgentDetail | undefined
+    return { resourceId: id, spec, detail: known, agentId: known?.agentId ?? scopeOfResource(id) }
+  }
+
+  describe({ agentId, detail, spec }: RemoteAgentRef): string {
+    const where = detail?.url ?? ('url' in spec ? spec.url : `port ${spec.port} of its task`)
+    return `${agentId} at ${where}`
+  }
+
+  steps(): readonly LadderStep[] {
+    return ['terminate', 'kill']
+  }
+
+  async create(ref: RemoteAgentRef, spec: RemoteAgentSpec, ctx: CreateCtx): Promise<Created> {
+    const { runner, tokenFor, effects, clock, log, limitBytes } = this.#deps
+    const { order } = ctx.live as RemoteAgentLaunch
+    const url = urlOf(spec, ctx)
+    const call = { place: { url }, token: tokenFor(spec) }
+    const { installation } = await this.#answers({ ...call, signal: ctx.signal }, spec)
+    const taskArn = 'url' in spec ? undefined : (ctx.handle(addressLabel) as { readonly arn?: string } | undefined)?.arn
+    const detail: RemoteAgentDetail = {
+      url,
+      ...(taskArn !== undefined && { taskArn }),
+      ...(installation !== undefined && { runner: installation }),
+    }
+    await ctx.record(detail)
+    const stream = await runner.stream({ ...call, signal: ctx.signal }, order)
+    // Followed before anything else can fail: whatever becomes of the launch, its release finds it.
+    const follower = new Follower({
+      effects,
+      clock,
+      log,
+      stream,
+      path: (ctx.handle(logLabels[0]) as LogHandle).path,
+      mostBytes: order.configuration.limits?.logBytes ?? limitBytes,
+      status: (signal) => this.#askOrSee({ ...call, signal }, { ...ref, agentId: stream.agentId, detail }),
+      stop: (signal) => runner.stop({ ...call, signal }, stream.agentId, false),
+    })
+    this.#followers.set(ref.resourceId, follower)
+    const known: RemoteAgentDetail = { ...detail, agentId: stream.agentId }
+    await ctx.record(known)
+    return { detail: known, handle: { exit: follower.exit } satisfies TreeHandle }
+  }
+
+  /** A runner that was started for this agent has an address before it answers there. */
+  async #answers(call: RunnerCall, spec: RemoteAgentSpec): Promise<RunnerHealth> {
+    const { clock, looks, placeOf } = this.#deps
+    const untilMs = clock.now() + (placeOf?.(spec) ? startPatienceMs : 0)
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await looks.health(call)
+      } catch (error) {
+        if (call.signal.aborted || clock.now() >= untilMs || error instanceof RunnerDenied) throw explained(error, spec)
+        await pause({ clock, signal: call.signal }, Math.min(longestPauseMs, 2 ** Math.min(attempt, 20) * 2))
+      }
+    }
+  }
+
+  /** By what it runs in, where that is ours too. */
+  patienceMs({ spec }: RemoteAgentRef): number {
+    return this.#deps.placeOf?.(spec)?.patienceMs ?? 0
+  }
+
+  /** Never hangs up, which would end the agent: whoever only looks may be told wrong. */
+  async observe(ref: RemoteAgentRef, ctx: Ctx): Promise<Presence> {
+    return await this.#look(ref, ctx, async (follower) => follower.isOver)
+  }
+
+  async #look(ref: RemoteAgentRef, ctx: Ctx, hasAll: (follower: Follower) => Promise<boolean>): Promise<Presence> {
+    const { detail } = ref
+    const at = ctx.clock.wall()
+    // Recorded before the first call: without it no call was ever made.
+    if (!detail) return absent({ method: 'no runner was ever asked for it', strength: 'api', at })
+    const place = this.#deps.placeOf?.(ref.spec)
+    let status: RunnerStatus
+    try {
+      status = await (place ? this.#askShortly(ref, ctx) : this.#ask(this.#call(ref, ctx.signal), ref))
+    } catch (error) {
+      if (place) return await this.#lost(ref, place, ctx)
+      return unknown(`${sentence(error)} Its agent stays on the books until a runner answers there.`)
+    }
+    if (status.is === 'known' && status.isAlive) return present(`the runner at ${detail.url} says that it is alive`)
+    // The runner may not have read the launch yet. Once it was asked to stop that id it takes it no more.
+    if (status.is === 'not-found' && detail.agentId === undefined && !this.#refused.has(ref.resourceId))
+      return present('its launch may still be on its way to the runner')
+    const follower = this.#followers.get(ref.resourceId)
+    if (follower && !(await hasAll(follower))) return present('its last lines are on their way')
+    this.#forget(ref)
+    return absent({ method: methodOf(detail, status, follower?.note), strength: 'api', at })
+  }
+
+  /** The runner does not answer: what it runs in is looked at. */
+  async #lost(ref: RemoteAgentRef, place: RunnersPlace, ctx: Ctx): Promise<Presence> {
+    const seen = await place.observe(ref, ctx)
+    if (seen.is !== 'absent') return seen
+    const follower = this.#followers.get(ref.resourceId)
+    follower?.dismiss()
+    this.#forget(ref)
+    // Its last words came before, or never.
+    return follower?.isOver === true ? seen : absent({ ...seen.proof, method: `${seen.proof.method}; its last lines may be missing` })
+  }
+
+  async release(ref: RemoteAgentRef, step: LadderStep, ctx: Ctx): Promise<StepEffect> {
+    if (!ref.detail) return {}
+    const place = step === 'kill' ? this.#deps.placeOf?.(ref.spec) : undefined
+    if (place && !(await this.#isHeard(ref, ctx))) await this.#endSilent(ref, place, ctx)
+    else await this.#deps.runner.stop(this.#call(ref, ctx.signal), ref.agentId, step === 'kill')
+    if (ref.detail.agentId === undefined) this.#refuse(ref.resourceId)
+    return {}
+  }
+
+  /** Once is an accident: what cannot be asked is ended with what it runs in only when it stays silent. */
+  async #endSilent(ref: RemoteAgentRef, place: RunnersPlace, ctx: Ctx): Promise<void> {
+    const sinceMs = this.#silentSince.get(ref.resourceId) ?? ctx.clock.now()
+    this.#silentSince.set(ref.resourceId, sinceMs)
+    if (ctx.clock.now() - sinceMs < silentMs)
+      throw new Error(`The runner at ${ref.detail?.url} does not answer; what it runs in is ended when it stays silent.`)
+    await place.end(ref, ctx)
+  }
+
+  #refuse(resourceId: string): void {
+    this.#refused.add(resourceId)
+    const [oldest] = this.#refused
+    if (oldest !== undefined && this.#refused.size > mostRefused) this.#refused.delete(oldest)
+  }
+
+  async gone(ref: RemoteAgentRef, ctx: Ctx): Promise<Proof> {
+    for (let attempt = 1; ; attempt++) {
+      // Its end was asked for, so a stream that nothing comes of any more may be left.
+      const seen = await this.#look(ref, ctx, (follower) => follower.finishes(ctx.signal))
+      if (seen.is === 'absent') return seen.proof
+      ctx.signal.throwIfAborted()
+      const follower = this.#followers.get(ref.resourceId)
+      await pause(ctx, Math.min(longestPauseMs, 2 ** Math.min(attempt, 20) * 2), follower?.isOver ? undefined : follower?.over)
+    }
+  }
+
+  /** A runner cannot be asked which agents are ours: what a crash leaves there ends with its connection. */
+  async *list(): AsyncIterable<Found> {}
+
+  /** A runner that is silent because what it ran in has ended has no agents any more. */
+  async #askOrSee(call: RunnerCall, ref: RemoteAgentRef): Promise<RunnerStatus> {
+    const { clock, placeOf } = this.#deps
+    try {
+      return await this.#ask(call, ref)
+    } catch (error) {
+      const seen = await placeOf?.(ref.spec)?.observe(ref, { signal: call.signal, clock })
+      if (seen?.is === 'absent') return { is: 'not-found' }
+      throw error
+    }
+  }
+
+  /** It was asked to stop its agent before, and had its time: one that is silent now is ended with what it runs in. */
+  async #isHeard(ref: RemoteAgentRef, ctx: Ctx): Promise<boolean> {
+    try {
+      await this.#askShortly(ref, ctx)
+      this.#silentSince.delete(ref.resourceId)
+      return true
+    } catch (error) {
+      if (ctx.signal.aborted) throw error
+      return false
+    }
+  }
+
+  /** Half the time of a kill's first try, so that the rest of it is left for what the runner runs in. */
+  async #askShortly(ref: RemoteAgentRef, ctx: Ctx): Promise<RunnerStatus> {
+    const late = new AbortController()
+    const timer = new AbortController()
+    ctx.clock.after(shortlyMs, timer.signal, () => late.abort(noLongerNeeded))
+    try {
+      return await this.#ask(this.#call(ref, AbortSignal.any([ctx.signal, late.signal])), ref)
+    } finally {
+      timer.abort(noLongerNeeded)
+    }
+  }
+
+  /** The answer of the runner that has it; another one at the same address knows nothing of it (G10). */
+  async #ask(call: RunnerCall, { agentId, detail }: RemoteAgentRef): Promise<RunnerStatus> {
+    const status = await this.#deps.looks.status(call, agentId)
+    if (detail?.runner !== undefined && status.installation !== detail.runner)
+      throw new Error(
+        `At ${call.place.url} answers another runner than the one that has the agent ${agentId}; ` +
+          'start that one there again, or see its task or machine ended.',
+      )
+    return status
+  }
+
+  #call({ spec, detail }: RemoteAgentRef, signal: AbortSignal): RunnerCall {
+    return { place: { url: detail?.url ?? '' }, token: this.#deps.tokenFor(spec), signal }
+  }
+
+  #forget({ resourceId }: RemoteAgentRef): void {
+    // Its exit is still being asked for, and nobody knows it later.
+    this.#followers.delete(resourceId)
+    this.#silentSince.delete(resourceId)
+  }
+}
+
+/** Which token it is depends on where the runner is. */
+function explained(error: unknown, spec: RemoteAgentSpec): unknown {
+  if (!(error instanceof RunnerDenied) || !('task' in spec)) return error
+  return new EbbError('launch_failed', `${error.message} ecs.token must be the EBB_TOKEN of the task definition.`, { cause: error })
+}
+
+function urlOf(spec: RemoteAgentSpec, ctx: CreateCtx): string {
+  if ('url' in spec) return spec.url
+  const from = ctx.handle(addressLabel) as AddressHandle | undefined
+  if (!from) throw new EbbError('launch_failed', 'The plan gives no address at which the runner answers.')
+  const host = from.address.includes(':') ? `[${from.address}]` : from.address
+  return `http://${host}:${spec.port}`
+}
+
+/**
+ * How the end of the agent is known. A runner that is not Ebb's was never told our id, so its "no such agent" says little. The rest
+ * follows from the runner protocol: a connection that is closed ends its agent (docs/in-depth/runner.md).
+ */
+function methodOf({ url, runner, agentId }: RemoteAgentDetail, status: RunnerStatus, note: string | undefined): string {
+  const isWeak = status.is === 'not-found' && runner === undefined && agentId === undefined
+  const says = status.is === 'known' ? 'its processes are gone' : 'it has no such agent'
+  const method = isWeak
+    ? `the connection is closed, which ends it by the runner protocol, and the runner at ${url} has no agent of our id`
+    : `the runner at ${url} says that ${says}`
+  return note === undefined ? method : `${method}; ${note}`
+}
+
+/** Ends early with the event. */
+async function pause({ clock, signal }: Ctx, ms: number, event?: Promise<void>): Promise<void> {
+  const timer = new AbortController()
+  await new Promise<void>((resolve) => {
+    clock.after(ms, timer.signal, resolve)
+    if (signal.aborted) resolve()
+    signal.addEventListener('abort', () => resolve(), { once: true, signal: timer.signal })
+    void event?.then(resolve)
+  })
+  timer.abort(noLongerNeeded)
+}

@@ -1,0 +1,115 @@
+import { EbbError, sentence } from '../../core/model/errors.ts'
+import type { Elsewhere, OtherHost, SettingCheck } from '../../core/ports/elsewhere.ts'
+import type { Planned, ResourceKind } from '../../core/ports/kind.ts'
+import { logLabels, type ProcessLaunch, treeLabel } from '../../core/ports/process.ts'
+import {
+  type RemoteAgentLaunch,
+  type RemoteAgentSpec,
+  type RunnerCall,
+  RunnerDenied,
+  type RunnerLooks,
+  RunnerUnreachable,
+} from '../../core/ports/runner.ts'
+import { type Premises, planFiles } from '../files.ts'
+
+/** Placement `remote`: the agent at a runner host, its output in logs of ours. */
+
+export interface RemoteDeps {
+  readonly premises: Premises
+  readonly url: string
+  readonly token: string | undefined
+  readonly kind: ResourceKind
+  readonly looks: RunnerLooks
+}
+
+/** Any id: what matters is whether the runner lets us ask. */
+const nobody = '00000000-0000-4000-8000-000000000000'
+
+export function remotePlacement(deps: RemoteDeps): Elsewhere {
+  const { premises, url, token, kind, looks } = deps
+  const call = (signal = new AbortController().signal): RunnerCall => ({ place: { url }, token, signal })
+  return {
+    name: 'remote',
+    kinds: [kind],
+    plan: (scopeId, launch) => planRemote(premises, url, scopeId, launch),
+    requireReady: async () => {
+      try {
+        await looks.health(call())
+        // A runner may answer everybody that it is well.
+        await looks.status(call(), nobody)
+      } catch (error) {
+        throw new EbbError('launch_refused', `${sentence(error)} Nothing was launched; check remote.url and remote.token.`, {
+          cause: error,
+        })
+      }
+    },
+    host: () => lookAtHost(looks, url, call),
+    check: () => check(deps, call),
+  }
+}
+
+async function check({ looks, url, token }: RemoteDeps, call: () => RunnerCall): Promise<readonly SettingCheck[]> {
+  const address = await tried('remote.url', async () => {
+    const { activeAgents } = await looks.health(call())
+    return `The runner at ${url} answers, with ${activeAgents} agents.`
+  })
+  const setting = 'remote.token'
+  try {
+    await looks.status(call(), nobody)
+    return [
+      address,
+      { setting, isGood: true, says: token === undefined ? 'None is set, and the runner wants none.' : 'The runner takes it.' },
+    ]
+  } catch (error) {
+    if (error instanceof RunnerDenied) return [address, { setting, isGood: false, says: sentence(error) }]
+    // Not the token's fault. What is no runner may have a health as well: our own control plane has one below /api.
+    return [address.isGood ? { ...address, isGood: false, says: withHint(sentence(error), url) } : address]
+  }
+}
+
+/** With what to try where there is no runner at an address with a path. */
+function withHint(problem: string, url: string): string {
+  const { origin, pathname } = new URL(url)
+  if (pathname === '/') return problem
+  return `${problem} A runner of Ebb answers at the root of its address: set remote.url to ${origin}, without ${pathname}.`
+}
+
+/** Who looks at a page waits for it. */
+const hostMs = 2_000
+
+/** Well is one that an agent could be launched at. */
+async function lookAtHost(looks: RunnerLooks, url: string, call: (signal: AbortSignal) => RunnerCall): Promise<OtherHost> {
+  const known = { name: new URL(url).host, role: 'runner', url } as const
+  const deadline = AbortSignal.timeout(hostMs)
+  try {
+    const { activeAgents } = await looks.health(call(deadline))
+    await looks.status(call(deadline), nobody)
+    return { ...known, status: 'well', activeAgents }
+  } catch (error) {
+    if (deadline.aborted) return { ...known, status: 'unreachable', says: `The runner did not answer within ${hostMs / 1_000} s.` }
+    return { ...known, status: error instanceof RunnerUnreachable ? 'unreachable' : 'broken', says: sentence(error) }
+  }
+}
+
+async function tried(setting: string, attempt: () => Promise<string>): Promise<SettingCheck> {
+  try {
+    return { setting, isGood: true, says: await attempt() }
+  } catch (error) {
+    return { setting, isGood: false, says: sentence(error) }
+  }
+}
+
+/** The agent depends on its logs: they are read to their end when it is gone. It never outlives us: our hang-up stops it. */
+function planRemote(premises: Premises, url: string, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
+  if (launch.workspace)
+    throw new EbbError(
+      'launch_refused',
+      'An agent of a task works in its folder, which a runner host does not have; use another placement.',
+    )
+  if (!launch.order) throw new EbbError('launch_refused', 'The placement remote runs agents, not commands; use the placement process.')
+  const { config: _written, ...rest } = launch
+  const logs = planFiles(premises, scopeId, { ...rest, output: 'logs' }, 'follower')
+  const spec: RemoteAgentSpec = { installation: premises.installation, url }
+  const live: RemoteAgentLaunch = { order: launch.order }
+  return [...logs, { label: treeLabel, kind: 'remote-agent', spec, live, dependsOn: [...logLabels] }]
+}

@@ -1,0 +1,326 @@
+import { constants, existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { Socket } from 'node:net'
+import { join } from 'node:path'
+import { EbbError, errno } from '../../core/model/errors.ts'
+import { chainCookie, cookie, isSafeId, type Mark, parseCookies, scopeOfResource } from '../../core/model/identity.ts'
+import type { LadderStep } from '../../core/model/ladder.ts'
+import { absent, type Intent, type Presence, type Proof, present } from '../../core/model/resource.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Child, Command, Effects, Exit } from '../../core/ports/effects.ts'
+import type { Host } from '../../core/ports/host.ts'
+import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import type { LogHandle, SessionHandle, SessionSpec } from '../../core/ports/process.ts'
+import { signalEntry } from '../../host/containment/scan.ts'
+import type { ProcessTable } from '../../host/processes/process-table.ts'
+import { PaneListener, readExit } from './events.ts'
+import { lastWords } from './last-words.ts'
+import { addressed, announced, ordersFor, waitForOrders } from './script.ts'
+import type { Session, Tmux } from './tmux.ts'
+
+/**
+ * A session on our own tmux server, with one pane in which a shell of ours waits for its orders, starts the agent and
+ * tells us what becomes of it. The agent itself is a process tree of its own; this is its terminal, which a person may
+ * attach to. Killing a session only hangs up its terminal, so what is in the pane is ended by its mark as well.
+ */
+
+/** What the world told at creation. */
+interface SessionDetail {
+  readonly pid: number
+  readonly startTime: string
+}
+
+export interface SessionRef extends SessionSpec {
+  readonly mark: Mark
+  readonly pane: SessionDetail | undefined
+  /** Pipes: its orders, and what it tells. */
+  readonly orders: string
+  readonly events: string
+  readonly exit: string
+}
+
+export interface TmuxKindDeps {
+  readonly effects: Effects
+  readonly host: Host
+  readonly clock: Clock
+  readonly processes: ProcessTable
+  readonly tmux: Tmux
+  readonly directory: string
+  readonly socket: string
+  readonly inheritedCookie: string | undefined
+  /** argv of a command that first enters the place of the tmux server, where there is one. */
+  readonly throughDoor: (argv: readonly string[]) => { readonly program: string; readonly argv: readonly string[] }
+}
+
+export const tmuxSession = 'tmux-session'
+
+const separator = '~'
+const suffixes = ['.orders', '.events', '.exit', '.exit.new']
+
+/** The shell of a new pane is there in milliseconds. */
+const paneBudgetMs = 5_000
+
+/**
+ * One that fails at once has failed to start: so long its end is waited for before the launch is said to have succeeded,
+ * counted from its orders, and this long at least from when it is behind its door, which may take 20 ms by itself.
+ */
+const firstMomentsMs = 30
+const leastMomentsMs = 12
+
+/** A program that fails at once has done so in less time of a processor than this; so long it is waited for at most. */
+const ownMomentsMs = 5
+const busyMomentsMs = 1_000
+
+/** Who is in a pane that was hung up leaves in milliseconds, or not by itself. */
+const hangupMs = 100
+
+/** Its last words are on their way into the log. */
+const lastWordsMs = 1_000
+
+export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
+  readonly kind = tmuxSession
+  readonly #deps: TmuxKindDeps
+  readonly #listeners = new Map<string, PaneListener>()
+
+  constructor(deps: TmuxKindDeps) {
+    this.#deps = deps
+  }
+
+  name(intent: Intent<SessionSpec>): SessionRef {
+    const mark = { installation: intent.spec.installation, incarnation: intent.incarnation, resourceId: intent.id }
+    const file = join(intent.spec.directory, `${intent.incarnation}${separator}${intent.id}`)
+    const pane = intent.detail as SessionDetail | undefined
+    return { ...intent.spec, mark, pane, orders: `${file}.orders`, events: `${file}.events`, exit: `${file}.exit` }
+  }
+
+  describe({ session, socket }: SessionRef): string {
+    return `${session} on ${socket}`
+  }
+
+  steps(): readonly LadderStep[] {
+    return ['kill']
+  }
+
+  async create(ref: SessionRef, _spec: SessionSpec, { clock }: CreateCtx): Promise<Created> {
+    const { effects, tmux, processes, inheritedCookie, throughDoor } = this.#deps
+    for (const pipe of [ref.orders, ref.events]) await effects.makePipe(pipe)
+    const listener = this.#listen(ref)
+    listener.await()
+    const { panePid } = await tmux.open({
+      name: ref.session,
+      mark: cookie(ref.mark),
+      pane: {
+        argv: ['/bin/sh', '-c', waitForOrders, 'ebb-pane', ref.orders, ref.events],
+        cookie: chainCookie(inheritedCookie, cookie(ref.mark)),
+      },
+      throughDoor,
+    })
+    await settles(clock, paneBudgetMs, listener.ready, `The pane of ${ref.session} did not start.`)
+    const startTime = processes.find(panePid)?.startTime
+    return {
+      handle: this.#handle(ref, listener),
+      ...(startTime !== undefined && { detail: { pid: panePid, startTime } satisfies SessionDetail }),
+    }
+  }
+
+  async resume(ref: SessionRef): Promise<SessionHandle> {
+    const listener = this.#listen(ref)
+    listener.follow()
+    // A pipe whose last writer left before it was opened never says so (fifo(7)). Opened first: who leaves now is heard.
+    if (await this.ended(ref)) listener.finish()
+    return this.#handle(ref, listener)
+  }
+
+  async ended(ref: SessionRef): Promise<Exit | undefined> {
+    if (!this.#deps.host.isThisBoot(ref.mark.incarnation)) return { code: null, signal: null }
+    const exit = readExit(ref.exit)
+    return exit ?? ((await this.#isPaneAlive(ref)) ? undefined : { code: null, signal: null })
+  }
+
+  #listen(ref: SessionRef): PaneListener {
+    const listener = new PaneListener(this.#deps.effects, ref.events, ref.exit)
+    this.#listeners.set(ref.mark.resourceId, listener)
+    return listener
+  }
+
+  #handle(ref: SessionRef, listener: PaneListener): SessionHandle {
+    let logs: readonly string[] = []
+    return {
+      announced,
+      start: async (command, streams) => {
+        logs = [streams.stdout.path, streams.stderr.path]
+        const orderedMs = this.#deps.clock.now()
+        const child = await this.#start(ref, listener, command, streams)
+        const leftMs = Math.max(leastMomentsMs, orderedMs + firstMomentsMs - this.#deps.clock.now())
+        await this.#requireGoodStart(listener, logs, leftMs)
+        return child
+      },
+      requireGoodStart: () => this.#requireGoodStart(listener, logs, 0),
+      exit: listener.exit,
+      lost: listener.lost,
+    }
+  }
+
+  async #start(
+    ref: SessionRef,
+    listener: PaneListener,
+    command: Command,
+    streams: { readonly stdin: string; readonly stdout: LogHandle; readonly stderr: LogHandle },
+  ): Promise<Child> {
+    const { effects, clock } = this.#deps
+    this.#order(ref, addressed(ordersFor({ command, ...streams, exit: ref.exit })))
+    const pid = await settles(clock, paneBudgetMs, listener.pid, `The command did not start in ${ref.session}.`)
+    const [one, two] = await listener.collectors
+    streams.stdout.collectedBy?.(one)
+    streams.stderr.collectedBy?.(two)
+    effects.unlink(ref.orders)
+    return { pid, exit: listener.exit, stdin: undefined, firstLine: async () => undefined, unref: () => {} }
+  }
+
+  /** The pane has the pipe open for both sides, so nothing that is written to it gets lost, and nobody waits. */
+  #order(ref: SessionRef, text: string): void {
+    const fd = this.#deps.effects.openFile(ref.orders, constants.O_WRONLY | constants.O_NONBLOCK)
+    const socket = new Socket({ fd, readable: false, writable: true })
+    // Who does not read them is dead: that is told by the pane's end, or by the budget.
+    socket.on('error', () => {})
+    socket.end(text)
+    socket.unref()
+  }
+
+  /** Ended already: with an error, or without a word, it never worked; otherwise it was quick. */
+  async #requireGoodStart(listener: PaneListener, logs: readonly string[], momentsMs: number): Promise<void> {
+    const { clock } = this.#deps
+    let early = await Promise.race([listener.exit, passes(clock, momentsMs)])
+    // On a busy machine these were somebody else's moments: then it has more, until it has had its own.
+    const untilMs = clock.now() + (momentsMs > 0 ? busyMomentsMs : 0)
+    while (!early && clock.now() < untilMs && this.#isStillBeginning(await listener.pid))
+      early = await Promise.race([listener.exit, passes(clock, leastMomentsMs)])
+    if (!early) return
+    // The collector writes after the agent is gone.
+    await Promise.race([listener.over, passes(clock, lastWordsMs)])
+    const hasSpoken = logs.some((log) => (statSync(log, { throwIfNoEntry: false })?.size ?? 0) > 0)
+    if (early.code === 0 && hasSpoken) return
+    const how = early.code === 0 ? 'without one line of output' : `with exit code ${early.code ?? 'unknown'}`
+    const said = await lastWords(logs.toReversed())
+    const why = said === undefined ? 'start its command by hand to see why.' : `it last said: ${said}`
+    throw new EbbError('launch_failed', `The agent's session ended at once, ${how}; ${why}`)
+  }
+
+  /** It waits for a processor and has hardly had one; or it is gone, and the pane has not said so yet. */
+  #isStillBeginning(pid: number): boolean {
+    const entry = this.#deps.processes.find(pid)
+    if (!entry) return true
+    return (entry.state === 'R' || entry.state === 'D') && processorMs(pid) < ownMomentsMs
+  }
+
+  async observe(ref: SessionRef, ctx: Ctx): Promise<Presence> {
+    const left = [ref.orders, ref.events, ref.exit].find((file) => existsSync(file))
+    if (left !== undefined) return present(left)
+    if (!this.#deps.host.isThisBoot(ref.mark.incarnation))
+      return absent({ method: 'the machine has restarted since', strength: 'kernel', at: ctx.clock.wall() })
+    const [session] = await this.#find(ref.mark)
+    if (session) return present(`session ${session.id}`)
+    if (await this.#isPaneAlive(ref)) return present('its pane')
+    this.#forget(ref)
+    return absent({ method: 'no such session, and its pane has ended', strength: 'api', at: ctx.clock.wall() })
+  }
+
+  async release(ref: SessionRef): Promise<StepEffect> {
+    const { effects, tmux } = this.#deps
+    for (const { id } of await this.#find(ref.mark)) await tmux.kill(id)
+    const listener = this.#listeners.get(ref.mark.resourceId)
+    if (listener) await Promise.race([listener.over, passes(this.#deps.clock, hangupMs)])
+    if (!listener?.isOver) await this.#endPane(ref)
+    for (const file of [ref.orders, ref.events, ref.exit, `${ref.exit}.new`]) {
+      try {
+        effects.unlink(file)
+      } catch (error) {
+        if (errno(error) !== 'ENOENT') throw error
+      }
+    }
+    return {}
+  }
+
+  /** Only who carries this very mark: the collectors, in the same pane, carry their own and are still at work. */
+  async #endPane(ref: SessionRef): Promise<void> {
+    const { processes } = this.#deps
+    for (const { pid, cookies } of await processes.marked()) {
+      const isOurs = parseCookies(cookies).some((one) => isSameMark(one, ref.mark))
+      const entry = isOurs ? processes.find(pid) : undefined
+      if (entry) signalEntry(this.#deps, entry, 'SIGKILL')
+    }
+  }
+
+  async gone(ref: SessionRef, ctx: Ctx): Promise<Proof> {
+    await this.#listeners.get(ref.mark.resourceId)?.over
+    const seen = await this.observe(ref, ctx)
+    if (seen.is !== 'absent') throw new Error(`${ref.session} is still there`)
+    return seen.proof
+  }
+
+  async *list(owner: Owner): AsyncIterable<Found> {
+    const found = new Map<string, Mark>()
+    for (const file of existsSync(this.#deps.directory) ? readdirSync(this.#deps.directory) : []) {
+      const suffix = suffixes.find((one) => file.endsWith(one))
+      const [incarnation = '', resourceId = ''] = suffix ? file.slice(0, -suffix.length).split(separator) : []
+      if (isSafeId(resourceId)) found.set(resourceId, { installation: this.#deps.host.installation, incarnation, resourceId })
+    }
+    // Where none of ours ever was, nobody needs to ask.
+    if (existsSync(this.#deps.socket))
+      for (const { mark } of await this.#sessions()) if (isSafeId(mark.resourceId)) found.set(mark.resourceId, mark)
+    for (const { installation, incarnation, resourceId } of found.values()) {
+      if (installation !== owner.installation || (owner.incarnation !== undefined && owner.incarnation !== incarnation)) continue
+      if (owner.scopeIds && !owner.scopeIds.has(scopeOfResource(resourceId))) continue
+      const { socket, directory } = this.#deps
+      yield { resourceId, incarnation, name: `session of ${resourceId}`, spec: { installation, socket, directory, session: 'unknown' } }
+    }
+  }
+
+  async #find(mark: Mark): Promise<readonly Session[]> {
+    return (await this.#sessions()).filter((session) => isSameMark(session.mark, mark))
+  }
+
+  async #sessions(): Promise<readonly Session[]> {
+    const listing = await this.#deps.tmux.sessions()
+    return listing === 'none' ? [] : listing
+  }
+
+  /** Its end of the pipe is held by everybody in the pane but the collectors: when that is closed, the kernel says that nobody is left. */
+  async #isPaneAlive({ mark, pane }: SessionRef): Promise<boolean> {
+    const { processes } = this.#deps
+    if (pane && processes.find(pane.pid)?.startTime === pane.startTime) return true
+    if (this.#listeners.get(mark.resourceId)?.isOver) return false
+    return (await processes.marked()).some(({ cookies }) => parseCookies(cookies).some((one) => isSameMark(one, mark)))
+  }
+
+  #forget(ref: SessionRef): void {
+    this.#listeners.get(ref.mark.resourceId)?.close()
+    this.#listeners.delete(ref.mark.resourceId)
+  }
+}
+
+/** How long it has run, by proc(5), schedstat; without that, long enough. */
+function processorMs(pid: number): number {
+  try {
+    return Number(readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ')[0]) / 1e6
+  } catch {
+    return Number.POSITIVE_INFINITY
+  }
+}
+
+function isSameMark(a: Mark, b: Mark): boolean {
+  return a.resourceId === b.resourceId && a.installation === b.installation
+}
+
+async function settles<T>(clock: Clock, budgetMs: number, event: Promise<T>, problem: string): Promise<T> {
+  const late = new AbortController()
+  const deadline = new Promise<never>((_, reject) => clock.after(budgetMs, late.signal, () => reject(new Error(problem))))
+  try {
+    return await Promise.race([event, deadline])
+  } finally {
+    late.abort()
+  }
+}
+
+function passes(clock: Clock, ms: number): Promise<undefined> {
+  return new Promise((resolve) => clock.after(ms, new AbortController().signal, () => resolve(undefined)))
+}

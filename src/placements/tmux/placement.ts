@@ -1,0 +1,81 @@
+import { basename, join } from 'node:path'
+import { EbbError } from '../../core/model/errors.ts'
+import type { OnLoss } from '../../core/model/resource.ts'
+import { sessionName } from '../../core/model/task.ts'
+import type { Planned } from '../../core/ports/kind.ts'
+import {
+  logLabels,
+  type ProcessLaunch,
+  type SessionSpec,
+  sessionLabel,
+  type TreeLaunch,
+  type TreeSpec,
+  treeLabel,
+} from '../../core/ports/process.ts'
+import { findProgram, requireProgram } from '../../host/program.ts'
+import { configPath, type Premises, planFile, planFiles, promptLabel } from '../files.ts'
+import { planTemp } from '../temp.ts'
+
+/** Placement `tmux`: the command in the pane of a session of its own, where a person can watch it. */
+
+/** sun_path of unix(7), its closing NUL included. */
+const socketPathBytes = 108
+
+/**
+ * The tree depends on the session, though tmux is its parent: so the processes are asked to leave and seen gone while
+ * their terminal is still there, then the session goes, then what both wrote.
+ */
+export function planTmux(premises: Premises, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
+  requireProgram(launch.argv, launch.env, launch.cwd)
+  requireTmux(premises, launch.env)
+  const { installation, tmux, runDirectory, keepsSessions } = premises
+  const onLoss: OnLoss = keepsSessions ? 'keep' : 'end'
+  const temp = planTemp(premises, scopeId, launch)
+  const files = [...planFiles(premises, scopeId, launch, 'terminal'), ...temp.planned]
+  const text = typeof launch.stdin === 'object' ? launch.stdin.text : ''
+  const known = files.find(({ label }) => label === promptLabel)
+  const prompt = known ?? planFile(promptLabel, premises.home, configPath(premises, scopeId, 'prompt'), text)
+  const written = known ? files : [prompt, ...files]
+  const spec: TreeSpec = {
+    ...tmux.containment.place(launch.limits, onLoss),
+    containment: tmux.containment.name,
+    installation,
+    program: basename(launch.argv[0] ?? ''),
+    ...(launch.politeSignal && { politeSignal: launch.politeSignal }),
+    ...(keepsSessions && { isKept: true }),
+  }
+  const live: TreeLaunch = {
+    argv: launch.argv,
+    env: temp.env,
+    cwd: launch.cwd,
+    stdio: ['ignore', ...logLabels.map((log) => ({ log }))],
+    detached: false,
+    terminal: { label: sessionLabel, stdin: pathOf(prompt) },
+    ...(launch.limits && { limits: launch.limits }),
+  }
+  const session: SessionSpec = {
+    installation,
+    socket: tmux.socket,
+    directory: runDirectory,
+    session: sessionName(launch.name ?? scopeId),
+  }
+  const names = written.map(({ label }) => label)
+  const plan: readonly Planned[] = [
+    ...written,
+    { label: sessionLabel, kind: 'tmux-session', spec: session, dependsOn: names },
+    { label: treeLabel, kind: 'process-tree', spec, live, dependsOn: [...names, sessionLabel] },
+  ]
+  return plan.map((planned) => ({ ...planned, onLoss }))
+}
+
+function pathOf({ spec }: Planned): string {
+  const { workspace, path } = spec as { readonly workspace: string; readonly path: string }
+  return join(workspace, path)
+}
+
+function requireTmux({ tmux }: Premises, env: Readonly<Record<string, string>>): void {
+  if (findProgram('tmux', env) === undefined)
+    throw new EbbError('launch_refused', 'The placement tmux needs tmux on the PATH; install it, or use the placement process.')
+  if (Buffer.byteLength(tmux.socket) >= socketPathBytes)
+    throw new EbbError('launch_refused', `The path ${tmux.socket} is too long for a socket; use a --home with a shorter one.`)
+}

@@ -1,0 +1,94 @@
+import { timingSafeEqual } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import { EbbError } from '../../core/model/errors.ts'
+
+/** Who may talk to the server: no web page may drive it, whatever name it has found for this machine. */
+
+export interface AccessRules {
+  /** The host that is listened on. */
+  readonly host: string
+  readonly allowHosts: readonly string[]
+  readonly allowOrigins: readonly string[]
+  readonly token: string | undefined
+}
+
+const ownNames = ['localhost', '127.0.0.1', '[::1]']
+
+export class Access {
+  readonly #hosts: ReadonlySet<string>
+  readonly #origins: ReadonlySet<string>
+  readonly #token: Buffer | undefined
+
+  constructor(rules: AccessRules) {
+    this.#hosts = new Set([...ownNames, bracketed(rules.host), ...rules.allowHosts].map((name) => name.toLowerCase()))
+    this.#origins = new Set(rules.allowOrigins)
+    this.#token = rules.token === undefined ? undefined : Buffer.from(rules.token)
+  }
+
+  /**
+   * A page whose name was rebound to this machine comes with its own name as Host; a page that calls across origins
+   * comes with its Origin. Both are told apart from ourselves here.
+   */
+  requireKnownCaller({ headers }: Pick<IncomingMessage, 'headers'>): void {
+    const host = headers.host?.toLowerCase()
+    if (host === undefined || !(this.#hosts.has(host) || this.#hosts.has(withoutPort(host))))
+      throw new EbbError('forbidden', `The server is not called "${host?.slice(0, 200) ?? ''}"; --allow-host adds a name.`)
+    const { origin } = headers
+    if (origin !== undefined && !this.#isOwn(origin, host) && !this.#isAllowed(origin))
+      throw new EbbError('forbidden', `The page ${origin.slice(0, 200)} may not use this server; --allow-origin lets it in.`)
+  }
+
+  /** What a page of another origin that may call needs to be told by its browser; nothing for everybody else. */
+  sharing({ method, headers: { origin } }: Pick<IncomingMessage, 'method' | 'headers'>): Readonly<Record<string, string>> | undefined {
+    if (origin === undefined || !this.#isAllowed(origin)) return undefined
+    return {
+      'Access-Control-Allow-Origin': origin,
+      'Access-Control-Allow-Credentials': 'true',
+      'Access-Control-Expose-Headers': 'X-Next-Cursor, X-Agent-Id, Mcp-Session-Id',
+      Vary: 'Origin',
+      ...(method === 'OPTIONS' && {
+        'Access-Control-Allow-Methods': 'GET, POST, DELETE',
+        'Access-Control-Allow-Headers':
+          'Authorization, Content-Type, X-Ebb-Namespace, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, Last-Event-ID',
+        'Access-Control-Max-Age': '600',
+      }),
+    }
+  }
+
+  #isAllowed(origin: string): boolean {
+    return this.#origins.has(origin.toLowerCase())
+  }
+
+  #isOwn(origin: string, host: string): boolean {
+    const url = URL.parse(origin)
+    return url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && url.host.toLowerCase() === host
+  }
+
+  /** False also where none is wanted. */
+  isToken(shown: string): boolean {
+    const given = Buffer.from(shown)
+    return this.#token !== undefined && given.length === this.#token.length && timingSafeEqual(given, this.#token)
+  }
+
+  requireToken(shown: string | undefined): void {
+    if (this.#token !== undefined && !this.isToken(shown ?? ''))
+      throw new EbbError('unauthorized', 'The server wants its token: send it as "Authorization: Bearer TOKEN".')
+  }
+}
+
+export function bearerOf(authorization: string | undefined): string | undefined {
+  return /^Bearer (.+)$/i.exec(authorization ?? '')?.[1]
+}
+
+export function bracketed(host: string): string {
+  return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host
+}
+
+function withoutPort(host: string): string {
+  return host.replace(/:\d+$/, '')
+}
+
+/** Only this machine can reach these. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
+}

@@ -1,0 +1,189 @@
+import type { IncomingMessage } from 'node:http'
+import {
+  type FastifyBaseLogger,
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  fastify,
+  LogController,
+} from 'fastify'
+import { z } from 'zod'
+import type { Control } from '../../control.ts'
+import { EbbError, errorTable } from '../../core/model/errors.ts'
+import type { ProviderCatalogue } from '../../core/ports/provider.ts'
+import { mcpPath } from '../mcp/wire.ts'
+import { mountRunner, type RunnerDeps } from '../runner/routes.ts'
+import { type Access, bearerOf } from './access.ts'
+import { dashboardPaths, mountDashboard } from './dashboard.ts'
+import type { McpDoor } from './mcp-door.ts'
+import { openApi } from './openapi.ts'
+import { type Route, read } from './route.ts'
+import { agentRoutes } from './routes/agents.ts'
+import { cleanupRoutes } from './routes/cleanup.ts'
+import { requestRoutes } from './routes/requests.ts'
+import { serverRoutes, type Vitals } from './routes/server.ts'
+import { testRoutes } from './routes/test.ts'
+import { namespaceName } from './schemas.ts'
+import { answerUnreadable } from './unreadable.ts'
+
+export interface AppDeps {
+  readonly control: Control
+  readonly catalogue: ProviderCatalogue
+  readonly access: Access
+  readonly vitals: Vitals
+  readonly hasTestRoutes: boolean
+  readonly version: string
+  readonly logger: FastifyBaseLogger
+  /** What Prometheus reads: the type and the text. */
+  readonly metrics: () => Promise<{ readonly type: string; readonly text: string }>
+  readonly mcp: McpDoor
+  /** The folder with the built dashboard. */
+  readonly dashboard?: string
+  /** Where this is a runner host, too. */
+  readonly runner?: RunnerDeps
+}
+
+const bodyBytes = 1_048_576
+
+/** From its first byte to the last of its body; an answer may take as long as it takes. */
+const requestMs = 120_000
+
+/** The HTTP interface (docs/reference/http.md): every route is validated by its own schema, and all errors have one shape. */
+export function createApp(deps: AppDeps): FastifyInstance {
+  const { control, catalogue, access, vitals } = deps
+  const app = fastify({
+    loggerInstance: deps.logger,
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: bodyBytes,
+    // A longer id is a malformed one, not another route; Node bounds the address itself.
+    routerOptions: { maxParamLength: 65_536 },
+    forceCloseConnections: true,
+    requestTimeout: requestMs,
+    http: {
+      // Without a Host it is for us to refuse, in our words.
+      requireHostHeader: false,
+      // Java and curl offer HTTP/2 with every call: an offer may be ignored, a call may not.
+      shouldUpgradeCallback: ({ url, headers }) =>
+        url?.startsWith('/socket.io/') === true && headers.upgrade?.toLowerCase() === 'websocket',
+    },
+    frameworkErrors: (error, request, reply) => answerError(refusalOf(access, request) ?? error, request, reply),
+    clientErrorHandler: answerUnreadable,
+  })
+  app.removeAllContentTypeParsers()
+  const parseJson = app.getDefaultJsonParser('error', 'error')
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
+    // Many clients announce JSON and send nothing: that is a body without wishes.
+    if (body === '') done(null, undefined)
+    else parseJson(request, body as string, done)
+  })
+  app.addHook('onRequest', async (request, reply) => {
+    access.requireKnownCaller(request.raw)
+    // No body is no JSON and nothing else: `curl -d ''` calls it a form.
+    if (isEmpty(request.raw)) delete request.raw.headers['content-type']
+    const sharing = access.sharing(request.raw)
+    if (sharing) reply.headers(sharing)
+    // Only the question whether it may be made.
+    if (sharing && request.method === 'OPTIONS') return reply.code(204).send()
+    if (!isOpen(request.routeOptions.url)) access.requireToken(bearerOf(request.headers.authorization))
+    return undefined
+  })
+  app.setErrorHandler((error: FastifyError, request, reply) => answerError(error, request, reply))
+  app.setNotFoundHandler(async (request) => {
+    throw new EbbError(
+      'not_found',
+      `There is no ${request.method} ${request.url.split('?')[0] ?? ''}; /api/openapi.json lists what there is.`,
+    )
+  })
+
+  const routes = [
+    ...serverRoutes(control, catalogue, vitals),
+    ...agentRoutes(control, vitals.containment),
+    ...requestRoutes(control),
+    ...cleanupRoutes(control),
+    ...(deps.hasTestRoutes ? testRoutes(control) : []),
+  ]
+  for (const route of routes) addRoute(app, route)
+  const document = openApi(routes, deps.version)
+  app.get('/api/openapi.json', async () => document)
+  app.get('/metrics', async (_request, reply) => {
+    const { type, text } = await deps.metrics()
+    return await reply.type(type).send(text)
+  })
+  deps.mcp.mount(app)
+  if (deps.dashboard !== undefined) mountDashboard(app, deps.dashboard)
+  if (deps.runner) mountRunner(app, deps.runner)
+  return app
+}
+
+function isEmpty({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0'
+}
+
+/** Agents come to MCP too, with tokens of their own; and the page that asks people for theirs is shown without one. */
+function isOpen(route: string | undefined): boolean {
+  return route !== undefined && (route === mcpPath || dashboardPaths.includes(route))
+}
+
+function addRoute(app: FastifyInstance, route: Route): void {
+  const status = Number(Object.keys(route.answers)[0])
+  app.route({
+    method: route.method,
+    url: `/api${route.path.replaceAll(/\{(\w+)\}/g, ':$1')}`,
+    ...(route.bodyLimit !== undefined && { bodyLimit: route.bodyLimit }),
+    handler: async (request, reply) => {
+      const query = read(route.query, request.query, 'query')
+      const call = {
+        params: read(route.params, request.params, 'id'),
+        query,
+        body: read(route.body, request.body, 'body'),
+        namespace: namespaceOf(query, request),
+        reply,
+      }
+      reply.code(status)
+      const answer = await route.handle(call)
+      return answer === undefined ? reply.send() : answer
+    },
+  })
+}
+
+/** An object, so that what is wrong is named. */
+const namespaceHeader = z.object({ 'X-Ebb-Namespace': namespaceName.optional() })
+
+function namespaceOf(query: unknown, request: FastifyRequest): string | undefined {
+  const said = (query as { readonly namespace?: string } | undefined)?.namespace
+  if (said !== undefined) return said
+  const header = read(namespaceHeader, { 'X-Ebb-Namespace': request.headers['x-ebb-namespace'] }, 'header')
+  return (header as z.output<typeof namespaceHeader>)['X-Ebb-Namespace']
+}
+
+/** An address that cannot be read meets no hook. */
+function refusalOf(access: Access, { raw, headers }: FastifyRequest): EbbError | undefined {
+  try {
+    access.requireKnownCaller(raw)
+    access.requireToken(bearerOf(headers.authorization))
+    return undefined
+  } catch (error) {
+    return error as EbbError
+  }
+}
+
+function answerError(error: FastifyError | EbbError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const known = error instanceof EbbError ? error : fromFastify(error)
+  const { status } = errorTable[known.code]
+  if (known.code === 'internal') request.log.error({ err: error }, 'A call failed.')
+  return reply
+    .code(status)
+    .type('application/json; charset=utf-8')
+    .send({ statusCode: status, code: known.code, message: known.message, ...(known.details !== undefined && { details: known.details }) })
+}
+
+function fromFastify(error: FastifyError): EbbError {
+  if (error.statusCode === 413) return new EbbError('too_large', 'The body is larger than this call takes.')
+  if (error.statusCode === 415) return new EbbError('unsupported_media', 'The body must be JSON, with "Content-Type: application/json".')
+  if (error.statusCode !== undefined && error.statusCode < 500)
+    return new EbbError('invalid_request', `The call cannot be read: ${error.message.replace(/\.$/, '')}.`, {
+      details: [{ path: '', message: error.message }],
+    })
+  return new EbbError('internal', 'Something went wrong in the server; its log says what.')
+}

@@ -1,0 +1,88 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { extname, join, relative } from 'node:path'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { EbbError, errno } from '../../core/model/errors.ts'
+
+/**
+ * The dashboard's files. What is served is what the folder held when somebody first asked: a request's path is a key among
+ * their names and never a path on the disk, and a build that comes meanwhile does not take the script from under a page.
+ */
+
+interface Served {
+  readonly type: string
+  readonly body: Buffer
+  readonly zipped?: Buffer
+}
+
+const types: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.png': 'image/png',
+}
+
+/** They hold no data, so they need no token: whoever has none is asked for it by the page. */
+export const dashboardPaths: readonly string[] = ['/', '/assets/*']
+
+const securityHeaders = {
+  'Content-Security-Policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; form-action 'none'",
+  'X-Content-Type-Options': 'nosniff',
+  'Referrer-Policy': 'no-referrer',
+} as const
+
+const notBuilt = 'The dashboard is not built here; run "npm run prepare" in the folder of Ebb, then load this page again.\n'
+
+export function mountDashboard(app: FastifyInstance, folder: string): void {
+  let files: ReadonlyMap<string, Served> | undefined
+  const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    files ??= read(folder)
+    const path = request.url.split('?', 1)[0] ?? ''
+    if (path === '/' && !files) return reply.code(503).headers(securityHeaders).type('text/plain; charset=utf-8').send(notBuilt)
+    const file = files?.get(path === '/' ? '/index.html' : path)
+    if (!file) throw new EbbError('not_found', `There is no ${request.method} ${path}; the dashboard is at /.`)
+    return send(request, reply, file, path !== '/')
+  }
+  for (const path of dashboardPaths) app.get(path, answer)
+}
+
+/** Names under `/assets` carry a hash of what is in them; the page that names them is asked for anew each time. */
+function send({ headers }: FastifyRequest, reply: FastifyReply, file: Served, isHashed: boolean): FastifyReply {
+  reply.headers({
+    ...securityHeaders,
+    'Cache-Control': isHashed ? 'public, max-age=31536000, immutable' : 'no-cache',
+    Vary: 'Accept-Encoding',
+  })
+  reply.type(file.type)
+  if (!file.zipped || !takesGzip(headers['accept-encoding'])) return reply.send(file.body)
+  return reply.header('Content-Encoding', 'gzip').send(file.zipped)
+}
+
+function takesGzip(accepted: string | string[] | undefined): boolean {
+  const offers = [accepted ?? []].flat().join(',').split(',')
+  return offers.some((offer) => /^\s*(gzip|\*)\s*(;\s*q=(1(\.0*)?|0?\.0*[1-9]\d*)\s*)?$/i.test(offer))
+}
+
+/** Nothing where there is no build, or none that is whole: the next one who asks looks again. */
+function read(folder: string): ReadonlyMap<string, Served> | undefined {
+  try {
+    const entries = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+    const bodies = new Map(
+      entries.map(({ parentPath, name }) => {
+        const path = join(parentPath, name)
+        return [`/${relative(folder, path)}`, readFileSync(path)] as const
+      }),
+    )
+    const files = new Map<string, Served>()
+    for (const [name, body] of bodies) {
+      const type = types[extname(name)]
+      const zipped = bodies.get(`${name}.gz`)
+      if (type !== undefined) files.set(name, { type, body, ...(zipped && { zipped }) })
+    }
+    return files.has('/index.html') ? files : undefined
+  } catch (error) {
+    if (errno(error) === 'ENOENT') return undefined
+    throw error
+  }
+}

@@ -1,0 +1,188 @@
+import { Readable } from 'node:stream'
+import type { FastifyReply } from 'fastify'
+import { z } from 'zod'
+import { isElsewhere } from '../../../agents/preflight.ts'
+import { isOverWith } from '../../../agents/waiting.ts'
+import type { Control } from '../../../control.ts'
+import { type AgentStatus, activeStatuses } from '../../../core/model/agent.ts'
+import { EbbError } from '../../../core/model/errors.ts'
+import type { Report } from '../../../core/model/report.ts'
+import type { Resource } from '../../../core/model/resource.ts'
+import { jsonArray } from '../json-array.ts'
+import { launchOf } from '../launch.ts'
+import { type Route, route } from '../route.ts'
+import * as schemas from '../schemas.ts'
+
+/** A schedule of 10,000 events may be in it; a prompt of 5 MB may not, and is refused by its length. */
+const launchBytes = 8 * 1_048_576
+
+const cursorHeader = 'X-Next-Cursor'
+const pages = { [cursorHeader]: 'The cursor of the next page, where there is one' }
+
+export function agentRoutes(control: Control, containment: string): readonly Route[] {
+  const { agents } = control
+
+  async function page(
+    { limit, cursor }: z.output<typeof schemas.agentsQuery>,
+    namespace: string | undefined,
+    statuses: readonly AgentStatus[] | undefined,
+    reply: FastifyReply,
+  ): Promise<string> {
+    const found = await control.store.listJson({
+      ...(namespace !== undefined && { namespace }),
+      ...(statuses && { statuses }),
+      ...(limit !== undefined && { limit }),
+      ...(cursor !== undefined && { cursor }),
+    })
+    if (found.nextCursor !== undefined) reply.header(cursorHeader, found.nextCursor)
+    reply.type('application/json; charset=utf-8')
+    return found.json
+  }
+
+  return [
+    route({
+      method: 'POST',
+      path: '/agents',
+      summary: 'Launch an agent',
+      body: schemas.launchBody,
+      answers: { 201: schemas.created },
+      bodyLimit: launchBytes,
+      handle: async ({ body, namespace }) => {
+        const agent = await control.tasks.launch(launchOf(body, namespace))
+        return { id: agent.id, agentId: agent.id, status: agent.status, createdAt: agent.createdAt }
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/agents',
+      summary: 'All agents, newest first',
+      query: schemas.agentsQuery,
+      answers: { 200: z.array(schemas.agent) },
+      headers: pages,
+      handle: ({ query, namespace, reply }) => page(query, namespace, query.status, reply),
+    }),
+    route({
+      method: 'GET',
+      path: '/agents/active',
+      summary: 'The agents that have not ended, newest first',
+      query: schemas.agentsQuery,
+      answers: { 200: z.array(schemas.agent) },
+      headers: pages,
+      handle: ({ query, namespace, reply }) => {
+        const statuses = activeStatuses.filter((one) => !query.status || query.status.includes(one))
+        return page(query, namespace, statuses, reply)
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/agents/usage',
+      summary: 'What the living agents take of this host, seen now',
+      query: schemas.inNamespace,
+      answers: { 200: z.array(schemas.usage) },
+      handle: ({ namespace }) => control.usage(namespace),
+    }),
+    route({
+      method: 'GET',
+      path: '/agents/{id}',
+      summary: 'One agent',
+      params: schemas.agentParams,
+      answers: { 200: schemas.agent },
+      handle: async ({ params }) => (await agents.get(params.id)).agent,
+    }),
+    route({
+      method: 'GET',
+      path: '/agents/{id}/status',
+      summary: 'The status of an agent; with `wait`, once it has ended',
+      params: schemas.agentParams,
+      query: schemas.waitQuery,
+      answers: { 200: z.object({ agentId: schemas.agentId, status: schemas.agentStatus }) },
+      handle: async ({ params: { id }, query }) => {
+        const ended = await control.waiting.forEnd(id, query.wait ?? 0, async () => {
+          const { status } = (await agents.get(id)).agent
+          return isOverWith(status) ? status : undefined
+        })
+        return { agentId: id, status: ended ?? (await agents.get(id)).agent.status }
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/agents/{id}/process',
+      summary: 'The processes of an agent, seen now',
+      params: schemas.agentParams,
+      answers: { 200: schemas.process },
+      handle: async ({ params: { id } }) => {
+        const { agent } = await agents.get(id)
+        const processes = await control.processesOf(id)
+        const startedMs = Date.parse(agent.startedAt ?? agent.createdAt)
+        const endedMs = agent.completedAt === undefined ? Date.now() : Date.parse(agent.completedAt)
+        return {
+          agent_id: id,
+          process_alive: await control.isAlive(id, processes),
+          exit_code: agent.exitCode ?? null,
+          uptime: Math.max(0, endedMs - startedMs) / 1_000,
+          containment: isElsewhere(agent) ? agent.placement : containment,
+          processes,
+        }
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/agents/{id}/messages',
+      summary: 'The conversation after `since`; with `wait`, once there is something',
+      params: schemas.agentParams,
+      query: schemas.messagesQuery,
+      answers: { 200: z.array(schemas.message) },
+      handle: async ({ params: { id }, query, reply }) => {
+        const since = query.since ?? 0
+        await control.waiting.forNews(agents, id, since, query.wait ?? 0)
+        reply.type('application/json; charset=utf-8')
+        return Readable.from(jsonArray((after, limit) => control.store.messages(id, after, limit), since, query.limit))
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/agents/{id}/resources',
+      summary: 'What an agent made in the world, and what became of it',
+      params: schemas.agentParams,
+      answers: { 200: z.array(schemas.resource) },
+      handle: async ({ params: { id } }) => {
+        await agents.get(id)
+        return (await control.engine.resources(id)).map(shown)
+      },
+    }),
+    route({
+      method: 'POST',
+      path: '/agents/{id}/stop',
+      summary: 'Stop an agent, proven; its rows are kept',
+      params: schemas.agentParams,
+      body: schemas.stopBody,
+      answers: { 200: schemas.report },
+      handle: async ({ params, body: { force, grace } }) =>
+        requireSeen(control, await agents.stop(params.id, { ...(force && { force }), ...(grace !== undefined && { graceMs: grace }) })),
+    }),
+    route({
+      method: 'DELETE',
+      path: '/agents/{id}',
+      summary: 'Stop an agent, proven, and delete everything of it',
+      params: schemas.agentParams,
+      query: schemas.deleteQuery,
+      answers: { 204: null },
+      handle: async ({ params, query: { force, timeout } }) => {
+        await agents.remove(params.id, { ...(force && { force }), ...(timeout !== undefined && { deadlineMs: timeout }) })
+      },
+    }),
+  ]
+}
+
+/** What is elsewhere and could not be seen to be gone may well run on: that is no answer to a stop, but a refusal, as of a deletion. */
+function requireSeen({ engine }: Control, report: Report): Report {
+  const left = report.resources.some(({ kind, outcome }) => outcome === 'stuck' && engine.isRemote(kind))
+  if (!left) return report
+  const text = `The agent ${report.scope.id} could not be released: ${report.errors.join('; ')}`
+  throw new EbbError('not_released', text, { details: report })
+}
+
+/** Without the spec: that is for finding the thing again, not for showing. */
+export function shown({ id, kind, name, state, dependsOn, intendedAt, heldAt, releasedAt, attempts, proof, error }: Resource): unknown {
+  return { id, kind, name, state, dependsOn, intendedAt, heldAt, releasedAt, attempts, proof, error }
+}

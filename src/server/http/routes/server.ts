@@ -1,0 +1,115 @@
+import { z } from 'zod'
+import type { Control } from '../../../control.ts'
+import { within } from '../../../core/engine/race.ts'
+import type { OtherHost } from '../../../core/ports/elsewhere.ts'
+import type { ProviderCatalogue } from '../../../core/ports/provider.ts'
+import { type Route, route } from '../route.ts'
+import * as schemas from '../schemas.ts'
+
+export interface Vitals {
+  readonly instanceId: string
+  readonly startedAt: string
+  readonly containment: string
+  readonly version: string
+  readonly hostName: string
+  readonly placements: readonly string[]
+  readonly hasTestRoutes: boolean
+  readonly isRunner: boolean
+  readonly port: () => number
+  /** What of the foundations is broken, besides the store. */
+  readonly problems: () => readonly string[]
+  readonly otherHosts: () => Promise<readonly OtherHost[]>
+}
+
+/** A store that does not answer a question this small in that time is not connected. */
+const storePatienceMs = 2_000
+
+export function serverRoutes(control: Control, catalogue: ProviderCatalogue, vitals: Vitals): readonly Route[] {
+  const otherHosts = joined(() => vitals.otherHosts())
+  return [
+    route({
+      method: 'GET',
+      path: '/health',
+      summary: 'Is the server well; 503 when its store, sentinel or containment is broken',
+      answers: { 200: schemas.health, 503: schemas.health },
+      handle: async ({ reply }) => {
+        const counted = await count(control)
+        const problems = problemsOf(vitals, counted)
+        if (problems.length > 0) reply.code(503)
+        return {
+          status: problems.length > 0 ? 'broken' : 'ok',
+          pid: process.pid,
+          uptime: process.uptime(),
+          memoryUsage: process.memoryUsage(),
+          activeAgents: control.agents.living.size,
+          totalAgents: counted?.total ?? 0,
+          databaseStatus: counted ? 'connected' : 'unavailable',
+          startedAt: vitals.startedAt,
+          port: vitals.port(),
+          nodeVersion: process.version,
+          instanceId: vitals.instanceId,
+          containment: vitals.containment,
+          stuck: counted?.stuck ?? 0,
+          ...(problems.length > 0 && { problems }),
+          version: vitals.version,
+          host: { name: vitals.hostName, platform: process.platform },
+          placements: vitals.placements,
+          testEndpoints: vitals.hasTestRoutes,
+          runner: vitals.isRunner,
+        }
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/hosts',
+      summary: 'The hosts that agents of this server run on: this one, and the runner of remote.url, looked at now',
+      answers: { 200: z.array(schemas.host) },
+      handle: async () => {
+        const [counted, others] = await Promise.all([count(control), otherHosts()])
+        const problems = problemsOf(vitals, counted)
+        const own = {
+          name: vitals.hostName,
+          role: 'control',
+          status: problems.length > 0 ? 'broken' : 'well',
+          ...(problems.length > 0 && { says: problems.join(' ') }),
+          activeAgents: control.agents.living.size,
+          containment: vitals.containment,
+        }
+        return [own, ...others]
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/providers',
+      summary: 'The agent programs that this server knows, and which are installed',
+      answers: { 200: schemas.providers },
+      handle: async () => {
+        const providers = await catalogue.describe()
+        return { totalCount: providers.length, providers }
+      },
+    }),
+  ]
+}
+
+/** Who asks while somebody's question is under way has its answer: many pages are one call at a runner. */
+function joined<T>(ask: () => Promise<T>): () => Promise<T> {
+  let underWay: Promise<T> | undefined
+  return () => {
+    underWay ??= ask().finally(() => {
+      underWay = undefined
+    })
+    return underWay
+  }
+}
+
+function problemsOf(vitals: Vitals, counted: object | undefined): readonly string[] {
+  return [...vitals.problems(), ...(counted ? [] : ['The database does not answer.'])]
+}
+
+async function count({ store, engine, clock }: Control): Promise<{ total: number; stuck: number } | undefined> {
+  const work = Promise.all([store.totals(undefined, new Set()), engine.openResources()])
+  const answer = await within(clock, storePatienceMs, work).catch(() => ({ timedOut: true }) as const)
+  if (answer.timedOut) return undefined
+  const [totals, resources] = answer.value
+  return { total: totals.agents, stuck: resources.filter(({ state }) => state === 'stuck').length }
+}

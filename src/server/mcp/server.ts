@@ -1,0 +1,84 @@
+import { McpServer, ProtocolError, ProtocolErrorCode, ResourceTemplate } from '@modelcontextprotocol/server'
+import type { Control } from '../../control.ts'
+import { EbbError } from '../../core/model/errors.ts'
+import { advertised, understood } from './arguments.ts'
+import { type Asking, whoAsks } from './asking.ts'
+import { tellerOf } from './progress.ts'
+import { failureOf, resultOf } from './result.ts'
+import { statusShape, summaryShape } from './shapes.ts'
+import { type Tool, tools } from './tools.ts'
+
+/** The MCP interface: the same server over stdio and over HTTP, one for each connection. */
+
+export interface McpDeps {
+  readonly control: Control
+  readonly version: string
+  /** Where the socket of our tmux server is. */
+  readonly home: string
+}
+
+const instructions = `Ebb runs coding agents and proves that nothing of them is left.
+Begin with create_real_task, then deploy_headless_agent for each agent; several may run side by side.
+Follow them with get_real_task_status and get_agent_output. Finish with complete_real_task, which ends what still runs.
+An answer with "success": false says in "error" what to do.`
+
+/** Tasks are kept for good; a list shows the newest of them. */
+const tasksListed = 200
+
+export function createMcpServer(deps: McpDeps, asking: Asking): McpServer {
+  const capabilities = { tools: { listChanged: false }, resources: { listChanged: false } }
+  const server = new McpServer({ name: 'ebb', title: 'Ebb', version: deps.version }, { instructions, capabilities })
+  for (const tool of tools) addTool(server, tool, deps, asking)
+  addResources(server, deps, asking)
+  return server
+}
+
+function addTool(server: McpServer, tool: Tool, { control, home }: McpDeps, asking: Asking): void {
+  const { name, title, description, input, output, hints } = tool
+  const config = { title, description, inputSchema: advertised(input), outputSchema: output, annotations: hints }
+  server.registerTool(name, config, async (args, ctx) => {
+    const call = { asking, control, home, signal: ctx.mcpReq.signal, tell: tellerOf(ctx) }
+    try {
+      return resultOf(await tool.run({ ...call, args: understood(input, args) as never }))
+    } catch (error) {
+      return resultOf(tool.fails(error, name, control.log))
+    }
+  })
+}
+
+function addResources(server: McpServer, { control }: McpDeps, asking: Asking): void {
+  const { tasks, log } = control
+  const mimeType = 'application/json'
+  const json = (uri: URL, value: object) => ({ contents: [{ uri: uri.href, mimeType, text: JSON.stringify(value) }] })
+  const list = async () => (await tasks.list(whoAsks(asking))).slice(0, tasksListed)
+
+  server.registerResource('tasks', 'tasks://list', { title: 'Tasks', description: 'All tasks, newest first.', mimeType }, (uri) =>
+    asProtocol(async () => json(uri, { tasks: (await list()).map(summaryShape) })),
+  )
+  const template = new ResourceTemplate('task://{task_id}/status', {
+    list: () =>
+      asProtocol(async () => ({
+        resources: (await list()).map(({ task }) => ({
+          uri: `task://${task.id}/status`,
+          name: task.id,
+          description: task.description.slice(0, 200),
+          mimeType,
+        })),
+      })),
+  })
+  const about = { title: 'Status of a task', description: 'As get_real_task_status answers it.', mimeType }
+  server.registerResource('task-status', template, about, (uri, { task_id }) =>
+    asProtocol(async () => json(uri, statusShape(await tasks.status({ taskId: String(task_id), ...whoAsks(asking) })))),
+  )
+
+  /** A resource has no way to fail but the protocol's; the sentence is the same. */
+  async function asProtocol<T>(read: () => Promise<T>): Promise<T> {
+    try {
+      return await read()
+    } catch (error) {
+      const { error: message, ...data } = failureOf(error, 'resources/read', log)
+      const code = error instanceof EbbError ? ProtocolErrorCode.InvalidParams : ProtocolErrorCode.InternalError
+      throw new ProtocolError(code, String(message), data)
+    }
+  }
+}

@@ -1,0 +1,276 @@
+import type { Launched } from '../../agents/agents.ts'
+import { LogWatch } from '../../agents/stream/log-watch.ts'
+import { type OutputPlace, rawOutput } from '../../agents/stream/raw-output.ts'
+import type { Control } from '../../control.ts'
+import { noop } from '../../core/engine/race.ts'
+import { endingOf } from '../../core/model/agent.ts'
+import { EbbError, isEbbError, sentence } from '../../core/model/errors.ts'
+import type { Report } from '../../core/model/report.ts'
+import type { LogSpec } from '../../core/ports/process.ts'
+import type { RunnerOrder } from '../../core/ports/runner.ts'
+import { EarlierAgents, nameOf, notReleased, type RunnerStatusNow, runnerNamespace } from './earlier.ts'
+
+/**
+ * What a runner host does over the control plane: agents of other control planes, each an agent like every other, in a
+ * namespace of their own. Nobody will ever delete them, so they go by themselves when they are over.
+ */
+
+export interface RunnerTimes {
+  /** How long one that has ended is still known. */
+  readonly rememberMs: number
+  /** How long an id that was to be stopped, and was not there, is refused: its launch may still be on its way. */
+  readonly refuseMs: number
+  readonly lookMs: number
+}
+
+const usualTimes: RunnerTimes = { rememberMs: 60_000, refuseMs: 600_000, lookMs: 5_000 }
+
+/** Who asks for what is not there must not fill our memory. */
+const mostRefused = 10_000
+
+/** How one came to its end, for whoever streams it. */
+export type Outcome = { readonly isSuccess: true } | { readonly isSuccess: false; readonly message: string }
+
+interface Entry {
+  readonly launching: Promise<Launched>
+  readonly outcome: PromiseWithResolvers<Outcome>
+  /** Until its end was delivered nothing of it goes. */
+  isStreamed: boolean
+  /** In its own words, or in ours. */
+  problem?: string
+  ended?: RunnerStatusNow & { readonly atMs: number }
+}
+
+export interface RunnerAgent {
+  readonly id: string
+  readonly pid: number | undefined
+  readonly outcome: Promise<Outcome>
+  /** What it writes to standard output, byte for byte, to its proven end. */
+  output(signal: AbortSignal): AsyncIterable<Uint8Array>
+}
+
+export class RunnerHost {
+  readonly #control: Control
+  readonly #times: RunnerTimes
+  readonly #watch: LogWatch
+  readonly #agents = new Map<string, Entry>()
+  /** Until when. */
+  readonly #refused = new Map<string, number>()
+  readonly #earlier: EarlierAgents
+  readonly #lifetime = new AbortController()
+  #isTidying = false
+
+  constructor(control: Control, times: Partial<RunnerTimes> = {}) {
+    this.#control = control
+    this.#times = { ...usualTimes, ...times }
+    this.#earlier = new EarlierAgents(control, this.#times.rememberMs)
+    const { clock } = control
+    this.#watch = new LogWatch(clock)
+    control.events.on('error', ({ agentId, error }) => {
+      const entry = this.#agents.get(agentId)
+      if (entry) entry.problem = error.message
+    })
+    control.events.on('terminated', ({ agentId }) => this.#ended(agentId))
+    control.events.on('deleted', ({ agentId }) => this.#ended(agentId))
+    clock.every(this.#times.lookMs, this.#lifetime.signal, () => this.#look())
+    this.#tidy()
+  }
+
+  get installation(): string {
+    return this.#control.host.installation
+  }
+
+  /** Also those of an earlier life that are not proven gone. */
+  async activeAgents(): Promise<number> {
+    const here = [...this.#agents.values()].filter(({ ended }) => !ended).length
+    // With a locked database it is well enough to say what it has.
+    return here + (await this.#earlier.countActive(this.#known()).catch(() => 0))
+  }
+
+  #known(): ReadonlySet<string> {
+    return new Set(this.#agents.keys())
+  }
+
+  /** Settles when it runs. One whose id is known already is refused. */
+  async launch(order: Omit<RunnerOrder, 'agentId'> & { readonly agentId?: string }, isStreamed: boolean): Promise<RunnerAgent> {
+    const { agents, store, newId } = this.#control
+    const id = order.agentId ?? newId()
+    if (this.#agents.has(id) || this.#refused.has(id) || this.#earlier.hasEnded(id)) throw exists(id)
+    const launching = (async () => {
+      if (order.agentId !== undefined && (await store.find(id))) throw exists(id)
+      const { type, prompt, configuration } = order
+      return await agents.launch({ id, type, prompt, configuration, namespace: runnerNamespace, name: nameOf(id) })
+    })()
+    const outcome = Promise.withResolvers<Outcome>()
+    // On the books of this runner from here on: who asks for it meanwhile waits for the launch.
+    this.#agents.set(id, { launching, outcome, isStreamed })
+    const launched = await launching.catch((error: unknown) => {
+      this.#agents.delete(id)
+      throw error
+    })
+    try {
+      const { run } = launched
+      void run.firstClose.promise.then((report) => this.#closed(id, report)).catch(noop) // The launch settled: it cannot fail.
+      const place = await this.#outputOf(id)
+      const complete = run.firstClose.promise
+      return {
+        id,
+        pid: run.pid,
+        outcome: outcome.promise,
+        output: (signal) => (place ? rawOutput({ place, watch: this.#watch, complete, signal }) : nothing(complete)),
+      }
+    } catch (error) {
+      // It runs, and its output cannot be found: nobody would ever hear of it.
+      await this.remove(id)
+      throw error
+    }
+  }
+
+  async #outputOf(id: string): Promise<OutputPlace | undefined> {
+    const resources = await this.#control.engine.resources(id)
+    const log = resources.find(({ kind, spec }) => kind === 'log' && (spec as LogSpec).stream === 'stdout')
+    return log && { path: log.name, archive: (log.spec as LogSpec).archive }
+  }
+
+  /** Resolves once its processes are proven gone. */
+  async stop(id: string, force: boolean): Promise<void> {
+    const entry = this.#agents.get(id)
+    // A launch that failed may have left something: then that is on the books.
+    if (!entry || !(await entry.launching.then(Boolean, noop))) return await this.#stopEarlier(id, force)
+    if (entry.ended) return
+    const report = await this.#control.agents.stop(id, force ? { force } : {}).catch((error: unknown) => {
+      // It ended, and went with its rows, while we asked.
+      if (entry.ended && isEbbError(error, 'agent_not_found')) return undefined
+      throw error
+    })
+    // A resource that is held back, such as a log that cannot be archived, stays in the ledger: the runner protocol is about processes.
+    if (report && !report.success && !this.#isGone(id)) throw notReleased(id, report)
+  }
+
+  async #stopEarlier(id: string, force: boolean): Promise<void> {
+    if (await this.#earlier.stop(id, force)) return
+    this.#refuse(id)
+    throw notFound(id)
+  }
+
+  /** Proven, though its scope may not be through. Never by what a scan for its processes does not find: those may have shed our mark. */
+  #isGone(id: string): boolean {
+    const entries = [...(this.#control.engine.inspect(id)?.resources.values() ?? [])]
+    const trees = entries.filter(({ intent }) => intent.kind === 'process-tree')
+    return trees.length > 0 && trees.every(({ state }) => state === 'released')
+  }
+
+  #refuse(id: string): void {
+    this.#refused.set(id, this.#control.clock.now() + this.#times.refuseMs)
+    const [oldest] = this.#refused.keys()
+    if (oldest !== undefined && this.#refused.size > mostRefused) this.#refused.delete(oldest)
+  }
+
+  /** Alive until it is proven gone. */
+  async status(id: string): Promise<RunnerStatusNow> {
+    const entry = this.#agents.get(id)
+    const launched = await entry?.launching.catch(noop)
+    if (!entry || !launched) {
+      const earlier = await this.#earlier.find(id)
+      if (earlier) return earlier
+      throw notFound(id)
+    }
+    if (entry.ended) return entry.ended
+    const { run } = launched
+    return {
+      isAlive: !this.#isGone(id),
+      exitCode: run.exit?.code ?? null,
+      signal: run.exit?.signal ?? null,
+      uptimeMs: this.#control.clock.now() - run.startedMs,
+    }
+  }
+
+  /** Whoever streamed it has all of it, or has hung up: it goes with everything, proven. What does not is tried again. */
+  async remove(id: string): Promise<void> {
+    const entry = this.#agents.get(id)
+    if (entry) entry.isStreamed = false
+    try {
+      await this.#control.agents.remove(id, {})
+    } catch (error) {
+      if (isEbbError(error, 'agent_not_found')) return
+      this.#control.log.warn('An agent of the runner could not be removed, and is tried again.', {
+        scope: id,
+        error: sentence(error),
+      })
+    }
+  }
+
+  close(): void {
+    this.#lifetime.abort()
+    this.#watch[Symbol.dispose]()
+  }
+
+  async #closed(id: string, report: Report): Promise<void> {
+    const entry = this.#agents.get(id)
+    if (!entry) return
+    if (report.success) this.#ended(id)
+    else if (this.#isGone(id)) {
+      const { status, error } = endingOf(await (await entry.launching).run.lastDays())
+      entry.outcome.resolve(outcomeOf(status, error?.message))
+    } else entry.outcome.resolve({ isSuccess: false, message: `The agent could not be proven gone: ${report.errors.join('; ')}` })
+  }
+
+  #ended(id: string): void {
+    const entry = this.#agents.get(id)
+    if (!entry || entry.ended) return
+    void entry.launching.then(({ run }) => {
+      const { clock } = this.#control
+      const { exit, status } = run
+      const uptimeMs = clock.now() - run.startedMs
+      entry.ended ??= { isAlive: false, exitCode: exit?.code ?? null, signal: exit?.signal ?? null, uptimeMs, atMs: clock.now() }
+      entry.outcome.resolve(outcomeOf(status, entry.problem))
+    }, noop)
+  }
+
+  /** What has been over for its time is forgotten. */
+  #look(): void {
+    const nowMs = this.#control.clock.now()
+    for (const [id, untilMs] of this.#refused) if (untilMs < nowMs) this.#refused.delete(id)
+    for (const [id, { ended, isStreamed }] of this.#agents)
+      if (ended && !isStreamed && nowMs - ended.atMs > this.#times.rememberMs) this.#agents.delete(id)
+    this.#earlier.forget(nowMs)
+    this.#tidy()
+  }
+
+  /** Rows of agents that are over and that nobody here knows any more: of an earlier life, or not removable before. */
+  #tidy(): void {
+    if (this.#isTidying) return
+    this.#isTidying = true
+    this.#earlier
+      .removeRows(this.#known())
+      .catch(noop) // A locked database; it is tried again.
+      .finally(() => {
+        this.#isTidying = false
+      })
+  }
+}
+
+/** Of an agent that is only played. */
+async function* nothing(complete: Promise<unknown>): AsyncGenerator<Uint8Array> {
+  await complete
+  yield* []
+}
+
+function outcomeOf(status: string, problem: string | undefined): Outcome {
+  return status === 'completed' ? { isSuccess: true } : { isSuccess: false, message: problem ?? sentenceOf(status) }
+}
+
+function sentenceOf(status: string): string {
+  return status === 'terminated' ? 'The agent was stopped.' : `The agent is ${status}.`
+}
+
+function exists(id: string): EbbError {
+  return new EbbError('agent_exists', `There is, or was, an agent ${id}; use another agent_id.`)
+}
+
+function notFound(id: string): EbbError {
+  return new EbbError(
+    'agent_not_found',
+    `There is no agent ${id.slice(0, 200)} at this runner; it ended more than a minute ago, or never was.`,
+  )
+}

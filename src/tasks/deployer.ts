@@ -1,0 +1,223 @@
+import type { Agents, Launched } from '../agents/agents.ts'
+import type { Owners } from '../agents/owners.ts'
+import type { LaunchRequest } from '../agents/preflight.ts'
+import type { TaskLimits } from '../agents/settings.ts'
+import { markIn } from '../agents/workspace.ts'
+import type { Engine } from '../core/engine/api.ts'
+import { noop } from '../core/engine/race.ts'
+import type { Agent } from '../core/model/agent.ts'
+import { EbbError, isEbbError } from '../core/model/errors.ts'
+import type { Report } from '../core/model/report.ts'
+import { orchestrator } from '../core/model/spawn-rule.ts'
+import { agentName, agentTypePattern, workspaceFolder } from '../core/model/task.ts'
+import type { ProviderCatalogue } from '../core/ports/provider.ts'
+import type { Runtime } from '../core/ports/runtime.ts'
+import type { TaskRecord, TaskStore } from '../core/ports/tasks.ts'
+import type { Callers } from './callers.ts'
+import { type Crew, keyOf, type Member } from './crew.ts'
+import { cancelled, Deployments } from './deployments.ts'
+import { parentKilled, requireRoom } from './limits.ts'
+import { preambleOf } from './preamble.ts'
+import { noAgent, type Roster, requireParent } from './roster.ts'
+import type { Silence } from './silence.ts'
+import type { Callback, DeployAgent, Deployed } from './types.ts'
+import { tmuxSessionOf } from './view.ts'
+
+export interface DeployerDeps extends Runtime {
+  readonly engine: Engine
+  readonly agents: Agents
+  readonly tasks: TaskStore
+  readonly owners: Owners
+  readonly catalogue: ProviderCatalogue
+  readonly limits: TaskLimits
+  readonly roster: Roster
+  readonly callers: Callers
+  readonly silence: Silence
+  readonly callback: () => Callback | undefined
+}
+
+/** A deployment of which everything is checked. */
+interface Order {
+  readonly request: DeployAgent
+  readonly task: TaskRecord
+  readonly crew: Crew
+  readonly member: Member
+  readonly parentName: string
+  readonly known: unknown
+  readonly scopeId: string
+}
+
+/** Puts agents into tasks: checked, counted and made once, however many ask at the same time. */
+export class Deployer {
+  readonly #deps: DeployerDeps
+  readonly #deployments = new Deployments()
+
+  constructor(deps: DeployerDeps) {
+    this.#deps = deps
+  }
+
+  async deploy(request: DeployAgent): Promise<Deployed> {
+    const { agentType, caller, signal } = request
+    // With that name it would pass for nobody's child where rules say who may deploy whom.
+    if (agentType === orchestrator) throw new EbbError('invalid_request', `"${orchestrator}" is no type of agents; use another one.`)
+    if (!agentTypePattern.test(agentType))
+      throw new EbbError(
+        'invalid_request',
+        `${JSON.stringify(agentType)} is no type of agents: letters, digits, _ and - (at most 48), a letter or digit first.`,
+      )
+    const { task, crew } = await this.#deps.roster.enter(request)
+    const parent = request.parent === orchestrator ? undefined : crew.find(request.parent)
+    if (!parent && request.parent !== orchestrator) throw noAgent(task.id, request.parent)
+    requireParent(caller, parent)
+    // The one it has now: a reset forgets the task, and its name must not be born again.
+    const scopeId = await this.#deps.owners.existing({ kind: 'task', namespace: task.namespace, id: task.id })
+    const known = await this.#deps.tasks.findFolder(task.base)
+    if (signal?.aborted) throw cancelled()
+
+    // From here to the reservation nothing is awaited: of many at once each sees what those before it have taken.
+    const key = keyOf(agentType, parent?.id, request.prompt)
+    const place = `${task.id} ${key}`
+    const twin = request.allowDuplicate ? undefined : (this.#deployments.join(place, signal) ?? this.#living(crew, key))
+    if (twin) return answer(task, await twin, true)
+    const member = this.#member(crew, agentType, parent, key)
+    requireRoom(this.#deps.limits, crew, member, (id) => this.#deps.agents.living.has(id))
+    crew.reserve(member)
+    const order: Order = { request, task, crew, member, parentName: parent?.name ?? orchestrator, known, scopeId }
+    return answer(task, await this.#deployments.begin(place, signal, (unwanted) => this.#launch(order, unwanted)), false)
+  }
+
+  async launch(request: LaunchRequest): Promise<Agent> {
+    const { taskId, namespace, parentAgentId: parent = orchestrator, type, prompt, placement = 'process', configuration } = request
+    const task = taskId === undefined ? undefined : await this.#deps.tasks.find(taskId)
+    // A name that its client gave it, and nothing that we made.
+    if (task?.namespace !== namespace) return (await this.#deps.agents.launch(request)).agent
+    const { agent } = await this.deploy({
+      taskId: task.id,
+      namespace,
+      agentType: type,
+      prompt,
+      parent,
+      provider: type,
+      placement,
+      // Whoever posts a launch is answered with a new agent.
+      allowDuplicate: true,
+      configuration,
+      ...(request.requestId !== undefined && { requestId: request.requestId }),
+      caller: 'orchestrator',
+    })
+    return agent
+  }
+
+  #living(crew: Crew, key: string): Promise<Agent> | undefined {
+    const { agents } = this.#deps
+    for (const { id, key: its } of crew.members) {
+      const status = its === key ? agents.living.get(id)?.status : undefined
+      if (status === 'initializing' || status === 'running') return agents.get(id).then(({ agent }) => agent)
+    }
+    return undefined
+  }
+
+  #member(crew: Crew, agentType: string, parent: Member | undefined, key: string): Member {
+    const { newId, clock } = this.#deps
+    for (;;) {
+      const id = newId()
+      const name = agentName(agentType, id, clock.wall())
+      if (!crew.hasName(name)) return { id, name, agentType, parentId: parent?.id, depth: (parent?.depth ?? 0) + 1, key }
+    }
+  }
+
+  async #launch(order: Order, unwanted: AbortSignal): Promise<Agent> {
+    const { engine, agents, callers, silence } = this.#deps
+    const { request, task, crew, member } = order
+    const takeBack = (): void => {
+      // One that has no scope yet is taken back when it has.
+      if (engine.owns(member.id)) engine.close(member.id, { trigger: 'launch-rollback' }).catch(noop)
+    }
+    unwanted.addEventListener('abort', takeBack, { once: true })
+    try {
+      request.onPhase?.('prepared')
+      const asked = this.#requestFor(order)
+      const launched = await this.#wanted(agents.launch(asked), member, crew, unwanted)
+      crew.arrive(member)
+      // One that cannot report is not silent.
+      if (asked.tokenHash !== undefined) silence.watch(launched.run, task.id)
+      await this.#record(order)
+      request.onPhase?.('running')
+      return launched.agent
+    } catch (error) {
+      crew.giveUp(member)
+      callers.revoke(member.id)
+      throw error
+    } finally {
+      unwanted.removeEventListener('abort', takeBack)
+    }
+  }
+
+  /** One that nobody wants any more is taken back whole; only when that is proven it was merely cancelled. */
+  async #wanted(launching: Promise<Launched>, { id, parentId }: Member, crew: Crew, unwanted: AbortSignal): Promise<Launched> {
+    try {
+      const launched = await launching
+      if (!unwanted.aborted && !crew.isDoomed(parentId)) return launched
+    } catch (error) {
+      const isLeft = isEbbError(error, 'launch_failed') && (error.details as Report | undefined)?.success !== true
+      throw unwanted.aborted && !isLeft ? cancelled() : error
+    }
+    await this.#deps.agents.remove(id, { force: true }).catch((error: unknown) => {
+      if (!isEbbError(error, 'agent_not_found')) throw error
+    })
+    throw unwanted.aborted ? cancelled() : parentKilled()
+  }
+
+  #requestFor({ request, task, member, parentName, known, scopeId }: Order): LaunchRequest {
+    const { callers, callback, catalogue } = this.#deps
+    const provider = catalogue.find(request.provider)
+    // A program that takes no servers is told of none; a command finds them in the file that EBB_MCP_CONFIG names.
+    const canCallBack = provider?.capabilities.mcpSupport || provider?.type === 'command'
+    const back = canCallBack ? callback() : undefined
+    const token = back && callers.issue(member.id)
+    const { configuration = {}, requestId } = request
+    const others = configuration.mcp?.servers.filter(({ name }) => name !== 'ebb') ?? []
+    const env = token && { EBB_URL: back.url, EBB_TOKEN: token.text }
+    const servers = env && [...others, { name: 'ebb', command: back.command, args: ['mcp'], env, isOurs: true }]
+    return {
+      id: member.id,
+      name: member.name,
+      type: request.provider,
+      prompt: request.prompt,
+      preamble: preambleOf({ task, name: member.name, parent: parentName, canCallBack: servers !== undefined }),
+      placement: request.placement,
+      namespace: task.namespace,
+      taskId: task.id,
+      ...(requestId !== undefined && { requestId }),
+      ownerScopeId: scopeId,
+      ...(member.parentId !== undefined && { parentAgentId: member.parentId }),
+      workspace: { base: task.base, path: `${workspaceFolder}/${task.id}`, known },
+      ...(token && { tokenHash: token.hash }),
+      configuration: {
+        workingDirectory: task.cwd,
+        ...configuration,
+        ...(request.command && { command: request.command }),
+        ...(request.model !== undefined && { model: request.model }),
+        ...(servers && { mcp: { ...configuration.mcp, servers } }),
+      },
+    }
+  }
+
+  /** It runs: what cannot be written down now is no reason to end it. */
+  async #record({ task, member, known }: Order): Promise<void> {
+    const { engine, log, tasks } = this.#deps
+    try {
+      const held = engine.inspect(member.id)?.resources.values()
+      const resources = held ? [...held].map(({ intent }) => intent) : await engine.resources(member.id)
+      const mark = markIn(resources)
+      const isNews = mark !== undefined && JSON.stringify(mark) !== JSON.stringify(known)
+      await Promise.all([tasks.countDeployed(task.id), isNews ? tasks.keepFolder(task.base, mark) : undefined])
+    } catch (error) {
+      log.warn('A deployment could not be written down.', { agent: member.id, task: task.id, error: String(error) })
+    }
+  }
+}
+
+function answer(task: TaskRecord, agent: Agent, isDeduplicated: boolean): Deployed {
+  return { agent, isDeduplicated, workspace: task.workspace, ...tmuxSessionOf(agent) }
+}

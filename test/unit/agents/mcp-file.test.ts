@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest'
+import { mcpText } from '../../../src/agents/mcp-file.ts'
+
+it('MCP servers are written down as claude reads them, without the values of their variables but for our own', () => {
+  const servers = [
+    { name: 'a', command: 'node', args: ['a.mjs'], env: { TOKEN: '$x "y"' } },
+    { name: 'b', command: 'b' },
+    { name: 'ebb', command: '/bin/ebb', args: ['mcp'], env: { EBB_TOKEN: 'own' }, isOurs: true },
+    { name: 'far', command: 'https://example.test/mcp', transport: 'http' },
+  ]
+  expect(JSON.parse(mcpText(servers))).toEqual({
+    mcpServers: {
+      a: { type: 'stdio', command: 'node', args: ['a.mjs'], env: { TOKEN: `\${AGENT_MCP_0_0}` } },
+      b: { type: 'stdio', command: 'b', args: [], env: {} },
+      ebb: { type: 'stdio', command: '/bin/ebb', args: ['mcp'], env: { EBB_TOKEN: 'own' } },
+      far: { type: 'http', url: 'https://example.test/mcp' },
+    },
+  })
+})

@@ -1,0 +1,101 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { ageOf, cut, cutStart, durationOf, harmless, padEnd, sizeOf, widthOf } from '../../../../src/cli/terminal/text.ts'
+
+/** Letters of every sort: marks, wide ones, pictures, controls. */
+const anyText = fc.string({ unit: 'binary', maxLength: 200 })
+const widths = fc.integer({ min: 0, max: 120 })
+
+describe('the width of a line', () => {
+  it.each([
+    ['plain', 5],
+    ['界', 2],
+    ['ｆｕｌｌ', 8],
+    ['ﾊﾝｶｸ', 4],
+    ['한글', 4],
+    ['e\u0301', 1],
+    ['a\u0300\u0301\u0302', 1],
+    ['👍', 2],
+    ['✓ ⏺ ❯ … ⎿ ├─', 12],
+    ['🇩🇪', 2],
+    ['क्षि', 3],
+    ['', 0],
+  ])('of %s is %d', (line, width) => {
+    expect(widthOf(line)).toBe(width)
+  })
+
+  it('grows with every letter and never shrinks', () => {
+    fc.assert(fc.property(anyText, anyText, (one, other) => widthOf(one + other) === widthOf(one) + widthOf(other)))
+  })
+})
+
+describe('foreign text', () => {
+  it('keeps nothing that moves a cursor, sets a title, rings or turns the line around', () => {
+    const trick = 'a\u001b[2Jb\u001b]0;title\u0007c\u001b[31md\u0000\u0008e\u009b2Jf\u202eg\u2066h'
+    expect(harmless(trick)).toBe('abcdefgh')
+    fc.assert(
+      fc.property(anyText, (text) => {
+        expect(harmless(text)).not.toMatch(/[^\P{Cc}\t\n]|[\u202a-\u202e\u2066-\u2069]/u)
+        expect(harmless(harmless(text))).toBe(harmless(text))
+      }),
+    )
+  })
+
+  it('loses no word: line ends of other systems are line ends, and pictures stand for themselves', () => {
+    expect(harmless('one\r\ntwo\rthree\r')).toBe('one\ntwo\nthree')
+    expect(harmless('👩‍👩‍👧 ❤️ 👍🏽 🏳️‍🌈')).toBe('👩👩👧 ❤ 👍 🏳🌈')
+  })
+
+  it('of megabytes is cut in no time', () => {
+    const long = Buffer.from('界\u001b[0m '.repeat(1_000_000)).toString()
+    const startMs = performance.now()
+    for (let index = 0; index < 100; index++) expect(widthOf(cut(long, 40))).toBeLessThanOrEqual(40)
+    expect(performance.now() - startMs).toBeLessThan(10_000)
+  })
+})
+
+describe('a text that is cut', () => {
+  it('is never wider than it may be, is one line, and is left as it is when it fits', () => {
+    fc.assert(
+      fc.property(anyText, widths, (text, width) => {
+        const short = cut(text, width)
+        expect(widthOf(short)).toBeLessThanOrEqual(width)
+        expect(short).not.toContain('\n')
+        const whole = harmless(text).replaceAll(/\s+/g, ' ').trim()
+        if (widthOf(whole) <= width) expect(short).toBe(whole)
+        expect(widthOf(cutStart(short, 10))).toBeLessThanOrEqual(10)
+      }),
+    )
+  })
+
+  it.each([
+    ['abcdef', 6, 'abcdef'],
+    ['abcdefg', 6, 'abcde…'],
+    ['界界界', 5, '界界…'],
+    ['界界界', 4, '界…'],
+    ['e\u0301e\u0301e\u0301', 2, 'e\u0301…'],
+    ['abc', 1, '…'],
+    ['abc', 0, ''],
+    ['a\n\tb', 10, 'a b'],
+  ])('%j in %d columns is %j', (text, width, short) => {
+    expect(cut(text, width)).toBe(short)
+  })
+
+  it('is padded by what is seen of it', () => {
+    expect(padEnd('界', 4)).toBe('界  ')
+    expect(cutStart('/a/long/path.log', 9)).toBe('…path.log')
+  })
+})
+
+it('ages, durations and sizes are as a person says them', () => {
+  expect([0, 59_999, 60_000, 3_600_000, 90_000_000, -5].map((ms) => ageOf(0, ms))).toEqual(['0s', '59s', '1m', '1h', '1d', '0s'])
+  expect([0, 999, 1_000, 59_990, 60_000, 3_723_000].map(durationOf)).toEqual([
+    '0 ms',
+    '999 ms',
+    '1.0 s',
+    '59.9 s',
+    '1 min 0 s',
+    '1 h 2 min',
+  ])
+  expect([0, 999, 1_000, 10_240, 5_452_595, 2_147_483_648].map(sizeOf)).toEqual(['0 B', '999 B', '1.0 kB', '10 kB', '5.2 MB', '2.0 GB'])
+})

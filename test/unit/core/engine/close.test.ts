@@ -1,0 +1,330 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { Report } from '../../../../src/core/model/report.ts'
+import type { Planned } from '../../../../src/core/ports/kind.ts'
+import { type Life, Simulation, thing, unlistedKind } from '../../../support/simulation.ts'
+
+let simulation: Simulation
+let life: Life
+
+beforeEach(async () => {
+  simulation = await Simulation.open()
+  life = simulation.live()
+})
+
+afterEach(async () => {
+  await simulation[Symbol.asyncDispose]()
+  expect(simulation.world.violations).toEqual([])
+})
+
+const run = <T>(work: Promise<T>): Promise<T> => simulation.clock.run(work)
+const pause = (ms: number): Promise<void> => run(simulation.clock.pause(ms))
+
+async function agent(plan: readonly Planned[], id = 'agent', parentId?: string): Promise<void> {
+  const scope = life.engine.openScope({ id, kind: 'agent', ...(parentId !== undefined && { parentId }) })
+  await run(life.engine.launch(scope, plan))
+}
+
+function outcomes(report: Report): Record<string, string> {
+  return Object.fromEntries(report.resources.map(({ name, outcome }) => [name, outcome]))
+}
+
+describe('the ladder', () => {
+  test('tells why something does not go, though the last attempt found nothing out', async () => {
+    const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
+    await run(life.engine.launch(scope, [thing('a')]))
+    life.faults.next('release', ['refused', ...Array.from({ length: 20 }, () => 'deaf' as const)])
+    const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true, deadlineMs: 4_000 }))
+    expect(report).toMatchObject({
+      success: false,
+      resources: [{ outcome: 'stuck', error: expect.stringContaining('release was refused') }],
+    })
+    life.faults.isCalm = true
+    await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
+  })
+
+  test('ends at the event, not at the budget (G14)', async () => {
+    await agent([thing('a')])
+    const report = await run(life.engine.close('agent', { trigger: 'terminated' }))
+    expect(report).toMatchObject({ success: true, duration: 0, resources: [{ steps: [{ step: 'polite', took: 0 }], outcome: 'released' }] })
+  })
+
+  test('gives polite and terminate half of the grace each, then kills', async () => {
+    await agent([thing('a', { hears: 'kill' })])
+    const report = await run(life.engine.close('agent', { trigger: 'terminated', graceMs: 3_000 }))
+    expect(report.resources[0]?.steps.map(({ step, took }) => [step, took])).toEqual([
+      ['polite', 1_500],
+      ['terminate', 1_500],
+      ['kill', 0],
+    ])
+  })
+
+  test('kills again when a kill got lost', async () => {
+    await agent([thing('a', { hears: 'kill', times: 4 })])
+    const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
+    expect(outcomes(report)).toEqual({ 'agent.1': 'released' })
+    expect(simulation.world.releases).toHaveLength(4)
+  })
+
+  test.each(['mute', 'deaf'] as const)('does not wait for ever for the answer to a kill that is %s', async (fate) => {
+    await agent([thing('a', { hears: 'kill' })])
+    life.faults.next('release', [fate])
+    const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
+    expect(report.success).toBe(true)
+    expect(report.duration).toBeLessThan(2_000)
+  })
+
+  test('says stuck at the deadline, and the scope stays closing (G11)', async () => {
+    await agent([thing('a', { hears: 'kill', times: 1_000 })])
+    const report = await run(life.engine.close('agent', { trigger: 'terminated', graceMs: 0, deadlineMs: 4_000 }))
+    expect(report).toMatchObject({ success: false, duration: 4_000, resources: [{ outcome: 'stuck' }] })
+    expect(await simulation.openBooks()).toEqual(['agent.1 stuck', 'scope host-life1 open', 'scope agent closing'])
+  })
+})
+
+test('a close that has no time at all still kills, looks, and keeps its errors to itself', async () => {
+  await agent([thing('a', { hears: 'kill' }), thing('b', { hears: 'kill' })])
+  life.faults.next('gone', ['refused', 'refused'])
+  life.faults.next('release', ['well', 'refused'])
+  const report = await run(life.engine.close('agent', { trigger: 'process-exit', deadlineMs: 0 }))
+  expect(outcomes(report)).toEqual({ 'agent.1': 'released', 'agent.2': 'stuck' })
+})
+
+describe('what cannot be seen', () => {
+  test('is never released and never acted upon (G4)', async () => {
+    await agent([thing('a')])
+    life.faults.blind(1_000)
+    const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
+    expect(report).toMatchObject({ success: false, resources: [{ outcome: 'stuck', error: 'the simulated probe is blind' }] })
+    expect([simulation.world.releases, simulation.world.left()]).toEqual([[], ['listed agent.1']])
+  })
+
+  test('is looked at again: one look that gets lost costs a part of the deadline only', async () => {
+    await agent([thing('a')])
+    life.faults.next('observe', ['deaf', 'refused'])
+    expect(await run(life.engine.close('agent', { trigger: 'terminated' }))).toMatchObject({ success: true })
+  })
+
+  test('is not released by a kill after which nobody could look (G3)', async () => {
+    await agent([thing('a', { hears: 'kill' })])
+    life.faults.next('observe', ['well', ...Array.from({ length: 500 }, () => 'refused' as const)])
+    const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
+    expect(simulation.world.left()).toEqual([])
+    expect(outcomes(report)).toEqual({ 'agent.1': 'stuck' })
+  })
+})
+
+describe('order (G7)', () => {
+  test('is the reverse of dependency, independent branches side by side', async () => {
+    const slow = { hears: 'terminate' } as const
+    await agent([
+      thing('a'),
+      thing('b', { dependsOn: ['a'], ...slow }),
+      thing('c', { dependsOn: ['a'], ...slow }),
+      thing('d', { dependsOn: ['b', 'c'] }),
+    ])
+    const report = await run(life.engine.close('agent', { trigger: 'terminated', graceMs: 2_000 }))
+    expect(report.resources.map(({ name }) => name)).toEqual(['agent.4', 'agent.2', 'agent.3', 'agent.1'])
+    expect(report.duration).toBe(1_000)
+  })
+
+  test('holds back what something stuck depends on', async () => {
+    await agent([thing('a'), thing('b', { dependsOn: ['a'], hears: 'kill', times: 99 }), thing('c')])
+    const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true, deadlineMs: 2_000 }))
+    expect(outcomes(report)).toEqual({ 'agent.2': 'stuck', 'agent.3': 'released', 'agent.1': 'held-back' })
+    expect(simulation.world.left()).toEqual(['listed agent.1', 'listed agent.2'])
+  })
+
+  test('goes across scopes: what a stuck thing below depends on waits with it', async () => {
+    await agent([thing('folder'), thing('other')], 'request')
+    await agent([thing('tree', { dependsOn: ['request.1'], hears: 'kill', times: 99 })], 'agent', 'request')
+    const report = await run(life.engine.close('request', { trigger: 'request-finished', force: true, deadlineMs: 2_000 }))
+    expect(outcomes(report)).toEqual({ 'agent.1': 'stuck', 'request.1': 'held-back', 'request.2': 'released' })
+  })
+})
+
+describe('two closes of one scope', () => {
+  test('join: one flight, one report (G6)', async () => {
+    await agent([thing('a', { hears: 'terminate' })])
+    const [first, second] = [life.engine.close('agent', { trigger: 'terminated' }), life.engine.close('agent', { trigger: 'completed' })]
+    expect(second).toBe(first)
+    await run(first)
+    expect(life.reports).toHaveLength(1)
+    expect(simulation.world.releases).toEqual(['agent.1', 'agent.1'])
+  })
+
+  test('one after the other are one: the second finds it clean and touches nothing (G5)', async () => {
+    await agent([thing('a')])
+    await run(life.engine.close('agent', { trigger: 'terminated' }))
+    const { releases } = simulation.world
+    const before = releases.length
+    expect(await run(life.engine.close('agent', { trigger: 'deleted', force: true }))).toMatchObject({ success: true, resources: [] })
+    expect(releases).toHaveLength(before)
+    expect(life.logged.at(-1)).toMatch(/already clean/)
+  })
+
+  test('force reaches the running ladder at once, in scopes below too', async () => {
+    await agent([], 'request')
+    await agent([thing('a', { hears: 'kill' })], 'agent', 'request')
+    const closed = life.engine.close('request', { trigger: 'request-finished', graceMs: 60_000 })
+    await pause(1_000)
+    life.engine.close('request', { trigger: 'terminated', force: true })
+    expect((await run(closed)).duration).toBe(1_000)
+  })
+
+  test('force reaches a gentle step that gets no answer', async () => {
+    await agent([thing('a', { hears: 'kill' })])
+    life.faults.next('release', ['deaf'])
+    const closed = life.engine.close('agent', { trigger: 'terminated', graceMs: 60_000 })
+    await pause(1_000)
+    life.engine.close('agent', { trigger: 'terminated', force: true })
+    expect((await run(closed)).duration).toBe(1_000)
+  })
+
+  test('the earlier deadline and the deletion are stored with closing, for whoever carries on', async () => {
+    await agent([thing('a', { hears: 'kill' })])
+    life.engine.close('agent', { trigger: 'terminated', graceMs: 60_000 })
+    life.engine.close('agent', { trigger: 'deleted', deadlineMs: 5_000 })
+    await pause(10)
+    const { scopes } = await run(simulation.store.books())
+    expect(scopes.find(({ id }) => id === 'agent')?.wish).toMatchObject({ forget: true, deadlineMs: 5_000 })
+  })
+
+  test('a scope below that was to be deleted is still deleted when the one above is closed for another reason', async () => {
+    await agent([thing('own')], 'request')
+    await agent([thing('log', { owes: ['archive'], hears: 'kill', times: 99 })], 'agent', 'request')
+    await run(life.engine.close('agent', { trigger: 'deleted', graceMs: 0, deadlineMs: 100 }))
+    simulation.world.heal('agent.1')
+    expect(await run(life.engine.close('request', { trigger: 'request-finished' }))).toMatchObject({ success: true })
+    expect(simulation.world.archive.size).toBe(0)
+    expect((await run(simulation.store.books())).scopes.map(({ id }) => id)).toEqual(['host-life1', 'request'])
+  })
+})
+
+describe('the sweep', () => {
+  test('adopts and ends what the ledger did not know', async () => {
+    await agent([thing('a')])
+    simulation.world.place({
+      kind: 'listed',
+      id: 'agent.9',
+      scopeId: 'agent',
+      incarnation: 'life1',
+      dependsOn: [],
+      spec: { hears: 'polite', times: 1, owes: [] },
+    })
+    const report = await run(life.engine.close('agent', { trigger: 'terminated' }))
+    expect(outcomes(report)).toEqual({ 'agent.1': 'released', 'agent.9': 'released' })
+    expect(simulation.world.left()).toEqual([])
+  })
+
+  test('that finds a thing again which was released does not book it as released while it is stuck', async () => {
+    await agent([thing('a')], 'request')
+    await agent([thing('b')], 'agent', 'request')
+    simulation.world.comesBack('agent.1', { hears: 'kill', times: 99 })
+    const report = await run(life.engine.close('request', { trigger: 'terminated', graceMs: 0, deadlineMs: 500 }))
+    expect(report.success).toBe(false)
+    expect(await simulation.openBooks()).toContain('agent.1 stuck')
+  })
+
+  test('goes on until what comes back again and again is really gone', async () => {
+    await agent([thing('a')])
+    simulation.world.comesBack('agent.1', { hears: 'polite', times: 1 }, 3)
+    expect(await run(life.engine.close('agent', { trigger: 'terminated' }))).toMatchObject({ success: true })
+    expect([simulation.world.left(), simulation.world.releases.length]).toEqual([[], 4])
+  })
+
+  test.each(['agent', 'request'])('books what is there again at the deadline as stuck, and so its agent: %s (G11)', async (id) => {
+    const stuck: string[] = []
+    life = simulation.live({
+      endings: {
+        clear: async () => ({ left: new Map(), messagesGone: 0 }),
+        prepare: async () => ({ ended: [], messagesGoing: 0 }),
+        settled: (_scopes, _ended, left) => stuck.push(...left.filter(({ isStuck }) => isStuck).map((one) => one.id)),
+        exited: async () => {},
+        lost: async () => [],
+      },
+    })
+    life.engine.openScope({ id: 'request', kind: 'request' })
+    await agent([thing('a')], 'agent', 'request')
+    simulation.world.comesBack('agent.1', { hears: 'polite', times: 1 }, 1_000)
+    const report = await run(life.engine.close(id, { trigger: 'terminated', force: true, deadlineMs: 2_000 }))
+    expect(report).toMatchObject({ success: false, errors: [expect.stringContaining('It was there again at the deadline.')] })
+    expect(await simulation.openBooks()).toContain('agent.1 stuck')
+    expect(stuck).toEqual(['agent'])
+    simulation.world.comesBack('agent.1', { hears: 'polite', times: 1 }, 0)
+    expect(await run(life.engine.close(id, { trigger: 'terminated' }))).toMatchObject({ success: true })
+  })
+
+  test('whose listing fails is an unknown in the report: nobody can say that nothing is there', async () => {
+    await agent([thing('a')])
+    life.faults.next('list', ['refused'])
+    expect(await run(life.engine.close('agent', { trigger: 'terminated' }))).toMatchObject({
+      success: false,
+      resources: [{ outcome: 'released' }, { name: 'sweep', outcome: 'stuck' }],
+    })
+  })
+})
+
+describe('books that cannot be written', () => {
+  test('never stop the kill, and are put right by the reaper (G12)', async () => {
+    await agent([thing('a'), thing('b', { kind: unlistedKind })])
+    for (const write of ['beginClose', 'settle']) life.faults.next(`ledger.${write}`, ['refused'])
+    const report = await run(life.engine.close('agent', { trigger: 'terminated' }))
+    expect(report).toMatchObject({ success: true, errors: [expect.stringContaining('The ledger could not be written')] })
+    expect(simulation.world.left()).toEqual([])
+    expect(await simulation.openBooks()).toContain('agent.1 held')
+    await simulation.pass(life.reaper)
+    expect(await simulation.openBooks()).toEqual(['scope host-life1 open'])
+  })
+
+  test('a scope that was closed before the ledger knew it does not stay open there', async () => {
+    life.faults.next('ledger.register', ['slow'], 1_000)
+    life.faults.next('ledger.openScope', ['slow'], 1_500)
+    life.engine.openScope({ id: 'agent', kind: 'agent' })
+    await run(life.engine.close('agent', { trigger: 'terminated' }))
+    await pause(5_000)
+    expect(await simulation.openBooks()).toEqual(['scope host-life1 open'])
+  })
+
+  test.each([
+    { what: 'is asked to go once they know', slowMs: 50, atMs: 50 },
+    { what: 'does not wait for books that hang', slowMs: 5_000, atMs: 100 },
+  ])('what would outlive a killed supervisor $what (G6, G12)', async ({ slowMs, atMs }) => {
+    await agent([{ ...thing('a', { hears: 'kill' }), onLoss: 'keep' }])
+    life.faults.next('ledger.beginClose', ['slow'], slowMs)
+    const closed = life.engine.close('agent', { trigger: 'terminated', force: true })
+    await pause(atMs - 1)
+    expect(simulation.world.releases).toEqual([])
+    await pause(2)
+    expect(simulation.world.releases).toEqual(['agent.1'])
+    expect(await run(closed)).toMatchObject({ success: true })
+  })
+})
+
+test('while a close is under way each resource is told of as it is by now', async () => {
+  await agent([thing('quick', { hears: 'kill' }), thing('below'), thing('slow', { hears: 'kill', times: 99, dependsOn: ['below'] })])
+  const closed = life.engine.close('agent', { trigger: 'terminated', force: true })
+  await pause(500)
+  const resources = await run(life.engine.resources('agent'))
+  expect(resources).toMatchObject([{ state: 'released', proof: { at: expect.any(String) } }, { state: 'closing' }, { state: 'closing' }])
+  expect(resources[0]?.releasedAt).toBe(resources[0]?.proof?.at)
+  expect(resources[2]?.proof).toBeUndefined()
+  await run(closed)
+  const waits = { state: 'closing', error: 'Waits for what depends on it.' }
+  expect(await run(life.engine.resources('agent'))).toMatchObject([resources[0], waits, { state: 'stuck' }])
+})
+
+test('a look that gets no answer says at what it was, and what that means', async () => {
+  await agent([thing('a')])
+  const kind = life.engine.parts.book.find('agent')?.entries.values().next().value?.kind
+  if (!kind) throw new Error('It was launched.')
+  const { observe } = kind
+  Object.assign(kind, { observe: () => new Promise<never>(() => {}) })
+  const report = await run(life.engine.close('agent', { trigger: 'terminated', deadlineMs: 6_000 }))
+  const [left] = report.resources
+  expect(left).toMatchObject({
+    outcome: 'stuck',
+    error: `The look at this ${left?.kind} got no answer in time, so it is not known whether it is still there.`,
+  })
+  Object.assign(kind, { observe })
+  expect(await run(life.engine.close('agent', { trigger: 'terminated', force: true }))).toMatchObject({ success: true })
+})

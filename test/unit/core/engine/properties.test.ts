@@ -1,0 +1,128 @@
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { forgets } from '../../../../src/core/model/policy.ts'
+import type { Report } from '../../../../src/core/model/report.ts'
+import { commands, decks, Player, plans, wishes } from '../../../support/random-lives.ts'
+import { type Life, listedKind, reaperIntervalMs, Simulation, thing, unlistedKind } from '../../../support/simulation.ts'
+
+/**
+ * The engine on a simulated world: random scope trees, plans, failures, lost answers, unknowns and interleavings. What
+ * breaks a guarantee at any moment is noted by the world itself; what must be so in the end is asked here.
+ */
+
+const runs = { numRuns: Number(process.env.EBB_PROPERTY_RUNS ?? 150) }
+const timeout = 120_000
+
+/** Faults are over: the reaper comes by, hour after hour, and everything is closed again. */
+async function comeToRest(simulation: Simulation, life: Life): Promise<void> {
+  const { clock } = simulation
+  life.faults.isCalm = true
+  for (let hour = 0; hour < 10; hour++) {
+    await simulation.pass(life.reaper)
+    const { success, errors } = await clock.run(life.engine.shutDown())
+    if (success && errors.length === 0) return
+    await clock.run(clock.pause(64 * reaperIntervalMs))
+  }
+}
+
+async function expectClean(simulation: Simulation): Promise<void> {
+  expect({ violations: simulation.world.violations, left: simulation.world.left(), books: await simulation.openBooks() }).toEqual({
+    violations: [],
+    left: [],
+    books: [],
+  })
+}
+
+describe('whatever fails in one life', () => {
+  test('after quiescence nothing of ours is left, and no guarantee was broken on the way', { timeout }, async () => {
+    await fc.assert(
+      fc.asyncProperty(commands, decks, async (all, deck) => {
+        await using simulation = await Simulation.open()
+        const life = simulation.live({ deck })
+        const player = new Player(simulation, life)
+        await player.play(all)
+        await simulation.clock.run(Promise.allSettled(player.pending))
+        await comeToRest(simulation, life)
+        await expectClean(simulation)
+        const named = life.reports.flatMap(({ gaveUp }) => gaveUp).join('\n')
+        for (const id of simulation.world.lost) expect(named, 'G8: what was given up is named').toContain(id)
+      }),
+      runs,
+    )
+  })
+})
+
+describe('closing', () => {
+  const sequences = fc.array(fc.record({ wish: wishes, afterMs: fc.nat(3_000) }), { minLength: 2, maxLength: 6 })
+
+  test('any number of times, at once or one after the other, is closing once (G5, G6)', { timeout }, async () => {
+    await fc.assert(
+      fc.asyncProperty(plans, sequences, async (plan, closes) => {
+        await using simulation = await Simulation.open()
+        const { clock, world } = simulation
+        const { engine, reports } = simulation.live()
+        await clock.run(engine.launch(engine.openScope({ id: 'agent', kind: 'agent' }), plan))
+        const asked: Promise<Report>[] = []
+        for (const { wish, afterMs } of closes) {
+          const flight = engine.parts.flights.get('agent')
+          const report = engine.close('agent', wish)
+          if (flight) expect(report).toBe(asked.at(-1))
+          // What joined is at least as strong as what was asked for: force and deletion are never lost on the way.
+          if (flight && wish.force) expect(flight.policy).toMatchObject({ givesUp: true, firstStep: 'kill' })
+          if (flight && forgets(wish)) expect(flight.policy.keepsLogs).toBe(false)
+          asked.push(report)
+          await clock.run(clock.pause(afterMs))
+        }
+        const answers = await clock.run(Promise.all(asked))
+        const isClean = answers.at(-1)?.success === true
+        const { length } = world.releases
+        if (isClean)
+          expect(await clock.run(engine.close('agent', { trigger: 'deleted', force: true }))).toMatchObject({
+            success: true,
+            resources: [],
+          })
+        if (isClean) expect([world.left(), world.releases.length]).toEqual([[], length])
+        expect(reports.filter(({ success }) => success).length).toBeLessThanOrEqual(1)
+        expect(world.violations).toEqual([])
+      }),
+      runs,
+    )
+  })
+})
+
+describe('whoever dies, and whenever', () => {
+  const lives = fc.array(fc.record({ all: commands, deck: decks, recovers: fc.boolean(), lastMs: fc.nat(20_000) }), {
+    minLength: 1,
+    maxLength: 3,
+  })
+
+  test('G9: the next life brings the world to clean, and a living neighbour keeps what is its own', { timeout }, async () => {
+    await fc.assert(
+      fc.asyncProperty(lives, async (generations) => {
+        await using simulation = await Simulation.open()
+        const { clock, world } = simulation
+        const neighbour = simulation.live()
+        const scope = neighbour.engine.openScope({ id: 'next-door', kind: 'agent' })
+        await clock.run(neighbour.engine.launch(scope, [thing('theirs', { kind: listedKind }), thing('more', { kind: unlistedKind })]))
+        const theirs = world.left()
+
+        for (const { all, deck, recovers, lastMs } of generations) {
+          const life = simulation.live({ deck, creationsComeBack: false })
+          if (recovers) life.engine.recover().catch(() => {})
+          await new Player(simulation, life).play(all)
+          await clock.run(clock.pause(lastMs))
+          life.die()
+        }
+
+        const last = simulation.live()
+        await clock.run(last.engine.begin())
+        await clock.run(last.engine.recover())
+        await comeToRest(simulation, last)
+        expect(world.left(), 'what the neighbour has').toEqual(theirs)
+        await comeToRest(simulation, neighbour)
+        await expectClean(simulation)
+      }),
+      runs,
+    )
+  })
+})

@@ -1,0 +1,72 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { advised, EbbError, type ErrorCode, errno, errorTable, isEbbError, sentence } from '../../../../src/core/model/errors.ts'
+
+const sources = readdirSync(join(import.meta.dirname, '..', '..', '..', '..', 'src'), { recursive: true, withFileTypes: true })
+  .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+  .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'utf8'))
+  .join('\n')
+
+describe('the table of errors', () => {
+  it.each(Object.entries(errorTable))('%s has an exit code and a status that say it failed', (code, { exit, status }) => {
+    expect(code).toMatch(/^[a-z]+(_[a-z]+)*$/)
+    expect(exit).toBeGreaterThan(0)
+    expect([1, 2, 3, 125, 126, 127]).toContain(exit)
+    expect(status).toBeGreaterThanOrEqual(400)
+    expect(status).toBeLessThan(600)
+  })
+
+  it('speaks as a shell does about programs that cannot start', () => {
+    expect(errorTable.program_not_found.exit).toBe(127)
+    expect(errorTable.program_not_executable.exit).toBe(126)
+    expect(errorTable.bad_usage.exit).toBe(2)
+    expect(errorTable.not_released.exit).toBe(3)
+  })
+
+  it.each(Object.keys(errorTable))('%s is thrown somewhere', (code) => {
+    expect(sources.split(`'${code}'`).length).toBeGreaterThan(1)
+  })
+})
+
+describe('errors', () => {
+  it('carry their code, their cause and their details', () => {
+    const cause = new Error('why')
+    const error = new EbbError('ledger_busy', 'It is locked.', { cause, details: { pid: 1 } })
+    expect(error).toMatchObject({ name: 'EbbError', code: 'ledger_busy', message: 'It is locked.', cause, details: { pid: 1 } })
+    expect(isEbbError(error)).toBe(true)
+    expect(isEbbError(error, 'ledger_busy')).toBe(true)
+    expect(isEbbError(error, 'bad_usage' satisfies ErrorCode)).toBe(false)
+    expect(isEbbError(cause)).toBe(false)
+  })
+
+  it('an error without a cause has none', () => {
+    expect(Object.hasOwn(new EbbError('bad_usage', 'No.'), 'cause')).toBe(false)
+  })
+
+  it('whatever was thrown can be said and asked for its errno', () => {
+    expect([sentence(new Error('a')), sentence('b'), sentence(undefined), sentence({})]).toEqual(['a', 'b', 'undefined', '[object Object]'])
+    expect([errno(Object.assign(new Error('x'), { code: 'ENOENT' })), errno(new Error('x')), errno({ code: 'ENOENT' })]).toEqual([
+      'ENOENT',
+      undefined,
+      undefined,
+    ])
+    expect(errno(Object.assign(new Error('x'), { code: 5 }))).toBeUndefined()
+  })
+})
+
+describe('what a file system refuses', () => {
+  it.each([
+    ['EPERM', /^EPERM: no; see to it that Ebb may write there/],
+    ['EROFS', /; make that file system writable$/],
+    ['ENOSPC', /; free some space there$/],
+    ['ENOENT', /^ENOENT: no$/],
+  ])('%s is told with what to do, where a person can do something', (code, says) => {
+    expect(advised(Object.assign(new Error(`${code}: no`), { code }))).toMatch(says)
+  })
+
+  it('is all of it that has advice', () => {
+    expect(advised(new Error('Something else.'))).toBe('Something else.')
+    expect(advised('a word')).toBe('a word')
+  })
+})

@@ -1,0 +1,108 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  chainCookie,
+  containerCookie,
+  cookie,
+  incarnationId,
+  isSafeId,
+  parseCookies,
+  parseIncarnationId,
+  resourceId,
+  scopeOfResource,
+  shortBootId,
+} from '../../../../src/core/model/identity.ts'
+
+const life = { bootId: 'ab564ffa-7180-4e5d-9c1b-0123456789ab', pidNamespace: '4026531836', pid: 4_711, startTime: '292210' }
+const mark = { installation: 'a1b2c3d4e5f6', incarnation: incarnationId(life), resourceId: 'agent.1' }
+
+describe('incarnations', () => {
+  it('the id alone tells boot, pid namespace, pid and start time', () => {
+    expect(parseIncarnationId(incarnationId(life))).toEqual({
+      shortBootId: shortBootId(life.bootId),
+      pidNamespace: '4026531836',
+      pid: 4_711,
+      startTime: '292210',
+    })
+  })
+
+  it('two lives with the same pid have different ids', () => {
+    expect(incarnationId({ ...life, startTime: '292211' })).not.toBe(incarnationId(life))
+    expect(incarnationId({ ...life, pidNamespace: '1' })).not.toBe(incarnationId(life))
+  })
+
+  it.each(['', 'x', '../..', 'ab564ffa7180-4026531836-4711', `${incarnationId(life)}-1`, `${incarnationId(life)}\n`])(
+    '%j is no incarnation',
+    (text) => {
+      expect(parseIncarnationId(text)).toBeUndefined()
+    },
+  )
+
+  it('is a safe name for a directory', () => {
+    expect(isSafeId(incarnationId(life))).toBe(true)
+  })
+})
+
+describe('cookies', () => {
+  it('a cookie says who owns the thing that carries it', () => {
+    expect(parseCookies(cookie(mark))).toEqual([mark])
+  })
+
+  it('an Ebb inside another is found by both', () => {
+    const inner = { ...mark, installation: 'ffffffffffff' }
+    expect(parseCookies(chainCookie(cookie(mark), cookie(inner)))).toEqual([mark, inner])
+    expect(chainCookie(undefined, cookie(mark))).toBe(cookie(mark))
+    expect(chainCookie('', cookie(mark))).toBe(cookie(mark))
+  })
+
+  it.each(['', ':', 'a/b', 'a/b/c/d', '//', 'a//c', '/b/c'])('%j names nobody', (text) => {
+    expect(parseCookies(text)).toEqual([])
+  })
+
+  it('a broken part does not hide the others', () => {
+    expect(parseCookies(`junk:${cookie(mark)}:a/b`)).toEqual([mark])
+  })
+
+  it('whatever an environment holds, reading it does not throw', () => {
+    fc.assert(fc.property(fc.string(), (text) => Array.isArray(parseCookies(text))))
+  })
+})
+
+describe('the mark on what runs in a container', () => {
+  it('says whose it is, and is no tree of this host', () => {
+    const [found] = parseCookies(containerCookie(mark))
+    expect(found).toMatchObject({ installation: mark.installation, incarnation: mark.incarnation })
+    expect(scopeOfResource(found?.resourceId ?? '')).toBe(scopeOfResource(mark.resourceId))
+    expect(isSafeId(found?.resourceId ?? '')).toBe(false)
+  })
+})
+
+describe('ids', () => {
+  it('a resource is named after its scope', () => {
+    expect(scopeOfResource(resourceId('agent', 12))).toBe('agent')
+    expect(scopeOfResource(resourceId('a.b.c', 1))).toBe('a.b.c')
+    expect(scopeOfResource('no-ordinal')).toBe('')
+  })
+
+  it.each(['a', 'A9', 'a.b_c-d', 'x'.repeat(128)])('%j is safe', (id) => {
+    expect(isSafeId(id)).toBe(true)
+  })
+
+  it.each(['', '.', '..', '.hidden', '-flag', 'a..b', 'a/b', 'a b', 'a\0b', 'a\n', 'ä', 'a:b', 'a~b', 'x'.repeat(129)])(
+    '%j is not safe',
+    (id) => {
+      expect(isSafeId(id)).toBe(false)
+    },
+  )
+
+  it('a safe id leads nowhere but to itself as a part of a path or of a cookie', () => {
+    const ids = fc.stringMatching(/^[A-Za-z0-9][A-Za-z0-9._-]{0,40}$/)
+    fc.assert(
+      fc.property(ids, (id) => {
+        fc.pre(isSafeId(id))
+        expect(parseCookies(cookie({ ...mark, resourceId: id }))).toEqual([{ ...mark, resourceId: id }])
+        expect(id.split('/')).toEqual([id])
+      }),
+    )
+  })
+})

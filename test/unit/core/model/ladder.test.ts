@@ -1,0 +1,91 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { ladder, ladderSteps } from '../../../../src/core/model/ladder.ts'
+import { type Policy, policyFor, triggers } from '../../../../src/core/model/policy.ts'
+
+const policy = (more: Partial<Policy> = {}): Policy => ({
+  firstStep: 'polite',
+  graceMs: 5_000,
+  deadlineMs: 15_000,
+  keepsLogs: true,
+  givesUp: false,
+  ...more,
+})
+
+describe('the ladder', () => {
+  it('grace is polite and terminate together, and the kill has the deadline', () => {
+    expect(ladder(policy(), ladderSteps)).toEqual([
+      { step: 'polite', budgetMs: 2_500 },
+      { step: 'terminate', budgetMs: 2_500 },
+      { step: 'kill', budgetMs: 15_000 },
+    ])
+  })
+
+  it('who has no polite way gives all the grace to terminate', () => {
+    expect(ladder(policy(), ['terminate', 'kill'])).toEqual([
+      { step: 'terminate', budgetMs: 5_000 },
+      { step: 'kill', budgetMs: 15_000 },
+    ])
+  })
+
+  it('what can only be removed is removed', () => {
+    expect(ladder(policy(), ['kill'])).toEqual([{ step: 'kill', budgetMs: 15_000 }])
+  })
+
+  it('starts where the policy says', () => {
+    expect(ladder(policy({ firstStep: 'terminate' }), ladderSteps).map(({ step }) => step)).toEqual(['terminate', 'kill'])
+    expect(ladder(policy({ firstStep: 'kill' }), ladderSteps).map(({ step }) => step)).toEqual(['kill'])
+  })
+
+  it('the steps are in order, the budgets whole and never negative, and the gentle ones never exceed the grace', () => {
+    const policies = fc.record({ firstStep: fc.constantFrom(...ladderSteps), graceMs: fc.nat(100_000), deadlineMs: fc.nat(100_000) })
+    fc.assert(
+      fc.property(policies, fc.subarray([...ladderSteps]), (more, known) => {
+        const rungs = ladder(policy(more), known)
+        const order = rungs.map(({ step }) => ladderSteps.indexOf(step))
+        expect(order).toEqual(order.toSorted((a, b) => a - b))
+        for (const { budgetMs } of rungs) expect(Number.isInteger(budgetMs) && budgetMs >= 0).toBe(true)
+        const gentle = rungs.filter(({ step }) => step !== 'kill').reduce((sum, { budgetMs }) => sum + budgetMs, 0)
+        expect(gentle).toBeLessThanOrEqual(more.graceMs)
+      }),
+    )
+  })
+})
+
+describe('the policy of each flow', () => {
+  it.each([
+    ['completed', 'terminate', true],
+    ['terminated', 'polite', true],
+    ['deleted', 'polite', false],
+    ['request-finished', 'polite', true],
+    ['process-exit', 'terminate', true],
+    ['test-reset', 'polite', false],
+    ['launch-rollback', 'terminate', false],
+    ['reaper', 'polite', true],
+    ['recovery', 'kill', true],
+  ] as const)('%s begins with %s, and keeps logs: %s', (trigger, firstStep, keepsLogs) => {
+    expect(policyFor({ trigger })).toMatchObject({ firstStep, keepsLogs, givesUp: false })
+  })
+
+  it('leaving is shorter than stopping, and a recovery waits for nobody', () => {
+    expect(policyFor({ trigger: 'process-exit' }).graceMs).toBeLessThan(policyFor({ trigger: 'terminated' }).graceMs)
+    expect(policyFor({ trigger: 'recovery' }).graceMs).toBe(0)
+  })
+
+  it.each(triggers)('force goes straight to the kill, also for %s', (trigger) => {
+    expect(policyFor({ trigger, force: true, graceMs: 9_000 })).toMatchObject({ firstStep: 'kill', graceMs: 0, givesUp: true })
+  })
+
+  it.each(triggers)('every close leaves time for the kill after the grace, also for %s', (trigger) => {
+    const { graceMs, deadlineMs } = policyFor({ trigger })
+    expect(deadlineMs).toBeGreaterThan(graceMs)
+  })
+
+  it('a wish may name its own grace and deadline, and may ask to forget', () => {
+    expect(policyFor({ trigger: 'completed', graceMs: 1, deadlineMs: 2, forget: true })).toMatchObject({
+      graceMs: 1,
+      deadlineMs: 2,
+      keepsLogs: false,
+    })
+  })
+})

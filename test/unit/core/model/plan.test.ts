@@ -1,0 +1,75 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { type Ordered, waves } from '../../../../src/core/model/plan.ts'
+
+const ids = (plan: readonly (readonly Ordered[])[]): readonly (readonly string[])[] => plan.map((wave) => wave.map(({ id }) => id))
+const on = (id: string, ...dependsOn: readonly string[]): Ordered => ({ id, dependsOn })
+
+/** What depends on nothing but earlier ones, in a random order: every acyclic graph has this shape. */
+const graphs = fc
+  .array(fc.array(fc.nat(), { maxLength: 4 }), { minLength: 1, maxLength: 30 })
+  .map((edges) =>
+    edges.map((targets, index) => on(`r${index}`, ...new Set(index === 0 ? [] : targets.map((target) => `r${target % index}`)))),
+  )
+  .chain((graph) => fc.shuffledSubarray(graph, { minLength: graph.length }))
+
+/** Cycles, edges to nowhere and to oneself included. */
+const tangles = fc
+  .array(fc.array(fc.nat(20), { maxLength: 4 }), { maxLength: 15 })
+  .map((edges) => edges.map((targets, index) => on(`r${index}`, ...targets.map((target) => `r${target}`))))
+
+describe('the order of release (G7)', () => {
+  it('what depends on something goes before it', () => {
+    expect(ids(waves([on('log'), on('tree', 'log'), on('target', 'tree')]))).toEqual([['target'], ['tree'], ['log']])
+  })
+
+  it('independent branches go side by side', () => {
+    expect(ids(waves([on('a'), on('b'), on('on a', 'a'), on('on b', 'b')]))).toEqual([
+      ['on a', 'on b'],
+      ['a', 'b'],
+    ])
+  })
+
+  it('nothing to release is no wave', () => {
+    expect(waves([])).toEqual([])
+  })
+
+  it('a dependency that is not there any more holds nobody up', () => {
+    expect(ids(waves([on('tree', 'released long ago')]))).toEqual([['tree']])
+  })
+
+  it('a cycle goes last, as one wave', () => {
+    expect(ids(waves([on('a', 'b'), on('b', 'a'), on('free', 'a')]))).toEqual([['free'], ['a', 'b']])
+  })
+
+  it('of every acyclic plan, nothing goes before or together with what depends on it', () => {
+    fc.assert(
+      fc.property(graphs, (graph) => {
+        const waveOf = new Map(waves(graph).flatMap((wave, index) => wave.map(({ id }) => [id, index] as const)))
+        for (const { id, dependsOn } of graph)
+          for (const dependency of dependsOn) expect(waveOf.get(id) ?? -1).toBeLessThan(waveOf.get(dependency) ?? -1)
+      }),
+    )
+  })
+
+  it('of every acyclic plan, everything goes as early as it may', () => {
+    fc.assert(
+      fc.property(graphs, (graph) => {
+        const plan = waves(graph)
+        for (const [index, wave] of plan.entries()) {
+          const before = plan[index - 1] ?? []
+          for (const { id } of wave) expect(index === 0 || before.some(({ dependsOn }) => dependsOn.includes(id))).toBe(true)
+        }
+      }),
+    )
+  })
+
+  it('of every plan, even one with cycles, everything goes, and goes once', () => {
+    fc.assert(
+      fc.property(tangles, (graph) => {
+        const gone = ids(waves(graph)).flat()
+        expect(gone.toSorted()).toEqual(graph.map(({ id }) => id).toSorted())
+      }),
+    )
+  })
+})

@@ -1,0 +1,131 @@
+import { describe, expect, it } from 'vitest'
+import { cookie, type Mark } from '../../../../src/core/model/identity.ts'
+import type { Tree } from '../../../../src/host/containment/containment.ts'
+import { findMembers } from '../../../../src/host/containment/scan.ts'
+import type { ProcessEntry } from '../../../../src/host/processes/process-table.ts'
+
+/** A supervisor with pid 50, started at 1000; its tree's main process is 100, started at 2000. */
+const mark: Mark = { installation: 'a1b2c3d4e5f6', incarnation: 'ab564ffa7180-4026531836-50-1000', resourceId: 'agent.1' }
+const tree: Tree = {
+  mark,
+  spec: { containment: 'scan', installation: mark.installation, program: 'agent', place: '/doors/' },
+  main: { pid: 100, startTime: '2000' },
+  place: '/doors/agent.1',
+  limitPlaces: [],
+}
+const self = 50
+
+/** By default a child of init in a session of its own that began after the tree and carries nothing. */
+function entry(pid: number, more: Partial<ProcessEntry> = {}): ProcessEntry {
+  return { pid, ppid: 1, pgid: pid, sid: pid, state: 'S', startTime: '3000', command: 'x', cookies: undefined, ...more }
+}
+
+const init = entry(1, { ppid: 0, startTime: '1' })
+const supervisor = entry(self, { startTime: '1000' })
+const main = entry(100, { ppid: self, startTime: '2000', cookies: cookie(mark) })
+
+const known = (): Map<number, ProcessEntry> => new Map()
+function members(entries: readonly ProcessEntry[], seen = known()): readonly number[] {
+  return findMembers(tree, [init, supervisor, ...entries], seen, self).map(({ pid }) => pid)
+}
+
+describe('who belongs to a tree', () => {
+  it('the main process, its children and theirs, whatever order they are listed in', () => {
+    const child = entry(101, { ppid: 100 })
+    const grandchild = entry(102, { ppid: 101 })
+    expect(members([grandchild, child, main])).toEqual([102, 101, 100])
+  })
+
+  it('whoever carries the cookie, also behind the cookie of an outer Ebb', () => {
+    const outer = cookie({ ...mark, installation: 'ffffffffffff' })
+    expect(members([entry(200, { cookies: `${outer}:${cookie(mark)}` })])).toEqual([200])
+  })
+
+  it('the main process is known without its cookie, by pid and start time', () => {
+    expect(members([{ ...main, cookies: undefined }])).toEqual([100])
+  })
+
+  it('a daemon that cleared its environment is known by the session that a member leads', () => {
+    expect(members([main, entry(101, { sid: 100, pgid: 101 })])).toEqual([100, 101])
+  })
+
+  it('a daemon in the group of a member is known by its group', () => {
+    expect(members([main, entry(101, { sid: 999, pgid: 100 })])).toEqual([100, 101])
+  })
+
+  it('a session and a group outlive their leader', () => {
+    const seen = known()
+    expect(members([main], seen)).toEqual([100])
+    expect(members([entry(101, { sid: 100 })], seen)).toEqual([101])
+    expect(members([entry(102, { pgid: 100 })], seen)).toEqual([102])
+  })
+
+  it('a child that was seen once is known when its parent is gone and it has a session of its own', () => {
+    const seen = known()
+    members([main, entry(101, { ppid: 100 })], seen)
+    expect(members([entry(101, { ppid: 1 })], seen)).toEqual([101])
+  })
+
+  it('the children of one that was found by its session are found too', () => {
+    expect(members([main, entry(101, { sid: 100 }), entry(102, { ppid: 101 })])).toEqual([100, 101, 102])
+  })
+})
+
+describe('who does not (G10)', () => {
+  it('the supervisor, its other children, init and its children', () => {
+    expect(members([main, entry(60, { ppid: self }), entry(61)])).toEqual([100])
+  })
+
+  it('the supervisor itself, though it runs inside the agent of the same tree', () => {
+    const nested = { ...supervisor, cookies: cookie(mark) }
+    expect(findMembers(tree, [nested, main], known(), self).map(({ pid }) => pid)).toEqual([100])
+  })
+
+  it('who carries the cookie of another resource, of another installation, or something like it', () => {
+    const others = [{ resourceId: 'agent.10' }, { resourceId: 'agent' }, { installation: 'ffffffffffff' }]
+    const cookies = [...others.map((other) => cookie({ ...mark, ...other })), `x${cookie(mark)}`, `${cookie(mark)}/more`, '']
+    expect(members(cookies.map((text, index) => entry(200 + index, { cookies: text })))).toEqual([])
+  })
+
+  it('who has the pid of the main process but another start time', () => {
+    expect(members([entry(100, { startTime: '5000' })])).toEqual([])
+  })
+
+  it('who has the pid of a member that was seen before but another start time, and neither do its children', () => {
+    const seen = known()
+    members([main, entry(101, { ppid: 100 })], seen)
+    expect(members([entry(101, { startTime: '9000' }), entry(300, { ppid: 101, startTime: '9001' })], seen)).toEqual([])
+  })
+
+  it('who leads a session under a number that a member once led, and neither does its session', () => {
+    const seen = known()
+    members([main], seen)
+    const stranger = entry(100, { startTime: '9000' })
+    expect(members([stranger, entry(301, { sid: 100, pgid: 100, startTime: '9001' })], seen)).toEqual([])
+  })
+
+  it('who only belongs to a session that a member belongs to but does not lead', () => {
+    const terminal = { sid: 40, pgid: 40 }
+    const shell = entry(40, { startTime: '500', ...terminal })
+    expect(members([shell, { ...main, ...terminal }, entry(41, { startTime: '2500', ...terminal })])).toEqual([100])
+  })
+
+  it('who is older than the supervisor, whatever it carries and whoever its parent seems to be', () => {
+    const old = { startTime: '999' }
+    expect(
+      members([main, entry(200, { ...old, cookies: cookie(mark) }), entry(201, { ...old, ppid: 100 }), entry(202, { ...old, sid: 100 })]),
+    ).toEqual([100])
+  })
+
+  it('who is older than the leader of the session it seems to be in', () => {
+    expect(members([main, entry(200, { sid: 100, pgid: 200, startTime: '1500' })])).toEqual([100])
+  })
+
+  it('who is older than what seems to be its parent', () => {
+    expect(members([main, entry(200, { ppid: 100, startTime: '1500' })])).toEqual([100])
+  })
+
+  it('nobody, in an empty table', () => {
+    expect(findMembers(tree, [], known(), self)).toEqual([])
+  })
+})

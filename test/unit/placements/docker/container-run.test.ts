@@ -1,0 +1,169 @@
+import { PassThrough } from 'node:stream'
+import { describe, expect, it } from 'vitest'
+import type { Docker, DockerLooks, InspectedContainer } from '../../../../src/core/ports/docker.ts'
+import type { Effects } from '../../../../src/core/ports/effects.ts'
+import { realClock } from '../../../../src/host/clock.ts'
+import { realEffects } from '../../../../src/host/effects.ts'
+import type { Daemon } from '../../../../src/placements/docker/daemon.ts'
+import { dockerOver } from '../../../../src/placements/docker/docker.ts'
+import { Followers } from '../../../../src/placements/docker/follower.ts'
+import { ContainerRunKind, type ContainerRunRef } from '../../../../src/placements/docker/run.ts'
+
+/** Every deadline is over at the next turn; what is there by then was in time. */
+const clock = { ...realClock, after: (_ms: number, _signal: AbortSignal, callback: () => void): void => void setImmediate(callback) }
+const daemon = { identity: 'THIS', host: 'unix:///sock' }
+
+/** A daemon that calls back when it is attached to, and counts its starts. */
+function dockerThat(attached: () => void): { readonly docker: Docker; readonly starts: () => number } {
+  let starts = 0
+  const attach = async (): Promise<PassThrough> => {
+    attached()
+    return new PassThrough()
+  }
+  const start = async (): Promise<void> => void starts++
+  const client = { getContainer: () => ({ attach, start }) }
+  const fake = { call: async (_ms: number, _signal: unknown, work: (client: object) => Promise<unknown>) => await work(client) }
+  return { docker: dockerOver(fake as unknown as Daemon), starts: () => starts }
+}
+
+describe('the start of a container whose scope closes meanwhile (G13)', () => {
+  it('does not happen when that is known before, nor when it is while it is attached to', async () => {
+    const before = dockerThat(() => {})
+    await expect(before.docker.start('id', '', AbortSignal.abort())).rejects.toThrow('its scope is closing')
+    const closing = new AbortController()
+    const between = dockerThat(() => closing.abort())
+    await expect(between.docker.start('id', '', closing.signal)).rejects.toThrow('its scope is closing')
+    expect([before.starts(), between.starts()]).toEqual([0, 0])
+    const wanted = dockerThat(() => {})
+    await (await wanted.docker.start('id', 'text', new AbortController().signal)).done
+    expect(wanted.starts()).toBe(1)
+  })
+})
+
+const spec = { installation: 'ours', program: 'sh' }
+
+function kindWith(docker: Partial<Docker>, more: Partial<DockerLooks>, effects = realEffects, now = clock.now): ContainerRunKind {
+  const usual = { isLocal: false, host: daemon.host, identity: async () => daemon.identity, list: async () => [] }
+  const looks = { ...usual, ...more } as unknown as DockerLooks
+  const followers = new Followers({ effects, looks, clock })
+  return new ContainerRunKind({ docker: docker as Docker, effects, looks, clock: { ...clock, now }, followers, unheard: new Set() })
+}
+
+const refWith = (kind: ContainerRunKind, detail: object | undefined): ContainerRunRef =>
+  kind.name({
+    ...{ id: 'scope.4', scopeId: 'scope', incarnation: 'aaaaaaaaaaaa-1-2-3', kind: 'container-run', dependsOn: [], onLoss: 'end' },
+    spec,
+    ...(detail && { detail }),
+  })
+
+const signal = new AbortController().signal
+
+describe('a run of which the daemon does not say that it listens for its end', () => {
+  it('is not started', async () => {
+    let starts = 0
+    const start = async (): Promise<never> => Promise.reject(new Error(`start ${++starts}`))
+    const kind = kindWith({ start }, { nextExit: () => new Promise(() => {}) })
+    const handle = (): object => ({ id: 'id', paths: undefined, mostBytes: 1, daemon })
+    const ctx = { signal, clock, record: async () => {}, handle, live: { input: '' } }
+    await expect(kind.create(refWith(kind, undefined), spec, ctx)).rejects.toThrow('did not answer within')
+    expect(starts).toBe(0)
+  })
+})
+
+describe('a run at another daemon', () => {
+  const other = { id: 'id', daemon: { identity: 'OTHER', host: 'unix:///other' } }
+
+  it('is not said to be over, and its exit is not made up (G4)', async () => {
+    const kind = kindWith({}, {})
+    await expect(kind.observe(refWith(kind, other), { signal, clock })).rejects.toThrow('OTHER at unix:///other')
+    expect(await kind.ended(refWith(kind, other))).toBeUndefined()
+    expect(await kind.ended(refWith(kind, { id: 'id', daemon }))).toEqual({ code: null, signal: null })
+  })
+})
+
+describe('what reports call it', () => {
+  it('is the same before it exists and after', () => {
+    const kind = kindWith({}, {})
+    expect(kind.describe(refWith(kind, { id: 'f'.repeat(64) }))).toBe(kind.describe(refWith(kind, undefined)))
+  })
+})
+
+describe('a kill of what runs in a container', () => {
+  /** Part of what `/proc` says of the cgroups of every process, so that the container seems to have our pid. */
+  const own = '0::/'
+  const running: InspectedContainer = {
+    ...{ id: own, name: 'ebb-scope.3', labels: {}, state: 'running', runtime: 'runc' },
+    ...{ pid: process.pid, exitCode: undefined, restartPolicy: 'no' },
+  }
+
+  interface Scene {
+    readonly seen?: Partial<InspectedContainer>
+    readonly isLocal?: boolean
+    readonly refusal?: string
+  }
+
+  /** Who is told: by us, `here`, or by the daemon. */
+  function killing({ seen = {}, isLocal = true, refusal }: Scene) {
+    const told: string[] = []
+    let nowMs = 1_000
+    let container = { ...running, ...seen }
+    const effects = {
+      signal: (pid: number, name: string) => {
+        told.push(`here ${pid === process.pid} ${name}`)
+        if (refusal !== undefined) throw Object.assign(new Error(refusal), { code: refusal })
+      },
+    } as unknown as Effects
+    const docker = {
+      signal: async (_id: string, name: string) => void told.push(`daemon ${name}`),
+      unpause: async () => void told.push('unpaused'),
+    }
+    const looks: Partial<DockerLooks> = { isLocal, list: async () => [container], inspect: async () => container }
+    const kind = kindWith(docker as Partial<Docker>, looks, effects, () => nowMs)
+    const ref = refWith(kind, { id: own, daemon })
+    return {
+      /** Who is told by a kill so many milliseconds after the one before. */
+      after: async (ms: number): Promise<readonly string[]> => {
+        nowMs += ms
+        await kind.release(ref, 'kill', { signal, clock })
+        return told.splice(0)
+      },
+      isSeen: async (state: string): Promise<void> => {
+        container = { ...container, state }
+        await kind.observe(ref, { signal, clock })
+      },
+    }
+  }
+
+  it.each(['runc', 'crun', 'io.containerd.runc.v2'])('is a signal of ours where %s runs it on this host', async (runtime) => {
+    expect(await killing({ seen: { runtime } }).after(0)).toEqual(['here true SIGKILL'])
+  })
+
+  it.each<[string, Scene]>([
+    ['the daemon is on another host', { isLocal: false }],
+    ['that pid is not of this container here', { seen: { id: 'f'.repeat(64) } }],
+    ['it has a kernel of its own', { seen: { runtime: 'kata' } }],
+    ['no runtime is told', { seen: { runtime: '' } }],
+    ['no pid is told', { seen: { pid: undefined } }],
+  ])('is for the daemon alone where %s (G10)', async (_where, scene) => {
+    expect(await killing(scene).after(0)).toEqual(['daemon SIGKILL'])
+  })
+
+  it('is for the daemon where it is frozen, which then thaws it', async () => {
+    expect(await killing({ seen: { state: 'paused' } }).after(0)).toEqual(['daemon SIGKILL', 'unpaused'])
+  })
+
+  it('is for the daemon where we may not', async () => {
+    expect(await killing({ refusal: 'EPERM' }).after(0)).toEqual(['here true SIGKILL', 'daemon SIGKILL'])
+  })
+
+  it('is for the daemon where ours had time and did not end it, until an end was seen', async () => {
+    const kill = killing({})
+    expect([await kill.after(0), await kill.after(500)]).toEqual([['here true SIGKILL'], ['here true SIGKILL']])
+    expect([await kill.after(2_000), await kill.after(4_000)]).toEqual([['daemon SIGKILL'], ['daemon SIGKILL']])
+    await kill.isSeen('running')
+    expect(await kill.after(0)).toEqual(['daemon SIGKILL'])
+    await kill.isSeen('exited')
+    await kill.isSeen('running')
+    expect(await kill.after(0)).toEqual(['here true SIGKILL'])
+  })
+})

@@ -1,0 +1,154 @@
+import { describe, expect, it } from 'vitest'
+import type { Docker, DockerLooks, OutputPiece, SeenContainer } from '../../../../src/core/ports/docker.ts'
+import { realClock } from '../../../../src/host/clock.ts'
+import { realEffects } from '../../../../src/host/effects.ts'
+import { DockerError } from '../../../../src/placements/docker/daemon.ts'
+import { Followers } from '../../../../src/placements/docker/follower.ts'
+import { splitFrames } from '../../../../src/placements/docker/frames.ts'
+import { ContainerKind, type ContainerRef } from '../../../../src/placements/docker/kind.ts'
+
+const late: SeenContainer = { id: 'f'.repeat(64), name: 'ebb-scope.3', labels: {}, state: 'created' }
+
+/** A daemon that shows the answers one after the other, the last one for ever. No time passes. */
+interface Seeing {
+  readonly kind: ContainerKind
+  readonly looked: () => number
+}
+
+function kindSeeing(...answers: readonly (readonly SeenContainer[])[]): Seeing {
+  return kindAt({}, ...answers)
+}
+
+function kindAt(more: Partial<DockerLooks>, ...answers: readonly (readonly SeenContainer[])[]): Seeing {
+  let count = 0
+  const list = async (): Promise<readonly SeenContainer[]> => answers[Math.min(count++, answers.length - 1)] ?? []
+  const refuse = async (): Promise<never> => Promise.reject(new DockerError('the Docker daemon says: conflict', 409, undefined))
+  const usual = { isLocal: true, host: 'unix:///sock', identity: async () => 'THIS', isNameFree: async () => true }
+  const looks = { ...usual, list, ...more } as unknown as DockerLooks
+  const clock = { ...realClock, after: (_ms: number, _signal: AbortSignal, callback: () => void): void => callback() }
+  const followers = new Followers({ effects: realEffects, looks, clock })
+  const docker = { create: refuse } as unknown as Docker
+  const shared = { docker, looks, clock, followers, unheard: new Set<string>() }
+  const kind = new ContainerKind({ ...shared, effects: realEffects, inheritedCookie: undefined, mostBytes: 1_000 })
+  return { kind, looked: () => count }
+}
+
+const refWith = (kind: ContainerKind, detail: object | undefined): ContainerRef =>
+  kind.name({
+    ...{ id: 'scope.3', scopeId: 'scope', incarnation: 'aaaaaaaaaaaa-1-2-3', kind: 'container', dependsOn: [], onLoss: 'end' },
+    spec: { installation: 'ours', image: 'bb:1' },
+    ...(detail && { detail }),
+  })
+
+const ctx = {
+  signal: new AbortController().signal,
+  clock: { ...realClock, after: (_ms: number, _s: AbortSignal, call: () => void) => call() },
+}
+
+describe('a container of which nobody heard whether it was made', () => {
+  it('is looked for once more before it is said to be absent: the daemon may be at it', async () => {
+    const { kind } = kindSeeing([], [late])
+    expect(await kind.observe(refWith(kind, {}), ctx)).toMatchObject({ is: 'present' })
+  })
+
+  it('is absent when it does not come, and is then not waited for again', async () => {
+    const { kind, looked } = kindSeeing([])
+    const ref = refWith(kind, {})
+    expect(await kind.observe(ref, ctx)).toMatchObject({ is: 'absent', proof: { method: 'no such container', strength: 'api' } })
+    expect(await kind.observe(ref, ctx)).toMatchObject({ is: 'absent' })
+    expect(looked()).toBe(3)
+  })
+
+  it('one that was never ordered, or was made and is gone, needs no second look', async () => {
+    for (const detail of [undefined, { id: late.id }]) {
+      const { kind, looked } = kindSeeing([], [late])
+      expect(await kind.observe(refWith(kind, detail), ctx)).toMatchObject({ is: 'absent' })
+      expect(looked()).toBe(1)
+    }
+  })
+
+  it('nor one that the daemon refused to make', async () => {
+    const { kind, looked } = kindSeeing([], [late])
+    const create = { ...ctx, record: async () => {}, handle: () => undefined, live: { argv: [], env: {}, mounts: [] } }
+    await expect(kind.create(refWith(kind, undefined), { installation: 'ours', image: 'bb:1' }, create)).rejects.toThrow('left alone')
+    expect(await kind.observe(refWith(kind, {}), ctx)).toMatchObject({ is: 'absent' })
+    expect(looked()).toBe(1)
+  })
+})
+
+describe('a container that the daemon is making for somebody who is gone', () => {
+  const isNameFree = async (): Promise<boolean> => false
+
+  it('is unknown while its name is taken and nobody has it', async () => {
+    const { kind } = kindAt({ isNameFree, inspect: async () => undefined }, [])
+    expect(await kind.observe(refWith(kind, {}), ctx)).toMatchObject({ is: 'unknown', reason: expect.stringContaining('is making') })
+    expect(await kind.observe(refWith(kind, {}), ctx)).toMatchObject({ is: 'unknown' })
+  })
+
+  it('is present once it is shown, and absent when somebody else has the name', async () => {
+    const shown = kindAt({ isNameFree, inspect: async () => undefined }, [], [late])
+    expect(await shown.kind.observe(refWith(shown.kind, {}), ctx)).toMatchObject({ is: 'present' })
+    const foreign = { ...late, pid: undefined, exitCode: undefined, restartPolicy: 'no', runtime: 'runc' }
+    const taken = kindAt({ isNameFree, inspect: async () => foreign }, [])
+    expect(await taken.kind.observe(refWith(taken.kind, {}), ctx)).toMatchObject({ is: 'absent' })
+  })
+})
+
+describe('a container that another daemon made', () => {
+  it('is not said to be gone, and the sentence names both (G4)', async () => {
+    const { kind } = kindSeeing([])
+    const made = { id: late.id, daemon: { identity: 'OTHER', host: 'unix:///other' } }
+    await expect(kind.observe(refWith(kind, made), ctx)).rejects.toThrow(/OTHER at unix:\/\/\/other.*unix:\/\/\/sock is THIS/)
+    const same = { id: late.id, daemon: { identity: 'THIS', host: 'unix:///other' } }
+    expect(await kind.observe(refWith(kind, same), ctx)).toMatchObject({ is: 'absent' })
+  })
+})
+
+describe('the frames of an output', () => {
+  const frame = (stream: number, text: string): Buffer => {
+    const header = Buffer.alloc(8)
+    header.writeUInt8(stream, 0)
+    header.writeUInt32BE(Buffer.byteLength(text), 4)
+    return Buffer.concat([header, Buffer.from(text)])
+  }
+  const all = Buffer.concat([frame(1, 'one ä\n'), frame(2, 'error\n'), frame(1, ''), frame(1, 'two')])
+
+  async function* inPieces(size: number): AsyncIterable<Uint8Array> {
+    for (let at = 0; at < all.length; at += size) yield all.subarray(at, at + size)
+  }
+
+  it.each([1, 2, 3, 7, 8, 9, 100])('come out whole when they are cut into pieces of %i bytes', async (size) => {
+    const said: Record<string, Buffer> = { stdout: Buffer.alloc(0), stderr: Buffer.alloc(0) }
+    const pieces: OutputPiece[] = await Array.fromAsync(splitFrames(inPieces(size)))
+    for (const { stream, bytes } of pieces) said[stream] = Buffer.concat([said[stream] ?? Buffer.alloc(0), bytes])
+    expect([said.stdout?.toString(), said.stderr?.toString()]).toEqual(['one ä\ntwo', 'error\n'])
+  })
+
+  it('of one chunk come together, each stream in one piece', async () => {
+    const pieces: OutputPiece[] = await Array.fromAsync(splitFrames(inPieces(all.length)))
+    expect(pieces.map(({ stream, bytes }) => [stream, Buffer.from(bytes).toString()])).toEqual([
+      ['stdout', 'one ä\ntwo'],
+      ['stderr', 'error\n'],
+    ])
+  })
+
+  it("that carry the daemon's own words are an error with these words, after all that came before", async () => {
+    const said: string[] = []
+    const broken = async (): Promise<void> => {
+      async function* chunks(): AsyncIterable<Uint8Array> {
+        yield Buffer.concat([frame(1, 'one\n'), frame(3, 'error from daemon: ').subarray(0, 12)])
+        yield frame(3, 'error from daemon: ').subarray(12)
+      }
+      for await (const { bytes } of splitFrames(chunks())) said.push(Buffer.from(bytes).toString())
+    }
+    await expect(broken()).rejects.toThrow('could not read on: error from daemon:')
+    expect(said).toEqual(['one\n'])
+  })
+
+  it('of a stream that there is not are refused', async () => {
+    async function* strange(): AsyncIterable<Uint8Array> {
+      yield frame(7, 'x')
+    }
+    await expect(Array.fromAsync(splitFrames(strange()))).rejects.toThrow('stream 7')
+  })
+})

@@ -1,0 +1,88 @@
+import { describe, expect, test } from 'vitest'
+import { AwsProblem } from '../../../../src/core/ports/aws.ts'
+import { patiently } from '../../../../src/placements/ecs/patience.ts'
+import { problemOf } from '../../../../src/placements/ecs/problem.ts'
+import { VirtualClock } from '../../../support/virtual-clock.ts'
+
+/** What an error of the SDK means: hardly ever that something is not there (G4). */
+
+function sdkError(name: string, status?: number, message = name): Error {
+  return Object.assign(new Error(message), { name, ...(status !== undefined && { $metadata: { httpStatusCode: status } }) })
+}
+
+test.each([
+  ['ThrottlingException', 400, 'throttled'],
+  ['SlowDown', 503, 'throttled'],
+  ['ServerException', 500, 'unreachable'],
+  ['InternalError', 500, 'unreachable'],
+  ['ExpiredTokenException', 400, 'credentials'],
+  ['ExpiredToken', 403, 'credentials'],
+  ['CredentialsProviderError', undefined, 'credentials'],
+  ['UnrecognizedClientException', 400, 'credentials'],
+  ['AccessDenied', 403, 'denied'],
+  ['TimeoutError', undefined, 'unreachable'],
+  ['NoSuchKey', 404, 'absent'],
+  ['NotFound', 404, 'absent'],
+  ['PreconditionFailed', 412, 'taken'],
+  ['ConditionalRequestConflict', 409, 'taken'],
+  ['RequestTimeTooSkewed', 403, 'unreachable'],
+  ['RequestTimeout', 400, 'unreachable'],
+  ['NoSuchBucket', 404, 'refused'],
+  ['ClusterNotFoundException', 400, 'refused'],
+  ['TargetGroupNotFoundException', 400, 'refused'],
+  ['UnknownError', 400, 'credentials'],
+] as const)('%s with %s is %s', (name, status, trouble) => {
+  expect(problemOf('Something', sdkError(name, status)).trouble).toBe(trouble)
+})
+
+test('a canonical request is not quoted, and a sentence says what to do', () => {
+  const { message } = problemOf('StopTask', sdkError('InvalidSignatureException', 403, 'The request signature…\nSECRET'))
+  expect(message).toMatch(/AWS does not accept the credentials .*; set AWS_PROFILE/)
+  expect(message).not.toMatch(/SECRET/)
+})
+
+describe('a call that is repeated', () => {
+  const never = new AbortController().signal
+
+  test('after a lost answer is not certain any more', async () => {
+    const clock = new VirtualClock()
+    let asked = 0
+    const work = patiently('RunTask', { signal: never, clock }, async () => {
+      asked += 1
+      throw sdkError(asked < 3 ? 'TimeoutError' : 'ClientException', asked < 3 ? undefined : 400)
+    })
+    await expect(clock.run(work)).rejects.toMatchObject({ trouble: 'refused', isCertain: false })
+    expect(asked).toBe(3)
+  })
+
+  test('is asked five times at most', async () => {
+    const clock = new VirtualClock()
+    let asked = 0
+    const work = patiently('RunTask', { signal: never, clock }, async () => {
+      asked += 1
+      throw sdkError('TimeoutError')
+    })
+    await expect(clock.run(work)).rejects.toBeInstanceOf(AwsProblem)
+    expect(asked).toBe(5)
+  })
+
+  test('that is refused at once is certain', async () => {
+    const clock = new VirtualClock()
+    const work = patiently('RunTask', { signal: never, clock }, () => Promise.reject(sdkError('ClientException', 400)))
+    await expect(clock.run(work)).rejects.toMatchObject({ isCertain: true })
+  })
+
+  test('that never answers is not waited for', async () => {
+    const clock = new VirtualClock()
+    const work = patiently('DescribeTasks', { signal: never, clock }, () => new Promise(() => {}))
+    await expect(clock.run(work)).rejects.toMatchObject({ trouble: 'unreachable' })
+  })
+
+  test('ends with whoever asked', async () => {
+    const clock = new VirtualClock()
+    const caller = new AbortController()
+    const work = patiently('DescribeTasks', { signal: caller.signal, clock }, () => new Promise(() => {}))
+    caller.abort()
+    await expect(work).rejects.toMatchObject({ trouble: 'aborted' })
+  })
+})

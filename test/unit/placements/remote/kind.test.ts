@@ -1,0 +1,306 @@
+import { describe, expect, it } from 'vitest'
+import type { Intent } from '../../../../src/core/model/resource.ts'
+import type { CreateCtx, Ctx } from '../../../../src/core/ports/kind.ts'
+import type { TreeHandle } from '../../../../src/core/ports/process.ts'
+import type { RemoteAgentSpec, RunnerNews, RunnerStatus } from '../../../../src/core/ports/runner.ts'
+import { RemoteAgentKind } from '../../../../src/placements/remote/kind.ts'
+import { VirtualClock } from '../../../support/virtual-clock.ts'
+
+/** What the kind makes of a runner's words, and of its silence. */
+
+const url = 'http://runner.test'
+const spec: RemoteAgentSpec = { installation: 'ours', url }
+const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+
+/** A runner in the test's hands. */
+class Scene {
+  readonly clock = new VirtualClock()
+  readonly told: RunnerNews[] = []
+  readonly calls: string[] = []
+  readonly written: string[] = []
+  readonly recorded: unknown[] = []
+  installation: string | undefined = 'theirs'
+  /** Undefined does not answer. */
+  status: RunnerStatus | undefined = { is: 'not-found' }
+  appendFailures = 0
+  #wake = (): void => {}
+  #isCut = false
+  #isHungUp = false
+
+  readonly kind = new RemoteAgentKind({
+    effects: {
+      append: (_path, text) => {
+        if (this.appendFailures-- > 0) throw new Error('ENOSPC: no space left on device')
+        this.written.push(Buffer.from(text).toString())
+      },
+    },
+    clock: this.clock,
+    log: silent,
+    limitBytes: 1_000,
+    tokenFor: () => 'token',
+    looks: {
+      health: async () => ({ activeAgents: 0, ...(this.installation !== undefined && { installation: this.installation }) }),
+      status: async (_call, agentId) => {
+        this.calls.push(`status ${agentId}`)
+        if (!this.status) throw new Error('The runner does not answer.')
+        return { ...this.status, ...(this.installation !== undefined && { installation: this.installation }) }
+      },
+    },
+    runner: {
+      stop: async (_call, agentId, isForced) => {
+        this.calls.push(`stop ${agentId}${isForced ? ' by force' : ''}`)
+        return this.status?.is === 'known' ? 'stopped' : 'not-found'
+      },
+      stream: async () => ({ agentId: 'theirs-1', news: this.#news(), hangUp: () => this.#end('hung up') }),
+    },
+  })
+
+  get isHungUp(): boolean {
+    return this.#isHungUp
+  }
+
+  say(...news: readonly RunnerNews[]): void {
+    this.told.push(...news)
+    this.#wake()
+  }
+
+  cut(): void {
+    this.#end('cut')
+  }
+
+  #end(how: 'hung up' | 'cut'): void {
+    if (how === 'hung up') this.#isHungUp = true
+    this.#isCut = true
+    this.#wake()
+  }
+
+  async *#news(): AsyncGenerator<RunnerNews> {
+    for (;;) {
+      const next = this.told.shift()
+      if (next) {
+        yield next
+        if (next.is === 'complete' || next.is === 'error') return
+      } else if (this.#isCut) throw new Error('The connection was lost.')
+      else
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve
+        })
+    }
+  }
+
+  ref(detail?: unknown): ReturnType<RemoteAgentKind['name']> {
+    const intent: Intent<RemoteAgentSpec> = {
+      ...{ id: 'scope.3', scopeId: 'scope', incarnation: 'i', kind: 'remote-agent', spec, dependsOn: [], onLoss: 'end' },
+      ...(detail !== undefined && { detail }),
+    }
+    return this.kind.name(intent)
+  }
+
+  ctx(): Ctx {
+    return { signal: new AbortController().signal, clock: this.clock }
+  }
+
+  async launch(): Promise<{ readonly exit: TreeHandle['exit']; readonly ref: ReturnType<Scene['ref']> }> {
+    const ctx: CreateCtx = {
+      ...this.ctx(),
+      record: async (detail) => void this.recorded.push(detail),
+      handle: () => ({ path: '/log', archive: '/archive', done: () => {} }),
+      live: { order: { agentId: 'scope', type: 'command', prompt: '', configuration: {} } },
+    }
+    const { handle, detail } = await this.kind.create(this.ref(), spec, ctx)
+    return { exit: (handle as TreeHandle).exit, ref: this.ref(detail) }
+  }
+}
+
+const output = (text: string): RunnerNews => ({ is: 'output', bytes: Buffer.from(text) })
+const gone = (exitCode: number | null = 0): RunnerStatus => ({ is: 'known', isAlive: false, exitCode, signal: null })
+const alive: RunnerStatus = { is: 'known', isAlive: true, exitCode: null, signal: null }
+
+describe('an agent at a runner', () => {
+  it('G1 is on the books before the runner is asked, and once more when the runner has named it', async () => {
+    const scene = new Scene()
+    await scene.launch()
+    expect(scene.recorded).toEqual([
+      { url, runner: 'theirs' },
+      { url, runner: 'theirs', agentId: 'theirs-1' },
+    ])
+  })
+
+  it('was never there when no runner was asked', async () => {
+    const scene = new Scene()
+    expect(await scene.kind.observe(scene.ref(), scene.ctx())).toMatchObject({ is: 'absent' })
+    expect(scene.calls).toEqual([])
+  })
+
+  it('G4 is unknown, and stays so, when the runner does not answer', async () => {
+    const scene = new Scene()
+    scene.status = undefined
+    const seen = await scene.kind.observe(scene.ref({ url, agentId: 'theirs-1' }), scene.ctx())
+    expect(seen).toMatchObject({ is: 'unknown', reason: expect.stringContaining('does not answer') })
+  })
+
+  it('G10 is unknown when another installation answers, whatever that one says', async () => {
+    const scene = new Scene()
+    const ref = scene.ref({ url, agentId: 'theirs-1', runner: 'theirs' })
+    for (const other of ['another', undefined]) {
+      scene.installation = other
+      for (const status of [gone(), { is: 'not-found' } as const]) {
+        scene.status = status
+        expect(await scene.kind.observe(ref, scene.ctx())).toMatchObject({
+          is: 'unknown',
+          reason: expect.stringContaining('another runner'),
+        })
+      }
+    }
+  })
+
+  it('whose launch may still be on its way is not gone until the runner was asked to stop it', async () => {
+    const scene = new Scene()
+    const ref = scene.ref({ url, runner: 'theirs' })
+    expect(await scene.kind.observe(ref, scene.ctx())).toMatchObject({ is: 'present' })
+    await scene.kind.release(ref, 'kill', scene.ctx())
+    // By our own id: it is all that is known of it.
+    expect(scene.calls).toContain('stop scope by force')
+    for (let look = 0; look < 2; look++) expect(await scene.kind.observe(ref, scene.ctx())).toMatchObject({ is: 'absent' })
+  })
+
+  it('G8 is gone only when its last lines are written', async () => {
+    const scene = new Scene()
+    const { ref, exit } = await scene.launch()
+    scene.status = gone(3)
+    scene.say(output('one\n'))
+    expect(await scene.kind.observe(ref, scene.ctx())).toMatchObject({ is: 'present' })
+    const going = scene.kind.gone(ref, scene.ctx()).then((proof) => ({ proof, written: [...scene.written] }))
+    await new Promise((resolve) => setImmediate(resolve))
+    scene.say(output('two\n'), { is: 'error', message: 'no' })
+    expect(await scene.clock.run(going)).toMatchObject({ proof: { strength: 'api' }, written: ['one\n', 'two\n'] })
+    expect(await scene.clock.run(exit)).toMatchObject({ code: 3, signal: null })
+  })
+
+  it('G8 waits for a disk that is full, and loses nothing', async () => {
+    const scene = new Scene()
+    scene.appendFailures = 5
+    const { exit } = await scene.launch()
+    scene.status = gone()
+    scene.say(output('one\n'), output('two\n'), { is: 'complete' })
+    expect(await scene.clock.run(exit)).toEqual({ code: 0, signal: null })
+    expect(scene.written).toEqual(['one\n', 'two\n'])
+  })
+
+  it('writes no more than it may, and one byte of what is too much', async () => {
+    const scene = new Scene()
+    const { exit } = await scene.launch()
+    scene.status = gone()
+    scene.say(output('x'.repeat(800)), output('y'.repeat(800)), output('z'.repeat(800)))
+    await scene.clock.run(exit)
+    expect(scene.written.join('').length).toBe(1_001)
+    expect(scene.isHungUp).toBe(true)
+  })
+
+  it('has not ended because its stream was lost: the runner is asked, for as long as it takes', async () => {
+    const scene = new Scene()
+    const { exit } = await scene.launch()
+    scene.status = undefined
+    scene.cut()
+    let isOver = false
+    void exit.then(() => {
+      isOver = true
+    })
+    await scene.clock.run(scene.clock.pause(3_600_000))
+    expect(isOver).toBe(false)
+    // It lives, though nobody listens: then it is stopped.
+    scene.status = alive
+    await scene.clock.run(scene.clock.pause(10_000))
+    expect(scene.calls).toContain('stop theirs-1')
+    expect(isOver).toBe(false)
+    scene.status = { is: 'not-found' }
+    expect(await scene.clock.run(exit)).toEqual({ code: null, signal: null })
+  })
+
+  it('that is silent is asked for; alive it goes on, gone it has ended', async () => {
+    const scene = new Scene()
+    const { exit } = await scene.launch()
+    scene.status = alive
+    await scene.clock.run(scene.clock.pause(60_000))
+    expect(scene.calls.filter((call) => call.startsWith('status')).length).toBeGreaterThan(2)
+    expect(scene.isHungUp).toBe(false)
+    scene.status = gone(7)
+    expect(await scene.clock.run(exit)).toEqual({ code: 7, signal: null })
+    expect(scene.isHungUp).toBe(true)
+  })
+
+  it('writes nothing after it was seen gone: its log may be archived', async () => {
+    const scene = new Scene()
+    const { ref } = await scene.launch()
+    scene.status = gone()
+    // Its runner says that it is gone, and nothing comes of its stream.
+    const proof = await scene.clock.run(scene.kind.gone(ref, scene.ctx()))
+    expect(proof.method).toContain('lines may be missing')
+    expect(await scene.kind.observe(ref, scene.ctx())).toMatchObject({ is: 'absent' })
+    scene.say(output('late\n'))
+    await scene.clock.run(scene.clock.pause(10_000))
+    expect(scene.written).toEqual([])
+    expect(scene.isHungUp).toBe(true)
+  })
+
+  it('G4 is not ended by a look, whatever the runner says of it and however often it is looked at', async () => {
+    const scene = new Scene()
+    const { ref } = await scene.launch()
+    // It lives, and the runner does not find it.
+    for (const status of [gone(null), { is: 'not-found' } as const]) {
+      scene.status = status
+      for (let look = 0; look < 10; look++) {
+        const seen = scene.kind.observe(ref, scene.ctx())
+        expect(await scene.clock.run(seen)).toMatchObject({ is: 'present' })
+        scene.say({ is: 'ping' })
+        await scene.clock.run(scene.clock.pause(5_000))
+      }
+    }
+    expect(scene.isHungUp).toBe(false)
+  })
+
+  it('is waited for by its event once it is being ended, and looked at no faster than it should be', async () => {
+    const scene = new Scene()
+    const { ref } = await scene.launch()
+    scene.status = alive
+    // The stream is lost, and the runner needs its time.
+    scene.cut()
+    const going = scene.kind.gone(ref, scene.ctx())
+    await scene.clock.run(scene.clock.pause(10_000))
+    expect(scene.calls.filter((call) => call.startsWith('status')).length).toBeLessThan(60)
+    scene.status = gone()
+    expect(await scene.clock.run(going)).toMatchObject({ strength: 'api' })
+  })
+
+  it('of a runner that is not ours, and never named it, is gone by the runner protocol alone, and the proof says so', async () => {
+    const scene = new Scene()
+    scene.installation = undefined
+    const ref = scene.ref({ url })
+    await scene.kind.release(ref, 'terminate', scene.ctx())
+    const seen = await scene.kind.observe(ref, scene.ctx())
+    expect(seen).toMatchObject({ is: 'absent', proof: { method: expect.stringMatching(/connection is closed.*no agent of our id/) } })
+    // One that gave it a name, or is ours, knows it.
+    for (const detail of [
+      { url, agentId: 'theirs-1' },
+      { url, runner: 'theirs' },
+    ]) {
+      scene.installation = 'theirs'
+      expect(await scene.kind.observe(scene.ref(detail), scene.ctx())).toMatchObject({
+        proof: { method: `the runner at ${url} says that it has no such agent` },
+      })
+    }
+  })
+
+  it.each([
+    ['exit code 0', gone(0), { code: 0, signal: null, error: { name: 'runner_error', message: 'no' } }],
+    ['no exit code', gone(null), { code: null, signal: null, error: { name: 'runner_error', message: 'no' } }],
+    ['nothing known of it', { is: 'not-found' } as const, { code: null, signal: null, error: { name: 'runner_error', message: 'no' } }],
+    ['exit code 7', gone(7), { code: 7, signal: null, error: { name: 'exit_code', message: 'no' } }],
+  ])('has failed, in the runner’s words, when the stream says error, with %s', async (_what, status, end) => {
+    const scene = new Scene()
+    const { exit } = await scene.launch()
+    scene.status = status
+    scene.say({ is: 'error', message: 'no' })
+    expect(await scene.clock.run(exit)).toEqual(end)
+  })
+})
