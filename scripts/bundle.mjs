@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { buildDashboard } from './dashboard.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
-const inputs = { main: join(root, 'src/main.ts'), keeper: join(root, 'src/host/containment/keeper.ts') }
+const inputs = { main: join(root, 'src/main.ts'), 'subreaper-process': join(root, 'src/host/containment/subreaper-process.ts') }
 
 /** What `ebb exec` needs, and no more: a third more of it is a tenth more of its time. The doctor's judgement is the doctor's. */
 const core =

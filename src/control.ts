@@ -7,9 +7,9 @@ import { History } from './agents/history.ts'
 import { Namespaces } from './agents/namespaces.ts'
 import { Owners } from './agents/owners.ts'
 import { Retention } from './agents/retention.ts'
+import { RunningCloses } from './agents/running-closes.ts'
 import type { TaskLimits } from './agents/settings.ts'
 import type { Stream } from './agents/stream/stream.ts'
-import { UnderWay } from './agents/under-way.ts'
 import { type Usage, usageOf } from './agents/usage.ts'
 import { Waiting } from './agents/waiting.ts'
 import type { Adopter, Engine } from './core/engine/api.ts'
@@ -102,8 +102,8 @@ export class Control {
     this.events = new Events((error) => log.error('A listener failed.', { error: String(error) }))
     const namespaces = new Namespaces(engine, newId)
     this.namespaces = namespaces
-    const underWay = new UnderWay(engine, clock, this.events)
-    this.history = new History({ engine, clock, audit: deps.audit, underWay })
+    const runningCloses = new RunningCloses(engine, clock, this.events)
+    this.history = new History({ engine, clock, audit: deps.audit, runningCloses })
     this.owners = new Owners({ ...runtime, engine, store, namespaces, history: this.history })
     this.stream = deps.openStream({
       onSaved: (progress, messages) => this.#saved(progress, messages),

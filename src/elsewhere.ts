@@ -1,7 +1,7 @@
 import type { Config } from './config/config.ts'
 import { parseDockerHost } from './config/elsewhere-options.ts'
 import type { Home } from './config/home.ts'
-import type { Aws, AwsLooks } from './core/ports/aws.ts'
+import type { Aws, AwsQueries } from './core/ports/aws.ts'
 import type { Clock } from './core/ports/clock.ts'
 import type { Effects } from './core/ports/effects.ts'
 import type { Elsewhere } from './core/ports/elsewhere.ts'
@@ -12,25 +12,25 @@ import type { Runner } from './core/ports/runner.ts'
 import { Daemon, daemonPlace } from './placements/docker/daemon.ts'
 import { dockerOver } from './placements/docker/docker.ts'
 import { Followers } from './placements/docker/follower.ts'
-import { isOfContainer } from './placements/docker/hearing.ts'
 import { ContainerKind } from './placements/docker/kind.ts'
-import { looksAt } from './placements/docker/looks.ts'
 import { dockerPlacement } from './placements/docker/placement.ts'
+import { looksAt } from './placements/docker/queries.ts'
 import { ContainerRunKind } from './placements/docker/run.ts'
+import { isOfContainer } from './placements/docker/signal-handlers.ts'
 import { AddressLeaseKind } from './placements/ecs/address-lease.ts'
 import { ClientPool } from './placements/ecs/clients.ts'
 import { EcsTaskKind } from './placements/ecs/ecs-task.ts'
 import { awsEffects } from './placements/ecs/effects.ts'
 import { LbTargetKind } from './placements/ecs/lb-target.ts'
-import { awsLooks } from './placements/ecs/looks.ts'
 import { bucketPlace, ecsPlacement } from './placements/ecs/placement.ts'
+import { awsQueries } from './placements/ecs/queries.ts'
 import { RunnersTasks } from './placements/ecs/runners-task.ts'
 import { type AwsTimes, usualTimes } from './placements/ecs/times.ts'
 import { UploadKind } from './placements/ecs/upload.ts'
-import type { Premises } from './placements/files.ts'
+import type { LaunchContext } from './placements/files.ts'
 import { RemoteAgentKind } from './placements/remote/kind.ts'
 import { remotePlacement } from './placements/remote/placement.ts'
-import { HttpRunner, HttpRunnerLooks } from './placements/remote/runner.ts'
+import { HttpRunner, HttpRunnerQueries } from './placements/remote/runner.ts'
 
 /** The part of the composition root for agents that are not on this host. Loaded only where a setting speaks of one. */
 
@@ -41,7 +41,7 @@ export interface ElsewhereParts {
   readonly clock: Clock
   readonly log: Log
   readonly effects: Effects
-  readonly premises: Premises
+  readonly context: LaunchContext
   /** Wraps a port before it is used: the crash matrix and the fault tests come in here. */
   readonly wrap: <T extends object>(name: string, port: T) => T
 }
@@ -58,14 +58,14 @@ export function wireElsewhere(parts: ElsewhereParts): readonly Elsewhere[] {
 }
 
 /** Agents at runners, wherever those are: one kind for the placements `remote` and `ecs`. */
-function wireRemoteAgents({ config, clock, log, effects, wrap, premises }: ElsewhereParts, aws: AwsParts | undefined): RemoteAgentKind {
-  const tasks = aws && new RunnersTasks({ ...aws, installation: premises.installation })
+function wireRemoteAgents({ config, clock, log, effects, wrap, context }: ElsewhereParts, aws: AwsParts | undefined): RemoteAgentKind {
+  const tasks = aws && new RunnersTasks({ ...aws, installation: context.installation })
   return new RemoteAgentKind({
     effects,
     clock,
     log,
     runner: wrap<Runner>('runner', new HttpRunner(clock)),
-    looks: new HttpRunnerLooks(clock),
+    looks: new HttpRunnerQueries(clock),
     limitBytes: config.limitLog,
     tokenFor: (spec) => ('url' in spec ? remoteTokenFor(config, spec.url) : config.ecsToken),
     placeOf: (spec) => ('task' in spec && spec.task ? tasks?.placeOf(spec.task) : undefined),
@@ -82,13 +82,13 @@ function originOf(url: string | undefined): string | undefined {
   return url === undefined || !URL.canParse(url) ? undefined : new URL(url).origin
 }
 
-function wireRemote({ config, clock, premises }: ElsewhereParts, url: string, kind: RemoteAgentKind): Elsewhere {
-  const looks = new HttpRunnerLooks(clock)
-  return remotePlacement({ premises, url, token: config.remoteToken, kind: kind as ResourceKind, looks })
+function wireRemote({ config, clock, context }: ElsewhereParts, url: string, kind: RemoteAgentKind): Elsewhere {
+  const looks = new HttpRunnerQueries(clock)
+  return remotePlacement({ context, url, token: config.remoteToken, kind: kind as ResourceKind, looks })
 }
 
-function wireDocker({ config, clock, effects, premises, wrap }: ElsewhereParts): readonly Elsewhere[] {
-  const { dockerImage, inheritedCookie, environment } = config
+function wireDocker({ config, clock, effects, context, wrap }: ElsewhereParts): readonly Elsewhere[] {
+  const { dockerImage, inheritedTag, environment } = config
   if (dockerImage === undefined) return []
   const host = config.dockerHost ?? (environment.DOCKER_HOST && parseDockerHost(environment.DOCKER_HOST, 'DOCKER_HOST'))
   const daemon = new Daemon(daemonPlace(host || undefined, environment), clock)
@@ -96,15 +96,15 @@ function wireDocker({ config, clock, effects, premises, wrap }: ElsewhereParts):
   const looks = looksAt(daemon)
   const shared = { docker, effects, looks, clock, followers: new Followers({ effects, looks, clock }), unheard: new Set<string>() }
   const kinds = [
-    new ContainerKind({ ...shared, inheritedCookie, mostBytes: config.limitLog }),
+    new ContainerKind({ ...shared, inheritedTag, mostBytes: config.limitLog }),
     new ContainerRunKind(shared),
   ] as readonly ResourceKind[]
-  return [dockerPlacement({ settings: { ...config, dockerImage }, host: daemon.place.host, premises, looks, kinds, isOfContainer })]
+  return [dockerPlacement({ settings: { ...config, dockerImage }, host: daemon.place.host, context, looks, kinds, isOfContainer })]
 }
 
 interface AwsParts {
   readonly aws: Aws
-  readonly looks: AwsLooks
+  readonly looks: AwsQueries
   readonly times: AwsTimes
 }
 
@@ -113,12 +113,12 @@ function wireAws({ config: { ecsRegion, ecsEndpoint }, wrap }: ElsewhereParts): 
     ...(ecsRegion !== undefined && { region: ecsRegion }),
     ...(ecsEndpoint !== undefined && { endpoint: ecsEndpoint }),
   })
-  return { aws: wrap('aws', awsEffects(pool)), looks: awsLooks(pool), times: wrap('aws-times', usualTimes) }
+  return { aws: wrap('aws', awsEffects(pool)), looks: awsQueries(pool), times: wrap('aws-times', usualTimes) }
 }
 
 /** All its kinds, whichever settings there are by now: what was made with others is still to be released. */
-function wireEcs({ config, clock, premises }: ElsewhereParts, cluster: string, agents: RemoteAgentKind, aws: AwsParts): Elsewhere {
-  const { installation } = premises
+function wireEcs({ config, clock, context }: ElsewhereParts, cluster: string, agents: RemoteAgentKind, aws: AwsParts): Elsewhere {
+  const { installation } = context
   const settings = { ...config, ecsCluster: cluster, hasToken: config.ecsToken !== undefined }
   const place = bucketPlace(settings)
   const family = {
@@ -135,5 +135,5 @@ function wireEcs({ config, clock, premises }: ElsewhereParts, cluster: string, a
     new UploadKind({ ...aws, installation, place, givesUpAfterMs: config.ecsUploadDeadline }),
     agents,
   ] as readonly ResourceKind[]
-  return ecsPlacement({ settings, premises, looks: aws.looks, clock, kinds })
+  return ecsPlacement({ settings, context, looks: aws.looks, clock, kinds })
 }

@@ -33,12 +33,12 @@ import { LedgerArchives } from './kinds/log/archives.ts'
 import { type CompleteLog, LogKind } from './kinds/log/kind.ts'
 import { ProcessTreeKind } from './kinds/process-tree/kind.ts'
 import { TempFolderKind } from './kinds/temp-folder/kind.ts'
-import { TracesKind } from './kinds/tool-leftovers/kind.ts'
-import type { Premises } from './placements/files.ts'
+import { ToolLeftoversKind } from './kinds/tool-leftovers/kind.ts'
+import type { LaunchContext } from './placements/files.ts'
 import { planProcess } from './placements/process/placement.ts'
 import { TmuxSessionKind } from './placements/tmux/kind.ts'
 import { planTmux } from './placements/tmux/placement.ts'
-import { Tmux, throughDoor } from './placements/tmux/tmux.ts'
+import { Tmux, throughGate } from './placements/tmux/tmux.ts'
 import { agentPrograms } from './providers/programs.ts'
 import { openSqliteStore, type Store } from './store/sqlite/store.ts'
 import type { Composition, Supervisor } from './supervisor.ts'
@@ -52,23 +52,23 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   const clock = realClock
   const log = composition.log ?? lineLog(config.logLevel, (line) => process.stderr.write(line))
   const processes = process.platform === 'darwin' ? (await import('./host/processes/ps.ts')).psTable : procTable
-  const host = openHost(home.installation, processes, config.inheritedCookie)
+  const host = openHost(home.installation, processes, config.inheritedTag)
   const effects = wrap<Effects>('effects', realEffects)
-  const { inheritedCookie } = config
-  const containments = detectContainments({ effects, host, clock, processes, inheritedCookie, doors: home.doors, node: process.execPath })
+  const { inheritedTag } = config
+  const containments = detectContainments({ effects, host, clock, processes, inheritedTag, gates: home.gates, node: process.execPath })
   const containment = chooseContainment(config.containment, containments)
   const isWatched = composition.watched ?? true
   if (isWatched) containment.expectLaunch?.()
 
-  const tree = new ProcessTreeKind({ effects, host, processes, containments: containments.all, net: containments.net })
+  const tree = new ProcessTreeKind({ effects, host, processes, containments: containments.all, fallbackScan: containments.fallbackScan })
   // What the kinds need of what is opened after them.
   let readToEnd = async (_log: CompleteLog): Promise<void> => {}
   const logs = new LogKind({
     effects,
     directory: home.logs,
-    inheritedCookie,
+    inheritedTag,
     installation: home.installation,
-    net: containments.net,
+    fallbackScan: containments.fallbackScan,
     processes,
     readToEnd: (complete) => readToEnd(complete),
     ...(composition.onLogBytes && { onBytes: composition.onLogBytes }),
@@ -82,13 +82,13 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     tmux,
     directory: home.run,
     socket: home.tmuxSocket,
-    inheritedCookie,
-    throughDoor: (argv) => throughDoor(containments.terminalDoor(), argv),
+    inheritedTag,
+    throughGate: (argv) => throughGate(containments.terminalGate(), argv),
   })
   const folders = new FolderKind(effects)
   const temps = new TempFolderKind({ effects, host, directory: home.run })
-  const paths = [new FileKind(effects), new DirectoryKind(effects), folders, temps, new TracesKind(effects)]
-  const premises: Premises = {
+  const paths = [new FileKind(effects), new DirectoryKind(effects), folders, temps, new ToolLeftoversKind(effects)]
+  const context: LaunchContext = {
     installation: home.installation,
     containment,
     home: home.directory,
@@ -98,11 +98,11 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     tempDirectory: tmpdir,
     now: () => Date.parse(clock.wall()),
     // What tmux starts is no descendant of ours, which is what a keeper would need.
-    tmux: { socket: home.tmuxSocket, containment: containment.name === 'subreaper' ? containments.net : containment },
+    tmux: { socket: home.tmuxSocket, containment: containment.name === 'subreaper' ? containments.fallbackScan : containment },
     keepsSessions: composition.keepsSessions ?? false,
   }
   const elsewhere = hasElsewhere(config)
-    ? (await import('./elsewhere.ts')).wireElsewhere({ config, home, host, clock, log, effects, premises, wrap })
+    ? (await import('./elsewhere.ts')).wireElsewhere({ config, home, host, clock, log, effects, context, wrap })
     : []
   const kinds = new Map<string, ResourceKind>(
     [tree, sessions, logs, ...paths, ...elsewhere.flatMap((one) => one.kinds)].map((kind) => [
@@ -157,12 +157,12 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     endings,
     givesUpAtExit: config.exitGiveUp === 'afterDeadline',
     reaper: { intervalMs: config.reaperInterval, minimumAgeMs: config.reaperMinimumAge },
-    ...(composition.keepsSessions && { adopter: async (kept, books) => await (await openControl()).adopter(kept, books) }),
+    ...(composition.keepsSessions && { adopter: async (kept, contents) => await (await openControl()).adopter(kept, contents) }),
   })
   const find = ({ placement }: ProcessLaunch): Elsewhere | undefined => elsewhere.find(({ name }) => name === placement)
   const plan = (scopeId: string, launch: ProcessLaunch): readonly Planned[] => {
-    if (launch.placement === 'tmux') return planTmux(premises, scopeId, launch)
-    if (launch.placement === undefined || launch.placement === 'process') return planProcess(premises, scopeId, launch)
+    if (launch.placement === 'tmux') return planTmux(context, scopeId, launch)
+    if (launch.placement === undefined || launch.placement === 'process') return planProcess(context, scopeId, launch)
     return (find(launch) ?? notConfigured(launch.placement)).plan(scopeId, launch)
   }
   const requireReady = async (launch: ProcessLaunch): Promise<void> => await find(launch)?.requireReady(launch)
@@ -172,8 +172,8 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     return [...new Map([...here, ...there.flat()].map((member) => [member.pid, member])).values()]
   }
   const { syncBeside } = opened
-  const books = { agents, tasks, syncBeside, endings, archives }
-  const wiring = { ...runtime, config, home, engine, audit: ledger, ...books, effects, plan, requireReady, runningProcesses, processes }
+  const contents = { agents, tasks, syncBeside, endings, archives }
+  const wiring = { ...runtime, config, home, engine, audit: ledger, ...contents, effects, plan, requireReady, runningProcesses, processes }
   // A log of an agent whose supervisor died is read to its end by whoever recovers it.
   readToEnd = async (log) => await (await import('./wiring.ts')).readToEnd(wiring, control, log)
   return {

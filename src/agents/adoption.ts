@@ -2,7 +2,7 @@ import type { Engine, Kept, ScopeView } from '../core/engine/api.ts'
 import { sentence } from '../core/model/errors.ts'
 import type { Resource } from '../core/model/resource.ts'
 import type { AgentRecord, AgentStore } from '../core/ports/agents.ts'
-import type { Books } from '../core/ports/ledger.ts'
+import type { LedgerContents } from '../core/ports/ledger.ts'
 import type { Log } from '../core/ports/log.ts'
 import { type LogSpec, sessionLabel, treeLabel } from '../core/ports/process.ts'
 import type { Agents } from './agents.ts'
@@ -26,13 +26,13 @@ export class Adoption {
     this.#deps = deps
   }
 
-  async adopt(kept: readonly Kept[], books: Books): Promise<ReadonlySet<string>> {
+  async adopt(kept: readonly Kept[], contents: LedgerContents): Promise<ReadonlySet<string>> {
     const { log } = this.#deps
     const adopted = new Set<string>()
     const owned = new Map<string, AgentRecord>()
     for (const one of kept) {
       try {
-        for (const id of await this.#adoptOne(one, books, owned)) adopted.add(id)
+        for (const id of await this.#adoptOne(one, contents, owned)) adopted.add(id)
         if (adopted.has(one.scope.id)) log.info('An agent that outlived its supervisor was adopted.', { scope: one.scope.id })
       } catch (error) {
         log.warn('An agent that outlived its supervisor could not be adopted, and is ended.', {
@@ -46,19 +46,19 @@ export class Adoption {
     return adopted
   }
 
-  async #adoptOne({ scope, resources }: Kept, books: Books, owned: Map<string, AgentRecord>): Promise<readonly string[]> {
+  async #adoptOne({ scope, resources }: Kept, contents: LedgerContents, owned: Map<string, AgentRecord>): Promise<readonly string[]> {
     const { engine, store, namespaces, log } = this.#deps
     const record = await store.find(scope.id)
     // A launch whose caller never got an answer is no agent.
     if (record?.agent.status !== 'running') return []
-    const owner = books.scopes.find(({ id, kind }) => id === scope.parentId && (kind === 'task' || kind === 'request'))
+    const owner = contents.scopes.find(({ id, kind }) => id === scope.parentId && (kind === 'task' || kind === 'request'))
     if (owner && owner.state !== 'open') return []
     const namespace = namespaces.enter(record.agent.namespace)
     const scopes = [
       ...(owner ? [{ ...owner, parentId: namespace, ...labelOf(record) }] : []),
       { ...scope, parentId: owner?.id ?? namespace },
     ]
-    const held = owner ? books.resources.filter(({ scopeId }) => scopeId === owner.id) : []
+    const held = owner ? contents.resources.filter(({ scopeId }) => scopeId === owner.id) : []
     const adopted = await engine.adopt({ scopes, resources: [...held, ...resources] })
     if (owner?.kind === 'request') owned.set(owner.id, record)
     // From here on this process owns the agent, and also ends it when it cannot be followed.

@@ -2,8 +2,8 @@ import { type Engine, othersRecoveryMs, type ScopeView } from '../core/engine/ap
 import { rollbackOf, rolledBack } from '../core/engine/launch.ts'
 import { noop } from '../core/engine/race.ts'
 import { type Agent, type AgentResult, hasEnded, type KeptConfiguration } from '../core/model/agent.ts'
+import type { CloseRequest } from '../core/model/close-request.ts'
 import { EbbError } from '../core/model/errors.ts'
-import type { Wish } from '../core/model/policy.ts'
 import type { Report } from '../core/model/report.ts'
 import { agentName } from '../core/model/task.ts'
 import type { AgentEnd, AgentFilter, AgentPage, AgentRecord, AgentStore } from '../core/ports/agents.ts'
@@ -11,14 +11,14 @@ import type { Archives } from '../core/ports/archives.ts'
 import { type LogHandle, logLabels, type SessionHandle, sessionLabel, type TreeHandle, treeLabel } from '../core/ports/process.ts'
 import type { Configuration, Provider, Script } from '../core/ports/provider.ts'
 import type { Runtime } from '../core/ports/runtime.ts'
+import { EndedAgents } from './ended-agents.ts'
 import type { AgentEndings } from './endings.ts'
 import type { Events } from './events.ts'
-import { Gate } from './gate.ts'
+import { Limiter } from './limiter.ts'
 import type { Namespaces } from './namespaces.ts'
 import type { Owners } from './owners.ts'
 import { play } from './player.ts'
 import { isElsewhere, type LaunchRequest, Preflight, type PreflightDeps, type Prepared } from './preflight.ts'
-import { Remains } from './remains.ts'
 import { farewellMs, Run } from './run.ts'
 import { sourceOf } from './source.ts'
 import { messageId } from './stream/message-id.ts'
@@ -45,18 +45,18 @@ const launchesAtOnce = 4
 
 /** The agents of this supervisor: launched, stopped and deleted; their rows follow the world, never the other way round. */
 export class Agents {
-  readonly remains: Remains
+  readonly endedAgents: EndedAgents
   readonly #deps: AgentsDeps
   readonly #runs = new Map<string, Run>()
   /** Launches that were let in and are no runs yet. */
   readonly #waiting = new Set<string>()
-  readonly #gate = new Gate(launchesAtOnce)
+  readonly #limiter = new Limiter(launchesAtOnce)
   readonly #preflight: Preflight
 
   constructor(deps: AgentsDeps) {
     this.#deps = deps
     this.#preflight = new Preflight(deps)
-    this.remains = new Remains(deps)
+    this.endedAgents = new EndedAgents(deps)
   }
 
   get living(): ReadonlyMap<string, Run> {
@@ -81,7 +81,7 @@ export class Agents {
       const parentId = await this.#owner(request)
       // The gate comes before the scope: who waits there holds nothing.
       const start = (): Promise<Launched> => this.#start(id, parentId, request, prepared)
-      return await (isElsewhere(request) ? start() : this.#gate.pass(start))
+      return await (isElsewhere(request) ? start() : this.#limiter.pass(start))
     } finally {
       this.#waiting.delete(id)
     }
@@ -137,7 +137,7 @@ export class Agents {
       change: (change) => store.change(id, change),
       onStatus: (status) => run.tell(() => events.emit('status', { agentId: id, namespace: request.namespace, status })),
       onEnd: (end, isForgotten) => this.#ended(run, end, isForgotten),
-      close: (wish) => void engine.close(id, wish).catch(noop),
+      close: (closeRequest) => void engine.close(id, closeRequest).catch(noop),
     })
     this.#runs.set(id, run)
     endings.living.set(id, run)
@@ -285,17 +285,17 @@ export class Agents {
    */
   async #dropArchive(id: string): Promise<Report | undefined> {
     const { engine, namespaces } = this.#deps
-    const problem = await this.remains.dropArchive(id)
+    const problem = await this.endedAgents.dropArchive(id)
     if (problem === undefined) return undefined
-    const wish: Wish = { trigger: 'terminated', dropLogs: true }
+    const closeRequest: CloseRequest = { trigger: 'terminated', dropLogs: true }
     try {
       const { agent } = await this.get(id)
-      engine.reopen(id, (await this.#openTaskOf(agent)) ?? namespaces.enter(agent.namespace), wish)
+      engine.reopen(id, (await this.#openTaskOf(agent)) ?? namespaces.enter(agent.namespace), closeRequest)
     } catch {
       // Nothing can be put there now: its namespace is being reset, or the database does not answer.
-      throw this.remains.notReleased(id, 'terminated', problem)
+      throw this.endedAgents.notReleased(id, 'terminated', problem)
     }
-    return await engine.close(id, wish)
+    return await engine.close(id, closeRequest)
   }
 
   async #openTaskOf({ taskId, namespace }: Agent): Promise<string | undefined> {
@@ -309,7 +309,7 @@ export class Agents {
     const { agent } = await this.get(id)
     if (!hasEnded(agent)) throw new EbbError('invalid_request', `The agent ${id} has not ended; stop it first, or stop it with dropLogs.`)
     const left = await this.#dropArchive(id)
-    if (left) throw this.remains.notReleased(id, 'terminated', left.errors.join('; '))
+    if (left) throw this.endedAgents.notReleased(id, 'terminated', left.errors.join('; '))
   }
 
   /** Everything of it goes, rows too. Throws `not_released`, and the row stays, when that cannot be proven in time. */
@@ -324,8 +324,8 @@ export class Agents {
     // It may have ended by itself just before, and was then kept.
     const left = await store.find(id)
     if (!left) return
-    const [problem] = (await this.remains.remove([left.agent])).errors
-    if (problem !== undefined) throw this.remains.notReleased(id, 'deleted', problem)
+    const [problem] = (await this.endedAgents.remove([left.agent])).errors
+    if (problem !== undefined) throw this.endedAgents.notReleased(id, 'deleted', problem)
   }
 
   /** Only its incarnation acts on a scope. That of a dead one is recovered first: then it is over, or ours to end. */
@@ -339,7 +339,7 @@ export class Agents {
     const now = await this.get(id)
     if (!hasEnded(now.agent) && !engine.owns(id)) {
       const reason = errors.length > 0 ? errors.join(' ') : `The agent ${id} is still being recovered by another process; ask again.`
-      throw this.remains.notReleased(id, 'terminated', reason)
+      throw this.endedAgents.notReleased(id, 'terminated', reason)
     }
     return now
   }

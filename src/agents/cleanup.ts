@@ -1,10 +1,10 @@
-import type { CombinedClose, Engine, Seen, Status, World } from '../core/engine/api.ts'
+import type { CombinedClose, Engine, Seen, Status, SystemObservation } from '../core/engine/api.ts'
 import type { Progress } from '../core/engine/progress.ts'
 import { noop, type Timed } from '../core/engine/race.ts'
 import { activeStatuses, finalStatuses, hasEnded, stuckArchives } from '../core/model/agent.ts'
+import type { CloseRequest, Trigger } from '../core/model/close-request.ts'
 import { sentence } from '../core/model/errors.ts'
 import { scopeOfResource } from '../core/model/identity.ts'
-import type { Trigger, Wish } from '../core/model/policy.ts'
 import type { Report } from '../core/model/report.ts'
 import type { ScopeKind } from '../core/model/scope.ts'
 import type { AgentStore } from '../core/ports/agents.ts'
@@ -81,7 +81,7 @@ export class Cleanup {
     if (joined) {
       joined.deadline.advance(untilMs)
       const closing = this.#scopes(namespace).filter((id) => engine.closeOf(id))
-      for (const id of closing) engine.close(id, this.#resetWish(options), { isPart: true }).catch(noop)
+      for (const id of closing) engine.close(id, this.#resetRequest(options), { isPart: true }).catch(noop)
       return joined
     }
     const id = newId()
@@ -99,7 +99,7 @@ export class Cleanup {
     const { namespaces } = this.#deps
     const { namespace } = options
     return await namespaces.reset(namespace, async () => {
-      const report = await this.#closeAll(namespace, this.#resetWish(options), progress, deadline)
+      const report = await this.#closeAll(namespace, this.#resetRequest(options), progress, deadline)
       // An agent that went took its subscriptions with it; one may have come after that.
       this.dropSubscriptions(namespace)
       const issues = await this.#issues(namespace, deadline)
@@ -119,35 +119,35 @@ export class Cleanup {
     }
   }
 
-  #resetWish({ force, timeoutMs = defaultResetMs }: ResetOptions): Wish {
+  #resetRequest({ force, timeoutMs = defaultResetMs }: ResetOptions): CloseRequest {
     return { trigger: 'test-reset', forget: true, graceMs: timeoutMs, deadlineMs: timeoutMs + killBudgetMs, ...(force && { force }) }
   }
 
   /** Everything of a namespace, or of all, for another reason than a reset: rows and archives are kept. */
   closeNamespace(namespace: string | undefined, trigger: Trigger, force: boolean): Promise<Report> {
     const { engine, history, newId } = this.#deps
-    const wish: Wish = { trigger, ...(force && { force }) }
+    const closeRequest: CloseRequest = { trigger, ...(force && { force }) }
     const about = { id: newId(), trigger, ...whereOf(namespace, engine) }
-    return history.record(about, (progress) => this.#closeAll(namespace, wish, progress))
+    return history.record(about, (progress) => this.#closeAll(namespace, closeRequest, progress))
   }
 
   #scopes(namespace: string | undefined): readonly string[] {
     return this.#deps.namespaces.scopesOf(namespace)
   }
 
-  async #closeAll(namespace: string | undefined, wish: Wish, partOf: Progress, deadline?: Deadline): Promise<Report> {
+  async #closeAll(namespace: string | undefined, closeRequest: CloseRequest, partOf: Progress, deadline?: Deadline): Promise<Report> {
     const { engine, clock } = this.#deps
     const startedMs = clock.now()
     const startedAt = clock.wall()
-    const closing = Promise.all(this.#scopes(namespace).map((id) => engine.close(id, wish, { partOf })))
-    const rest = deadline ? this.#rest(namespace, wish, partOf, deadline) : undefined
+    const closing = Promise.all(this.#scopes(namespace).map((id) => engine.close(id, closeRequest, { partOf })))
+    const rest = deadline ? this.#rest(namespace, closeRequest, partOf, deadline) : undefined
     const closed = await (deadline ? deadline.race(closing, lookBudgetMs) : closing.then(inTime))
     const ended = (await rest?.forget()) ?? nothingLeft()
     const reports = [...(closed.timedOut ? [] : closed.value), ...ended.reports]
     const errors = [...(closed.timedOut ? ['Not everything was closed in time; it goes on.'] : []), ...ended.errors]
     return {
       success: errors.length === 0 && reports.every(({ success }) => success),
-      trigger: wish.trigger,
+      trigger: closeRequest.trigger,
       scope: nameOf(namespace, engine),
       startedAt,
       duration: Math.round((clock.now() - startedMs) * 10) / 10,
@@ -163,7 +163,7 @@ export class Cleanup {
    * Agents that are not of this life, or were over before. Those go beside the close, which may take all of its time for one thing
    * that is stuck. Nothing is waited for without end: neither what does not go, nor a database that does not answer.
    */
-  #rest(namespace: string | undefined, wish: Wish, partOf: Progress, deadline: Deadline): { forget(): Promise<Rest> } {
+  #rest(namespace: string | undefined, closeRequest: CloseRequest, partOf: Progress, deadline: Deadline): { forget(): Promise<Rest> } {
     const { engine, store } = this.#deps
     const rest = nothingLeft()
     const over = new AbortController()
@@ -171,7 +171,7 @@ export class Cleanup {
     const isTold = (id: string): boolean => !engine.owns(id)
     const begun = this.#removeEnded(namespace, rest, over.signal, isTold).catch(noop)
     const recover = async (): Promise<void> => {
-      rest.reports.push(...(await this.#closeRecovered(namespace, wish, partOf, deadline)))
+      rest.reports.push(...(await this.#closeRecovered(namespace, closeRequest, partOf, deadline)))
     }
     const remove = async (): Promise<void> => {
       await begun
@@ -195,7 +195,12 @@ export class Cleanup {
   }
 
   /** Agents of supervisors that died are over after a recovery, or are ours to end, with what it could not release. */
-  async #closeRecovered(namespace: string | undefined, wish: Wish, partOf: Progress, deadline: Deadline): Promise<readonly Report[]> {
+  async #closeRecovered(
+    namespace: string | undefined,
+    closeRequest: CloseRequest,
+    partOf: Progress,
+    deadline: Deadline,
+  ): Promise<readonly Report[]> {
     const { engine, store } = this.#deps
     await engine.recover({ waitMs: Math.min(recoveryBudgetMs, deadline.leftMs - lookBudgetMs) })
     const exceptIncarnations = await this.#deps.engine.otherIncarnations()
@@ -207,7 +212,7 @@ export class Cleanup {
     // What is still there of this life has had its close in this very reset.
     const tried = new Set(this.#scopes(namespace).flatMap((id) => engine.inspectTree(id).map((scope) => scope.id)))
     const ours = left.filter(({ id }) => engine.owns(id) && !tried.has(id))
-    const reports = await Promise.all(ours.map(({ id }) => engine.close(id, wish, { partOf })))
+    const reports = await Promise.all(ours.map(({ id }) => engine.close(id, closeRequest, { partOf })))
     // With its last scope an incarnation leaves the books.
     if (ours.length > 0) await engine.recover()
     return reports
@@ -236,7 +241,7 @@ export class Cleanup {
       const page = await store.list({ ...filter, ...(cursor !== undefined && { cursor }) })
       // Who has ended since the reset answered is not its business.
       if (signal.aborted) break
-      const removed = await agents.remains.remove(page.agents.filter((agent) => hasEnded(agent) && isWanted(agent.id)))
+      const removed = await agents.endedAgents.remove(page.agents.filter((agent) => hasEnded(agent) && isWanted(agent.id)))
       rest.agents += removed.agents
       rest.messages += removed.messages
       errors.push(...removed.errors)
@@ -250,7 +255,7 @@ export class Cleanup {
     return (await this.#world(namespace)).status
   }
 
-  async #world(namespace: string | undefined): Promise<World> {
+  async #world(namespace: string | undefined): Promise<SystemObservation> {
     const { engine, store, runningProcesses } = this.#deps
     const foreign = await this.#deps.engine.otherIncarnations()
     const filter = { statuses: ['stuck' as const], exceptIncarnations: foreign, ...(namespace !== undefined && { namespace }) }

@@ -79,9 +79,9 @@ export class AgentEndings implements Endings {
     if (exit.code !== null || exit.signal !== null) await this.#deps.agents.change(agentId, { status: 'stopping', exit })
   }
 
-  async lost(incarnationsOnBooks: ReadonlySet<string>): Promise<readonly Omit<AgentEnd, 'report'>[]> {
+  async lost(recordedIncarnations: ReadonlySet<string>): Promise<readonly Omit<AgentEnd, 'report'>[]> {
     const { agents, isDead } = this.#deps
-    const { agents: open } = await agents.list({ statuses: activeStatuses, exceptIncarnations: incarnationsOnBooks })
+    const { agents: open } = await agents.list({ statuses: activeStatuses, exceptIncarnations: recordedIncarnations })
     const records = await Promise.all(open.filter((agent) => !hasEnded(agent)).map(({ id }) => agents.find(id)))
     return (
       records

@@ -5,7 +5,7 @@ import type { ResourceProgress } from '../core/model/progress.ts'
 import type { Report } from '../core/model/report.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { AuditTrail } from '../core/ports/ledger.ts'
-import type { UnderWay } from './under-way.ts'
+import type { RunningCloses } from './running-closes.ts'
 
 export interface HistoryEntry {
   readonly id: string
@@ -48,7 +48,7 @@ export interface HistoryDeps {
   readonly engine: Engine
   readonly clock: Clock
   readonly audit: AuditTrail
-  readonly underWay: UnderWay
+  readonly runningCloses: RunningCloses
 }
 
 /** The closes that have ended, from the audit trail, and those that run. */
@@ -87,7 +87,7 @@ export class History {
     const unkept = [...this.#unkept].toReversed().map(([id, body]) => [id, entryOf(id, body)] as const)
     const done = new Map([...unkept, ...(await this.#kept(limit)).map((entry) => [entry.id, entry] as const)])
     const nowMs = this.#deps.clock.now()
-    const running = this.#deps.underWay.list().filter(({ id }) => !done.has(id))
+    const running = this.#deps.runningCloses.list().filter(({ id }) => !done.has(id))
     return [...running.map((one) => runningEntry(one, nowMs)), ...done.values()].slice(0, limit)
   }
 
@@ -110,9 +110,9 @@ export class History {
   }
 
   async find(id: string): Promise<HistoryDetail | undefined> {
-    const running = this.#deps.underWay.list().find((one) => one.id === id)
+    const running = this.#deps.runningCloses.list().find((one) => one.id === id)
     if (running && !this.#unkept.has(id)) {
-      const tracks = this.#deps.underWay.find(id)?.tracks().values() ?? []
+      const tracks = this.#deps.runningCloses.find(id)?.tracks().values() ?? []
       return { ...runningEntry(running, this.#deps.clock.now()), progress: [...tracks].map((track) => track.shown()) }
     }
     const report = this.#unkept.get(id) ?? (await this.#deps.audit.findReport(id))

@@ -1,7 +1,7 @@
 import { type Engine, othersRecoveryMs } from '../core/engine/api.ts'
 import { noop } from '../core/engine/race.ts'
+import type { CloseRequest } from '../core/model/close-request.ts'
 import { EbbError, isEbbError } from '../core/model/errors.ts'
-import type { Wish } from '../core/model/policy.ts'
 import type { Report } from '../core/model/report.ts'
 import type { ScopeState } from '../core/model/scope.ts'
 import type { AgentStore, OwnerKind } from '../core/ports/agents.ts'
@@ -134,7 +134,7 @@ export class Owners {
   /** Ends it with everything in it. Refused where only another process can tell what of it is left. */
   async close(name: OwnerName, force: boolean): Promise<{ readonly report: Promise<Report> }> {
     const scopeId = await this.#toClose(name)
-    return { report: this.#deps.engine.close(scopeId, wishOf(force), { name: { kind: name.kind, id: name.id } }) }
+    return { report: this.#deps.engine.close(scopeId, closeRequestOf(force), { name: { kind: name.kind, id: name.id } }) }
   }
 
   /** The same for those who do not wait: answers under which id the history knows it, from now on. */
@@ -142,15 +142,15 @@ export class Owners {
     const scopeId = await this.#toClose(name)
     const { engine, history, newId } = this.#deps
     const scope = { kind: name.kind, id: name.id }
-    const wish = wishOf(force)
+    const closeRequest = closeRequestOf(force)
     const running = engine.closeOf(scopeId)
     // A close that was over before has no stored report, and a part of a larger close has none of its own.
     if (running ? !running.isReported : !engine.owns(scopeId)) {
-      const about = { id: newId(), trigger: wish.trigger, scope, namespace: name.namespace }
-      history.record(about, (partOf) => engine.close(scopeId, wish, { name: scope, partOf })).catch(noop)
+      const about = { id: newId(), trigger: closeRequest.trigger, scope, namespace: name.namespace }
+      history.record(about, (partOf) => engine.close(scopeId, closeRequest, { name: scope, partOf })).catch(noop)
       return about.id
     }
-    engine.close(scopeId, wish, { name: scope }).catch(noop)
+    engine.close(scopeId, closeRequest, { name: scope }).catch(noop)
     return engine.closeOf(scopeId)?.id ?? scopeId
   }
 
@@ -170,7 +170,7 @@ export class Owners {
   }
 }
 
-function wishOf(force: boolean): Wish {
+function closeRequestOf(force: boolean): CloseRequest {
   return { trigger: 'request-finished', ...(force && { force }) }
 }
 

@@ -1,6 +1,6 @@
 import { noop, within } from '../core/engine/race.ts'
 import type { Agent, AgentError, AgentResult, AgentStatus, Farewell, LastDays } from '../core/model/agent.ts'
-import type { Wish } from '../core/model/policy.ts'
+import type { CloseRequest } from '../core/model/close-request.ts'
 import type { Report } from '../core/model/report.ts'
 import type { AgentChange, AgentEnd } from '../core/ports/agents.ts'
 import type { Clock } from '../core/ports/clock.ts'
@@ -24,7 +24,7 @@ export interface RunDeps {
   readonly onStatus: (status: AgentStatus) => void
   readonly onEnd: (end: AgentEnd | undefined, isForgotten: boolean) => void
   /** Closes the scope, because the agent ended by itself or broke a rule. */
-  readonly close: (wish: Wish) => void
+  readonly close: (closeRequest: CloseRequest) => void
 }
 
 /** A living agent: what it did, what we did to it, and in which order. That order decides how it ended. */

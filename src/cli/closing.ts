@@ -2,7 +2,7 @@ import { pause } from '../core/engine/race.ts'
 import { EbbError, isEbbError, sentence } from '../core/model/errors.ts'
 import type { Report } from '../core/model/report.ts'
 import type { Clock } from '../core/ports/clock.ts'
-import type { Stage } from './stage.ts'
+import type { AgentBackend } from './agent-backend.ts'
 
 /** Who tells a person of the close. */
 export interface Teller {
@@ -25,7 +25,7 @@ const helloEveryMs = 5_000
  * for all there is and asks once more is let go, whatever the stage answers; nothing is said or done after `over`.
  */
 export class Closing {
-  readonly #stage: Stage
+  readonly #backend: AgentBackend
   readonly #graceMs: number
   readonly #teller: Teller
   readonly #clock: Clock
@@ -39,8 +39,8 @@ export class Closing {
   #isHungUp = false
   #asked = 0
 
-  constructor(stage: Stage, graceMs: number, teller: Teller, clock: Clock) {
-    this.#stage = stage
+  constructor(backend: AgentBackend, graceMs: number, teller: Teller, clock: Clock) {
+    this.#backend = backend
     this.#graceMs = graceMs
     this.#teller = teller
     this.#clock = clock
@@ -76,7 +76,7 @@ export class Closing {
 
   async #watchStage(): Promise<void> {
     while (!this.#isOver) {
-      if (!(await this.#stage.answers())) return this.#leave()
+      if (!(await this.#backend.answers())) return this.#leave()
       await pause(this.#clock, helloEveryMs, this.#ended.promise)
     }
   }
@@ -84,7 +84,7 @@ export class Closing {
   #leave(): void {
     if (this.#isOver) return
     this.over()
-    this.#teller.leaving(this.#stage.farewell(this.#id))
+    this.#teller.leaving(this.#backend.farewell(this.#id))
     this.#left.resolve()
   }
 
@@ -112,7 +112,7 @@ export class Closing {
 
   #close(id: string, force: boolean): void {
     this.#isJoined = true
-    this.#stage.stop(id, { force, graceMs: this.#graceMs }).then(
+    this.#backend.stop(id, { force, graceMs: this.#graceMs }).then(
       (report) => {
         this.#report = report
         if (!report.success) this.#failed.resolve()
@@ -144,6 +144,6 @@ export class Closing {
   }
 
   #stop(id: string): Promise<Report> {
-    return this.#stage.stop(id, { force: false, graceMs: this.#graceMs })
+    return this.#backend.stop(id, { force: false, graceMs: this.#graceMs })
   }
 }

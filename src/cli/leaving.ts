@@ -1,6 +1,6 @@
 import type { Control } from '../control.ts'
 import { noop, within } from '../core/engine/race.ts'
-import type { Wish } from '../core/model/policy.ts'
+import type { CloseRequest } from '../core/model/close-request.ts'
 import type { Report } from '../core/model/report.ts'
 import type { RunningServer } from '../server/http/server.ts'
 import type { Supervisor } from '../supervisor.ts'
@@ -57,13 +57,13 @@ export async function leave(
   const { engine, clock, log } = supervisor
   const keeps = supervisor.config.keepOnExit
   leaving.onAgain = () => {
-    const wish: Wish = { trigger: 'process-exit', force: true }
-    void (keeps ? engine.leave(wish) : engine.close(engine.hostScopeId, wish)).catch(noop)
+    const closeRequest: CloseRequest = { trigger: 'process-exit', force: true }
+    void (keeps ? engine.leave(closeRequest) : engine.close(engine.hostScopeId, closeRequest)).catch(noop)
   }
   let report: Report | undefined
   const leaveInOrder = async (): Promise<void> => {
-    const wish: Wish = { trigger: 'process-exit', deadlineMs: closeBudgetMs }
-    report = await (keeps ? engine.leave(wish) : engine.shutDown(wish))
+    const closeRequest: CloseRequest = { trigger: 'process-exit', deadlineMs: closeBudgetMs }
+    report = await (keeps ? engine.leave(closeRequest) : engine.shutDown(closeRequest))
     if (!report.success) complain(report.errors)
     await control.close()
     await server.close()

@@ -1,6 +1,6 @@
 import { EbbError } from '../core/model/errors.ts'
+import type { LaunchBody } from './agent-backend.ts'
 import type { Arguments } from './arguments.ts'
-import type { LaunchBody } from './stage.ts'
 
 export type Wanted = Pick<LaunchBody, 'type' | 'prompt' | 'configuration'>
 

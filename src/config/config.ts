@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { EbbError, sentence } from '../core/model/errors.ts'
-import { cookieName } from '../core/model/identity.ts'
+import { environmentTagName } from '../core/model/identity.ts'
 import { joinList } from './option.ts'
 import { defaultHome, flagOf, isOptionKey, type OptionKey, options, type Settings, shapeOf, variableOf } from './options.ts'
 import { mapEntries } from './retention.ts'
@@ -10,7 +10,7 @@ import { mapEntries } from './retention.ts'
 export interface Config extends Omit<Settings, 'home'> {
   readonly home: string
   /** The cookie of the Ebb that we are inside of, if any: a mark, never a setting. */
-  readonly inheritedCookie: string | undefined
+  readonly inheritedTag: string | undefined
   /** The environment that commands inherit. */
   readonly environment: Readonly<Record<string, string>>
   /** The environment that agents inherit: the same without our settings, of which one is a token. */
@@ -37,7 +37,7 @@ export function loadConfig({ flags, configFile, env = process.env }: Sources): C
   const environment = plainEnvironment(env)
   const ours = new Set(['EBB_CONFIG', ...Object.keys(options).map(variableOf)])
   const agentEnvironment = Object.fromEntries(Object.entries(environment).filter(([name]) => !ours.has(name)))
-  return Object.freeze({ ...(settings as unknown as Settings), home, inheritedCookie: env[cookieName], environment, agentEnvironment })
+  return Object.freeze({ ...(settings as unknown as Settings), home, inheritedTag: env[environmentTagName], environment, agentEnvironment })
 }
 
 type Source = readonly [key: string, text: string, name: string]

@@ -10,7 +10,7 @@ export interface Home {
   readonly database: string
   readonly logs: string
   readonly archive: string
-  readonly doors: string
+  readonly gates: string
   /** What agents need only while they run: configurations, prompts, and the pipes of their terminals. */
   readonly run: string
   readonly tmuxSocket: string
@@ -23,7 +23,7 @@ export function openHome(directory: string, newId: NewId): Home {
   const folders = {
     logs: join(directory, 'logs'),
     archive: join(directory, 'archive'),
-    doors: join(directory, 'doors'),
+    gates: join(directory, 'doors'),
     run: join(directory, 'run'),
   }
   try {

@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { type Incarnation, incarnationId, parseCookies, parseIncarnationId, shortBootId } from '../core/model/identity.ts'
+import { type Incarnation, incarnationId, parseEnvironmentTags, parseIncarnationId, shortBootId } from '../core/model/identity.ts'
 import type { Host } from '../core/ports/host.ts'
 import { pidNamespace, readEntry } from './processes/proc.ts'
 import type { ProcessTable } from './processes/process-table.ts'
 
 /** This machine: our own identity, and whether another supervisor still lives. */
-export function openHost(installation: string, processes: ProcessTable, inheritedCookie = ''): Host {
+export function openHost(installation: string, processes: ProcessTable, inheritedTag = ''): Host {
   const incarnation = process.platform === 'darwin' ? darwinIncarnation(processes) : linuxIncarnation()
   const id = incarnationId(incarnation)
   const boot = shortBootId(incarnation.bootId)
@@ -14,7 +14,7 @@ export function openHost(installation: string, processes: ProcessTable, inherite
     installation,
     incarnation,
     incarnationId: id,
-    outerIncarnations: new Set(parseCookies(inheritedCookie).map((mark) => mark.incarnation)),
+    outerIncarnations: new Set(parseEnvironmentTags(inheritedTag).map((mark) => mark.incarnation)),
     isThisBoot: (other) => parseIncarnationId(other)?.shortBootId === boot,
     vitality: (other) => {
       const name = parseIncarnationId(other)

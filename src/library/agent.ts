@@ -35,7 +35,7 @@ const pageSize = 500
 const waitMs = 600_000
 
 /** How long a stop waits for the books of a close that it only joined; they come with the scope above. */
-const booksPatienceMs = 2_000
+const ledgerPatienceMs = 2_000
 
 /** One run, from launch to the proof that it is gone. Leaving its block stops it; a failure to release throws. */
 export class Agent implements AsyncDisposable {
@@ -78,7 +78,7 @@ export class Agent implements AsyncDisposable {
     if (isFinal(this.status)) return this.#report ?? (await this.ended)
     const { force, grace } = options
     this.#report = await this.#control.agents.stop(this.id, { ...(force && { force }), ...(grace !== undefined && { graceMs: grace }) })
-    if (this.#report.success) await within(this.#control.clock, booksPatienceMs, this.ended)
+    if (this.#report.success) await within(this.#control.clock, ledgerPatienceMs, this.ended)
     return this.#report
   }
 

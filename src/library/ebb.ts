@@ -174,9 +174,9 @@ export class Request implements AsyncDisposable {
   close(options: { readonly force?: boolean } = {}): Promise<Report> {
     const { engine } = this.#place.control
     this.#over.abort()
-    const wish = { trigger: 'request-finished', ...(options.force && { force: true }) } as const
-    if (this.#report && options.force) engine.close(this.#scopeId, wish).catch(noop)
-    this.#report ??= this.#remember(engine.close(this.#scopeId, wish))
+    const closeRequest = { trigger: 'request-finished', ...(options.force && { force: true }) } as const
+    if (this.#report && options.force) engine.close(this.#scopeId, closeRequest).catch(noop)
+    this.#report ??= this.#remember(engine.close(this.#scopeId, closeRequest))
     return this.#report
   }
 

@@ -17,7 +17,7 @@ import {
 export const promptLabel = 'prompt'
 
 /** Where this supervisor's agents go. */
-export interface Premises {
+export interface LaunchContext {
   readonly installation: string
   readonly containment: { readonly name: ContainmentName; place(limits?: Limits, onLoss?: OnLoss): TreePlace }
   readonly home: string
@@ -29,23 +29,23 @@ export interface Premises {
   readonly tempDirectory: () => string
   /** By the wall clock, in milliseconds. */
   readonly now: () => number
-  readonly tmux: { readonly socket: string; readonly containment: Premises['containment'] }
+  readonly tmux: { readonly socket: string; readonly containment: LaunchContext['containment'] }
   /** Do agents in terminals outlive us? */
   readonly keepsSessions: boolean
 }
 
 /** The files of an agent, whatever its placement: its logs, and its prompt and reports where its task has a workspace. */
-export function planFiles(premises: Premises, scopeId: string, launch: ProcessLaunch, writer: LogWriter): readonly Planned[] {
+export function planFiles(context: LaunchContext, scopeId: string, launch: ProcessLaunch, writer: LogWriter): readonly Planned[] {
   const { workspace, config } = launch
-  const logs = launch.output === 'logs' ? logLabels.map((label) => planLog(premises, scopeId, label, writer, workspace)) : []
+  const logs = launch.output === 'logs' ? logLabels.map((label) => planLog(context, scopeId, label, writer, workspace)) : []
   const prompt = workspace && typeof launch.stdin === 'object' ? [planPrompt(workspace, launch.stdin.text)] : []
-  const reports = workspace ? reportLabels.map((label) => planReport(premises, label, workspace)) : []
-  const configs = config ? [planFile('config', premises.home, configPath(premises, scopeId, config.name), config.text)] : []
+  const reports = workspace ? reportLabels.map((label) => planReport(context, label, workspace)) : []
+  const configs = config ? [planFile('config', context.home, configPath(context, scopeId, config.name), config.text)] : []
   return [...configs, ...prompt, ...logs, ...reports]
 }
 
 /** Relative to the home. */
-export function configPath({ home, runDirectory }: Pick<Premises, 'home' | 'runDirectory'>, scopeId: string, name: string): string {
+export function configPath({ home, runDirectory }: Pick<LaunchContext, 'home' | 'runDirectory'>, scopeId: string, name: string): string {
   return join(runDirectory.slice(home.length + 1), `${scopeId}.${name}`)
 }
 
@@ -59,7 +59,7 @@ function planPrompt({ base, path, agentName }: AgentWorkspace, text: string): Pl
 
 /** What others look for has a name that they know; standard error is for us. */
 function planLog(
-  { installation, logDirectory, archiveDirectory }: Premises,
+  { installation, logDirectory, archiveDirectory }: LaunchContext,
   scopeId: string,
   stream: (typeof logLabels)[number],
   writer: LogWriter,
@@ -72,7 +72,7 @@ function planLog(
   return { label: stream, kind: 'log', spec }
 }
 
-function planReport({ installation }: Premises, label: (typeof reportLabels)[number], workspace: AgentWorkspace): Planned {
+function planReport({ installation }: LaunchContext, label: (typeof reportLabels)[number], workspace: AgentWorkspace): Planned {
   const inside = insideWorkspace(workspace, workspaceFiles(workspace.agentName)[label])
   return { label, kind: 'log', spec: { ...inside, installation, stream: label, writer: 'supervisor' } satisfies LogSpec }
 }

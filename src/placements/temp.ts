@@ -3,8 +3,8 @@ import { isAbsolute } from 'node:path'
 import { EbbError } from '../core/model/errors.ts'
 import type { Planned } from '../core/ports/kind.ts'
 import type { ProcessLaunch } from '../core/ports/process.ts'
-import { type TempFolderSpec, type TracesSpec, tempFolderOf, tempLabel, tracesLabel } from '../core/ports/temp.ts'
-import type { Premises } from './files.ts'
+import { type TempFolderSpec, type ToolLeftoversSpec, tempFolderOf, tempLabel, toolLeftoversLabel } from '../core/ports/temp.ts'
+import type { LaunchContext } from './files.ts'
 
 const dayMs = 86_400_000
 
@@ -15,19 +15,19 @@ export interface TempPlan {
 }
 
 /** The temp folder of an agent, and what its program leaves elsewhere; neither where the launch does not ask for it. */
-export function planTemp(premises: Premises, scopeId: string, { hasTempFolder, leaves = [], env }: ProcessLaunch): TempPlan {
+export function planTemp(context: LaunchContext, scopeId: string, { hasTempFolder, leaves = [], env }: ProcessLaunch): TempPlan {
   if (!hasTempFolder && leaves.length === 0) return { planned: [], env }
-  const base = premises.tempDirectory()
+  const base = context.tempDirectory()
   const path = tempFolderOf(base, scopeId)
   const planned: Planned[] = []
   if (hasTempFolder) {
     requireBase(base)
-    planned.push({ label: tempLabel, kind: 'temp-folder', spec: { installation: premises.installation, base } satisfies TempFolderSpec })
+    planned.push({ label: tempLabel, kind: 'temp-folder', spec: { installation: context.installation, base } satisfies TempFolderSpec })
   }
   if (leaves.length > 0) {
     // In the cookie, which a snapshot of the environment has, the scope stands between a slash and its number.
-    const spec: TracesSpec = { places: leaves, marks: [`${path}/`, `/${scopeId}.`], sinceMs: premises.now() - dayMs }
-    planned.push({ label: tracesLabel, kind: 'traces', spec })
+    const spec: ToolLeftoversSpec = { places: leaves, marks: [`${path}/`, `/${scopeId}.`], sinceMs: context.now() - dayMs }
+    planned.push({ label: toolLeftoversLabel, kind: 'traces', spec })
   }
   return { planned, env: { ...env, ...(hasTempFolder && { TMPDIR: path }), ...(leaves.length > 0 && markedPath(env, path)) } }
 }

@@ -1,5 +1,5 @@
 import { isAbsolute, join } from 'node:path'
-import { cookieName } from '../core/model/identity.ts'
+import { environmentTagName } from '../core/model/identity.ts'
 import { type CarriedServer, carry, isRemote } from '../core/model/mcp.ts'
 import type { Configuration, Provider } from '../core/ports/provider.ts'
 import { fits, flag, instructed, refuse } from './invocation.ts'
@@ -102,7 +102,7 @@ function serverTable({ server, carriers }: CarriedServer): string {
   const pairs = Object.entries(carriers)
   const [command = '', ...args] =
     pairs.length === 0 ? argv : ['/bin/sh', '-c', `${pairs.map(exportLine).join('; ')}; exec "$0" "$@"`, ...argv]
-  return `command=${toml(command)},args=${tomlList(args)},env_vars=${tomlList([cookieName, ...Object.values(carriers)])}`
+  return `command=${toml(command)},args=${tomlList(args)},env_vars=${tomlList([environmentTagName, ...Object.values(carriers)])}`
 }
 
 function exportLine([name, carrier]: [string, string]): string {

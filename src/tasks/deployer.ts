@@ -14,12 +14,12 @@ import type { ProviderCatalogue } from '../core/ports/provider.ts'
 import type { Runtime } from '../core/ports/runtime.ts'
 import type { TaskRecord, TaskStore } from '../core/ports/tasks.ts'
 import type { Callers } from './callers.ts'
-import { type Crew, keyOf, type Member } from './crew.ts'
 import { cancelled, Deployments } from './deployments.ts'
 import { parentKilled, requireRoom } from './limits.ts'
 import { preambleOf } from './preamble.ts'
 import { noAgent, type Roster, requireParent } from './roster.ts'
 import type { Silence } from './silence.ts'
+import { keyOf, type Member, type TaskAgents } from './task-agents.ts'
 import type { Callback, DeployAgent, Deployed } from './types.ts'
 import { tmuxSessionOf } from './view.ts'
 
@@ -40,7 +40,7 @@ export interface DeployerDeps extends Runtime {
 interface Order {
   readonly request: DeployAgent
   readonly task: TaskRecord
-  readonly crew: Crew
+  readonly taskAgents: TaskAgents
   readonly member: Member
   readonly parentName: string
   readonly known: unknown
@@ -65,8 +65,8 @@ export class Deployer {
         'invalid_request',
         `${JSON.stringify(agentType)} is no type of agents: letters, digits, _ and - (at most 48), a letter or digit first.`,
       )
-    const { task, crew } = await this.#deps.roster.enter(request)
-    const parent = request.parent === orchestrator ? undefined : crew.find(request.parent)
+    const { task, taskAgents } = await this.#deps.roster.enter(request)
+    const parent = request.parent === orchestrator ? undefined : taskAgents.find(request.parent)
     if (!parent && request.parent !== orchestrator) throw noAgent(task.id, request.parent)
     requireParent(caller, parent)
     // The one it has now: a reset forgets the task, and its name must not be born again.
@@ -77,12 +77,12 @@ export class Deployer {
     // From here to the reservation nothing is awaited: of many at once each sees what those before it have taken.
     const key = keyOf(agentType, parent?.id, request.prompt)
     const place = `${task.id} ${key}`
-    const twin = request.allowDuplicate ? undefined : (this.#deployments.join(place, signal) ?? this.#living(crew, key))
+    const twin = request.allowDuplicate ? undefined : (this.#deployments.join(place, signal) ?? this.#living(taskAgents, key))
     if (twin) return answer(task, await twin, true)
-    const member = this.#member(crew, agentType, parent, key)
-    requireRoom(this.#deps.limits, crew, member, (id) => this.#deps.agents.living.has(id))
-    crew.reserve(member)
-    const order: Order = { request, task, crew, member, parentName: parent?.name ?? orchestrator, known, scopeId }
+    const member = this.#member(taskAgents, agentType, parent, key)
+    requireRoom(this.#deps.limits, taskAgents, member, (id) => this.#deps.agents.living.has(id))
+    taskAgents.reserve(member)
+    const order: Order = { request, task, taskAgents, member, parentName: parent?.name ?? orchestrator, known, scopeId }
     return answer(task, await this.#deployments.begin(place, signal, (unwanted) => this.#launch(order, unwanted)), false)
   }
 
@@ -108,27 +108,27 @@ export class Deployer {
     return agent
   }
 
-  #living(crew: Crew, key: string): Promise<Agent> | undefined {
+  #living(taskAgents: TaskAgents, key: string): Promise<Agent> | undefined {
     const { agents } = this.#deps
-    for (const { id, key: its } of crew.members) {
+    for (const { id, key: its } of taskAgents.members) {
       const status = its === key ? agents.living.get(id)?.status : undefined
       if (status === 'initializing' || status === 'running') return agents.get(id).then(({ agent }) => agent)
     }
     return undefined
   }
 
-  #member(crew: Crew, agentType: string, parent: Member | undefined, key: string): Member {
+  #member(taskAgents: TaskAgents, agentType: string, parent: Member | undefined, key: string): Member {
     const { newId, clock } = this.#deps
     for (;;) {
       const id = newId()
       const name = agentName(agentType, id, clock.wall())
-      if (!crew.hasName(name)) return { id, name, agentType, parentId: parent?.id, depth: (parent?.depth ?? 0) + 1, key }
+      if (!taskAgents.hasName(name)) return { id, name, agentType, parentId: parent?.id, depth: (parent?.depth ?? 0) + 1, key }
     }
   }
 
   async #launch(order: Order, unwanted: AbortSignal): Promise<Agent> {
     const { engine, agents, callers, silence } = this.#deps
-    const { request, task, crew, member } = order
+    const { request, task, taskAgents, member } = order
     const takeBack = (): void => {
       // One that has no scope yet is taken back when it has.
       if (engine.owns(member.id)) engine.close(member.id, { trigger: 'launch-rollback' }).catch(noop)
@@ -137,15 +137,15 @@ export class Deployer {
     try {
       request.onPhase?.('prepared')
       const asked = this.#requestFor(order)
-      const launched = await this.#wanted(agents.launch(asked), member, crew, unwanted)
-      crew.arrive(member)
+      const launched = await this.#wanted(agents.launch(asked), member, taskAgents, unwanted)
+      taskAgents.arrive(member)
       // One that cannot report is not silent.
       if (asked.tokenHash !== undefined) silence.watch(launched.run, task.id)
       await this.#record(order)
       request.onPhase?.('running')
       return launched.agent
     } catch (error) {
-      crew.giveUp(member)
+      taskAgents.giveUp(member)
       callers.revoke(member.id)
       throw error
     } finally {
@@ -154,10 +154,10 @@ export class Deployer {
   }
 
   /** One that nobody wants any more is taken back whole; only when that is proven it was merely cancelled. */
-  async #wanted(launching: Promise<Launched>, { id, parentId }: Member, crew: Crew, unwanted: AbortSignal): Promise<Launched> {
+  async #wanted(launching: Promise<Launched>, { id, parentId }: Member, taskAgents: TaskAgents, unwanted: AbortSignal): Promise<Launched> {
     try {
       const launched = await launching
-      if (!unwanted.aborted && !crew.isDoomed(parentId)) return launched
+      if (!unwanted.aborted && !taskAgents.isDoomed(parentId)) return launched
     } catch (error) {
       const isLeft = isEbbError(error, 'launch_failed') && (error.details as Report | undefined)?.success !== true
       throw unwanted.aborted && !isLeft ? cancelled() : error

@@ -1,11 +1,11 @@
 import type { TaskLimits } from '../agents/settings.ts'
 import { EbbError } from '../core/model/errors.ts'
-import type { Crew, Member } from './crew.ts'
+import type { Member, TaskAgents } from './task-agents.ts'
 
 /** Against agents that deploy agents that deploy agents: each refusal names the limit, and what to do about it. */
-export function requireRoom(limits: TaskLimits, crew: Crew, member: Member, isLiving: (id: string) => boolean): void {
-  if (crew.isDoomed(member.parentId)) throw parentKilled()
-  const present = crew.present(isLiving)
+export function requireRoom(limits: TaskLimits, taskAgents: TaskAgents, member: Member, isLiving: (id: string) => boolean): void {
+  if (taskAgents.isDoomed(member.parentId)) throw parentKilled()
+  const present = taskAgents.present(isLiving)
   if (member.depth > limits.depth)
     throw refuse(
       `An agent here would be of generation ${member.depth}, and --task-depth (taskDepth) allows ${limits.depth}; let an agent of an earlier generation, or the orchestrator, deploy it.`,
@@ -14,17 +14,17 @@ export function requireRoom(limits: TaskLimits, crew: Crew, member: Member, isLi
     throw refuse(
       `${present.length} agents of this task run or are being deployed already, which is as many as --task-concurrent (taskConcurrent: ${limits.concurrent}) allows; wait until one has ended, or kill one.`,
     )
-  if (crew.total >= limits.agents)
+  if (taskAgents.total >= limits.agents)
     throw refuse(
-      `${crew.total} agents were deployed into this task already, which is as many as --task-agents (taskAgents: ${limits.agents}) allows; finish with those there are, or create another task.`,
+      `${taskAgents.total} agents were deployed into this task already, which is as many as --task-agents (taskAgents: ${limits.agents}) allows; finish with those there are, or create another task.`,
     )
-  requireRule(limits, crew, member, present)
+  requireRule(limits, taskAgents, member, present)
 }
 
 /** With rules, one of them must allow it, and have room for it. */
-function requireRule({ spawnRules }: TaskLimits, crew: Crew, member: Member, present: readonly Member[]): void {
+function requireRule({ spawnRules }: TaskLimits, taskAgents: TaskAgents, member: Member, present: readonly Member[]): void {
   if (spawnRules.length === 0) return
-  const parentType = crew.typeOf(member.parentId)
+  const parentType = taskAgents.typeOf(member.parentId)
   const matching = spawnRules.filter(({ parent, child }) => parent.test(parentType) && child.test(member.agentType))
   if (matching.length === 0)
     throw refuse(

@@ -4,7 +4,7 @@ import { EbbError, isEbbError } from '../core/model/errors.ts'
 import type { TaskStatus } from '../core/model/task.ts'
 import type { AgentStore } from '../core/ports/agents.ts'
 import type { TaskRecord, TaskStore } from '../core/ports/tasks.ts'
-import { Crew, type Member } from './crew.ts'
+import { type Member, TaskAgents } from './task-agents.ts'
 import type { AgentOfTask, Caller, OfTask } from './types.ts'
 
 export interface RosterDeps {
@@ -16,20 +16,20 @@ export interface RosterDeps {
 
 export interface Place {
   readonly task: TaskRecord
-  readonly crew: Crew
+  readonly taskAgents: TaskAgents
 }
 
-export interface FoundMember extends Pick<Place, 'crew'> {
+export interface FoundMember extends Pick<Place, 'taskAgents'> {
   readonly member: Member
 }
 
 /** Crews that nobody is in are learned again when somebody asks. */
-const crewsRemembered = 1_000
+const tasksRemembered = 1_000
 
 /** Which tasks there are, who is in them, and what those who ask may do there. */
 export class Roster {
   readonly #deps: RosterDeps
-  readonly #crews = new Map<string, Promise<Crew>>()
+  readonly #taskAgentsById = new Map<string, Promise<TaskAgents>>()
 
   constructor(deps: RosterDeps) {
     this.#deps = deps
@@ -38,74 +38,74 @@ export class Roster {
   /** The task, for somebody who may see it. */
   async enter({ taskId, caller, namespace }: OfTask): Promise<Place> {
     const task = await this.#task(taskId, namespace)
-    const crew = await this.#crew(task)
-    if (caller !== 'orchestrator' && !(await this.#find(crew, task, caller.agentId)))
+    const taskAgents = await this.#taskAgents(task)
+    if (caller !== 'orchestrator' && !(await this.#find(taskAgents, task, caller.agentId)))
       throw new EbbError('forbidden', `The task ${taskId} is not yours; an agent works in the task that it was deployed into.`)
-    return { task, crew }
+    return { task, taskAgents }
   }
 
   async #task(taskId: string, namespace: string | undefined): Promise<TaskRecord> {
     const task = await this.#deps.tasks.find(taskId)
-    if (!task) this.#crews.delete(taskId)
+    if (!task) this.#taskAgentsById.delete(taskId)
     if (!task || (namespace !== undefined && task.namespace !== namespace))
       throw new EbbError('task_not_found', `There is no task ${JSON.stringify(taskId)}; create one first, or look at the list of tasks.`)
     return task
   }
 
-  async #crew(task: TaskRecord): Promise<Crew> {
-    const known = this.#crews.get(task.id)
-    const crew = known ?? this.#learn(new Crew(task.deployed), task)
+  async #taskAgents(task: TaskRecord): Promise<TaskAgents> {
+    const known = this.#taskAgentsById.get(task.id)
+    const taskAgents = known ?? this.#learn(new TaskAgents(task.deployed), task)
     // Nobody comes into it any more.
-    if (task.completedAt !== undefined) return await crew
-    if (!known) crew.catch(() => this.#crews.delete(task.id))
+    if (task.completedAt !== undefined) return await taskAgents
+    if (!known) taskAgents.catch(() => this.#taskAgentsById.delete(task.id))
     // Those that were asked for last are the last to go.
-    this.#crews.delete(task.id)
-    this.#crews.set(task.id, crew)
-    if (this.#crews.size > crewsRemembered) await this.#forgetOldest()
-    return await crew
+    this.#taskAgentsById.delete(task.id)
+    this.#taskAgentsById.set(task.id, taskAgents)
+    if (this.#taskAgentsById.size > tasksRemembered) await this.#forgetOldest()
+    return await taskAgents
   }
 
   async #forgetOldest(): Promise<void> {
-    for (const [id, crew] of this.#crews) {
-      const known = await crew.catch(() => undefined)
+    for (const [id, taskAgents] of this.#taskAgentsById) {
+      const known = await taskAgents.catch(() => undefined)
       if (!known || known.present((member) => this.#deps.agents.living.has(member)).length > 0) continue
-      this.#crews.delete(id)
+      this.#taskAgentsById.delete(id)
       return
     }
   }
 
-  async #learn(crew: Crew, { id, namespace }: TaskRecord): Promise<Crew> {
-    crew.learn((await this.#deps.store.list({ taskId: id, namespace })).agents)
-    return crew
+  async #learn(taskAgents: TaskAgents, { id, namespace }: TaskRecord): Promise<TaskAgents> {
+    taskAgents.learn((await this.#deps.store.list({ taskId: id, namespace })).agents)
+    return taskAgents
   }
 
   /** Nobody will be deployed into it any more. */
   forget(taskId: string): void {
-    this.#crews.delete(taskId)
+    this.#taskAgentsById.delete(taskId)
   }
 
   async member(request: AgentOfTask): Promise<FoundMember> {
-    const { task, crew } = await this.enter(request)
-    const member = await this.#find(crew, task, request.agentId)
+    const { task, taskAgents } = await this.enter(request)
+    const member = await this.#find(taskAgents, task, request.agentId)
     if (!member) throw noAgent(task.id, request.agentId)
-    return { crew, member }
+    return { taskAgents, member }
   }
 
   /** For those who end it: one that lives is known here, whatever the state of the database (G12). */
   async memberToEnd(request: AgentOfTask): Promise<FoundMember> {
     const { taskId, agentId, caller, namespace } = request
-    const crew = await this.#crews.get(taskId)
-    const member = crew?.find(agentId)
+    const taskAgents = await this.#taskAgentsById.get(taskId)
+    const member = taskAgents?.find(agentId)
     const run = member && this.#deps.agents.living.get(member.id)
     const isMeant = run && (namespace === undefined || namespace === run.namespace)
-    const found = crew && member && isMeant ? { crew, member } : await this.member(request)
-    requireAuthority(caller, found.crew, found.member)
+    const found = taskAgents && member && isMeant ? { taskAgents, member } : await this.member(request)
+    requireAuthority(caller, found.taskAgents, found.member)
     return found
   }
 
   /** Another process may have deployed it. */
-  async #find(crew: Crew, task: TaskRecord, nameOrId: string): Promise<Member | undefined> {
-    return crew.find(nameOrId) ?? (await this.#learn(crew, task)).find(nameOrId)
+  async #find(taskAgents: TaskAgents, task: TaskRecord, nameOrId: string): Promise<Member | undefined> {
+    return taskAgents.find(nameOrId) ?? (await this.#learn(taskAgents, task)).find(nameOrId)
   }
 
   async statusOf({ id, namespace }: TaskRecord): Promise<TaskStatus> {
@@ -144,8 +144,8 @@ export function requireParent(caller: Caller, parent: Member | undefined): void 
 }
 
 /** An agent ends itself, or whom it deployed, and those whom they deployed. */
-function requireAuthority(caller: Caller, crew: Crew, { id, name }: Member): void {
+function requireAuthority(caller: Caller, taskAgents: TaskAgents, { id, name }: Member): void {
   if (caller === 'orchestrator' || caller.agentId === id) return
-  if (!crew.descendants(caller.agentId).some((one) => one.id === id))
+  if (!taskAgents.descendants(caller.agentId).some((one) => one.id === id))
     throw new EbbError('forbidden', `${name} is not among those whom you deployed; an agent ends itself and its own descendants only.`)
 }

@@ -19,10 +19,10 @@ import type { Runtime } from '../core/ports/runtime.ts'
 import type { TaskStore } from '../core/ports/tasks.ts'
 import { Callers } from './callers.ts'
 import { verify } from './cleaning.ts'
-import type { Member } from './crew.ts'
 import { Deployer } from './deployer.ts'
 import { Roster, requireOrchestrator, requireSelf } from './roster.ts'
 import { Silence } from './silence.ts'
+import type { Member } from './task-agents.ts'
 import * as types from './types.ts'
 import { treeOf, viewOf } from './view.ts'
 
@@ -192,15 +192,15 @@ export class Tasks implements types.TaskService {
 
   async status(request: types.OfTask): Promise<types.TaskView> {
     const { taskId } = request
-    const { task, crew } = await this.#roster.enter(request)
+    const { task, taskAgents } = await this.#roster.enter(request)
     const { store, tasks, agents, limits, caps } = this.#deps
     const [{ agents: rows }, heard, status] = await Promise.all([
       store.list({ taskId, namespace: task.namespace }),
       tasks.heard(taskId),
       this.#roster.statusOf(task),
     ])
-    crew.learn(rows)
-    const sight = { crew, heard, silence: (id: string) => this.#silence.of(id) }
+    taskAgents.learn(rows)
+    const sight = { taskAgents, heard, silence: (id: string) => this.#silence.of(id) }
     const views = rows.toReversed().map((agent) => viewOf(agent, sight))
     const active = rows.filter((agent) => !hasEnded(agent)).length
     const { deployed, ...plain } = task
@@ -216,8 +216,8 @@ export class Tasks implements types.TaskService {
       },
       hierarchy: treeOf(views),
       limits: {
-        taskConcurrent: { limit: limits.concurrent, used: crew.present((id) => agents.living.has(id)).length },
-        taskAgents: { limit: limits.agents, used: crew.total },
+        taskConcurrent: { limit: limits.concurrent, used: taskAgents.present((id) => agents.living.has(id)).length },
+        taskAgents: { limit: limits.agents, used: taskAgents.total },
         taskDepth: { limit: limits.depth, used: Math.max(0, ...views.map(({ depth }) => depth)) },
         maxAgents: { limit: caps.maxAgents, used: agents.living.size },
         spawnRules: limits.spawnRules.map(({ text }) => text),
@@ -247,11 +247,11 @@ export class Tasks implements types.TaskService {
   async kill(request: types.KillAgent): Promise<types.Killed> {
     const { taskId, reason, cascade } = request
     if (reason !== undefined) requireText('reason', reason)
-    const { crew, member } = await this.#roster.memberToEnd(request)
+    const { taskAgents, member } = await this.#roster.memberToEnd(request)
     const { log, agents } = this.#deps
     log.info('An agent of a task is killed.', { agent: member.id, task: taskId, ...(reason !== undefined && { reason }) })
-    if (cascade) crew.doom(member.id)
-    const below = cascade ? crew.descendants(member.id).filter(({ id }) => agents.living.has(id)) : []
+    if (cascade) taskAgents.doom(member.id)
+    const below = cascade ? taskAgents.descendants(member.id).filter(({ id }) => agents.living.has(id)) : []
     const end = async ({ id, name }: Member) => ({ agent: { id, name }, cleanup: await this.#clean(id, true) })
     const [own, descendants] = await Promise.all([end(member), Promise.all(below.map(end))])
     const success = [own, ...descendants].every(({ cleanup }) => cleanup.success)
@@ -268,7 +268,7 @@ export class Tasks implements types.TaskService {
     const { agents, processesOf, engine } = this.#deps
     const report = await agents.stop(id, keepLogs ? {} : { dropLogs: true }).catch(notReleased)
     const archivedFiles = async (): Promise<readonly string[]> =>
-      (await agents.remains.archivedFiles(id)).filter(({ stream }) => ownStreams.includes(stream)).map(({ path }) => path)
+      (await agents.endedAgents.archivedFiles(id)).filter(({ stream }) => ownStreams.includes(stream)).map(({ path }) => path)
     return await verify({ engine, processesOf, archivedFiles }, id, report)
   }
 

@@ -1,18 +1,18 @@
 import { type Agent, hasEnded } from '../core/model/agent.ts'
 import { agentTypeOf, type ProgressReport, sessionName } from '../core/model/task.ts'
 import type { Heard } from '../core/ports/tasks.ts'
-import type { Crew } from './crew.ts'
+import type { TaskAgents } from './task-agents.ts'
 import { type AgentView, type CompletionValidation, isLastStatus, type TreeNode } from './types.ts'
 
 /** What is told of the agents of a task. */
 
 export interface Sight {
-  readonly crew: Crew
+  readonly taskAgents: TaskAgents
   readonly heard: ReadonlyMap<string, Heard>
   readonly silence: (agentId: string) => AgentView['stuck']
 }
 
-export function viewOf(agent: Agent, { crew, heard, silence }: Sight): AgentView {
+export function viewOf(agent: Agent, { taskAgents, heard, silence }: Sight): AgentView {
   const { id, type, placement, status, createdAt, startedAt, completedAt, exitCode, error, parentAgentId } = agent
   const name = agent.name ?? id
   const { progress, findings = 0 } = heard.get(id) ?? {}
@@ -23,9 +23,9 @@ export function viewOf(agent: Agent, { crew, heard, silence }: Sight): AgentView
     agentType: agentTypeOf(name),
     provider: type,
     placement,
-    parent: crew.nameOf(parentAgentId),
+    parent: taskAgents.nameOf(parentAgentId),
     ...(parentAgentId !== undefined && { parentId: parentAgentId }),
-    depth: crew.find(id)?.depth ?? 1,
+    depth: taskAgents.find(id)?.depth ?? 1,
     status,
     createdAt,
     ...(startedAt !== undefined && { startedAt }),

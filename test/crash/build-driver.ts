@@ -14,5 +14,5 @@ async function bundle(input: Record<string, string>): Promise<void> {
 }
 
 // Each by itself: a chunk that they shared could be the driver, and would run when main loads it.
-await bundle({ main: join(root, 'src/main.ts'), keeper: join(root, 'src/host/containment/keeper.ts') })
+await bundle({ main: join(root, 'src/main.ts'), 'subreaper-process': join(root, 'src/host/containment/subreaper-process.ts') })
 await bundle({ driver: join(root, 'test/crash/driver.ts') })

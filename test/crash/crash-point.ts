@@ -2,7 +2,7 @@ import { writeSync } from 'node:fs'
 import type { Crash, Moment, Said } from './job.ts'
 
 /** Looking at the books changes nothing, so a crash there is a crash between two effects. */
-const looks = new Set(['ledger.incarnations', 'ledger.books', 'ledger.reports'])
+const looks = new Set(['ledger.incarnations', 'ledger.contents', 'ledger.reports'])
 
 /**
  * Wraps the ports, counts what they are asked to do, and ends this process with SIGKILL at one of those effects. No

@@ -188,10 +188,10 @@ async function leave({ engine }: Supervisor): Promise<readonly string[]> {
 }
 
 /** With a temp folder, and a file elsewhere that it leaves: both hold something before it says its first word. */
-function command(job: Job, script: string, hasTraces = true): Omit<Parameters<Supervisor['plan']>[1], 'output'> {
+function command(job: Job, script: string, hasToolLeftovers = true): Omit<Parameters<Supervisor['plan']>[1], 'output'> {
   const folder = join(job.workspace, 'traces')
   // By rename: one that is killed between making a file and writing to it leaves nothing that tells whose it is.
-  const trace = hasTraces ? `echo "$TMPDIR/x" >"$TMPDIR/trace" && mv "$TMPDIR/trace" '${folder}/left.sh'` : 'true'
+  const trace = hasToolLeftovers ? `echo "$TMPDIR/x" >"$TMPDIR/trace" && mv "$TMPDIR/trace" '${folder}/left.sh'` : 'true'
   const leaving = `mkdir -p "$TMPDIR/a/b" && echo x >"$TMPDIR/a/b/c" && ${trace}`
   return {
     argv: ['/bin/sh', '-c', `${leaving}; ${script}`],
@@ -199,7 +199,7 @@ function command(job: Job, script: string, hasTraces = true): Omit<Parameters<Su
     cwd: job.workspace,
     stdin: { text: 'a prompt' },
     hasTempFolder: true,
-    leaves: hasTraces ? [{ folder, name: '.+\\.sh' }] : [],
+    leaves: hasToolLeftovers ? [{ folder, name: '.+\\.sh' }] : [],
   }
 }
 

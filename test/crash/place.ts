@@ -69,12 +69,12 @@ export class Place {
         .filter((path) => !this.#foreign.has(path) && !this.#isKept(path))
         .map((path) => `file ${path}`),
       ...walk(this.temp).map((path) => `temporary ${path}`),
-      ...this.#books(),
+      ...this.#contents(),
     ]
   }
 
   /** A database that cannot be read now is no proof of anything, and is read again. */
-  #books(): readonly string[] {
+  #contents(): readonly string[] {
     try {
       const scopes = this.#query("SELECT id, state FROM scope WHERE state != 'closed'")
       return [...openBooks(this.home), ...scopes.map(({ id, state }) => `scope ${String(id)} ${String(state)}`)]
@@ -91,7 +91,7 @@ export class Place {
 
   /** Was the deletion of the agent on the books when the supervisor died? */
   isDeletionRecorded(): boolean {
-    return this.#query("SELECT wish FROM scope WHERE kind = 'agent'").some(({ wish }) => String(wish).includes('"deleted"'))
+    return this.#query("SELECT wish FROM scope WHERE kind = 'agent'").some(({ closeRequest }) => String(closeRequest).includes('"deleted"'))
   }
 
   agentRows(): number {

@@ -41,9 +41,9 @@ async function ended(child: ChildProcess): Promise<void> {
 /** The decoys that a whole file keeps: another installation's cookie, its cgroup beside ours, and its running command. */
 export async function placeNeighbours(): Promise<readonly Decoy[]> {
   const installation = randomBytes(6).toString('hex')
-  const cookie = `${installation}/aaaaaaaaaaaa-1-2-3/neighbour.1`
+  const environmentTag = `${installation}/aaaaaaaaaaaa-1-2-3/neighbour.1`
   return [
-    await decoyProcess('a process with the cookie of another installation', [], { EBB_SCOPE: cookie }),
+    await decoyProcess('a process with the cookie of another installation', [], { EBB_SCOPE: environmentTag }),
     await decoyProcess('a process with a cookie that nobody wrote', [], { EBB_SCOPE: '///:a/b/c/d:' }),
     ...(cgroupAvailable() ? [await neighbourCgroup(installation)] : []),
     await neighbourExec(),

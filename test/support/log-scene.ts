@@ -41,14 +41,14 @@ export async function inLogScene(test: (scene: LogScene) => Promise<void>, optio
   const effects = options.before ? hooked(realEffects, options.before) : realEffects
   const installation = `scene${process.pid}`
   const host = openHost(installation, procTable)
-  const net = new ScanContainment({ effects, host, processes: procTable, inheritedCookie: undefined, directory: join(home, 'doors') })
+  const net = new ScanContainment({ effects, host, processes: procTable, inheritedTag: undefined, directory: join(home, 'doors') })
   const counted: string[] = []
   const kind = new LogKind({
     effects,
     directory,
-    inheritedCookie: undefined,
+    inheritedTag: undefined,
     installation,
-    net,
+    fallbackScan: net,
     processes: procTable,
     onBytes: (what, bytes) => counted.push(`${what} ${bytes}`),
     readToEnd: async ({ stream }) => options.readToEnd?.(stream),

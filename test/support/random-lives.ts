@@ -1,8 +1,8 @@
 import * as fc from 'fast-check'
-import type { BookScope } from '../../src/core/engine/book.ts'
+import type { OwnedScope } from '../../src/core/engine/scope-registry.ts'
+import type { CloseRequest } from '../../src/core/model/close-request.ts'
+import { triggers } from '../../src/core/model/close-request.ts'
 import { ladderSteps } from '../../src/core/model/ladder.ts'
-import type { Wish } from '../../src/core/model/policy.ts'
-import { triggers } from '../../src/core/model/policy.ts'
 import type { Planned } from '../../src/core/ports/kind.ts'
 import type { Fault } from './faults.ts'
 import { type Life, listedKind, type Simulation, thing, unlistedKind } from './simulation.ts'
@@ -13,7 +13,7 @@ export type Command =
   | { readonly does: 'open'; readonly parent: number }
   /** Where `above` is set, everything in the plan also depends on something of a scope further up. */
   | { readonly does: 'launch' | 'acquire'; readonly scope: number; readonly plan: readonly Planned[]; readonly above?: number }
-  | { readonly does: 'close'; readonly scope: number; readonly wish: Wish }
+  | { readonly does: 'close'; readonly scope: number; readonly closeRequest: CloseRequest }
   | { readonly does: 'reap' }
   | { readonly does: 'recover' }
   | { readonly does: 'wait'; readonly ms: number }
@@ -50,7 +50,7 @@ export const plans: fc.Arbitrary<readonly Planned[]> = fc
     }),
   )
 
-export const wishes: fc.Arbitrary<Wish> = fc
+export const closeRequests: fc.Arbitrary<CloseRequest> = fc
   .record(
     {
       trigger: fc.constantFrom(...triggers),
@@ -61,7 +61,7 @@ export const wishes: fc.Arbitrary<Wish> = fc
     },
     { requiredKeys: ['trigger'] },
   )
-  .map((wish) => wish as Wish)
+  .map((closeRequest) => closeRequest as CloseRequest)
 
 const optionalAbove = { requiredKeys: ['does', 'scope', 'plan'] } satisfies { requiredKeys: ('does' | 'scope' | 'plan')[] }
 
@@ -72,7 +72,7 @@ export const commands: fc.Arbitrary<readonly Command[]> = fc.array(
       weight: 4,
       arbitrary: fc.record({ does: fc.constantFrom('launch', 'acquire'), scope: fc.nat(8), plan: plans, above: fc.nat(20) }, optionalAbove),
     },
-    { weight: 4, arbitrary: fc.record({ does: fc.constant('close' as const), scope: fc.nat(8), wish: wishes }) },
+    { weight: 4, arbitrary: fc.record({ does: fc.constant('close' as const), scope: fc.nat(8), closeRequest: closeRequests }) },
     { weight: 1, arbitrary: fc.constantFrom({ does: 'reap' as const }, { does: 'recover' as const }) },
     { weight: 4, arbitrary: fc.record({ does: fc.constant('wait' as const), ms: fc.oneof(fc.nat(50), fc.nat(5_000), fc.nat(60_000)) }) },
   ),
@@ -83,7 +83,7 @@ export const commands: fc.Arbitrary<readonly Command[]> = fc.array(
 export class Player {
   readonly #simulation: Simulation
   readonly #life: Life
-  readonly #scopes: BookScope[] = []
+  readonly #scopes: OwnedScope[] = []
   readonly pending: Promise<unknown>[] = []
 
   constructor(simulation: Simulation, life: Life) {
@@ -109,7 +109,7 @@ export class Player {
     if (command.does === 'recover') return engine.recover()
     const scope = this.#scopes[command.scope % Math.max(1, this.#scopes.length)]
     if (!scope) return Promise.resolve()
-    if (command.does === 'close') return engine.close(scope.id, command.wish)
+    if (command.does === 'close') return engine.close(scope.id, command.closeRequest)
     return engine[command.does](scope, this.#withAbove(scope, command.plan, command.above))
   }
 
@@ -125,10 +125,10 @@ export class Player {
     }
   }
 
-  #withAbove(scope: BookScope, plan: readonly Planned[], above: number | undefined): readonly Planned[] {
-    const { book } = this.#life.engine.parts
+  #withAbove(scope: OwnedScope, plan: readonly Planned[], above: number | undefined): readonly Planned[] {
+    const { registry } = this.#life.engine.parts
     const ids: string[] = []
-    for (let up = book.find(scope.parentId ?? ''); up; up = book.find(up.parentId ?? '')) {
+    for (let up = registry.find(scope.parentId ?? ''); up; up = registry.find(up.parentId ?? '')) {
       ids.push(...[...up.entries.values()].filter(({ state }) => state === 'held').map(({ intent }) => intent.id))
     }
     const id = above === undefined ? undefined : ids[above % Math.max(1, ids.length)]

@@ -1,5 +1,5 @@
+import type { Policy } from '../../src/core/model/close-request.ts'
 import type { LadderStep } from '../../src/core/model/ladder.ts'
-import type { Policy } from '../../src/core/model/policy.ts'
 import { absent, type Intent, type Presence, type Proof, present, unknown, unsettled } from '../../src/core/model/resource.ts'
 import type { Clock } from '../../src/core/ports/clock.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../src/core/ports/kind.ts'

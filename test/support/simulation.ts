@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import type { Adopter, ReaperPass } from '../../src/core/engine/api.ts'
 import { SupervisorEngine } from '../../src/core/engine/engine.ts'
 import { Reaper } from '../../src/core/engine/reap.ts'
+import { dropsLogs } from '../../src/core/model/close-request.ts'
 import type { Vitality } from '../../src/core/model/identity.ts'
-import { dropsLogs } from '../../src/core/model/policy.ts'
 import type { Report } from '../../src/core/model/report.ts'
 import type { AgentStore } from '../../src/core/ports/agents.ts'
 import type { Endings } from '../../src/core/ports/endings.ts'
@@ -112,7 +112,7 @@ export class Simulation implements AsyncDisposable {
     })
     engine.on('report', (report) => reports.push(report))
     this.vitality.set(id, 'alive')
-    this.world.isOpen.set(id, (scopeId) => engine.parts.book.find(scopeId)?.state === 'open')
+    this.world.isOpen.set(id, (scopeId) => engine.parts.registry.find(scopeId)?.state === 'open')
     const reaper = new Reaper(engine.parts)
     const die = (): void => {
       faults.isDead = true
@@ -163,7 +163,8 @@ export class Simulation implements AsyncDisposable {
   }
 
   async #noteDropped(): Promise<void> {
-    for (const { id, wish } of (await this.store.books()).scopes) if (wish && dropsLogs(wish)) this.world.dropped.add(id)
+    for (const { id, closeRequest } of (await this.store.contents()).scopes)
+      if (closeRequest && dropsLogs(closeRequest)) this.world.dropped.add(id)
   }
 
   #checkSettlement(settlement: Settlement): void {
@@ -181,7 +182,7 @@ export class Simulation implements AsyncDisposable {
 
   /** What the books still hold open. */
   async openBooks(): Promise<readonly string[]> {
-    const { scopes, resources } = await this.clock.run(this.store.books())
+    const { scopes, resources } = await this.clock.run(this.store.contents())
     return [
       ...resources.filter(({ state }) => state !== 'released').map(({ id, state }) => `${id} ${state}`),
       ...scopes.filter(({ state }) => state !== 'closed').map(({ id, state }) => `scope ${id} ${state}`),

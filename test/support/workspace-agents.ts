@@ -36,7 +36,7 @@ export async function openWorkspaceAgents(options: SupervisorOptions = {}): Prom
       workspace: { base, path },
       configuration: { command: ['/bin/sh', '-c', script] },
     })
-    const entries = [...(partsOf(supervisor.engine).book.find(agent.id)?.entries.values() ?? [])]
+    const entries = [...(partsOf(supervisor.engine).registry.find(agent.id)?.entries.values() ?? [])]
     for (const label of reportLabels) {
       const handle = entries.find(({ name: at }) => at.endsWith(`${name}_${label}.jsonl`))?.handle as LogHandle | undefined
       const line = reports[label]

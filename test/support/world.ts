@@ -128,8 +128,8 @@ export function processesOfHome(home: string, installation: string | undefined):
 }
 
 function carries(environ: string, installation: string): boolean {
-  const cookies = /(?:^|\0)EBB_SCOPE=([^\0]*)/.exec(environ)?.[1] ?? ''
-  return cookies.split(':').some((cookie) => cookie.startsWith(`${installation}/`))
+  const environmentTags = /(?:^|\0)EBB_SCOPE=([^\0]*)/.exec(environ)?.[1] ?? ''
+  return environmentTags.split(':').some((environmentTag) => environmentTag.startsWith(`${installation}/`))
 }
 
 function strangers(all: readonly Seen[]): readonly Seen[] {

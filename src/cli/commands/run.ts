@@ -3,6 +3,7 @@ import type { Config } from '../../config/config.ts'
 import { type Agent, isFinal } from '../../core/model/agent.ts'
 import { EbbError, errno, isEbbError } from '../../core/model/errors.ts'
 import type { Report } from '../../core/model/report.ts'
+import { type AgentBackend, type LaunchBody, serverBackend, settingsOf } from '../agent-backend.ts'
 import type { Arguments } from '../arguments.ts'
 import type { Wiring } from '../cli.ts'
 import { type Client, findServer, greet } from '../client.ts'
@@ -14,7 +15,6 @@ import { openOutput, unwritten } from '../output.ts'
 import { launchWords, type RunFace, runFace } from '../run-face.ts'
 import { readWords } from '../run-words.ts'
 import { catchSignals } from '../signals.ts'
-import { type LaunchBody, type Stage, serverStage, settingsOf } from '../stage.ts'
 import { workingDirectory } from './exec.ts'
 
 /** `ebb run PROVIDER PROMPT…`: one agent in the foreground, on the running server or on an engine of our own. */
@@ -32,8 +32,8 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const body: LaunchBody = { ...settings, ...wanted, configuration: { ...configuration, ...wanted.configuration } }
   // Until here there is nothing that a signal would leave behind.
   const signals = catchSignals(wiring.inherited.ignored)
-  const stage = server ? serverStage(server) : await (await import('../own-stage.ts')).openOwnStage(config, wiring, face.say)
-  const closing = new Closing(stage, config.grace, face, wiring.clock)
+  const backend = server ? serverBackend(server) : await (await import('../own-backend.ts')).openOwnBackend(config, wiring, face.say)
+  const closing = new Closing(backend, config.grace, face, wiring.clock)
   signals.listen((signal, meansLeave) => {
     if (signal === 'SIGHUP') closing.hangUp()
     else if (meansLeave) closing.ask()
@@ -48,7 +48,7 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
     closing.askOnce()
   }
   try {
-    const work = performAndLeave({ stage, closing, face, isKept: config.keep }, body)
+    const work = performAndLeave({ backend, closing, face, isKept: config.keep }, body)
     const code = await Promise.race([work, closing.left.then(() => 3)])
     return lost && code !== 3 ? 1 : code
   } finally {
@@ -63,7 +63,7 @@ async function find(config: Config, face: RunFace): Promise<Client | undefined> 
 }
 
 interface Scene {
-  readonly stage: Stage
+  readonly backend: AgentBackend
   readonly closing: Closing
   readonly face: RunFace
   readonly isKept: boolean
@@ -71,29 +71,29 @@ interface Scene {
 
 /** Whatever comes after the agent's end is no reason to ask for it. */
 async function performAndLeave(scene: Scene, body: LaunchBody): Promise<number> {
-  const { stage, closing } = scene
+  const { backend, closing } = scene
   try {
     const code = await perform(scene, body)
     closing.over()
-    return (await stage.leave(code !== 3)) ? code : 3
+    return (await backend.leave(code !== 3)) ? code : 3
   } catch (error) {
     closing.over()
-    await stage.leave(true)
+    await backend.leave(true)
     throw error
   }
 }
 
 async function perform(scene: Scene, body: LaunchBody): Promise<number> {
-  const { stage, closing, face, isKept } = scene
+  const { backend, closing, face, isKept } = scene
   face.waitFor(launchWords(body.type, body.placement))
-  const id = await stage.launch(body).finally(face.over)
+  const id = await backend.launch(body).finally(face.over)
   closing.begin(id)
   try {
     const isHopeless = ({ status }: Agent): boolean => {
       if (status === 'stopping') closing.join()
       return closing.hasFailed
     }
-    const agent = await follow(stage, id, face.show, { isHopeless, change: closing.failed })
+    const agent = await follow(backend, id, face.show, { isHopeless, change: closing.failed })
     face.waitFor('looking until nothing of it is left')
     const report = agent && face.isForPeople ? await closing.report(id) : undefined
     const finished = await finish(scene, agent)
@@ -105,7 +105,7 @@ async function perform(scene: Scene, body: LaunchBody): Promise<number> {
       throw new EbbError('server_unreachable', `${error.message} ${fateOf(id)}`, { cause: error })
     if (!isEbbError(error, 'not_released')) {
       // Whatever went wrong here, the agent does not outlive it.
-      await stage.remove(id).catch(() => {})
+      await backend.remove(id).catch(() => {})
       throw error
     }
     face.say(`ebb: ${notReleased('the agent', error.details as Report)}\n`)
@@ -119,17 +119,17 @@ function fateOf(id: string): string {
 }
 
 /** Deleted, or kept and proven to be over. */
-async function finish({ stage, closing, isKept }: Scene, agent: Agent | undefined): Promise<Agent | undefined> {
+async function finish({ backend, closing, isKept }: Scene, agent: Agent | undefined): Promise<Agent | undefined> {
   if (!agent) return undefined
   if (!isKept) {
-    await stage.remove(agent.id).catch((error: unknown) => {
+    await backend.remove(agent.id).catch((error: unknown) => {
       if (!isEbbError(error, 'agent_not_found')) throw error
     })
     return agent
   }
   if (isFinal(agent.status)) return agent
   await closing.requireReleased(agent.id)
-  return await stage.agent(agent.id)
+  return await backend.agent(agent.id)
 }
 
 /** 0 completed, 1 failed, 130 stopped; 3 was said already. */

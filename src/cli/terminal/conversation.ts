@@ -9,7 +9,7 @@ import { ToolUses } from './tool-use.ts'
 /** A conversation on a terminal: text wrapped at words, tools folded, complaints apart. Nothing is wider than the terminal. */
 
 /** For a person at a terminal; undefined where nobody looks, and words go as they are. */
-export function conversationOn(output: Output, isJson: boolean, wish: ConversationWish): ConversationView | undefined {
+export function conversationOn(output: Output, isJson: boolean, closeRequest: ConversationWish): ConversationView | undefined {
   if (isJson || output.face.width === undefined) return undefined
   const page: Page = {
     get face() {
@@ -21,7 +21,7 @@ export function conversationOn(output: Output, isJson: boolean, wish: Conversati
     write: output.painted,
     complain: (text) => (output.errorFace.width === undefined ? output.err(text) : output.paintedError(text)),
   }
-  return new ConversationView(page, wish)
+  return new ConversationView(page, closeRequest)
 }
 
 export interface Page {
@@ -47,7 +47,7 @@ const closeTo: Readonly<Partial<Record<Sort, Sort>>> = { result: 'tool', system:
 
 export class ConversationView {
   readonly #page: Page
-  readonly #wish: ConversationWish
+  readonly #closeRequest: ConversationWish
   readonly #tools = new ToolUses()
   #last: Sort | undefined
   /** Text that comes in pieces, and has not ended. */
@@ -57,9 +57,9 @@ export class ConversationView {
   #lastPrompt: string | undefined
   #lastError: string | undefined
 
-  constructor(page: Page, wish: ConversationWish) {
+  constructor(page: Page, closeRequest: ConversationWish) {
     this.#page = page
-    this.#wish = wish
+    this.#closeRequest = closeRequest
   }
 
   show(messages: readonly Message[]): void {
@@ -117,7 +117,7 @@ export class ConversationView {
 
   /** One line more is no longer than the words about it. */
   #folded(lines: readonly string[]): { readonly shown: readonly string[]; readonly left: number } {
-    const most = this.#wish.resultLines
+    const most = this.#closeRequest.resultLines
     const shown = lines.length > most + 1 ? lines.slice(0, most) : lines
     return { shown, left: lines.length - shown.length }
   }

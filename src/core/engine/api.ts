@@ -1,10 +1,10 @@
-import type { Wish } from '../model/policy.ts'
+import type { CloseRequest } from '../model/close-request.ts'
 import type { Report } from '../model/report.ts'
 import type { Intent, Presence, Resource, ResourceState } from '../model/resource.ts'
 import type { Scope, ScopeKind, ScopeState } from '../model/scope.ts'
 import type { Totals } from '../ports/agents.ts'
 import type { Planned } from '../ports/kind.ts'
-import type { Books, NewScope } from '../ports/ledger.ts'
+import type { LedgerContents, NewScope } from '../ports/ledger.ts'
 import type { TreeMember } from '../ports/process.ts'
 import type { Progress, Track, Undertaking } from './progress.ts'
 
@@ -29,13 +29,13 @@ export interface Engine {
   launch(scope: ScopeView, plan: readonly Planned[]): Promise<Handles>
 
   /** The only way to end anything. Closing a scope that is closing joins the running close (G6). */
-  close(scopeId: string, request: Wish, options?: CloseOptions): Promise<Report>
+  close(scopeId: string, request: CloseRequest, options?: CloseOptions): Promise<Report>
   /** Runs several closes as one, such as a reset: they are watched together, and reported under one id. */
   combine(about: CombinedClose, work: (whole: Progress) => Promise<Report>): Promise<Combined>
   /** Closes everything, retires this process from the ledger, and dismisses the sentinel. */
-  shutDown(request?: Wish): Promise<Report>
+  shutDown(request?: CloseRequest): Promise<Report>
   /** Closes everything but agents that are kept; the next server adopts those. */
-  leave(request: Wish): Promise<Report>
+  leave(request: CloseRequest): Promise<Report>
 
   /** Finishes what dead supervisors of this installation left. Safe at any time; two calls at once are one. */
   recover(options?: RecoverOptions): Promise<Recovery>
@@ -65,14 +65,14 @@ export interface Engine {
   /** Observes one resource now. No answer within the time limit is `unknown` (G4). Nothing for a kind that this process cannot observe. */
   observe(resource: Intent, timeoutMs: number): Promise<Presence | undefined>
   /** Counts what exists, by looking at the system and not at the ledger alone. */
-  look(sources: StatusSources): Promise<World>
+  look(sources: StatusSources): Promise<SystemObservation>
   /** Other supervisors of this home that are not proven dead. */
   otherIncarnations(): Promise<ReadonlySet<string>>
   /** True for a kind whose resources are not on this host. */
   isRemote(kind: string): boolean
 
   /** Opens a closed scope again, closing, because something of it is left: the next close goes on with it (G11). */
-  reopen(id: string, parentId: string, request: Wish): void
+  reopen(id: string, parentId: string, request: CloseRequest): void
   /** Records that agents are to be forgotten before their archives and rows are removed: a recovery finishes an interrupted removal (G9). */
   condemn(agentIds: readonly string[]): Promise<void>
 
@@ -160,7 +160,7 @@ export interface Kept {
 }
 
 /** Takes over as many agents as it can. Returns the ids of the scopes that this process owns from then on. */
-export type Adopter = (kept: readonly Kept[], books: Books) => Promise<ReadonlySet<string>>
+export type Adopter = (kept: readonly Kept[], contents: LedgerContents) => Promise<ReadonlySet<string>>
 
 /** Scopes of a dead supervisor that move into this process, with what they hold. */
 export interface Adoption {
@@ -244,7 +244,7 @@ export interface StatusSources {
 }
 
 /** The status, and the things behind its counts. */
-export interface World {
+export interface SystemObservation {
   readonly status: Status
   readonly processes: readonly TreeMember[]
   /** In the ledger and not released. */

@@ -1,13 +1,12 @@
+import type { CloseRequest } from '../model/close-request.ts'
 import { EbbError, isEbbError, sentence } from '../model/errors.ts'
 import { ordinalOfResource } from '../model/identity.ts'
-import type { Wish } from '../model/policy.ts'
 import type { Report } from '../model/report.ts'
 import type { Intent, Presence, Resource } from '../model/resource.ts'
 import type { Endings } from '../ports/endings.ts'
 import type { Planned } from '../ports/kind.ts'
 import type { IncarnationRecord, NewScope } from '../ports/ledger.ts'
 import type * as api from './api.ts'
-import { Book, type BookScope } from './book.ts'
 import { alreadyClean, close } from './close.ts'
 import { EngineEvents } from './events.ts'
 import { acquire, launch } from './launch.ts'
@@ -16,6 +15,7 @@ import { Progress } from './progress.ts'
 import { noLongerNeeded, noop, scopeClosed, within } from './race.ts'
 import type { Reaper } from './reap.ts'
 import { recover } from './recover.ts'
+import { type OwnedScope, ScopeRegistry } from './scope-registry.ts'
 
 /** Makes the engine of one supervisor: scopes in a tree, launched into and closed by the same few calls for every flow. */
 export function createEngine(deps: EngineDeps): api.Engine {
@@ -33,8 +33,8 @@ export class SupervisorEngine implements api.Engine {
     this.parts = {
       ...deps,
       endings,
-      book: new Book(deps.kinds),
-      flights: new Map(),
+      registry: new ScopeRegistry(deps.kinds),
+      operations: new Map(),
       events: new EngineEvents((error) => deps.log.error('A listener of the engine failed.', { error: String(error) })),
       running: { ...(adopter && { adopter }) },
     }
@@ -47,7 +47,7 @@ export class SupervisorEngine implements api.Engine {
   }
 
   #begin(role: api.Role): Beginning {
-    const { host, sentinel, clock, book } = this.parts
+    const { host, sentinel, clock, registry } = this.parts
     const record = {
       id: host.incarnationId,
       installation: host.installation,
@@ -61,7 +61,7 @@ export class SupervisorEngine implements api.Engine {
     const watched = sentinel.ready()
     const recorded = watched.then(() => this.#register(record, scope))
     recorded.catch(noop) // `begin` returns the same promise; a caller that only opens a scope meets the error there.
-    book.add(scope, recorded)
+    registry.add(scope, recorded)
     return { watched, recorded }
   }
 
@@ -80,26 +80,26 @@ export class SupervisorEngine implements api.Engine {
     this.parts.sentinel.dismiss()
   }
 
-  openScope(scope: api.ScopeOptions): BookScope {
-    const { book, ledger, host } = this.parts
+  openScope(scope: api.ScopeOptions): OwnedScope {
+    const { registry, ledger, host } = this.parts
     this.begin()
     const parentId = scope.parentId ?? this.hostScopeId
     if (this.#isLeaving) throw scopeClosed(this.hostScopeId)
-    if (book.find(parentId)?.state !== 'open') throw scopeClosed(parentId)
-    if (book.find(scope.id)) throw new EbbError('scope_closed', `Scope ${scope.id} exists already; use another id.`)
+    if (registry.find(parentId)?.state !== 'open') throw scopeClosed(parentId)
+    if (registry.find(scope.id)) throw new EbbError('scope_closed', `Scope ${scope.id} exists already; use another id.`)
     const opened = { ...scope, parentId, incarnation: host.incarnationId }
     const recorded = this.#watched().then(() => ledger.openScope(opened))
     recorded.catch(noop) // A launch into the scope meets the error.
-    return book.add(opened, recorded)
+    return registry.add(opened, recorded)
   }
 
-  reopen(id: string, parentId: string, request: Wish): void {
-    const { book, ledger, host } = this.parts
-    if (book.find(id)) return
+  reopen(id: string, parentId: string, request: CloseRequest): void {
+    const { registry, ledger, host } = this.parts
+    if (registry.find(id)) return
     const scope = { id, kind: 'agent' as const, parentId, incarnation: host.incarnationId }
-    const recorded = Promise.resolve(book.find(parentId)?.recorded).then(() => ledger.reopen(scope, request))
+    const recorded = Promise.resolve(registry.find(parentId)?.recorded).then(() => ledger.reopen(scope, request))
     recorded.catch(noop) // The close that follows waits for it, and meets the error.
-    book.add(scope, recorded, 'closing', request)
+    registry.add(scope, recorded, 'closing', request)
   }
 
   async condemn(agentIds: readonly string[]): Promise<void> {
@@ -117,8 +117,8 @@ export class SupervisorEngine implements api.Engine {
   }
 
   /** A scope that has been forgotten takes nothing. */
-  #own({ id }: { readonly id: string }): BookScope {
-    const scope = this.parts.book.find(id)
+  #own({ id }: { readonly id: string }): OwnedScope {
+    const scope = this.parts.registry.find(id)
     if (!scope) throw scopeClosed(id)
     return scope
   }
@@ -127,7 +127,7 @@ export class SupervisorEngine implements api.Engine {
     return this.#beginning?.watched ?? Promise.resolve()
   }
 
-  close(scopeId: string, request: Wish, options: api.CloseOptions = {}): Promise<Report> {
+  close(scopeId: string, request: CloseRequest, options: api.CloseOptions = {}): Promise<Report> {
     return close(this.parts, scopeId, request, options)
   }
 
@@ -153,16 +153,16 @@ export class SupervisorEngine implements api.Engine {
   }
 
   async adopt({ scopes, resources }: api.Adoption): Promise<api.Adopted> {
-    const { book, ledger, host, clock } = this.parts
+    const { registry, ledger, host, clock } = this.parts
     const [outermost, innermost] = [scopes[0], scopes.at(-1)]
     if (!outermost || !innermost) throw new Error('An adoption needs a scope.')
-    await book.find(outermost.parentId)?.recorded
+    await registry.find(outermost.parentId)?.recorded
     await ledger.inherit(scopes, host.incarnationId)
     // The parent may have begun to close meanwhile (G13).
-    const parent = book.find(innermost.parentId) ?? book.find(outermost.parentId)
+    const parent = registry.find(innermost.parentId) ?? registry.find(outermost.parentId)
     if (parent?.state !== 'open') throw scopeClosed(parent?.id ?? outermost.parentId)
-    const news = scopes.filter(({ id }) => !book.find(id)).map((one) => ({ ...one, incarnation: host.incarnationId }))
-    book.load(
+    const news = scopes.filter(({ id }) => !registry.find(id)).map((one) => ({ ...one, incarnation: host.incarnationId }))
+    registry.load(
       news,
       resources.filter(({ scopeId }) => news.some(({ id }) => id === scopeId)),
     )
@@ -177,8 +177,8 @@ export class SupervisorEngine implements api.Engine {
 
   /** An id is never given twice, also not after its first resource is gone. */
   async #continueNumbering(scopeId: string): Promise<void> {
-    const { book, ledger } = this.parts
-    const scope = book.find(scopeId)
+    const { registry, ledger } = this.parts
+    const scope = registry.find(scopeId)
     if (!scope) return
     const known = await ledger.resources(scopeId)
     scope.nextOrdinal = Math.max(0, ...known.map(({ id }) => ordinalOfResource(id))) + 1
@@ -198,38 +198,38 @@ export class SupervisorEngine implements api.Engine {
   }
 
   inspect(scopeId: string): api.ScopeView | undefined {
-    return this.parts.book.find(scopeId)
+    return this.parts.registry.find(scopeId)
   }
 
   inspectTree(scopeId: string): readonly api.ScopeView[] {
-    return this.parts.book.tree(scopeId)
+    return this.parts.registry.tree(scopeId)
   }
 
   scopes(): Iterable<api.ScopeView> {
-    return this.parts.book.scopes()
+    return this.parts.registry.scopes()
   }
 
   owns(scopeId: string): boolean {
-    return this.parts.book.find(scopeId) !== undefined
+    return this.parts.registry.find(scopeId) !== undefined
   }
 
   closeOf(scopeId: string): { readonly id: string; readonly isReported: boolean } | undefined {
-    const flight = this.parts.flights.get(scopeId)
-    return flight && { id: flight.id, isReported: flight.progress.about !== undefined }
+    const operation = this.parts.operations.get(scopeId)
+    return operation && { id: operation.id, isReported: operation.progress.about !== undefined }
   }
 
   namespaceOf(scopeId: string): string | undefined {
-    const scope = this.parts.book.find(scopeId)
-    return scope && this.parts.book.namespaceOf(scope)
+    const scope = this.parts.registry.find(scopeId)
+    return scope && this.parts.registry.namespaceOf(scope)
   }
 
   async resources(scopeId: string): Promise<readonly Resource[]> {
-    const { ledger, book } = this.parts
-    return (await ledger.resources(scopeId)).map((resource) => book.current(resource))
+    const { ledger, registry } = this.parts
+    return (await ledger.resources(scopeId)).map((resource) => registry.current(resource))
   }
 
   async openResources(): Promise<readonly Resource[]> {
-    return (await this.parts.ledger.books(undefined, 'open')).resources
+    return (await this.parts.ledger.contents(undefined, 'open')).resources
   }
 
   async observe(resource: Intent, timeoutMs: number): Promise<Presence | undefined> {
@@ -247,9 +247,9 @@ export class SupervisorEngine implements api.Engine {
     }
   }
 
-  async look(sources: api.StatusSources): Promise<api.World> {
-    const { lookAtWorld } = await import('./status.ts')
-    return await lookAtWorld(this.parts, sources)
+  async look(sources: api.StatusSources): Promise<api.SystemObservation> {
+    const { observeSystem } = await import('./status.ts')
+    return await observeSystem(this.parts, sources)
   }
 
   async otherIncarnations(): Promise<ReadonlySet<string>> {
@@ -266,15 +266,15 @@ export class SupervisorEngine implements api.Engine {
     return this.parts.events.on(name, listener)
   }
 
-  async leave(request: Wish): Promise<Report> {
-    const { book, running } = this.parts
+  async leave(request: CloseRequest): Promise<Report> {
+    const { registry, running } = this.parts
     // From here on the host accepts nothing, as a closing one does (G13). Kept agents hold the host scope open.
     this.#isLeaving = true
     // A recovery that still runs leaves what it has not yet adopted to the next server.
     delete running.adopter
     const kept = new Set(this.keptAgents().flatMap((id) => this.#pathTo(id)))
     if (kept.size === 0) return await this.shutDown(request)
-    const others = [...book.scopes()].filter(({ id, parentId }) => !kept.has(id) && kept.has(parentId ?? ''))
+    const others = [...registry.scopes()].filter(({ id, parentId }) => !kept.has(id) && kept.has(parentId ?? ''))
     const reports = await Promise.all(others.map(({ id }) => this.close(id, request)))
     const [first = alreadyClean(this.parts, this.hostScopeId, request), ...rest] = reports
     const report = rest.reduce(together, { ...first, scope: { kind: 'host', id: this.hostScopeId } })
@@ -285,8 +285,8 @@ export class SupervisorEngine implements api.Engine {
 
   /** True when every close that runs ends, with success, in a short time. */
   async #hasLanded(): Promise<boolean> {
-    const { clock, flights } = this.parts
-    const landed = await within(clock, landingBudgetMs, Promise.allSettled([...flights.values()].map(({ report }) => report)))
+    const { clock, operations } = this.parts
+    const landed = await within(clock, landingBudgetMs, Promise.allSettled([...operations.values()].map(({ report }) => report)))
     return !landed.timedOut && landed.value.every((one) => one.status === 'fulfilled' && one.value.success)
   }
 
@@ -296,19 +296,19 @@ export class SupervisorEngine implements api.Engine {
   }
 
   keptAgents(): readonly string[] {
-    return [...this.parts.book.scopes()]
+    return [...this.parts.registry.scopes()]
       .filter((scope) => scope.kind === 'agent' && scope.state === 'open' && isKept(scope))
       .map(({ id }) => id)
   }
 
   #pathTo(id: string): readonly string[] {
-    const scope = this.parts.book.find(id)
+    const scope = this.parts.registry.find(id)
     return scope ? [id, ...(scope.parentId === undefined ? [] : this.#pathTo(scope.parentId))] : []
   }
 
-  async shutDown(request: Wish = { trigger: 'process-exit' }): Promise<Report> {
-    const { book, ledger, host, clock, givesUpAtExit } = this.parts
-    const scope = book.find(this.hostScopeId)
+  async shutDown(request: CloseRequest = { trigger: 'process-exit' }): Promise<Report> {
+    const { registry, ledger, host, clock, givesUpAtExit } = this.parts
+    const scope = registry.find(this.hostScopeId)
     const report =
       scope && scope.children.size + scope.entries.size > 0
         ? await this.close(scope.id, { ...request, ...(givesUpAtExit && { givesUp: true }) })
@@ -333,7 +333,7 @@ const noEndings: Endings = {
   exited: async () => {},
 }
 
-function isKept({ entries }: BookScope): boolean {
+function isKept({ entries }: OwnedScope): boolean {
   return entries.size > 0 && [...entries.values()].every(({ intent, state }) => intent.onLoss === 'keep' && state === 'held')
 }
 

@@ -2,10 +2,10 @@ import { EbbError, isEbbError, sentence } from '../model/errors.ts'
 import type { Report } from '../model/report.ts'
 import type { CreateCtx, Created, Planned } from '../ports/kind.ts'
 import type { Handles } from './api.ts'
-import type { BookScope, Entry } from './book.ts'
 import { close } from './close.ts'
 import type { EngineParts } from './parts.ts'
 import { scopeClosed, within } from './race.ts'
+import type { Entry, OwnedScope } from './scope-registry.ts'
 
 const createBudgetMs = 30_000
 
@@ -13,9 +13,9 @@ const createBudgetMs = 30_000
  * Intents first, all in one transaction; then the world, in order of the plan; then `held` (G1). Throws on the first
  * failure and leaves what is there to the close of the scope.
  */
-export async function acquire(parts: EngineParts, scope: BookScope, plan: readonly Planned[], watched: Promise<void>): Promise<Handles> {
+export async function acquire(parts: EngineParts, scope: OwnedScope, plan: readonly Planned[], watched: Promise<void>): Promise<Handles> {
   if (scope.state !== 'open') throw scopeClosed(scope.id)
-  const ids = new Map(plan.map((planned) => [planned.label, parts.book.nextId(scope)]))
+  const ids = new Map(plan.map((planned) => [planned.label, parts.registry.nextId(scope)]))
   const entries = plan.map((planned): Step => {
     const intent = {
       id: ids.get(planned.label) ?? '',
@@ -26,7 +26,7 @@ export async function acquire(parts: EngineParts, scope: BookScope, plan: readon
       dependsOn: (planned.dependsOn ?? []).map((label) => ids.get(label) ?? label),
       onLoss: planned.onLoss ?? 'end',
     }
-    return { planned, entry: parts.book.enter(scope, intent) }
+    return { planned, entry: parts.registry.enter(scope, intent) }
   })
   const work = create(parts, scope, entries, watched)
   scope.creations.add(work)
@@ -42,7 +42,7 @@ interface Step {
   readonly entry: Entry
 }
 
-async function create(parts: EngineParts, scope: BookScope, entries: readonly Step[], watched: Promise<void>): Promise<Handles> {
+async function create(parts: EngineParts, scope: OwnedScope, entries: readonly Step[], watched: Promise<void>): Promise<Handles> {
   await watched
   const intents = entries.map(({ entry }) => ({ ...entry.intent, name: entry.name }))
   const survives = entries.some(({ entry }) => entry.kind.outlivesPower) ? 'power-cut' : 'crash'
@@ -83,7 +83,7 @@ function takeNothing(error: unknown): boolean {
 }
 
 /** One resource. A close waits for it even when the launch no longer does: what is being made may still appear. */
-async function make(parts: EngineParts, scope: BookScope, { planned, entry }: Step, handles: Handles): Promise<Created> {
+async function make(parts: EngineParts, scope: OwnedScope, { planned, entry }: Step, handles: Handles): Promise<Created> {
   entry.isBeingMade = true
   const ctx: CreateCtx = {
     signal: scope.closing.signal,
@@ -114,19 +114,19 @@ function adjust(entry: Entry, detail: unknown): void {
 }
 
 /** A launch is a transaction: on any failure its scope is closed with `launch-rollback`, proven, and the cause is told. */
-export async function launch(parts: EngineParts, scope: BookScope, plan: readonly Planned[], watched: Promise<void>): Promise<Handles> {
+export async function launch(parts: EngineParts, scope: OwnedScope, plan: readonly Planned[], watched: Promise<void>): Promise<Handles> {
   try {
     return await acquire(parts, scope, plan, watched)
   } catch (error) {
     // Nothing was made, and the books that could be told take nothing: there is nothing to roll back.
     if (takeNothing(error) && scope.entries.size === 0) {
-      parts.book.forget(scope.id)
+      parts.registry.forget(scope.id)
       throw error
     }
     // What was given up because the scope closed says nothing of its own.
     const cause = scope.state === 'open' || error instanceof EbbError ? error : scopeClosed(scope.id)
     // Somebody closed it meanwhile: theirs is the wish that counts, and a rollback has nothing to add.
-    const report = await (parts.flights.get(scope.id)?.report ?? close(parts, scope.id, { trigger: 'launch-rollback' }))
+    const report = await (parts.operations.get(scope.id)?.report ?? close(parts, scope.id, { trigger: 'launch-rollback' }))
     throw rolledBack(cause, report)
   }
 }

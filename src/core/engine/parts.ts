@@ -4,9 +4,9 @@ import type { Kinds } from '../ports/kind.ts'
 import type { Ledger } from '../ports/ledger.ts'
 import type { Runtime } from '../ports/runtime.ts'
 import type { Adopter, ReaperSettings, Recovery } from './api.ts'
-import type { Book } from './book.ts'
+import type { CloseOperation } from './close-operation.ts'
 import type { EngineEvents } from './events.ts'
-import type { Flight } from './flight.ts'
+import type { ScopeRegistry } from './scope-registry.ts'
 
 /** What the engine is given. It knows no kind, no store and no process by name. */
 export interface EngineDeps extends Runtime {
@@ -24,8 +24,8 @@ export interface EngineDeps extends Runtime {
 /** The state that the engine's own functions share. Nothing outside `engine/` uses it. */
 export interface EngineParts extends Omit<EngineDeps, 'endings' | 'adopter'> {
   readonly endings: Endings
-  readonly book: Book
-  readonly flights: Map<string, Flight>
+  readonly registry: ScopeRegistry
+  readonly operations: Map<string, CloseOperation>
   readonly events: EngineEvents
   /** The recovery that runs now, and the adopter until this process leaves. */
   readonly running: { recovery?: Promise<Recovery>; adopter?: Adopter }

@@ -3,11 +3,11 @@ import { ordinalOfResource, scopeOfResource } from '../model/identity.ts'
 import type { Report } from '../model/report.ts'
 import type { Found, Kinds } from '../ports/kind.ts'
 import type { Orphan, ReaperPass, ReapRequest } from './api.ts'
-import type { BookScope } from './book.ts'
 import { close } from './close.ts'
 import { type EngineParts, tidy } from './parts.ts'
 import { noop } from './race.ts'
 import { recover } from './recover.ts'
+import type { OwnedScope } from './scope-registry.ts'
 import { adopt, listAll } from './sweep.ts'
 
 /** The periodic pass that finds what nobody closed. */
@@ -20,7 +20,7 @@ const closedAtOnce = 8
 
 export class Reaper {
   readonly #parts: EngineParts
-  #latest: { readonly wish: string; readonly pass: Promise<ReaperPass> } | undefined
+  #latest: { readonly closeRequest: string; readonly pass: Promise<ReaperPass> } | undefined
   readonly #attempts = new Map<string, { failures: number; dueMs: number }>()
 
   constructor(parts: EngineParts) {
@@ -28,22 +28,22 @@ export class Reaper {
   }
 
   /** Two passes of a sort at once are one pass; a dry run and a real one come one after the other. */
-  pass(wish: ReapRequest): Promise<ReaperPass> {
+  pass(closeRequest: ReapRequest): Promise<ReaperPass> {
     const latest = this.#latest
-    const key = JSON.stringify(wish)
-    if (latest?.wish === key) return latest.pass
+    const key = JSON.stringify(closeRequest)
+    if (latest?.closeRequest === key) return latest.pass
     const before = latest ? latest.pass.then(noop, noop) : Promise.resolve()
     const pass = before
-      .then(() => this.#pass(wish))
+      .then(() => this.#pass(closeRequest))
       .finally(() => {
         if (this.#latest?.pass === pass) this.#latest = undefined
       })
-    this.#latest = { wish: key, pass }
+    this.#latest = { closeRequest: key, pass }
     return pass
   }
 
-  async #pass(wish: ReapRequest): Promise<ReaperPass> {
-    const { dryRun } = wish
+  async #pass(closeRequest: ReapRequest): Promise<ReaperPass> {
+    const { dryRun } = closeRequest
     const found: Orphan[] = []
     const released: Orphan[] = []
     const left: Orphan[] = []
@@ -52,7 +52,7 @@ export class Reaper {
 
     await this.#deadIncarnations(dryRun, found, settle, errors)
     await this.#unfinished(dryRun, found, settle)
-    const breakerOpen = await this.#unrecorded(wish, found, settle, errors)
+    const breakerOpen = await this.#unrecorded(closeRequest, found, settle, errors)
     if (!dryRun) for (const { kind } of found) this.#parts.events.emit('orphan', kind)
     return { found, released, left, errors, breakerOpen }
   }
@@ -64,8 +64,8 @@ export class Reaper {
       const vitality = host.vitality(record.id)
       if (vitality === 'alive') continue
       const why = vitality === 'dead' ? 'dead-incarnation' : 'unknown-incarnation'
-      const books = await ledger.books(record.id, 'open')
-      for (const resource of books.resources.filter((one) => one.state !== 'released')) {
+      const contents = await ledger.contents(record.id, 'open')
+      for (const resource of contents.resources.filter((one) => one.state !== 'released')) {
         const orphan: Orphan = { kind: resource.kind, name: resource.name, why, detail: `supervisor ${record.identity.pid} is ${vitality}` }
         found.push(orphan)
         if (dryRun || vitality === 'unknown') settle(orphan, false)
@@ -84,17 +84,17 @@ export class Reaper {
 
   /** Closes that did not finish are run again, with backoff: the same close, the same code. */
   async #unfinished(dryRun: boolean, found: Orphan[], settle: Settle): Promise<void> {
-    const { book, flights, clock } = this.#parts
+    const { registry, operations, clock } = this.#parts
     // Others may have closed what a pass could not.
-    for (const id of [...this.#attempts.keys()]) if (!book.find(id)) this.#attempts.delete(id)
-    const roots = [...book.scopes()].filter(
-      (scope) => scope.state === 'closing' && !flights.has(scope.id) && book.find(scope.parentId ?? '')?.state !== 'closing',
+    for (const id of [...this.#attempts.keys()]) if (!registry.find(id)) this.#attempts.delete(id)
+    const roots = [...registry.scopes()].filter(
+      (scope) => scope.state === 'closing' && !operations.has(scope.id) && registry.find(scope.parentId ?? '')?.state !== 'closing',
     )
     const queue = roots.values()
     const work = async (): Promise<void> => {
       // All of them take from the same queue.
       for (const scope of queue) {
-        const orphans = heldBackIn(book.tree(scope.id))
+        const orphans = heldBackIn(registry.tree(scope.id))
         found.push(...orphans)
         const due = this.#attempts.get(scope.id)
         const isDue = !due || due.dueMs <= clock.now()
@@ -114,12 +114,12 @@ export class Reaper {
   }
 
   /** What carries our mark and is in no ledger: touched only after two sightings and a minimum age. */
-  async #unrecorded(wish: ReapRequest, found: Orphan[], settle: Settle, errors: string[]): Promise<boolean> {
+  async #unrecorded(closeRequest: ReapRequest, found: Orphan[], settle: Settle, errors: string[]): Promise<boolean> {
     const { host, ledger, clock, log, kinds } = this.#parts
-    const { dryRun } = wish
+    const { dryRun } = closeRequest
     const listed = await listAll(this.#parts, { installation: host.installation }, undefined)
     errors.push(...listed.failures.map((failure) => `${failure.report.kind}: ${failure.report.error ?? 'the listing failed'}`))
-    const recorded = new Set((await ledger.books(undefined, 'open')).resources.map((one) => one.id))
+    const recorded = new Set((await ledger.contents(undefined, 'open')).resources.map((one) => one.id))
     const unrecorded = listed.found
       .filter(({ found: one }) => !recorded.has(one.resourceId) && !this.#isLiving(one))
       .sort((a, b) => lastOf(a, kinds) - lastOf(b, kinds) || lastMadeFirst(a, b))
@@ -143,7 +143,7 @@ export class Reaper {
       }
       const sighting = await ledger.sight(kind, one.name, host.incarnation.bootId, clock.now())
       const seen = `first seen ${Math.round((clock.now() - sighting.firstSeenMs) / 1_000)} s ago`
-      const isSpared = wish.sparesElsewhere === true && kinds.get(kind)?.isElsewhere === true
+      const isSpared = closeRequest.sparesElsewhere === true && kinds.get(kind)?.isElsewhere === true
       const orphan: Orphan = {
         ...{ kind, name: one.name, why: 'unrecorded', detail: `${detail}; ${seen}` },
         ...(isSpared && { isSpared }),
@@ -163,18 +163,18 @@ export class Reaper {
 
   /** Another living supervisor's things are its own business; ours are a leak only when their scope is closed. */
   #isLiving(one: Found): boolean {
-    const { host, book } = this.#parts
+    const { host, registry } = this.#parts
     if (one.incarnation !== host.incarnationId) return host.vitality(one.incarnation) === 'alive'
-    return book.find(scopeOfResource(one.resourceId))?.entries.get(one.resourceId)?.state !== undefined
+    return registry.find(scopeOfResource(one.resourceId))?.entries.get(one.resourceId)?.state !== undefined
   }
 
   async #end(kind: string, one: Found, errors: string[]): Promise<boolean> {
-    const { book, host, ledger, newId } = this.#parts
+    const { registry, host, ledger, newId } = this.#parts
     const id = `reaped-${newId()}`
     const scope = { id, kind: 'agent' as const, parentId: `host-${host.incarnationId}`, incarnation: host.incarnationId }
     try {
       await ledger.openScope(scope)
-      adopt(this.#parts, book.add(scope), kind, one)
+      adopt(this.#parts, registry.add(scope), kind, one)
       const report = await close(this.#parts, id, { trigger: 'reaper' })
       // Its incarnation is on no books, so nobody else takes away what its resources shared.
       if (report.success) await tidy(this.#parts, one.incarnation)
@@ -186,7 +186,7 @@ export class Reaper {
   }
 }
 
-function heldBackIn(tree: readonly BookScope[]): readonly Orphan[] {
+function heldBackIn(tree: readonly OwnedScope[]): readonly Orphan[] {
   return tree
     .flatMap((member) => [...member.entries.values()])
     .filter((entry) => entry.state !== 'released')

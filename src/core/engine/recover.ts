@@ -1,13 +1,13 @@
+import type { CloseRequest } from '../model/close-request.ts'
 import { sentence } from '../model/errors.ts'
 import type { Vitality } from '../model/identity.ts'
-import type { Wish } from '../model/policy.ts'
 import type { Report } from '../model/report.ts'
 import type { Resource } from '../model/resource.ts'
 import type { Scope } from '../model/scope.ts'
-import type { Books, IncarnationRecord } from '../ports/ledger.ts'
+import type { IncarnationRecord, LedgerContents } from '../ports/ledger.ts'
 import type { Adopter, RecoverOptions, Recovery } from './api.ts'
 import { alreadyClean, close } from './close.ts'
-import { keptAgents, spared } from './keep.ts'
+import { keptAgents, spared } from './kept-agents.ts'
 import { type EngineParts, tidy } from './parts.ts'
 import { backoffMs, noop, pause } from './race.ts'
 
@@ -82,8 +82,8 @@ async function recoverAll(parts: EngineParts, releasesClaims: boolean): Promise<
 /** Its row was written, and its scope was refused or never asked for, when the supervisor died: nothing else would ever end it. */
 async function endLost(parts: EngineParts): Promise<void> {
   const { ledger, endings } = parts
-  const onBooks = new Set((await ledger.incarnations()).map(({ id }) => id))
-  const lost = await endings.lost(onBooks)
+  const inLedger = new Set((await ledger.incarnations()).map(({ id }) => id))
+  const lost = await endings.lost(inLedger)
   if (lost.length === 0) return
   const ended = lost.map((end) => ({ ...end, report: alreadyClean(parts, end.agentId, { trigger: 'recovery' }) }))
   await ledger.settle({ outcomes: [], closedScopeIds: [], forgottenScopeIds: [], agents: { ended, stuckIds: [] } })
@@ -110,35 +110,35 @@ function notHere({ kind, name }: Resource): string {
 }
 
 async function recoverOne(parts: EngineParts, record: IncarnationRecord, releasesClaims: boolean): Promise<Recovered> {
-  const books = await parts.ledger.books(record.id, 'open')
+  const contents = await parts.ledger.contents(record.id, 'open')
   // A closed scope with something open in it is a close whose books were lost half-way: it is looked at again.
-  const isOwing = (id: string): boolean => books.resources.some((resource) => resource.scopeId === id && resource.state !== 'released')
-  const unfinished = books.scopes.filter((scope) => scope.state !== 'closed' || isOwing(scope.id))
-  const beyond = beyondUs(parts, books)
-  const kept = keptAgents(books).filter(({ scope }) => !beyond.some(({ scopeId }) => scopeId === scope.id))
-  const adopted = await adopt(parts, kept, books)
+  const isOwing = (id: string): boolean => contents.resources.some((resource) => resource.scopeId === id && resource.state !== 'released')
+  const unfinished = contents.scopes.filter((scope) => scope.state !== 'closed' || isOwing(scope.id))
+  const beyond = beyondUs(parts, contents)
+  const kept = keptAgents(contents).filter(({ scope }) => !beyond.some(({ scopeId }) => scopeId === scope.id))
+  const adopted = await adopt(parts, kept, contents)
   const sparedIds = await spared(
     parts,
     kept.filter(({ scope }) => parts.running.adopter === undefined && !adopted.has(scope.id)),
     unfinished,
   )
-  const left = new Set([...sparedIds, ...beyond.flatMap(({ scopeId }) => pathTo(scopeId, books.scopes))])
+  const left = new Set([...sparedIds, ...beyond.flatMap(({ scopeId }) => pathTo(scopeId, contents.scopes))])
   const open = unfinished.filter(({ id }) => !adopted.has(id) && !left.has(id))
   // What the reaper is closing again at this moment is in the book already, and newer there.
-  const news = open.filter((scope) => !parts.flights.has(scope.id))
-  parts.book.load(
+  const news = open.filter((scope) => !parts.operations.has(scope.id))
+  parts.registry.load(
     news,
-    books.resources.filter((resource) => news.some((scope) => scope.id === resource.scopeId)),
+    contents.resources.filter((resource) => news.some((scope) => scope.id === resource.scopeId)),
   )
   const roots = open.filter((scope) => scope.parentId === undefined || !open.some((other) => other.id === scope.parentId))
   // Scopes that somebody had asked to delete go first and on their own, so that the stronger wish survives the crash (G6).
-  const wished = open.filter((scope) => isOwnWish(scope, open))
+  const requested = open.filter((scope) => hasOwnRequest(scope, open))
   const reports: Report[] = []
-  for (const scope of [...wished.filter((one) => !roots.includes(one)), ...roots]) {
-    reports.push(await close(parts, scope.id, recoveryWish(scope)))
+  for (const scope of [...requested.filter((one) => !roots.includes(one)), ...roots]) {
+    reports.push(await close(parts, scope.id, recoveryRequest(scope)))
   }
   const isDone = reports.every((report) => report.success)
-  if (!isDone && releasesClaims) for (const { id } of news) parts.book.forget(id)
+  if (!isDone && releasesClaims) for (const { id } of news) parts.registry.forget(id)
   // Somebody who can adopt, end or try again what was left must not wait for our end.
   if (left.size > 0 || (!isDone && releasesClaims)) await parts.ledger.unclaim(record.id, parts.host.incarnationId)
   else if (isDone) {
@@ -149,7 +149,7 @@ async function recoverOne(parts: EngineParts, record: IncarnationRecord, release
 }
 
 /** Of kinds that this process was given no settings for: whoever has them can end these, and to us they would only be unknown for ever. */
-function beyondUs({ kinds }: EngineParts, { resources }: Books): readonly Resource[] {
+function beyondUs({ kinds }: EngineParts, { resources }: LedgerContents): readonly Resource[] {
   return resources.filter(({ kind, state }) => state !== 'released' && !kinds.has(kind))
 }
 
@@ -159,26 +159,26 @@ function pathTo(scopeId: string, scopes: readonly Scope[]): readonly string[] {
 }
 
 /** What cannot be taken over is ended like everything else. */
-async function adopt(parts: EngineParts, ...[kept, books]: Parameters<Adopter>): ReturnType<Adopter> {
+async function adopt(parts: EngineParts, ...[kept, contents]: Parameters<Adopter>): ReturnType<Adopter> {
   const { adopter } = parts.running
-  return adopter && kept.length > 0 ? await adopter(kept, books) : new Set()
+  return adopter && kept.length > 0 ? await adopter(kept, contents) : new Set()
 }
 
-function isOwnWish(scope: Scope, all: readonly Scope[]): boolean {
+function hasOwnRequest(scope: Scope, all: readonly Scope[]): boolean {
   const parent = all.find((other) => other.id === scope.parentId)
-  return scope.wish !== undefined && JSON.stringify(parent?.wish) !== JSON.stringify(scope.wish)
+  return scope.closeRequest !== undefined && JSON.stringify(parent?.closeRequest) !== JSON.stringify(scope.closeRequest)
 }
 
 /** The trigger says why it is being closed now; what it had been asked to forget stays forgotten. */
-function recoveryWish(scope: Scope): Wish {
+function recoveryRequest(scope: Scope): CloseRequest {
   const forget =
-    scope.wish?.forget === true ||
-    scope.wish?.trigger === 'deleted' ||
-    scope.wish?.trigger === 'test-reset' ||
-    scope.wish?.trigger === 'launch-rollback'
+    scope.closeRequest?.forget === true ||
+    scope.closeRequest?.trigger === 'deleted' ||
+    scope.closeRequest?.trigger === 'test-reset' ||
+    scope.closeRequest?.trigger === 'launch-rollback'
   return {
     trigger: 'recovery',
     ...(forget && { forget }),
-    ...(scope.wish?.force && { force: true }),
+    ...(scope.closeRequest?.force && { force: true }),
   }
 }

@@ -4,10 +4,10 @@ import type { ResourceReport, StepTaken } from '../model/report.ts'
 import { type Presence, type Proof, unknown } from '../model/resource.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Ctx } from '../ports/kind.ts'
-import type { Entry } from './book.ts'
-import type { Flight } from './flight.ts'
+import type { CloseOperation } from './close-operation.ts'
 import type { Track } from './progress.ts'
 import { backoffMs, noLongerNeeded, noop, pause, within } from './race.ts'
+import type { Entry } from './scope-registry.ts'
 
 /**
  * One resource from "may still be there" to "seen gone", or to an honest `stuck`. Released is only ever said after an
@@ -16,7 +16,7 @@ import { backoffMs, noLongerNeeded, noop, pause, within } from './race.ts'
 
 export interface Release {
   readonly entry: Entry
-  readonly flight: Flight
+  readonly operation: CloseOperation
   readonly clock: Clock
   /** Where it is written down how far it has come. */
   readonly track: Track
@@ -30,9 +30,9 @@ interface Job extends Release {
 }
 
 /** Until the close's deadline; where nobody set one, as long as the thing takes by its nature to go, counted from its own turn. */
-function remainingMs({ entry, flight, clock, startedMs }: Job): number {
-  const patienceMs = flight.isPatient ? (entry.kind.patienceMs?.(entry.ref) ?? 0) : 0
-  return Math.max(flight.remainingMs(), startedMs + patienceMs - clock.now())
+function remainingMs({ entry, operation, clock, startedMs }: Job): number {
+  const patienceMs = operation.isPatient ? (entry.kind.patienceMs?.(entry.ref) ?? 0) : 0
+  return Math.max(operation.remainingMs(), startedMs + patienceMs - clock.now())
 }
 
 export interface Released {
@@ -75,7 +75,7 @@ async function settle(job: Job, steps: StepTaken[]): Promise<End> {
   if (first.is === 'unknown') return { outcome: 'stuck', error: first.reason }
 
   const unmet = [...(await meetObligations(job)), ...(await requireRecord(job))]
-  if (unmet.length > 0 && !job.flight.policy.givesUp && !isOverdue(job)) return { outcome: 'held-back', error: unmet.join('; ') }
+  if (unmet.length > 0 && !job.operation.policy.givesUp && !isOverdue(job)) return { outcome: 'held-back', error: unmet.join('; ') }
 
   job.entry.gaveUp = unmet
   // What was owed may have used up all the patience there was for it to go.
@@ -102,7 +102,7 @@ async function climb(job: Job, steps: StepTaken[]): Promise<Presence> {
   const known = job.entry.kind.steps(job.entry.ref)
   for (const step of known) {
     // Asked anew whenever the wish changes: a joined close may leave less time, or none (G6).
-    const budgetMs = (): number => ladder(job.flight.policy, known).find((rung) => rung.step === step)?.budgetMs ?? 0
+    const budgetMs = (): number => ladder(job.operation.policy, known).find((rung) => rung.step === step)?.budgetMs ?? 0
     if (step === 'kill' || budgetMs() === 0) continue
     const end = await take(job, step, budgetMs, steps)
     if (end.is !== 'present') return end
@@ -114,7 +114,7 @@ async function climb(job: Job, steps: StepTaken[]): Promise<Presence> {
     // The last attempt may have had no time to find out; why it does not go was known before.
     problem = end.problem ?? problem
     if (remainingMs(job) === 0) return problem === undefined ? end : { is: 'present', detail: problem }
-    await pause(job.clock, Math.min(backoffMs(attempt), remainingMs(job)), job.flight.changed)
+    await pause(job.clock, Math.min(backoffMs(attempt), remainingMs(job)), job.operation.changed)
   }
 }
 
@@ -154,7 +154,7 @@ async function waitFor(job: Job, untilMs: () => number, ended: Promise<void>): P
   ended.catch(noop) // With no time left nobody hears it fail.
   for (;;) {
     const leftMs = Math.min(untilMs() - job.clock.now(), remainingMs(job))
-    const changed = job.flight.changed.then(() => 'changed' as const)
+    const changed = job.operation.changed.then(() => 'changed' as const)
     const winner = await within(job.clock, leftMs, Promise.race([ended.then(() => 'ended' as const), changed]))
     if (winner.timedOut || winner.value === 'ended') return
   }
@@ -170,13 +170,13 @@ function note(steps: StepTaken[], taken: StepTaken): void {
 async function lookUntilKnown(job: Job): Promise<Presence> {
   job.track.to('looking')
   // Patience is for what is seen to go, not for an answer that does not come.
-  const untilMs = job.clock.now() + Math.max(job.flight.remainingMs(), Math.min(remainingMs(job), answerPatienceMs))
+  const untilMs = job.clock.now() + Math.max(job.operation.remainingMs(), Math.min(remainingMs(job), answerPatienceMs))
   for (let attempt = 1; ; attempt++) {
     const seen = await look(job)
     const waits = seen.is === 'unknown' && seen.settles
     const leftMs = waits ? remainingMs(job) : Math.min(remainingMs(job), untilMs - job.clock.now())
     if (seen.is !== 'unknown' || leftMs <= 0) return seen
-    await pause(job.clock, Math.min(backoffMs(attempt), leftMs), job.flight.changed)
+    await pause(job.clock, Math.min(backoffMs(attempt), leftMs), job.operation.changed)
   }
 }
 
@@ -206,8 +206,8 @@ function unanswered({ intent: { kind } }: Entry): string {
 
 /** What is owed and could not be done: it holds the resource back, or is given up by force (G8). */
 async function meetObligations(job: Job): Promise<readonly string[]> {
-  const { entry, flight, clock } = job
-  const due = owed(entry, flight)
+  const { entry, operation, clock } = job
+  const due = owed(entry, operation)
   if (due.length === 0) return []
   const unmet: string[] = []
   const startedMs = clock.now()
@@ -228,23 +228,23 @@ export const unrecorded = 'the ledger has not recorded the request to drop it'
  * leaves a successor that keeps the agent and finds its log gone (G8, G9). A kill does not wait for this (G12): processes owe nothing.
  */
 async function requireRecord(job: Job): Promise<readonly string[]> {
-  const { entry, flight, clock } = job
-  const kept = entry.kind.obligations?.(entry.ref, { ...flight.policy, keepsLogs: true }) ?? []
-  const dropped = kept.filter((obligation) => !owed(entry, flight).includes(obligation))
+  const { entry, operation, clock } = job
+  const kept = entry.kind.obligations?.(entry.ref, { ...operation.policy, keepsLogs: true }) ?? []
+  const dropped = kept.filter((obligation) => !owed(entry, operation).includes(obligation))
   if (dropped.length === 0) return []
-  const budgetMs = flight.isPatient ? remainingMs(job) : flight.obligationsMs()
-  return (await recordedInTime(clock, flight, Math.max(leastTryMs, budgetMs)))
+  const budgetMs = operation.isPatient ? remainingMs(job) : operation.obligationsMs()
+  return (await recordedInTime(clock, operation, Math.max(leastTryMs, budgetMs)))
     ? []
     : [`${dropped.join(', ')} of ${entry.name}: ${unrecorded}`]
 }
 
-export async function recordedInTime(clock: Clock, flight: Flight, budgetMs: number): Promise<boolean> {
-  const recorded = await within(clock, budgetMs, flight.isRecorded())
+export async function recordedInTime(clock: Clock, operation: CloseOperation, budgetMs: number): Promise<boolean> {
+  const recorded = await within(clock, budgetMs, operation.isRecorded())
   return !recorded.timedOut && recorded.value
 }
 
-function owed(entry: Entry, flight: Flight): readonly string[] {
-  return entry.kind.obligations?.(entry.ref, flight.policy) ?? []
+function owed(entry: Entry, operation: CloseOperation): readonly string[] {
+  return entry.kind.obligations?.(entry.ref, operation.policy) ?? []
 }
 
 /** Without force once, because it holds back and is tried again later; by force again and again, because then it is lost. */
@@ -255,8 +255,8 @@ async function meet(job: Job, obligation: string): Promise<string | undefined> {
     if (problem === undefined) return undefined
     // The last try may have had no time to find out; why it cannot be done was known before.
     if (!problem.endsWith(notInTime)) reason = problem
-    if (!job.flight.policy.givesUp || job.flight.obligationsMs() === 0) return reason ?? problem
-    await pause(job.clock, Math.min(backoffMs(attempt), job.flight.obligationsMs()), job.flight.changed)
+    if (!job.operation.policy.givesUp || job.operation.obligationsMs() === 0) return reason ?? problem
+    await pause(job.clock, Math.min(backoffMs(attempt), job.operation.obligationsMs()), job.operation.changed)
   }
 }
 
@@ -266,19 +266,19 @@ const notInTime = 'was not done in time'
 const leastTryMs = 1_000
 
 async function meetOnce(job: Job, obligation: string): Promise<string | undefined> {
-  const { entry, flight, clock } = job
+  const { entry, operation, clock } = job
   const lifetime = new AbortController()
   try {
     const note = (text: string): void => void entry.notes.add(text)
     const work = entry.kind.meet?.(obligation, entry.ref, { signal: lifetime.signal, clock, note }) ?? Promise.resolve()
     for (;;) {
-      const changed = flight.changed.then(() => 'changed' as const)
-      const budgetMs = Math.max(leastTryMs, flight.isPatient ? remainingMs(job) : flight.obligationsMs())
+      const changed = operation.changed.then(() => 'changed' as const)
+      const budgetMs = Math.max(leastTryMs, operation.isPatient ? remainingMs(job) : operation.obligationsMs())
       const met = await within(clock, budgetMs, Promise.race([work, changed]))
       if (met.timedOut) return `${obligation} of ${entry.name} ${notInTime}`
       if (met.value !== 'changed') return undefined
       // A deletion that joined wants nothing kept: it does not wait for the keeping (G6).
-      if (!owed(entry, flight).includes(obligation)) return undefined
+      if (!owed(entry, operation).includes(obligation)) return undefined
     }
   } catch (error) {
     return `${obligation} of ${entry.name} failed: ${advised(error)}`

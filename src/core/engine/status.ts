@@ -1,12 +1,12 @@
 import { scopeOfResource } from '../model/identity.ts'
 import { attendedKinds, type Resource } from '../model/resource.ts'
-import type { Seen, Status, StatusSources, World } from './api.ts'
+import type { Seen, Status, StatusSources, SystemObservation } from './api.ts'
 import type { EngineParts } from './parts.ts'
 import { listAll } from './sweep.ts'
 
-export async function lookAtWorld(parts: EngineParts, sources: StatusSources): Promise<World> {
-  const books = await parts.ledger.books(undefined, 'open')
-  const recorded = new Set(books.resources.map((resource) => resource.id))
+export async function observeSystem(parts: EngineParts, sources: StatusSources): Promise<SystemObservation> {
+  const contents = await parts.ledger.contents(undefined, 'open')
+  const recorded = new Set(contents.resources.map((resource) => resource.id))
   // Side by side: what is elsewhere may take its time to answer, or to say nothing.
   const [listed, running] = await Promise.all([
     listAll(parts, { installation: parts.host.installation }, undefined),
@@ -15,16 +15,20 @@ export async function lookAtWorld(parts: EngineParts, sources: StatusSources): P
   const inWorld = ({ resourceId, incarnation }: { resourceId: string; incarnation: string }): Seen => {
     const scopeId = scopeOfResource(resourceId)
     // What was launched since the books were read is in ours.
-    return { scopeId, incarnation, isRecorded: recorded.has(resourceId) || parts.book.find(scopeId) !== undefined }
+    return { scopeId, incarnation, isRecorded: recorded.has(resourceId) || parts.registry.find(scopeId) !== undefined }
   }
-  const onBooks = ({ scopeId, incarnation }: { scopeId: string; incarnation: string }): Seen => ({ scopeId, incarnation, isRecorded: true })
-  const agents = books.scopes
+  const inLedger = ({ scopeId, incarnation }: { scopeId: string; incarnation: string }): Seen => ({
+    scopeId,
+    incarnation,
+    isRecorded: true,
+  })
+  const agents = contents.scopes
     .filter(({ kind, state }) => kind === 'agent' && state !== 'closed')
-    .map(({ id, incarnation }) => onBooks({ scopeId: id, incarnation }))
-  const seen = [...books.resources.map(onBooks), ...listed.found.map(({ found }) => inWorld(found)), ...running.map(inWorld), ...agents]
+    .map(({ id, incarnation }) => inLedger({ scopeId: id, incarnation }))
+  const seen = [...contents.resources.map(inLedger), ...listed.found.map(({ found }) => inWorld(found)), ...running.map(inWorld), ...agents]
   const isOurs = (await sources.ours?.(seen)) ?? (() => true)
 
-  const open = books.resources.filter((resource) => isOurs(onBooks(resource)))
+  const open = contents.resources.filter((resource) => isOurs(inLedger(resource)))
   const unrecorded = listed.found.filter(({ found }) => !recorded.has(found.resourceId) && isOurs(inWorld(found)))
   const leaks = [
     ...unrecorded.map(({ kind, found }) => `${kind} ${found.name}`),
@@ -33,7 +37,7 @@ export async function lookAtWorld(parts: EngineParts, sources: StatusSources): P
       .filter(({ report: { kind } }) => !sources.isPart || !parts.kinds.get(kind)?.isElsewhere || open.some((one) => one.kind === kind))
       .map(({ report }) => `${report.kind}: ${report.error ?? 'the listing failed'}`),
   ]
-  const attended = new Set(books.resources.filter(({ kind }) => attendedKinds.has(kind)).map(({ id }) => id))
+  const attended = new Set(contents.resources.filter(({ kind }) => attendedKinds.has(kind)).map(({ id }) => id))
   const processes = running.filter((member) => !attended.has(member.resourceId) && isOurs(inWorld(member)))
   const openAgents = agents.filter(isOurs)
   const rows = (await sources.rows?.()) ?? { agents: 0, messages: 0 }

@@ -2,20 +2,20 @@ import { sentence } from '../model/errors.ts'
 import { scopeOfResource } from '../model/identity.ts'
 import type { Intent } from '../model/resource.ts'
 import type { Found, Owner, ResourceKind } from '../ports/kind.ts'
-import type { BookScope, Entry } from './book.ts'
-import type { Flight } from './flight.ts'
+import type { CloseOperation } from './close-operation.ts'
 import type { EngineParts } from './parts.ts'
 import { backoffMs, noLongerNeeded, noop, pause, within } from './race.ts'
 import type { Released } from './release.ts'
+import type { Entry, OwnedScope } from './scope-registry.ts'
 import { releaseAll } from './waves.ts'
 
 /**
  * After the waves: does the world hold anything of this scope that the book does not? It is adopted and released by
  * the same code, until a listing comes back empty or the deadline has come.
  */
-export async function sweep(parts: EngineParts, scope: BookScope, flight: Flight): Promise<Released[]> {
+export async function sweep(parts: EngineParts, scope: OwnedScope, operation: CloseOperation): Promise<Released[]> {
   const results: Released[] = []
-  const tree = new Set(parts.book.tree(scope.id).map((member) => member.id))
+  const tree = new Set(parts.registry.tree(scope.id).map((member) => member.id))
   const owner: Owner = {
     installation: parts.host.installation,
     // What was adopted carries the mark of whoever made it.
@@ -23,37 +23,37 @@ export async function sweep(parts: EngineParts, scope: BookScope, flight: Flight
     ...(scope.kind !== 'host' && { scopeIds: tree }),
   }
   for (let round = 1; ; round++) {
-    const listed = await listAll(parts, owner, flight, (kind) => !kind.isElsewhere || hadSome(parts, tree, kind))
+    const listed = await listAll(parts, owner, operation, (kind) => !kind.isElsewhere || hadSome(parts, tree, kind))
     const all = listed.found.filter(({ found }) => isNews(parts, found, tree))
     const inherited = all.length > 0 && isOfDead(parts, scope) ? await inheritedBy(parts, tree) : noneInherited
     if (inherited instanceof Error) return [...results, ...listed.failures, ...all.map((one) => cameBack(one, sentence(inherited)))]
     const news = all.filter(({ found }) => !inherited.has(found.resourceId))
     if (news.length === 0) return [...results, ...listed.failures]
-    if (round > 1 && flight.remainingMs() === 0) {
-      for (const { kind, found } of news) bookAsStuck(adopt(parts, scope, kind, found))
+    if (round > 1 && operation.remainingMs() === 0) {
+      for (const { kind, found } of news) markStuck(adopt(parts, scope, kind, found))
       return [...results, ...listed.failures, ...news.map((one) => cameBack(one))]
     }
     // What keeps coming back is not chased without a breath.
-    if (round > 1) await pause(parts.clock, Math.min(backoffMs(round), flight.remainingMs()), flight.changed)
+    if (round > 1) await pause(parts.clock, Math.min(backoffMs(round), operation.remainingMs()), operation.changed)
     for (const { kind, found } of news) adopt(parts, scope, kind, found)
-    results.push(...(await releaseAll(parts, scope, flight)).filter((one) => one.report.outcome !== 'held-back'))
+    results.push(...(await releaseAll(parts, scope, operation)).filter((one) => one.report.outcome !== 'held-back'))
   }
 }
 
 /** What is elsewhere is made by a plan that has an entry of its kind, or not at all: a process is not kept waiting by a cloud. */
 function hadSome(parts: EngineParts, tree: ReadonlySet<string>, { kind }: ResourceKind): boolean {
-  return [...tree].some((id) => [...(parts.book.find(id)?.entries.values() ?? [])].some(({ intent }) => intent.kind === kind))
+  return [...tree].some((id) => [...(parts.registry.find(id)?.entries.values() ?? [])].some(({ intent }) => intent.kind === kind))
 }
 
-function isAllOwn(parts: EngineParts, scope: BookScope): boolean {
+function isAllOwn(parts: EngineParts, scope: OwnedScope): boolean {
   if (scope.kind === 'host') return true
-  return parts.book
+  return parts.registry
     .tree(scope.id)
     .every(({ entries, incarnation }) => [...entries.values()].every(({ intent }) => intent.incarnation === incarnation))
 }
 
 /** Of a host that a recovery closes, in place of one that is dead. */
-function isOfDead({ host }: EngineParts, { kind, incarnation }: BookScope): boolean {
+function isOfDead({ host }: EngineParts, { kind, incarnation }: OwnedScope): boolean {
   return kind === 'host' && incarnation !== host.incarnationId
 }
 
@@ -65,7 +65,7 @@ const noneInherited: ReadonlySet<string> = new Set()
  */
 async function inheritedBy({ ledger }: EngineParts, tree: ReadonlySet<string>): Promise<ReadonlySet<string> | Error> {
   try {
-    const { resources } = await ledger.books(undefined, 'open')
+    const { resources } = await ledger.contents(undefined, 'open')
     return new Set(resources.filter(({ scopeId, state }) => !tree.has(scopeId) && state !== 'released').map(({ id }) => id))
   } catch (error) {
     return new Error(`whose it is cannot be read: ${sentence(error)}`)
@@ -79,7 +79,7 @@ function cameBack({ kind, found }: Listed['found'][number], error = thereAgain):
 }
 
 /** The book must not say that it is released, nor its agent that it is only stopping (G11). */
-function bookAsStuck(entry: Entry): void {
+function markStuck(entry: Entry): void {
   entry.state = 'stuck'
   entry.error = thereAgain
 }
@@ -87,15 +87,15 @@ function bookAsStuck(entry: Entry): void {
 /** Not in the book, or in the book as released: the world says otherwise, and the world is right. What was adopted is elsewhere. */
 function isNews(parts: EngineParts, found: Found, tree: ReadonlySet<string>): boolean {
   const owner = scopeOfResource(found.resourceId)
-  if (!tree.has(owner) && parts.book.find(owner)?.entries.has(found.resourceId)) return false
+  if (!tree.has(owner) && parts.registry.find(owner)?.entries.has(found.resourceId)) return false
   for (const id of tree) {
-    const entry = parts.book.find(id)?.entries.get(found.resourceId)
+    const entry = parts.registry.find(id)?.entries.get(found.resourceId)
     if (entry) return entry.state === 'released'
   }
   return true
 }
 
-export function adopt(parts: EngineParts, scope: BookScope, kind: string, found: Found): Entry {
+export function adopt(parts: EngineParts, scope: OwnedScope, kind: string, found: Found): Entry {
   const known = forgetEntry(parts, scope, kind, found.resourceId)
   const intent: Intent = {
     id: found.resourceId,
@@ -107,19 +107,19 @@ export function adopt(parts: EngineParts, scope: BookScope, kind: string, found:
     dependsOn: [],
     onLoss: 'end',
   }
-  const entry = parts.book.enter(scope, intent)
+  const entry = parts.registry.enter(scope, intent)
   entry.state = 'held'
   parts.ledger.adopt(scope.id, { ...intent, name: entry.name }).catch(noop)
   parts.log.warn(`Cleanup: adopted ${kind} ${entry.name}, which the ledger did not know.`, {
-    ...(scope.wish && { trigger: scope.wish.trigger }),
-    ...parts.book.placeOf(scope),
+    ...(scope.closeRequest && { trigger: scope.closeRequest.trigger }),
+    ...parts.registry.placeOf(scope),
   })
   return entry
 }
 
 /** Something that came back has one entry, not two: the old one would still say that it is released. */
-function forgetEntry(parts: EngineParts, scope: BookScope, kind: string, resourceId: string): Intent | undefined {
-  const owner = parts.book.tree(scope.id).find((member) => member.entries.has(resourceId))
+function forgetEntry(parts: EngineParts, scope: OwnedScope, kind: string, resourceId: string): Intent | undefined {
+  const owner = parts.registry.tree(scope.id).find((member) => member.entries.has(resourceId))
   const intent = owner?.entries.get(resourceId)?.intent
   owner?.entries.delete(resourceId)
   return intent?.kind === kind ? intent : undefined
@@ -134,7 +134,7 @@ interface Listed {
 export async function listAll(
   parts: EngineParts,
   owner: Owner,
-  flight: Flight | undefined,
+  operation: CloseOperation | undefined,
   isAsked: (kind: ResourceKind) => boolean = () => true,
 ): Promise<Listed> {
   const found: Listed['found'] = []
@@ -149,7 +149,7 @@ export async function listAll(
       try {
         const done = await within(
           parts.clock,
-          Math.max(kind.isElsewhere ? elsewhereListMs : listBudgetMs, flight?.remainingMs() ?? 0),
+          Math.max(kind.isElsewhere ? elsewhereListMs : listBudgetMs, operation?.remainingMs() ?? 0),
           collect(),
         )
         if (done.timedOut) throw new Error('the listing did not come back in time')

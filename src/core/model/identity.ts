@@ -45,14 +45,14 @@ export interface Mark {
   readonly resourceId: string
 }
 
-export const cookieName = 'EBB_SCOPE'
+export const environmentTagName = 'EBB_SCOPE'
 
-export function cookie(mark: Mark): string {
+export function environmentTag(mark: Mark): string {
   return `${mark.installation}/${mark.incarnation}/${mark.resourceId}`
 }
 
 /** An Ebb inside an agent of another Ebb adds its mark to the outer one's, so that both find the process. */
-export function chainCookie(inherited: string | undefined, own: string): string {
+export function chainTag(inherited: string | undefined, own: string): string {
   return inherited ? `${inherited}:${own}` : own
 }
 
@@ -60,11 +60,11 @@ export function chainCookie(inherited: string | undefined, own: string): string 
  * On what runs in a container: this host sees it too, and it is its container's to end. No resource has an id with a plus
  * (`isSafeId`), so it is nobody's tree, and whoever ends what is on no books does not end what was only to be shown.
  */
-export function containerCookie(mark: Mark): string {
-  return cookie({ ...mark, resourceId: `${mark.resourceId}+container` })
+export function containerTag(mark: Mark): string {
+  return environmentTag({ ...mark, resourceId: `${mark.resourceId}+container` })
 }
 
-export function parseCookies(value: string): readonly Mark[] {
+export function parseEnvironmentTags(value: string): readonly Mark[] {
   return value.split(':').flatMap((part) => {
     const [installation, incarnation, resourceId, ...rest] = part.split('/')
     if (!installation || !incarnation || !resourceId || rest.length > 0) return []

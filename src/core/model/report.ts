@@ -1,5 +1,5 @@
+import type { Trigger } from './close-request.ts'
 import type { LadderStep } from './ladder.ts'
-import type { Trigger } from './policy.ts'
 import type { Proof } from './resource.ts'
 import type { ScopeKind } from './scope.ts'
 

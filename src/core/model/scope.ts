@@ -1,4 +1,4 @@
-import type { Wish } from './policy.ts'
+import type { CloseRequest } from './close-request.ts'
 
 /** The owner of resources, in a tree: host → namespace → request or task → agent. */
 export type ScopeKind = 'host' | 'namespace' | 'request' | 'task' | 'agent'
@@ -11,5 +11,5 @@ export interface Scope {
   readonly parentId: string | undefined
   readonly incarnation: string
   readonly state: ScopeState
-  readonly wish: Wish | undefined
+  readonly closeRequest: CloseRequest | undefined
 }

@@ -2,7 +2,7 @@ import type { Clock } from './clock.ts'
 
 /**
  * What is asked of AWS. `Aws` changes something, one method per effect, so that the crash matrix can end the process around
- * each of them; `AwsLooks` only looks. Both throw an `AwsProblem` with a sentence that says what to do, and nothing else.
+ * each of them; `AwsQueries` only looks. Both throw an `AwsProblem` with a sentence that says what to do, and nothing else.
  */
 
 /** How a call is bounded: by its caller, and by a timeout of its own. */
@@ -143,7 +143,7 @@ export interface TaskDefinitionSeen {
   readonly family: string
 }
 
-export interface AwsLooks {
+export interface AwsQueries {
   /** `missing` are those of which the API says that it knows none. */
   describeTasks(
     cluster: Cluster,

@@ -69,7 +69,7 @@ export interface OutputPiece {
 }
 
 /** Looks that change nothing. All of them fail when the daemon does not answer: then nothing is known (G4). */
-export interface DockerLooks {
+export interface DockerQueries {
   /** Does it speak to us through a socket of this host? */
   readonly isLocal: boolean
   /** Where the daemon is looked for, for people. */

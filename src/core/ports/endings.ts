@@ -32,5 +32,5 @@ export interface Endings {
   /** An agent of a dead supervisor came to its own end, before anybody closes it. */
   exited(agentId: string, exit: Exit): Promise<void>
   /** Agents whose supervisors have left the books, though they themselves had not ended: nobody else will end them. */
-  lost(incarnationsOnBooks: ReadonlySet<string>): Promise<readonly Omit<AgentEnd, 'report'>[]>
+  lost(recordedIncarnations: ReadonlySet<string>): Promise<readonly Omit<AgentEnd, 'report'>[]>
 }

@@ -1,5 +1,5 @@
+import type { Policy } from '../model/close-request.ts'
 import type { LadderStep } from '../model/ladder.ts'
-import type { Policy } from '../model/policy.ts'
 import type { Intent, OnLoss, Presence, Proof } from '../model/resource.ts'
 import type { Clock } from './clock.ts'
 import type { Exit } from './effects.ts'

@@ -1,5 +1,5 @@
+import type { CloseRequest } from '../model/close-request.ts'
 import type { Incarnation } from '../model/identity.ts'
-import type { Wish } from '../model/policy.ts'
 import type { Report } from '../model/report.ts'
 import type { Intent, Proof, Resource } from '../model/resource.ts'
 import type { Scope, ScopeKind } from '../model/scope.ts'
@@ -61,7 +61,7 @@ export interface Sighting {
   readonly count: number
 }
 
-export interface Books {
+export interface LedgerContents {
   readonly scopes: readonly Scope[]
   readonly resources: readonly Resource[]
 }
@@ -115,20 +115,24 @@ export interface Ledger extends AuditTrail, AsyncDisposable {
   inherit(scopes: readonly { readonly id: string; readonly parentId: string }[], incarnation: string): Promise<void>
 
   /** A closed scope of which something is left after all is closing again, with this wish, as this incarnation's; its agent's row follows. */
-  reopen(scope: NewScope & { readonly parentId: string }, wish: Wish): Promise<void>
+  reopen(scope: NewScope & { readonly parentId: string }, closeRequest: CloseRequest): Promise<void>
 
   /**
    * Agents that have ended are to be forgotten: their closed scopes are closing again, below `host`, so that whoever recovers
    * `host` finishes the removal. Scopes that are not closed stay as they are.
    */
-  condemn(agentIds: readonly string[], host: { readonly id: string; readonly incarnation: string }, wish: Wish): Promise<void>
+  condemn(
+    agentIds: readonly string[],
+    host: { readonly id: string; readonly incarnation: string },
+    closeRequest: CloseRequest,
+  ): Promise<void>
 
   /** Marks the scope and everything below it as closing; a second call keeps the stronger wish. It survives a crash unless more is asked for. */
-  beginClose(scopeId: string, wish: Wish, survives?: Survives): Promise<void>
+  beginClose(scopeId: string, closeRequest: CloseRequest, survives?: Survives): Promise<void>
   settle(settlement: Settlement): Promise<void>
 
   /** Every scope and resource of an incarnation, or of all; `open` leaves out what is over. */
-  books(incarnation?: string, only?: 'open'): Promise<Books>
+  contents(incarnation?: string, only?: 'open'): Promise<LedgerContents>
   resources(scopeId: string): Promise<readonly Resource[]>
   /** Counts one more sighting of something unrecorded, and says what is known of it. */
   sight(kind: string, name: string, bootId: string, nowMs: number): Promise<Sighting>

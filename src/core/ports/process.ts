@@ -185,7 +185,7 @@ export interface LogHandle {
   /** The writing end of the pipe, for the agent; there is none where the collector runs in a terminal. */
   readonly fd?: number
   /** Where the collector in a terminal is to read, and the mark that it must carry. */
-  readonly pipe?: { readonly path: string; readonly cookie: string }
+  readonly pipe?: { readonly path: string; readonly environmentTag: string }
   /** The collector in a terminal has this pid; who knows it need not search for it. */
   collectedBy?(pid: number): void
   /**

@@ -87,7 +87,7 @@ export type RunnerStatus =
     }
 
 /** Looks change nothing. They throw when there is no answer, or none that can be understood: that is unknown, never gone (G4). */
-export interface RunnerLooks {
+export interface RunnerQueries {
   health(call: RunnerCall): Promise<RunnerHealth>
   status(call: RunnerCall, agentId: string): Promise<RunnerStatus>
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 /** What those who plan a temp folder, its kind, and the kind of what is left elsewhere have to agree on. */
 
 export const tempLabel = 'temp'
-export const tracesLabel = 'traces'
+export const toolLeftoversLabel = 'traces'
 
 export interface TempFolderSpec {
   readonly installation: string
@@ -35,7 +35,7 @@ export interface TracePlace {
   }
 }
 
-export interface TracesSpec {
+export interface ToolLeftoversSpec {
   readonly places: readonly TracePlace[]
   /** A file is ours when it holds one of these, which nobody can guess. */
   readonly marks: readonly string[]

@@ -1,7 +1,7 @@
 import { accessSync, constants, existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { EbbError, errno, sentence } from '../../core/model/errors.ts'
-import { chainCookie, cookie, cookieName, isSafeId } from '../../core/model/identity.ts'
+import { chainTag, environmentTag, environmentTagName, isSafeId } from '../../core/model/identity.ts'
 import { absent, type OnLoss, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
 import type { Child, Effects } from '../../core/ports/effects.ts'
 import type { Host } from '../../core/ports/host.ts'
@@ -15,7 +15,7 @@ import { emptied, lookAgain } from './cgroup-wait.ts'
 import type { Containment, Tree, TreeStart } from './containment.ts'
 import { applyLimits, limitPlaces, removeLostLimits } from './limits.ts'
 import { signalEntry } from './scan.ts'
-import { throughDoors } from './trampoline.ts'
+import { throughGates } from './trampoline.ts'
 
 /**
  * The strongest containment: a cgroup v2 directory per tree, `ebb-INSTALLATION/INCARNATION/{end,keep}/RESOURCE`, below our own
@@ -26,7 +26,7 @@ export interface CgroupDeps {
   readonly effects: Effects
   readonly host: Host
   readonly processes: ProcessTable
-  readonly inheritedCookie: string | undefined
+  readonly inheritedTag: string | undefined
 }
 
 /** What ends with its supervisor, and what does not: the sentinel's one write reaches the first alone. */
@@ -36,7 +36,7 @@ const keep = 'keep'
 const terminals = 'tmux'
 
 /** The few lines between a spawn and its command die within milliseconds of their signal; one who stays outside longer has moved there. */
-const doorLooks = 100
+const gateObservations = 100
 
 /** A tmux server leaves within milliseconds of its last session; one that stays longer has somebody else's. */
 const terminalLooks = 200
@@ -100,10 +100,10 @@ export class CgroupContainment implements Containment {
     if (!existsSync(join(directory, 'cgroup.kill'))) {
       throw new EbbError('containment_unavailable', 'This kernel has no cgroup.kill (it came with Linux 5.14); use --containment scan.')
     }
-    const limitDoors = applyLimits(tree, launch.limits, this.#deps.effects)
+    const limitGates = applyLimits(tree, launch.limits, this.#deps.effects)
     this.#knock.at(directory)
-    const env = { ...launch.env, [cookieName]: chainCookie(this.#deps.inheritedCookie, cookie(tree.mark)) }
-    const command = throughDoors('cgroup', [join(directory, 'cgroup.procs'), ...limitDoors], { ...launch, mark: tree.mark }, env)
+    const env = { ...launch.env, [environmentTagName]: chainTag(this.#deps.inheritedTag, environmentTag(tree.mark)) }
+    const command = throughGates('cgroup', [join(directory, 'cgroup.procs'), ...limitGates], { ...launch, mark: tree.mark }, env)
     return await (launch.spawn ?? this.#deps.effects.spawn)({
       ...command,
       env,
@@ -149,7 +149,7 @@ export class CgroupContainment implements Containment {
   }
 
   /** The door to a place that is no tree: for the tmux server, so that no supervisor's end is its end. */
-  terminalDoor(): string {
+  terminalGate(): string {
     const directory = join(this.#root, terminals)
     for (const folder of [this.#root, directory]) if (!existsSync(folder)) this.#makeIfMissing(folder)
     return join(directory, 'cgroup.procs')
@@ -157,16 +157,16 @@ export class CgroupContainment implements Containment {
 
   async signal(tree: Tree, signals: readonly NodeJS.Signals[]): Promise<void> {
     const inside = tree.place.slice(this.#mount.mountPoint.length)
-    const atTheDoor = this.#atTheDoor(tree, inside)
-    const pids = new Set<number>(atTheDoor ? [atTheDoor.pid] : [])
+    const atTheGate = this.#atTheGate(tree, inside)
+    const pids = new Set<number>(atTheGate ? [atTheGate.pid] : [])
     this.#told.set(tree.place, { signals, pids })
     // Read anew for each signal: of a thousand that were sent the first, most need no second.
     for (const signal of signals) {
       // First: what it starts until it has the signal is then on the list.
-      if (atTheDoor) signalEntry(this.#deps, atTheDoor, signal)
+      if (atTheGate) signalEntry(this.#deps, atTheGate, signal)
       const readMs = performance.now()
       for (const pid of members(tree.place)) {
-        if (pid === atTheDoor?.pid) continue
+        if (pid === atTheGate?.pid) continue
         if (performance.now() - readMs < freshMs || isMember(pid, inside)) trySignal(this.#deps.effects, pid, signal)
         if (signal === signals[0]) pids.add(pid)
       }
@@ -192,7 +192,7 @@ export class CgroupContainment implements Containment {
   }
 
   /** A main process that was spawned a moment ago is not inside yet; it would enter behind our back, and be told nothing. */
-  #atTheDoor({ main }: Tree, inside: string): ProcessEntry | undefined {
+  #atTheGate({ main }: Tree, inside: string): ProcessEntry | undefined {
     const entry = main && !isMember(main.pid, inside) ? this.#deps.processes.find(main.pid) : undefined
     return entry && entry.startTime === main?.startTime ? entry : undefined
   }
@@ -223,7 +223,7 @@ export class CgroupContainment implements Containment {
     const isEmpty = (): Promise<void> => emptied(tree.place, ctx, () => this.#tellLate(tree))
     await isEmpty()
     if (!isTold) return
-    for (let looks = 0; looks < doorLooks && this.#atTheDoor(tree, inside); looks++) {
+    for (let looks = 0; looks < gateObservations && this.#atTheGate(tree, inside); looks++) {
       await lookAgain(ctx)
       await isEmpty()
     }

@@ -19,11 +19,11 @@ export interface Availability {
 
 export interface Containments {
   readonly all: ReadonlyMap<ContainmentName, Containment>
-  readonly net: ScanContainment
+  readonly fallbackScan: ScanContainment
   /** What the sentinel writes to when we are dead; none where a scan must do it. */
   readonly killSwitch: string | undefined
   /** Who writes its pid there is in the place of the tmux server; none where there are no such places. */
-  terminalDoor(): string | undefined
+  terminalGate(): string | undefined
   /** Asked one by one: looking for an optional dependency takes longer than all the rest of the detection. */
   availabilityOf(name: ContainmentName): Availability
   readonly availability: readonly Availability[]
@@ -34,20 +34,20 @@ export interface DetectDeps {
   readonly host: Host
   readonly clock: Clock
   readonly processes: ProcessTable
-  readonly inheritedCookie: string | undefined
-  readonly doors: string
+  readonly inheritedTag: string | undefined
+  readonly gates: string
   readonly node: string
 }
 
 export function detectContainments(deps: DetectDeps): Containments {
-  const net = new ScanContainment({ ...deps, directory: deps.doors })
+  const fallbackScan = new ScanContainment({ ...deps, directory: deps.gates })
   const all = new Map<ContainmentName, Containment>()
   const cgroup = cgroupAvailable()
   const strongest = 'mount' in cgroup ? new CgroupContainment(cgroup.mount, deps) : undefined
   if (strongest) all.set('cgroup', strongest)
   // To end another's tree it needs nothing that may be missing here; whether it can start one is asked for when it matters.
-  if (process.platform === 'linux') all.set('subreaper', new SubreaperContainment({ ...deps, net }))
-  all.set('scan', net)
+  if (process.platform === 'linux') all.set('subreaper', new SubreaperContainment({ ...deps, fallbackScan }))
+  all.set('scan', fallbackScan)
   const availabilityOf = (name: ContainmentName): Availability => {
     // Asked anew: a mount can become read-only, or go, under a server that runs for weeks.
     const now = name === 'cgroup' ? cgroupAvailable() : undefined
@@ -57,9 +57,9 @@ export function detectContainments(deps: DetectDeps): Containments {
   }
   return {
     all,
-    net,
+    fallbackScan,
     killSwitch: strongest?.killSwitch,
-    terminalDoor: () => strongest?.terminalDoor(),
+    terminalGate: () => strongest?.terminalGate(),
     availabilityOf,
     get availability() {
       return containmentNames.map(availabilityOf)

@@ -49,7 +49,7 @@ export function limitPlaces(limits: Limits, prefix: string): readonly string[] {
 export function applyLimits(tree: Tree, limits: Limits | undefined, effects: Effects): readonly string[] {
   if (!limits) return []
   const places = [...tree.limitPlaces]
-  const doors: string[] = []
+  const gates: string[] = []
   for (const controller of wanted(limits)) {
     const value = String(controller === 'memory' ? limits.memoryBytes : limits.pids)
     if (offeredByV2().includes(controller)) {
@@ -59,9 +59,9 @@ export function applyLimits(tree: Tree, limits: Limits | undefined, effects: Eff
     const place = places.shift() ?? ''
     effects.makeDirectory(place, 0o755)
     effects.write(join(place, controller === 'memory' ? 'memory.limit_in_bytes' : 'pids.max'), value)
-    doors.push(join(place, 'cgroup.procs'))
+    gates.push(join(place, 'cgroup.procs'))
   }
-  return doors
+  return gates
 }
 
 /** Limits whose record was lost are found by their name, wherever their supervisor stood, and removed if they are empty. */

@@ -2,12 +2,12 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { EbbError, errno } from '../../core/model/errors.ts'
 import {
-  chainCookie,
-  cookie,
-  cookieName,
+  chainTag,
+  environmentTag,
+  environmentTagName,
   isSafeId,
   type Mark,
-  parseCookies,
+  parseEnvironmentTags,
   parseIncarnationId,
   scopeOfResource,
 } from '../../core/model/identity.ts'
@@ -17,9 +17,9 @@ import type { Host } from '../../core/ports/host.ts'
 import type { Ctx, Found, Owner } from '../../core/ports/kind.ts'
 import type { Limits, TreeMember, TreePlace } from '../../core/ports/process.ts'
 import type { ProcessEntry, ProcessTable } from '../processes/process-table.ts'
-import { brandText } from './brand.ts'
 import type { Containment, Tree, TreeStart } from './containment.ts'
-import { throughDoors } from './trampoline.ts'
+import { rlimitTagText } from './rlimit-tag.ts'
+import { throughGates } from './trampoline.ts'
 
 /**
  * The weakest containment, which asks nothing of the kernel but a list: processes are found by the cookie in their environment, by
@@ -30,7 +30,7 @@ export interface ScanDeps {
   readonly effects: Effects
   readonly host: Host
   readonly processes: ProcessTable
-  readonly inheritedCookie: string | undefined
+  readonly inheritedTag: string | undefined
   /** Where the doors are; ours alone. */
   readonly directory: string
 }
@@ -75,8 +75,8 @@ export class ScanContainment implements Containment {
   async start(tree: Tree, launch: TreeStart): Promise<Child> {
     const { effects } = this.#deps
     effects.createFile(tree.place, '', 0o600)
-    const env = { ...launch.env, [cookieName]: chainCookie(this.#deps.inheritedCookie, cookie(tree.mark)) }
-    const command = throughDoors('file', [tree.place], { ...launch, mark: tree.mark }, env)
+    const env = { ...launch.env, [environmentTagName]: chainTag(this.#deps.inheritedTag, environmentTag(tree.mark)) }
+    const command = throughGates('file', [tree.place], { ...launch, mark: tree.mark }, env)
     return await (launch.spawn ?? effects.spawn)({
       ...command,
       env,
@@ -136,7 +136,7 @@ export class ScanContainment implements Containment {
   /** The door first, so that nobody enters; then everybody is stopped, so that nobody forks; then they die. */
   async kill(tree: Tree): Promise<void> {
     this.#told.delete(tree.mark.resourceId)
-    this.#removeDoor(tree)
+    this.#removeGate(tree)
     const stopped = new Map<string, ProcessEntry>()
     for (let news = true; news; ) {
       news = false
@@ -158,11 +158,11 @@ export class ScanContainment implements Containment {
       this.#tellLate(tree, found)
       if (found.length > 0) await new Promise<void>((resolve) => ctx.clock.after(rescanMs, ctx.signal, resolve))
     }
-    this.#removeDoor(tree)
+    this.#removeGate(tree)
     return { method: 'two scans found none', strength: 'scan', at: ctx.clock.wall() }
   }
 
-  #removeDoor(tree: Tree): void {
+  #removeGate(tree: Tree): void {
     try {
       this.#deps.effects.unlink(tree.place)
     } catch (error) {
@@ -197,8 +197,8 @@ export class ScanContainment implements Containment {
   /** Processes that carry the mark but no door: what escaped a stronger containment, or outlived its records. */
   async *strays(owner: Owner): AsyncIterable<Found> {
     const seen = new Set<string>()
-    for (const { cookies } of await this.#deps.processes.marked()) {
-      for (const mark of parseCookies(cookies)) {
+    for (const { environmentTags } of await this.#deps.processes.marked()) {
+      for (const mark of parseEnvironmentTags(environmentTags)) {
         if (mark.installation !== owner.installation || seen.has(mark.resourceId) || !isSafeId(mark.resourceId)) continue
         if (owner.incarnation !== undefined && mark.incarnation !== owner.incarnation) continue
         seen.add(mark.resourceId)
@@ -209,8 +209,8 @@ export class ScanContainment implements Containment {
 
   killAllNow(kept: ReadonlySet<string>): void {
     const { host, processes } = this.#deps
-    for (const { pid, cookies } of processes.markedNow()) {
-      const isOurs = parseCookies(cookies).some(
+    for (const { pid, environmentTags } of processes.markedNow()) {
+      const isOurs = parseEnvironmentTags(environmentTags).some(
         ({ incarnation, resourceId }) => incarnation === host.incarnationId && !kept.has(scopeOfResource(resourceId)),
       )
       const entry = isOurs && pid !== process.pid ? processes.find(pid) : undefined
@@ -262,9 +262,11 @@ function isKnown(entry: ProcessEntry, { main }: Tree, known: ReadonlyMap<number,
 }
 
 /** A process can clear its environment, or write another's cookie into it; the brand is read only where the cookie is not the tree's. */
-function isMarked(one: Pick<ProcessEntry, 'cookies' | 'brand'>, { mark }: Tree): boolean {
+function isMarked(one: Pick<ProcessEntry, 'environmentTags' | 'rlimitTag'>, { mark }: Tree): boolean {
   const isOurs = ({ installation, resourceId }: Mark): boolean => resourceId === mark.resourceId && installation === mark.installation
-  return parseCookies(one.cookies ?? '').some(isOurs) || (one.brand !== undefined && one.brand === brandText(mark))
+  return (
+    parseEnvironmentTags(one.environmentTags ?? '').some(isOurs) || (one.rlimitTag !== undefined && one.rlimitTag === rlimitTagText(mark))
+  )
 }
 
 /** A child, or one of a session or group that a member leads: those live on, under the same number, when the leader is gone. */

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import type { Mark } from '../../core/model/identity.ts'
 import type { TreeLaunch } from '../../core/ports/process.ts'
-import { branding } from './brand.ts'
+import { setRlimitTag } from './rlimit-tag.ts'
 
 /**
  * The few lines of `sh` between the spawn and the command: take the brand, enter through the doors, or die. `$0` is the
@@ -14,22 +14,22 @@ const markForOomKiller = 'echo "$0" 2>/dev/null >/proc/self/oom_score_adj'
 const enterCgroups = `while [ "$1" != -- ]; do { echo $$ >"$1"; } 2>/dev/null || exit 125; shift; done; shift`
 
 /** A door is a plain file: who sees it may pass, and carries the cookie already. */
-const passDoors = `while [ "$1" != -- ]; do [ -e "$1" ] || exit 125; shift; done; shift`
+const passGates = `while [ "$1" != -- ]; do [ -e "$1" ] || exit 125; shift; done; shift`
 
-export type Door = 'cgroup' | 'file'
+export type Gate = 'cgroup' | 'file'
 
 const shell = '/bin/sh'
 
 /** argv of a command that enters through the doors before it execs. Node resolves nothing: the shell searches the PATH. */
-export function throughDoors(
-  kind: Door,
-  doors: readonly string[],
+export function throughGates(
+  kind: Gate,
+  gates: readonly string[],
   { argv, ignoredSignals = [], mark }: Pick<TreeLaunch, 'argv' | 'ignoredSignals'> & { readonly mark: Mark },
   env: Readonly<Record<string, string>>,
 ): { program: string; argv: string[] } {
-  const enter = kind === 'cgroup' ? enterCgroups : passDoors
-  const script = `{ ${markForOomKiller}; } 2>/dev/null; ${branding(mark)}${enter}; ${ignore(ignoredSignals)}exec "$@"`
-  return { program: shell, argv: ['sh', '-c', script, String(oomScore()), ...doors, '--', ...unspeakable(env), ...argv] }
+  const enter = kind === 'cgroup' ? enterCgroups : passGates
+  const script = `{ ${markForOomKiller}; } 2>/dev/null; ${setRlimitTag(mark)}${enter}; ${ignore(ignoredSignals)}exec "$@"`
+  return { program: shell, argv: ['sh', '-c', script, String(oomScore()), ...gates, '--', ...unspeakable(env), ...argv] }
 }
 
 /** libuv gives a child every signal as by default; what a shell ignores stays ignored across its exec. By number: names have aliases. */

@@ -1,9 +1,9 @@
 import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from 'node:fs'
 import { errno } from '../../core/model/errors.ts'
-import { cookieName } from '../../core/model/identity.ts'
+import { environmentTagName } from '../../core/model/identity.ts'
 import { nextTurn } from '../../core/ports/turn.ts'
-import { brandIn } from '../containment/brand.ts'
 import { findCgroup2, members } from '../containment/cgroup-files.ts'
+import { rlimitTagIn } from '../containment/rlimit-tag.ts'
 import type { MarkedProcess, ProcessEntry, ProcessTable } from './process-table.ts'
 
 /** Linux's `/proc`, read synchronously in slices: 3–9 times faster than `fs.promises`, and no slice blocks for long. */
@@ -52,7 +52,7 @@ export function parseStat(stat: string, field = fieldsOf(stat)): ProcessEntry | 
     pgid: Number(field[2]),
     sid: Number(field[3]),
     startTime: field[19] ?? '0',
-    cookies: undefined,
+    environmentTags: undefined,
   }
 }
 
@@ -66,7 +66,7 @@ export function readEntry(pid: number | 'self'): ProcessEntry | undefined {
   return stat && parseStat(stat.toString('latin1'))
 }
 
-const needle = Buffer.from(`${cookieName}=`)
+const needle = Buffer.from(`${environmentTagName}=`)
 
 /**
  * It is in the middle of an exec(2): the memory of the old program is gone, and the new one has no environment yet. One
@@ -130,12 +130,12 @@ let tellsCode: boolean | undefined
 const kernelThread = 0x00200000
 
 /** The cookie's value in it. */
-function readCookies(pid: number): string | undefined | typeof between {
+function readEnvironmentTags(pid: number): string | undefined | typeof between {
   const environ = readEnviron(pid)
-  return environ === between ? between : environ && cookiesIn(environ)
+  return environ === between ? between : environ && environmentTagsIn(environ)
 }
 
-function cookiesIn(environ: Buffer): string | undefined {
+function environmentTagsIn(environ: Buffer): string | undefined {
   for (let from = 0; ; ) {
     const at = environ.indexOf(needle, from)
     if (at < 0) return undefined
@@ -156,8 +156,8 @@ class ScannedEntry implements ProcessEntry {
   readonly state: string
   readonly startTime: string
   readonly command: string
-  #cookies: string | undefined | null = null
-  #brand: string | undefined | null = null
+  #environmentTags: string | undefined | null = null
+  #rlimitTag: string | undefined | null = null
 
   constructor(entry: ProcessEntry) {
     this.pid = entry.pid
@@ -169,26 +169,26 @@ class ScannedEntry implements ProcessEntry {
     this.command = entry.command
   }
 
-  get cookies(): string | undefined {
-    if (this.#cookies !== null) return this.#cookies
+  get environmentTags(): string | undefined {
+    if (this.#environmentTags !== null) return this.#environmentTags
     const untilMs = performance.now() + lateWaitMs
-    let cookies = readCookies(this.pid)
-    while (cookies === between && performance.now() < untilMs) cookies = readCookies(this.pid)
-    this.#cookies = cookies === between ? undefined : cookies
-    return this.#cookies
+    let environmentTags = readEnvironmentTags(this.pid)
+    while (environmentTags === between && performance.now() < untilMs) environmentTags = readEnvironmentTags(this.pid)
+    this.#environmentTags = environmentTags === between ? undefined : environmentTags
+    return this.#environmentTags
   }
 
-  get brand(): string | undefined {
-    if (this.#brand === null) this.#brand = readBrand(this.pid)
-    return this.#brand
+  get rlimitTag(): string | undefined {
+    if (this.#rlimitTag === null) this.#rlimitTag = readRlimitTag(this.pid)
+    return this.#rlimitTag
   }
 }
 
 /** The world may read this file, also of those whose environment is not for us. */
-function readBrand(pid: number): string | undefined {
+function readRlimitTag(pid: number): string | undefined {
   const limits = read(`/proc/${pid}/limits`)
-  const brand = limits && brandIn(limits.toString('latin1'))
-  return brand === 'unlimited' ? undefined : brand
+  const rlimitTag = limits && rlimitTagIn(limits.toString('latin1'))
+  return rlimitTag === 'unlimited' ? undefined : rlimitTag
 }
 
 function pids(): readonly number[] {
@@ -239,12 +239,12 @@ function otherThread(pid: number): string | undefined {
 
 function marked(pid: number): MarkedProcess | undefined | typeof between {
   const environ = readEnviron(pid)
-  return environ === between || environ === undefined ? environ : markedBy(pid, cookiesIn(environ))
+  return environ === between || environ === undefined ? environ : markedBy(pid, environmentTagsIn(environ))
 }
 
-function markedBy(pid: number, cookies: string | undefined): MarkedProcess | undefined {
-  const brand = readBrand(pid)
-  return cookies === undefined && brand === undefined ? undefined : { pid, cookies: cookies ?? '', brand }
+function markedBy(pid: number, environmentTags: string | undefined): MarkedProcess | undefined {
+  const rlimitTag = readRlimitTag(pid)
+  return environmentTags === undefined && rlimitTag === undefined ? undefined : { pid, environmentTags: environmentTags ?? '', rlimitTag }
 }
 
 /** Most cookies are read later, or never; only who shows no environment now is asked for it, by the same look. */
@@ -252,7 +252,7 @@ function scanned(pid: number): ProcessEntry | undefined | typeof between {
   const stat = read(`/proc/${pid}/stat`)?.toString('latin1')
   if (stat === undefined) return undefined
   const field = fieldsOf(stat)
-  if (hasMemory(field) && isUnfinished(field) && readCookies(pid) === between) return between
+  if (hasMemory(field) && isUnfinished(field) && readEnvironmentTags(pid) === between) return between
   return livingBy(pid, parseStat(stat, field))
 }
 

@@ -9,16 +9,16 @@ export interface ProcessEntry {
   readonly startTime: string
   readonly command: string
   /** The value of our cookie in its environment, where it has one and we may read it. */
-  readonly cookies: string | undefined
+  readonly environmentTags: string | undefined
   /** The limit that carries our brand, where it has one. */
-  readonly brand?: string | undefined
+  readonly rlimitTag?: string | undefined
 }
 
 /** A living process that carries a cookie, or a brand, or both. */
 export interface MarkedProcess {
   readonly pid: number
-  readonly cookies: string
-  readonly brand?: string | undefined
+  readonly environmentTags: string
+  readonly rlimitTag?: string | undefined
 }
 
 /** The machine's processes: `/proc` on Linux, `ps` on macOS. Zombies are not in it: they are dead. */

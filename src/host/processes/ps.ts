@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { cookieName } from '../../core/model/identity.ts'
+import { environmentTagName } from '../../core/model/identity.ts'
 import type { MarkedProcess, ProcessEntry, ProcessTable } from './process-table.ts'
 
 /**
@@ -8,7 +8,7 @@ import type { MarkedProcess, ProcessEntry, ProcessTable } from './process-table.
  */
 const columns = ['-axwwE', '-o', 'pid=,ppid=,pgid=,sess=,stat=,lstart=,command=']
 
-const cookiePattern = new RegExp(`(?:^|\\s)${cookieName}=(\\S+)`, 'g')
+const environmentTagPattern = new RegExp(`(?:^|\\s)${environmentTagName}=(\\S+)`, 'g')
 
 export function parsePs(output: string): readonly ProcessEntry[] {
   return output.split('\n').flatMap((line) => {
@@ -17,7 +17,7 @@ export function parsePs(output: string): readonly ProcessEntry[] {
     const [, pid = '', ppid = '', pgid = '', , state = '', started = '', command = ''] = match
     if (state.startsWith('Z')) return []
     // The environment comes after the words of the command line, so the last one is the environment's.
-    const cookies = [...command.matchAll(cookiePattern)].at(-1)?.[1]
+    const environmentTags = [...command.matchAll(environmentTagPattern)].at(-1)?.[1]
     const startTime = String(Math.floor(Date.parse(`${started.replaceAll(/\s+/g, ' ')} UTC`) / 1_000))
     // `sess` is a kernel address on macOS; the process group is what there is to go by.
     return [
@@ -29,7 +29,7 @@ export function parsePs(output: string): readonly ProcessEntry[] {
         state,
         startTime,
         command: command.split(' ')[0] ?? '',
-        cookies,
+        environmentTags,
       },
     ]
   })
@@ -40,7 +40,7 @@ function snapshotNow(): readonly ProcessEntry[] {
 }
 
 function markedNow(): readonly MarkedProcess[] {
-  return snapshotNow().flatMap(({ pid, cookies }) => (cookies === undefined ? [] : [{ pid, cookies }]))
+  return snapshotNow().flatMap(({ pid, environmentTags }) => (environmentTags === undefined ? [] : [{ pid, environmentTags }]))
 }
 
 export const psTable: ProcessTable = {

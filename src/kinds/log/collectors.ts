@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { chainCookie, cookie, cookieName } from '../../core/model/identity.ts'
+import { chainTag, environmentTag, environmentTagName } from '../../core/model/identity.ts'
 import type { Proof } from '../../core/model/resource.ts'
 import type { Effects } from '../../core/ports/effects.ts'
 import type { Ctx } from '../../core/ports/kind.ts'
@@ -29,8 +29,8 @@ interface Collector {
 
 export interface CollectorsDeps {
   readonly effects: Effects
-  readonly inheritedCookie: string | undefined
-  readonly net: ScanContainment
+  readonly inheritedTag: string | undefined
+  readonly fallbackScan: ScanContainment
   readonly processes: ProcessTable
 }
 
@@ -51,14 +51,14 @@ export class Collectors {
   }
 
   async start(ref: LogRef, log: number, descriptors: Descriptors): Promise<LogHandle> {
-    const { effects, inheritedCookie } = this.#deps
+    const { effects, inheritedTag } = this.#deps
     // Opened for both first, because an open for one side alone would wait for the other.
     const both = descriptors.open(ref.pipe, O_RDWR | O_NONBLOCK)
     const reader = descriptors.open(ref.pipe, O_RDONLY)
     const fd = descriptors.open(ref.pipe, O_WRONLY)
     descriptors.close(both)
     effects.unlink(ref.pipe)
-    const env = { PATH: '/usr/bin:/bin', [cookieName]: chainCookie(inheritedCookie, cookie(ref.mark)) }
+    const env = { PATH: '/usr/bin:/bin', [environmentTagName]: chainTag(inheritedTag, environmentTag(ref.mark)) }
     const child = await effects.spawn({ program: 'cat', argv: ['cat'], env, stdio: [reader, log, 'ignore'], detached: true })
     for (const ours of [reader, log]) descriptors.close(ours)
     let isOpen = true
@@ -95,7 +95,7 @@ export class Collectors {
     const collector = this.#own.get(ref.mark.resourceId)
     const known = this.#known.get(ref.mark.resourceId)
     if (known) return !this.#isAlive(known)
-    return collector ? collector.isGone : (await this.#deps.net.observe(treeOf(ref), ctx)).is === 'absent'
+    return collector ? collector.isGone : (await this.#deps.fallbackScan.observe(treeOf(ref), ctx)).is === 'absent'
   }
 
   /** Its log is seen absent, and nothing more needs to be known of it. */
@@ -130,7 +130,7 @@ export class Collectors {
     if (this.#seenGone.has(id)) return Promise.resolve()
     const known = this.#known.get(id)
     if (known) return this.#endOf(known, ctx)
-    return this.#deps.net.gone(treeOf(ref), ctx).then(() => this.#seenGone.add(id))
+    return this.#deps.fallbackScan.gone(treeOf(ref), ctx).then(() => this.#seenGone.add(id))
   }
 
   /** Nobody tells us of the end of a process that is not our child. */
@@ -143,7 +143,7 @@ export class Collectors {
 
   async end(ref: LogRef, ctx: Ctx): Promise<void> {
     if (this.#seenGone.has(ref.mark.resourceId)) return
-    if (!(await this.isGone(ref, ctx))) await this.#deps.net.kill(treeOf(ref))
+    if (!(await this.isGone(ref, ctx))) await this.#deps.fallbackScan.kill(treeOf(ref))
   }
 
   /**
@@ -151,7 +151,7 @@ export class Collectors {
    * open for ever: then the collector is ended, but only when it has found the pipe empty, and nothing came, for a while.
    */
   async drain(ref: LogRef, ctx: Ctx): Promise<void> {
-    const { net, effects } = this.#deps
+    const { fallbackScan, effects } = this.#deps
     this.done(ref)
     // Nobody may come in at the pipe any more; one in a terminal was opened by its name.
     if (ref.writer === 'terminal') ignore('ENOENT', () => effects.unlink(ref.pipe))
@@ -161,12 +161,12 @@ export class Collectors {
       const late = new Promise<'late'>((resolve) => ctx.clock.after(quietMs, ctx.signal, () => resolve('late')))
       if ((await Promise.race([ended, late])) !== 'late') return
       // An agent may have stopped it, and a stopped one collects nothing.
-      await net.signal(tree, ['SIGCONT'])
+      await fallbackScan.signal(tree, ['SIGCONT'])
       const before = bytes
       bytes = sizeOf(ref.path)
-      isQuiet = bytes === before && (await net.isAsleep(tree))
+      isQuiet = bytes === before && (await fallbackScan.isAsleep(tree))
     }
-    await net.kill(tree)
+    await fallbackScan.kill(tree)
   }
 }
 

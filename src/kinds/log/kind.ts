@@ -1,9 +1,9 @@
 import { constants, existsSync, readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import type { Policy } from '../../core/model/close-request.ts'
 import { EbbError, errno } from '../../core/model/errors.ts'
-import { chainCookie, cookie, isSafeId, scopeOfResource } from '../../core/model/identity.ts'
+import { chainTag, environmentTag, isSafeId, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
-import type { Policy } from '../../core/model/policy.ts'
 import { absent, type Intent, type Presence, type Proof, present } from '../../core/model/resource.ts'
 import type { Effects } from '../../core/ports/effects.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
@@ -32,13 +32,13 @@ export interface LogDeps {
   readonly effects: Effects
   /** Of the home: live logs that are in no workspace, and the pipes of all of them. */
   readonly directory: string
-  readonly inheritedCookie: string | undefined
+  readonly inheritedTag: string | undefined
   readonly installation: string
   /** Resolves when every line of a complete log has become a message; nobody may be interested. */
   readonly readToEnd?: (log: CompleteLog) => Promise<void>
   readonly onBytes?: (what: 'archived' | 'freed', bytes: number) => void
   /** Finds the collector of a supervisor that is gone, or in a terminal, by its cookie. */
-  readonly net: ScanContainment
+  readonly fallbackScan: ScanContainment
   readonly processes: ProcessTable
   /** Who has a file open; by default, by a look at /proc. */
   readonly holders?: Pick<Holders, 'find'>
@@ -131,8 +131,8 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
   }
 
   #terminal(ref: LogRef): LogHandle {
-    const { effects, inheritedCookie } = this.#deps
-    const pipe = { path: ref.pipe, cookie: chainCookie(inheritedCookie, cookie(ref.mark)) }
+    const { effects, inheritedTag } = this.#deps
+    const pipe = { path: ref.pipe, environmentTag: chainTag(inheritedTag, environmentTag(ref.mark)) }
     return {
       path: ref.path,
       archive: ref.archive,

@@ -1,13 +1,13 @@
 import { EbbError } from '../../core/model/errors.ts'
-import { type Mark, parseCookies, scopeOfResource } from '../../core/model/identity.ts'
+import { type Mark, parseEnvironmentTags, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
 import type { Child, Effects, Stdio } from '../../core/ports/effects.ts'
 import type { Host } from '../../core/ports/host.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import type { ContainmentName, LocalTreeHandle, LogHandle, Terminal, TreeLaunch, TreeMember, TreeSpec } from '../../core/ports/process.ts'
-import { brandText } from '../../host/containment/brand.ts'
 import type { Containment, Tree, TreeDetail } from '../../host/containment/containment.ts'
+import { rlimitTagText } from '../../host/containment/rlimit-tag.ts'
 import { type ScanContainment, signalEntry } from '../../host/containment/scan.ts'
 import type { ProcessTable } from '../../host/processes/process-table.ts'
 
@@ -19,7 +19,7 @@ export interface ProcessTreeDeps {
   readonly processes: ProcessTable
   readonly containments: ReadonlyMap<ContainmentName, Containment>
   /** The second net, under every containment: a root process can leave its cgroup, but not its marks. */
-  readonly net: ScanContainment
+  readonly fallbackScan: ScanContainment
 }
 
 /** What a program reads on its standard input. */
@@ -42,7 +42,7 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
   /** Trees that somebody had left: of those the containment's word is not the whole truth. */
   readonly #strayed = new Set<string>()
   /** Of the trees that we have made: a brand alone does not say whose it is. */
-  readonly #branded = new Map<string, Mark>()
+  readonly #hasRlimitTag = new Map<string, Mark>()
 
   constructor(deps: ProcessTreeDeps) {
     this.#deps = deps
@@ -71,7 +71,7 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
   async create(tree: Tree, _spec: TreeSpec, ctx: CreateCtx): Promise<Created> {
     const launch = ctx.live as TreeLaunch
     if (tree.spec.isKept) this.#kept.add(scopeOfResource(tree.mark.resourceId))
-    this.#branded.set(brandText(tree.mark), tree.mark)
+    this.#hasRlimitTag.set(rlimitTagText(tree.mark), tree.mark)
     const [stdin, ...others] = launch.stdio
     const input = typeof stdin === 'object' && 'text' in stdin ? this.#open(stdin) : undefined
     const streams = others.map((stream) => (typeof stream === 'object' && 'log' in stream ? (ctx.handle(stream.log) as LogHandle) : stream))
@@ -138,9 +138,9 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     const containment = this.#deps.containments.get(tree.spec.containment)
     if (!containment) return unknown(`the ${tree.spec.containment} containment is not available to this process`)
     const held = await containment.observe(tree, ctx)
-    if (held.is !== 'absent' || containment === this.#deps.net) return held
+    if (held.is !== 'absent' || containment === this.#deps.fallbackScan) return held
     const { resourceId } = tree.mark
-    if (await this.#deps.net.hasStrays(tree)) {
+    if (await this.#deps.fallbackScan.hasStrays(tree)) {
       this.#strayed.add(resourceId)
       return present('processes that left their containment')
     }
@@ -158,8 +158,8 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
       return {}
     }
     await containment.kill(tree)
-    if (containment !== this.#deps.net && (await containment.observe(tree, ctx)).is === 'absent')
-      await this.#deps.net.kill(withoutDoor(tree))
+    if (containment !== this.#deps.fallbackScan && (await containment.observe(tree, ctx)).is === 'absent')
+      await this.#deps.fallbackScan.kill(withoutGate(tree))
     return {}
   }
 
@@ -176,7 +176,7 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     const proof = await this.#containment(tree).gone(tree, ctx)
     this.#exits.delete(tree.mark.resourceId)
     this.#kept.delete(scopeOfResource(tree.mark.resourceId))
-    this.#branded.delete(brandText(tree.mark))
+    this.#hasRlimitTag.delete(rlimitTagText(tree.mark))
     return proof
   }
 
@@ -193,7 +193,7 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     }
     // A scope's own trees were each looked for by their cookie when they were released; all of an incarnation's were not.
     if (owner.scopeIds !== undefined) return
-    for await (const found of this.#deps.net.strays(owner)) if (!seen.has(found.resourceId)) yield found
+    for await (const found of this.#deps.fallbackScan.strays(owner)) if (!seen.has(found.resourceId)) yield found
   }
 
   async tidy(incarnation: string, ctx: Ctx): Promise<void> {
@@ -205,8 +205,9 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     const { installation } = this.#deps.host
     const found = new Map<number, TreeMember>()
     for (const containment of this.#deps.containments.values()) for (const member of containment.members()) found.set(member.pid, member)
-    for (const { pid, cookies, brand = '' } of await this.#deps.processes.marked()) {
-      const mark = parseCookies(cookies).find((one) => one.installation === installation) ?? this.#branded.get(brand)
+    for (const { pid, environmentTags, rlimitTag = '' } of await this.#deps.processes.marked()) {
+      const mark =
+        parseEnvironmentTags(environmentTags).find((one) => one.installation === installation) ?? this.#hasRlimitTag.get(rlimitTag)
       if (mark && !found.has(pid)) found.set(pid, { pid, resourceId: mark.resourceId, incarnation: mark.incarnation })
     }
     found.delete(process.pid)
@@ -232,6 +233,6 @@ function descriptorOf(stream: LogHandle | TreeLaunch['stdio'][number]): Stdio | 
 }
 
 /** The net looks for processes only; the door belongs to the containment that made it. */
-function withoutDoor(tree: Tree): Tree {
+function withoutGate(tree: Tree): Tree {
   return { ...tree, place: '/nonexistent' }
 }

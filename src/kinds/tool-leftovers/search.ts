@@ -2,7 +2,7 @@ import { constants, promises as files, type Stats } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EbbError, errno } from '../../core/model/errors.ts'
-import type { TracePlace, TracesSpec } from '../../core/ports/temp.ts'
+import type { ToolLeftoversSpec, TracePlace } from '../../core/ports/temp.ts'
 import { type Sighted, type Trace, versionOf } from './sighted.ts'
 
 /** Finds the files that hold a mark, in folders of the user's: nothing is followed, nothing else is read, nothing is changed. */
@@ -16,13 +16,13 @@ const endBytes = 1_024 * 1_024
 const pieceBytes = 64 * 1_024
 const atOnce = 32
 
-export async function findTraces(spec: TracesSpec, signal: AbortSignal): Promise<readonly Trace[]> {
+export async function findToolLeftovers(spec: ToolLeftoversSpec, signal: AbortSignal): Promise<readonly Trace[]> {
   const found: Trace[] = []
   for (const place of spec.places) found.push(...(await findIn(place, spec, signal)))
   return found
 }
 
-async function findIn(place: TracePlace, spec: TracesSpec, signal: AbortSignal): Promise<readonly Trace[]> {
+async function findIn(place: TracePlace, spec: ToolLeftoversSpec, signal: AbortSignal): Promise<readonly Trace[]> {
   const names = await namesIn(place.folder)
   const pattern = whole(place.name)
   const wanted = names.filter((name) => pattern.test(name))
@@ -51,7 +51,7 @@ async function namesIn(folder: string): Promise<readonly string[]> {
   }
 }
 
-async function lookInto(place: TracePlace, name: string, names: readonly string[], spec: TracesSpec): Promise<Trace | undefined> {
+async function lookInto(place: TracePlace, name: string, names: readonly string[], spec: ToolLeftoversSpec): Promise<Trace | undefined> {
   const path = join(place.folder, name)
   const stat = await statOf(path)
   if (!isCandidate(stat, spec.sinceMs)) return undefined

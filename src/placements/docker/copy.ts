@@ -1,5 +1,5 @@
 import { closeSync, constants, lstatSync, openSync, readSync } from 'node:fs'
-import type { DockerLooks, OutputPaths, OutputPiece, OutputStream } from '../../core/ports/docker.ts'
+import type { DockerQueries, OutputPaths, OutputPiece, OutputStream } from '../../core/ports/docker.ts'
 import type { Effects } from '../../core/ports/effects.ts'
 
 /**
@@ -11,7 +11,7 @@ import type { Effects } from '../../core/ports/effects.ts'
 
 export interface CopyDeps {
   readonly effects: Effects
-  readonly looks: DockerLooks
+  readonly looks: DockerQueries
 }
 
 export interface Copying {

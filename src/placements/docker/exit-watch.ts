@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/ports/clock.ts'
-import type { DaemonMark, DockerLooks, InspectedContainer } from '../../core/ports/docker.ts'
+import type { DaemonMark, DockerQueries, InspectedContainer } from '../../core/ports/docker.ts'
 import type { Exit } from '../../core/ports/effects.ts'
 import { statusOf } from './daemon.ts'
 import { isRunning } from './follower.ts'
@@ -10,7 +10,7 @@ import { waits } from './waits.ts'
 export const unseen: Exit = { code: null, signal: null }
 
 export interface WatchDeps {
-  readonly looks: DockerLooks
+  readonly looks: DockerQueries
   readonly clock: Clock
 }
 

@@ -1,7 +1,7 @@
+import type { Policy } from '../../core/model/close-request.ts'
 import { EbbError, sentence } from '../../core/model/errors.ts'
-import { chainCookie, containerCookie, cookieName, isSafeId, type Mark, scopeOfResource } from '../../core/model/identity.ts'
+import { chainTag, containerTag, environmentTagName, isSafeId, type Mark, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
-import type { Policy } from '../../core/model/policy.ts'
 import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import {
@@ -11,7 +11,7 @@ import {
   containerLabels,
   type DaemonMark,
   type Docker,
-  type DockerLooks,
+  type DockerQueries,
   type OutputPaths,
   type SeenContainer,
 } from '../../core/ports/docker.ts'
@@ -47,11 +47,11 @@ export interface ContainerRef extends ContainerSpec {
 
 export interface ContainerDeps {
   readonly docker: Docker
-  readonly looks: DockerLooks
+  readonly looks: DockerQueries
   readonly effects: Effects
   readonly clock: Clock
   readonly followers: Followers
-  readonly inheritedCookie: string | undefined
+  readonly inheritedTag: string | undefined
   /** Scopes whose container ended while the daemon did not answer (run.ts). */
   readonly unheard: Set<string>
   /** How much a stream may bring where its launch says nothing about it. */
@@ -101,7 +101,7 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
   }
 
   async create(ref: ContainerRef, _spec: ContainerSpec, ctx: CreateCtx): Promise<Created> {
-    const { docker, looks, inheritedCookie } = this.#deps
+    const { docker, looks, inheritedTag } = this.#deps
     const { env, ...live } = ctx.live as ContainerLive
     const [stdout, stderr] = logLabels.map((label) => (ctx.handle(label) as LogHandle | undefined)?.path)
     const daemon = await markOf(looks)
@@ -116,7 +116,7 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
         name: ref.name,
         image: ref.image,
         labels: labelsOf(ref),
-        env: { ...env, [cookieName]: chainCookie(inheritedCookie, containerCookie(ref.mark)) },
+        env: { ...env, [environmentTagName]: chainTag(inheritedTag, containerTag(ref.mark)) },
       })
       return { detail: { ...detail, id } satisfies ContainerDetail, handle: this.#handle(ref, id, detail) }
     } catch (error) {

@@ -10,12 +10,12 @@ import {
   type ContainerSpec,
   containerLabel,
   containerLabels,
-  type DockerLooks,
+  type DockerQueries,
 } from '../../core/ports/docker.ts'
 import type { Elsewhere, SettingCheck } from '../../core/ports/elsewhere.ts'
 import type { Planned, ResourceKind } from '../../core/ports/kind.ts'
 import { type ProcessLaunch, type TreeMember, treeLabel } from '../../core/ports/process.ts'
-import { configPath, type Premises, planFiles } from '../files.ts'
+import { configPath, type LaunchContext, planFiles } from '../files.ts'
 
 /** Placement `docker`: the command in a container of its own, of the image in the settings. */
 
@@ -37,8 +37,8 @@ export interface DockerSettings {
 export interface DockerPlacementDeps {
   readonly settings: DockerSettings
   readonly host: string
-  readonly premises: Premises
-  readonly looks: DockerLooks
+  readonly context: LaunchContext
+  readonly looks: DockerQueries
   readonly kinds: readonly ResourceKind[]
   /** Is this process of our host in that container? The daemon's pids may be another host's. */
   readonly isOfContainer: (pid: number, containerId: string) => boolean
@@ -48,7 +48,7 @@ export function dockerPlacement(deps: DockerPlacementDeps): Elsewhere {
   return {
     name: 'docker',
     kinds: deps.kinds,
-    plan: (scopeId, launch) => planDocker(deps.premises, deps.settings, scopeId, launch),
+    plan: (scopeId, launch) => planDocker(deps.context, deps.settings, scopeId, launch),
     requireReady: () => requireReady(deps),
     check: () => check(deps),
     running: () => running(deps),
@@ -59,10 +59,10 @@ export function dockerPlacement(deps: DockerPlacementDeps): Elsewhere {
  * The run depends on the container, which depends on its logs: what runs is seen ended, then all that it wrote is copied,
  * then the container goes, then the logs are archived.
  */
-function planDocker(premises: Premises, settings: DockerSettings, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
-  const { installation, keepsSessions } = premises
+function planDocker(context: LaunchContext, settings: DockerSettings, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
+  const { installation, keepsSessions } = context
   const onLoss: OnLoss = keepsSessions ? 'keep' : 'end'
-  const files = planFiles(premises, scopeId, launch, 'follower')
+  const files = planFiles(context, scopeId, launch, 'follower')
   const mostBytes = launch.order?.configuration.limits?.logBytes
   const spec: ContainerSpec = { installation, image: settings.dockerImage, ...(mostBytes !== undefined && { mostBytes }) }
   const run: ContainerRunSpec = {
@@ -74,13 +74,13 @@ function planDocker(premises: Premises, settings: DockerSettings, scopeId: strin
   const names = files.map(({ label }) => label)
   const plan: readonly Planned[] = [
     ...files,
-    { label: containerLabel, kind: 'container', spec, live: liveOf(premises, settings, scopeId, launch), dependsOn: names },
+    { label: containerLabel, kind: 'container', spec, live: liveOf(context, settings, scopeId, launch), dependsOn: names },
     { label: treeLabel, kind: 'container-run', spec: run, live: input, dependsOn: [...names, containerLabel] },
   ]
   return plan.map((planned) => ({ ...planned, onLoss }))
 }
 
-function liveOf(premises: Premises, settings: DockerSettings, scopeId: string, launch: ProcessLaunch): ContainerLive {
+function liveOf(context: LaunchContext, settings: DockerSettings, scopeId: string, launch: ProcessLaunch): ContainerLive {
   const { limits, workingDirectory } = launch
   const memoryBytes = limits?.memoryBytes ?? settings.dockerMemory
   const pids = limits?.pids ?? settings.dockerPids
@@ -88,7 +88,7 @@ function liveOf(premises: Premises, settings: DockerSettings, scopeId: string, l
   return {
     argv: launch.argv,
     env: { ...variablesOf(settings), ...launch.ownEnv },
-    mounts: [...settings.dockerMount.map(parseMount), ...ownMounts(premises, scopeId, launch)],
+    mounts: [...settings.dockerMount.map(parseMount), ...ownMounts(context, scopeId, launch)],
     ...(workingDirectory !== undefined && { workingDirectory }),
     ...(user !== undefined && { user }),
     ...(network !== undefined && { network }),
@@ -116,9 +116,9 @@ function parseMount(text: string): ContainerMount {
 }
 
 /** What its task and its program look for has the same path inside as outside. */
-function ownMounts(premises: Premises, scopeId: string, { workspace, config }: ProcessLaunch): readonly ContainerMount[] {
+function ownMounts(context: LaunchContext, scopeId: string, { workspace, config }: ProcessLaunch): readonly ContainerMount[] {
   const folder = workspace && join(workspace.base, workspace.path)
-  const file = config && join(premises.home, configPath(premises, scopeId, config.name))
+  const file = config && join(context.home, configPath(context, scopeId, config.name))
   return [
     ...(folder !== undefined ? [{ source: folder, target: folder, isReadOnly: false }] : []),
     ...(file !== undefined ? [{ source: file, target: file, isReadOnly: true }] : []),
@@ -195,10 +195,10 @@ async function tried(setting: string, look: () => Promise<Omit<SettingCheck, 'se
 }
 
 /** All that runs in our containers, as far as it can be seen from here: also what has cleared its environment. */
-async function running({ looks, premises, isOfContainer }: DockerPlacementDeps): Promise<readonly TreeMember[]> {
+async function running({ looks, context, isOfContainer }: DockerPlacementDeps): Promise<readonly TreeMember[]> {
   if (!looks.isLocal) return []
   // Without an answer the ledger still says what there is; this only adds what runs in it.
-  const ours = await looks.list({ [containerLabels.installation]: premises.installation }).catch(() => [])
+  const ours = await looks.list({ [containerLabels.installation]: context.installation }).catch(() => [])
   const members = await Promise.all(
     ours
       .filter(({ state }) => state === 'running' || state === 'paused')

@@ -11,7 +11,7 @@ import {
   containerLabels,
   type DaemonMark,
   type Docker,
-  type DockerLooks,
+  type DockerQueries,
   type Handing,
   type InspectedContainer,
   type SeenContainer,
@@ -22,9 +22,9 @@ import type { TreeHandle } from '../../core/ports/process.ts'
 import { statusOf } from './daemon.ts'
 import { ExitWatch, exitOf, unseen, type Watched } from './exit-watch.ts'
 import { type Followers, isRunning } from './follower.ts'
-import { isDeaf, isOfContainer } from './hearing.ts'
 import { patienceMs } from './kind.ts'
 import { requireSame } from './same-daemon.ts'
+import { isDeaf, isOfContainer } from './signal-handlers.ts'
 import { inTime, isDoneIn } from './waits.ts'
 
 /** What runs in a container. All of it ends with its main process: the kernel ends a pid namespace with its first (pid_namespaces(7)). */
@@ -47,7 +47,7 @@ type RunDetail = Pick<ContainerRunRef, 'id' | 'daemon' | 'pid' | 'isBeingTold'>
 export interface ContainerRunDeps {
   readonly docker: Docker
   readonly effects: Effects
-  readonly looks: DockerLooks
+  readonly looks: DockerQueries
   readonly clock: Clock
   readonly followers: Followers
   /** Scopes whose container ended while the daemon did not answer; the report of the container tells (kind.ts). */

@@ -1,7 +1,7 @@
-import type { DaemonMark, DockerLooks } from '../../core/ports/docker.ts'
+import type { DaemonMark, DockerQueries } from '../../core/ports/docker.ts'
 
 /** Which daemon we speak to, as it goes into the ledger before anything is ordered there. */
-export async function markOf(looks: DockerLooks): Promise<DaemonMark | undefined> {
+export async function markOf(looks: DockerQueries): Promise<DaemonMark | undefined> {
   const identity = await looks.identity()
   return identity === undefined ? undefined : { identity, host: looks.host }
 }
@@ -10,7 +10,7 @@ export async function markOf(looks: DockerLooks): Promise<DaemonMark | undefined
  * Throws when the daemon that we speak to is not the one that made the container: that it knows of none says nothing then (G4).
  * Another one answers when `docker.host` was changed, or its data folder.
  */
-export async function requireSame(looks: DockerLooks, made: DaemonMark | undefined, signal?: AbortSignal): Promise<void> {
+export async function requireSame(looks: DockerQueries, made: DaemonMark | undefined, signal?: AbortSignal): Promise<void> {
   if (!made) return
   const identity = await looks.identity(signal)
   if (identity === made.identity) return

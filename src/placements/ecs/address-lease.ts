@@ -2,7 +2,7 @@ import { EbbError } from '../../core/model/errors.ts'
 import type { Mark } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present, unsettled } from '../../core/model/resource.ts'
-import { type Aws, type AwsLooks, isAwsTrouble, type ObjectSeen } from '../../core/ports/aws.ts'
+import { type Aws, type AwsQueries, isAwsTrouble, type ObjectSeen } from '../../core/ports/aws.ts'
 import type { BucketPlace, LeaseSpec } from '../../core/ports/ecs.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import { addressLabel } from '../../core/ports/runner.ts'
@@ -32,7 +32,7 @@ export interface LeaseRef extends LeaseSpec {
 
 export interface LeaseDeps {
   readonly aws: Aws
-  readonly looks: AwsLooks
+  readonly looks: AwsQueries
   readonly times: AwsTimes
   readonly installation: string
   /** Where a listing looks, if there is a bucket. */

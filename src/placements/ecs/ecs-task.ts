@@ -2,7 +2,7 @@ import { EbbError, sentence } from '../../core/model/errors.ts'
 import { type Mark, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present, unknown, unsettled } from '../../core/model/resource.ts'
-import { type Aws, type AwsLooks, isAwsTrouble, type TaskSeen } from '../../core/ports/aws.ts'
+import { type Aws, type AwsQueries, isAwsTrouble, type TaskSeen } from '../../core/ports/aws.ts'
 import type { TaskSpec } from '../../core/ports/ecs.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import type { AddressHandle } from '../../core/ports/runner.ts'
@@ -38,7 +38,7 @@ export interface TaskHandle extends AddressHandle {
 
 export interface EcsTaskDeps {
   readonly aws: Aws
-  readonly looks: AwsLooks
+  readonly looks: AwsQueries
   readonly times: AwsTimes
   readonly installation: string
   /** What a listing looks for, and what something that it finds is adopted with. */

@@ -2,7 +2,7 @@ import { EbbError } from '../../core/model/errors.ts'
 import { type Mark, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present, unsettled } from '../../core/model/resource.ts'
-import type { Aws, AwsLooks, Cluster, Target, TargetSeen, TaskSeen } from '../../core/ports/aws.ts'
+import type { Aws, AwsQueries, Cluster, Target, TargetSeen, TaskSeen } from '../../core/ports/aws.ts'
 import type { TargetSpec } from '../../core/ports/ecs.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import { addressLabel } from '../../core/ports/runner.ts'
@@ -38,7 +38,7 @@ export interface TargetRef extends TargetSpec {
 
 export interface TargetDeps {
   readonly aws: Aws
-  readonly looks: AwsLooks
+  readonly looks: AwsQueries
   readonly times: AwsTimes
   readonly installation: string
   /** What a listing looks for; without a group there is nothing to be listed. */

@@ -1,5 +1,5 @@
 import { ordinalOfResource, resourceId, scopeOfResource } from '../../core/model/identity.ts'
-import { type AwsCall, type AwsLooks, isAwsTrouble, type ObjectAt, type ObjectSeen } from '../../core/ports/aws.ts'
+import { type AwsCall, type AwsQueries, isAwsTrouble, type ObjectAt, type ObjectSeen } from '../../core/ports/aws.ts'
 import type { BucketPlace } from '../../core/ports/ecs.ts'
 import { metadataNames } from './mark.ts'
 
@@ -28,13 +28,13 @@ export interface Lease {
 const atOnce = 8
 
 /** Looks that are under way, by who looks: three kinds of one pass want the same leases at the same moment. */
-const underWay = new WeakMap<AwsLooks, Map<string, Promise<readonly Lease[]>>>()
+const underWay = new WeakMap<AwsQueries, Map<string, Promise<readonly Lease[]>>>()
 
 /**
  * Those of one installation. Who asks while another does has the same answer, and nobody has an old one. The calls have timeouts of
  * their own: they do not end with the first of those who wait.
  */
-export function leasesOf(looks: AwsLooks, place: BucketPlace, installation: string, { clock }: AwsCall): Promise<readonly Lease[]> {
+export function leasesOf(looks: AwsQueries, place: BucketPlace, installation: string, { clock }: AwsCall): Promise<readonly Lease[]> {
   const shared = underWay.get(looks) ?? new Map<string, Promise<readonly Lease[]>>()
   underWay.set(looks, shared)
   const name = JSON.stringify([place.bucket, place.prefix, place.region, installation])
@@ -48,7 +48,7 @@ export function leasesOf(looks: AwsLooks, place: BucketPlace, installation: stri
 }
 
 /** Whose they are only their metadata tell, and no listing does. */
-async function lookAtLeases(looks: AwsLooks, place: BucketPlace, installation: string, call: AwsCall): Promise<readonly Lease[]> {
+async function lookAtLeases(looks: AwsQueries, place: BucketPlace, installation: string, call: AwsCall): Promise<readonly Lease[]> {
   const folder = leaseAt(place, '')
   const keys = await looks.listObjects(folder, call)
   const found: Lease[] = []
@@ -66,7 +66,7 @@ async function lookAtLeases(looks: AwsLooks, place: BucketPlace, installation: s
 export type HolderState = 'lives' | 'is-gone' | 'unknown'
 
 /** Does the task that a lease was made for still run? ECS forgets a stopped task after an hour or more: then it is as dead as one. */
-export async function holderOf(looks: AwsLooks, { metadata }: ObjectSeen, call: AwsCall): Promise<HolderState> {
+export async function holderOf(looks: AwsQueries, { metadata }: ObjectSeen, call: AwsCall): Promise<HolderState> {
   const arn = metadata[leaseTask]
   const cluster = metadata[leaseCluster]
   if (arn === undefined || cluster === undefined) return 'unknown'

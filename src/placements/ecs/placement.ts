@@ -1,5 +1,5 @@
 import { EbbError } from '../../core/model/errors.ts'
-import type { AwsLooks } from '../../core/ports/aws.ts'
+import type { AwsQueries } from '../../core/ports/aws.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import {
   type BucketPlace,
@@ -15,15 +15,15 @@ import type { Elsewhere } from '../../core/ports/elsewhere.ts'
 import type { Planned, ResourceKind } from '../../core/ports/kind.ts'
 import { logLabels, type ProcessLaunch, treeLabel } from '../../core/ports/process.ts'
 import { addressLabel, type RemoteAgentLaunch, type RemoteAgentSpec } from '../../core/ports/runner.ts'
-import { type Premises, planFiles } from '../files.ts'
+import { type LaunchContext, planFiles } from '../files.ts'
 import { checkSettings, type EcsSettings } from './settings.ts'
 
 /** Placement `ecs`: a Fargate task of its own for every agent, with a runner in it that starts the agent. */
 
 export interface EcsDeps {
   readonly settings: EcsSettings
-  readonly premises: Premises
-  readonly looks: AwsLooks
+  readonly context: LaunchContext
+  readonly looks: AwsQueries
   readonly clock: Clock
   readonly kinds: readonly ResourceKind[]
 }
@@ -55,16 +55,16 @@ export function ecsPlacement(deps: EcsDeps): Elsewhere {
  * and beside both the target; the task when they are out; the address last. A lease is followed by its upload and its target: see
  * `afterLease`.
  */
-function planEcs({ settings, premises }: EcsDeps, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
+function planEcs({ settings, context }: EcsDeps, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   if (launch.workspace)
     throw new EbbError(
       'launch_refused',
       'An agent of a task works in its folder, which a Fargate task does not have; use another placement.',
     )
   if (!launch.order) throw new EbbError('launch_refused', 'The placement ecs runs agents, not commands; use the placement process.')
-  const { installation } = premises
+  const { installation } = context
   const { config: _written, ...rest } = launch
-  const logs = planFiles(premises, scopeId, { ...rest, output: 'logs' }, 'follower')
+  const logs = planFiles(context, scopeId, { ...rest, output: 'logs' }, 'follower')
   const task = taskSpec(settings, installation)
   const { cluster, taskDefinition, region } = task
   const family = { cluster, taskDefinition, ...(region !== undefined && { region }) }

@@ -1,6 +1,6 @@
 import { scopeOfResource } from '../../core/model/identity.ts'
 import { absent, type Presence, present, unsettled } from '../../core/model/resource.ts'
-import type { Aws, AwsLooks, TaskSeen } from '../../core/ports/aws.ts'
+import type { Aws, AwsQueries, TaskSeen } from '../../core/ports/aws.ts'
 import type { Ctx } from '../../core/ports/kind.ts'
 import type { RunnersTask } from '../../core/ports/runner.ts'
 import { isOfScope } from './mark.ts'
@@ -15,7 +15,7 @@ import { type AwsTimes, stopPatienceMs } from './times.ts'
 
 export interface RunnersTaskDeps {
   readonly aws: Aws
-  readonly looks: AwsLooks
+  readonly looks: AwsQueries
   readonly times: AwsTimes
   readonly installation: string
 }

@@ -1,5 +1,5 @@
 import { sentence } from '../../core/model/errors.ts'
-import { type AwsCall, type AwsLooks, isAwsTrouble } from '../../core/ports/aws.ts'
+import { type AwsCall, type AwsQueries, isAwsTrouble } from '../../core/ports/aws.ts'
 import type { SettingCheck } from '../../core/ports/elsewhere.ts'
 
 export interface EcsSettings {
@@ -22,7 +22,7 @@ export interface EcsSettings {
 
 /** Every setting of the placement `ecs`, tried out with calls that change nothing. */
 
-export async function checkSettings(settings: EcsSettings, looks: AwsLooks, call: AwsCall): Promise<readonly SettingCheck[]> {
+export async function checkSettings(settings: EcsSettings, looks: AwsQueries, call: AwsCall): Promise<readonly SettingCheck[]> {
   const { ecsCluster, ecsTaskDefinition, ecsTargetGroup, ecsBucket, ecsRegion } = settings
   const checks = await Promise.all([
     tried('ecs.cluster', () => checkCluster(ecsCluster, ecsRegion, looks, call)),
@@ -97,7 +97,7 @@ function absent(setting: string, says: string): SettingCheck {
   return { setting, isGood: false, says }
 }
 
-async function checkCluster(cluster: string, region: string | undefined, looks: AwsLooks, call: AwsCall): Promise<string> {
+async function checkCluster(cluster: string, region: string | undefined, looks: AwsQueries, call: AwsCall): Promise<string> {
   const seen = await looks.describeCluster({ cluster, ...(region !== undefined && { region }) }, call)
   if (!seen) throw new Wrong(`There is no cluster ${cluster} in this account and region; create it, or correct the setting or ecs.region.`)
   if (seen.status !== 'ACTIVE') throw new Wrong(`The cluster ${cluster} is ${seen.status}, so it takes no tasks; use one that is ACTIVE.`)
@@ -107,7 +107,7 @@ async function checkCluster(cluster: string, region: string | undefined, looks: 
 async function checkTaskDefinition(
   { ecsContainerName, ecsRegion }: EcsSettings,
   name: string,
-  looks: AwsLooks,
+  looks: AwsQueries,
   call: AwsCall,
 ): Promise<readonly SettingCheck[]> {
   const seen = await looks.describeTaskDefinition(name, ecsRegion, call).catch((error: unknown) =>
@@ -135,7 +135,7 @@ async function checkTaskDefinition(
   return await Promise.all([definition, container])
 }
 
-async function checkTargetGroup(group: string, looks: AwsLooks, call: AwsCall): Promise<string> {
+async function checkTargetGroup(group: string, looks: AwsQueries, call: AwsCall): Promise<string> {
   const type = await looks.targetType(group, call).catch((error: unknown) => {
     if (!isAwsTrouble(error, 'refused')) throw error
     throw new Wrong(`There is no target group ${group}, says AWS (${error.code}); create it, or correct the setting, which is its ARN.`)
@@ -145,7 +145,7 @@ async function checkTargetGroup(group: string, looks: AwsLooks, call: AwsCall): 
   return 'The target group takes addresses.'
 }
 
-async function checkBucket(bucket: string, region: string | undefined, looks: AwsLooks, call: AwsCall): Promise<string> {
+async function checkBucket(bucket: string, region: string | undefined, looks: AwsQueries, call: AwsCall): Promise<string> {
   try {
     await looks.requireBucket(bucket, region, call)
     return `The bucket ${bucket} can be reached.`

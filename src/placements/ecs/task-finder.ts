@@ -1,4 +1,4 @@
-import type { AwsCall, AwsLooks, Cluster, TaskSeen } from '../../core/ports/aws.ts'
+import type { AwsCall, AwsQueries, Cluster, TaskSeen } from '../../core/ports/aws.ts'
 import type { Family } from '../../core/ports/ecs.ts'
 import { startedBy } from './mark.ts'
 
@@ -18,7 +18,7 @@ function familyOf({ taskDefinition }: Family): { readonly family?: string } {
  * task was run, and an address may have gone to any task of the cluster.
  */
 export async function findRunning(
-  looks: AwsLooks,
+  looks: AwsQueries,
   cluster: Cluster,
   scopeIds: ReadonlySet<string> | undefined,
   call: AwsCall,
@@ -32,7 +32,7 @@ export async function findRunning(
 }
 
 /** What was told to stop, or has stopped by itself within the last hour or so. */
-export async function findStopping(looks: AwsLooks, family: Family, call: AwsCall): Promise<readonly TaskSeen[]> {
+export async function findStopping(looks: AwsQueries, family: Family, call: AwsCall): Promise<readonly TaskSeen[]> {
   const where = clusterOf(family)
   const arns = await looks.listTasks({ ...where, ...familyOf(family), desiredStatus: 'STOPPED' }, call)
   return (await looks.describeTasks(where, arns, call)).tasks

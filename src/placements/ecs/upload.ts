@@ -1,9 +1,9 @@
 import { existsSync, statSync } from 'node:fs'
+import type { Policy } from '../../core/model/close-request.ts'
 import { type Mark, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
-import type { Policy } from '../../core/model/policy.ts'
 import { absent, type Intent, type Presence, type Proof, present } from '../../core/model/resource.ts'
-import { type Aws, type AwsLooks, isAwsTrouble, type ObjectAt, type OpenUpload, partBytes } from '../../core/ports/aws.ts'
+import { type Aws, type AwsQueries, isAwsTrouble, type ObjectAt, type OpenUpload, partBytes } from '../../core/ports/aws.ts'
 import type { BucketPlace, UploadSpec } from '../../core/ports/ecs.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import { type LogHandle, logLabels } from '../../core/ports/process.ts'
@@ -37,7 +37,7 @@ export interface UploadRef extends UploadSpec {
 
 export interface UploadDeps {
   readonly aws: Aws
-  readonly looks: AwsLooks
+  readonly looks: AwsQueries
   readonly installation: string
   /** Where a listing looks, if there is a bucket. */
   readonly place: BucketPlace | undefined

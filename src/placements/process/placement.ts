@@ -3,23 +3,23 @@ import type { Stdio } from '../../core/ports/effects.ts'
 import type { Planned } from '../../core/ports/kind.ts'
 import { logLabels, type ProcessLaunch, type TreeLaunch, treeLabel } from '../../core/ports/process.ts'
 import { requireProgram } from '../../host/program.ts'
-import { type Premises, planFiles } from '../files.ts'
+import { type LaunchContext, planFiles } from '../files.ts'
 import { planTemp } from '../temp.ts'
 
 /** Placement `process`: a command on this host, with its logs, where it has any, and its tree. */
 
 /** The ordered plan of intents. Throws, and nothing exists yet, when the program cannot start. */
-export function planProcess(premises: Premises, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
+export function planProcess(context: LaunchContext, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   requireProgram(launch.argv, launch.env, launch.cwd)
   const hasLogs = launch.output === 'logs'
-  const temp = planTemp(premises, scopeId, launch)
-  const files = [...planFiles(premises, scopeId, launch, 'collector'), ...temp.planned]
+  const temp = planTemp(context, scopeId, launch)
+  const files = [...planFiles(context, scopeId, launch, 'collector'), ...temp.planned]
   const live: TreeLaunch = {
     argv: launch.argv,
     env: temp.env,
     cwd: launch.cwd,
     stdio: [
-      typeof launch.stdin === 'object' ? { ...launch.stdin, directory: premises.logDirectory } : launch.stdin,
+      typeof launch.stdin === 'object' ? { ...launch.stdin, directory: context.logDirectory } : launch.stdin,
       ...(hasLogs ? logLabels.map((log) => ({ log })) : (['inherit', 'inherit'] as const)),
       ...further(launch.descriptors),
     ],
@@ -28,9 +28,9 @@ export function planProcess(premises: Premises, scopeId: string, launch: Process
     ...(launch.limits && { limits: launch.limits }),
   }
   const spec = {
-    ...premises.containment.place(launch.limits),
-    containment: premises.containment.name,
-    installation: premises.installation,
+    ...context.containment.place(launch.limits),
+    containment: context.containment.name,
+    installation: context.installation,
     program: basename(launch.argv[0] ?? ''),
     ...(launch.politeSignal && { politeSignal: launch.politeSignal }),
   }

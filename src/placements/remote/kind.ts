@@ -16,7 +16,7 @@ import {
   type RunnerCall,
   RunnerDenied,
   type RunnerHealth,
-  type RunnerLooks,
+  type RunnerQueries,
   type RunnerStatus,
 } from '../../core/ports/runner.ts'
 import { Follower } from './follower.ts'
@@ -63,7 +63,7 @@ export interface RemoteAgentDeps {
   readonly clock: Clock
   readonly log: Log
   readonly runner: Runner
-  readonly looks: RunnerLooks
+  readonly looks: RunnerQueries
   /** Of an output, unless its launch says otherwise. */
   readonly limitBytes: number
   /** A setting, and never in the ledger. */

@@ -7,31 +7,31 @@ import {
   type RemoteAgentSpec,
   type RunnerCall,
   RunnerDenied,
-  type RunnerLooks,
+  type RunnerQueries,
   RunnerUnreachable,
 } from '../../core/ports/runner.ts'
-import { type Premises, planFiles } from '../files.ts'
+import { type LaunchContext, planFiles } from '../files.ts'
 
 /** Placement `remote`: the agent at a runner host, its output in logs of ours. */
 
 export interface RemoteDeps {
-  readonly premises: Premises
+  readonly context: LaunchContext
   readonly url: string
   readonly token: string | undefined
   readonly kind: ResourceKind
-  readonly looks: RunnerLooks
+  readonly looks: RunnerQueries
 }
 
 /** Any id: what matters is whether the runner lets us ask. */
 const nobody = '00000000-0000-4000-8000-000000000000'
 
 export function remotePlacement(deps: RemoteDeps): Elsewhere {
-  const { premises, url, token, kind, looks } = deps
+  const { context, url, token, kind, looks } = deps
   const call = (signal = new AbortController().signal): RunnerCall => ({ place: { url }, token, signal })
   return {
     name: 'remote',
     kinds: [kind],
-    plan: (scopeId, launch) => planRemote(premises, url, scopeId, launch),
+    plan: (scopeId, launch) => planRemote(context, url, scopeId, launch),
     requireReady: async () => {
       try {
         await looks.health(call())
@@ -78,7 +78,7 @@ function withHint(problem: string, url: string): string {
 const hostMs = 2_000
 
 /** Well is one that an agent could be launched at. */
-async function lookAtHost(looks: RunnerLooks, url: string, call: (signal: AbortSignal) => RunnerCall): Promise<OtherHost> {
+async function lookAtHost(looks: RunnerQueries, url: string, call: (signal: AbortSignal) => RunnerCall): Promise<OtherHost> {
   const known = { name: new URL(url).host, role: 'runner', url } as const
   const deadline = AbortSignal.timeout(hostMs)
   try {
@@ -100,7 +100,7 @@ async function tried(setting: string, attempt: () => Promise<string>): Promise<S
 }
 
 /** The agent depends on its logs: they are read to their end when it is gone. It never outlives us: our hang-up stops it. */
-function planRemote(premises: Premises, url: string, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
+function planRemote(context: LaunchContext, url: string, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   if (launch.workspace)
     throw new EbbError(
       'launch_refused',
@@ -108,8 +108,8 @@ function planRemote(premises: Premises, url: string, scopeId: string, launch: Pr
     )
   if (!launch.order) throw new EbbError('launch_refused', 'The placement remote runs agents, not commands; use the placement process.')
   const { config: _written, ...rest } = launch
-  const logs = planFiles(premises, scopeId, { ...rest, output: 'logs' }, 'follower')
-  const spec: RemoteAgentSpec = { installation: premises.installation, url }
+  const logs = planFiles(context, scopeId, { ...rest, output: 'logs' }, 'follower')
+  const spec: RemoteAgentSpec = { installation: context.installation, url }
   const live: RemoteAgentLaunch = { order: launch.order }
   return [...logs, { label: treeLabel, kind: 'remote-agent', spec, live, dependsOn: [...logLabels] }]
 }

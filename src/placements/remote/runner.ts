@@ -10,9 +10,9 @@ import {
   type RunnerCall,
   RunnerDenied,
   type RunnerHealth,
-  type RunnerLooks,
   type RunnerNews,
   type RunnerOrder,
+  type RunnerQueries,
   type RunnerStatus,
   type RunnerStream,
   RunnerUnreachable,
@@ -91,7 +91,7 @@ export class HttpRunner implements Runner {
   }
 }
 
-export class HttpRunnerLooks implements RunnerLooks {
+export class HttpRunnerQueries implements RunnerQueries {
   readonly #clock: Clock
 
   constructor(clock: Clock) {

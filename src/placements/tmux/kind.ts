@@ -2,7 +2,7 @@ import { constants, existsSync, readdirSync, readFileSync, statSync } from 'node
 import { Socket } from 'node:net'
 import { join } from 'node:path'
 import { EbbError, errno } from '../../core/model/errors.ts'
-import { chainCookie, cookie, isSafeId, type Mark, parseCookies, scopeOfResource } from '../../core/model/identity.ts'
+import { chainTag, environmentTag, isSafeId, type Mark, parseEnvironmentTags, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present } from '../../core/model/resource.ts'
 import type { Clock } from '../../core/ports/clock.ts'
@@ -13,7 +13,7 @@ import type { LogHandle, SessionHandle, SessionSpec } from '../../core/ports/pro
 import { signalEntry } from '../../host/containment/scan.ts'
 import type { ProcessTable } from '../../host/processes/process-table.ts'
 import { PaneListener, readExit } from './events.ts'
-import { lastWords } from './last-words.ts'
+import { lastWords } from './pane-output.ts'
 import { addressed, announced, ordersFor, waitForOrders } from './script.ts'
 import type { Session, Tmux } from './tmux.ts'
 
@@ -46,9 +46,9 @@ export interface TmuxKindDeps {
   readonly tmux: Tmux
   readonly directory: string
   readonly socket: string
-  readonly inheritedCookie: string | undefined
+  readonly inheritedTag: string | undefined
   /** argv of a command that first enters the place of the tmux server, where there is one. */
-  readonly throughDoor: (argv: readonly string[]) => { readonly program: string; readonly argv: readonly string[] }
+  readonly throughGate: (argv: readonly string[]) => { readonly program: string; readonly argv: readonly string[] }
 }
 
 export const tmuxSession = 'tmux-session'
@@ -101,18 +101,18 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   }
 
   async create(ref: SessionRef, _spec: SessionSpec, { clock }: CreateCtx): Promise<Created> {
-    const { effects, tmux, processes, inheritedCookie, throughDoor } = this.#deps
+    const { effects, tmux, processes, inheritedTag, throughGate } = this.#deps
     for (const pipe of [ref.orders, ref.events]) await effects.makePipe(pipe)
     const listener = this.#listen(ref)
     listener.await()
     const { panePid } = await tmux.open({
       name: ref.session,
-      mark: cookie(ref.mark),
+      mark: environmentTag(ref.mark),
       pane: {
         argv: ['/bin/sh', '-c', waitForOrders, 'ebb-pane', ref.orders, ref.events],
-        cookie: chainCookie(inheritedCookie, cookie(ref.mark)),
+        environmentTag: chainTag(inheritedTag, environmentTag(ref.mark)),
       },
-      throughDoor,
+      throughGate,
     })
     await settles(clock, paneBudgetMs, listener.ready, `The pane of ${ref.session} did not start.`)
     const startTime = processes.find(panePid)?.startTime
@@ -243,8 +243,8 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   /** Only who carries this very mark: the collectors, in the same pane, carry their own and are still at work. */
   async #endPane(ref: SessionRef): Promise<void> {
     const { processes } = this.#deps
-    for (const { pid, cookies } of await processes.marked()) {
-      const isOurs = parseCookies(cookies).some((one) => isSameMark(one, ref.mark))
+    for (const { pid, environmentTags } of await processes.marked()) {
+      const isOurs = parseEnvironmentTags(environmentTags).some((one) => isSameMark(one, ref.mark))
       const entry = isOurs ? processes.find(pid) : undefined
       if (entry) signalEntry(this.#deps, entry, 'SIGKILL')
     }
@@ -289,7 +289,9 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     const { processes } = this.#deps
     if (pane && processes.find(pane.pid)?.startTime === pane.startTime) return true
     if (this.#listeners.get(mark.resourceId)?.isOver) return false
-    return (await processes.marked()).some(({ cookies }) => parseCookies(cookies).some((one) => isSameMark(one, mark)))
+    return (await processes.marked()).some(({ environmentTags }) =>
+      parseEnvironmentTags(environmentTags).some((one) => isSameMark(one, mark)),
+    )
   }
 
   #forget(ref: SessionRef): void {

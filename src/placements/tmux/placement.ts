@@ -13,7 +13,7 @@ import {
   treeLabel,
 } from '../../core/ports/process.ts'
 import { findProgram, requireProgram } from '../../host/program.ts'
-import { configPath, type Premises, planFile, planFiles, promptLabel } from '../files.ts'
+import { configPath, type LaunchContext, planFile, planFiles, promptLabel } from '../files.ts'
 import { planTemp } from '../temp.ts'
 
 /** Placement `tmux`: the command in the pane of a session of its own, where a person can watch it. */
@@ -25,16 +25,16 @@ const socketPathBytes = 108
  * The tree depends on the session, though tmux is its parent: so the processes are asked to leave and seen gone while
  * their terminal is still there, then the session goes, then what both wrote.
  */
-export function planTmux(premises: Premises, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
+export function planTmux(context: LaunchContext, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   requireProgram(launch.argv, launch.env, launch.cwd)
-  requireTmux(premises, launch.env)
-  const { installation, tmux, runDirectory, keepsSessions } = premises
+  requireTmux(context, launch.env)
+  const { installation, tmux, runDirectory, keepsSessions } = context
   const onLoss: OnLoss = keepsSessions ? 'keep' : 'end'
-  const temp = planTemp(premises, scopeId, launch)
-  const files = [...planFiles(premises, scopeId, launch, 'terminal'), ...temp.planned]
+  const temp = planTemp(context, scopeId, launch)
+  const files = [...planFiles(context, scopeId, launch, 'terminal'), ...temp.planned]
   const text = typeof launch.stdin === 'object' ? launch.stdin.text : ''
   const known = files.find(({ label }) => label === promptLabel)
-  const prompt = known ?? planFile(promptLabel, premises.home, configPath(premises, scopeId, 'prompt'), text)
+  const prompt = known ?? planFile(promptLabel, context.home, configPath(context, scopeId, 'prompt'), text)
   const written = known ? files : [prompt, ...files]
   const spec: TreeSpec = {
     ...tmux.containment.place(launch.limits, onLoss),
@@ -73,7 +73,7 @@ function pathOf({ spec }: Planned): string {
   return join(workspace, path)
 }
 
-function requireTmux({ tmux }: Premises, env: Readonly<Record<string, string>>): void {
+function requireTmux({ tmux }: LaunchContext, env: Readonly<Record<string, string>>): void {
   if (findProgram('tmux', env) === undefined)
     throw new EbbError('launch_refused', 'The placement tmux needs tmux on the PATH; install it, or use the placement process.')
   if (Buffer.byteLength(tmux.socket) >= socketPathBytes)

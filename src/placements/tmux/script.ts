@@ -78,7 +78,7 @@ exit 0
 }
 
 function collect(log: LogHandle): string {
-  return `EBB_SCOPE=${quote(log.pipe?.cookie ?? '')} tee -a ${quote(log.path)} <${pipeOf(log)} 3<&- 9>&- &`
+  return `EBB_SCOPE=${quote(log.pipe?.environmentTag ?? '')} tee -a ${quote(log.path)} <${pipeOf(log)} 3<&- 9>&- &`
 }
 
 function pipeOf({ pipe }: LogHandle): string {

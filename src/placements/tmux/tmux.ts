@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { connect } from 'node:net'
 import { sentence } from '../../core/model/errors.ts'
-import { cookie, type Mark, parseCookies } from '../../core/model/identity.ts'
+import { environmentTag, type Mark, parseEnvironmentTags } from '../../core/model/identity.ts'
 import type { Effects } from '../../core/ports/effects.ts'
 
 /** A session of our server that carries a mark of ours; its name is only a label, and anybody may change it. */
@@ -46,21 +46,21 @@ export class Tmux {
    * Makes a session that carries its mark from its first moment; says which, and the pid in its pane. In the root, because
    * tmux expands the name of a folder, `#(…)` and all; who is in the pane goes where it should.
    */
-  async open({ name, mark, pane, throughDoor }: NewSession): Promise<{ readonly id: string; readonly panePid: number }> {
+  async open({ name, mark, pane, throughGate }: NewSession): Promise<{ readonly id: string; readonly panePid: number }> {
     const argv = this.argv(
       ...['new-session', '-d', '-P', '-F', '#{session_id} #{pane_pid}', '-s', name, '-x', '200', '-y', '50', '-c', '/'],
-      ...['-e', `EBB_SCOPE=${pane.cookie}`, '--', ...pane.argv],
+      ...['-e', `EBB_SCOPE=${pane.environmentTag}`, '--', ...pane.argv],
       ...[';', 'set-option', '-t', `=${name}:`, markOption, mark],
       // Who makes a session here by himself, such as an agent that knows the socket, has his own mark in it, and it goes with him.
       ...[';', 'set-option', '-g', 'update-environment', 'EBB_SCOPE'],
     )
     // To enter a cgroup takes up to 20 ms: only who will be the server needs to, and nobody else may become it (-N).
     const isServed = await isListening(this.#deps.socket)
-    const first = await this.#make(isServed ? { program: 'tmux', argv: ['tmux', '-N', ...argv.slice(1)] } : throughDoor(argv))
+    const first = await this.#make(isServed ? { program: 'tmux', argv: ['tmux', '-N', ...argv.slice(1)] } : throughGate(argv))
     if (typeof first !== 'string') return first
     // A server leaves with its last session, and whoever comes in that moment is sent away, or finds nobody. A tmux before 3.2
     // does not know -N, and comes here, too.
-    const second = (await this.#carries(mark)) ? first : await this.#make(throughDoor(argv))
+    const second = (await this.#carries(mark)) ? first : await this.#make(throughGate(argv))
     if (typeof second === 'string') throw new Error(`tmux could not make the session ${name}: ${second}`)
     return second
   }
@@ -77,7 +77,7 @@ export class Tmux {
 
   async #carries(mark: string): Promise<boolean> {
     const listing = await this.sessions()
-    return listing !== 'none' && listing.some((session) => cookie(session.mark) === mark)
+    return listing !== 'none' && listing.some((session) => environmentTag(session.mark) === mark)
   }
 
   /** Hangs up its terminal; what survives that is for others to end. One that is gone by now is as good. */
@@ -131,14 +131,14 @@ export class Tmux {
 export interface NewSession {
   readonly name: string
   readonly mark: string
-  readonly pane: { readonly argv: readonly string[]; readonly cookie: string }
+  readonly pane: { readonly argv: readonly string[]; readonly environmentTag: string }
   /** The first client starts the server: it enters its own place before. */
-  readonly throughDoor: (argv: readonly string[]) => { readonly program: string; readonly argv: readonly string[] }
+  readonly throughGate: (argv: readonly string[]) => { readonly program: string; readonly argv: readonly string[] }
 }
 
 function parseSession(line: string): readonly Session[] {
   const [id = '', pid = '', mark = ''] = line.split(' ')
-  const [found] = parseCookies(mark)
+  const [found] = parseEnvironmentTags(mark)
   return found ? [{ id, panePid: Number(pid), mark: found }] : []
 }
 
@@ -168,10 +168,10 @@ function isListening(socket: string): Promise<boolean> {
 }
 
 /** The first client starts the server: in a place of its own, where there is one, so that no supervisor's end is its end. */
-export function throughDoor(
-  door: string | undefined,
+export function throughGate(
+  gate: string | undefined,
   argv: readonly string[],
 ): { readonly program: string; readonly argv: readonly string[] } {
-  if (door === undefined) return { program: 'tmux', argv }
-  return { program: '/bin/sh', argv: ['sh', '-c', '{ echo $$ >"$0"; } 2>/dev/null; exec "$@"', door, ...argv] }
+  if (gate === undefined) return { program: 'tmux', argv }
+  return { program: '/bin/sh', argv: ['sh', '-c', '{ echo $$ >"$0"; } 2>/dev/null; exec "$@"', gate, ...argv] }
 }

@@ -16,7 +16,7 @@ import { mcpPath } from '../mcp/wire.ts'
 import { mountRunner, type RunnerDeps } from '../runner/routes.ts'
 import { type Access, bearerOf } from './access.ts'
 import { dashboardPaths, mountDashboard } from './dashboard.ts'
-import type { McpDoor } from './mcp-door.ts'
+import type { McpEndpointRoutes } from './mcp-endpoint-routes.ts'
 import { openApi } from './openapi.ts'
 import { type Route, read } from './route.ts'
 import { agentRoutes } from './routes/agents.ts'
@@ -37,7 +37,7 @@ export interface AppDeps {
   readonly logger: FastifyBaseLogger
   /** What Prometheus reads: the type and the text. */
   readonly metrics: () => Promise<{ readonly type: string; readonly text: string }>
-  readonly mcp: McpDoor
+  readonly mcp: McpEndpointRoutes
   /** The folder with the built dashboard. */
   readonly dashboard?: string
   /** Where this is a runner host, too. */

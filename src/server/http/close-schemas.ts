@@ -1,6 +1,6 @@
 import { z } from 'zod'
+import { triggers } from '../../core/model/close-request.ts'
 import { ladderSteps } from '../../core/model/ladder.ts'
-import { triggers } from '../../core/model/policy.ts'
 import { releaseStates } from '../../core/model/progress.ts'
 
 /** What is told of a close: its report, and how far it is. */

@@ -16,12 +16,12 @@ const mostTries = 20
  */
 export async function listen(app: FastifyInstance, host: string, port: number): Promise<Listening> {
   await app.ready()
-  return await openDoors(app, host, port).catch((error: unknown) => {
+  return await openGates(app, host, port).catch((error: unknown) => {
     throw explained(error, host, port)
   })
 }
 
-async function openDoors(app: FastifyInstance, host: string, port: number): Promise<Listening> {
+async function openGates(app: FastifyInstance, host: string, port: number): Promise<Listening> {
   const isBoth = ['localhost', '127.0.0.1', '::1'].includes(host)
   for (let attempt = 1; ; attempt++) {
     const first = await open(app.server, isBoth ? '127.0.0.1' : host, port)

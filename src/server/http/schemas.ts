@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import { closeOutcomes } from '../../agents/history.ts'
 import { agentStatuses } from '../../core/model/agent.ts'
+import { triggers } from '../../core/model/close-request.ts'
 import { messageTypes } from '../../core/model/message.ts'
 import * as names from '../../core/model/names.ts'
-import { triggers } from '../../core/model/policy.ts'
 import { type ScheduledEvent, scheduledStatuses } from '../../core/ports/provider.ts'
 import { instant, proof } from './close-schemas.ts'
 

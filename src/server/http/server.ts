@@ -10,7 +10,7 @@ import { SocketInterface } from '../socket/socket.ts'
 import { Access, bracketed, isLoopback } from './access.ts'
 import { createApp } from './app.ts'
 import { listen } from './listen.ts'
-import { McpDoor } from './mcp-door.ts'
+import { McpEndpointRoutes } from './mcp-endpoint-routes.ts'
 
 export interface ServerSettings {
   readonly host: string
@@ -66,7 +66,7 @@ export async function startServer(deps: ServerDeps): Promise<RunningServer> {
   const access = new Access({ host, allowHosts, allowOrigins, token })
   let port = settings.port
   const { clock, host: machine } = control
-  const mcp = new McpDoor({ control, access, version: deps.version, home: deps.home })
+  const mcp = new McpEndpointRoutes({ control, access, version: deps.version, home: deps.home })
   const runner = settings.isRunner ? new RunnerHost(control) : undefined
   const app = createApp({
     control,

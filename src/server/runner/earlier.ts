@@ -78,7 +78,7 @@ export class EarlierAgents {
       })
     if ((await this.find(id))?.isAlive) {
       const problem = `The agent ${id} is of an earlier life of this runner, and is not proven gone; ask again.`
-      throw agents.remains.notReleased(id, 'terminated', problem)
+      throw agents.endedAgents.notReleased(id, 'terminated', problem)
     }
     return true
   }
@@ -95,7 +95,7 @@ export class EarlierAgents {
     const rows = (await store.list({ namespace: runnerNamespace })).agents
     const over = rows.filter((agent) => isOfRunner(agent) && hasEnded(agent) && !known.has(agent.id))
     for (const agent of over) this.remember(agent)
-    if (over.length > 0) await agents.remains.remove(over)
+    if (over.length > 0) await agents.endedAgents.remove(over)
   }
 
   forget(nowMs: number): void {

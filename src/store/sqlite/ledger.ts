@@ -1,11 +1,11 @@
+import { type CloseRequest, renew } from '../../core/model/close-request.ts'
 import { EbbError } from '../../core/model/errors.ts'
-import { renew, type Wish } from '../../core/model/policy.ts'
 import type { Report } from '../../core/model/report.ts'
 import type { Resource } from '../../core/model/resource.ts'
 import type {
-  Books,
   IncarnationRecord,
   Ledger,
+  LedgerContents,
   NewIntent,
   NewScope,
   Outcome,
@@ -198,11 +198,11 @@ export class SqliteLedger implements Ledger {
     this.#db.run('UPDATE agent SET incarnation = ? WHERE id = ?', incarnation, id)
   }
 
-  reopen({ id, parentId, incarnation }: NewScope & { readonly parentId: string }, wish: Wish): Promise<void> {
+  reopen({ id, parentId, incarnation }: NewScope & { readonly parentId: string }, closeRequest: CloseRequest): Promise<void> {
     return this.#db.write(() => {
       const { changes } = this.#db.run(
         "UPDATE scope SET state = 'closing', wish = ? WHERE id = ? AND state = 'closed'",
-        JSON.stringify(wish),
+        JSON.stringify(closeRequest),
         id,
       )
       if (changes === 0) throw new EbbError('scope_closed', `Scope ${id} is not closed, or gone; it is not closed again.`)
@@ -210,12 +210,16 @@ export class SqliteLedger implements Ledger {
     }, 'power-cut')
   }
 
-  condemn(agentIds: readonly string[], host: { readonly id: string; readonly incarnation: string }, wish: Wish): Promise<void> {
+  condemn(
+    agentIds: readonly string[],
+    host: { readonly id: string; readonly incarnation: string },
+    closeRequest: CloseRequest,
+  ): Promise<void> {
     return this.#db.write(() => {
       for (const id of agentIds) {
         const { changes } = this.#db.run(
           "UPDATE scope SET state = 'closing', wish = ?, parent_id = ?, incarnation = ? WHERE id = ? AND state = 'closed'",
-          JSON.stringify(wish),
+          JSON.stringify(closeRequest),
           host.id,
           host.incarnation,
           id,
@@ -225,11 +229,15 @@ export class SqliteLedger implements Ledger {
     }, 'power-cut')
   }
 
-  beginClose(scopeId: string, wish: Wish, survives: Survives = 'crash'): Promise<void> {
+  beginClose(scopeId: string, closeRequest: CloseRequest, survives: Survives = 'crash'): Promise<void> {
     return this.#db.write(() => {
       for (const row of this.#db.all(`${treeOf} SELECT scope.* FROM scope JOIN tree USING (id) WHERE state != 'closed'`, scopeId)) {
         const scope = toScope(row)
-        this.#db.run("UPDATE scope SET state = 'closing', wish = ? WHERE id = ?", JSON.stringify(renew(scope.wish, wish)), scope.id)
+        this.#db.run(
+          "UPDATE scope SET state = 'closing', wish = ? WHERE id = ?",
+          JSON.stringify(renew(scope.closeRequest, closeRequest)),
+          scope.id,
+        )
       }
       this.#db.run(`${treeOf} UPDATE resource SET state = 'closing' WHERE state = 'held' AND scope_id IN (SELECT id FROM tree)`, scopeId)
     }, survives)
@@ -277,7 +285,7 @@ export class SqliteLedger implements Ledger {
     )
   }
 
-  async books(incarnation?: string, only?: 'open'): Promise<Books> {
+  async contents(incarnation?: string, only?: 'open'): Promise<LedgerContents> {
     const values = incarnation === undefined ? [] : [incarnation]
     const ofIncarnation = incarnation === undefined ? 'TRUE' : 'scope.incarnation = ?'
     const isOpen = only === 'open' ? "resource.state != 'released'" : 'TRUE'

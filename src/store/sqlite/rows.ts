@@ -1,4 +1,4 @@
-import type { Wish } from '../../core/model/policy.ts'
+import type { CloseRequest } from '../../core/model/close-request.ts'
 import type { Intent, Proof, Resource, ResourceState } from '../../core/model/resource.ts'
 import type { Scope, ScopeKind, ScopeState } from '../../core/model/scope.ts'
 import type { IncarnationRecord } from '../../core/ports/ledger.ts'
@@ -29,7 +29,7 @@ export function toScope(row: Row): Scope {
     parentId: optional(row.parent_id),
     incarnation: text(row.incarnation),
     state: text(row.state) as ScopeState,
-    wish: json(row.wish) as Wish | undefined,
+    closeRequest: json(row.wish) as CloseRequest | undefined,
   }
 }
 

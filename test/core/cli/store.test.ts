@@ -59,8 +59,9 @@ it('a sentinel recovers in the records of its own supervisor, though a server ha
   await using server = await startServer(['--store', `sqlite:${join(temporaryHome(), 'records.db')}`], { home })
   running.signal('SIGKILL')
   await running.ended
-  const books = ['--store', `sqlite:${join(home, 'ebb.db')}`]
-  const left = async (): Promise<readonly string[]> => Object.keys((await asJson(ebb(['status', '--json', ...books], { home }))).resources)
+  const contents = ['--store', `sqlite:${join(home, 'ebb.db')}`]
+  const left = async (): Promise<readonly string[]> =>
+    Object.keys((await asJson(ebb(['status', '--json', ...contents], { home }))).resources)
   await waitUntil(left, 20_000, 'the sentinel has closed the books')
   expect(await server.get('/api/cleanup/status')).toMatchObject({ leaks: [], runningProcesses: 0 })
 })

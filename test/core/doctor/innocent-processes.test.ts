@@ -145,7 +145,7 @@ describe('no leftover is', () => {
   for (const [what, plant] of Object.entries(innocents)) {
     it(what, async () => {
       await using garden = new Garden()
-      await remains(garden, await plant(garden))
+      await endedAgents(garden, await plant(garden))
       expect((await found(garden)).map((one) => one.what)).toEqual([])
     })
   }
@@ -157,7 +157,7 @@ describe('no leftover is', () => {
     await terminal.shows(/^started/m)
     const pid = await running(garden, 'claude')
     expect(seen(pid)?.ppid).toBe(1)
-    await remains(garden, pid)
+    await endedAgents(garden, pid)
     expect(ofPid(await found(garden), pid)).toBeUndefined()
   })
 
@@ -168,7 +168,7 @@ describe('no leftover is', () => {
     try {
       const pid = await garden.orphan([garden.program('claude')])
       writeFileSync(join(directory, 'cgroup.procs'), String(pid))
-      await remains(garden, pid)
+      await endedAgents(garden, pid)
       expect(await found(garden)).toEqual([])
     } finally {
       await garden[Symbol.asyncDispose]()
@@ -186,7 +186,7 @@ describe('in another pid namespace', () => {
     const pid = await running(garden, 'claude')
     process.kill(outer, 'SIGKILL')
     await waitUntil(() => seen(pid)?.ppid === 1, 20_000, 'it is adopted')
-    await remains(garden, pid)
+    await endedAgents(garden, pid)
     expect(await found(garden)).toEqual([])
   })
 
@@ -195,7 +195,7 @@ describe('in another pid namespace', () => {
     const program = garden.program('claude')
     execFileSync('chmod', ['a+rx', garden.folder, program])
     const pid = await garden.orphan([program], { through: ['setpriv', '--reuid', '65534', '--clear-groups'] })
-    await remains(garden, pid)
+    await endedAgents(garden, pid)
     const one = ofPid(await found(garden), pid)
     expect(one).toMatchObject({ sure: 'perhaps', fixes: false })
     expect(one?.evidence.join(' ')).toContain('belongs to another user (uid 65534)')
@@ -208,7 +208,7 @@ describe('perhaps in use, and never ended, is', () => {
     it(what, async () => {
       await using garden = new Garden()
       const pid = await plant(garden)
-      await remains(garden, pid)
+      await endedAgents(garden, pid)
       expect(ofPid(await found(garden), pid)).toMatchObject({ sure: 'perhaps', fixes: false })
     })
   }
@@ -224,7 +224,7 @@ describe('perhaps in use, and never ended, is', () => {
     expect(ofPid(await found(garden), pid)).toMatchObject({ sure: 'perhaps', fixes: false })
     const connection = connect(listeningPort(pid) ?? 0, '127.0.0.1')
     await new Promise((resolve) => connection.once('connect', resolve))
-    await remains(garden, pid)
+    await endedAgents(garden, pid)
     expect(ofPid(await found(garden), pid)?.evidence.join(' ')).toContain('somebody is connected')
     expect(ofPid(await found(garden), pid)?.fix).toContain(`When you are sure that it is not: kill ${pid}`)
     connection.destroy()
@@ -237,7 +237,7 @@ async function running(garden: Garden, command: string): Promise<number> {
 }
 
 /** Whatever is found is ended; this one must not be. */
-async function remains(garden: Garden, pid: number): Promise<void> {
+async function endedAgents(garden: Garden, pid: number): Promise<void> {
   const isThere = watch(pid)
   expect(isThere()).toBe(true)
   const leftovers = open(garden)

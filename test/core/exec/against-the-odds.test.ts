@@ -149,7 +149,7 @@ describe('no pid left', () => {
       await run.says('ready')
       run.signal('SIGTERM')
       expect(await run.ended).toMatchObject({ code: 143, stderr: '' })
-      expect({ left: treeOf(run).map(show), books: openBooks(home) }).toEqual({ left: [], books: [] })
+      expect({ left: treeOf(run).map(show), contents: openBooks(home) }).toEqual({ left: [], contents: [] })
     })
   })
 

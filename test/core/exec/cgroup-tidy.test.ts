@@ -32,7 +32,7 @@ describe('the folders of an incarnation, with a tmux server that', () => {
         effects: { removeDirectory: rmdirSync } as unknown as Effects,
         host: { installation, incarnationId: 'mine' } as unknown as Host,
         processes: procTable,
-        inheritedCookie: undefined,
+        inheritedTag: undefined,
       },
     )
     try {

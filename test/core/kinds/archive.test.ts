@@ -83,7 +83,7 @@ describe('whose archives they are', () => {
   it('is known from the ledger: those in a workspace, in their order, and those in the home', async () => {
     await using scene = await openWorkspaceAgents()
     const id = await ended(scene)
-    expect((await scene.control.agents.remains.archivedFiles(id)).map(({ stream, path }) => [stream, path])).toEqual([
+    expect((await scene.control.agents.endedAgents.archivedFiles(id)).map(({ stream, path }) => [stream, path])).toEqual([
       ['stdout', scene.archived(files.stream)],
       ['progress', scene.archived(files.progress)],
       ['findings', scene.archived(files.findings)],
@@ -147,7 +147,7 @@ describe('logs that are dropped', () => {
     const id = await waiting(scene)
     const report = await scene.control.agents.stop(id, { graceMs: 100, dropLogs: true })
     expect(report).toMatchObject({ success: true, trigger: 'terminated' })
-    expect(await scene.control.agents.remains.archivedFiles(id)).toEqual([])
+    expect(await scene.control.agents.endedAgents.archivedFiles(id)).toEqual([])
     expect([existsSync(join(scene.workspace, 'archive')), existsSync(join(scene.workspace, 'logs', files.stream))]).toEqual([false, false])
     expect(await scene.ended(id)).toMatchObject({ status: 'terminated' })
   })
@@ -157,7 +157,7 @@ describe('logs that are dropped', () => {
     const id = await ended(scene)
     const [first, second] = await Promise.all([1, 2].map(() => scene.control.agents.stop(id, { dropLogs: true })))
     expect([first?.success, second?.success]).toEqual([true, true])
-    expect(await scene.control.agents.remains.archivedFiles(id)).toEqual([])
+    expect(await scene.control.agents.endedAgents.archivedFiles(id)).toEqual([])
     expect(await scene.ended(id)).toMatchObject({ status: 'completed' })
     await scene.control.agents.dropLogs(id)
   })
@@ -218,7 +218,7 @@ describe('retention', () => {
     // Nothing is left to do, and what is too small is not shown for ever; what goes, goes compressed too.
     for (const dryRun of [true, false]) expect(await retention.pass({ dryRun })).toMatchObject({ compressed: [] })
     expect(await daysLater(scene, 31, { maxAgeDays: 30 }).pass({ dryRun: false })).toMatchObject({ removed: [{ why: 'age' }] })
-    expect([existsSync(join(scene.workspace, 'archive')), await scene.control.agents.remains.archivedFiles(id)]).toEqual([false, []])
+    expect([existsSync(join(scene.workspace, 'archive')), await scene.control.agents.endedAgents.archivedFiles(id)]).toEqual([false, []])
     expect((await scene.ended(id)).status).toBe('completed')
   })
 

@@ -39,17 +39,19 @@ async function inScene(test: (scene: Scene) => Promise<void>, onEffect: (method:
   const host = openHost(installation, procTable)
   const looks: Scene['looks'] = {}
   const snapshot = async (): Promise<readonly ProcessEntry[]> =>
-    (await procTable.snapshot()).map((one) => (looks.state === undefined ? one : { ...one, cookies: one.cookies, state: looks.state }))
+    (await procTable.snapshot()).map((one) =>
+      looks.state === undefined ? one : { ...one, environmentTags: one.environmentTags, state: looks.state },
+    )
   const net = new ScanContainment({
     effects,
     host,
     processes: { ...procTable, snapshot },
-    inheritedCookie: undefined,
+    inheritedTag: undefined,
     directory: join(home, 'doors'),
   })
   const counted: string[] = []
   const onBytes = (what: string, bytes: number): void => void counted.push(`${what} ${bytes}`)
-  const kind = new LogKind({ effects, directory, inheritedCookie: undefined, installation, net, processes: procTable, onBytes })
+  const kind = new LogKind({ effects, directory, inheritedTag: undefined, installation, fallbackScan: net, processes: procTable, onBytes })
   const budgets: (() => void)[] = []
   const after: typeof realClock.after = (ms, signal, callback) =>
     ms >= 1_000 ? void budgets.push(callback) : realClock.after(ms, signal, callback)

@@ -72,10 +72,10 @@ describe('the archive', () => {
 
   it.each([{ trigger: 'deleted' }, { trigger: 'completed', forget: true }] as const)(
     'has nothing of what is closed with %j',
-    async (wish) => {
+    async (closeRequest) => {
       await using supervisor = await open()
       const run = await runToItsEnd(supervisor, shell('echo secret'))
-      expect(await supervisor.engine.close(run.scope.id, wish)).toMatchObject({ success: true })
+      expect(await supervisor.engine.close(run.scope.id, closeRequest)).toMatchObject({ success: true })
       expect(readdirSync(supervisor.home.archive)).toEqual([])
       expect(leftInHome(supervisor.home.directory)).toEqual([])
     },

@@ -1,7 +1,7 @@
 import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { policyFor } from '../../../src/core/model/policy.ts'
+import { policyFor } from '../../../src/core/model/close-request.ts'
 import type { LogRef } from '../../../src/kinds/log/kind.ts'
 import type { Hook } from '../../support/hooked.ts'
 import { inLogScene, type LogScene } from '../../support/log-scene.ts'

@@ -18,7 +18,7 @@ import {
 } from 'node:fs'
 import { basename, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { policyFor } from '../../../src/core/model/policy.ts'
+import { policyFor } from '../../../src/core/model/close-request.ts'
 import { realEffects } from '../../../src/host/effects.ts'
 import type { LogRef } from '../../../src/kinds/log/kind.ts'
 import { inLogScene, type LogScene } from '../../support/log-scene.ts'
@@ -225,7 +225,7 @@ describe('a log whose collector runs in a terminal', () => {
       const pipe = handle.pipe ?? expect.unreachable()
       expect(lstatSync(pipe.path).isFIFO()).toBe(true)
       const writer = openSync(pipe.path, 'r+')
-      const env = { PATH: '/usr/bin:/bin', EBB_SCOPE: pipe.cookie }
+      const env = { PATH: '/usr/bin:/bin', EBB_SCOPE: pipe.environmentTag }
       const tee = spawn('sh', ['-c', 'exec tee -a "$0" < "$1"', ref.path, pipe.path], { env, stdio: 'ignore' })
       const ended = once(tee, 'exit')
       writeSync(writer, 'one\n')

@@ -104,8 +104,8 @@ describe('an engine of its own', () => {
 
   /** How its processes were ended. */
   function stepsIn(home: string): Json[] {
-    using books = new DatabaseSync(join(home, 'ebb.db'), { readOnly: true })
-    const [row] = books.prepare(`SELECT body FROM report WHERE body LIKE '%process-exit%process-tree%'`).all()
+    using contents = new DatabaseSync(join(home, 'ebb.db'), { readOnly: true })
+    const [row] = contents.prepare(`SELECT body FROM report WHERE body LIKE '%process-exit%process-tree%'`).all()
     const { resources } = JSON.parse(String(row?.body)) as Json
     return resources.find(({ kind }: Json) => kind === 'process-tree').steps
   }

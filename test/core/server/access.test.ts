@@ -162,7 +162,7 @@ describe('a server with a token', () => {
       { authorization: `Bearer ${token.slice(0, -1)}` },
       { authorization: `Bearer ${token}x` },
       { authorization: `Bearer ${token.toUpperCase()}` },
-      { cookie: `token=${token}`, 'x-token': token },
+      { environmentTag: `token=${token}`, 'x-token': token },
     ]
     const calls = await everyCall(own, id, bearer)
     expect(calls.map(({ path }) => path)).toEqual(expect.arrayContaining(['/metrics', '/api/openapi.json', '/api/health']))

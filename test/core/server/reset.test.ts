@@ -163,10 +163,10 @@ describe('a reset', () => {
     expect(await server.call('POST', '/api/test/reset-database')).toMatchObject({ status: 200, body: { success: true, deletedCount: 2 } })
     expect(await server.post('/api/test/reset-database')).toEqual({ success: true, deletedCount: 0 })
     // With the same wishes, each of which makes it shorter.
-    for (const wish of [{ force: true }, { timeout: 600 }]) {
+    for (const closeRequest of [{ force: true }, { timeout: 600 }]) {
       await ready(stubborn)
       const startedMs = performance.now()
-      expect(await server.post('/api/test/reset-database', wish)).toEqual({ success: true, deletedCount: 1 })
+      expect(await server.post('/api/test/reset-database', closeRequest)).toEqual({ success: true, deletedCount: 1 })
       expect(performance.now() - startedMs).toBeLessThan(5_600)
     }
   })

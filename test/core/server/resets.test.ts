@@ -144,7 +144,8 @@ describe('twenty resets at once', () => {
       ...(index % 4 !== 0 && { namespace: names[(index % 4) - 1] }),
       force: index % 3 === 0,
     }))
-    for (const report of await Promise.all(wishes.map((wish) => reset(wish)))) expect(report).toMatchObject({ success: true, errors: [] })
+    for (const report of await Promise.all(wishes.map((closeRequest) => reset(closeRequest))))
+      expect(report).toMatchObject({ success: true, errors: [] })
     await requireClean()
     await heardAll(client)
     // However many hands took part, each agent went once.

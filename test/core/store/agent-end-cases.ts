@@ -129,10 +129,10 @@ function retiring(store: AgentsUnderTest): void {
     await openAgent(store.ledger, 'unknown')
     await store.ledger.settle(settlement({ closedScopeIds: ['kept', 'unknown', 'host-i1'] }))
     expect(await store.ledger.retire('i1')).toBe(true)
-    expect((await store.ledger.books()).scopes.map(({ id }) => id)).toEqual(['kept'])
+    expect((await store.ledger.contents()).scopes.map(({ id }) => id)).toEqual(['kept'])
     expect(await statusOf(store.agents, 'kept')).toBe('initializing')
     await store.agents.remove(['kept'])
-    expect((await store.ledger.books()).scopes).toEqual([])
+    expect((await store.ledger.contents()).scopes).toEqual([])
   })
 
   it('the agents of another incarnation are none of its business', async () => {

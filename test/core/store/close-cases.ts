@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { Wish } from '../../../src/core/model/policy.ts'
+import type { CloseRequest } from '../../../src/core/model/close-request.ts'
 import type { Store } from './connections.ts'
 import { holdResources, intent, openAgent, proof, released, report, resourceOf, scope, scopeOf, settlement, statesOf } from './records.ts'
 
@@ -38,7 +38,7 @@ function beginning(store: Store): void {
     await openAgent(store.ledger, 'done')
     await store.ledger.settle(settlement({ closedScopeIds: ['done'] }))
     await store.ledger.beginClose('host-i1', { trigger: 'process-exit' })
-    expect(await scopeOf(store.ledger, 'done')).toMatchObject({ state: 'closed', wish: undefined })
+    expect(await scopeOf(store.ledger, 'done')).toMatchObject({ state: 'closed', closeRequest: undefined })
   })
 
   it('what is stuck or released is not called closing again', async () => {
@@ -52,13 +52,13 @@ function beginning(store: Store): void {
 
   it('a close of nothing is no complaint', async () => {
     await store.ledger.beginClose('nothing', { trigger: 'terminated' })
-    expect(await store.ledger.books()).toEqual({ scopes: [], resources: [] })
+    expect(await store.ledger.contents()).toEqual({ scopes: [], resources: [] })
   })
 }
 
 function wishing(store: Store): void {
-  const weak: Wish = { trigger: 'terminated', graceMs: 5_000, deadlineMs: 15_000 }
-  const strong: Wish = { trigger: 'terminated', force: true, forget: true, graceMs: 100, deadlineMs: 2_000 }
+  const weak: CloseRequest = { trigger: 'terminated', graceMs: 5_000, deadlineMs: 15_000 }
+  const strong: CloseRequest = { trigger: 'terminated', force: true, forget: true, graceMs: 100, deadlineMs: 2_000 }
 
   it.each([
     ['weak before strong', weak, strong],
@@ -67,29 +67,29 @@ function wishing(store: Store): void {
     await openAgent(store.ledger)
     await store.ledger.beginClose('agent', first)
     await store.ledger.beginClose('agent', second)
-    expect((await scopeOf(store.ledger, 'agent'))?.wish).toEqual(strong)
+    expect((await scopeOf(store.ledger, 'agent'))?.closeRequest).toEqual(strong)
   })
 
   it('a wish without a deadline does not take one away (G6)', async () => {
     await openAgent(store.ledger)
     await store.ledger.beginClose('agent', { trigger: 'terminated', deadlineMs: 2_000 })
     await store.ledger.beginClose('agent', { trigger: 'terminated', force: true })
-    expect((await scopeOf(store.ledger, 'agent'))?.wish).toMatchObject({ force: true, deadlineMs: 2_000 })
+    expect((await scopeOf(store.ledger, 'agent'))?.closeRequest).toMatchObject({ force: true, deadlineMs: 2_000 })
   })
 
   it('what somebody asked to be deleted stays so when it is closed again for another reason (G6)', async () => {
     await openAgent(store.ledger)
     await store.ledger.beginClose('agent', { trigger: 'deleted' })
     await store.ledger.beginClose('agent', { trigger: 'reaper' })
-    expect((await scopeOf(store.ledger, 'agent'))?.wish).toMatchObject({ trigger: 'reaper', forget: true })
+    expect((await scopeOf(store.ledger, 'agent'))?.closeRequest).toMatchObject({ trigger: 'reaper', forget: true })
   })
 
   it('a child that was to be forced is still to be forced when its parent closes gently (G6)', async () => {
     await openAgent(store.ledger)
     await store.ledger.beginClose('agent', { trigger: 'deleted', force: true, forget: true })
     await store.ledger.beginClose('host-i1', { trigger: 'process-exit' })
-    expect((await scopeOf(store.ledger, 'agent'))?.wish).toMatchObject({ force: true, forget: true })
-    expect((await scopeOf(store.ledger, 'host-i1'))?.wish).toEqual({ trigger: 'process-exit' })
+    expect((await scopeOf(store.ledger, 'agent'))?.closeRequest).toMatchObject({ force: true, forget: true })
+    expect((await scopeOf(store.ledger, 'host-i1'))?.closeRequest).toEqual({ trigger: 'process-exit' })
   })
 }
 
@@ -144,10 +144,15 @@ function reopening(store: Store): void {
     await openAgent(ledger)
     await ledger.settle(settlement({ closedScopeIds: ['agent', 'host-i1'] }))
     await ledger.openScope(scope('host-i2', undefined, { incarnation: 'i2' }))
-    const wish = { trigger: 'terminated', dropLogs: true } as const
-    await ledger.reopen({ id: 'agent', kind: 'agent', parentId: 'host-i2', incarnation: 'i2' }, wish)
-    const { scopes } = await ledger.books('i2', 'open')
-    expect(scopes.find(({ id }) => id === 'agent')).toMatchObject({ parentId: 'host-i2', incarnation: 'i2', state: 'closing', wish })
+    const closeRequest = { trigger: 'terminated', dropLogs: true } as const
+    await ledger.reopen({ id: 'agent', kind: 'agent', parentId: 'host-i2', incarnation: 'i2' }, closeRequest)
+    const { scopes } = await ledger.contents('i2', 'open')
+    expect(scopes.find(({ id }) => id === 'agent')).toMatchObject({
+      parentId: 'host-i2',
+      incarnation: 'i2',
+      state: 'closing',
+      closeRequest,
+    })
   })
 
   it('one that is open, or below what takes nothing in, is not', async () => {
@@ -168,11 +173,18 @@ function condemning(store: Store): void {
     await openAgent(ledger, 'living')
     await ledger.settle(settlement({ closedScopeIds: ['ended'] }))
     await ledger.openScope(scope('host-i2', undefined, { incarnation: 'i2' }))
-    const wish = { trigger: 'deleted' } as const
-    await ledger.condemn(['ended', 'living', 'unknown'], { id: 'host-i2', incarnation: 'i2' }, wish)
-    const { scopes } = await ledger.books('i2', 'open')
-    expect(scopes.filter(({ kind }) => kind === 'agent')).toMatchObject([{ id: 'ended', parentId: 'host-i2', state: 'closing', wish }])
-    expect(await scopeOf(ledger, 'living')).toMatchObject({ parentId: 'host-i1', incarnation: 'i1', state: 'open', wish: undefined })
+    const closeRequest = { trigger: 'deleted' } as const
+    await ledger.condemn(['ended', 'living', 'unknown'], { id: 'host-i2', incarnation: 'i2' }, closeRequest)
+    const { scopes } = await ledger.contents('i2', 'open')
+    expect(scopes.filter(({ kind }) => kind === 'agent')).toMatchObject([
+      { id: 'ended', parentId: 'host-i2', state: 'closing', closeRequest },
+    ])
+    expect(await scopeOf(ledger, 'living')).toMatchObject({
+      parentId: 'host-i1',
+      incarnation: 'i1',
+      state: 'open',
+      closeRequest: undefined,
+    })
   })
 }
 

@@ -94,7 +94,7 @@ function takingOver(store: Store): void {
     expect(await store.ledger.unseatServer('dead', server('next'), scope('host-next'))).toBe(true)
     expect(await scopeOf(store.ledger, 'host-next')).toBeDefined()
     expect((await byId(store.ledger)).dead).toMatchObject({ role: 'command', address: undefined })
-    expect((await store.ledger.books('dead')).scopes.map(({ id }) => id)).toContain('agent')
+    expect((await store.ledger.contents('dead')).scopes.map(({ id }) => id)).toContain('agent')
   })
 
   it('who has no seat cannot be unseated, and nobody is registered in its place', async () => {
@@ -173,7 +173,7 @@ function retiring(store: Store): void {
     await store.ledger.adopt('reaped', intent('reaped', 1, { id: 'lost.1', incarnation: 'gone' }))
     expect(await store.ledger.retire('gone')).toBe(true)
     expect(await store.ledger.retire('i1')).toBe(false)
-    expect((await store.ledger.books('i1')).resources).toMatchObject([{ id: 'lost.1', incarnation: 'gone', state: 'held' }])
-    expect((await store.ledger.books('gone')).resources).toEqual([])
+    expect((await store.ledger.contents('i1')).resources).toMatchObject([{ id: 'lost.1', incarnation: 'gone', state: 'held' }])
+    expect((await store.ledger.contents('gone')).resources).toEqual([])
   })
 }

@@ -83,14 +83,14 @@ export async function holdResources(ledger: Ledger, agent: string, count: number
 }
 
 export async function scopeOf(ledger: Ledger, id: string): Promise<Scope | undefined> {
-  return (await ledger.books()).scopes.find((one) => one.id === id)
+  return (await ledger.contents()).scopes.find((one) => one.id === id)
 }
 
 export async function resourceOf(ledger: Ledger, id: string): Promise<Resource | undefined> {
-  return (await ledger.books()).resources.find((one) => one.id === id)
+  return (await ledger.contents()).resources.find((one) => one.id === id)
 }
 
 export async function statesOf(ledger: Ledger): Promise<Record<string, string>> {
-  const { scopes, resources } = await ledger.books()
+  const { scopes, resources } = await ledger.contents()
   return Object.fromEntries([...scopes, ...resources].map(({ id, state }) => [id, state]))
 }

@@ -25,7 +25,7 @@ function intending(store: Store): void {
     if (how === 'closing') await store.ledger.beginClose('agent', { trigger: 'terminated' })
     else await store.ledger.settle(settlement({ closedScopeIds: ['agent'], forgottenScopeIds: how === 'forgotten' ? ['agent'] : [] }))
     await expect(store.ledger.intend('agent', [intent('agent', 1), intent('agent', 2)])).rejects.toMatchObject({ code: 'scope_closed' })
-    expect((await store.ledger.books()).resources).toEqual([])
+    expect((await store.ledger.contents()).resources).toEqual([])
   })
 
   it('a plan that arrives in the same turn after the close is refused as a whole (G13)', async () => {
@@ -35,7 +35,7 @@ function intending(store: Store): void {
       store.ledger.intend('agent', [intent('agent', 1), intent('agent', 2)]),
     ])
     expect(plan).toMatchObject({ status: 'rejected', reason: { code: 'scope_closed' } })
-    expect((await store.ledger.books()).resources).toEqual([])
+    expect((await store.ledger.contents()).resources).toEqual([])
   })
 
   it('a plan that arrives in the same turn before the close is on the books of the closing scope', async () => {
@@ -51,7 +51,7 @@ function intending(store: Store): void {
       await openAgent(store.ledger, agent)
       const plan = store.ledger.intend(agent, [intent(agent, 1), intent(agent, 2)])
       const [planned] = await Promise.allSettled([plan, other.beginClose(agent, { trigger: 'terminated' })])
-      const known = (await other.books()).resources.filter(({ scopeId }) => scopeId === agent)
+      const known = (await other.contents()).resources.filter(({ scopeId }) => scopeId === agent)
       expect(known).toHaveLength(planned.status === 'fulfilled' ? 2 : 0)
       await expect(store.ledger.intend(agent, [intent(agent, 3)])).rejects.toMatchObject({ code: 'scope_closed' })
     }
@@ -61,7 +61,7 @@ function intending(store: Store): void {
     await openAgent(store.ledger)
     const plan = [intent('agent', 1), intent('agent', 2, { spec: { size: 1n } }), intent('agent', 3)]
     await expect(store.ledger.intend('agent', plan)).rejects.toThrow()
-    expect((await store.ledger.books()).resources).toEqual([])
+    expect((await store.ledger.contents()).resources).toEqual([])
   })
 
   it('an intent never takes the place of a resource that is on the books', async () => {

@@ -12,7 +12,7 @@ export function scopeCases(store: Store): void {
       parentId: 'host-i1',
       incarnation: 'i1',
       state: 'open',
-      wish: undefined,
+      closeRequest: undefined,
     })
   })
 

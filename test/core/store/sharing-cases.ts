@@ -8,11 +8,11 @@ export function sharingCases(store: Store): void {
     await openAgent(store.ledger, 'mine', 'i1')
     await openAgent(store.ledger, 'theirs', 'i2')
     await store.ledger.intend('theirs', [intent('theirs', 1, { incarnation: 'i2' })])
-    const own = await store.ledger.books('i1')
+    const own = await store.ledger.contents('i1')
     expect(own.scopes.map(({ id }) => id).toSorted()).toEqual(['host-i1', 'mine'])
     expect(own.resources).toEqual([])
-    expect((await store.ledger.books('i2')).resources.map(({ id }) => id)).toEqual(['theirs.1'])
-    const all = await store.ledger.books()
+    expect((await store.ledger.contents('i2')).resources.map(({ id }) => id)).toEqual(['theirs.1'])
+    const all = await store.ledger.contents()
     expect([all.scopes.length, all.resources.length]).toEqual([4, 1])
   })
 
@@ -50,7 +50,7 @@ export function sharingCases(store: Store): void {
     await openAgent(store.ledger)
     const plans = Array.from({ length: 60 }, (_, index) => (index % 2 ? store.ledger : other).intend('agent', [intent('agent', index + 1)]))
     await Promise.all(plans)
-    expect((await other.books()).resources).toHaveLength(60)
+    expect((await other.contents()).resources).toHaveLength(60)
   })
 }
 
@@ -68,7 +68,7 @@ async function fill(ledger: Ledger): Promise<void> {
 }
 
 async function everything(ledger: Ledger): Promise<unknown> {
-  const { scopes, resources } = await ledger.books()
+  const { scopes, resources } = await ledger.contents()
   const byId = (a: { id: string }, b: { id: string }): number => a.id.localeCompare(b.id)
   return {
     incarnations: (await ledger.incarnations()).toSorted(byId),

@@ -195,11 +195,11 @@ describe('a full disk', () => {
     fill(filler)
     const { promised, refusal } = await writeUntilRefused(ledger)
     expect(refusal).toMatchObject({ code: 'ledger_unavailable', message: expect.stringContaining('free some space') })
-    const ids = (await ledger.books()).resources.map(({ id }) => id)
+    const ids = (await ledger.contents()).resources.map(({ id }) => id)
     expect(ids.toSorted()).toEqual(promised.toSorted())
     rmSync(filler)
     await ledger.intend('agent', [intent('agent', 9_999)])
-    expect((await ledger.books()).resources).toHaveLength(promised.length + 1)
+    expect((await ledger.contents()).resources).toHaveLength(promised.length + 1)
   })
 
   it('a first open says so too, and works when there is space', async () => {
@@ -250,7 +250,7 @@ describe('a writer that is killed', () => {
     }
     await ended
     await using ledger = await open(file)
-    const kept = new Set((await ledger.books()).resources.map(({ id }) => id))
+    const kept = new Set((await ledger.contents()).resources.map(({ id }) => id))
     expect(printed.length).toBeGreaterThanOrEqual(promises)
     expect(printed.filter((id) => !kept.has(id))).toEqual([])
     // A plan is two intents, and is there whole or not at all.

@@ -174,8 +174,8 @@ describe('a deployment that fails', () => {
   it('because nobody wants it any more is taken back whole', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
-    const wish = new AbortController()
-    const deploying = bench.deploy(task, { signal: wish.signal, onPhase: (phase) => phase === 'prepared' && wish.abort() })
+    const closeRequest = new AbortController()
+    const deploying = bench.deploy(task, { signal: closeRequest.signal, onPhase: (phase) => phase === 'prepared' && closeRequest.abort() })
     await expect(deploying).rejects.toMatchObject({ code: 'cancelled' })
     expect(bench.files()).toEqual([])
     expect((await bench.supervisor.agents.list({})).agents).toEqual([])
@@ -186,10 +186,10 @@ describe('a deployment that fails', () => {
   it('goes on while somebody else wants it', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
-    const wish = new AbortController()
+    const closeRequest = new AbortController()
     const first = bench.deploy(task, {
-      signal: wish.signal,
-      onPhase: (phase) => phase === 'prepared' && queueMicrotask(() => wish.abort()),
+      signal: closeRequest.signal,
+      onPhase: (phase) => phase === 'prepared' && queueMicrotask(() => closeRequest.abort()),
     })
     const second = bench.deploy(task)
     await expect(first).rejects.toMatchObject({ code: 'cancelled' })

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { realClock } from '../../../src/host/clock.ts'
 import { Daemon, statusOf } from '../../../src/placements/docker/daemon.ts'
 import { dockerOver } from '../../../src/placements/docker/docker.ts'
-import { looksAt } from '../../../src/placements/docker/looks.ts'
+import { looksAt } from '../../../src/placements/docker/queries.ts'
 import { temporaryHome } from '../../support/home.ts'
 
 /** Something between us and the daemon answers with success, and with half of the daemon's words, or none of them. */

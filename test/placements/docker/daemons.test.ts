@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import type { DockerLooks } from '../../../src/core/ports/docker.ts'
+import type { DockerQueries } from '../../../src/core/ports/docker.ts'
 import { realClock } from '../../../src/host/clock.ts'
 import { Daemon } from '../../../src/placements/docker/daemon.ts'
-import { looksAt } from '../../../src/placements/docker/looks.ts'
+import { looksAt } from '../../../src/placements/docker/queries.ts'
 import type { TestContainer } from '../../support/docker.ts'
 import { containerOf, inDocker, shell, useDockerd } from '../../support/docker-agents.ts'
 import { ebb, temporaryHome } from '../../support/home.ts'
@@ -15,7 +15,7 @@ needs('docker')
 const daemon = useDockerd()
 const other = useDockerd()
 
-const openLooks = (host: string): DockerLooks => looksAt(new Daemon({ host }, realClock))
+const openLooks = (host: string): DockerQueries => looksAt(new Daemon({ host }, realClock))
 
 const waiting = shell('echo up; exec sleep 1000')
 

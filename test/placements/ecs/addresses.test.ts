@@ -4,7 +4,7 @@ import { realClock } from '../../../src/host/clock.ts'
 import { AddressLeaseKind } from '../../../src/placements/ecs/address-lease.ts'
 import { ClientPool } from '../../../src/placements/ecs/clients.ts'
 import { awsEffects } from '../../../src/placements/ecs/effects.ts'
-import { awsLooks } from '../../../src/placements/ecs/looks.ts'
+import { awsQueries } from '../../../src/placements/ecs/queries.ts'
 import { usualTimes } from '../../../src/placements/ecs/times.ts'
 import { launchOne, lives, partsOf, wholeAgent } from '../../support/aws/agents.ts'
 import { AwsWorld, otherFamily } from '../../support/aws/world.ts'
@@ -98,7 +98,7 @@ function hostOf(number: number, arn: string): Host {
   const pool = new ClientPool({ region: 'us-east-1', endpoint: world.proxy.url })
   const place = { bucket: world.bucket, prefix: 'ebb', region: 'us-east-1' }
   const installation = `host-${number}`
-  const kind = new AddressLeaseKind({ aws: awsEffects(pool), looks: awsLooks(pool), times: usualTimes, installation, place })
+  const kind = new AddressLeaseKind({ aws: awsEffects(pool), looks: awsQueries(pool), times: usualTimes, installation, place })
   const spec = { ...place, installation }
   const handle = (): unknown => ({ address: '127.0.7.12', arn, cluster: 'agents' })
   const rest = { incarnation: '1-2-3-4', kind: kind.kind, dependsOn: [], onLoss: 'end' as const, detail: { address: '127.0.7.12' } }

@@ -4,10 +4,10 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { AwsLooks } from '../../../src/core/ports/aws.ts'
+import type { AwsQueries } from '../../../src/core/ports/aws.ts'
 import { realClock } from '../../../src/host/clock.ts'
 import { ClientPool } from '../../../src/placements/ecs/clients.ts'
-import { awsLooks } from '../../../src/placements/ecs/looks.ts'
+import { awsQueries } from '../../../src/placements/ecs/queries.ts'
 import { temporaryHome } from '../../support/home.ts'
 
 /** Credentials of a profile, as whoever logs in anew writes them, and a service that looks at whose a call is. */
@@ -43,9 +43,9 @@ function logIn(key: string): void {
   writeFileSync(file, `[default]\naws_access_key_id = ${key}\naws_secret_access_key = secret\naws_session_token = token-of-${key}\n`)
 }
 
-function look(): { readonly looks: AwsLooks; readonly call: { readonly signal: AbortSignal; readonly clock: typeof realClock } } {
+function look(): { readonly looks: AwsQueries; readonly call: { readonly signal: AbortSignal; readonly clock: typeof realClock } } {
   const endpoint = `http://127.0.0.1:${(service.address() as AddressInfo).port}`
-  const looks = awsLooks(new ClientPool({ region: 'us-east-1', endpoint }))
+  const looks = awsQueries(new ClientPool({ region: 'us-east-1', endpoint }))
   return { looks, call: { signal: new AbortController().signal, clock: realClock } }
 }
 

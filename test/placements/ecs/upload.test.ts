@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { realClock } from '../../../src/host/clock.ts'
 import { ClientPool } from '../../../src/placements/ecs/clients.ts'
 import { awsEffects } from '../../../src/placements/ecs/effects.ts'
-import { awsLooks } from '../../../src/placements/ecs/looks.ts'
+import { awsQueries } from '../../../src/placements/ecs/queries.ts'
 import { UploadKind } from '../../../src/placements/ecs/upload.ts'
 import { launchOne, partsOf } from '../../support/aws/agents.ts'
 import { AwsWorld } from '../../support/aws/world.ts'
@@ -153,7 +153,7 @@ test('what is in the bucket already is not sent again, by whoever brings it', as
   const bring = async (): Promise<number> => {
     world.proxy.calls.length = 0
     const pool = new ClientPool({ region: 'us-east-1', endpoint: world.proxy.url })
-    const deps = { aws: awsEffects(pool), looks: awsLooks(pool), installation: 'here', place, givesUpAfterMs: undefined }
+    const deps = { aws: awsEffects(pool), looks: awsQueries(pool), installation: 'here', place, givesUpAfterMs: undefined }
     const kind = new UploadKind(deps)
     const rest = { incarnation: '1-2-3-4', kind: kind.kind, dependsOn: [], onLoss: 'end' as const, detail: { files } }
     const ref = kind.name({ id: 'agent.5', scopeId: 'agent', spec: { ...place, installation: 'here' }, ...rest })

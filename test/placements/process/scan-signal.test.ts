@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, it } from 'vitest'
-import { cookie, cookieName } from '../../../src/core/model/identity.ts'
+import { environmentTag, environmentTagName } from '../../../src/core/model/identity.ts'
 import type { Effects } from '../../../src/core/ports/effects.ts'
 import { realClock } from '../../../src/host/clock.ts'
 import type { Tree } from '../../../src/host/containment/containment.ts'
@@ -18,11 +18,11 @@ const patienceMs = 5_000
 async function askWhileForking(script: string): Promise<{ sent: readonly number[]; main: number; forked: number; exit: unknown }> {
   const host = openHost(`scan${process.pid}`, procTable)
   const mark = { installation: host.installation, incarnation: host.incarnationId, resourceId: 'agent.1' }
-  const child = spawn('/bin/sh', ['-c', script], { env: { ...process.env, [cookieName]: cookie(mark) } })
+  const child = spawn('/bin/sh', ['-c', script], { env: { ...process.env, [environmentTagName]: environmentTag(mark) } })
   const exit = once(child, 'exit')
   const main = child.pid ?? 0
   const others = (): readonly number[] =>
-    processes().flatMap(({ pid, environ }) => (pid !== main && environ.includes(cookie(mark)) ? [pid] : []))
+    processes().flatMap(({ pid, environ }) => (pid !== main && environ.includes(environmentTag(mark)) ? [pid] : []))
   const sent: number[] = []
   let forked = 0
   const signal = (pid: number, name: NodeJS.Signals): void => {
@@ -33,7 +33,7 @@ async function askWhileForking(script: string): Promise<{ sent: readonly number[
   }
   const unlink = (): void => {}
   const effects = { signal, unlink } as unknown as Effects
-  const scan = new ScanContainment({ effects, host, processes: procTable, inheritedCookie: undefined, directory: '/nonexistent' })
+  const scan = new ScanContainment({ effects, host, processes: procTable, inheritedTag: undefined, directory: '/nonexistent' })
   const tree = { mark, main: undefined, place: '/nonexistent/door', limitPlaces: [] } as unknown as Tree
   try {
     await once(child.stdout, 'data')

@@ -8,13 +8,13 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { describe, expect, it } from 'vitest'
 import type { RunnerCall } from '../../../src/core/ports/runner.ts'
 import { realClock } from '../../../src/host/clock.ts'
-import { HttpRunner, HttpRunnerLooks } from '../../../src/placements/remote/runner.ts'
+import { HttpRunner, HttpRunnerQueries } from '../../../src/placements/remote/runner.ts'
 import { temporaryHome } from '../../support/home.ts'
 import { needs } from '../../support/real.ts'
 
 /** The client of a runner, against servers that answer this or that. */
 
-const looks = new HttpRunnerLooks(realClock)
+const looks = new HttpRunnerQueries(realClock)
 const id = '7b0f9f6e-5a53-4d1c-9d0e-0a1b2c3d4e5f'
 
 interface Listening extends AsyncDisposable {

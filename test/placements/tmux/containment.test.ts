@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, expect, it } from 'vitest'
-import { cookie, cookieName } from '../../../src/core/model/identity.ts'
+import { environmentTag, environmentTagName } from '../../../src/core/model/identity.ts'
 import type { Effects } from '../../../src/core/ports/effects.ts'
 import type { CreateCtx } from '../../../src/core/ports/kind.ts'
 import type { Containment, Tree } from '../../../src/host/containment/containment.ts'
@@ -17,7 +17,7 @@ const installation = `terminal${process.pid}`
 
 function scan(effects: Effects = realEffects): { readonly net: ScanContainment; readonly incarnation: string } {
   const host = openHost(installation, procTable)
-  const net = new ScanContainment({ effects, host, processes: procTable, inheritedCookie: undefined, directory: temporaryHome() })
+  const net = new ScanContainment({ effects, host, processes: procTable, inheritedTag: undefined, directory: temporaryHome() })
   return { net, incarnation: host.incarnationId }
 }
 
@@ -37,7 +37,7 @@ describe('a command that was started in a terminal', () => {
         host,
         processes: procTable,
         containments: new Map([['cgroup', containment]]),
-        net,
+        fallbackScan: net,
       })
       const tree = { mark: { installation, incarnation: 'none', resourceId: 'a.1' }, spec: { containment: 'cgroup' } } as unknown as Tree
       const live = {
@@ -62,7 +62,9 @@ describe('an exit that cannot wait, without cgroups', () => {
   it('ends what is ours, and leaves what is kept', async () => {
     const { net, incarnation } = scan()
     const start = (scope: string): ReturnType<typeof spawn> =>
-      spawn('sleep', ['1000'], { env: { ...process.env, [cookieName]: cookie({ installation, incarnation, resourceId: `${scope}.1` }) } })
+      spawn('sleep', ['1000'], {
+        env: { ...process.env, [environmentTagName]: environmentTag({ installation, incarnation, resourceId: `${scope}.1` }) },
+      })
     const [kept, other] = [start('kept'), start('other')]
     try {
       await Promise.all([once(kept, 'spawn'), once(other, 'spawn')])

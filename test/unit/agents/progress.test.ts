@@ -32,7 +32,7 @@ async function begin(options: ControlOptions = {}): Promise<SimulatedControl & {
 /** `log` waits for `tree`, which hears nothing but a kill. */
 const stubborn = () => [thing('log', { owes: ['archive'] }), thing('tree', { hears: 'kill', dependsOn: ['log'] })]
 
-async function underWay({ control }: SimulatedControl): Promise<HistoryDetail> {
+async function runningCloses({ control }: SimulatedControl): Promise<HistoryDetail> {
   const [running] = await run(control.history.list(10))
   if (running?.state !== 'running') throw new Error('Nothing is under way.')
   const found = await run(control.history.find(running.id))
@@ -52,7 +52,7 @@ describe('a close under way', () => {
     const stopped = simulated.control.agents.stop(id, { graceMs: 4_000 })
     stopped.catch(() => {})
     await pause(1_000)
-    const entry = await underWay(simulated)
+    const entry = await runningCloses(simulated)
     expect(entry).toMatchObject({
       state: 'running',
       trigger: 'terminated',
@@ -79,7 +79,7 @@ describe('a close under way', () => {
       },
     ])
     await pause(2_000)
-    expect(await underWay(simulated)).toMatchObject({
+    expect(await runningCloses(simulated)).toMatchObject({
       progress: [{ state: 'waiting' }, { state: 'terminate', steps: [{ step: 'polite', took: 2_000 }] }],
     })
     const report = await run(stopped)
@@ -132,9 +132,9 @@ describe('a close under way', () => {
     const id = await launchIn(simulation, simulated, 'one')
     const stopped = simulated.control.agents.stop(id, { graceMs: 2_000 })
     await pause(1_500)
-    expect(await underWay(simulated)).toMatchObject({ released: 1, stuck: 0 })
+    expect(await runningCloses(simulated)).toMatchObject({ released: 1, stuck: 0 })
     await pause(1_000)
-    expect(await underWay(simulated)).toMatchObject({ released: 2, stuck: 0 })
+    expect(await runningCloses(simulated)).toMatchObject({ released: 2, stuck: 0 })
     await run(stopped)
     expect(await run(simulated.control.history.list(1))).toMatchObject([{ state: 'done', released: 2, stuck: 1 }])
     simulation.world.things.delete(`${id}.3`)
@@ -192,7 +192,7 @@ describe('several closes together', () => {
     await pause(1_000)
     const list = await run(control.history.list(10))
     expect(list).toMatchObject([{ id, state: 'running', trigger: 'test-reset', scope: { kind: 'host' } }])
-    const entry = await underWay(simulated)
+    const entry = await runningCloses(simulated)
     expect(new Set(entry.progress?.map(({ scope }) => scope.id))).toEqual(new Set([one, two]))
     expect(states(entry).toSorted()).toEqual(['polite', 'polite', 'waiting', 'waiting'])
     await run(report)

@@ -101,7 +101,7 @@ describe('a reset that meets something stuck', () => {
     expect(report).toMatchObject({ success: false, cleanedAgentsCount: 3, resources: [{ outcome: 'released' }, { outcome: 'stuck' }] })
     expect(report.errors.join('\n')).not.toMatch(/database|in time/)
     expect((await run(control.agents.list({}))).agents).toMatchObject([{ id: stuck, status: 'stuck' }])
-    expect((await run(life.ledger.books(life.id, 'open'))).resources).toMatchObject([{ scopeId: stuck, attempts: 1 }])
+    expect((await run(life.ledger.contents(life.id, 'open'))).resources).toMatchObject([{ scopeId: stuck, attempts: 1 }])
     // The ladder, and what is killed after it; no more.
     expect(simulation.clock.now() - startedMs).toBeLessThan(10_000 + 3_800 + 100)
   })

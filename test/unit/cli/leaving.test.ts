@@ -1,7 +1,7 @@
 import { expect, it, vi } from 'vitest'
 import { type Leaving, leave } from '../../../src/cli/leaving.ts'
 import type { Control } from '../../../src/control.ts'
-import type { Wish } from '../../../src/core/model/policy.ts'
+import type { CloseRequest } from '../../../src/core/model/close-request.ts'
 import type { Report } from '../../../src/core/model/report.ts'
 import type { RunningServer } from '../../../src/server/http/server.ts'
 import type { Supervisor } from '../../../src/supervisor.ts'
@@ -19,7 +19,7 @@ it.each(parts)('whoever leaves does so in time when the %s comes to no end', asy
   const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
   const clock = new VirtualClock()
   const ending = async (part: (typeof parts)[number]): Promise<void> => (part === hanging ? await new Promise<never>(() => {}) : undefined)
-  const shutDown = async ({ deadlineMs = 0 }: Wish): Promise<Report> => {
+  const shutDown = async ({ deadlineMs = 0 }: CloseRequest): Promise<Report> => {
     await ending('close of everything')
     // As late as it may be.
     await clock.pause(deadlineMs)

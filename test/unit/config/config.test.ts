@@ -199,7 +199,7 @@ describe('what is refused, by name', () => {
 describe('the cookie', () => {
   it('is a mark and never a setting', () => {
     const config = load({ env: { EBB_SCOPE: 'a/b/c' } })
-    expect(config.inheritedCookie).toBe('a/b/c')
+    expect(config.inheritedTag).toBe('a/b/c')
     expect(config).not.toHaveProperty('scope')
     expect(options).not.toHaveProperty('scope')
     expect(() => load({ flags: { scope: 'a/b/c' } })).toThrow(refusal('--scope'))

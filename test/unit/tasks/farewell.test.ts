@@ -1,19 +1,19 @@
 import { describe, expect, it } from 'vitest'
 import { Run } from '../../../src/agents/run.ts'
 import { endingOf } from '../../../src/core/model/agent.ts'
-import type { Wish } from '../../../src/core/model/policy.ts'
+import type { CloseRequest } from '../../../src/core/model/close-request.ts'
 import type { AgentChange } from '../../../src/core/ports/agents.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 
 function startRun(clock: VirtualClock) {
-  const closes: { readonly wish: Wish; readonly atMs: number }[] = []
+  const closes: { readonly closeRequest: CloseRequest; readonly atMs: number }[] = []
   const changes: AgentChange[] = []
   const run = new Run('a', 'n', new AbortController().signal, {
     clock,
     change: async (change) => void changes.push(change),
     onStatus: () => {},
     onEnd: () => {},
-    close: (wish) => closes.push({ wish, atMs: clock.now() }),
+    close: (closeRequest) => closes.push({ closeRequest, atMs: clock.now() }),
   })
   return { run, closes, changes }
 }
@@ -28,7 +28,7 @@ describe('an agent that has said its farewell', () => {
     expect(run.farewell({ status: 'failed', message: 'not quite' }, 30_000)).toBe(by)
     expect(closes).toEqual([])
     await clock.run(clock.pause(60_000))
-    expect(closes).toEqual([{ wish: { trigger: 'completed' }, atMs: begin + 30_000 }])
+    expect(closes).toEqual([{ closeRequest: { trigger: 'completed' }, atMs: begin + 30_000 }])
     expect(changes.slice(0, 2)).toEqual([
       { result: { isSuccess: true, farewell: { status: 'completed', message: 'all done', by } } },
       {

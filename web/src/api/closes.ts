@@ -1,5 +1,5 @@
+import type { Trigger } from '../../../src/core/model/close-request.ts'
 import type { LadderStep } from '../../../src/core/model/ladder.ts'
-import type { Trigger } from '../../../src/core/model/policy.ts'
 import type { ResourceProgress } from '../../../src/core/model/progress.ts'
 import { call, closeTimeoutMs } from './client.ts'
 import { wasDeleted } from './deleted.ts'

@@ -1,4 +1,4 @@
-import type { Trigger } from '../../../src/core/model/policy.ts'
+import type { Trigger } from '../../../src/core/model/close-request.ts'
 import { isOver, type Row } from './timeline.ts'
 
 /** What was kept about the agents goes, too, and after them. */

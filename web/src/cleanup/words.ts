@@ -1,4 +1,4 @@
-import type { Trigger } from '../../../src/core/model/policy.ts'
+import type { Trigger } from '../../../src/core/model/close-request.ts'
 import type { ReleaseState } from '../../../src/core/model/progress.ts'
 import { waitsForOthers } from '../../../src/core/model/report.ts'
 import type { Proof } from '../../../src/core/model/resource.ts'

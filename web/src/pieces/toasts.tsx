@@ -17,9 +17,9 @@ interface Toast extends ToastWish {
 /** Long enough to read it and to reach for Undo; a failure stays until somebody has seen it. */
 const shownMs = 10_000
 
-const Context = createContext<(wish: ToastWish) => void>(() => {})
+const Context = createContext<(closeRequest: ToastWish) => void>(() => {})
 
-export function useToast(): (wish: ToastWish) => void {
+export function useToast(): (closeRequest: ToastWish) => void {
   return useContext(Context)
 }
 
@@ -46,11 +46,11 @@ export function Toasts({ children }: { readonly children: ReactNode }) {
     [stay, remove],
   )
   const show = useCallback(
-    (wish: ToastWish) => {
+    (closeRequest: ToastWish) => {
       last.current += 1
       const id = last.current
-      setToasts((known) => [...known.slice(-3), { ...wish, id, isBusy: false }])
-      if (wish.tone !== 'bad') leave(id)
+      setToasts((known) => [...known.slice(-3), { ...closeRequest, id, isBusy: false }])
+      if (closeRequest.tone !== 'bad') leave(id)
     },
     [leave],
   )

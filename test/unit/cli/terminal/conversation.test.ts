@@ -81,10 +81,10 @@ describe('a conversation', () => {
   })
 
   it('a prompt that is a book is shown in short, and once', () => {
-    const book = Array.from({ length: 200 }, (_, index) => `+ line ${index}`).join('\n')
+    const registry = Array.from({ length: 200 }, (_, index) => `+ line ${index}`).join('\n')
     const { out } = show([
-      { type: 'user', content: book },
-      { type: 'user', content: `${book}\n` },
+      { type: 'user', content: registry },
+      { type: 'user', content: `${registry}\n` },
       { type: 'user', content: 'and this' },
     ])
     expect(out).toBe('❯ + line 0\n  + line 1\n  + line 2\n  … 197 more lines\n\n❯ and this\n')

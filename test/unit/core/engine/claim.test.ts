@@ -181,7 +181,7 @@ describe('who has no reaper to try again with', () => {
     await agent(dead, [thing('a')])
     dead.die()
     const passing = simulation.live()
-    passing.faults.next('ledger.books', ['refused'])
+    passing.faults.next('ledger.contents', ['refused'])
     expect((await run(passing.engine.recover({ releasesClaims: true }))).errors).toHaveLength(1)
     expect(await run(simulation.live().engine.recover())).toMatchObject({ reports: [{ success: true }], elsewhere: [] })
   })

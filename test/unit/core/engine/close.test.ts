@@ -185,8 +185,8 @@ describe('two closes of one scope', () => {
     life.engine.close('agent', { trigger: 'terminated', graceMs: 60_000 })
     life.engine.close('agent', { trigger: 'deleted', deadlineMs: 5_000 })
     await pause(10)
-    const { scopes } = await run(simulation.store.books())
-    expect(scopes.find(({ id }) => id === 'agent')?.wish).toMatchObject({ forget: true, deadlineMs: 5_000 })
+    const { scopes } = await run(simulation.store.contents())
+    expect(scopes.find(({ id }) => id === 'agent')?.closeRequest).toMatchObject({ forget: true, deadlineMs: 5_000 })
   })
 
   test('a scope below that was to be deleted is still deleted when the one above is closed for another reason', async () => {
@@ -196,7 +196,7 @@ describe('two closes of one scope', () => {
     simulation.world.heal('agent.1')
     expect(await run(life.engine.close('request', { trigger: 'request-finished' }))).toMatchObject({ success: true })
     expect(simulation.world.archive.size).toBe(0)
-    expect((await run(simulation.store.books())).scopes.map(({ id }) => id)).toEqual(['host-life1', 'request'])
+    expect((await run(simulation.store.contents())).scopes.map(({ id }) => id)).toEqual(['host-life1', 'request'])
   })
 })
 
@@ -315,7 +315,7 @@ test('while a close is under way each resource is told of as it is by now', asyn
 
 test('a look that gets no answer says at what it was, and what that means', async () => {
   await agent([thing('a')])
-  const kind = life.engine.parts.book.find('agent')?.entries.values().next().value?.kind
+  const kind = life.engine.parts.registry.find('agent')?.entries.values().next().value?.kind
   if (!kind) throw new Error('It was launched.')
   const { observe } = kind
   Object.assign(kind, { observe: () => new Promise<never>(() => {}) })

@@ -80,9 +80,9 @@ describe('what takes its time by nature', () => {
     ['a deadline', { trigger: 'deleted', graceMs: 0, deadlineMs: 5_000 } as const],
     ['force', { trigger: 'terminated', force: true } as const],
     ['an exit', { trigger: 'process-exit', graceMs: 0 } as const],
-  ])('has it not under %s, and is then honestly stuck', async (_what, wish) => {
+  ])('has it not under %s, and is then honestly stuck', async (_what, closeRequest) => {
     await agent([thing('target', draining)])
-    const report = await run(life.engine.close('agent', wish))
+    const report = await run(life.engine.close('agent', closeRequest))
     expect(report).toMatchObject({ success: false, resources: [{ outcome: 'stuck' }] })
     expect(report.duration).toBeLessThan(15_000)
     simulation.world.heal('agent.1')

@@ -27,7 +27,7 @@ describe('a launch', () => {
     const launched = life.engine.launch(scope, [thing('a'), thing('b', { dependsOn: ['a'] }), thing('c')])
     await expect(run(launched)).rejects.toMatchObject({ code: 'launch_failed', message: expect.stringContaining('create was refused') })
     expect(simulation.world.left()).toEqual([])
-    expect((await run(simulation.store.books())).scopes.map(({ id }) => id)).toEqual(['host-life1'])
+    expect((await run(simulation.store.contents())).scopes.map(({ id }) => id)).toEqual(['host-life1'])
     expect(life.reports).toMatchObject([{ success: true, trigger: 'launch-rollback' }])
   })
 

@@ -1,8 +1,8 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { forgets } from '../../../../src/core/model/policy.ts'
+import { forgets } from '../../../../src/core/model/close-request.ts'
 import type { Report } from '../../../../src/core/model/report.ts'
-import { commands, decks, Player, plans, wishes } from '../../../support/random-lives.ts'
+import { closeRequests, commands, decks, Player, plans } from '../../../support/random-lives.ts'
 import { type Life, listedKind, reaperIntervalMs, Simulation, thing, unlistedKind } from '../../../support/simulation.ts'
 
 /**
@@ -26,10 +26,10 @@ async function comeToRest(simulation: Simulation, life: Life): Promise<void> {
 }
 
 async function expectClean(simulation: Simulation): Promise<void> {
-  expect({ violations: simulation.world.violations, left: simulation.world.left(), books: await simulation.openBooks() }).toEqual({
+  expect({ violations: simulation.world.violations, left: simulation.world.left(), contents: await simulation.openBooks() }).toEqual({
     violations: [],
     left: [],
-    books: [],
+    contents: [],
   })
 }
 
@@ -53,7 +53,7 @@ describe('whatever fails in one life', () => {
 })
 
 describe('closing', () => {
-  const sequences = fc.array(fc.record({ wish: wishes, afterMs: fc.nat(3_000) }), { minLength: 2, maxLength: 6 })
+  const sequences = fc.array(fc.record({ closeRequest: closeRequests, afterMs: fc.nat(3_000) }), { minLength: 2, maxLength: 6 })
 
   test('any number of times, at once or one after the other, is closing once (G5, G6)', { timeout }, async () => {
     await fc.assert(
@@ -63,13 +63,13 @@ describe('closing', () => {
         const { engine, reports } = simulation.live()
         await clock.run(engine.launch(engine.openScope({ id: 'agent', kind: 'agent' }), plan))
         const asked: Promise<Report>[] = []
-        for (const { wish, afterMs } of closes) {
-          const flight = engine.parts.flights.get('agent')
-          const report = engine.close('agent', wish)
-          if (flight) expect(report).toBe(asked.at(-1))
+        for (const { closeRequest, afterMs } of closes) {
+          const operation = engine.parts.operations.get('agent')
+          const report = engine.close('agent', closeRequest)
+          if (operation) expect(report).toBe(asked.at(-1))
           // What joined is at least as strong as what was asked for: force and deletion are never lost on the way.
-          if (flight && wish.force) expect(flight.policy).toMatchObject({ givesUp: true, firstStep: 'kill' })
-          if (flight && forgets(wish)) expect(flight.policy.keepsLogs).toBe(false)
+          if (operation && closeRequest.force) expect(operation.policy).toMatchObject({ givesUp: true, firstStep: 'kill' })
+          if (operation && forgets(closeRequest)) expect(operation.policy.keepsLogs).toBe(false)
           asked.push(report)
           await clock.run(clock.pause(afterMs))
         }

@@ -133,7 +133,7 @@ describe('the stored wish is carried on (G6)', () => {
     expect(simulation.world.left()).toEqual(['listed agent.1'])
     await run(simulation.live().engine.recover())
     expect([simulation.world.left(), simulation.world.archive.size]).toEqual([[], 0])
-    expect(await run(simulation.store.books())).toEqual({ scopes: [], resources: [] })
+    expect(await run(simulation.store.contents())).toEqual({ scopes: [], resources: [] })
   })
 
   test('a termination stays one: the log is archived', async () => {
@@ -203,10 +203,10 @@ describe('what another server has adopted', () => {
     simulation.world.heal('stuck.1')
     const life = simulation.live()
     const { ledger } = life.engine.parts
-    const books = ledger.books.bind(ledger)
-    vi.spyOn(ledger, 'books').mockImplementation(async (incarnation, only) => {
+    const contents = ledger.contents.bind(ledger)
+    vi.spyOn(ledger, 'contents').mockImplementation(async (incarnation, only) => {
       if (incarnation === undefined) throw new Error('the disk is gone')
-      return await books(incarnation, only)
+      return await contents(incarnation, only)
     })
     const { reports } = await run(life.engine.recover())
     expect(reports[0]?.errors.join()).toContain('whose it is cannot be read: the disk is gone')

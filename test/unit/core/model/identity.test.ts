@@ -1,12 +1,12 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  chainCookie,
-  containerCookie,
-  cookie,
+  chainTag,
+  containerTag,
+  environmentTag,
   incarnationId,
   isSafeId,
-  parseCookies,
+  parseEnvironmentTags,
   parseIncarnationId,
   resourceId,
   scopeOfResource,
@@ -45,32 +45,32 @@ describe('incarnations', () => {
 
 describe('cookies', () => {
   it('a cookie says who owns the thing that carries it', () => {
-    expect(parseCookies(cookie(mark))).toEqual([mark])
+    expect(parseEnvironmentTags(environmentTag(mark))).toEqual([mark])
   })
 
   it('an Ebb inside another is found by both', () => {
     const inner = { ...mark, installation: 'ffffffffffff' }
-    expect(parseCookies(chainCookie(cookie(mark), cookie(inner)))).toEqual([mark, inner])
-    expect(chainCookie(undefined, cookie(mark))).toBe(cookie(mark))
-    expect(chainCookie('', cookie(mark))).toBe(cookie(mark))
+    expect(parseEnvironmentTags(chainTag(environmentTag(mark), environmentTag(inner)))).toEqual([mark, inner])
+    expect(chainTag(undefined, environmentTag(mark))).toBe(environmentTag(mark))
+    expect(chainTag('', environmentTag(mark))).toBe(environmentTag(mark))
   })
 
   it.each(['', ':', 'a/b', 'a/b/c/d', '//', 'a//c', '/b/c'])('%j names nobody', (text) => {
-    expect(parseCookies(text)).toEqual([])
+    expect(parseEnvironmentTags(text)).toEqual([])
   })
 
   it('a broken part does not hide the others', () => {
-    expect(parseCookies(`junk:${cookie(mark)}:a/b`)).toEqual([mark])
+    expect(parseEnvironmentTags(`junk:${environmentTag(mark)}:a/b`)).toEqual([mark])
   })
 
   it('whatever an environment holds, reading it does not throw', () => {
-    fc.assert(fc.property(fc.string(), (text) => Array.isArray(parseCookies(text))))
+    fc.assert(fc.property(fc.string(), (text) => Array.isArray(parseEnvironmentTags(text))))
   })
 })
 
 describe('the mark on what runs in a container', () => {
   it('says whose it is, and is no tree of this host', () => {
-    const [found] = parseCookies(containerCookie(mark))
+    const [found] = parseEnvironmentTags(containerTag(mark))
     expect(found).toMatchObject({ installation: mark.installation, incarnation: mark.incarnation })
     expect(scopeOfResource(found?.resourceId ?? '')).toBe(scopeOfResource(mark.resourceId))
     expect(isSafeId(found?.resourceId ?? '')).toBe(false)
@@ -100,7 +100,7 @@ describe('ids', () => {
     fc.assert(
       fc.property(ids, (id) => {
         fc.pre(isSafeId(id))
-        expect(parseCookies(cookie({ ...mark, resourceId: id }))).toEqual([{ ...mark, resourceId: id }])
+        expect(parseEnvironmentTags(environmentTag({ ...mark, resourceId: id }))).toEqual([{ ...mark, resourceId: id }])
         expect(id.split('/')).toEqual([id])
       }),
     )

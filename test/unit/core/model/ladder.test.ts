@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { type Policy, policyFor, triggers } from '../../../../src/core/model/close-request.ts'
 import { ladder, ladderSteps } from '../../../../src/core/model/ladder.ts'
-import { type Policy, policyFor, triggers } from '../../../../src/core/model/policy.ts'
 
 const policy = (more: Partial<Policy> = {}): Policy => ({
   firstStep: 'polite',

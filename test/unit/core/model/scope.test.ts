@@ -1,8 +1,8 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { forgets, policyFor, renew, strengthen, triggers, type Wish } from '../../../../src/core/model/policy.ts'
+import { type CloseRequest, forgets, policyFor, renew, strengthen, triggers } from '../../../../src/core/model/close-request.ts'
 
-const wishes: fc.Arbitrary<Wish> = fc
+const closeRequests: fc.Arbitrary<CloseRequest> = fc
   .record(
     {
       trigger: fc.constantFrom(...triggers),
@@ -15,17 +15,17 @@ const wishes: fc.Arbitrary<Wish> = fc
     },
     { requiredKeys: ['trigger'] },
   )
-  .map((wish) => wish as Wish)
+  .map((closeRequest) => closeRequest as CloseRequest)
 
 /** Everything but the reason, which is not a matter of strength. */
-function strength({ force, givesUp, forget, dropLogs, graceMs, deadlineMs }: Wish): unknown {
+function strength({ force, givesUp, forget, dropLogs, graceMs, deadlineMs }: CloseRequest): unknown {
   return { force: force ?? false, givesUp: givesUp ?? false, forget: forget ?? false, dropLogs: dropLogs ?? false, graceMs, deadlineMs }
 }
 
 describe('the stronger wish (G6)', () => {
   it('force, deletion and the earlier deadline win, whoever asked first', () => {
-    const weak: Wish = { trigger: 'terminated', graceMs: 5_000, deadlineMs: 15_000 }
-    const strong: Wish = { trigger: 'terminated', force: true, forget: true, graceMs: 10, deadlineMs: 100 }
+    const weak: CloseRequest = { trigger: 'terminated', graceMs: 5_000, deadlineMs: 15_000 }
+    const strong: CloseRequest = { trigger: 'terminated', force: true, forget: true, graceMs: 10, deadlineMs: 100 }
     expect(strengthen(weak, strong)).toEqual(strong)
     expect(strengthen(strong, weak)).toEqual(strong)
   })
@@ -78,7 +78,7 @@ describe('the stronger wish (G6)', () => {
 
   it('never grows weaker', () => {
     fc.assert(
-      fc.property(wishes, wishes, (a, b) => {
+      fc.property(closeRequests, closeRequests, (a, b) => {
         const both = strengthen(a, b)
         for (const one of [a, b]) {
           expect(both.force ?? false).toBe((both.force ?? false) || (one.force ?? false))
@@ -92,7 +92,7 @@ describe('the stronger wish (G6)', () => {
 
   it('does not depend on who asked first, but for the reason', () => {
     fc.assert(
-      fc.property(wishes, wishes, (a, b) => {
+      fc.property(closeRequests, closeRequests, (a, b) => {
         expect(strength(strengthen(a, b))).toEqual(strength(strengthen(b, a)))
       }),
     )
@@ -100,7 +100,7 @@ describe('the stronger wish (G6)', () => {
 
   it('does not depend on how three are put together', () => {
     fc.assert(
-      fc.property(wishes, wishes, wishes, (a, b, c) => {
+      fc.property(closeRequests, closeRequests, closeRequests, (a, b, c) => {
         expect(strengthen(strengthen(a, b), c)).toEqual(strengthen(a, strengthen(b, c)))
       }),
     )
@@ -108,7 +108,7 @@ describe('the stronger wish (G6)', () => {
 
   it('asking for the same again changes nothing', () => {
     fc.assert(
-      fc.property(wishes, wishes, (a, b) => {
+      fc.property(closeRequests, closeRequests, (a, b) => {
         const once = strengthen(a, b)
         expect(strengthen(once, b)).toEqual(once)
         expect(policyFor(strengthen(a, a))).toEqual(policyFor(a))

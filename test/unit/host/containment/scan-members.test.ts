@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { cookie, type Mark } from '../../../../src/core/model/identity.ts'
+import { environmentTag, type Mark } from '../../../../src/core/model/identity.ts'
 import type { Tree } from '../../../../src/host/containment/containment.ts'
 import { findMembers } from '../../../../src/host/containment/scan.ts'
 import type { ProcessEntry } from '../../../../src/host/processes/process-table.ts'
@@ -17,12 +17,12 @@ const self = 50
 
 /** By default a child of init in a session of its own that began after the tree and carries nothing. */
 function entry(pid: number, more: Partial<ProcessEntry> = {}): ProcessEntry {
-  return { pid, ppid: 1, pgid: pid, sid: pid, state: 'S', startTime: '3000', command: 'x', cookies: undefined, ...more }
+  return { pid, ppid: 1, pgid: pid, sid: pid, state: 'S', startTime: '3000', command: 'x', environmentTags: undefined, ...more }
 }
 
 const init = entry(1, { ppid: 0, startTime: '1' })
 const supervisor = entry(self, { startTime: '1000' })
-const main = entry(100, { ppid: self, startTime: '2000', cookies: cookie(mark) })
+const main = entry(100, { ppid: self, startTime: '2000', environmentTags: environmentTag(mark) })
 
 const known = (): Map<number, ProcessEntry> => new Map()
 function members(entries: readonly ProcessEntry[], seen = known()): readonly number[] {
@@ -37,12 +37,12 @@ describe('who belongs to a tree', () => {
   })
 
   it('whoever carries the cookie, also behind the cookie of an outer Ebb', () => {
-    const outer = cookie({ ...mark, installation: 'ffffffffffff' })
-    expect(members([entry(200, { cookies: `${outer}:${cookie(mark)}` })])).toEqual([200])
+    const outer = environmentTag({ ...mark, installation: 'ffffffffffff' })
+    expect(members([entry(200, { environmentTags: `${outer}:${environmentTag(mark)}` })])).toEqual([200])
   })
 
   it('the main process is known without its cookie, by pid and start time', () => {
-    expect(members([{ ...main, cookies: undefined }])).toEqual([100])
+    expect(members([{ ...main, environmentTags: undefined }])).toEqual([100])
   })
 
   it('a daemon that cleared its environment is known by the session that a member leads', () => {
@@ -77,14 +77,19 @@ describe('who does not (G10)', () => {
   })
 
   it('the supervisor itself, though it runs inside the agent of the same tree', () => {
-    const nested = { ...supervisor, cookies: cookie(mark) }
+    const nested = { ...supervisor, environmentTags: environmentTag(mark) }
     expect(findMembers(tree, [nested, main], known(), self).map(({ pid }) => pid)).toEqual([100])
   })
 
   it('who carries the cookie of another resource, of another installation, or something like it', () => {
     const others = [{ resourceId: 'agent.10' }, { resourceId: 'agent' }, { installation: 'ffffffffffff' }]
-    const cookies = [...others.map((other) => cookie({ ...mark, ...other })), `x${cookie(mark)}`, `${cookie(mark)}/more`, '']
-    expect(members(cookies.map((text, index) => entry(200 + index, { cookies: text })))).toEqual([])
+    const environmentTags = [
+      ...others.map((other) => environmentTag({ ...mark, ...other })),
+      `x${environmentTag(mark)}`,
+      `${environmentTag(mark)}/more`,
+      '',
+    ]
+    expect(members(environmentTags.map((text, index) => entry(200 + index, { environmentTags: text })))).toEqual([])
   })
 
   it('who has the pid of the main process but another start time', () => {
@@ -113,7 +118,12 @@ describe('who does not (G10)', () => {
   it('who is older than the supervisor, whatever it carries and whoever its parent seems to be', () => {
     const old = { startTime: '999' }
     expect(
-      members([main, entry(200, { ...old, cookies: cookie(mark) }), entry(201, { ...old, ppid: 100 }), entry(202, { ...old, sid: 100 })]),
+      members([
+        main,
+        entry(200, { ...old, environmentTags: environmentTag(mark) }),
+        entry(201, { ...old, ppid: 100 }),
+        entry(202, { ...old, sid: 100 }),
+      ]),
     ).toEqual([100])
   })
 

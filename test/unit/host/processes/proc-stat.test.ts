@@ -13,7 +13,7 @@ function stat(command: string, state = 'S'): string {
   return `4711 (${command}) ${state} 100 200 300 34816 4711 4194304 1 2 3 4 5 6 7 8 20 0 1 0 292210 12345 ${more.join(' ')}\n`
 }
 
-const expected = { pid: 4711, ppid: 100, pgid: 200, sid: 300, state: 'S', startTime: '292210', cookies: undefined }
+const expected = { pid: 4711, ppid: 100, pgid: 200, sid: 300, state: 'S', startTime: '292210', environmentTags: undefined }
 
 describe('a line of /proc/PID/stat', () => {
   it.each([
@@ -78,7 +78,7 @@ describe('the process table of Linux', () => {
     [
       'our own checker',
       3_000,
-      async () => processes().map(({ pid, environ }) => ({ pid, cookies: /EBB_SCOPE=([^\0]*)/.exec(environ)?.[1] })),
+      async () => processes().map(({ pid, environ }) => ({ pid, environmentTags: /EBB_SCOPE=([^\0]*)/.exec(environ)?.[1] })),
     ],
   ] as const)('%s finds the mark also of a process that becomes another program just now', async (_name, waitMs, look) => {
     const child = execsForEver()
@@ -86,7 +86,7 @@ describe('the process table of Linux', () => {
       let missed = 0
       for (let looks = 0; looks < 400; looks++) {
         const beganMs = performance.now()
-        const isFound = (await look()).find(({ pid }) => pid === child.pid)?.cookies === 'a-cookie'
+        const isFound = (await look()).find(({ pid }) => pid === child.pid)?.environmentTags === 'a-cookie'
         // Who had no processor for all of that time is an exec that hangs, which has its end.
         if (!isFound && performance.now() - beganMs < waitMs) missed += 1
       }
@@ -102,7 +102,7 @@ describe('the process table of Linux', () => {
     try {
       await waitUntil(() => procTable.find(child.pid ?? 0)?.state === 'Z', 10_000, 'its main thread has ended')
       const looks = [await procTable.marked(), await procTable.snapshot(), procTable.markedNow()]
-      expect(looks.map((seen) => seen.find(({ pid }) => pid === child.pid)?.cookies)).toEqual(['a-cookie', 'a-cookie', 'a-cookie'])
+      expect(looks.map((seen) => seen.find(({ pid }) => pid === child.pid)?.environmentTags)).toEqual(['a-cookie', 'a-cookie', 'a-cookie'])
     } finally {
       child.kill('SIGKILL')
       await once(child, 'exit')
@@ -115,7 +115,7 @@ describe('the process table of Linux', () => {
       await once(child, 'spawn')
       expect(readFileSync(`/proc/${child.pid}/environ`)).toHaveLength(0)
       expect((await procTable.marked()).some(({ pid }) => pid === child.pid)).toBe(false)
-      expect((await procTable.snapshot()).find(({ pid }) => pid === child.pid)).toMatchObject({ cookies: undefined })
+      expect((await procTable.snapshot()).find(({ pid }) => pid === child.pid)).toMatchObject({ environmentTags: undefined })
     } finally {
       child.kill('SIGKILL')
       await once(child, 'exit')
@@ -134,10 +134,10 @@ describe('the process table of Linux', () => {
     })
     try {
       await once(child.stdout, 'data')
-      const brand = String(4_503_599_627_370_497n * 1_024n)
-      expect(procTable.markedNow().find(({ pid }) => pid === child.pid)).toEqual({ pid: child.pid, cookies: '', brand })
-      expect((await procTable.marked()).find(({ pid }) => pid === child.pid)).toMatchObject({ brand })
-      expect((await procTable.snapshot()).find(({ pid }) => pid === child.pid)).toMatchObject({ cookies: undefined, brand })
+      const rlimitTag = String(4_503_599_627_370_497n * 1_024n)
+      expect(procTable.markedNow().find(({ pid }) => pid === child.pid)).toEqual({ pid: child.pid, environmentTags: '', rlimitTag })
+      expect((await procTable.marked()).find(({ pid }) => pid === child.pid)).toMatchObject({ rlimitTag })
+      expect((await procTable.snapshot()).find(({ pid }) => pid === child.pid)).toMatchObject({ environmentTags: undefined, rlimitTag })
     } finally {
       clock.mockRestore()
       child.kill('SIGKILL')

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { parseCookies } from '../../../../src/core/model/identity.ts'
+import { parseEnvironmentTags } from '../../../../src/core/model/identity.ts'
 import { parsePs } from '../../../../src/host/processes/ps.ts'
 
 /** In the format of macOS' `ps -axwwE -o pid=,ppid=,pgid=,sess=,stat=,lstart=,command=`; not run on a Mac. */
@@ -23,7 +23,7 @@ describe('the process table of macOS', () => {
   })
 
   it('a program with blanks in its path and one without any words are entries like all others', () => {
-    expect(entries.get(612)).toMatchObject({ ppid: 331, command: '/Applications/Visual', cookies: undefined })
+    expect(entries.get(612)).toMatchObject({ ppid: 331, command: '/Applications/Visual', environmentTags: undefined })
     expect(entries.get(99_999)).toMatchObject({ ppid: 4720, command: '' })
   })
 
@@ -35,20 +35,20 @@ describe('the process table of macOS', () => {
 
   it('finds the cookie in the environment, at its end, in its middle and with another Ebb before it', () => {
     const mark = { installation: 'a1b2c3d4e5f6', incarnation: '0f1e2d3c4b5a-0-4711-1794648011', resourceId: 'agent.1' }
-    expect(parseCookies(entries.get(4720)?.cookies ?? '')).toEqual([mark])
-    expect(parseCookies(entries.get(4725)?.cookies ?? '')).toEqual([
+    expect(parseEnvironmentTags(entries.get(4720)?.environmentTags ?? '')).toEqual([mark])
+    expect(parseEnvironmentTags(entries.get(4725)?.environmentTags ?? '')).toEqual([
       { ...mark, installation: 'outer0000000', incarnation: '0f1e2d3c4b5a-0-100-1', resourceId: 'x.1' },
       mark,
     ])
   })
 
   it('a variable whose name only ends like ours, and a program that may not be looked into, carry nothing', () => {
-    expect(entries.get(4740)?.cookies).toBeUndefined()
-    expect(entries.get(4731)?.cookies).toBeUndefined()
+    expect(entries.get(4740)?.environmentTags).toBeUndefined()
+    expect(entries.get(4731)?.environmentTags).toBeUndefined()
   })
 
   it('the environment comes after the words: what a command line says does not hide what the environment says', () => {
-    expect(parseCookies(entries.get(4741)?.cookies ?? '')).toEqual([
+    expect(parseEnvironmentTags(entries.get(4741)?.environmentTags ?? '')).toEqual([
       { installation: 'a1b2c3d4e5f6', incarnation: '0f1e2d3c4b5a-0-4711-1794648011', resourceId: 'agent.1' },
     ])
   })

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { DockerLooks, OutputPiece } from '../../../../src/core/ports/docker.ts'
+import type { DockerQueries, OutputPiece } from '../../../../src/core/ports/docker.ts'
 import { realEffects } from '../../../../src/host/effects.ts'
 import { type Copied, copyOutput, overlapOf } from '../../../../src/placements/docker/copy.ts'
 import { temporaryHome } from '../../../support/home.ts'
@@ -22,7 +22,7 @@ async function copied(had: string, daemons: string, mostBytes = 1_000): Promise<
     for (let at = 0; at < daemons.length; at += 7) yield { stream: 'stdout', bytes: Buffer.from(daemons.slice(at, at + 7)) }
   }
   asked.length = 0
-  const looks = { output } as unknown as DockerLooks
+  const looks = { output } as unknown as DockerQueries
   const how = { follows: false, signal: new AbortController().signal, mostBytes }
   const result = await copyOutput({ effects: realEffects, looks }, 'id', paths, how)
   return { log: readFileSync(paths.stdout, 'utf8'), copied: result }

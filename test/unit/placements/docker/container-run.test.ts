@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream'
 import { describe, expect, it } from 'vitest'
-import type { Docker, DockerLooks, InspectedContainer } from '../../../../src/core/ports/docker.ts'
+import type { Docker, DockerQueries, InspectedContainer } from '../../../../src/core/ports/docker.ts'
 import type { Effects } from '../../../../src/core/ports/effects.ts'
 import { realClock } from '../../../../src/host/clock.ts'
 import { realEffects } from '../../../../src/host/effects.ts'
@@ -42,9 +42,9 @@ describe('the start of a container whose scope closes meanwhile (G13)', () => {
 
 const spec = { installation: 'ours', program: 'sh' }
 
-function kindWith(docker: Partial<Docker>, more: Partial<DockerLooks>, effects = realEffects, now = clock.now): ContainerRunKind {
+function kindWith(docker: Partial<Docker>, more: Partial<DockerQueries>, effects = realEffects, now = clock.now): ContainerRunKind {
   const usual = { isLocal: false, host: daemon.host, identity: async () => daemon.identity, list: async () => [] }
-  const looks = { ...usual, ...more } as unknown as DockerLooks
+  const looks = { ...usual, ...more } as unknown as DockerQueries
   const followers = new Followers({ effects, looks, clock })
   return new ContainerRunKind({ docker: docker as Docker, effects, looks, clock: { ...clock, now }, followers, unheard: new Set() })
 }
@@ -117,7 +117,7 @@ describe('a kill of what runs in a container', () => {
       signal: async (_id: string, name: string) => void told.push(`daemon ${name}`),
       unpause: async () => void told.push('unpaused'),
     }
-    const looks: Partial<DockerLooks> = { isLocal, list: async () => [container], inspect: async () => container }
+    const looks: Partial<DockerQueries> = { isLocal, list: async () => [container], inspect: async () => container }
     const kind = kindWith(docker as Partial<Docker>, looks, effects, () => nowMs)
     const ref = refWith(kind, { id: own, daemon })
     return {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Docker, DockerLooks, OutputPiece, SeenContainer } from '../../../../src/core/ports/docker.ts'
+import type { Docker, DockerQueries, OutputPiece, SeenContainer } from '../../../../src/core/ports/docker.ts'
 import { realClock } from '../../../../src/host/clock.ts'
 import { realEffects } from '../../../../src/host/effects.ts'
 import { DockerError } from '../../../../src/placements/docker/daemon.ts'
@@ -19,17 +19,17 @@ function kindSeeing(...answers: readonly (readonly SeenContainer[])[]): Seeing {
   return kindAt({}, ...answers)
 }
 
-function kindAt(more: Partial<DockerLooks>, ...answers: readonly (readonly SeenContainer[])[]): Seeing {
+function kindAt(more: Partial<DockerQueries>, ...answers: readonly (readonly SeenContainer[])[]): Seeing {
   let count = 0
   const list = async (): Promise<readonly SeenContainer[]> => answers[Math.min(count++, answers.length - 1)] ?? []
   const refuse = async (): Promise<never> => Promise.reject(new DockerError('the Docker daemon says: conflict', 409, undefined))
   const usual = { isLocal: true, host: 'unix:///sock', identity: async () => 'THIS', isNameFree: async () => true }
-  const looks = { ...usual, list, ...more } as unknown as DockerLooks
+  const looks = { ...usual, list, ...more } as unknown as DockerQueries
   const clock = { ...realClock, after: (_ms: number, _signal: AbortSignal, callback: () => void): void => callback() }
   const followers = new Followers({ effects: realEffects, looks, clock })
   const docker = { create: refuse } as unknown as Docker
   const shared = { docker, looks, clock, followers, unheard: new Set<string>() }
-  const kind = new ContainerKind({ ...shared, effects: realEffects, inheritedCookie: undefined, mostBytes: 1_000 })
+  const kind = new ContainerKind({ ...shared, effects: realEffects, inheritedTag: undefined, mostBytes: 1_000 })
   return { kind, looked: () => count }
 }
 

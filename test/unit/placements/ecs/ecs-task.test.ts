@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Aws, AwsLooks, TaskSeen } from '../../../../src/core/ports/aws.ts'
+import type { Aws, AwsQueries, TaskSeen } from '../../../../src/core/ports/aws.ts'
 import { EcsTaskKind } from '../../../../src/placements/ecs/ecs-task.ts'
 import { startedBy, tagsOf, tokenOf } from '../../../../src/placements/ecs/mark.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'
@@ -27,7 +27,7 @@ function scene(): Scene {
       tasks: tasks.filter((task) => arns.includes(task.arn)),
       missing: arns.filter((one) => !tasks.some((task) => task.arn === one)),
     }),
-  } as Partial<AwsLooks> as AwsLooks
+  } as Partial<AwsQueries> as AwsQueries
   const aws = { stopTask: async (task) => void stopped.push(task.arn) } as Partial<Aws> as Aws
   const times = { settleMs: 45_000, firstLookMs: 100, longestLookMs: 1_000, healthyWithinMs: 240_000 }
   return { kind: new EcsTaskKind({ aws, looks, times, installation: 'here', settings }), clock: new VirtualClock(), stopped, tasks }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Aws, AwsLooks, TaskSeen } from '../../../../src/core/ports/aws.ts'
+import type { Aws, AwsQueries, TaskSeen } from '../../../../src/core/ports/aws.ts'
 import type { RemoteAgentSpec, RunnerStatus } from '../../../../src/core/ports/runner.ts'
 import { RunnersTasks } from '../../../../src/placements/ecs/runners-task.ts'
 import { RemoteAgentKind } from '../../../../src/placements/remote/kind.ts'
@@ -34,7 +34,7 @@ class Scene {
         return this.tasks.map((one) => one.arn)
       },
       describeTasks: async (_cluster, arns) => ({ tasks: this.tasks.filter((one) => arns.includes(one.arn)), missing: [] }),
-    } as Partial<AwsLooks> as AwsLooks,
+    } as Partial<AwsQueries> as AwsQueries,
     times: { settleMs: 45_000, firstLookMs: 100, longestLookMs: 1_000, healthyWithinMs: 1 },
     installation: 'here',
   })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { type Aws, type AwsLooks, AwsProblem, type ObjectSeen, type TargetSeen, type TaskSeen } from '../../../../src/core/ports/aws.ts'
+import { type Aws, AwsProblem, type AwsQueries, type ObjectSeen, type TargetSeen, type TaskSeen } from '../../../../src/core/ports/aws.ts'
 import type { CreateCtx } from '../../../../src/core/ports/kind.ts'
 import { AddressLeaseKind } from '../../../../src/placements/ecs/address-lease.ts'
 import { LbTargetKind } from '../../../../src/placements/ecs/lb-target.ts'
@@ -36,7 +36,7 @@ class Scene {
     deregistrationDelayMs: async () => 1_000,
     describeTasks: async () => ({ tasks: this.task ? [this.task] : [], missing: [] }),
     listTasks: async () => [],
-  } as Partial<AwsLooks> as AwsLooks
+  } as Partial<AwsQueries> as AwsQueries
 
   ctx(): CreateCtx {
     return {

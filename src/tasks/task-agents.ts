@@ -16,7 +16,7 @@ export interface Member {
 }
 
 /** The agents of one task, and those on their way into it. */
-export class Crew {
+export class TaskAgents {
   readonly #members = new Map<string, Member>()
   readonly #byName = new Map<string, Member>()
   /** Reserved, before anything of them exists. */

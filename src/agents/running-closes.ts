@@ -14,7 +14,7 @@ const toldAtOnce = 64
  * The closes that are under way, for those who watch. A resource is told as it is when its frame comes, not each state that it
  * had; and once a close has its report, nothing more is told of it: the report has it all.
  */
-export class UnderWay {
+export class RunningCloses {
   readonly #clock: Clock
   readonly #events: Events
   readonly #closes = new Map<Progress, { readonly about: Undertaking; readonly moved: Set<Track> }>()

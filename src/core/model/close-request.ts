@@ -15,7 +15,7 @@ export const triggers = [
 export type Trigger = (typeof triggers)[number]
 
 /** What a close was asked to do; stored with `closing`, so that a recovery carries on with it (G6). */
-export interface Wish {
+export interface CloseRequest {
   readonly trigger: Trigger
   /** Skips polite and terminate. */
   readonly force?: boolean
@@ -61,36 +61,36 @@ const defaults: Record<Trigger, { firstStep: LadderStep; graceMs: number; keepsL
 }
 
 /** Do rows, logs and archive go too: because it was said, or because of what the close is for? */
-export function forgets(wish: Wish): boolean {
-  return wish.forget === true || !defaults[wish.trigger].keepsLogs
+export function forgets(closeRequest: CloseRequest): boolean {
+  return closeRequest.forget === true || !defaults[closeRequest.trigger].keepsLogs
 }
 
 /** Do logs and archive go, whatever becomes of the rows? */
-export function dropsLogs(wish: Wish): boolean {
-  return wish.dropLogs === true || forgets(wish)
+export function dropsLogs(closeRequest: CloseRequest): boolean {
+  return closeRequest.dropLogs === true || forgets(closeRequest)
 }
 
 /** What was said, or what the reason implies: an exit hurries more than a stop. */
-export function graceOf(wish: Wish): number {
-  return wish.graceMs ?? defaults[wish.trigger].graceMs
+export function graceOf(closeRequest: CloseRequest): number {
+  return closeRequest.graceMs ?? defaults[closeRequest.trigger].graceMs
 }
 
-export function policyFor(wish: Wish): Policy {
-  const base = defaults[wish.trigger]
-  const force = wish.force ?? false
-  const graceMs = force ? 0 : graceOf(wish)
-  const deadlineMs = wish.deadlineMs ?? graceMs + killBudgetMs
+export function policyFor(closeRequest: CloseRequest): Policy {
+  const base = defaults[closeRequest.trigger]
+  const force = closeRequest.force ?? false
+  const graceMs = force ? 0 : graceOf(closeRequest)
+  const deadlineMs = closeRequest.deadlineMs ?? graceMs + killBudgetMs
   return {
     firstStep: force ? 'kill' : base.firstStep,
     graceMs: Math.min(graceMs, Math.max(deadlineMs / 2, deadlineMs - killReserveMs)),
     deadlineMs,
-    keepsLogs: !dropsLogs(wish),
-    givesUp: force || wish.givesUp === true,
+    keepsLogs: !dropsLogs(closeRequest),
+    givesUp: force || closeRequest.givesUp === true,
   }
 }
 
 /** The stronger wish wins: force, deletion and the earlier deadline (G6). */
-export function strengthen(current: Wish, next: Wish): Wish {
+export function strengthen(current: CloseRequest, next: CloseRequest): CloseRequest {
   // Said outright in the result: the reason that implied it may not be the one that is kept.
   const forget = forgets(current) || forgets(next)
   return {
@@ -105,18 +105,18 @@ export function strengthen(current: Wish, next: Wish): Wish {
 }
 
 /** A close asked for anew, of a scope that may have been closing before: for the new reason, with the stronger wish. */
-export function renew(stored: Wish | undefined, next: Wish): Wish {
+export function renew(stored: CloseRequest | undefined, next: CloseRequest): CloseRequest {
   return stored ? { ...strengthen(stored, next), trigger: next.trigger } : next
 }
 
 /** Of a close that is over, as seen by the next one: the time it had was its own. A recovery has not the hurry of the exit before it. */
-export function withoutHurry(stored: Wish | undefined): Wish | undefined {
+export function withoutHurry(stored: CloseRequest | undefined): CloseRequest | undefined {
   if (stored?.deadlineMs === undefined) return stored
-  const { deadlineMs: _over, ...wish } = stored
-  return wish
+  const { deadlineMs: _over, ...closeRequest } = stored
+  return closeRequest
 }
 
-function least(a: number | undefined, b: number | undefined): Pick<Wish, 'deadlineMs'> {
+function least(a: number | undefined, b: number | undefined): Pick<CloseRequest, 'deadlineMs'> {
   if (a === undefined && b === undefined) return {}
   return { deadlineMs: Math.min(a ?? Number.POSITIVE_INFINITY, b ?? Number.POSITIVE_INFINITY) }
 }

@@ -10,7 +10,7 @@ import { type Access, bearerOf } from './access.ts'
 import { read } from './route.ts'
 import { namespaceName } from './schemas.ts'
 
-export interface McpDoorDeps {
+export interface McpEndpointRoutesDeps {
   readonly control: Control
   readonly access: Access
   readonly version: string
@@ -40,13 +40,13 @@ const headers = z.object({
 })
 
 /** `/mcp` of the server. What speaks MCP is loaded by the first who asks for it. */
-export class McpDoor {
-  readonly #deps: McpDoorDeps
+export class McpEndpointRoutes {
+  readonly #deps: McpEndpointRoutesDeps
   readonly #callers = new WeakMap<FastifyRequest, Caller>()
   #endpoint: Promise<McpEndpoint> | undefined
   #isClosed = false
 
-  constructor(deps: McpDoorDeps) {
+  constructor(deps: McpEndpointRoutesDeps) {
     this.#deps = deps
   }
 

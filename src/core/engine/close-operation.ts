@@ -1,4 +1,4 @@
-import { type Policy, policyFor, strengthen, type Wish } from '../model/policy.ts'
+import { type CloseRequest, type Policy, policyFor, strengthen } from '../model/close-request.ts'
 import type { Report } from '../model/report.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Progress } from './progress.ts'
@@ -10,7 +10,7 @@ import type { Progress } from './progress.ts'
 const afterObligationsMs = 2_000
 
 /** One close under way. Those who ask again join it, and the stronger wish reaches the running ladder at once (G6). */
-export class Flight {
+export class CloseOperation {
   /** Of its report in the audit trail. */
   readonly id: string
   readonly startedMs: number
@@ -18,20 +18,20 @@ export class Flight {
   report!: Promise<Report>
   progress!: Progress
   readonly #clock: Clock
-  #wish: Wish
+  #closeRequest: CloseRequest
   #deadlineMs: number
   #forcedMs: number | undefined
   readonly #forced = Promise.withResolvers<void>()
   #recorded: Promise<boolean> = Promise.resolve(true)
   #changed = Promise.withResolvers<void>()
 
-  constructor(clock: Clock, wish: Wish, id: string) {
+  constructor(clock: Clock, closeRequest: CloseRequest, id: string) {
     this.id = id
     this.#clock = clock
-    this.#wish = wish
+    this.#closeRequest = closeRequest
     this.startedMs = clock.now()
     this.startedAt = clock.wall()
-    this.#deadlineMs = this.startedMs + policyFor(wish).deadlineMs
+    this.#deadlineMs = this.startedMs + policyFor(closeRequest).deadlineMs
     this.#noteForce()
   }
 
@@ -46,12 +46,12 @@ export class Flight {
     return this.#forced.promise
   }
 
-  get wish(): Wish {
-    return this.#wish
+  get closeRequest(): CloseRequest {
+    return this.#closeRequest
   }
 
   get policy(): Policy {
-    return policyFor(this.#wish)
+    return policyFor(this.#closeRequest)
   }
 
   remainingMs(): number {
@@ -60,7 +60,7 @@ export class Flight {
 
   /** Nobody said by when, and nobody hurries: what takes its time by nature has it. */
   get isPatient(): boolean {
-    return this.#wish.deadlineMs === undefined && !this.policy.givesUp && this.#wish.trigger !== 'process-exit'
+    return this.#closeRequest.deadlineMs === undefined && !this.policy.givesUp && this.#closeRequest.trigger !== 'process-exit'
   }
 
   /** How long obligations may still be tried: where they are given up all but a little of the time, which is for the kill. */
@@ -78,7 +78,7 @@ export class Flight {
   }
 
   /** The ledger has the wish once it has that of the close of the scope above. */
-  recordedWith(above: Flight): void {
+  recordedWith(above: CloseOperation): void {
     this.#recorded = above.isRecorded()
   }
 
@@ -97,11 +97,11 @@ export class Flight {
   }
 
   /** True when the wish did grow stronger. */
-  join(wish: Wish): boolean {
-    const before = JSON.stringify(this.#wish)
+  join(closeRequest: CloseRequest): boolean {
+    const before = JSON.stringify(this.#closeRequest)
     const wasPatient = this.isPatient
-    this.#wish = strengthen(this.#wish, wish)
-    if (JSON.stringify(this.#wish) === before) return false
+    this.#closeRequest = strengthen(this.#closeRequest, closeRequest)
+    if (JSON.stringify(this.#closeRequest) === before) return false
     const nowMs = this.#clock.now()
     // Patience goes beyond the deadline; who joins then, and has none, has at least the time of his own wish.
     const isOver = wasPatient && this.#deadlineMs <= nowMs

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { Agent } from '../../../src/core/model/agent.ts'
-import { Crew } from '../../../src/tasks/crew.ts'
+import { TaskAgents } from '../../../src/tasks/task-agents.ts'
 
 const agent = (id: string, parentAgentId?: string): Agent => ({
   id,
@@ -17,26 +17,26 @@ const agent = (id: string, parentAgentId?: string): Agent => ({
 const newestFirst = [agent('d', 'b'), agent('c', 'b'), agent('b', 'a'), agent('a'), agent('orphan', 'deleted')]
 
 it('a crew that is learnt from rows knows who is whose, how deep, and by which name', () => {
-  const crew = new Crew(7)
-  crew.learn(newestFirst)
-  crew.learn(newestFirst)
-  expect([...crew.members].map(({ id, depth, agentType }) => [id, depth, agentType])).toEqual([
+  const taskAgents = new TaskAgents(7)
+  taskAgents.learn(newestFirst)
+  taskAgents.learn(newestFirst)
+  expect([...taskAgents.members].map(({ id, depth, agentType }) => [id, depth, agentType])).toEqual([
     ['orphan', 2, 'orphan'],
     ['a', 1, 'a'],
     ['b', 2, 'b'],
     ['c', 3, 'c'],
     ['d', 3, 'd'],
   ])
-  expect(crew.find('c-120000-abcdef')?.id).toBe('c')
-  expect(crew.descendants('a').map(({ id }) => id)).toEqual(['b', 'c', 'd'])
-  expect(crew.nameOf('b')).toBe('b-120000-abcdef')
-  expect(crew.nameOf(undefined)).toBe('orchestrator')
-  expect(crew.total).toBe(7)
+  expect(taskAgents.find('c-120000-abcdef')?.id).toBe('c')
+  expect(taskAgents.descendants('a').map(({ id }) => id)).toEqual(['b', 'c', 'd'])
+  expect(taskAgents.nameOf('b')).toBe('b-120000-abcdef')
+  expect(taskAgents.nameOf(undefined)).toBe('orchestrator')
+  expect(taskAgents.total).toBe(7)
 })
 
 it('who is below somebody who was killed with everybody below is too late', () => {
-  const crew = new Crew(0)
-  crew.learn(newestFirst)
-  crew.doom('a')
-  expect(['a', 'b', 'd', 'orphan', undefined].map((id) => crew.isDoomed(id))).toEqual([true, true, true, false, false])
+  const taskAgents = new TaskAgents(0)
+  taskAgents.learn(newestFirst)
+  taskAgents.doom('a')
+  expect(['a', 'b', 'd', 'orphan', undefined].map((id) => taskAgents.isDoomed(id))).toEqual([true, true, true, false, false])
 })

@@ -3,7 +3,7 @@ import type { Exit } from '../../core/ports/effects.ts'
 /** What supervisor and keeper say to each other, on a channel that the command does not have: one JSON object per line. */
 
 /** The part that a keeper's cookie ends with. It is nobody's member: no scan may take it for one and kill it. */
-export const keeperSuffix = '/keeper'
+export const subreaperSuffix = '/keeper'
 
 /** The command, doors included; it comes this way so that nothing of the user's stands in the keeper's argv. */
 export interface StartOrder {

@@ -1,7 +1,7 @@
 import { nextTurn } from '../core/ports/turn.ts'
 
 /** Lets so many in at a time, in the order in which they came; the event loop gets its turn between two. */
-export class Gate {
+export class Limiter {
   readonly #width: number
   #inside = 0
   readonly #waiting: (() => void)[] = []

@@ -1,7 +1,7 @@
 import type { Engine } from '../core/engine/api.ts'
 import type { Agent } from '../core/model/agent.ts'
+import type { Trigger } from '../core/model/close-request.ts'
 import { EbbError } from '../core/model/errors.ts'
-import type { Trigger } from '../core/model/policy.ts'
 import type { Report } from '../core/model/report.ts'
 import type { AgentStore } from '../core/ports/agents.ts'
 import type { ArchivedFile, Archives } from '../core/ports/archives.ts'
@@ -9,7 +9,7 @@ import type { Clock } from '../core/ports/clock.ts'
 import { removeArchives } from './endings.ts'
 import type { Events } from './events.ts'
 
-export interface RemainsDeps {
+export interface EndedAgentsDeps {
   readonly engine: Pick<Engine, 'condemn'>
   readonly store: AgentStore
   readonly archives: Archives
@@ -25,10 +25,10 @@ export interface Removed {
 }
 
 /** What is left of an agent that has ended: its row, its messages and its archive. */
-export class Remains {
-  readonly #deps: RemainsDeps
+export class EndedAgents {
+  readonly #deps: EndedAgentsDeps
 
-  constructor(deps: RemainsDeps) {
+  constructor(deps: EndedAgentsDeps) {
     this.#deps = deps
   }
 

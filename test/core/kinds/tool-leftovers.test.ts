@@ -13,10 +13,10 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { TracePlace, TracesSpec } from '../../../src/core/ports/temp.ts'
+import type { ToolLeftoversSpec, TracePlace } from '../../../src/core/ports/temp.ts'
 import { realEffects } from '../../../src/host/effects.ts'
-import { TracesKind } from '../../../src/kinds/tool-leftovers/kind.ts'
-import { findTraces } from '../../../src/kinds/tool-leftovers/search.ts'
+import { ToolLeftoversKind } from '../../../src/kinds/tool-leftovers/kind.ts'
+import { findToolLeftovers } from '../../../src/kinds/tool-leftovers/search.ts'
 import { claudeCode } from '../../../src/providers/claude-code.ts'
 import { codex } from '../../../src/providers/codex.ts'
 import { Crash, Fuse, fused } from '../../support/fuse.ts'
@@ -30,12 +30,17 @@ const mark = '/tmp/ebb-Dx4tPEtaRniavN7wEjRWeA/'
 const signal = new AbortController().signal
 const nobody = 65_534
 
-function specOf(places: readonly TracePlace[], more: Partial<TracesSpec> = {}): TracesSpec {
+function specOf(places: readonly TracePlace[], more: Partial<ToolLeftoversSpec> = {}): ToolLeftoversSpec {
   return { places, marks: [mark, '/0f1e2d3c-4b5a-4678-9abc-def012345678.'], sinceMs: Date.now() - 86_400_000, ...more }
 }
 
 /** A user's folder of claude, with what a killed one leaves in it, and what is the user's. */
-function claudeHome(): { readonly folder: string; readonly spec: TracesSpec; readonly snapshots: string; readonly sessions: string } {
+function claudeHome(): {
+  readonly folder: string
+  readonly spec: ToolLeftoversSpec
+  readonly snapshots: string
+  readonly sessions: string
+} {
   const home = temporaryHome()
   const folder = join(home, '.claude')
   for (const name of ['shell-snapshots', 'sessions', 'projects/p']) mkdirSync(join(folder, name), { recursive: true })
@@ -49,8 +54,8 @@ const session = (socket: string, start = '2239238'): string =>
   JSON.stringify({ pid: 18, procStart: start, pidDomain: 'linux:a:pid:[1]', messagingSocketPath: socket })
 const key = (start = '2239238'): string => JSON.stringify({ peerToken: 'x', procStart: start, pidDomain: 'linux:a:pid:[1]' })
 
-async function release(spec: TracesSpec): Promise<string> {
-  const kind = new TracesKind(realEffects)
+async function release(spec: ToolLeftoversSpec): Promise<string> {
+  const kind = new ToolLeftoversKind(realEffects)
   await kind.release(spec, 'kill', ctx)
   return (await kind.observe(spec, ctx)).is
 }
@@ -67,7 +72,7 @@ describe('what claude leaves', () => {
     writeFileSync(join(sessions, `18.${'b2'.repeat(32)}.key`), key('4711'))
     writeFileSync(join(sessions, '181.json'), session('/tmp/cc-socks/181.sock'))
     writeFileSync(join(sessions, `181.${'a1'.repeat(32)}.key`), key())
-    expect((await new TracesKind(realEffects).observe(spec, ctx)).is).toBe('present')
+    expect((await new ToolLeftoversKind(realEffects).observe(spec, ctx)).is).toBe('present')
     expect(await release(spec)).toBe('absent')
     expect(readdirSync(snapshots).sort()).toEqual(['notes.txt', 'snapshot-bash-2-theirs.sh'])
     expect(readdirSync(sessions).sort()).toEqual([`18.${'b2'.repeat(32)}.key`, `181.${'a1'.repeat(32)}.key`, '181.json'])
@@ -87,7 +92,7 @@ describe('what claude leaves', () => {
       writeFileSync(join(sessions, '18.json'), session(`${mark}cc-socks/18.sock`))
       writeFileSync(join(sessions, `18.${'a1'.repeat(32)}.key`), key())
       const fuse = new Fuse(point, when)
-      await new TracesKind(fused(fuse)).release(spec, 'kill', ctx).catch((error: unknown) => {
+      await new ToolLeftoversKind(fused(fuse)).release(spec, 'kill', ctx).catch((error: unknown) => {
         if (!(error instanceof Crash)) throw error
       })
       isOver = !fuse.hasBlown
@@ -107,7 +112,7 @@ it('a file that another program has put there since it was read stays (G10)', as
     realEffects.unlink(path)
     if (path.endsWith('.key')) writeFileSync(file, session('/tmp/cc-socks/18.sock'))
   }
-  await new TracesKind({ ...realEffects, unlink }).release(spec, 'kill', ctx)
+  await new ToolLeftoversKind({ ...realEffects, unlink }).release(spec, 'kill', ctx)
   expect(readdirSync(sessions)).toEqual(['18.json'])
 })
 
@@ -129,7 +134,7 @@ describe('what codex leaves', () => {
 })
 
 describe('a search', () => {
-  const place = (folder: string): TracesSpec => specOf([{ folder, name: '.+\\.sh' }])
+  const place = (folder: string): ToolLeftoversSpec => specOf([{ folder, name: '.+\\.sh' }])
 
   it('follows no link, waits for no pipe, and reads neither folders nor what is older than the agent', async () => {
     const [folder, theirs] = [temporaryHome(), temporaryHome()]
@@ -140,7 +145,7 @@ describe('a search', () => {
     execFileSync('mkfifo', [join(folder, 'pipe.sh')])
     writeFileSync(join(folder, 'old.sh'), mark)
     utimesSync(join(folder, 'old.sh'), 1, 1)
-    expect(await findTraces(place(folder), signal)).toEqual([])
+    expect(await findToolLeftovers(place(folder), signal)).toEqual([])
     expect(existsSync(join(theirs, 'file'))).toBe(true)
   })
 
@@ -153,7 +158,7 @@ describe('a search', () => {
     writeFileSync(join(folder, 'end.sh'), '')
     truncateSync(join(folder, 'end.sh'), 2 ** 30)
     appendFileSync(join(folder, 'end.sh'), snapshot(`${mark}bin`))
-    const found = await findTraces(place(folder), signal)
+    const found = await findToolLeftovers(place(folder), signal)
     expect(found.map(({ path }) => path).sort()).toEqual(
       ['0.sh', '1000000.sh', '65530.sh', '65536.sh', 'end.sh'].map((name) => join(folder, name)),
     )
@@ -163,20 +168,20 @@ describe('a search', () => {
     const folder = temporaryHome()
     execFileSync('sh', ['-c', 'cd "$0" && seq -f "%g.sh" 5000 | xargs touch', folder])
     writeFileSync(join(folder, 'ours.sh'), mark)
-    expect(await findTraces(place(folder), signal)).toMatchObject([{ path: join(folder, 'ours.sh'), kin: [] }])
+    expect(await findToolLeftovers(place(folder), signal)).toMatchObject([{ path: join(folder, 'ours.sh'), kin: [] }])
   })
 
   it('in a folder that is not there finds nothing, and ends when nobody waits', async () => {
-    expect(await findTraces(place('/nonexistent/folder'), signal)).toEqual([])
+    expect(await findToolLeftovers(place('/nonexistent/folder'), signal)).toEqual([])
     const folder = temporaryHome()
     writeFileSync(join(folder, 'one.sh'), mark)
-    await expect(findTraces(place(folder), AbortSignal.abort(new Error('over')))).rejects.toThrow('over')
+    await expect(findToolLeftovers(place(folder), AbortSignal.abort(new Error('over')))).rejects.toThrow('over')
   })
 
   it('of a folder that cannot be read says that, and not that nothing is there (G4)', async () => {
     const loop = join(temporaryHome(), 'loop')
     symlinkSync(loop, loop)
-    await expect(findTraces(place(loop), signal)).rejects.toThrow('make it readable, and it is looked at again')
+    await expect(findToolLeftovers(place(loop), signal)).rejects.toThrow('make it readable, and it is looked at again')
   })
 
   describe('as root', () => {
@@ -187,7 +192,7 @@ describe('a search', () => {
       writeFileSync(join(folder, 'theirs.sh'), mark)
       chownSync(join(folder, 'theirs.sh'), nobody, nobody)
       chmodSync(join(folder, 'theirs.sh'), 0o666)
-      expect(await findTraces(place(folder), signal)).toEqual([])
+      expect(await findToolLeftovers(place(folder), signal)).toEqual([])
     })
   })
 })

@@ -11,7 +11,7 @@ import type { Mark } from '../../core/model/identity.ts'
 const leastKiB = 2 ** 52
 
 /** Of a tree, by its name alone (G1); 48 bits do not meet by accident. */
-export function brandOf({ installation, resourceId }: Mark): number {
+export function rlimitTagOf({ installation, resourceId }: Mark): number {
   const name = `${installation}/${resourceId}`
   return leastKiB + (hash(name, 0x811c9dc5) >>> 8) * 2 ** 24 + (hash(name, 0x5bd1e995) >>> 8)
 }
@@ -28,9 +28,9 @@ function hash(text: string, from: number): number {
  * What `sh` does before the command; a limit that may not be set is left as it is. Inside an agent of another Ebb the brand is
  * that one's, and somebody's real limit is theirs: neither is overwritten.
  */
-export function branding(mark: Mark): string {
-  isFree ??= process.platform === 'linux' && brandIn(readFileSync('/proc/self/limits', 'latin1')) === 'unlimited'
-  return isFree ? `{ command ulimit -m ${brandOf(mark)}; } 2>/dev/null; ` : ''
+export function setRlimitTag(mark: Mark): string {
+  isFree ??= process.platform === 'linux' && rlimitTagIn(readFileSync('/proc/self/limits', 'latin1')) === 'unlimited'
+  return isFree ? `{ command ulimit -m ${rlimitTagOf(mark)}; } 2>/dev/null; ` : ''
 }
 
 let isFree: boolean | undefined
@@ -38,7 +38,7 @@ let isFree: boolean | undefined
 const needle = 'Max resident set'
 
 /** The hard limit in `/proc/PID/limits`, in bytes, as it stands there (proc_pid_limits(5)). */
-export function brandIn(limits: string): string | undefined {
+export function rlimitTagIn(limits: string): string | undefined {
   const at = limits.indexOf(needle)
   return at < 0
     ? undefined
@@ -49,6 +49,6 @@ export function brandIn(limits: string): string | undefined {
 }
 
 /** As `/proc` tells it. */
-export function brandText(mark: Mark): string {
-  return String(BigInt(brandOf(mark)) * 1_024n)
+export function rlimitTagText(mark: Mark): string {
+  return String(BigInt(rlimitTagOf(mark)) * 1_024n)
 }

@@ -1,4 +1,4 @@
-import { type AwsLooks, AwsProblem, isAwsTrouble, type OpenUpload, type TaskSeen } from '../../core/ports/aws.ts'
+import { AwsProblem, type AwsQueries, isAwsTrouble, type OpenUpload, type TaskSeen } from '../../core/ports/aws.ts'
 import { type ClientPool, regionOfArn } from './clients.ts'
 import { taskSeen } from './effects.ts'
 import { patiently } from './patience.ts'
@@ -12,7 +12,7 @@ const atATime = 100
 /** Of a target group that says nothing else. */
 const usualDelaySeconds = 300
 
-export function awsLooks(pool: ClientPool): AwsLooks {
+export function awsQueries(pool: ClientPool): AwsQueries {
   return {
     describeTasks: async ({ cluster, region }, arns, call) => {
       const tasks: TaskSeen[] = []

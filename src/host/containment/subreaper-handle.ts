@@ -1,12 +1,12 @@
 import type { Duplex } from 'node:stream'
 import type { Child, Exit } from '../../core/ports/effects.ts'
-import { type News, type Order, splitLines } from './keeper-messages.ts'
+import { type News, type Order, splitLines } from './subreaper-messages.ts'
 
 /**
  * A keeper that we started, from our side. `gone` is only ever said after the keeper's own word that waitpid(2) found
  * no child; a keeper that ended without it is `lost`, and what it kept must be looked for by other means (G3).
  */
-export class KeeperHandle {
+export class SubreaperHandle {
   readonly pid: number
   /** The command's pid. */
   readonly started: Promise<number>

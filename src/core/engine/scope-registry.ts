@@ -1,5 +1,5 @@
+import type { CloseRequest } from '../model/close-request.ts'
 import { resourceId as makeResourceId } from '../model/identity.ts'
-import type { Wish } from '../model/policy.ts'
 import type { Report } from '../model/report.ts'
 import type { Intent, Proof, Resource, ResourceState } from '../model/resource.ts'
 import type { Scope, ScopeState } from '../model/scope.ts'
@@ -32,10 +32,10 @@ export interface Entry extends ResourceView {
   readonly notes: Set<string>
 }
 
-export interface BookScope extends ScopeView {
+export interface OwnedScope extends ScopeView {
   report?: Report
   state: ScopeState
-  wish: Wish | undefined
+  closeRequest: CloseRequest | undefined
   readonly children: Set<string>
   readonly entries: Map<string, Entry>
   /** Creations under way; a close waits for them, because what is being made cannot be proven absent. */
@@ -45,19 +45,19 @@ export interface BookScope extends ScopeView {
   nextOrdinal: number
 }
 
-export class Book {
+export class ScopeRegistry {
   readonly #kinds: Kinds
-  readonly #scopes = new Map<string, BookScope>()
+  readonly #scopes = new Map<string, OwnedScope>()
 
   constructor(kinds: Kinds) {
     this.#kinds = kinds
   }
 
-  find(id: string): BookScope | undefined {
+  find(id: string): OwnedScope | undefined {
     return this.#scopes.get(id)
   }
 
-  scopes(): Iterable<BookScope> {
+  scopes(): Iterable<OwnedScope> {
     return this.#scopes.values()
   }
 
@@ -65,15 +65,15 @@ export class Book {
     scope: NewScope & { readonly label?: string },
     recorded: Promise<void> = Promise.resolve(),
     state: ScopeState = 'open',
-    wish?: Wish,
-  ): BookScope {
+    closeRequest?: CloseRequest,
+  ): OwnedScope {
     const entries = new Map<string, Entry>()
     const closing = new AbortController()
-    const added: BookScope = {
+    const added: OwnedScope = {
       ...scope,
       recorded,
       state,
-      wish,
+      closeRequest,
       children: new Set(),
       entries,
       resources: entries,
@@ -89,7 +89,7 @@ export class Book {
 
   /** Takes over what the ledger holds of a dead incarnation. */
   load(scopes: readonly (Scope & { readonly label?: string })[], resources: readonly Resource[]): void {
-    for (const scope of scopes) this.add(scope, undefined, scope.state, scope.wish)
+    for (const scope of scopes) this.add(scope, undefined, scope.state, scope.closeRequest)
     for (const scope of scopes) if (scope.parentId) this.#scopes.get(scope.parentId)?.children.add(scope.id)
     for (const resource of resources) {
       const scope = this.#scopes.get(resource.scopeId)
@@ -101,7 +101,7 @@ export class Book {
     }
   }
 
-  enter(scope: BookScope, intent: Intent): Entry {
+  enter(scope: OwnedScope, intent: Intent): Entry {
     const kind = this.kind(intent.kind)
     const ref = kind.name(intent)
     const entry: Entry = {
@@ -136,27 +136,27 @@ export class Book {
     return { ...rest, state, attempts, ...(isOver && { proof, releasedAt: proof.at }), ...(error !== undefined && { error }) }
   }
 
-  nextId(scope: BookScope): string {
+  nextId(scope: OwnedScope): string {
     return makeResourceId(scope.id, scope.nextOrdinal++)
   }
 
   /** The scope and everything below it, parents first. */
-  tree(id: string): readonly BookScope[] {
+  tree(id: string): readonly OwnedScope[] {
     const scope = this.#scopes.get(id)
     if (!scope) return []
     return [scope, ...[...scope.children].flatMap((child) => this.tree(child))]
   }
 
   /** For log lines: the scope, and the request or task that it is or lies in, by the name that clients know. */
-  placeOf(scope: BookScope): Readonly<Record<string, string>> {
-    for (let above: BookScope | undefined = scope; above; above = this.find(above.parentId ?? ''))
+  placeOf(scope: OwnedScope): Readonly<Record<string, string>> {
+    for (let above: OwnedScope | undefined = scope; above; above = this.find(above.parentId ?? ''))
       if ((above.kind === 'request' || above.kind === 'task') && above.label !== undefined)
         return { scope: scope.id, [above.kind]: above.label }
     return { scope: scope.id }
   }
 
   /** The name of the namespace that a scope lies in. A host lies in none. */
-  namespaceOf(scope: BookScope): string | undefined {
+  namespaceOf(scope: OwnedScope): string | undefined {
     if (scope.kind === 'namespace') return scope.label
     const parent = scope.parentId === undefined ? undefined : this.find(scope.parentId)
     return parent && this.namespaceOf(parent)

@@ -42,7 +42,7 @@ describe('a tree that is asked to leave while it is being made', () => {
     } as unknown as Effects
     const mountPoint = hierarchies().find(({ version }) => version === 2)?.mountPoint ?? ''
     const host = { installation, incarnationId: 'none' } as unknown as Host
-    const containment = new CgroupContainment({ mountPoint, own }, { effects, host, processes: procTable, inheritedCookie: undefined })
+    const containment = new CgroupContainment({ mountPoint, own }, { effects, host, processes: procTable, inheritedTag: undefined })
     const inside = (): readonly number[] => readFileSync(join(place, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean).map(Number)
     try {
       if (script.includes('echo inside')) await once(child.stdout, 'data')

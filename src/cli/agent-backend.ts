@@ -4,9 +4,9 @@ import type { Client } from './client.ts'
 import type { Conversation } from './follow.ts'
 
 /** Where `ebb run` has its agent: on the running server, or on an engine of its own. */
-export interface Stage extends Conversation {
+export interface AgentBackend extends Conversation {
   launch(body: LaunchBody): Promise<string>
-  stop(id: string, wish: { readonly force: boolean; readonly graceMs: number }): Promise<Report>
+  stop(id: string, closeRequest: { readonly force: boolean; readonly graceMs: number }): Promise<Report>
   /** Everything of it goes; throws `not_released`, with the report, when that cannot be proven. */
   remove(id: string): Promise<void>
   /** Whether it is still there; asked when nobody else can be. */
@@ -31,7 +31,7 @@ export interface LaunchBody {
   }
 }
 
-export function serverStage(client: Client): Stage {
+export function serverBackend(client: Client): AgentBackend {
   return {
     launch: async (body) => (await client.post<{ id: string }>('/agents', body)).id,
     agent: (id) => client.agent(id),

@@ -2,9 +2,9 @@ import type { Config } from '../config/config.ts'
 import { within } from '../core/engine/race.ts'
 import { lineLog } from '../core/ports/log.ts'
 import { readLaunch } from '../server/http/launch.ts'
+import type { AgentBackend } from './agent-backend.ts'
 import type { Wiring } from './cli.ts'
 import { armFailSafe } from './fail-safe.ts'
-import type { Stage } from './stage.ts'
 
 /** What one look brings at most. */
 const pageSize = 1_000
@@ -16,7 +16,7 @@ const recoveryPatienceMs = 2_000
  * An engine in this process, for one agent. A SIGKILL of it leaves nothing that runs: the sentinel sees to that. What the
  * engine logs is told to whoever has the terminal.
  */
-export async function openOwnStage(config: Config, wiring: Wiring, tell: (line: string) => void): Promise<Stage> {
+export async function openOwnBackend(config: Config, wiring: Wiring, tell: (line: string) => void): Promise<AgentBackend> {
   const supervisor = await wiring.compose(config, { log: lineLog(config.logLevel, tell) })
   const failSafe = armFailSafe(supervisor, 1)
   const { engine, clock } = supervisor

@@ -2,7 +2,7 @@ import type Dockerode from 'dockerode'
 import { sentence } from '../../core/model/errors.ts'
 import {
   containerLabels,
-  type DockerLooks,
+  type DockerQueries,
   type InspectedContainer,
   type OutputPiece,
   type SeenContainer,
@@ -16,7 +16,7 @@ import { Listings, type Wanted } from './listings.ts'
 /** An answer takes 2 ms. Less than the engine's patience with a look, so that it can be told what was the matter. */
 const lookMs = 4_000
 
-export function looksAt(daemon: Daemon): DockerLooks {
+export function looksAt(daemon: Daemon): DockerQueries {
   const identities = shared(() => identity(daemon))
   const listings = new Listings(containerLabels.installation, (wanted) => list(daemon, wanted))
   return {

@@ -7,7 +7,7 @@ import { sentence } from '../../core/model/errors.ts'
 import type { Exit } from '../../core/ports/effects.ts'
 import { type Kernel, openKernel } from '../ffi.ts'
 import { findDescendants } from '../processes/descendants.ts'
-import { type News, type Order, type StartOrder, splitLines } from './keeper-messages.ts'
+import { type News, type Order, type StartOrder, splitLines } from './subreaper-messages.ts'
 
 /**
  * The process between a supervisor and one command, and the subreaper of everything below it: whoever is orphaned there
@@ -28,7 +28,7 @@ const burstMs = 50
 /** After so many rounds that each met somebody new, those that are stopped die first. */
 const stopRounds = 10
 
-class Keeper {
+class SubreaperProcess {
   readonly #kernel: Kernel
   #main: ChildProcess | undefined
   #exit: Exit | undefined
@@ -194,15 +194,15 @@ function run(): void {
   const kernel = openKernel()
   kernel.adoptOrphans()
   kernel.closeOnExec(channelFd)
-  const keeper = new Keeper(kernel)
-  keeper.start(first)
+  const subreaperProcess = new SubreaperProcess(kernel)
+  subreaperProcess.start(first)
   letGoOfStreams(first.descriptors)
-  obey = (order) => keeper.obey(order)
+  obey = (order) => subreaperProcess.obey(order)
   for (const order of others) obey(order)
   const channel = new Socket({ fd: channelFd, readable: true, writable: false })
   channel.on('data', take)
   channel.on('error', () => {})
-  channel.once('close', () => keeper.orphaned())
+  channel.once('close', () => subreaperProcess.orphaned())
   // What was compiled is kept for the next keeper now: this one will leave without a goodbye.
   flushCompileCache()
 }

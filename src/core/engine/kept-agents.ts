@@ -1,12 +1,12 @@
 import type { Scope } from '../model/scope.ts'
-import type { Books } from '../ports/ledger.ts'
+import type { LedgerContents } from '../ports/ledger.ts'
 import type { Kept } from './api.ts'
 import type { EngineParts } from './parts.ts'
 
 /** What outlives a supervisor that is lost: agents whose every resource says `keep`. The next server adopts them. */
 
 /** Only those whose launch was through, and which nobody had asked to end: the rest is as good as dead. */
-export function keptAgents({ scopes, resources }: Books): readonly Kept[] {
+export function keptAgents({ scopes, resources }: LedgerContents): readonly Kept[] {
   return scopes
     .filter(({ kind, state }) => kind === 'agent' && state === 'open')
     .map((scope) => ({ scope, resources: resources.filter(({ scopeId }) => scopeId === scope.id) }))
@@ -27,9 +27,9 @@ export async function spared(parts: EngineParts, kept: readonly Kept[], scopes: 
   return ids
 }
 
-async function exitOf({ book }: EngineParts, { resources }: Kept): ReturnType<NonNullable<ReturnType<typeof book.kind>['ended']>> {
+async function exitOf({ registry }: EngineParts, { resources }: Kept): ReturnType<NonNullable<ReturnType<typeof registry.kind>['ended']>> {
   for (const resource of resources) {
-    const kind = book.kind(resource.kind)
+    const kind = registry.kind(resource.kind)
     const exit = await kind.ended?.(kind.name(resource))
     if (exit) return exit
   }
