@@ -12,7 +12,7 @@ const inputs = { main: join(root, 'src/main.ts'), 'subreaper-process': join(root
 
 /** What `ebb exec` needs, and no more: a third more of it is a tenth more of its time. The doctor's judgement is the doctor's. */
 const core =
-  /\/src\/(core\/(model|ports)|config)\/|\/src\/core\/engine\/(?!reap|status)|\/src\/host\/(program|clock|path|remove-folder)\.ts/
+  /\/src\/(core\/(model|ports)|config)\/|\/src\/core\/engine\/(?!reap|status)|\/src\/host\/(program|clock|path|remove-folder)\.ts|\/src\/placements\/([a-z-]+\.ts|[a-z]+\/(definition|host-option)\.ts|(process|tmux)\/)/
 
 async function bundle() {
   // The dashboard beside it has a freshness of its own.

@@ -25,6 +25,7 @@ import type { Host } from './core/ports/host.ts'
 import type { NewId } from './core/ports/ids.ts'
 import type { AuditTrail } from './core/ports/ledger.ts'
 import type { Log } from './core/ports/log.ts'
+import type { PlacementTable } from './core/ports/placement.ts'
 import type { ProcessDetails, TreeMember } from './core/ports/process.ts'
 import type { ProviderCatalogue } from './core/ports/provider.ts'
 import type { TaskStore } from './core/ports/tasks.ts'
@@ -83,6 +84,7 @@ export class Control {
   readonly waiting: Waiting
   readonly stream: Stream
   readonly catalogue: ProviderCatalogue
+  readonly placementTable: PlacementTable
   readonly #deps: ControlDeps
   readonly #lifetime = new AbortController()
   readonly #failures = new Map<string, number>()
@@ -99,6 +101,7 @@ export class Control {
     this.host = host
     this.store = store
     this.catalogue = deps.catalogue
+    this.placementTable = deps.placementTable
     this.events = new Events((error) => log.error('A listener failed.', { error: String(error) }))
     const namespaces = new Namespaces(engine, newId)
     this.namespaces = namespaces

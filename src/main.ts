@@ -4,7 +4,6 @@ import { basename, isAbsolute, join } from 'node:path'
 import { AgentEndings } from './agents/endings.ts'
 import type { Inherited } from './cli/cli.ts'
 import { type Config, loadConfig } from './config/config.ts'
-import { unusedSettings } from './config/elsewhere-options.ts'
 import { openHome } from './config/home.ts'
 import { sentinelEnvironment } from './config/sentinel-environment.ts'
 import type { Control } from './control.ts'
@@ -13,9 +12,9 @@ import { createEngine } from './core/engine/engine.ts'
 import { EbbError } from './core/model/errors.ts'
 import type { Intent } from './core/model/resource.ts'
 import type { Effects } from './core/ports/effects.ts'
-import type { Elsewhere, SettingCheck } from './core/ports/elsewhere.ts'
 import type { Planned, ResourceKind } from './core/ports/kind.ts'
 import { lineLog } from './core/ports/log.ts'
+import { defaultPlacement, type Placement, type SettingCheck } from './core/ports/placement.ts'
 import type { ProcessLaunch, TreeMember } from './core/ports/process.ts'
 import type { Runtime } from './core/ports/runtime.ts'
 import { realClock } from './host/clock.ts'
@@ -24,7 +23,7 @@ import { realEffects } from './host/effects.ts'
 import { openHost } from './host/host.ts'
 import { kernelId } from './host/ids.ts'
 import { procTable } from './host/processes/proc.ts'
-import { findProgram, requireProgram } from './host/program.ts'
+import { requireProgram } from './host/program.ts'
 import { PipeSentinel } from './host/sentinel.ts'
 import { watchedKind } from './host/watched-kind.ts'
 import { FolderKind } from './kinds/file/folder.ts'
@@ -34,11 +33,9 @@ import { type CompleteLog, LogKind } from './kinds/log/kind.ts'
 import { ProcessTreeKind } from './kinds/process-tree/kind.ts'
 import { TempFolderKind } from './kinds/temp-folder/kind.ts'
 import { ToolLeftoversKind } from './kinds/tool-leftovers/kind.ts'
+import type { PlacementParts } from './placements/definition.ts'
 import type { LaunchContext } from './placements/files.ts'
-import { planProcess } from './placements/process/placement.ts'
-import { TmuxSessionKind } from './placements/tmux/kind.ts'
-import { planTmux } from './placements/tmux/placement.ts'
-import { Tmux, throughGate } from './placements/tmux/tmux.ts'
+import { missingSetting, openPlacements, placementTable, unusedSettings } from './placements/registry.ts'
 import { agentPrograms } from './providers/programs.ts'
 import { openSqliteStore, type Store } from './store/sqlite/store.ts'
 import type { Composition, Supervisor } from './supervisor.ts'
@@ -73,18 +70,6 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     readToEnd: (complete) => readToEnd(complete),
     ...(composition.onLogBytes && { onBytes: composition.onLogBytes }),
   })
-  const tmux = new Tmux({ effects, socket: home.tmuxSocket, environment: config.environment })
-  const sessions = new TmuxSessionKind({
-    effects,
-    host,
-    clock,
-    processes,
-    tmux,
-    directory: home.run,
-    socket: home.tmuxSocket,
-    inheritedTag,
-    throughGate: (argv) => throughGate(containments.terminalGate(), argv),
-  })
   const folders = new FolderKind(effects)
   const temps = new TempFolderKind({ effects, host, directory: home.run })
   const paths = [new FileKind(effects), new DirectoryKind(effects), folders, temps, new ToolLeftoversKind(effects)]
@@ -101,11 +86,16 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     tmux: { socket: home.tmuxSocket, containment: containment.name === 'subreaper' ? containments.fallbackScan : containment },
     keepsSessions: composition.keepsSessions ?? false,
   }
-  const elsewhere = hasElsewhere(config)
-    ? (await import('./elsewhere.ts')).wireElsewhere({ config, home, host, clock, log, effects, context, wrap })
-    : []
+  const parts: PlacementParts = {
+    ...{ host, clock, log, effects, processes, context, inheritedTag, wrap },
+    environment: config.environment,
+    agentEnvironment: config.agentEnvironment,
+    limitBytes: config.limitLog,
+    terminalGate: () => containments.terminalGate(),
+  }
+  const placements = await openPlacements(config, parts)
   const kinds = new Map<string, ResourceKind>(
-    [tree, sessions, logs, ...paths, ...elsewhere.flatMap((one) => one.kinds)].map((kind) => [
+    [tree, logs, ...paths, ...placements.flatMap((one) => one.kinds)].map((kind) => [
       kind.kind,
       composition.onUnknown ? watchedKind(kind as ResourceKind, composition.onUnknown) : (kind as ResourceKind),
     ]),
@@ -159,21 +149,31 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     reaper: { intervalMs: config.reaperInterval, minimumAgeMs: config.reaperMinimumAge },
     ...(composition.keepsSessions && { adopter: async (kept, contents) => await (await openControl()).adopter(kept, contents) }),
   })
-  const find = ({ placement }: ProcessLaunch): Elsewhere | undefined => elsewhere.find(({ name }) => name === placement)
-  const plan = (scopeId: string, launch: ProcessLaunch): readonly Planned[] => {
-    if (launch.placement === 'tmux') return planTmux(context, scopeId, launch)
-    if (launch.placement === undefined || launch.placement === 'process') return planProcess(context, scopeId, launch)
-    return (find(launch) ?? notConfigured(launch.placement)).plan(scopeId, launch)
-  }
-  const requireReady = async (launch: ProcessLaunch): Promise<void> => await find(launch)?.requireReady(launch)
+  const find = ({ placement: wanted = defaultPlacement }: ProcessLaunch): Placement =>
+    placements.find(({ name }) => name === wanted) ?? notConfigured(wanted)
+  const plan = (scopeId: string, launch: ProcessLaunch): readonly Planned[] => find(launch).plan(scopeId, launch)
+  const requireReady = async (launch: ProcessLaunch): Promise<void> => await find(launch).requireReady?.(launch)
   const runningProcesses = async (): Promise<readonly TreeMember[]> => {
-    const [here, ...there] = await Promise.all([tree.running(), ...elsewhere.map((one) => one.running?.() ?? [])])
+    const [here, ...there] = await Promise.all([tree.running(), ...placements.map((one) => one.running?.() ?? [])])
     // What runs in a container is seen by its cookie, too.
     return [...new Map([...here, ...there.flat()].map((member) => [member.pid, member])).values()]
   }
   const { syncBeside } = opened
   const contents = { agents, tasks, syncBeside, endings, archives }
-  const wiring = { ...runtime, config, home, engine, audit: ledger, ...contents, effects, plan, requireReady, runningProcesses, processes }
+  const wiring = {
+    ...runtime,
+    config,
+    home,
+    engine,
+    audit: ledger,
+    placementTable,
+    ...contents,
+    effects,
+    plan,
+    requireReady,
+    runningProcesses,
+    processes,
+  }
   // A log of an agent whose supervisor died is read to its end by whoever recovers it.
   readToEnd = async (log) => await (await import('./wiring.ts')).readToEnd(wiring, control, log)
   return {
@@ -194,12 +194,11 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     },
     containment: containment.name,
     get placements() {
-      const terminal = findProgram('tmux', config.agentEnvironment) === undefined ? [] : ['tmux']
-      return ['process', ...terminal, ...elsewhere.map(({ name }) => name)]
+      return placements.filter(({ isUsable }) => isUsable?.() ?? true).map(({ name }) => name)
     },
     plan,
-    checkSettings: async () => [...checkUnused(config), ...(await Promise.all(elsewhere.map((one) => one.check()))).flat()],
-    otherHosts: async () => await Promise.all(elsewhere.flatMap((one) => one.host?.() ?? [])),
+    checkSettings: async () => [...checkUnused(config), ...(await Promise.all(placements.map((one) => one.check?.() ?? []))).flat()],
+    otherHosts: async () => await Promise.all(placements.flatMap((one) => one.host?.() ?? [])),
     asAgent: async ([program = ''], env) => {
       const name = basename(program)
       if (!agentPrograms.has(name)) return {}
@@ -220,18 +219,16 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   }
 }
 
-function hasElsewhere({ dockerImage, ecsCluster, remoteUrl }: Config): boolean {
-  return dockerImage !== undefined || ecsCluster !== undefined || remoteUrl !== undefined
-}
-
-/** Of these there is no placement whose settings could be tried out. */
+/** Settings of a placement that is not configured cannot be tried out. */
 function checkUnused(config: Config): readonly SettingCheck[] {
   return unusedSettings(config).map((one) => ({ ...one, isGood: false }))
 }
 
 function notConfigured(placement: string): never {
-  const needed = { docker: 'docker.image', ecs: 'ecs.cluster', remote: 'remote.url' }[placement]
-  throw new EbbError('launch_refused', `The placement ${placement} needs the setting ${needed ?? 'of its own'}; see the guide on it.`)
+  const needed = missingSetting(placement)
+  if (needed === undefined)
+    throw new EbbError('launch_refused', `There is no placement ${placement}; use one of ${[...placementTable.keys()].join(', ')}.`)
+  throw new EbbError('launch_refused', `The placement ${placement} needs the setting ${needed}; see the guide on it.`)
 }
 
 function isWritable(folder: string): boolean {
@@ -257,6 +254,7 @@ export async function runMain(words: readonly string[], inherited: Inherited): P
   const dashboard = join(import.meta.dirname, '..', 'dist', 'web')
   const attach = async (config: Config, agentId: string): Promise<number> => {
     const { environment } = config
+    const { Tmux } = await import('./placements/tmux/tmux.ts')
     const tmux = new Tmux({ effects: realEffects, socket: openHome(config.home, kernelId).tmuxSocket, environment })
     return await (await import('./placements/tmux/attach.ts')).attach(tmux, agentId, environment)
   }
@@ -270,6 +268,7 @@ export async function runMain(words: readonly string[], inherited: Inherited): P
       programs: async (config) => (await import('./machine.ts')).programsOf(config),
       leftovers: async (config) => (await import('./machine.ts')).leftoversOf(config),
       clock: realClock,
+      placementTable,
       manifest,
       dashboard,
       inherited,

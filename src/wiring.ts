@@ -14,6 +14,7 @@ import type { Archives } from './core/ports/archives.ts'
 import type { Effects } from './core/ports/effects.ts'
 import type { Planned } from './core/ports/kind.ts'
 import type { AuditTrail } from './core/ports/ledger.ts'
+import type { PlacementTable } from './core/ports/placement.ts'
 import type { ProcessLaunch, TreeMember } from './core/ports/process.ts'
 import type { Runtime } from './core/ports/runtime.ts'
 import type { TaskStore } from './core/ports/tasks.ts'
@@ -37,6 +38,7 @@ export interface Wiring extends Runtime {
   readonly home: Home
   readonly engine: Engine
   readonly audit: AuditTrail
+  readonly placementTable: PlacementTable
   readonly agents: AgentStore
   readonly tasks: TaskStore
   /** Of the store: see `startThreads`. */
@@ -81,6 +83,7 @@ export function wireControl(wiring: Wiring): Control {
     host,
     engine,
     audit,
+    placementTable: wiring.placementTable,
     store: agents,
     endings,
     openStream: (told) => new Stream({ agents, clock, log, ...told }),

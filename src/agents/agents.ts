@@ -8,6 +8,7 @@ import type { Report } from '../core/model/report.ts'
 import { agentName } from '../core/model/task.ts'
 import type { AgentEnd, AgentFilter, AgentPage, AgentRecord, AgentStore } from '../core/ports/agents.ts'
 import type { Archives } from '../core/ports/archives.ts'
+import { defaultPlacement, isRemotePlacement } from '../core/ports/placement.ts'
 import { type LogHandle, logLabels, type SessionHandle, sessionLabel, type TreeHandle, treeLabel } from '../core/ports/process.ts'
 import type { Configuration, Provider, Script } from '../core/ports/provider.ts'
 import type { Runtime } from '../core/ports/runtime.ts'
@@ -18,7 +19,7 @@ import { Limiter } from './limiter.ts'
 import type { Namespaces } from './namespaces.ts'
 import type { Owners } from './owners.ts'
 import { play } from './player.ts'
-import { isElsewhere, type LaunchRequest, Preflight, type PreflightDeps, type Prepared } from './preflight.ts'
+import { type LaunchRequest, Preflight, type PreflightDeps, type Prepared } from './preflight.ts'
 import { farewellMs, Run } from './run.ts'
 import { sourceOf } from './source.ts'
 import { messageId } from './stream/message-id.ts'
@@ -73,7 +74,7 @@ export class Agents {
     this.#preflight.requireRoom(this.#runs.size + this.#waiting.size)
     const id = asked.id ?? this.#deps.newId()
     // A session is called after its agent, so that agent has a name.
-    const isNameless = asked.name === undefined && asked.placement === 'tmux'
+    const isNameless = asked.name === undefined && this.#deps.placementTable.get(asked.placement ?? defaultPlacement)?.hasTerminal === true
     const request = isNameless ? { ...asked, name: agentName(asked.type, id, this.#deps.clock.wall()) } : asked
     this.#waiting.add(id)
     try {
@@ -81,7 +82,7 @@ export class Agents {
       const parentId = await this.#owner(request)
       // The gate comes before the scope: who waits there holds nothing.
       const start = (): Promise<Launched> => this.#start(id, parentId, request, prepared)
-      return await (isElsewhere(request) ? start() : this.#limiter.pass(start))
+      return await (isRemotePlacement(this.#deps.placementTable, request.placement) ? start() : this.#limiter.pass(start))
     } finally {
       this.#waiting.delete(id)
     }
@@ -151,7 +152,7 @@ export class Agents {
         id,
         ...(request.name !== undefined && { name: request.name }),
         type: request.type,
-        placement: request.placement ?? 'process',
+        placement: request.placement ?? defaultPlacement,
         namespace: request.namespace,
         ...(request.requestId !== undefined && { requestId: request.requestId }),
         ...(request.taskId !== undefined && { taskId: request.taskId }),

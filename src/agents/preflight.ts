@@ -1,6 +1,7 @@
 import { EbbError, isEbbError } from '../core/model/errors.ts'
 import type { Planned } from '../core/ports/kind.ts'
-import { type PlacementName, type ProcessLaunch, placementNames } from '../core/ports/process.ts'
+import { isRemotePlacement, type PlacementTable } from '../core/ports/placement.ts'
+import type { ProcessLaunch } from '../core/ports/process.ts'
 import type { Assignment, Configuration, Invocation, Provider, ProviderCatalogue, Script } from '../core/ports/provider.ts'
 import { mcpName, mcpText } from './mcp-file.ts'
 import type { Caps } from './settings.ts'
@@ -33,6 +34,7 @@ export interface LaunchRequest {
 export interface PreflightDeps {
   readonly caps: Caps
   readonly catalogue: ProviderCatalogue
+  readonly placementTable: PlacementTable
   /** What an agent inherits: ours, without our settings. */
   readonly environment: Readonly<Record<string, string>>
   readonly plan: (scopeId: string, launch: ProcessLaunch) => readonly Planned[]
@@ -98,8 +100,8 @@ export class Preflight {
     const { catalogue } = this.#deps
     const provider = catalogue.find(type)
     if (!provider) throw unknown('type', `There is no provider "${type}"; use one of ${catalogue.types.join(', ')}.`)
-    if (placement !== undefined && !isPlacement(placement))
-      throw unknown('placement', `There is no placement "${placement}"; use one of ${placementNames.join(', ')}.`)
+    if (placement !== undefined && !this.#deps.placementTable.has(placement))
+      throw unknown('placement', `There is no placement "${placement}"; use one of ${[...this.#deps.placementTable.keys()].join(', ')}.`)
     return provider
   }
 
@@ -122,7 +124,7 @@ export class Preflight {
     requirePassable(invocation.argv, ownEnv)
     const env = { ...this.#deps.environment, ...ownEnv }
     const launch: ProcessLaunch = {
-      ...(placement !== undefined && { placement: placement as PlacementName }),
+      ...(placement !== undefined && { placement }),
       ...(name !== undefined && { name }),
       ...(workspace && { workspace: { base: workspace.base, path: workspace.path, agentName: name ?? id } }),
       ...(mcpFile !== undefined && { config: { name: mcpName, text: mcpText(mcp?.servers ?? []) } }),
@@ -142,7 +144,7 @@ export class Preflight {
     }
     try {
       const plan = this.#deps.plan(id, launch)
-      if (isElsewhere(request)) await this.#deps.requireReady(launch)
+      if (isRemotePlacement(this.#deps.placementTable, request.placement)) await this.#deps.requireReady(launch)
       return plan
     } catch (error) {
       if (isEbbError(error, 'program_not_found') || isEbbError(error, 'program_not_executable') || isEbbError(error, 'limits_unavailable'))
@@ -150,11 +152,6 @@ export class Preflight {
       throw error
     }
   }
-}
-
-/** Not on this host: nothing of it takes the host's time. */
-export function isElsewhere({ placement }: Pick<LaunchRequest, 'placement'>): boolean {
-  return placement !== undefined && placement !== 'process' && placement !== 'tmux'
 }
 
 /** Counted as the kernel does; several values of a configuration may be one argument. Which it was says its length: no value is told. */
@@ -175,10 +172,6 @@ function requirePassable(argv: readonly string[], env: Readonly<Record<string, s
 
 function promptOf({ preamble, prompt }: LaunchRequest): string {
   return preamble === undefined ? prompt : `${preamble}\n\n${prompt}`
-}
-
-function isPlacement(name: string): name is PlacementName {
-  return placementNames.some((known) => known === name)
 }
 
 function ownFolder(): string {

@@ -1,4 +1,5 @@
-import { type CommandEntry, elsewhere, supervising } from './cli.ts'
+import { placementKeys } from '../config/options.ts'
+import { type CommandEntry, supervising } from './cli.ts'
 
 /** The commands about agents, which talk to the running server; loaded only when one of them, or the help, is asked for. */
 
@@ -19,7 +20,19 @@ export const agentCommands: readonly CommandEntry[] = [
       'ebb run command --placement docker --docker-image node:24-slim -- uname -a',
       'ebb run command "two lines of input" -- sort',
     ],
-    options: [...everywhere, 'store', 'placement', 'cwd', 'model', 'timeout', 'keep', 'namespace', 'grace', 'containment', ...elsewhere],
+    options: [
+      ...everywhere,
+      'store',
+      'placement',
+      'cwd',
+      'model',
+      'timeout',
+      'keep',
+      'namespace',
+      'grace',
+      'containment',
+      ...placementKeys,
+    ],
     switches: ['json', 'help'],
     takesWords: { names: ['a PROVIDER'], most: Number.POSITIVE_INFINITY },
     load: () => import('./commands/run.ts'),
@@ -98,7 +111,7 @@ export const agentCommands: readonly CommandEntry[] = [
     summary: 'MCP on standard input and output: for the running server, else with an engine of its own',
     usage: 'ebb mcp [options]',
     examples: ['claude mcp add ebb -- npx ebb mcp', 'ebb mcp --url http://build.example:4400 --token "$TOKEN"'],
-    options: [...everywhere, 'namespace', 'store', ...supervising, ...elsewhere],
+    options: [...everywhere, 'namespace', 'store', ...supervising, ...placementKeys],
     switches: ['json', 'help'],
     load: () => import('./commands/mcp.ts'),
   },

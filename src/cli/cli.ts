@@ -1,6 +1,8 @@
 import type { Config, Sources } from '../config/config.ts'
+import { placementKeys } from '../config/options.ts'
 import { EbbError, errorTable, sentence } from '../core/model/errors.ts'
 import type { Clock } from '../core/ports/clock.ts'
+import type { PlacementTable } from '../core/ports/placement.ts'
 import type { Leftovers } from '../doctor/leftovers-port.ts'
 import type { Composition, Supervisor } from '../supervisor.ts'
 import { type Arguments, type Grammar, parseArguments } from './arguments.ts'
@@ -21,6 +23,7 @@ export interface Wiring {
   /** What agent runs that Ebb did not start have left on this machine. */
   readonly leftovers: (config: Config) => Promise<Leftovers>
   readonly clock: Clock
+  readonly placementTable: PlacementTable
   readonly inherited: Inherited
   /** The package.json that says which version this is. */
   readonly manifest: string
@@ -54,35 +57,6 @@ export interface CommandEntry extends Grammar {
 }
 
 const everywhere = ['home', 'logLevel'] as const
-
-/** Where agents may run besides this host: whoever launches, finds again or ends them there has to know. */
-export const elsewhere = [
-  'remoteUrl',
-  'remoteToken',
-  'dockerImage',
-  'dockerHost',
-  'dockerNetwork',
-  'dockerUser',
-  'dockerMount',
-  'dockerEnv',
-  'dockerMemory',
-  'dockerPids',
-  'dockerCpus',
-  'ecsCluster',
-  'ecsTaskDefinition',
-  'ecsContainerName',
-  'ecsSubnets',
-  'ecsSecurityGroups',
-  'ecsAssignPublicIp',
-  'ecsPort',
-  'ecsToken',
-  'ecsTargetGroup',
-  'ecsBucket',
-  'ecsPrefix',
-  'ecsRegion',
-  'ecsEndpoint',
-  'ecsUploadDeadline',
-] as const
 
 /** Of whoever supervises agents for others. */
 export const supervising = [
@@ -137,7 +111,7 @@ export const commands: readonly CommandEntry[] = [
       'whileStdin',
       'runner',
       ...supervising,
-      ...elsewhere,
+      ...placementKeys,
       'archiveMaxAgeDays',
       'archiveMaxBytes',
       'archiveTaskMaxBytes',
@@ -161,7 +135,7 @@ export const commands: readonly CommandEntry[] = [
     summary: 'finish what dead supervisors left on this host; safe at any time',
     usage: 'ebb recover [--json]',
     examples: ['ebb recover'],
-    options: [...everywhere, 'store', ...elsewhere],
+    options: [...everywhere, 'store', ...placementKeys],
     switches: ['json', 'help'],
     load: () => import('./commands/recover.ts'),
   },
@@ -170,7 +144,7 @@ export const commands: readonly CommandEntry[] = [
     summary: 'one reaper pass now: find what nobody closed, and end it',
     usage: 'ebb reap [--dry-run] [--elsewhere] [--json]',
     examples: ['ebb reap --dry-run', 'ebb reap', 'ebb reap --elsewhere --reaper-minimum-age 10m'],
-    options: [...everywhere, 'store', 'reaperMinimumAge', ...elsewhere],
+    options: [...everywhere, 'store', 'reaperMinimumAge', ...placementKeys],
     switches: ['json', 'help', 'dry-run', 'elsewhere'],
     load: () => import('./commands/reap.ts'),
   },
@@ -179,7 +153,7 @@ export const commands: readonly CommandEntry[] = [
     summary: 'what this machine offers, whether the settings work, and what other agent runs have left; --fix ends that',
     usage: 'ebb doctor [--fix [--yes]] [--json]',
     examples: ['ebb doctor', 'ebb doctor --json', 'ebb doctor --fix'],
-    options: [...everywhere, 'store', 'containment', ...elsewhere],
+    options: [...everywhere, 'store', 'containment', ...placementKeys],
     switches: ['json', 'help', 'fix', 'yes'],
     load: () => import('./commands/doctor.ts'),
   },

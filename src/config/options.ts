@@ -4,13 +4,12 @@ import { EbbError } from '../core/model/errors.ts'
 import type { RetentionRule } from '../core/model/retention.ts'
 import type { LogLevel } from '../core/ports/log.ts'
 import { type ContainmentName, containmentNames } from '../core/ports/process.ts'
-import { dockerOptions, ecsOptions } from './elsewhere-options.ts'
+import { placementNames, placementOptions } from '../placements/registry.ts'
 import {
   choice,
   list,
   type Option,
   option,
-  parseBase,
   parseCount,
   parseFolder,
   parseList,
@@ -75,7 +74,7 @@ export const options = {
   whileStdin: toggle('leave, as at a signal, when standard input ends: for a server that belongs to another program'),
   url: option<string | undefined>('URL', 'the server to talk to, instead of the one of the home', undefined, parseUrl),
   namespace: option<string | undefined>('NAME', 'the namespace that is meant', undefined, parseNamespace),
-  placement: option<string | undefined>('process|tmux|docker|ecs|remote', 'where the agent runs', undefined, parseText),
+  placement: option<string | undefined>(placementNames.join('|'), 'where the agent runs', undefined, parseText),
   cwd: option<string | undefined>('DIR', 'the folder the agent works in; by default this one', undefined, parseFolder),
   model: option<string | undefined>('MODEL', 'the model, for providers that have several', undefined, parseText),
   script: option<string | undefined>('FILE', 'what the scripted model says, as JSON', undefined, parseText),
@@ -118,11 +117,11 @@ export const options = {
   reaperInterval: option('60s', 'how often the reaper looks for what nobody closed', 60_000, parseDuration),
   reaperMinimumAge: option('60s', 'how old something unrecorded must be before the reaper ends it', 60_000, parseDuration),
   runner: toggle('also be a runner host: other control planes may run agents here'),
-  remoteUrl: option<string | undefined>('URL', 'the runner host of the placement remote', undefined, parseBase),
-  remoteToken: option<string | undefined>('TOKEN', 'what that runner host wants to be shown', undefined, parseToken),
-  ...dockerOptions,
-  ...ecsOptions,
+  ...placementOptions,
 } satisfies Record<string, Option<unknown>>
+
+/** The options of all placements. Every command takes them that launches agents, or finds or ends what they left. */
+export const placementKeys = Object.keys(placementOptions) as (keyof typeof placementOptions)[]
 
 export type Options = typeof options
 export type OptionKey = keyof Options

@@ -9,6 +9,7 @@ import { type AgentStatus, isFinal } from '../core/model/agent.ts'
 import { EbbError } from '../core/model/errors.ts'
 import type { Message } from '../core/model/message.ts'
 import type { Report } from '../core/model/report.ts'
+import { isRemotePlacement } from '../core/ports/placement.ts'
 import type { Configuration } from '../core/ports/provider.ts'
 import { readLaunch } from '../server/http/launch.ts'
 
@@ -115,7 +116,7 @@ export async function launch(place: Place, options: LaunchOptions): Promise<Agen
   const { type, prompt = '', placement, configuration = {} } = options
   const { workingDirectory: folder } = configuration
   // Only on this host is it relative to us.
-  const isHere = placement === undefined || placement === 'process' || placement === 'tmux'
+  const isHere = !isRemotePlacement(control.placementTable, placement)
   const body = {
     ...{ type, prompt },
     ...(placement !== undefined && { placement }),

@@ -52,6 +52,7 @@ export function simulateControl(simulation: Simulation, options: ControlOptions 
     ...{ clock, host, log, newId },
     engine: life.engine,
     audit: life.ledger,
+    placementTable: new Map(),
     store,
     endings,
     openStream: () => ({ leave: () => {} }) as unknown as Stream,

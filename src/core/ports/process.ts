@@ -20,9 +20,6 @@ export interface TreePlace {
   readonly limitPlaces?: readonly string[]
 }
 
-export const placementNames = ['process', 'tmux', 'docker', 'ecs', 'remote'] as const
-export type PlacementName = (typeof placementNames)[number]
-
 /** The workspace of an agent's task, and what the agent is called there. */
 export interface AgentWorkspace {
   /** The folder that must not be left, and the path of the workspace in it. */
@@ -33,7 +30,7 @@ export interface AgentWorkspace {
 
 /** An agent as those who launch describe it: a process on this host, or the same elsewhere. */
 export interface ProcessLaunch {
-  readonly placement?: PlacementName
+  readonly placement?: string
   /** Where it has its prompt and its logs, if others look for them. */
   readonly workspace?: AgentWorkspace
   /** As people call it. */

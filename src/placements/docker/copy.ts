@@ -1,6 +1,6 @@
 import { closeSync, constants, lstatSync, openSync, readSync } from 'node:fs'
-import type { DockerQueries, OutputPaths, OutputPiece, OutputStream } from '../../core/ports/docker.ts'
 import type { Effects } from '../../core/ports/effects.ts'
+import type { DockerQueries, OutputPaths, OutputPiece, OutputStream } from './ports.ts'
 
 /**
  * Copies what a container wrote into our logs, byte for byte. How far it has come is the size of the log itself: whoever

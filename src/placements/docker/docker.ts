@@ -1,8 +1,8 @@
 import type { Duplex } from 'node:stream'
 import type Dockerode from 'dockerode'
 import { EbbError } from '../../core/model/errors.ts'
-import type { ContainerOrder, Docker } from '../../core/ports/docker.ts'
 import { type Daemon, statusOf, unreadable } from './daemon.ts'
+import type { ContainerOrder, Docker } from './ports.ts'
 
 /** What we do to containers, over dockerode. Nothing is tried twice here: whoever asks looks, and asks again. */
 

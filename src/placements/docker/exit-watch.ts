@@ -1,8 +1,8 @@
 import type { Clock } from '../../core/ports/clock.ts'
-import type { DaemonMark, DockerQueries, InspectedContainer } from '../../core/ports/docker.ts'
 import type { Exit } from '../../core/ports/effects.ts'
 import { statusOf } from './daemon.ts'
 import { isRunning } from './follower.ts'
+import type { DaemonMark, DockerQueries, InspectedContainer } from './ports.ts'
 import { requireSame } from './same-daemon.ts'
 import { waits } from './waits.ts'
 

@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/ports/clock.ts'
-import type { OutputPaths } from '../../core/ports/docker.ts'
 import { type CopyDeps, copyOutput, sizeOf } from './copy.ts'
 import { statusOf } from './daemon.ts'
+import type { OutputPaths } from './ports.ts'
 import { waits } from './waits.ts'
 
 /** Copies what a container writes while it writes it, across restarts of the daemon. */

@@ -1,4 +1,4 @@
-import type { OutputPiece, OutputStream } from '../../core/ports/docker.ts'
+import type { OutputPiece, OutputStream } from './ports.ts'
 
 /**
  * The daemon sends both streams of a container in one, in frames: a byte for the stream, three of nothing, four for the

@@ -4,6 +4,12 @@ import { chainTag, containerTag, environmentTagName, isSafeId, type Mark, scopeO
 import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present, unknown } from '../../core/model/resource.ts'
 import type { Clock } from '../../core/ports/clock.ts'
+import type { Effects } from '../../core/ports/effects.ts'
+import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import { type LogHandle, logLabels } from '../../core/ports/process.ts'
+import { copyOutput } from './copy.ts'
+import { statusOf } from './daemon.ts'
+import type { Followers } from './follower.ts'
 import {
   type ContainerHandle,
   type ContainerLive,
@@ -14,13 +20,7 @@ import {
   type DockerQueries,
   type OutputPaths,
   type SeenContainer,
-} from '../../core/ports/docker.ts'
-import type { Effects } from '../../core/ports/effects.ts'
-import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
-import { type LogHandle, logLabels } from '../../core/ports/process.ts'
-import { copyOutput } from './copy.ts'
-import { statusOf } from './daemon.ts'
-import type { Followers } from './follower.ts'
+} from './ports.ts'
 import { markOf, requireSame } from './same-daemon.ts'
 
 /**
@@ -73,7 +73,7 @@ const refusals: ReadonlySet<number | undefined> = new Set([400, 404, 409])
 export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> {
   readonly kind = container
   readonly outlivesPower = true
-  readonly isElsewhere = true
+  readonly isRemote = true
   /** The order has 25 s (docker.ts), the question who the daemon is 4 s, and the ledger is written in between. */
   readonly createBudgetMs = 40_000
   readonly #deps: ContainerDeps

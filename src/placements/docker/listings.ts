@@ -1,4 +1,4 @@
-import type { SeenContainer } from '../../core/ports/docker.ts'
+import type { SeenContainer } from './ports.ts'
 
 /** What is wanted of a listing: all of these labels. */
 export interface Wanted {

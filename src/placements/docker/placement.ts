@@ -2,6 +2,16 @@ import { statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { EbbError, errno, sentence } from '../../core/model/errors.ts'
 import type { OnLoss } from '../../core/model/resource.ts'
+import type { Planned, ResourceKind } from '../../core/ports/kind.ts'
+import type { Placement, SettingCheck } from '../../core/ports/placement.ts'
+import { type ProcessLaunch, type TreeMember, treeLabel } from '../../core/ports/process.ts'
+import type { PlacementParts } from '../definition.ts'
+import { configPath, type LaunchContext, planFiles } from '../files.ts'
+import { Daemon, daemonPlace } from './daemon.ts'
+import { dockerOver } from './docker.ts'
+import { Followers } from './follower.ts'
+import { parseDockerHost } from './host-option.ts'
+import { ContainerKind } from './kind.ts'
 import {
   type ContainerLive,
   type ContainerMount,
@@ -11,15 +21,14 @@ import {
   containerLabel,
   containerLabels,
   type DockerQueries,
-} from '../../core/ports/docker.ts'
-import type { Elsewhere, SettingCheck } from '../../core/ports/elsewhere.ts'
-import type { Planned, ResourceKind } from '../../core/ports/kind.ts'
-import { type ProcessLaunch, type TreeMember, treeLabel } from '../../core/ports/process.ts'
-import { configPath, type LaunchContext, planFiles } from '../files.ts'
+} from './ports.ts'
+import { looksAt } from './queries.ts'
+import { ContainerRunKind } from './run.ts'
+import { isOfContainer } from './signal-handlers.ts'
 
 /** Placement `docker`: the command in a container of its own, of the image in the settings. */
 
-export interface DockerSettings {
+interface DockerSettings {
   readonly dockerImage: string
   readonly dockerNetwork: string | undefined
   readonly dockerUser: string | undefined
@@ -34,21 +43,44 @@ export interface DockerSettings {
   readonly environment: Readonly<Record<string, string>>
 }
 
-export interface DockerPlacementDeps {
+interface DockerPlacementDeps {
   readonly settings: DockerSettings
   readonly host: string
   readonly context: LaunchContext
   readonly looks: DockerQueries
-  readonly kinds: readonly ResourceKind[]
   /** Is this process of our host in that container? The daemon's pids may be another host's. */
   readonly isOfContainer: (pid: number, containerId: string) => boolean
 }
 
-export function dockerPlacement(deps: DockerPlacementDeps): Elsewhere {
+/** The options as they are configured. The registry opens the placement only when there is an image. */
+type DockerOptions = Omit<DockerSettings, 'dockerImage' | 'environment'> & {
+  readonly dockerImage: string | undefined
+  readonly dockerHost: string | undefined
+}
+
+export function openDocker(options: DockerOptions, parts: PlacementParts): Placement {
+  const { clock, effects, environment, inheritedTag, context, limitBytes, wrap } = parts
+  const host = options.dockerHost ?? (environment.DOCKER_HOST && parseDockerHost(environment.DOCKER_HOST, 'DOCKER_HOST'))
+  const daemon = new Daemon(daemonPlace(host || undefined, environment), clock)
+  const looks = looksAt(daemon)
+  const shared = {
+    docker: wrap('docker', dockerOver(daemon)),
+    effects,
+    looks,
+    clock,
+    followers: new Followers({ effects, looks, clock }),
+    unheard: new Set<string>(),
+  }
+  const kinds = [
+    new ContainerKind({ ...shared, inheritedTag, mostBytes: limitBytes }),
+    new ContainerRunKind(shared),
+  ] as readonly ResourceKind[]
+  const settings = { ...options, dockerImage: options.dockerImage ?? '', environment }
+  const deps: DockerPlacementDeps = { settings, host: daemon.place.host, context, looks, isOfContainer }
   return {
     name: 'docker',
-    kinds: deps.kinds,
-    plan: (scopeId, launch) => planDocker(deps.context, deps.settings, scopeId, launch),
+    kinds,
+    plan: (scopeId, launch) => planDocker(context, settings, scopeId, launch),
     requireReady: () => requireReady(deps),
     check: () => check(deps),
     running: () => running(deps),

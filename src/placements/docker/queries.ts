@@ -1,15 +1,9 @@
 import type Dockerode from 'dockerode'
 import { sentence } from '../../core/model/errors.ts'
-import {
-  containerLabels,
-  type DockerQueries,
-  type InspectedContainer,
-  type OutputPiece,
-  type SeenContainer,
-} from '../../core/ports/docker.ts'
 import { type Daemon, statusOf, unreadable } from './daemon.ts'
 import { splitFrames } from './frames.ts'
 import { Listings, type Wanted } from './listings.ts'
+import { containerLabels, type DockerQueries, type InspectedContainer, type OutputPiece, type SeenContainer } from './ports.ts'
 
 /** What we ask the daemon, and what changes nothing there. */
 

@@ -3,6 +3,13 @@ import { type Mark, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present } from '../../core/model/resource.ts'
 import type { Clock } from '../../core/ports/clock.ts'
+import type { Effects, Exit } from '../../core/ports/effects.ts'
+import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
+import type { TreeHandle } from '../../core/ports/process.ts'
+import { statusOf } from './daemon.ts'
+import { ExitWatch, exitOf, unseen, type Watched } from './exit-watch.ts'
+import { type Followers, isRunning } from './follower.ts'
+import { patienceMs } from './kind.ts'
 import {
   type ContainerHandle,
   type ContainerRunLive,
@@ -15,14 +22,7 @@ import {
   type Handing,
   type InspectedContainer,
   type SeenContainer,
-} from '../../core/ports/docker.ts'
-import type { Effects, Exit } from '../../core/ports/effects.ts'
-import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
-import type { TreeHandle } from '../../core/ports/process.ts'
-import { statusOf } from './daemon.ts'
-import { ExitWatch, exitOf, unseen, type Watched } from './exit-watch.ts'
-import { type Followers, isRunning } from './follower.ts'
-import { patienceMs } from './kind.ts'
+} from './ports.ts'
 import { requireSame } from './same-daemon.ts'
 import { isDeaf, isOfContainer } from './signal-handlers.ts'
 import { inTime, isDoneIn } from './waits.ts'
@@ -70,7 +70,7 @@ const hostRuntimes = /^(runc|crun|io\.containerd\.runc\.v\d+)$/
 export class ContainerRunKind implements ResourceKind<ContainerRunSpec, ContainerRunRef> {
   readonly kind = containerRun
   readonly outlivesPower = true
-  readonly isElsewhere = true
+  readonly isRemote = true
   /** To listen for its end, to attach and to start it, each with its own deadline (docker.ts), to hand over its input, and to look. */
   readonly createBudgetMs = 70_000
   readonly #deps: ContainerRunDeps

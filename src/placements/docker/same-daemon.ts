@@ -1,4 +1,4 @@
-import type { DaemonMark, DockerQueries } from '../../core/ports/docker.ts'
+import type { DaemonMark, DockerQueries } from './ports.ts'
 
 /** Which daemon we speak to, as it goes into the ledger before anything is ordered there. */
 export async function markOf(looks: DockerQueries): Promise<DaemonMark | undefined> {

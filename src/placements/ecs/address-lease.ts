@@ -2,15 +2,15 @@ import { EbbError } from '../../core/model/errors.ts'
 import type { Mark } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present, unsettled } from '../../core/model/resource.ts'
-import { type Aws, type AwsQueries, isAwsTrouble, type ObjectSeen } from '../../core/ports/aws.ts'
-import type { BucketPlace, LeaseSpec } from '../../core/ports/ecs.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import { addressLabel } from '../../core/ports/runner.ts'
+import { type Aws, type AwsQueries, isAwsTrouble, type ObjectSeen } from './aws.ts'
 import type { TaskHandle } from './ecs-task.ts'
 import { holderOf, leaseAt, leaseCluster, leasesOf, leaseTask } from './leases.ts'
 import { isOwn, metadataNames, metadataOf, ownedMark } from './mark.ts'
 import { isNotDone, jittered, waits } from './patience.ts'
 import { remember, Unconfirmed } from './settling.ts'
+import type { BucketPlace, LeaseSpec } from './specs.ts'
 import { type AwsTimes, createBudgetMs, settleMarginMs } from './times.ts'
 
 /**
@@ -45,7 +45,7 @@ const mostAttempts = 6
 export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
   readonly kind = 'address-lease'
   readonly outlivesPower = true
-  readonly isElsewhere = true
+  readonly isRemote = true
   readonly goesLast = true
   readonly createBudgetMs = createBudgetMs
   readonly #deps: LeaseDeps

@@ -2,13 +2,13 @@ import { EbbError, sentence } from '../../core/model/errors.ts'
 import { type Mark, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present, unknown, unsettled } from '../../core/model/resource.ts'
-import { type Aws, type AwsQueries, isAwsTrouble, type TaskSeen } from '../../core/ports/aws.ts'
-import type { TaskSpec } from '../../core/ports/ecs.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import type { AddressHandle } from '../../core/ports/runner.ts'
+import { type Aws, type AwsQueries, isAwsTrouble, type TaskSeen } from './aws.ts'
 import { isOwn, ownedMark, startedBy, tagsOf, tokenOf } from './mark.ts'
 import { isNotDone, jittered, seenGone, waits } from './patience.ts'
 import { Settling } from './settling.ts'
+import type { TaskSpec } from './specs.ts'
 import { findRunning, findStopping } from './task-finder.ts'
 import { type AwsTimes, createBudgetMs, stopPatienceMs } from './times.ts'
 
@@ -48,7 +48,7 @@ export interface EcsTaskDeps {
 export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
   readonly kind = 'ecs-task'
   readonly outlivesPower = true
-  readonly isElsewhere = true
+  readonly isRemote = true
   readonly createBudgetMs = createBudgetMs
   readonly #deps: EcsTaskDeps
   readonly #settling: Settling

@@ -1,6 +1,6 @@
 import { createReadStream, statSync } from 'node:fs'
 import type { Task } from '@aws-sdk/client-ecs'
-import { type Aws, AwsProblem, isAwsTrouble, type NewObject, partBytes, type TaskSeen } from '../../core/ports/aws.ts'
+import { type Aws, AwsProblem, isAwsTrouble, type NewObject, partBytes, type TaskSeen } from './aws.ts'
 import { type ClientPool, regionOfArn } from './clients.ts'
 import { bounded, patiently } from './patience.ts'
 import { required } from './problem.ts'

@@ -2,15 +2,15 @@ import { EbbError } from '../../core/model/errors.ts'
 import { type Mark, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present, unsettled } from '../../core/model/resource.ts'
-import type { Aws, AwsQueries, Cluster, Target, TargetSeen, TaskSeen } from '../../core/ports/aws.ts'
-import type { TargetSpec } from '../../core/ports/ecs.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import { addressLabel } from '../../core/ports/runner.ts'
+import type { Aws, AwsQueries, Cluster, Target, TargetSeen, TaskSeen } from './aws.ts'
 import type { TaskHandle } from './ecs-task.ts'
 import { afterLease, leaseAt, leasesOf } from './leases.ts'
 import { isOfScope, metadataNames, ownedMark } from './mark.ts'
 import { isNotDone, jittered, seenGone, waits } from './patience.ts'
 import { Unconfirmed } from './settling.ts'
+import type { TargetSpec } from './specs.ts'
 import { clusterOf, findRunning } from './task-finder.ts'
 import { type AwsTimes, createBudgetMs } from './times.ts'
 
@@ -53,7 +53,7 @@ const marginMs = 30_000
 export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
   readonly kind = 'lb-target'
   readonly outlivesPower = true
-  readonly isElsewhere = true
+  readonly isRemote = true
   /** One that drains gets nothing new, and may do so for minutes. The lease stays: the address is not free before. */
   readonly yieldsByForceTo = ['ecs-task']
   readonly createBudgetMs = createBudgetMs

@@ -1,7 +1,7 @@
 import { ordinalOfResource, resourceId, scopeOfResource } from '../../core/model/identity.ts'
-import { type AwsCall, type AwsQueries, isAwsTrouble, type ObjectAt, type ObjectSeen } from '../../core/ports/aws.ts'
-import type { BucketPlace } from '../../core/ports/ecs.ts'
+import { type AwsCall, type AwsQueries, isAwsTrouble, type ObjectAt, type ObjectSeen } from './aws.ts'
 import { metadataNames } from './mark.ts'
+import type { BucketPlace } from './specs.ts'
 
 /** Who has an address: an object in the bucket, made on the condition that there is none. S3 lets exactly one succeed. */
 

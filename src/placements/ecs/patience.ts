@@ -1,7 +1,7 @@
 import type { Proof } from '../../core/model/resource.ts'
-import { type AwsCall, AwsProblem, isAwsTrouble } from '../../core/ports/aws.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Ctx, ResourceKind } from '../../core/ports/kind.ts'
+import { type AwsCall, AwsProblem, isAwsTrouble } from './aws.ts'
 import { problemOf } from './problem.ts'
 import type { AwsTimes } from './times.ts'
 

@@ -1,6 +1,20 @@
 import { EbbError } from '../../core/model/errors.ts'
-import type { AwsQueries } from '../../core/ports/aws.ts'
-import type { Clock } from '../../core/ports/clock.ts'
+import type { Planned, ResourceKind } from '../../core/ports/kind.ts'
+import type { Placement } from '../../core/ports/placement.ts'
+import { logLabels, type ProcessLaunch, treeLabel } from '../../core/ports/process.ts'
+import { addressLabel, type RemoteAgentLaunch, type RemoteAgentSpec } from '../../core/ports/runner.ts'
+import type { PlacementParts } from '../definition.ts'
+import { type LaunchContext, planFiles } from '../files.ts'
+import { runnerAgentsOf } from '../remote/runner-agents.ts'
+import { AddressLeaseKind } from './address-lease.ts'
+import type { Aws, AwsQueries } from './aws.ts'
+import { ClientPool } from './clients.ts'
+import { EcsTaskKind } from './ecs-task.ts'
+import { awsEffects } from './effects.ts'
+import { LbTargetKind } from './lb-target.ts'
+import { awsQueries } from './queries.ts'
+import { RunnersTasks } from './runners-task.ts'
+import { checkSettings, type EcsSettings } from './settings.ts'
 import {
   type BucketPlace,
   type LeaseSpec,
@@ -10,35 +24,35 @@ import {
   targetLabel,
   type UploadSpec,
   uploadLabel,
-} from '../../core/ports/ecs.ts'
-import type { Elsewhere } from '../../core/ports/elsewhere.ts'
-import type { Planned, ResourceKind } from '../../core/ports/kind.ts'
-import { logLabels, type ProcessLaunch, treeLabel } from '../../core/ports/process.ts'
-import { addressLabel, type RemoteAgentLaunch, type RemoteAgentSpec } from '../../core/ports/runner.ts'
-import { type LaunchContext, planFiles } from '../files.ts'
-import { checkSettings, type EcsSettings } from './settings.ts'
+} from './specs.ts'
+import { type AwsTimes, usualTimes } from './times.ts'
+import { UploadKind } from './upload.ts'
 
 /** Placement `ecs`: a Fargate task of its own for every agent, with a runner in it that starts the agent. */
 
-export interface EcsDeps {
-  readonly settings: EcsSettings
-  readonly context: LaunchContext
-  readonly looks: AwsQueries
-  readonly clock: Clock
-  readonly kinds: readonly ResourceKind[]
+/** The options as they are configured. The registry opens the placement only when there is a cluster. */
+type EcsOptions = Omit<EcsSettings, 'ecsCluster' | 'hasToken'> & {
+  readonly ecsCluster: string | undefined
+  readonly ecsToken: string | undefined
 }
 
 /** Settings that were seen to be good are not looked at again for every launch of many. */
 const goodForMs = 60_000
 
-export function ecsPlacement(deps: EcsDeps): Elsewhere {
-  const { settings, looks, clock } = deps
+export function openEcs(options: EcsOptions, parts: PlacementParts): Placement {
+  const { clock, context } = parts
+  const settings: EcsSettings = { ...options, ecsCluster: options.ecsCluster ?? '', hasToken: options.ecsToken !== undefined }
+  const aws = openAws(settings, parts)
+  const { looks } = aws
+  const agents = runnerAgentsOf(parts)
+  const tasks = new RunnersTasks({ ...aws, installation: context.installation })
+  agents.useTasks({ token: options.ecsToken, placeOf: (task) => tasks.placeOf(task) })
   const call = { signal: new AbortController().signal, clock }
   let goodUntilMs = 0
   return {
     name: 'ecs',
-    kinds: deps.kinds,
-    plan: (scopeId, launch) => planEcs(deps, scopeId, launch),
+    kinds: [...kindsOf(settings, aws, context.installation), agents.kind as ResourceKind],
+    plan: (scopeId, launch) => planEcs(settings, context, scopeId, launch),
     requireReady: async () => {
       if (clock.now() < goodUntilMs) return
       const bad = (await checkSettings(settings, looks, call)).filter(({ isGood }) => !isGood)
@@ -50,12 +64,41 @@ export function ecsPlacement(deps: EcsDeps): Elsewhere {
   }
 }
 
+interface AwsParts {
+  readonly aws: Aws
+  readonly looks: AwsQueries
+  readonly times: AwsTimes
+}
+
+function openAws({ ecsRegion, ecsEndpoint }: EcsSettings, { wrap }: PlacementParts): AwsParts {
+  const pool = new ClientPool({
+    ...(ecsRegion !== undefined && { region: ecsRegion }),
+    ...(ecsEndpoint !== undefined && { endpoint: ecsEndpoint }),
+  })
+  return { aws: wrap('aws', awsEffects(pool)), looks: awsQueries(pool), times: wrap('aws-times', usualTimes) }
+}
+
+/** All kinds, whatever is configured now: what was created with other settings is still to be released. */
+function kindsOf(settings: EcsSettings, aws: AwsParts, installation: string): readonly ResourceKind[] {
+  const { ecsCluster: cluster, ecsTaskDefinition: taskDefinition = '', ecsRegion: region } = settings
+  const place = bucketPlace(settings)
+  const family = { cluster, taskDefinition, ...(region !== undefined && { region }) }
+  const network = { subnets: settings.ecsSubnets, securityGroups: settings.ecsSecurityGroups, assignPublicIp: settings.ecsAssignPublicIp }
+  const target = { ...family, group: settings.ecsTargetGroup, port: settings.ecsPort, ...(place && { leases: place }) }
+  return [
+    new EcsTaskKind({ ...aws, installation, settings: { ...family, ...network } }),
+    new LbTargetKind({ ...aws, installation, settings: target }),
+    new AddressLeaseKind({ ...aws, installation, place }),
+    new UploadKind({ ...aws, installation, place, givesUpAfterMs: settings.ecsUploadDeadline }),
+  ] as readonly ResourceKind[]
+}
+
 /**
  * Made in this order, released by what depends on what: the agent goes first, through its runner; then the upload of what it wrote,
  * and beside both the target; the task when they are out; the address last. A lease is followed by its upload and its target: see
  * `afterLease`.
  */
-function planEcs({ settings, context }: EcsDeps, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
+function planEcs(settings: EcsSettings, context: LaunchContext, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   if (launch.workspace)
     throw new EbbError(
       'launch_refused',

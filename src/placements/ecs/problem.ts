@@ -1,5 +1,5 @@
 import { errno, isEbbError, sentence } from '../../core/model/errors.ts'
-import { AwsProblem } from '../../core/ports/aws.ts'
+import { AwsProblem } from './aws.ts'
 
 /** One classification for every error of the SDK. What it does not know is no answer: never "absent" (G4). */
 

@@ -1,4 +1,4 @@
-import { AwsProblem, type AwsQueries, isAwsTrouble, type OpenUpload, type TaskSeen } from '../../core/ports/aws.ts'
+import { AwsProblem, type AwsQueries, isAwsTrouble, type OpenUpload, type TaskSeen } from './aws.ts'
 import { type ClientPool, regionOfArn } from './clients.ts'
 import { taskSeen } from './effects.ts'
 import { patiently } from './patience.ts'

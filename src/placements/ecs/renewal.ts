@@ -1,4 +1,4 @@
-import { isAwsTrouble } from '../../core/ports/aws.ts'
+import { isAwsTrouble } from './aws.ts'
 import { problemOf } from './problem.ts'
 
 /**

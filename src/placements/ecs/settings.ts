@@ -1,6 +1,6 @@
 import { sentence } from '../../core/model/errors.ts'
-import { type AwsCall, type AwsQueries, isAwsTrouble } from '../../core/ports/aws.ts'
-import type { SettingCheck } from '../../core/ports/elsewhere.ts'
+import type { SettingCheck } from '../../core/ports/placement.ts'
+import { type AwsCall, type AwsQueries, isAwsTrouble } from './aws.ts'
 
 export interface EcsSettings {
   readonly ecsCluster: string

@@ -1,6 +1,6 @@
-import type { AwsCall, AwsQueries, Cluster, TaskSeen } from '../../core/ports/aws.ts'
-import type { Family } from '../../core/ports/ecs.ts'
+import type { AwsCall, AwsQueries, Cluster, TaskSeen } from './aws.ts'
 import { startedBy } from './mark.ts'
+import type { Family } from './specs.ts'
 
 /** Tasks that nobody has written down, found by what they carry. */
 

@@ -3,14 +3,14 @@ import type { Policy } from '../../core/model/close-request.ts'
 import { type Mark, scopeOfResource } from '../../core/model/identity.ts'
 import type { LadderStep } from '../../core/model/ladder.ts'
 import { absent, type Intent, type Presence, type Proof, present } from '../../core/model/resource.ts'
-import { type Aws, type AwsQueries, isAwsTrouble, type ObjectAt, type OpenUpload, partBytes } from '../../core/ports/aws.ts'
-import type { BucketPlace, UploadSpec } from '../../core/ports/ecs.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import { type LogHandle, logLabels } from '../../core/ports/process.ts'
+import { type Aws, type AwsQueries, isAwsTrouble, type ObjectAt, type OpenUpload, partBytes } from './aws.ts'
 import { isSameSum, sumOf } from './checksum.ts'
 import { afterLease, leasesOf } from './leases.ts'
 import { isOwn, metadataOf, ownedMark } from './mark.ts'
 import { remember } from './settling.ts'
+import type { BucketPlace, UploadSpec } from './specs.ts'
 import { uploadMs } from './times.ts'
 
 /**
@@ -50,7 +50,7 @@ const leastPatienceMs = 15_000
 export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
   readonly kind = 'upload'
   readonly outlivesPower = true
-  readonly isElsewhere = true
+  readonly isRemote = true
   readonly #deps: UploadDeps
   /** S3 has it: since when. */
   readonly #confirmed = new Map<string, Proof>()

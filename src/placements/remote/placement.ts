@@ -1,6 +1,6 @@
 import { EbbError, sentence } from '../../core/model/errors.ts'
-import type { Elsewhere, OtherHost, SettingCheck } from '../../core/ports/elsewhere.ts'
 import type { Planned, ResourceKind } from '../../core/ports/kind.ts'
+import type { OtherHost, Placement, SettingCheck } from '../../core/ports/placement.ts'
 import { logLabels, type ProcessLaunch, treeLabel } from '../../core/ports/process.ts'
 import {
   type RemoteAgentLaunch,
@@ -10,27 +10,37 @@ import {
   type RunnerQueries,
   RunnerUnreachable,
 } from '../../core/ports/runner.ts'
+import type { PlacementParts } from '../definition.ts'
 import { type LaunchContext, planFiles } from '../files.ts'
+import { HttpRunnerQueries } from './runner.ts'
+import { runnerAgentsOf } from './runner-agents.ts'
 
 /** Placement `remote`: the agent at a runner host, its output in logs of ours. */
 
-export interface RemoteDeps {
-  readonly context: LaunchContext
+interface RemoteOptions {
+  readonly remoteUrl: string | undefined
+  readonly remoteToken: string | undefined
+}
+
+interface RemoteDeps {
   readonly url: string
   readonly token: string | undefined
-  readonly kind: ResourceKind
   readonly looks: RunnerQueries
 }
 
 /** Any id: what matters is whether the runner lets us ask. */
 const nobody = '00000000-0000-4000-8000-000000000000'
 
-export function remotePlacement(deps: RemoteDeps): Elsewhere {
-  const { context, url, token, kind, looks } = deps
+export function openRemote({ remoteUrl: url = '', remoteToken: token }: RemoteOptions, parts: PlacementParts): Placement {
+  const { clock, context } = parts
+  const agents = runnerAgentsOf(parts)
+  agents.useRunner(url, token)
+  const looks = new HttpRunnerQueries(clock)
+  const deps: RemoteDeps = { url, token, looks }
   const call = (signal = new AbortController().signal): RunnerCall => ({ place: { url }, token, signal })
   return {
     name: 'remote',
-    kinds: [kind],
+    kinds: [agents.kind as ResourceKind],
     plan: (scopeId, launch) => planRemote(context, url, scopeId, launch),
     requireReady: async () => {
       try {

@@ -2,7 +2,8 @@ import { basename, join } from 'node:path'
 import { EbbError } from '../../core/model/errors.ts'
 import type { OnLoss } from '../../core/model/resource.ts'
 import { sessionName } from '../../core/model/task.ts'
-import type { Planned } from '../../core/ports/kind.ts'
+import type { Planned, ResourceKind } from '../../core/ports/kind.ts'
+import type { Placement } from '../../core/ports/placement.ts'
 import {
   logLabels,
   type ProcessLaunch,
@@ -13,10 +14,31 @@ import {
   treeLabel,
 } from '../../core/ports/process.ts'
 import { findProgram, requireProgram } from '../../host/program.ts'
+import type { PlacementParts } from '../definition.ts'
 import { configPath, type LaunchContext, planFile, planFiles, promptLabel } from '../files.ts'
 import { planTemp } from '../temp.ts'
+import { TmuxSessionKind } from './kind.ts'
+import { Tmux, throughGate } from './tmux.ts'
 
 /** Placement `tmux`: the command in the pane of a session of its own, where a person can watch it. */
+
+export function openTmux(parts: PlacementParts): Placement {
+  const { context, environment, agentEnvironment, terminalGate } = parts
+  const { socket } = context.tmux
+  const sessions = new TmuxSessionKind({
+    ...parts,
+    tmux: new Tmux({ effects: parts.effects, socket, environment }),
+    directory: context.runDirectory,
+    socket,
+    throughGate: (argv) => throughGate(terminalGate(), argv),
+  })
+  return {
+    name: 'tmux',
+    kinds: [sessions as ResourceKind],
+    isUsable: () => findProgram('tmux', agentEnvironment) !== undefined,
+    plan: (scopeId, launch) => planTmux(context, scopeId, launch),
+  }
+}
 
 /** sun_path of unix(7), its closing NUL included. */
 const socketPathBytes = 108
@@ -25,7 +47,7 @@ const socketPathBytes = 108
  * The tree depends on the session, though tmux is its parent: so the processes are asked to leave and seen gone while
  * their terminal is still there, then the session goes, then what both wrote.
  */
-export function planTmux(context: LaunchContext, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
+function planTmux(context: LaunchContext, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   requireProgram(launch.argv, launch.env, launch.cwd)
   requireTmux(context, launch.env)
   const { installation, tmux, runDirectory, keepsSessions } = context

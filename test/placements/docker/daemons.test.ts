@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import type { DockerQueries } from '../../../src/core/ports/docker.ts'
 import { realClock } from '../../../src/host/clock.ts'
 import { Daemon } from '../../../src/placements/docker/daemon.ts'
+import type { DockerQueries } from '../../../src/placements/docker/ports.ts'
 import { looksAt } from '../../../src/placements/docker/queries.ts'
 import type { TestContainer } from '../../support/docker.ts'
 import { containerOf, inDocker, shell, useDockerd } from '../../support/docker-agents.ts'

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { ecsOptions } from '../../../src/config/elsewhere-options.ts'
+import { ecs } from '../../../src/placements/ecs/definition.ts'
 import { launchOne, lives, partsOf, wholeAgent } from '../../support/aws/agents.ts'
 import { AwsWorld } from '../../support/aws/world.ts'
 import { ebb, temporaryHome } from '../../support/home.ts'
@@ -209,7 +209,7 @@ test('doctor shows every setting, and says which of them cannot be tried', async
     'ecs.region': expect.stringMatching(/us-east-1/),
     'ecs.token': expect.stringMatching(/Not set: .*EBB_ECS_TOKEN/),
   })
-  const known = Object.keys(ecsOptions).map((key) => `ecs.${key.charAt(3).toLowerCase()}${key.slice(4)}`)
+  const known = Object.keys(ecs.options).map((key) => `ecs.${key.charAt(3).toLowerCase()}${key.slice(4)}`)
   expect(known.filter((setting) => !(setting in says))).toEqual([])
 })
 

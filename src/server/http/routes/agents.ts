@@ -1,13 +1,13 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
-import { isElsewhere } from '../../../agents/preflight.ts'
 import { isOverWith } from '../../../agents/waiting.ts'
 import type { Control } from '../../../control.ts'
 import { type AgentStatus, activeStatuses } from '../../../core/model/agent.ts'
 import { EbbError } from '../../../core/model/errors.ts'
 import type { Report } from '../../../core/model/report.ts'
 import type { Resource } from '../../../core/model/resource.ts'
+import { isRemotePlacement } from '../../../core/ports/placement.ts'
 import { jsonArray } from '../json-array.ts'
 import { launchOf } from '../launch.ts'
 import { type Route, route } from '../route.ts'
@@ -120,7 +120,7 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
           process_alive: await control.isAlive(id, processes),
           exit_code: agent.exitCode ?? null,
           uptime: Math.max(0, endedMs - startedMs) / 1_000,
-          containment: isElsewhere(agent) ? agent.placement : containment,
+          containment: isRemotePlacement(control.placementTable, agent.placement) ? agent.placement : containment,
           processes,
         }
       },

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Control } from '../../../control.ts'
 import { within } from '../../../core/engine/race.ts'
-import type { OtherHost } from '../../../core/ports/elsewhere.ts'
+import type { OtherHost } from '../../../core/ports/placement.ts'
 import type { ProviderCatalogue } from '../../../core/ports/provider.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'

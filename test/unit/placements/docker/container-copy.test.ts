@@ -1,9 +1,9 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { DockerQueries, OutputPiece } from '../../../../src/core/ports/docker.ts'
 import { realEffects } from '../../../../src/host/effects.ts'
 import { type Copied, copyOutput, overlapOf } from '../../../../src/placements/docker/copy.ts'
+import type { DockerQueries, OutputPiece } from '../../../../src/placements/docker/ports.ts'
 import { temporaryHome } from '../../../support/home.ts'
 
 /** The streams that the daemon was asked for last. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { SeenContainer } from '../../../../src/core/ports/docker.ts'
 import { Listings, type Wanted } from '../../../../src/placements/docker/listings.ts'
+import type { SeenContainer } from '../../../../src/placements/docker/ports.ts'
 
 const seen = (resource: string, installation = 'ours'): SeenContainer => ({
   ...{ id: `id-${resource}`, name: `ebb-${resource}`, state: 'running' },

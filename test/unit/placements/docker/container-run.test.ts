@@ -1,12 +1,12 @@
 import { PassThrough } from 'node:stream'
 import { describe, expect, it } from 'vitest'
-import type { Docker, DockerQueries, InspectedContainer } from '../../../../src/core/ports/docker.ts'
 import type { Effects } from '../../../../src/core/ports/effects.ts'
 import { realClock } from '../../../../src/host/clock.ts'
 import { realEffects } from '../../../../src/host/effects.ts'
 import type { Daemon } from '../../../../src/placements/docker/daemon.ts'
 import { dockerOver } from '../../../../src/placements/docker/docker.ts'
 import { Followers } from '../../../../src/placements/docker/follower.ts'
+import type { Docker, DockerQueries, InspectedContainer } from '../../../../src/placements/docker/ports.ts'
 import { ContainerRunKind, type ContainerRunRef } from '../../../../src/placements/docker/run.ts'
 
 /** Every deadline is over at the next turn; what is there by then was in time. */

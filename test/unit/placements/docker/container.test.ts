@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import type { Docker, DockerQueries, OutputPiece, SeenContainer } from '../../../../src/core/ports/docker.ts'
 import { realClock } from '../../../../src/host/clock.ts'
 import { realEffects } from '../../../../src/host/effects.ts'
 import { DockerError } from '../../../../src/placements/docker/daemon.ts'
 import { Followers } from '../../../../src/placements/docker/follower.ts'
 import { splitFrames } from '../../../../src/placements/docker/frames.ts'
 import { ContainerKind, type ContainerRef } from '../../../../src/placements/docker/kind.ts'
+import type { Docker, DockerQueries, OutputPiece, SeenContainer } from '../../../../src/placements/docker/ports.ts'
 
 const late: SeenContainer = { id: 'f'.repeat(64), name: 'ebb-scope.3', labels: {}, state: 'created' }
 

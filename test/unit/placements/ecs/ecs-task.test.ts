@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Aws, AwsQueries, TaskSeen } from '../../../../src/core/ports/aws.ts'
+import type { Aws, AwsQueries, TaskSeen } from '../../../../src/placements/ecs/aws.ts'
 import { EcsTaskKind } from '../../../../src/placements/ecs/ecs-task.ts'
 import { startedBy, tagsOf, tokenOf } from '../../../../src/placements/ecs/mark.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'

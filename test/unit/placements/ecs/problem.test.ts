@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { AwsProblem } from '../../../../src/core/ports/aws.ts'
+import { AwsProblem } from '../../../../src/placements/ecs/aws.ts'
 import { patiently } from '../../../../src/placements/ecs/patience.ts'
 import { problemOf } from '../../../../src/placements/ecs/problem.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { Aws, AwsQueries, TaskSeen } from '../../../../src/core/ports/aws.ts'
 import type { RemoteAgentSpec, RunnerStatus } from '../../../../src/core/ports/runner.ts'
+import type { Aws, AwsQueries, TaskSeen } from '../../../../src/placements/ecs/aws.ts'
 import { RunnersTasks } from '../../../../src/placements/ecs/runners-task.ts'
 import { RemoteAgentKind } from '../../../../src/placements/remote/kind.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'

@@ -1,7 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { type Aws, AwsProblem, type AwsQueries, type ObjectSeen, type TargetSeen, type TaskSeen } from '../../../../src/core/ports/aws.ts'
 import type { CreateCtx } from '../../../../src/core/ports/kind.ts'
 import { AddressLeaseKind } from '../../../../src/placements/ecs/address-lease.ts'
+import {
+  type Aws,
+  AwsProblem,
+  type AwsQueries,
+  type ObjectSeen,
+  type TargetSeen,
+  type TaskSeen,
+} from '../../../../src/placements/ecs/aws.ts'
 import { LbTargetKind } from '../../../../src/placements/ecs/lb-target.ts'
 import { metadataOf } from '../../../../src/placements/ecs/mark.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'

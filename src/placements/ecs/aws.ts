@@ -1,4 +1,4 @@
-import type { Clock } from './clock.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 
 /**
  * What is asked of AWS. `Aws` changes something, one method per effect, so that the crash matrix can end the process around

@@ -1,0 +1,60 @@
+import type { Planned, ResourceKind } from './kind.ts'
+import type { ProcessLaunch, TreeMember } from './process.ts'
+
+/** The result of trying out one setting with calls that change nothing. */
+export interface SettingCheck {
+  /** The setting as a configuration file names it, such as `ecs.cluster`. */
+  readonly setting: string
+  readonly isGood: boolean
+  /** What was observed, or what is wrong and what to do about it. */
+  readonly says: string
+}
+
+/** Another host on which agents of this supervisor run, as it was observed from here. */
+export interface OtherHost {
+  readonly name: string
+  readonly role: 'runner'
+  readonly url: string
+  readonly status: 'well' | 'broken' | 'unreachable'
+  /** What is wrong. */
+  readonly says?: string
+  readonly activeAgents?: number
+}
+
+/** What is true of a placement whether or not it is configured. */
+export interface PlacementTraits {
+  /** Its agents are not processes of this host. */
+  readonly isRemote: boolean
+  /** Its agents have a terminal that a person can attach to. The terminal is named after the agent, so the agent needs a name. */
+  readonly hasTerminal: boolean
+}
+
+/** The traits of every placement that this version knows, by name. */
+export type PlacementTable = ReadonlyMap<string, PlacementTraits>
+
+/** Where a launch runs that names no placement. */
+export const defaultPlacement = 'process'
+
+/** True when agents of this placement are not processes of this host. */
+export function isRemotePlacement(table: PlacementTable, name: string = defaultPlacement): boolean {
+  return table.get(name)?.isRemote === true
+}
+
+/** A placement that is configured: agents can be launched into it. */
+export interface Placement {
+  readonly name: string
+  /** The kinds that its plans use, beside those that every placement uses. */
+  readonly kinds: readonly ResourceKind[]
+  /** False when a program that it needs is missing. */
+  readonly isUsable?: () => boolean
+  /** The ordered intents of a launch. Throws `launch_refused`, before anything exists, when it cannot do what the launch asks for. */
+  plan(scopeId: string, launch: ProcessLaunch): readonly Planned[]
+  /** Throws `launch_refused` when nothing can be started there now. Called before anything is created. */
+  requireReady?(launch: ProcessLaunch): Promise<void>
+  /** Tries out every setting. A bad setting is a result, never an exception. */
+  check?(): Promise<readonly SettingCheck[]>
+  /** Observes the other host, where there is one. Answers within seconds and never throws. */
+  host?(): Promise<OtherHost>
+  /** Processes of its agents that are visible on this host. */
+  running?(): Promise<readonly TreeMember[]>
+}

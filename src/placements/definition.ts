@@ -1,0 +1,59 @@
+import type { Option } from '../config/option.ts'
+import type { Clock } from '../core/ports/clock.ts'
+import type { Effects } from '../core/ports/effects.ts'
+import type { Host } from '../core/ports/host.ts'
+import type { Log } from '../core/ports/log.ts'
+import type { Placement, PlacementTraits } from '../core/ports/placement.ts'
+import type { ProcessTable } from '../host/processes/process-table.ts'
+import type { LaunchContext } from './files.ts'
+
+/** Options by key. Each key begins with the name of its placement; flags, variables and file keys follow from it. */
+export type OptionTable = Readonly<Record<string, Option<unknown>>>
+
+export type SettingsOf<Options extends OptionTable> = {
+  readonly [K in keyof Options]: ReturnType<Options[K]['parse']> | Options[K]['fallback']
+}
+
+/**
+ * Everything that the rest of the program knows about one placement. A definition is read at every start, so it holds no code that
+ * is only needed by a launch: `open` loads that.
+ */
+export interface PlacementDefinition<Options extends OptionTable = OptionTable> extends PlacementTraits {
+  readonly name: string
+  readonly options: Options
+  /** The option without which the placement is not configured, and what it names. A placement without one is always configured. */
+  readonly requires?: { readonly option: keyof Options & string; readonly what: string }
+  /** Variables that the recovery by a sentinel needs to find and release the resources of this placement. */
+  recoveryEnvironment?(
+    settings: SettingsOf<Options>,
+    environment: Readonly<Record<string, string>>,
+  ): Readonly<Record<string, string | undefined>>
+  open(settings: SettingsOf<Options>, parts: PlacementParts): Promise<Placement>
+}
+
+/** What a placement is given when it is opened. */
+export interface PlacementParts {
+  readonly host: Host
+  readonly clock: Clock
+  readonly log: Log
+  readonly effects: Effects
+  readonly processes: ProcessTable
+  readonly context: LaunchContext
+  /** The environment of this process. */
+  readonly environment: Readonly<Record<string, string>>
+  /** The environment that agents get. */
+  readonly agentEnvironment: Readonly<Record<string, string>>
+  /** The environment tag that this process carries, when it runs inside an agent of another Ebb. */
+  readonly inheritedTag: string | undefined
+  /** The most bytes that an agent may write to one stream, unless its launch says otherwise. */
+  readonly limitBytes: number
+  /** The gate of the cgroup for tmux servers, where the containment has one. */
+  readonly terminalGate: () => string | undefined
+  /** Wraps a port before it is used. The crash matrix and the fault tests use it. */
+  readonly wrap: <T extends object>(name: string, port: T) => T
+}
+
+/** Keeps the types of the options. */
+export function definePlacement<const Options extends OptionTable>(definition: PlacementDefinition<Options>): PlacementDefinition<Options> {
+  return definition
+}

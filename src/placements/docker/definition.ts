@@ -1,0 +1,51 @@
+import { list, option, parseCount, parseSize, parseText } from '../../config/option.ts'
+import { EbbError } from '../../core/model/errors.ts'
+import { definePlacement } from '../definition.ts'
+import { parseDockerHost } from './host-option.ts'
+
+/** The command in a Docker container of its own, of the image in the settings. */
+export const docker = definePlacement({
+  name: 'docker',
+  isRemote: true,
+  hasTerminal: false,
+  options: {
+    dockerImage: option<string | undefined>('IMAGE', 'the image of the placement docker', undefined, parseText),
+    dockerHost: option<string | undefined>(
+      'unix:///PATH|tcp://HOST:PORT',
+      'where the Docker daemon answers; else DOCKER_HOST, else its usual socket',
+      undefined,
+      parseDockerHost,
+    ),
+    dockerNetwork: option<string | undefined>('NETWORK', "the network of containers; by default the daemon's", undefined, parseText),
+    dockerUser: option<string | undefined>('USER[:GROUP]', 'as whom containers run; by default as the image says', undefined, parseText),
+    dockerMount: list('SOURCE:TARGET[:ro]', 'a folder of this host that containers see', parseMount),
+    dockerEnv: list('NAME[=VALUE]', 'a variable for containers; without a value, ours', parseVariable),
+    dockerMemory: option<number | undefined>('SIZE', 'the most memory a container may take', undefined, parseSize),
+    dockerPids: option<number | undefined>('N', 'the most processes a container may have at a time', undefined, parseCount),
+    dockerCpus: option<number | undefined>('N', 'how many processors a container may use, such as 1.5', undefined, parseShare),
+  },
+  requires: { option: 'dockerImage', what: 'an image that the daemon has' },
+  recoveryEnvironment: ({ dockerImage, dockerHost }, { DOCKER_HOST, DOCKER_TLS_VERIFY, DOCKER_CERT_PATH }) => ({
+    // The variables by which the docker command finds its daemon.
+    ...{ DOCKER_HOST, DOCKER_TLS_VERIFY, DOCKER_CERT_PATH },
+    EBB_DOCKER_IMAGE: dockerImage,
+    EBB_DOCKER_HOST: dockerHost,
+  }),
+  open: async (settings, parts) => (await import('./placement.ts')).openDocker(settings, parts),
+})
+
+function parseMount(text: string, name: string): string {
+  if (/^\/[^:]*:\/[^:]*(:ro)?$/.test(text)) return text
+  throw new EbbError('bad_usage', `${name} must be SOURCE:TARGET or SOURCE:TARGET:ro with absolute paths, not "${text}".`)
+}
+
+function parseVariable(text: string, name: string): string {
+  if (/^[A-Za-z_][A-Za-z0-9_]*(=.*)?$/s.test(text)) return text
+  throw new EbbError('bad_usage', `${name} must be NAME or NAME=VALUE, and the name letters, digits and underscores.`)
+}
+
+function parseShare(text: string, name: string): number {
+  if (!/^\d{1,4}(\.\d{1,3})?$/.test(text) || Number(text) === 0)
+    throw new EbbError('bad_usage', `${name} must be a number such as 2 or 0.5, not "${text}".`)
+  return Number(text)
+}

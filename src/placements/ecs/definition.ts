@@ -1,0 +1,57 @@
+import { list, option, parseBase, parsePort, parseText, parseToken, toggle } from '../../config/option.ts'
+import { parseDuration } from '../../core/model/duration.ts'
+import { EbbError } from '../../core/model/errors.ts'
+import { definePlacement } from '../definition.ts'
+
+/** A Fargate task of its own for every agent, with a runner in it that starts the agent. */
+export const ecs = definePlacement({
+  name: 'ecs',
+  isRemote: true,
+  hasTerminal: false,
+  options: {
+    ecsCluster: option<string | undefined>('CLUSTER', 'the cluster of the placement ecs, by name or ARN', undefined, parseText),
+    ecsTaskDefinition: option<string | undefined>('FAMILY[:REVISION]', 'the task definition that is run', undefined, parseText),
+    ecsContainerName: option<string | undefined>('NAME', 'its container in which the runner answers', undefined, parseText),
+    ecsSubnets: list('SUBNET', 'a subnet in which tasks run'),
+    ecsSecurityGroups: list('GROUP', 'a security group of the tasks'),
+    ecsAssignPublicIp: toggle('give tasks a public address as well'),
+    ecsPort: option('4400', 'the port on which the runner in a task answers', 4_400, parsePort),
+    ecsToken: option<string | undefined>('TOKEN', 'what the runner in a task wants to be shown', undefined, parseToken),
+    ecsTargetGroup: option<string | undefined>('ARN', 'the target group in which tasks are registered', undefined, parseText),
+    ecsBucket: option<string | undefined>('BUCKET', 'where results are uploaded before a task is stopped', undefined, parseText),
+    ecsPrefix: option('ebb', 'what the keys in the bucket begin with', 'ebb', parsePrefix),
+    ecsRegion: option<string | undefined>('REGION', 'the AWS region; else as the AWS SDK finds it', undefined, parseText),
+    ecsEndpoint: option<string | undefined>('URL', 'another endpoint for all AWS calls, such as an emulator', undefined, parseBase),
+    ecsUploadDeadline: option<number | undefined>(
+      'DURATION',
+      'after how long an upload that cannot be confirmed is given up, and its task stopped; by default never',
+      undefined,
+      parseDuration,
+    ),
+  },
+  requires: { option: 'ecsCluster', what: 'the cluster in which tasks run' },
+  recoveryEnvironment: (settings, environment) => {
+    if (settings.ecsCluster === undefined) return {}
+    return {
+      // All variables of the AWS SDK begin with AWS_.
+      ...Object.fromEntries(Object.entries(environment).filter(([name]) => name.startsWith('AWS_'))),
+      EBB_ECS_CLUSTER: settings.ecsCluster,
+      EBB_ECS_TASK_DEFINITION: settings.ecsTaskDefinition,
+      EBB_ECS_PORT: String(settings.ecsPort),
+      EBB_ECS_TOKEN: settings.ecsToken,
+      EBB_ECS_TARGET_GROUP: settings.ecsTargetGroup,
+      EBB_ECS_BUCKET: settings.ecsBucket,
+      EBB_ECS_PREFIX: settings.ecsPrefix,
+      EBB_ECS_REGION: settings.ecsRegion,
+      EBB_ECS_ENDPOINT: settings.ecsEndpoint,
+      EBB_ECS_UPLOAD_DEADLINE: settings.ecsUploadDeadline === undefined ? undefined : `${settings.ecsUploadDeadline}ms`,
+    }
+  },
+  open: async (settings, parts) => (await import('./placement.ts')).openEcs(settings, parts),
+})
+
+/** It becomes the beginning of a key: no way up, and no slash at either end. */
+function parsePrefix(text: string, name: string): string {
+  if (/^[A-Za-z0-9._-]+(\/[A-Za-z0-9._-]+)*$/.test(text) && !text.split('/').some((part) => /^\.+$/.test(part))) return text
+  throw new EbbError('bad_usage', `${name} must be names of letters, digits, ".", "_" and "-", with slashes between them, not "${text}".`)
+}

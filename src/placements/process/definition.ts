@@ -1,0 +1,13 @@
+import { definePlacement } from '../definition.ts'
+
+/** The command as processes of this host, with its output in logs. */
+export const processes = definePlacement({
+  name: 'process',
+  isRemote: false,
+  hasTerminal: false,
+  options: {},
+  open: async (_settings, { context }) => {
+    const { planProcess } = await import('./placement.ts')
+    return { name: 'process', kinds: [], plan: (scopeId, launch) => planProcess(context, scopeId, launch) }
+  },
+})

@@ -1,0 +1,16 @@
+import { option, parseBase, parseToken } from '../../config/option.ts'
+import { definePlacement } from '../definition.ts'
+
+/** The agent at a runner host; its output in logs of this host. */
+export const remote = definePlacement({
+  name: 'remote',
+  isRemote: true,
+  hasTerminal: false,
+  options: {
+    remoteUrl: option<string | undefined>('URL', 'the runner host of the placement remote', undefined, parseBase),
+    remoteToken: option<string | undefined>('TOKEN', 'the token that the runner host requires', undefined, parseToken),
+  },
+  requires: { option: 'remoteUrl', what: 'the address of a runner host' },
+  recoveryEnvironment: ({ remoteUrl, remoteToken }) => ({ EBB_REMOTE_URL: remoteUrl, EBB_REMOTE_TOKEN: remoteToken }),
+  open: async (settings, parts) => (await import('./placement.ts')).openRemote(settings, parts),
+})

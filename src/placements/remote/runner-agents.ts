@@ -1,0 +1,65 @@
+import type { Runner } from '../../core/ports/runner.ts'
+import type { PlacementParts } from '../definition.ts'
+import { RemoteAgentKind, type RunnersPlace } from './kind.ts'
+import { HttpRunner, HttpRunnerQueries } from './runner.ts'
+
+/** What a runner in a cloud task needs, beside its address. */
+export interface TaskRunners<Task> {
+  readonly token: string | undefined
+  placeOf(task: Task): RunnersPlace
+}
+
+type AgentTask = Extract<
+  Parameters<NonNullable<ConstructorParameters<typeof RemoteAgentKind>[0]['placeOf']>>[0],
+  { task?: unknown }
+>['task']
+
+/** Agents at runners, wherever those are: one kind for every placement that has them. Each placement adds its own runners. */
+export class RunnerAgents {
+  readonly kind: RemoteAgentKind
+  #runner: { readonly url: string; readonly token: string | undefined } | undefined
+  #tasks: TaskRunners<NonNullable<AgentTask>> | undefined
+
+  constructor({ clock, log, effects, limitBytes, wrap }: PlacementParts) {
+    this.kind = new RemoteAgentKind({
+      effects,
+      clock,
+      log,
+      runner: wrap<Runner>('runner', new HttpRunner(clock)),
+      looks: new HttpRunnerQueries(clock),
+      limitBytes,
+      tokenFor: (spec) => ('url' in spec ? this.#tokenAt(spec.url) : this.#tasks?.token),
+      placeOf: (spec) => ('task' in spec && spec.task ? this.#tasks?.placeOf(spec.task) : undefined),
+    })
+  }
+
+  useRunner(url: string, token: string | undefined): void {
+    this.#runner = { url, token }
+  }
+
+  useTasks(tasks: TaskRunners<NonNullable<AgentTask>>): void {
+    this.#tasks = tasks
+  }
+
+  /** A token is sent only to the runner that it was configured for, never to an address that an older record names. */
+  #tokenAt(url: string): string | undefined {
+    const token = this.#runner?.token
+    if (token === undefined || originOf(this.#runner?.url) === originOf(url)) return token
+    throw new Error(
+      `Its runner is at ${url}, which is not the remote.url of now, and remote.token is not sent there; set both as they were.`,
+    )
+  }
+}
+
+const opened = new WeakMap<PlacementParts, RunnerAgents>()
+
+/** The placements that are opened with the same parts share one. */
+export function runnerAgentsOf(parts: PlacementParts): RunnerAgents {
+  const agents = opened.get(parts) ?? new RunnerAgents(parts)
+  opened.set(parts, agents)
+  return agents
+}
+
+function originOf(url: string | undefined): string | undefined {
+  return url === undefined || !URL.canParse(url) ? undefined : new URL(url).origin
+}
