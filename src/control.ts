@@ -16,7 +16,6 @@ import type { Adopter, Engine } from './core/engine/api.ts'
 import { scopeOfResource } from './core/model/identity.ts'
 import type { Message } from './core/model/message.ts'
 import type { Report } from './core/model/report.ts'
-import { attendedKinds, bodyKinds } from './core/model/resource.ts'
 import type { RetentionRules } from './core/model/retention.ts'
 import type { AgentStore, Progress } from './core/ports/agents.ts'
 import type { ReadLog } from './core/ports/archives.ts'
@@ -189,7 +188,7 @@ export class Control {
   /** The processes of one agent, seen now. */
   async processesOf(agentId: string): Promise<readonly ProcessDetails[]> {
     const resources = await this.engine.resources(agentId)
-    const attended = new Set(resources.filter(({ kind }) => attendedKinds.has(kind)).map(({ id }) => id))
+    const attended = new Set(resources.filter(({ kind }) => this.engine.traitsOf(kind)?.attends).map(({ id }) => id))
     const members = (await this.#deps.runningProcesses()).filter(
       ({ resourceId }) => scopeOfResource(resourceId) === agentId && !attended.has(resourceId),
     )
@@ -215,7 +214,7 @@ export class Control {
   /** Does it run: by its processes on this host, or by the word of where it is. No word is not a no (G4). */
   async isAlive(agentId: string, processes: readonly ProcessDetails[]): Promise<boolean> {
     if (processes.length > 0) return true
-    const body = [...(this.engine.inspect(agentId)?.resources.values() ?? [])].find(({ intent }) => bodyKinds.has(intent.kind))
+    const body = [...(this.engine.inspect(agentId)?.resources.values() ?? [])].find(({ intent }) => mayRunAgent(this.engine, intent.kind))
     if (!body || body.state === 'released') return false
     return (await this.engine.observe(body.intent, lookMs))?.is !== 'absent'
   }
@@ -225,4 +224,10 @@ export class Control {
     this.#lifetime.abort()
     await this.stream[Symbol.asyncDispose]()
   }
+}
+
+/** A resource of a kind that this process does not know may be what runs the agent (G4). */
+function mayRunAgent(engine: Engine, kind: string): boolean {
+  const traits = engine.traitsOf(kind)
+  return traits === undefined || traits.runsAgent === true
 }

@@ -4,7 +4,7 @@ import type { Resource } from '../core/model/resource.ts'
 import type { AgentRecord, AgentStore } from '../core/ports/agents.ts'
 import type { LedgerContents } from '../core/ports/ledger.ts'
 import type { Log } from '../core/ports/log.ts'
-import { type LogSpec, sessionLabel, treeLabel } from '../core/ports/process.ts'
+import type { LogSpec } from '../core/ports/process.ts'
 import type { Agents } from './agents.ts'
 import type { Namespaces } from './namespaces.ts'
 import type { Owners } from './owners.ts'
@@ -64,7 +64,7 @@ export class Adoption {
     // From here on this process owns the agent, and also ends it when it cannot be followed.
     try {
       await adopted.resume()
-      await this.#deps.agents.resume(record, adopted.scope, handlesOf(adopted.scope), pidOf(resources))
+      await this.#deps.agents.resume(record, adopted.scope, handlesOf(engine, adopted.scope), pidOf(resources))
     } catch (error) {
       log.warn('An agent that was adopted could not be followed, and is ended.', { scope: scope.id, error: sentence(error) })
       await engine.close(scope.id, { trigger: 'recovery' })
@@ -82,12 +82,13 @@ function labelOf({ agent }: AgentRecord): { readonly label?: string } {
   return label === undefined ? {} : { label }
 }
 
-const labels: Readonly<Record<string, string>> = { 'tmux-session': sessionLabel, 'container-run': treeLabel }
-
 /** By the labels that their plan had. */
-function handlesOf({ resources }: ScopeView): ReadonlyMap<string, unknown> {
+function handlesOf(engine: Engine, { resources }: ScopeView): ReadonlyMap<string, unknown> {
   return new Map(
-    [...resources.values()].map(({ intent, handle }) => [labels[intent.kind] ?? (intent.spec as LogSpec).stream ?? intent.id, handle]),
+    [...resources.values()].map(({ intent, handle }) => [
+      engine.traitsOf(intent.kind)?.planLabel ?? (intent.spec as LogSpec).stream ?? intent.id,
+      handle,
+    ]),
   )
 }
 

@@ -1,6 +1,5 @@
 import type { Engine } from '../core/engine/api.ts'
 import { scopeOfResource } from '../core/model/identity.ts'
-import { attendedKinds, bodyKinds } from '../core/model/resource.ts'
 import type { TreeMember } from '../core/ports/process.ts'
 
 /** What an agent takes of this host. */
@@ -13,7 +12,7 @@ export interface Usage {
 interface Look {
   readonly members: readonly TreeMember[]
   readonly living: readonly { readonly id: string }[]
-  readonly engine: Pick<Engine, 'inspect'>
+  readonly engine: Pick<Engine, 'inspect' | 'traitsOf'>
   readonly residentBytes: (pid: number) => number
 }
 
@@ -24,7 +23,7 @@ export function usageOf({ members, living, engine, residentBytes }: Look): reado
     const agentId = scopeOfResource(resourceId)
     const usage = taken.get(agentId)
     const kind = engine.inspect(agentId)?.resources.get(resourceId)?.intent.kind
-    if (!usage || (kind !== undefined && attendedKinds.has(kind))) continue
+    if (!usage || (kind !== undefined && engine.traitsOf(kind)?.attends)) continue
     usage.processes += 1
     usage.rssBytes += residentBytes(pid)
   }
@@ -33,5 +32,5 @@ export function usageOf({ members, living, engine, residentBytes }: Look): reado
 
 /** Nothing seen of what runs elsewhere says nothing about it (G4). */
 function isRemote(engine: Look['engine'], agentId: string): boolean {
-  return [...(engine.inspect(agentId)?.resources.values() ?? [])].some(({ intent }) => bodyKinds.has(intent.kind))
+  return [...(engine.inspect(agentId)?.resources.values() ?? [])].some(({ intent }) => engine.traitsOf(intent.kind)?.runsAgent)
 }

@@ -3,7 +3,7 @@ import type { Report } from '../model/report.ts'
 import type { Intent, Presence, Resource, ResourceState } from '../model/resource.ts'
 import type { Scope, ScopeKind, ScopeState } from '../model/scope.ts'
 import type { Totals } from '../ports/agents.ts'
-import type { Planned } from '../ports/kind.ts'
+import type { KindTraits, Planned } from '../ports/kind.ts'
 import type { LedgerContents, NewScope } from '../ports/ledger.ts'
 import type { TreeMember } from '../ports/process.ts'
 import type { Progress, Track, Undertaking } from './progress.ts'
@@ -68,8 +68,8 @@ export interface Engine {
   look(sources: StatusSources): Promise<SystemObservation>
   /** Other supervisors of this home that are not proven dead. */
   otherIncarnations(): Promise<ReadonlySet<string>>
-  /** True for a kind whose resources are not on this host. */
-  isRemote(kind: string): boolean
+  /** Nothing for a kind that this process does not know. */
+  traitsOf(kind: string): KindTraits | undefined
 
   /** Opens a closed scope again, closing, because something of it is left: the next close goes on with it (G11). */
   reopen(id: string, parentId: string, request: CloseRequest): void

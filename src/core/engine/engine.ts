@@ -4,7 +4,7 @@ import { ordinalOfResource } from '../model/identity.ts'
 import type { Report } from '../model/report.ts'
 import type { Intent, Presence, Resource } from '../model/resource.ts'
 import type { Endings } from '../ports/endings.ts'
-import type { Planned } from '../ports/kind.ts'
+import type { KindTraits, Planned } from '../ports/kind.ts'
 import type { IncarnationRecord, NewScope } from '../ports/ledger.ts'
 import type * as api from './api.ts'
 import { alreadyClean, close } from './close.ts'
@@ -258,8 +258,8 @@ export class SupervisorEngine implements api.Engine {
     return new Set(others.map(({ id }) => id))
   }
 
-  isRemote(kind: string): boolean {
-    return this.parts.kinds.get(kind)?.isRemote === true
+  traitsOf(kind: string): KindTraits | undefined {
+    return this.parts.kinds.get(kind)
   }
 
   on<K extends keyof api.EngineEventMap>(name: K, listener: api.EngineListener<K>): Disposable {

@@ -1,5 +1,5 @@
 import { scopeOfResource } from '../model/identity.ts'
-import { attendedKinds, type Resource } from '../model/resource.ts'
+import type { Resource } from '../model/resource.ts'
 import type { Seen, Status, StatusSources, SystemObservation } from './api.ts'
 import type { EngineParts } from './parts.ts'
 import { listAll } from './sweep.ts'
@@ -37,7 +37,7 @@ export async function observeSystem(parts: EngineParts, sources: StatusSources):
       .filter(({ report: { kind } }) => !sources.isPart || !parts.kinds.get(kind)?.isRemote || open.some((one) => one.kind === kind))
       .map(({ report }) => `${report.kind}: ${report.error ?? 'the listing failed'}`),
   ]
-  const attended = new Set(contents.resources.filter(({ kind }) => attendedKinds.has(kind)).map(({ id }) => id))
+  const attended = new Set(contents.resources.filter(({ kind }) => parts.kinds.get(kind)?.attends).map(({ id }) => id))
   const processes = running.filter((member) => !attended.has(member.resourceId) && isOurs(inWorld(member)))
   const openAgents = agents.filter(isOurs)
   const rows = (await sources.rows?.()) ?? { agents: 0, messages: 0 }

@@ -1,12 +1,6 @@
 /** One thing in the world that must not outlive its scope. */
 export type ResourceState = 'intended' | 'held' | 'closing' | 'released' | 'stuck'
 
-/** Kinds of which processes of our own are a part: whoever counts what agents run leaves those out. */
-export const attendedKinds: ReadonlySet<string> = new Set(['log', 'tmux-session'])
-
-/** Kinds that are what runs of an agent elsewhere: whether it lives is for them to say. */
-export const bodyKinds: ReadonlySet<string> = new Set(['container-run', 'remote-agent'])
-
 /** What happens to a resource when its supervisor is lost. */
 export type OnLoss = 'end' | 'keep'
 

@@ -49,22 +49,32 @@ export interface Found {
   readonly spec: unknown
 }
 
+/** What the rest of the program has to know of a kind that it does not know by name. */
+export interface KindTraits {
+  /**
+   * The resource is not on this host, so observing it is a call that may be slow or fail. A close sweeps such a kind only when the
+   * scope had a resource of it; the reaper sweeps all kinds.
+   */
+  readonly isRemote?: true
+  /** Its processes serve an agent and are not the agent's own, such as a log's collector. They are not counted among an agent's processes. */
+  readonly attends?: true
+  /** It is what runs the agent where that is not a process tree of this host. It decides whether the agent is alive. */
+  readonly runsAgent?: true
+  /** The label of such a resource in the plans that have it. An adopted resource gets its handle under this label. */
+  readonly planLabel?: string
+}
+
 /**
  * The dumb part: how one sort of thing is made, seen and ended. Deadlines, retries, once-only, logging and fault
  * injection are wrapped around it from outside.
  */
-export interface ResourceKind<Spec = unknown, Ref = unknown> {
+export interface ResourceKind<Spec = unknown, Ref = unknown> extends KindTraits {
   readonly kind: string
   /**
    * After a power cut it may still be there, and only the ledger knows: its intent is on the disk before it is made. Processes
    * are gone then, and what `list` finds needs no record.
    */
   readonly outlivesPower?: true
-  /**
-   * It is not on this host, so to ask for it is a call that may be slow or fail. A close sweeps such a kind only where it had
-   * something of it; the reaper sweeps all.
-   */
-  readonly isRemote?: true
   /** Made after what stands on it, so among things that are on no books it goes last. */
   readonly goesLast?: true
   /** Of what it stands on, the kinds that a forced close ends as soon as this was asked to go, without waiting for its end. */

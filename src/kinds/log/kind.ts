@@ -57,6 +57,7 @@ const readStreams: ReadonlySet<string> = new Set(['stdout', 'stderr'])
  */
 export class LogKind implements ResourceKind<LogSpec, LogRef> {
   readonly kind = 'log'
+  readonly attends = true
   readonly #deps: LogDeps
   readonly #collectors: Collectors
   readonly #mover: Mover

@@ -5,7 +5,7 @@ import { absent, type Intent, type Presence, type Proof, present } from '../../c
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Effects, Exit } from '../../core/ports/effects.ts'
 import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
-import type { TreeHandle } from '../../core/ports/process.ts'
+import { type TreeHandle, treeLabel } from '../../core/ports/process.ts'
 import { statusOf } from './daemon.ts'
 import { ExitWatch, exitOf, unseen, type Watched } from './exit-watch.ts'
 import { type Followers, isRunning } from './follower.ts'
@@ -69,6 +69,8 @@ const hostRuntimes = /^(runc|crun|io\.containerd\.runc\.v\d+)$/
 
 export class ContainerRunKind implements ResourceKind<ContainerRunSpec, ContainerRunRef> {
   readonly kind = containerRun
+  readonly runsAgent = true
+  readonly planLabel = treeLabel
   readonly outlivesPower = true
   readonly isRemote = true
   /** To listen for its end, to attach and to start it, each with its own deadline (docker.ts), to hand over its input, and to look. */

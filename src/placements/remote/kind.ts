@@ -94,6 +94,7 @@ const longestPauseMs = 500
 
 export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgentRef> {
   readonly kind = remoteAgent
+  readonly runsAgent = true
   readonly outlivesPower = true
   readonly isRemote = true
   readonly createBudgetMs = createBudgetMs

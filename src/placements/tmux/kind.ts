@@ -9,7 +9,7 @@ import type { Clock } from '../../core/ports/clock.ts'
 import type { Child, Command, Effects, Exit } from '../../core/ports/effects.ts'
 import type { Host } from '../../core/ports/host.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
-import type { LogHandle, SessionHandle, SessionSpec } from '../../core/ports/process.ts'
+import { type LogHandle, type SessionHandle, type SessionSpec, sessionLabel } from '../../core/ports/process.ts'
 import { signalEntry } from '../../host/containment/scan.ts'
 import type { ProcessTable } from '../../host/processes/process-table.ts'
 import { PaneListener, readExit } from './events.ts'
@@ -78,6 +78,8 @@ const lastWordsMs = 1_000
 
 export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   readonly kind = tmuxSession
+  readonly attends = true
+  readonly planLabel = sessionLabel
   readonly #deps: TmuxKindDeps
   readonly #listeners = new Map<string, PaneListener>()
 

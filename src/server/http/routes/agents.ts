@@ -176,7 +176,7 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
 
 /** What is elsewhere and could not be seen to be gone may well run on: that is no answer to a stop, but a refusal, as of a deletion. */
 function requireSeen({ engine }: Control, report: Report): Report {
-  const left = report.resources.some(({ kind, outcome }) => outcome === 'stuck' && engine.isRemote(kind))
+  const left = report.resources.some(({ kind, outcome }) => outcome === 'stuck' && engine.traitsOf(kind)?.isRemote)
   if (!left) return report
   const text = `The agent ${report.scope.id} could not be released: ${report.errors.join('; ')}`
   throw new EbbError('not_released', text, { details: report })
