@@ -2,9 +2,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { agentCommands } from '../src/cli/agent-commands.ts'
-import { commands } from '../src/cli/cli.ts'
 import { switchFlag } from '../src/cli/help.ts'
+import { allCommands } from '../src/cli/registry.ts'
 import { flagOf, options, variableOf } from '../src/config/options.ts'
 import { errorTable } from '../src/core/model/errors.ts'
 import { agentRoutes } from '../src/server/http/routes/agents.ts'
@@ -14,12 +13,13 @@ import { serverRoutes } from '../src/server/http/routes/server.ts'
 import { testRoutes } from '../src/server/http/routes/test.ts'
 import { metricTable } from '../src/server/metrics.ts'
 
+const commands = await allCommands()
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const note = '<!-- Made by scripts/reference.mjs from the code; run "npm run docs" after a change. -->'
 const cell = (text) => String(text).replaceAll('|', '\\|')
 
 function cli() {
-  const sections = [...commands, ...agentCommands].map(
+  const sections = commands.map(
     (command) =>
       `## ${command.name}\n\n${command.summary}\n\n\`\`\`console\n$ ${command.usage}\n\`\`\`\n\nOptions: ${[...command.options.map(flagOf), '--config', ...command.switches.map((name) => switchFlag(command, name))].map((flag) => `\`${flag}\``).join(', ')}.\n\n\`\`\`console\n${command.examples.map((example) => `$ ${example}`).join('\n')}\n\`\`\`\n`,
   )

@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts'
 import type { Arguments } from './arguments.ts'
-import type { Wiring } from './cli.ts'
 import { type Client, greet } from './client.ts'
+import type { Wiring } from './command.ts'
 import { configOf } from './open.ts'
 import { during } from './terminal/status-line.ts'
 

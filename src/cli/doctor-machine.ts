@@ -1,5 +1,5 @@
 import type { Arguments } from './arguments.ts'
-import type { Wiring } from './cli.ts'
+import type { Wiring } from './command.ts'
 import { openQuietly } from './open.ts'
 
 export type Machine = Awaited<ReturnType<typeof machineOf>>

@@ -1,10 +1,10 @@
 import { flagOf, type OptionKey, options, shapeOf } from '../config/options.ts'
 import { EbbError } from '../core/model/errors.ts'
-import type { CommandEntry } from './cli.ts'
+import type { CommandDefinition } from './command.ts'
 import { wrap } from './terminal/flow.ts'
 
 /** On a terminal of this width no line is broken by it; elsewhere each option is one line. */
-export function renderHelp(commands: readonly CommandEntry[], name?: string, width?: number): string {
+export function renderHelp(commands: readonly CommandDefinition[], name?: string, width?: number): string {
   if (name === undefined) return overview(commands, width)
   const command = commands.find((candidate) => candidate.name === name)
   if (!command) throw new EbbError('bad_usage', `There is no command "${name}"; "ebb help" lists them.`)
@@ -23,7 +23,7 @@ function settingFlag(key: OptionKey): string {
 }
 
 /** With its letter, where it has one: `-f, --follow`. */
-export function switchFlag({ letters = {} }: Pick<CommandEntry, 'letters'>, name: string): string {
+export function switchFlag({ letters = {} }: Pick<CommandDefinition, 'letters'>, name: string): string {
   const letter = Object.keys(letters).find((one) => letters[one] === name) ?? (name === 'help' ? 'h' : undefined)
   return letter === undefined ? `--${name}` : `-${letter}, --${name}`
 }
@@ -48,7 +48,7 @@ const firstSteps = [
   ['ebb help exec', 'all options of a command'],
 ] as const
 
-function overview(commands: readonly CommandEntry[], width: number | undefined): string {
+function overview(commands: readonly CommandDefinition[], width: number | undefined): string {
   const about = 'Ebb runs agents, or any command, and proves that nothing they created outlives them.'
   const listed = commands.map(({ name, summary }) => [name, summary] as const)
   return `${width === undefined ? about : wrap(about, width).join('\n')}

@@ -3,8 +3,8 @@ import { lineLog } from '../core/ports/log.ts'
 import { Bridge, type Far } from '../server/mcp/bridge.ts'
 import { ClientStdio } from '../server/mcp/stdio.ts'
 import { cwdHeader, mcpPath } from '../server/mcp/wire.ts'
-import type { Wiring } from './cli.ts'
 import { connect } from './client.ts'
+import type { Wiring } from './command.ts'
 import type { Leaving } from './leaving.ts'
 
 /** The running server does the work; here only words are passed on. What was deployed stays with the server. */

@@ -2,7 +2,7 @@ import type { Config } from '../config/config.ts'
 import { storeOfServer } from '../config/server-file.ts'
 import type { Supervisor } from '../supervisor.ts'
 import type { Arguments } from './arguments.ts'
-import type { Wiring } from './cli.ts'
+import type { Wiring } from './command.ts'
 
 /**
  * One home, one set of records: who was told of none takes those of the home's server, or what one keeps would look to the

@@ -3,7 +3,7 @@ import { within } from '../core/engine/race.ts'
 import { lineLog } from '../core/ports/log.ts'
 import { readLaunch } from '../server/http/launch.ts'
 import type { AgentBackend } from './agent-backend.ts'
-import type { Wiring } from './cli.ts'
+import type { Wiring } from './command.ts'
 import { armFailSafe } from './fail-safe.ts'
 
 /** What one look brings at most. */

@@ -4,7 +4,7 @@ import { EbbError } from '../../core/model/errors.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Supervisor } from '../../supervisor.ts'
 import type { Arguments } from '../arguments.ts'
-import type { Wiring } from '../cli.ts'
+import type { CommandDefinition, Wiring } from '../command.ts'
 import { openQuietly } from '../open.ts'
 import { type Output, plainOutput } from '../output.ts'
 import { type Column, layOut } from '../terminal/columns.ts'
@@ -12,8 +12,34 @@ import type { Face } from '../terminal/face.ts'
 import { during } from '../terminal/status-line.ts'
 import { ageOf, cut, many, shortId } from '../terminal/text.ts'
 
+export const definition: CommandDefinition = {
+  name: 'archive',
+  summary: 'the logs of agents that have ended: list them, read them, apply the retention now',
+  usage: 'ebb archive ls | show ID [STREAM] | prune [--dry-run]  [--json]',
+  examples: [
+    'ebb archive ls',
+    'ebb archive show 1a2b3c4d',
+    'ebb archive show reviewer-120501-1a2b3c stderr',
+    'ebb archive prune --dry-run --archive-max-age-days 7',
+    'ebb archive prune --archive-max-bytes 2g --archive-by-agent-type reviewer=3',
+  ],
+  options: [
+    'home',
+    'logLevel',
+    'store',
+    'archiveMaxAgeDays',
+    'archiveMaxBytes',
+    'archiveTaskMaxBytes',
+    'archiveCompressAfterDays',
+    'archiveByAgentType',
+  ],
+  switches: ['dry-run', 'json', 'help'],
+  takesWords: { names: ['what to do: ls, show or prune'], most: 3 },
+  run,
+}
+
 /** `ebb archive`: the logs of agents that have ended. It reads the home, and needs no server. */
-export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const [verb = '', ...words] = [...args.words, ...args.rest]
   const command = verbs.get(verb)
   if (!command) throw new EbbError('bad_usage', `"ebb archive" knows ls, show and prune, not "${verb}".`)

@@ -3,11 +3,22 @@ import { EbbError } from '../../core/model/errors.ts'
 import { AgentIds } from '../agent-id.ts'
 import type { Arguments } from '../arguments.ts'
 import { asking } from '../asking.ts'
-import type { Wiring } from '../cli.ts'
+import { type CommandDefinition, oneAgent, serverOptions, type Wiring } from '../command.ts'
 import { configOf } from '../open.ts'
 
+export const definition: CommandDefinition = {
+  name: 'attach',
+  summary: 'the terminal of an agent in tmux; Ctrl-B D leaves it as it is',
+  usage: 'ebb attach ID',
+  examples: ['ebb attach 1a2b3c4d', 'ebb attach builder-142530-1a2b3c'],
+  options: serverOptions,
+  switches: ['json', 'help'],
+  takesWords: oneAgent,
+  run,
+}
+
 /** `ebb attach ID`: the terminal of an agent in tmux, to watch it; leaving it (Ctrl-B D) does nothing to the agent. */
-export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = configOf(args, wiring)
   const { id } = await asking(args, wiring, config, async (client) => {
     const agent = await client.agent(await new AgentIds(client).find(args.words[0] ?? ''))

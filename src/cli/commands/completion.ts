@@ -1,26 +1,36 @@
 import { within } from '../../core/engine/race.ts'
 import type { Agent } from '../../core/model/agent.ts'
 import { EbbError } from '../../core/model/errors.ts'
-import { agentCommands } from '../agent-commands.ts'
 import type { Arguments } from '../arguments.ts'
-import { type CommandEntry, commands, type Wiring } from '../cli.ts'
 import { greet } from '../client.ts'
+import type { CommandDefinition, Wiring } from '../command.ts'
 import { bashScript } from '../completion/bash.ts'
 import { fishScript } from '../completion/fish.ts'
 import { vocabularyOf } from '../completion/vocabulary.ts'
 import { zshScript } from '../completion/zsh.ts'
 import { configOf } from '../open.ts'
 import { plainOutput } from '../output.ts'
+import { allCommands } from '../registry.ts'
+
+export const definition: CommandDefinition = {
+  name: 'completion',
+  summary: 'a script by which the shell completes commands, options and agents',
+  usage: 'ebb completion bash|zsh|fish [--json]',
+  examples: ['ebb completion bash', 'ebb completion zsh > _ebb', 'ebb completion fish > ebb.fish'],
+  options: ['home', 'logLevel'],
+  switches: ['json', 'help'],
+  takesWords: { names: ['the shell: bash, zsh or fish'], most: 1 },
+  run,
+}
 
 const scripts = { bash: bashScript, zsh: zshScript, fish: fishScript } as const
 
 /** `ebb completion SHELL`: a script for the shell, made from the same table as the help. */
-export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const shell = [...args.words, ...args.rest][0] ?? ''
   if (shell === 'agents') return await tellAgents(args, wiring)
   if (!Object.hasOwn(scripts, shell)) throw new EbbError('bad_usage', `"ebb completion" knows bash, zsh and fish, not "${shell}".`)
-  const all: readonly CommandEntry[] = [...commands, ...agentCommands]
-  const script = scripts[shell as keyof typeof scripts](vocabularyOf(all, await wiring.providers()))
+  const script = scripts[shell as keyof typeof scripts](vocabularyOf(await allCommands(), await wiring.providers()))
   const { out } = plainOutput()
   out(args.switches.has('json') ? `${JSON.stringify({ shell, script }, null, 2)}\n` : script)
   return 0

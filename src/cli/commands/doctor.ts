@@ -1,8 +1,9 @@
+import { placementKeys } from '../../config/options.ts'
 import { EbbError } from '../../core/model/errors.ts'
 import type { Findings, LeftoverEnd } from '../../doctor/judgement/leftover.ts'
 import { totalOf } from '../../doctor/judgement/leftover.ts'
 import type { Arguments } from '../arguments.ts'
-import type { Wiring } from '../cli.ts'
+import { type CommandDefinition, commonOptions, type Wiring } from '../command.ts'
 import { fixLeftovers } from '../doctor-fix.ts'
 import { type Machine, machineOf } from '../doctor-machine.ts'
 import { leftoverLines, machineLines } from '../doctor-view.ts'
@@ -10,8 +11,18 @@ import { configOf } from '../open.ts'
 import { openOutput, plainOutput } from '../output.ts'
 import { during } from '../terminal/status-line.ts'
 
+export const definition: CommandDefinition = {
+  name: 'doctor',
+  summary: 'what this machine offers, whether the settings work, and what other agent runs have left; --fix ends that',
+  usage: 'ebb doctor [--fix [--yes]] [--json]',
+  examples: ['ebb doctor', 'ebb doctor --json', 'ebb doctor --fix'],
+  options: [...commonOptions, 'store', 'containment', ...placementKeys],
+  switches: ['json', 'help', 'fix', 'yes'],
+  run,
+}
+
 /** `ebb doctor`: what this machine offers, and what agent runs that Ebb did not start have left on it. Finding something is no failure. */
-export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const [isJson, fixes, isYes] = ['json', 'fix', 'yes'].map((name) => args.switches.has(name)) as [boolean, boolean, boolean]
   if (isYes && !fixes) throw new EbbError('bad_usage', '--yes is an answer to "ebb doctor --fix"; add --fix, or leave it out.')
   if (fixes && isJson && !isYes) throw new EbbError('bad_usage', '"ebb doctor --fix" asks before it ends anything; with --json, add --yes.')

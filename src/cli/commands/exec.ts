@@ -8,14 +8,31 @@ import type { Exit } from '../../core/ports/effects.ts'
 import { type LocalTreeHandle, treeLabel } from '../../core/ports/process.ts'
 import type { Supervisor } from '../../supervisor.ts'
 import type { Arguments } from '../arguments.ts'
-import type { Inherited, Wiring } from '../cli.ts'
+import { type CommandDefinition, commonOptions, type Inherited, type Wiring } from '../command.ts'
 import { armFailSafe } from '../fail-safe.ts'
 import { configOf } from '../open.ts'
 import { writeReport } from '../report-file.ts'
 import { catchSignals, sharesTerminal } from '../signals.ts'
 
+export const definition: CommandDefinition = {
+  name: 'exec',
+  summary: 'run any command and leave nothing of it behind',
+  usage: 'ebb exec [options] -- COMMAND [ARGUMENT…]',
+  examples: [
+    'ebb exec -- npm test',
+    'ebb exec --timeout 10m --grace 2s -- claude -p "Fix the flaky test"',
+    'ebb exec --report report.json --limit-memory 2g -- ./run-agent.sh',
+  ],
+  options: [...commonOptions, 'store', 'grace', 'timeout', 'report', 'containment', 'limitMemory', 'limitPids'],
+  switches: ['json', 'help'],
+  takesCommand: true,
+  leavesInTime: true,
+  exitsLikeShell: true,
+  run,
+}
+
 /** `ebb exec -- COMMAND…`: stdio, signals and exit code pass through; nothing the command made outlives it. */
-export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+async function run(args: Arguments, wiring: Wiring): Promise<number> {
   if (args.rest.length === 0)
     throw new EbbError('bad_usage', 'There is no command to run; write it after "--", as in: ebb exec -- npm test')
   const config = configOf(args, wiring)

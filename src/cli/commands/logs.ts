@@ -1,15 +1,27 @@
 import { AgentIds } from '../agent-id.ts'
 import type { Arguments } from '../arguments.ts'
 import { asking } from '../asking.ts'
-import type { Wiring } from '../cli.ts'
+import { type CommandDefinition, oneAgent, serverOptions, type Wiring } from '../command.ts'
 import { follow } from '../follow.ts'
 import { configOf } from '../open.ts'
 import { plainOutput } from '../output.ts'
 import { messagePrinter } from '../render.ts'
 import { conversationOn } from '../terminal/conversation.ts'
 
+export const definition: CommandDefinition = {
+  name: 'logs',
+  summary: 'what an agent said; with -f, until it has ended',
+  usage: 'ebb logs ID [-f] [--json]',
+  examples: ['ebb logs 1a2b3c4d', 'ebb logs -f 1a2b3c4d', 'ebb logs --json 1a2b3c4d'],
+  options: serverOptions,
+  switches: ['follow', 'json', 'help'],
+  letters: { f: 'follow' },
+  takesWords: oneAgent,
+  run,
+}
+
 /** `ebb logs ID`: what was said so far; with `-f`, until the agent has ended. */
-export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const word = [...args.words, ...args.rest][0] ?? ''
   const { client, id, session } = await asking(args, wiring, configOf(args, wiring), async (client) => {
     const { id, session } = await client.agent(await new AgentIds(client).find(word))

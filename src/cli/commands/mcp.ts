@@ -1,11 +1,23 @@
+import { placementKeys } from '../../config/options.ts'
 import type { Arguments } from '../arguments.ts'
-import type { Wiring } from '../cli.ts'
 import { findServer } from '../client.ts'
+import { type CommandDefinition, serverOptions, supervising, type Wiring } from '../command.ts'
 import { leaveSignals } from '../leaving.ts'
 import { configOf } from '../open.ts'
 
+export const definition: CommandDefinition = {
+  name: 'mcp',
+  summary: 'MCP on standard input and output: for the running server, else with an engine of its own',
+  usage: 'ebb mcp [options]',
+  examples: ['claude mcp add ebb -- npx ebb mcp', 'ebb mcp --url http://build.example:4400 --token "$TOKEN"'],
+  options: [...serverOptions, 'namespace', 'store', ...supervising, ...placementKeys],
+  switches: ['json', 'help'],
+  leavesInTime: true,
+  run,
+}
+
 /** `ebb mcp`: MCP on standard input and output, for the running server, or with an engine of our own. */
-export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = configOf(args, wiring)
   const leaving = leaveSignals(wiring.inherited.ignored)
   const isServed = (await findServer(config)) !== undefined

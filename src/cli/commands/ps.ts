@@ -1,7 +1,7 @@
 import type { Agent } from '../../core/model/agent.ts'
 import type { Arguments } from '../arguments.ts'
 import { asking } from '../asking.ts'
-import type { Wiring } from '../cli.ts'
+import { type CommandDefinition, serverOptions, type Wiring } from '../command.ts'
 import { configOf } from '../open.ts'
 import { plainOutput } from '../output.ts'
 import { type Column, layOut } from '../terminal/columns.ts'
@@ -9,8 +9,18 @@ import type { Face } from '../terminal/face.ts'
 import { statusPaint } from '../terminal/palette.ts'
 import { ageOf, shortId } from '../terminal/text.ts'
 
+export const definition: CommandDefinition = {
+  name: 'ps',
+  summary: 'the agents of the running server that have not ended',
+  usage: 'ebb ps [--all] [--namespace NAME] [--json]',
+  examples: ['ebb ps', 'ebb ps --all --json', 'ebb ps --namespace worker-3'],
+  options: [...serverOptions, 'namespace'],
+  switches: ['all', 'json', 'help'],
+  run,
+}
+
 /** `ebb ps`: the agents that have not ended; with `--all`, all of them. */
-export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = configOf(args, wiring)
   const isAll = args.switches.has('all')
   const inside = config.namespace === undefined ? '' : `?namespace=${config.namespace}`

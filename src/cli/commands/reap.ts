@@ -1,10 +1,21 @@
+import { placementKeys } from '../../config/options.ts'
 import type { Arguments } from '../arguments.ts'
-import type { Wiring } from '../cli.ts'
+import { type CommandDefinition, commonOptions, type Wiring } from '../command.ts'
 import { openQuietly } from '../open.ts'
 import { plainOutput } from '../output.ts'
 import { during } from '../terminal/status-line.ts'
 
-export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+export const definition: CommandDefinition = {
+  name: 'reap',
+  summary: 'one reaper pass now: find what nobody closed, and end it',
+  usage: 'ebb reap [--dry-run] [--elsewhere] [--json]',
+  examples: ['ebb reap --dry-run', 'ebb reap', 'ebb reap --elsewhere --reaper-minimum-age 10m'],
+  options: [...commonOptions, 'store', 'reaperMinimumAge', ...placementKeys],
+  switches: ['json', 'help', 'dry-run', 'elsewhere'],
+  run,
+}
+
+async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const supervisor = await openQuietly(args, wiring)
   const { engine } = supervisor
   const dryRun = args.switches.has('dry-run')

@@ -1,18 +1,29 @@
 import { existsSync } from 'node:fs'
+import { placementKeys } from '../../config/options.ts'
 import { othersRecoveryMs, type Recovery } from '../../core/engine/api.ts'
 import { backoffMs, noop, pause } from '../../core/engine/race.ts'
 import { leftOver } from '../../core/model/report.ts'
 import type { Runtime } from '../../core/ports/runtime.ts'
 import type { Arguments } from '../arguments.ts'
-import type { Wiring } from '../cli.ts'
+import { type CommandDefinition, commonOptions, type Wiring } from '../command.ts'
 import { configOf, openQuietly } from '../open.ts'
 import { plainOutput } from '../output.ts'
 import { during } from '../terminal/status-line.ts'
 
+export const definition: CommandDefinition = {
+  name: 'recover',
+  summary: 'finish what dead supervisors left on this host; safe at any time',
+  usage: 'ebb recover [--json]',
+  examples: ['ebb recover'],
+  options: [...commonOptions, 'store', ...placementKeys],
+  switches: ['json', 'help'],
+  run,
+}
+
 /** A process that was killed is gone within milliseconds, unless it is stuck in the kernel; then it is not dead. */
 const dyingBudgetMs = 10_000
 
-export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const isJson = args.switches.has('json')
   // Where nobody ever lived, or whose home was removed, there is nothing to finish; and a sentinel must not bring it back.
   const recovery = existsSync(configOf(args, wiring).home) ? await recover(args, wiring, isJson) : nothing

@@ -2,14 +2,24 @@ import { EbbError, isEbbError } from '../../core/model/errors.ts'
 import type { Report } from '../../core/model/report.ts'
 import type { Arguments } from '../arguments.ts'
 import { reach } from '../asking.ts'
-import type { Wiring } from '../cli.ts'
+import { type CommandDefinition, serverOptions, type Wiring } from '../command.ts'
 import { configOf } from '../open.ts'
 import { plainOutput } from '../output.ts'
 import { during } from '../terminal/status-line.ts'
 import { many } from '../terminal/text.ts'
 
+export const definition: CommandDefinition = {
+  name: 'reset',
+  summary: 'everything of a server with --test-endpoints, or of one namespace, goes, proven',
+  usage: 'ebb reset [--namespace NAME] [--force] [--json]',
+  examples: ['ebb reset', 'ebb reset --namespace worker-3 --force'],
+  options: [...serverOptions, 'namespace'],
+  switches: ['force', 'json', 'help'],
+  run,
+}
+
 /** `ebb reset`: everything of a server, or of one namespace, goes, and the proof is waited for. */
-export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = configOf(args, wiring)
   const client = await reach(args, wiring, config)
   const body = {

@@ -1,13 +1,14 @@
 import type { Config } from '../../config/config.ts'
+import { placementKeys } from '../../config/options.ts'
 import { type Agent, isFinal } from '../../core/model/agent.ts'
 import { EbbError, errno, isEbbError } from '../../core/model/errors.ts'
 import type { Report } from '../../core/model/report.ts'
 import { isRemotePlacement } from '../../core/ports/placement.ts'
 import { type AgentBackend, type LaunchBody, serverBackend, settingsOf } from '../agent-backend.ts'
 import type { Arguments } from '../arguments.ts'
-import type { Wiring } from '../cli.ts'
 import { type Client, findServer, greet } from '../client.ts'
 import { Closing } from '../closing.ts'
+import { type CommandDefinition, serverOptions, type Wiring } from '../command.ts'
 import { notReleased } from '../each-agent.ts'
 import { follow } from '../follow.ts'
 import { configOf } from '../open.ts'
@@ -17,8 +18,38 @@ import { readWords } from '../run-words.ts'
 import { catchSignals } from '../signals.ts'
 import { workingDirectory } from './exec.ts'
 
+export const definition: CommandDefinition = {
+  name: 'run',
+  summary: 'one agent in the foreground: on the running server, else on an engine of its own',
+  usage: 'ebb run PROVIDER PROMPT… [options]  (or: ebb run command [INPUT…] -- COMMAND [ARGUMENT…])',
+  examples: [
+    'ebb run claude-code "Fix the flaky test"',
+    'ebb run codex Fix the flaky test --cwd ../project --timeout 20m',
+    'ebb run gemini-cli - --model gemini-2.5-pro --keep',
+    'ebb run command -- npm test',
+    'ebb run command --placement docker --docker-image node:24-slim -- uname -a',
+    'ebb run command "two lines of input" -- sort',
+  ],
+  options: [
+    ...serverOptions,
+    'store',
+    'placement',
+    'cwd',
+    'model',
+    'timeout',
+    'keep',
+    'namespace',
+    'grace',
+    'containment',
+    ...placementKeys,
+  ],
+  switches: ['json', 'help'],
+  takesWords: { names: ['a PROVIDER'], most: Number.POSITIVE_INFINITY },
+  run,
+}
+
 /** `ebb run PROVIDER PROMPT…`: one agent in the foreground, on the running server or on an engine of our own. */
-export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = configOf(args, wiring)
   const wanted = await readWords(args)
   let onClosed = (_error: Error): void => {}

@@ -2,13 +2,28 @@ import { readFileSync } from 'node:fs'
 import { EbbError, errno } from '../../core/model/errors.ts'
 import { type ModelRequest, type Script, type ScriptedModel, startScriptedModel } from '../../scripted-model/index.ts'
 import type { Arguments } from '../arguments.ts'
-import type { Wiring } from '../cli.ts'
+import type { CommandDefinition, Wiring } from '../command.ts'
 import { leaveSignals } from '../leaving.ts'
 import { type Output, openOutput } from '../output.ts'
 import { cut } from '../terminal/text.ts'
 
+export const definition: CommandDefinition = {
+  name: 'scripted-model',
+  summary: 'a model that follows a script, for tests with real agents: no key, no tokens, no network',
+  usage: 'ebb scripted-model [--script FILE] [--model-port N] [--while-stdin] [--json]',
+  examples: [
+    'ebb scripted-model',
+    'ebb scripted-model --script hello.json --model-port 4410',
+    'ebb scripted-model --json > requests.jsonl',
+  ],
+  options: ['home', 'logLevel', 'script', 'modelPort', 'whileStdin'],
+  switches: ['json', 'help'],
+  leavesInTime: true,
+  run,
+}
+
 /** `ebb scripted-model`: the model of the testing kit by itself, for tests in any language. */
-export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = wiring.loadConfig({ flags: args.flags, ...(args.configFile !== undefined && { configFile: args.configFile }) })
   const leaving = leaveSignals(wiring.inherited.ignored)
   if (config.whileStdin) leaving.leaveWithStdin()

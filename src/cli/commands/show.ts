@@ -4,11 +4,22 @@ import type { ProcessDetails } from '../../core/ports/process.ts'
 import { AgentIds } from '../agent-id.ts'
 import type { Arguments } from '../arguments.ts'
 import { asking } from '../asking.ts'
-import type { Wiring } from '../cli.ts'
 import type { Client } from '../client.ts'
+import { type CommandDefinition, oneAgent, serverOptions, type Wiring } from '../command.ts'
 import { configOf } from '../open.ts'
 import { plainOutput } from '../output.ts'
 import { type AgentFacts, agentPage } from '../terminal/agent-page.ts'
+
+export const definition: CommandDefinition = {
+  name: 'show',
+  summary: 'one agent, its processes as they are now, and what it made',
+  usage: 'ebb show ID [--json]',
+  examples: ['ebb show 1a2b3c4d', 'ebb show 1a2b3c4d --json'],
+  options: serverOptions,
+  switches: ['json', 'help'],
+  takesWords: oneAgent,
+  run,
+}
 
 interface Processes {
   readonly containment: string
@@ -16,7 +27,7 @@ interface Processes {
 }
 
 /** `ebb show ID`: one agent, its processes as they are now, and what it made. */
-export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const word = [...args.words, ...args.rest][0] ?? ''
   const { containment, ...facts } = await asking(args, wiring, configOf(args, wiring), async (client) =>
     agentFacts(client, await new AgentIds(client).find(word)),

@@ -3,8 +3,8 @@ import type { Status } from '../../core/engine/api.ts'
 import { stuckArchives } from '../../core/model/agent.ts'
 import { isEbbError } from '../../core/model/errors.ts'
 import type { Arguments } from '../arguments.ts'
-import type { Wiring } from '../cli.ts'
 import { findServer, greet } from '../client.ts'
+import { type CommandDefinition, commonOptions, type Wiring } from '../command.ts'
 import { configOf } from '../open.ts'
 import { plainOutput } from '../output.ts'
 import { type Column, layOut } from '../terminal/columns.ts'
@@ -14,8 +14,18 @@ import type { Paint, Palette } from '../terminal/palette.ts'
 import { during } from '../terminal/status-line.ts'
 import { flat, many } from '../terminal/text.ts'
 
+export const definition: CommandDefinition = {
+  name: 'status',
+  summary: 'is the world clean: what runs, what is stuck, what is held back',
+  usage: 'ebb status [--json]',
+  examples: ['ebb status', 'ebb status --json'],
+  options: [...commonOptions, 'store', 'url', 'token'],
+  switches: ['json', 'help'],
+  run,
+}
+
 /** `ebb status`: is the world clean? Seen with our own eyes; a server that was named is asked, because its world is another. */
-export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = configOf(args, wiring)
   const isJson = args.switches.has('json')
   const look = (): Promise<Status> => (config.url === undefined ? lookAround(config, wiring) : askServer(config))

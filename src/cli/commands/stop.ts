@@ -2,12 +2,23 @@ import { EbbError } from '../../core/model/errors.ts'
 import type { Report } from '../../core/model/report.ts'
 import type { Arguments } from '../arguments.ts'
 import { reach } from '../asking.ts'
-import type { Wiring } from '../cli.ts'
+import { type CommandDefinition, serverOptions, someAgents, type Wiring } from '../command.ts'
 import { type Done, withEach } from '../each-agent.ts'
 import { configOf } from '../open.ts'
 
+export const definition: CommandDefinition = {
+  name: 'stop',
+  summary: 'end agents, proven; their rows and messages stay',
+  usage: 'ebb stop ID… [--grace 5s] [--force] [--json]',
+  examples: ['ebb stop 1a2b3c4d --grace 30s', 'ebb stop 1a2b3c4d 5e6f7a8b --force'],
+  options: [...serverOptions, 'grace'],
+  switches: ['force', 'json', 'help'],
+  takesWords: someAgents,
+  run,
+}
+
 /** `ebb stop ID…`: ended, proven; rows and messages stay. */
-export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = configOf(args, wiring)
   const client = await reach(args, wiring, config)
   const body = args.switches.has('force') ? { force: true } : { grace: config.grace }

@@ -6,8 +6,8 @@ import type { Report } from '../../core/model/report.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Arguments } from '../arguments.ts'
 import { reach } from '../asking.ts'
-import type { Wiring } from '../cli.ts'
 import { type Client, greet } from '../client.ts'
+import { type CommandDefinition, serverOptions, type Wiring } from '../command.ts'
 import { configOf } from '../open.ts'
 import { type Output, plainOutput } from '../output.ts'
 import { layOut } from '../terminal/columns.ts'
@@ -19,8 +19,18 @@ import { firstState, press, type TopState } from '../top/state.ts'
 import { cellsOf, closesOf, columns, draw, extentOf, type Screen, totalsOf, worldOf } from '../top/view.ts'
 import { agentFacts } from './show.ts'
 
+export const definition: CommandDefinition = {
+  name: 'top',
+  summary: 'what runs, live: status, memory and processes of every agent, and whether the world is clean',
+  usage: 'ebb top [--namespace NAME] [--grace 5s] [--json]',
+  examples: ['ebb top', 'ebb top --namespace worker-3', 'ebb top --json'],
+  options: [...serverOptions, 'namespace', 'grace'],
+  switches: ['json', 'help'],
+  run,
+}
+
 /** `ebb top`: what runs, live; where nobody can press keys, once. */
-export async function run(args: Arguments, wiring: Wiring): Promise<number> {
+async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = configOf(args, wiring)
   const { clock } = wiring
   const client = await reach(args, wiring, config)

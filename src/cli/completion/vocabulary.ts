@@ -1,5 +1,5 @@
 import { flagOf, type OptionKey, options, shapeOf } from '../../config/options.ts'
-import type { CommandEntry } from '../cli.ts'
+import type { CommandDefinition } from '../command.ts'
 import { switchHelp } from '../help.ts'
 
 /** What can be completed, for whichever shell. */
@@ -29,7 +29,7 @@ export interface CompletedFlag {
 
 const firstWords: Readonly<Record<string, readonly string[]>> = { archive: ['ls', 'show', 'prune'], completion: ['bash', 'zsh', 'fish'] }
 
-export function vocabularyOf(commands: readonly CommandEntry[], providers: readonly string[]): Vocabulary {
+export function vocabularyOf(commands: readonly CommandDefinition[], providers: readonly string[]): Vocabulary {
   const help: CompletedCommand = {
     name: 'help',
     summary: 'how a command is used',
@@ -41,7 +41,7 @@ export function vocabularyOf(commands: readonly CommandEntry[], providers: reado
   return { commands: [...commands.map((command) => completed(command, providers)), help] }
 }
 
-function completed(command: CommandEntry, providers: readonly string[]): CompletedCommand {
+function completed(command: CommandDefinition, providers: readonly string[]): CompletedCommand {
   return {
     name: command.name,
     summary: command.summary,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type Grammar, parseArguments } from '../../../src/cli/arguments.ts'
-import { commands } from '../../../src/cli/cli.ts'
+import { allCommands } from '../../../src/cli/registry.ts'
 
 const exec: Grammar = { name: 'exec', options: ['grace', 'home', 'report', 'limitMemory'], switches: ['json', 'help'], takesCommand: true }
 const status: Grammar = { name: 'status', options: ['home'], switches: ['json'] }
@@ -72,6 +72,8 @@ describe('the words of a command line', () => {
   })
 })
 
+const commands = await allCommands()
+
 describe('the commands', () => {
   it.each(commands.map((command) => [command.name, command] as const))('%s takes --home, --json and --help', (_name, command) => {
     expect(command.options).toContain('home')
@@ -79,7 +81,8 @@ describe('the commands', () => {
   })
 
   it.each(commands.map((command) => [command.name, command] as const))('the examples of %s are accepted', (_name, command) => {
-    for (const example of command.examples) {
+    // Examples with quotes, pipes or redirections are read as a shell reads them in command-examples.test.ts.
+    for (const example of command.examples.filter((one) => one.startsWith('ebb ') && !/["|>]/.test(one))) {
       const words = example
         .replace(/^ebb \S+ ?/, '')
         .split(' ')

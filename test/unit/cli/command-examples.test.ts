@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { agentCommands } from '../../../src/cli/agent-commands.ts'
 import { parseArguments } from '../../../src/cli/arguments.ts'
-import { commands } from '../../../src/cli/cli.ts'
 import { renderHelp } from '../../../src/cli/help.ts'
+import { allCommands } from '../../../src/cli/registry.ts'
 import { loadConfig } from '../../../src/config/config.ts'
 
-const all = [...commands, ...agentCommands]
+const all = await allCommands()
 
 /** The words of an example as a shell would give them, without what it sends elsewhere. */
 function wordsOf(example: string): readonly string[] {

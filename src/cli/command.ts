@@ -1,0 +1,84 @@
+import type { Config, Sources } from '../config/config.ts'
+import type { Clock } from '../core/ports/clock.ts'
+import type { PlacementTable } from '../core/ports/placement.ts'
+import type { Leftovers } from '../doctor/leftovers-port.ts'
+import type { Composition, Supervisor } from '../supervisor.ts'
+import type { Arguments, Grammar } from './arguments.ts'
+
+/** Everything about one command: what its help says, what it accepts, and what it does. */
+export interface CommandDefinition extends Grammar {
+  readonly summary: string
+  readonly usage: string
+  readonly examples: readonly string[]
+  /** It serves others, and must exit in a time that is known: output that a slow reader has not taken is dropped. */
+  readonly leavesInTime?: true
+  /** Its exit codes are those of a shell and of env(1): 125 when Ebb itself failed. */
+  readonly exitsLikeShell?: true
+  run(args: Arguments, wiring: Wiring): Promise<number>
+}
+
+/** What `main.ts` gives to the commands. */
+export interface Wiring {
+  readonly compose: (config: Config, composition?: Composition) => Promise<Supervisor>
+  readonly loadConfig: (sources: Sources) => Config
+  /** Throws when a program cannot start; asked before anything is made. */
+  readonly requireProgram: (argv: readonly string[], env: Readonly<Record<string, string>>, cwd: string) => void
+  /** Gives this terminal to the session of an agent, until the person leaves it. */
+  readonly attach: (config: Config, agentId: string) => Promise<number>
+  /** The types of agents that there are, installed or not. */
+  readonly providers: () => Promise<readonly string[]>
+  /** Of each provider that people install: its program, and where it is on the PATH. */
+  readonly programs: (config: Config) => Promise<readonly InstalledProgram[]>
+  /** What agent runs that Ebb did not start have left on this machine. */
+  readonly leftovers: (config: Config) => Promise<Leftovers>
+  readonly clock: Clock
+  readonly placementTable: PlacementTable
+  readonly inherited: Inherited
+  /** The package.json that says which version this is. */
+  readonly manifest: string
+  /** The folder with the built dashboard. */
+  readonly dashboard: string
+}
+
+/** What this process was started with, and Node keeps from its children. */
+export interface Inherited {
+  /** Open besides stdio; they belong to the command. */
+  readonly descriptors: readonly number[]
+  /** Ignored, by nohup or a shell: by us then, and by the command. */
+  readonly ignored: readonly NodeJS.Signals[]
+}
+
+export interface InstalledProgram {
+  readonly type: string
+  readonly program: string
+  readonly path: string | null
+}
+
+/** Options of every command. */
+export const commonOptions = ['home', 'logLevel'] as const
+
+/** Options of the commands that talk to a server. */
+export const serverOptions = [...commonOptions, 'url', 'token'] as const
+
+/** Options of the commands that supervise agents for others. */
+export const supervising = [
+  'containment',
+  'exitGiveUp',
+  'maxAgents',
+  'taskConcurrent',
+  'taskAgents',
+  'taskDepth',
+  'spawnRule',
+  'stuckThreshold',
+  'stuckAction',
+  'minFree',
+  'limitLog',
+  'limitMessages',
+  'agentTimeout',
+  'idleTimeout',
+  'reaperInterval',
+  'reaperMinimumAge',
+] as const
+
+export const oneAgent = { names: ['the ID of an agent'], most: 1 }
+export const someAgents = { names: ['the ID of an agent'], most: Number.POSITIVE_INFINITY }
