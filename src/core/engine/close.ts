@@ -1,4 +1,4 @@
-import { type CloseRequest, dropsLogs, forgets, renew, withoutHurry } from '../model/close-request.ts'
+import { type CloseRequest, dropsLogs, forgets, renew, withoutDeadline } from '../model/close-request.ts'
 import { sentence } from '../model/errors.ts'
 import { scopeOfResource } from '../model/identity.ts'
 import { isClean, type Report } from '../model/report.ts'
@@ -79,7 +79,7 @@ interface Above {
 }
 
 function start(parts: EngineParts, scope: OwnedScope, closeRequest: CloseRequest, place: Place, above: Above): Promise<Report> {
-  const operation = new CloseOperation(parts.clock, renew(withoutHurry(scope.closeRequest), closeRequest), parts.newId())
+  const operation = new CloseOperation(parts.clock, renew(withoutDeadline(scope.closeRequest), closeRequest), parts.newId())
   parts.operations.set(scope.id, operation)
   operation.progress = progressOf(parts, scope, operation, place)
   above.progress?.include(operation.progress)

@@ -1,4 +1,4 @@
-import { turns } from '../model/plan.ts'
+import { releaseOrder } from '../model/plan.ts'
 import { type ResourceReport, waitsForOthers } from '../model/report.ts'
 import type { CloseOperation } from './close-operation.ts'
 import type { EngineParts } from './parts.ts'
@@ -14,7 +14,7 @@ import type { Entry, OwnedScope } from './scope-registry.ts'
  */
 export async function releaseAll(parts: EngineParts, scope: OwnedScope, operation: CloseOperation): Promise<Released[]> {
   const open = [...scope.entries.values()].filter((entry) => entry.state !== 'released')
-  const planned = turns(open.map((entry) => ({ id: entry.intent.id, dependsOn: entry.intent.dependsOn, entry })))
+  const planned = releaseOrder(open.map((entry) => ({ id: entry.intent.id, dependsOn: entry.intent.dependsOn, entry })))
   const neededBelow = new Set(parts.registry.tree(scope.id).slice(1).flatMap(neededBy))
   const going = new Map<string, Promise<Released>>()
   const asked = new Map<string, Promise<void>>()

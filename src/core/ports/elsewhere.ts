@@ -1,38 +1,41 @@
 import type { Planned, ResourceKind } from './kind.ts'
 import type { PlacementName, ProcessLaunch, TreeMember } from './process.ts'
 
-/** A setting that was tried out, with calls that change nothing. */
+/** The result of testing one setting, with calls that change nothing. */
 export interface SettingCheck {
-  /** As it is called in a configuration, such as `ecs.cluster`. */
+  /** Its name in a configuration, such as `ecs.cluster`. */
   readonly setting: string
   readonly isGood: boolean
-  /** What was seen, or what is the matter and what to do about it. */
+  /** What was observed, or what is wrong and what to do about it. */
   readonly says: string
 }
 
-/** A host beside this one on which our agents run, as it is seen from here. */
+/** Another host on which our agents run, as observed from this one. */
 export interface OtherHost {
   readonly name: string
   readonly role: 'runner'
   readonly url: string
   readonly status: 'well' | 'broken' | 'unreachable'
-  /** What is the matter. */
+  /** What is wrong. */
   readonly says?: string
   readonly activeAgents?: number
 }
 
-/** A placement that is not on this host: its kinds, its plan, and whether it can be used. */
+/** A placement whose agents are not on this host: its kinds, its plan, and checks whether it can be used. */
 export interface Elsewhere {
   readonly name: PlacementName
   readonly kinds: readonly ResourceKind[]
-  /** The ordered plan of intents; throws `launch_refused`, and nothing exists yet, when the launch asks for what this cannot give. */
+  /**
+   * The ordered plan of intents. Throws `launch_refused` when the placement cannot do what the launch requests. Nothing has been created by
+   * then.
+   */
   plan(scopeId: string, launch: ProcessLaunch): readonly Planned[]
-  /** Throws `launch_refused` when nothing can be started there now; asked before anything is made. */
+  /** Throws `launch_refused` when nothing can be started there now. Called before anything is created. */
   requireReady(launch: ProcessLaunch): Promise<void>
-  /** Every setting, tried out. Never throws for what is wrong with one. */
+  /** Tests every setting. A bad setting is a result, not an error. */
   check(): Promise<readonly SettingCheck[]>
-  /** The host behind it, where there is one. Answers within seconds, and never throws. */
+  /** The host behind the placement, if there is one. Answers within seconds, and never throws. */
   host?(): Promise<OtherHost>
-  /** What of ours runs there and can be seen as processes of this host. */
+  /** Processes of this placement's agents that are visible as processes of this host. */
   running?(): Promise<readonly TreeMember[]>
 }

@@ -57,7 +57,7 @@ describe('errors', () => {
 
 describe('what a file system refuses', () => {
   it.each([
-    ['EPERM', /^EPERM: no; see to it that Ebb may write there/],
+    ['EPERM', /^EPERM: no; allow Ebb to write there/],
     ['EROFS', /; make that file system writable$/],
     ['ENOSPC', /; free some space there$/],
     ['ENOENT', /^ENOENT: no$/],
