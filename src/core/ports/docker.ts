@@ -100,7 +100,7 @@ export interface DockerQueries {
   nextExit(id: string, signal: AbortSignal, heard: () => void): Promise<number>
   /** Settles when nothing runs in the container, or it does not exist. */
   stopped(id: string, signal: AbortSignal): Promise<void>
-  /** Settles when the container does not exist, whoever removed it. */
+  /** Settles when the container does not exist any more. */
   removed(id: string, signal: AbortSignal): Promise<void>
   /** The pids of all processes in the container, in the daemon's pid namespace. */
   pids(id: string): Promise<readonly number[]>

@@ -247,7 +247,7 @@ describe('the sweep', () => {
     await agent([thing('a')], 'agent', 'request')
     simulation.world.comesBack('agent.1', { hears: 'polite', times: 1 }, 1_000)
     const report = await run(life.engine.close(id, { trigger: 'terminated', force: true, deadlineMs: 2_000 }))
-    expect(report).toMatchObject({ success: false, errors: [expect.stringContaining('It was there again at the deadline.')] })
+    expect(report).toMatchObject({ success: false, errors: [expect.stringContaining('It existed again at the deadline.')] })
     expect(await simulation.openBooks()).toContain('agent.1 stuck')
     expect(stuck).toEqual(['agent'])
     simulation.world.comesBack('agent.1', { hears: 'polite', times: 1 }, 0)
@@ -309,7 +309,7 @@ test('while a close is under way each resource is told of as it is by now', asyn
   expect(resources[0]?.releasedAt).toBe(resources[0]?.proof?.at)
   expect(resources[2]?.proof).toBeUndefined()
   await run(closed)
-  const waits = { state: 'closing', error: 'Waits for what depends on it.' }
+  const waits = { state: 'closing', error: 'A resource that depends on it still exists.' }
   expect(await run(life.engine.resources('agent'))).toMatchObject([resources[0], waits, { state: 'stuck' }])
 })
 
@@ -323,7 +323,7 @@ test('a look that gets no answer says at what it was, and what that means', asyn
   const [left] = report.resources
   expect(left).toMatchObject({
     outcome: 'stuck',
-    error: `The look at this ${left?.kind} got no answer in time, so it is not known whether it is still there.`,
+    error: `The observation of this ${left?.kind} got no answer in time, so it is unknown whether it still exists.`,
   })
   Object.assign(kind, { observe })
   expect(await run(life.engine.close('agent', { trigger: 'terminated', force: true }))).toMatchObject({ success: true })

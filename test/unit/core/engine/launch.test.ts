@@ -67,7 +67,7 @@ describe('a launch', () => {
     const scope = life.engine.openScope({ id: 'request', kind: 'request' })
     await run(life.engine.launch(scope, [thing('a', { hears: 'kill' })]))
     const closed = life.engine.close('request', { trigger: 'request-finished' })
-    expect(() => life.engine.openScope({ id: 'agent', kind: 'agent', parentId: 'request' })).toThrow(/takes nothing in/)
+    expect(() => life.engine.openScope({ id: 'agent', kind: 'agent', parentId: 'request' })).toThrow(/accepts nothing/)
     await expect(run(life.engine.acquire(scope, [thing('b')]))).rejects.toMatchObject({ code: 'scope_closed' })
     expect(await run(closed)).toMatchObject({ success: true, resources: [{ name: 'request.1' }] })
   })

@@ -209,7 +209,7 @@ describe('what another server has adopted', () => {
       return await contents(incarnation, only)
     })
     const { reports } = await run(life.engine.recover())
-    expect(reports[0]?.errors.join()).toContain('whose it is cannot be read: the disk is gone')
+    expect(reports[0]?.errors.join()).toContain('its owner cannot be read from the ledger: the disk is gone')
     expect(simulation.world.left()).toEqual(['listed kept.1'])
   })
 })
