@@ -33,8 +33,8 @@ async function expectClean(simulation: Simulation): Promise<void> {
   })
 }
 
-describe('whatever fails in one life', () => {
-  test('after quiescence nothing of ours is left, and no guarantee was broken on the way', { timeout }, async () => {
+describe('property: faults in one supervisor', () => {
+  test('nothing is left once the faults are over, and no guarantee was broken', { timeout }, async () => {
     await fc.assert(
       fc.asyncProperty(commands, decks, async (all, deck) => {
         await using simulation = await Simulation.open()
@@ -45,17 +45,17 @@ describe('whatever fails in one life', () => {
         await comeToRest(simulation, life)
         await expectClean(simulation)
         const named = life.reports.flatMap(({ gaveUp }) => gaveUp).join('\n')
-        for (const id of simulation.world.lost) expect(named, 'G8: what was given up is named').toContain(id)
+        for (const id of simulation.world.lost) expect(named, 'G8: the report names what was given up').toContain(id)
       }),
       runs,
     )
   })
 })
 
-describe('closing', () => {
+describe('property: sequences of closes', () => {
   const sequences = fc.array(fc.record({ closeRequest: closeRequests, afterMs: fc.nat(3_000) }), { minLength: 2, maxLength: 6 })
 
-  test('any number of times, at once or one after the other, is closing once (G5, G6)', { timeout }, async () => {
+  test('any number of closes, concurrent or in a row, is one close (G5, G6)', { timeout }, async () => {
     await fc.assert(
       fc.asyncProperty(plans, sequences, async (plan, closes) => {
         await using simulation = await Simulation.open()
@@ -90,13 +90,13 @@ describe('closing', () => {
   })
 })
 
-describe('whoever dies, and whenever', () => {
+describe('property: supervisors that die at any moment', () => {
   const lives = fc.array(fc.record({ all: commands, deck: decks, recovers: fc.boolean(), lastMs: fc.nat(20_000) }), {
     minLength: 1,
     maxLength: 3,
   })
 
-  test('G9: the next life brings the world to clean, and a living neighbour keeps what is its own', { timeout }, async () => {
+  test('the next supervisor cleans up, and another living one keeps its resources (G9)', { timeout }, async () => {
     await fc.assert(
       fc.asyncProperty(lives, async (generations) => {
         await using simulation = await Simulation.open()
@@ -118,7 +118,7 @@ describe('whoever dies, and whenever', () => {
         await clock.run(last.engine.begin())
         await clock.run(last.engine.recover())
         await comeToRest(simulation, last)
-        expect(world.left(), 'what the neighbour has').toEqual(theirs)
+        expect(world.left(), 'the resources of the living supervisor').toEqual(theirs)
         await comeToRest(simulation, neighbour)
         await expectClean(simulation)
       }),
