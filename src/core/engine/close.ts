@@ -57,13 +57,13 @@ function record(parts: EngineParts, scopeId: string, operation: CloseOperation):
     dropsLogs(closeRequest) &&
     closeRequest.trigger !== 'launch-rollback' &&
     parts.registry.tree(scopeId).some((member) => mayHaveLogs(parts, member))
-  // Without a record of the scope there may still be one: its answer may be lost.
+  // Also tried when the scope's own record failed, because its answer may be lost and the record may exist.
   const recorded = scopeRecorded.catch(noop).then(() => parts.ledger.beginClose(scopeId, closeRequest, isDropping ? 'power-cut' : 'crash'))
   operation.recordedBy(recorded)
   return recorded
 }
 
-/** False when no resource of the scope has obligations: it has no logs and no archive. A scope that another process opened may have. */
+/** False when no resource of the scope has obligations: it has no logs and no archive. A scope that another process opened may have both. */
 function mayHaveLogs(parts: EngineParts, scope: OwnedScope): boolean {
   return scope.incarnation !== parts.host.incarnationId || [...scope.entries.values()].some(({ kind }) => kind.obligations !== undefined)
 }
@@ -125,7 +125,7 @@ function start(parts: EngineParts, scope: OwnedScope, closeRequest: CloseRequest
 
 /**
  * True when the scope has resources that outlive this process. If this process is killed after it signalled them and before the ledger has
- * the request, the next server takes their end for their own doing (G6).
+ * the request, the next server takes their end for an exit of their own (G6).
  */
 function outlivesUs({ registry }: EngineParts, scope: OwnedScope): boolean {
   const isKept = ({ entries }: OwnedScope): boolean =>

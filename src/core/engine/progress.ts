@@ -8,7 +8,7 @@ import type { Clock } from '../ports/clock.ts'
  * something has moved, and read it when they have time (G12).
  */
 
-/** What identifies a close, or several closes that run as one, from its start. */
+/** The identity of a close, or of several closes that run as one. It is known from the start. */
 export interface Undertaking {
   /** The id of its report in the audit trail. */
   readonly id: string

@@ -82,7 +82,7 @@ export interface Farewell {
   readonly message: string
 }
 
-/** What is known about an agent's end when its scope has been closed. `endingOf` decides the final status from it. */
+/** The facts about an agent's end, known when its scope has been closed. `endingOf` decides the final status from them. */
 export interface LastDays {
   /** Ebb ended the agent, for example by a stop, a deletion, a reset or its own exit. */
   readonly wasStopped: boolean
@@ -142,7 +142,7 @@ function exitError(exit: { readonly code: number | null; readonly signal: string
     : { name: 'signal', message: `The agent was ended by ${exit.signal}, which Ebb did not send.` }
 }
 
-/** What is left of stuck agents that have no resources left: their archives, which are not resources. By agent id. */
+/** The archives of stuck agents that have no resources left. An archive is not a resource. By agent id. */
 export function stuckArchives(agents: readonly { readonly id: string }[]): Map<string, readonly string[]> {
   return new Map(agents.map(({ id }) => [id, [`archive of agent ${id}: it could not be removed`]]))
 }

@@ -14,7 +14,7 @@ export const triggers = [
 ] as const
 export type Trigger = (typeof triggers)[number]
 
-/** What a close was requested to do. It is stored together with the state `closing`, so that a recovery continues with it (G6). */
+/** The request of a close. It is stored together with the state `closing`, so that a recovery continues with it (G6). */
 export interface CloseRequest {
   readonly trigger: Trigger
   /** Skips `polite` and `terminate`, and gives up obligations that cannot be met in time. */

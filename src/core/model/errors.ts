@@ -85,7 +85,7 @@ export function errno(error: unknown): string | undefined {
 
 const mayWrite = 'allow Ebb to write there (check owner, mode and flags; lsattr shows the flags)'
 
-/** What the user can do about an error of the file system, by errno name. */
+/** Advice for errors of the file system that the user can fix, by errno name. */
 const advices: ReadonlyMap<string, string> = new Map([
   ['EACCES', mayWrite],
   ['EPERM', mayWrite],

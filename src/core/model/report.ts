@@ -38,7 +38,7 @@ export interface ResourceReport {
 /** The error of a resource that is held back because something that depends on it is still there. */
 export const waitsForOthers = 'A resource that depends on it still exists.'
 
-/** What one close did. The shape is public (`/api/openapi.json`): fields may be added, never renamed. */
+/** The result of one close. The shape is public (`/api/openapi.json`): fields may be added, never renamed. */
 export interface Report {
   /** Nothing of the scope exists any more, with proof, and nothing is held back. */
   readonly success: boolean

@@ -10,7 +10,7 @@ export const attendedKinds: ReadonlySet<string> = new Set(['log', 'tmux-session'
  */
 export const bodyKinds: ReadonlySet<string> = new Set(['container-run', 'remote-agent'])
 
-/** What happens to a resource when its supervisor is lost. */
+/** The fate of a resource whose supervisor is lost. */
 export type OnLoss = 'end' | 'keep'
 
 /** The ledger's record of a resource, written before the resource exists (G1). */
@@ -20,7 +20,7 @@ export interface Intent<Spec = unknown> {
   readonly incarnation: string
   readonly kind: string
   readonly spec: Spec
-  /** What is known only once the resource exists, such as an inode or a pid. */
+  /** Facts that are known only once the resource exists, such as an inode or a pid. */
   readonly detail?: unknown
   readonly dependsOn: readonly string[]
   readonly onLoss: OnLoss

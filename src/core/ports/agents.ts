@@ -32,7 +32,7 @@ export interface AgentChange {
   readonly error?: AgentError
 }
 
-/** What the transaction that closes an agent's scope writes into its row. */
+/** The columns that the transaction that closes an agent's scope writes into its row. */
 export interface AgentEnd {
   readonly agentId: string
   readonly status: FinalStatus
@@ -62,7 +62,7 @@ export interface NewMessage extends MessageBody {
   readonly id: string
 }
 
-/** What one read of the output produced. It is saved in one transaction with the new position. */
+/** The result of one read of the output. It is saved in one transaction with the new position. */
 export interface Progress {
   readonly agentId: string
   readonly messages: readonly NewMessage[]

@@ -1,4 +1,4 @@
-/** What the placement `docker` needs of a Docker daemon. `Docker` changes something there; `DockerQueries` only reads. */
+/** The Docker daemon, as the placement `docker` uses it. `Docker` changes something there; `DockerQueries` only reads. */
 
 /** Everything needed to create a container, including secrets, which the ledger may not hold. */
 export interface ContainerOrder {
@@ -117,7 +117,7 @@ export const containerLabels = {
 /** The label of the container in a launch plan. */
 export const containerLabel = 'container'
 
-/** What the ledger stores about a container: enough to find it again, and nothing that could be secret. */
+/** A container in the ledger: enough to find it again, and nothing that could be secret. */
 export interface ContainerSpec {
   readonly installation: string
   readonly image: string
@@ -125,7 +125,7 @@ export interface ContainerSpec {
   readonly mostBytes?: number
 }
 
-/** What its creation needs beyond the spec. Only in memory. */
+/** Input of the creation that is not in the spec. Only in memory. */
 export type ContainerLive = Omit<ContainerOrder, 'name' | 'labels' | 'image'>
 
 /** The files to which the output is copied. */
@@ -153,7 +153,7 @@ export interface ContainerRunSpec {
   readonly politeSignal?: NodeJS.Signals
 }
 
-/** What a start needs beyond the spec. Only in memory. */
+/** Input of the start that is not in the spec. Only in memory. */
 export interface ContainerRunLive {
   readonly input: string
 }

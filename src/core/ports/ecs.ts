@@ -1,6 +1,8 @@
 import type { Cluster } from './aws.ts'
 
-/** What the placement `ecs` plans, in the form the ledger stores: enough to find each thing again, even after the settings have changed. */
+/**
+ * The resources of the placement `ecs`, in the form the ledger stores: enough to find each one again, even after the settings have changed.
+ */
 
 export const leaseLabel = 'lease'
 export const targetLabel = 'target'

@@ -6,7 +6,7 @@ export interface SettingCheck {
   /** Its name in a configuration, such as `ecs.cluster`. */
   readonly setting: string
   readonly isGood: boolean
-  /** What was observed, or what is wrong and what to do about it. */
+  /** The observation, or the problem and what to do about it. */
   readonly says: string
 }
 
@@ -16,7 +16,7 @@ export interface OtherHost {
   readonly role: 'runner'
   readonly url: string
   readonly status: 'well' | 'broken' | 'unreachable'
-  /** What is wrong. */
+  /** The problem, when there is one. */
   readonly says?: string
   readonly activeAgents?: number
 }

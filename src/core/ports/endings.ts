@@ -21,7 +21,7 @@ export interface UncleanScope {
   readonly isStuck: boolean
 }
 
-/** What the owner of the agents adds to the end of a close: before, in and after the transaction that closes their scopes. */
+/** The part of the agents' owner in the end of a close: before, in and after the transaction that closes their scopes. */
 export interface Endings {
   /**
    * Called after the proof. Removes what forgotten scopes, and scopes whose logs are dropped, have besides resources. It may take long.

@@ -1,4 +1,4 @@
-/** What the plan of a workspace and the kind of its folders share. */
+/** Types that the plan of a workspace and the kind of its folders share. */
 
 /** The label of a workspace's folders in a plan. Resources in the workspace depend on it. */
 export const workspaceLabel = 'workspace'
@@ -16,7 +16,7 @@ export interface FolderSpec {
   readonly isNew?: boolean
 }
 
-/** What a creation may know besides: the identity of a shared folder that this installation created earlier. */
+/** Additional input of the creation: the identity of a shared folder that this installation created earlier. */
 export interface FolderLive {
   readonly known: unknown
 }

@@ -17,12 +17,12 @@ export interface CreateCtx extends Ctx {
   record(detail: unknown): Promise<void>
   /** The handle of a resource created earlier in the same plan, by its label: an open pipe, a child process. */
   handle(label: string): unknown
-  /** What a creation needs and the ledger may not hold: arguments, environment, open descriptors. */
+  /** Input of the creation that the ledger may not hold: arguments, environment, open descriptors. */
   readonly live: unknown
 }
 
 export interface Created {
-  /** What is known only after the creation. It is saved together with the state `held`. */
+  /** Facts that are known only after the creation. They are saved together with the state `held`. */
   readonly detail?: unknown
   /** For the process that launched it. Only in memory. */
   readonly handle?: unknown
@@ -114,7 +114,7 @@ export interface Planned {
   readonly kind: string
   /** Stored in the ledger, so never arguments, environment or tokens. */
   readonly spec: unknown
-  /** What the creation needs and the ledger may not hold. Only in memory. */
+  /** Input of the creation that the ledger may not hold. Only in memory. */
   readonly live?: unknown
   readonly dependsOn?: readonly string[]
   readonly onLoss?: OnLoss

@@ -37,7 +37,7 @@ export interface Outcome {
   readonly owedSince?: string
 }
 
-/** What the end of a close writes, in one transaction. */
+/** The writes at the end of a close, in one transaction. */
 export interface Settlement {
   readonly outcomes: readonly Outcome[]
   readonly closedScopeIds: readonly string[]
@@ -66,7 +66,7 @@ export interface LedgerContents {
   readonly resources: readonly Resource[]
 }
 
-/** What a confirmed write survives: the death of this process, or also a power cut. The latter waits for the disk. */
+/** The failures that a confirmed write survives: the death of this process, or also a power cut. The latter waits for the disk. */
 export type Survives = 'crash' | 'power-cut'
 
 /** The reports of closes that have ended. */

@@ -3,7 +3,7 @@ import type { Child, Command, Exit, Stdio } from './effects.ts'
 import type { RunnerOrder } from './runner.ts'
 import type { TracePlace } from './temp.ts'
 
-/** What placements, the process-tree and log kinds, and launching code share. */
+/** Types that placements, the process-tree and log kinds, and launching code share. */
 
 /** Ways to contain a process tree, strongest first. */
 export const containmentNames = ['cgroup', 'subreaper', 'scan'] as const
@@ -31,7 +31,7 @@ export interface AgentWorkspace {
   readonly agentName: string
 }
 
-/** What to launch, independent of the placement: a process on this host, or the same on another one. */
+/** A launch, independent of the placement: a process on this host, or the same on another one. */
 export interface ProcessLaunch {
   readonly placement?: PlacementName
   /** Where the prompt and the logs are, when other programs read them there. */
@@ -72,7 +72,7 @@ export const sessionLabel = 'session'
 export const reportLabels = ['progress', 'findings'] as const
 export const logLabels = ['stdout', 'stderr'] as const
 
-/** What the ledger stores about a process tree: enough to find it again, and nothing that could be secret. */
+/** A process tree in the ledger: enough to find it again, and nothing that could be secret. */
 export interface TreeSpec extends TreePlace {
   readonly containment: ContainmentName
   readonly installation: string
@@ -84,7 +84,7 @@ export interface TreeSpec extends TreePlace {
   readonly isKept?: boolean
 }
 
-/** What starting a tree needs beyond the spec. Only in memory. */
+/** Input of a tree's start that is not in the spec. Only in memory. */
 export interface TreeLaunch {
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>

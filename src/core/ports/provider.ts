@@ -36,7 +36,7 @@ export interface ScheduledEvent {
   readonly data?: Readonly<Record<string, unknown>>
 }
 
-/** What a client may configure about an agent besides its prompt. Validated where it enters the program. */
+/** The configuration that a client may give an agent besides its prompt. Validated where it enters the program. */
 export interface Configuration {
   readonly sessionId?: string
   readonly outputFormat?: string

@@ -25,8 +25,7 @@ export interface AddressHandle {
 }
 
 /**
- * What the ledger stores about an agent at a runner: enough to find it again. The address is known beforehand, or comes from another
- * resource of the plan.
+ * An agent at a runner in the ledger: enough to find it again. The address is known beforehand, or comes from another resource of the plan.
  */
 export type RemoteAgentSpec =
   | { readonly installation: string; readonly url: string }
@@ -39,7 +38,7 @@ export interface RunnersTask {
   readonly region?: string
 }
 
-/** What a start needs beyond the spec. Only in memory. */
+/** Input of the start that is not in the spec. Only in memory. */
 export interface RemoteAgentLaunch {
   readonly order: RunnerOrder
 }

@@ -7,7 +7,7 @@ export interface TaskRecord extends Task {
   readonly deployed: number
 }
 
-/** What an agent has reported. */
+/** The reports of an agent. */
 export interface Heard {
   readonly progress?: ProgressReport
   readonly findings: number

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 
-/** What the plan of a temp folder, its kind, and the kind of tool leftovers share. */
+/** Types that the plan of a temp folder, its kind, and the kind of tool leftovers share. */
 
 export const tempLabel = 'temp'
 export const toolLeftoversLabel = 'traces'

@@ -61,7 +61,8 @@ describe('close: independent branches', () => {
 })
 
 describe('patienceMs of a kind', () => {
-  // Gone with the seventh kill: half a second after the first, then one, two, four … together more than half a minute.
+  // Gone with the seventh kill. The waits after the kills are half a second, then one, two, four … seconds, together more than half a
+  // minute.
   const draining = { hears: 'kill', times: 7, patienceMs: 120_000 } as const
 
   test('extends a close without a deadline', async () => {

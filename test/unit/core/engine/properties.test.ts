@@ -6,15 +6,15 @@ import { closeRequests, commands, decks, Player, plans } from '../../../support/
 import { type Life, listedKind, reaperIntervalMs, Simulation, thing, unlistedKind } from '../../../support/simulation.ts'
 
 /**
- * The engine on a simulated world: random scope trees, plans, failures, lost answers, unknowns and interleavings. What
- * breaks a guarantee at any moment is noted by the world itself; what must be so in the end is asked here.
+ * The engine on a simulated system: random scope trees, plans, failures, lost answers, unknowns and interleavings. The simulated system
+ * records every violation of a guarantee. The tests check the final state.
  */
 
 const runs = { numRuns: Number(process.env.EBB_PROPERTY_RUNS ?? 150) }
 const timeout = 120_000
 
-/** Faults are over: the reaper comes by, hour after hour, and everything is closed again. */
-async function comeToRest(simulation: Simulation, life: Life): Promise<void> {
+/** Ends all faults. Then passes of the reaper and shutdowns alternate, an hour apart, until everything is closed. */
+async function closeEverything(simulation: Simulation, life: Life): Promise<void> {
   const { clock } = simulation
   life.faults.isCalm = true
   for (let hour = 0; hour < 10; hour++) {
@@ -42,7 +42,7 @@ describe('property: faults in one supervisor', () => {
         const player = new Player(simulation, life)
         await player.play(all)
         await simulation.clock.run(Promise.allSettled(player.pending))
-        await comeToRest(simulation, life)
+        await closeEverything(simulation, life)
         await expectClean(simulation)
         const named = life.reports.flatMap(({ gaveUp }) => gaveUp).join('\n')
         for (const id of simulation.world.lost) expect(named, 'G8: the report names what was given up').toContain(id)
@@ -67,7 +67,7 @@ describe('property: sequences of closes', () => {
           const operation = engine.parts.operations.get('agent')
           const report = engine.close('agent', closeRequest)
           if (operation) expect(report).toBe(asked.at(-1))
-          // What joined is at least as strong as what was asked for: force and deletion are never lost on the way.
+          // The operation is at least as strong as each request that joined it: force and deletion are never lost.
           if (operation && closeRequest.force) expect(operation.policy).toMatchObject({ givesUp: true, firstStep: 'kill' })
           if (operation && forgets(closeRequest)) expect(operation.policy.keepsLogs).toBe(false)
           asked.push(report)
@@ -117,9 +117,9 @@ describe('property: supervisors that die at any moment', () => {
         const last = simulation.live()
         await clock.run(last.engine.begin())
         await clock.run(last.engine.recover())
-        await comeToRest(simulation, last)
+        await closeEverything(simulation, last)
         expect(world.left(), 'the resources of the living supervisor').toEqual(theirs)
-        await comeToRest(simulation, neighbour)
+        await closeEverything(simulation, neighbour)
         await expectClean(simulation)
       }),
       runs,
