@@ -28,10 +28,10 @@ export function usageOf({ members, living, engine, residentBytes }: Look): reado
     usage.processes += 1
     usage.rssBytes += residentBytes(pid)
   }
-  return [...taken.values()].filter(({ agentId, processes }) => processes > 0 || !isElsewhere(engine, agentId))
+  return [...taken.values()].filter(({ agentId, processes }) => processes > 0 || !isRemote(engine, agentId))
 }
 
 /** Nothing seen of what runs elsewhere says nothing about it (G4). */
-function isElsewhere(engine: Look['engine'], agentId: string): boolean {
+function isRemote(engine: Look['engine'], agentId: string): boolean {
   return [...(engine.inspect(agentId)?.resources.values() ?? [])].some(({ intent }) => bodyKinds.has(intent.kind))
 }

@@ -144,7 +144,7 @@ export class Reaper {
       }
       const sighting = await ledger.sight(kind, thing.name, host.incarnation.bootId, clock.now())
       const seen = `first seen ${Math.round((clock.now() - sighting.firstSeenMs) / 1_000)} s ago`
-      const isSpared = request.sparesElsewhere === true && kinds.get(kind)?.isElsewhere === true
+      const isSpared = request.sparesRemote === true && kinds.get(kind)?.isRemote === true
       const orphan: Orphan = {
         ...{ kind, name: thing.name, why: 'unrecorded', detail: `${detail}; ${seen}` },
         ...(isSpared && { isSpared }),

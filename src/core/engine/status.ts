@@ -40,7 +40,7 @@ export async function observeSystem(parts: EngineParts, sources: StatusSources):
     ...listed.failures
       // A failed listing of a remote kind concerns a namespace only when the namespace has a resource of that kind.
       .filter(
-        ({ report: { kind } }) => !sources.isPart || !parts.kinds.get(kind)?.isElsewhere || open.some((resource) => resource.kind === kind),
+        ({ report: { kind } }) => !sources.isPart || !parts.kinds.get(kind)?.isRemote || open.some((resource) => resource.kind === kind),
       )
       .map(({ report }) => `${report.kind}: ${report.error ?? 'the listing failed'}`),
   ]

@@ -23,7 +23,7 @@ export async function sweep(parts: EngineParts, scope: OwnedScope, operation: Cl
     ...(scope.kind !== 'host' && { scopeIds: tree }),
   }
   for (let round = 1; ; round++) {
-    const listed = await listAll(parts, owner, operation, (kind) => !kind.isElsewhere || hadResourceOf(parts, tree, kind))
+    const listed = await listAll(parts, owner, operation, (kind) => !kind.isRemote || hadResourceOf(parts, tree, kind))
     const all = listed.found.filter(({ found }) => isUnexpected(parts, found, tree))
     const inherited = all.length > 0 && isOfDead(parts, scope) ? await inheritedBy(parts, tree) : noneInherited
     if (inherited instanceof Error) return [...results, ...listed.failures, ...all.map((one) => stuckReport(one, sentence(inherited)))]
@@ -156,7 +156,7 @@ export async function listAll(
       try {
         const done = await within(
           parts.clock,
-          Math.max(kind.isElsewhere ? remoteListBudgetMs : listBudgetMs, operation?.remainingMs() ?? 0),
+          Math.max(kind.isRemote ? remoteListBudgetMs : listBudgetMs, operation?.remainingMs() ?? 0),
           collect(),
         )
         if (done.timedOut) throw new Error('the listing did not finish in time')

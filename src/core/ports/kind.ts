@@ -64,7 +64,7 @@ export interface ResourceKind<Spec = unknown, Ref = unknown> {
    * Resources of this kind are not on this host, so each call may be slow or fail. A close lists such a kind only if its scopes had a
    * resource of it. The reaper lists every kind.
    */
-  readonly isElsewhere?: true
+  readonly isRemote?: true
   /**
    * Resources of this kind are created after those that depend on them. Unrecorded resources are released in reverse order of creation, so
    * this kind goes last among them.

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type ControlOptions, launchIn, type SimulatedControl, simulateControl } from '../../support/simulated-control.ts'
-import { elsewhereKind, listedKind, Simulation, thing } from '../../support/simulation.ts'
+import { remoteKind, listedKind, Simulation, thing } from '../../support/simulation.ts'
 
 let simulation: Simulation
 
@@ -46,7 +46,7 @@ describe('in a namespace', () => {
   })
 
   test('somewhere else that does not answer counts where something of its own is there, and in the whole world (G4)', async () => {
-    const simulated = await begin({ plan: () => [thing('task', { kind: elsewhereKind })] })
+    const simulated = await begin({ plan: () => [thing('task', { kind: remoteKind })] })
     const { control, life } = simulated
     await launchIn(simulation, simulated, 'cloudy')
     const asked = async (namespace?: string): Promise<unknown> => {
