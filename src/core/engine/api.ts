@@ -64,7 +64,7 @@ export interface Engine {
   openResources(): Promise<readonly Resource[]>
   /** Observes one resource now. No answer within the time limit is `unknown` (G4). Nothing for a kind that this process cannot observe. */
   observe(resource: Intent, timeoutMs: number): Promise<Presence | undefined>
-  /** Counts what exists, by looking at the system and not at the ledger alone. */
+  /** Counts what exists, by observing the system and not only the ledger. */
   look(sources: StatusSources): Promise<SystemObservation>
   /** Other supervisors of this home that are not proven dead. */
   otherIncarnations(): Promise<ReadonlySet<string>>
@@ -183,7 +183,7 @@ export interface ReaperSettings {
 }
 
 export interface ReapRequest {
-  /** Only look; change nothing. */
+  /** Only observes. Changes nothing. */
   readonly dryRun: boolean
   /** Show what is unrecorded and not on this host, but do not end it. */
   readonly sparesRemote?: boolean

@@ -4,14 +4,14 @@ import type { Clock } from '../ports/clock.ts'
 import type { Progress } from './progress.ts'
 
 /**
- * So much of a forced close is left to the kills and looks after what was owed, or half of it when it is short: on AWS that is a target,
- * a task and a lease, one after the other, with calls of some hundred milliseconds.
+ * The part of a forced close that is reserved for kills and observations after the obligations. Of a shorter close, half is reserved. An
+ * ECS agent needs it: its target, task and lease are released one after the other, with calls that take some hundred milliseconds each.
  */
 const afterObligationsMs = 2_000
 
-/** One close under way. Those who ask again join it, and the stronger wish reaches the running ladder at once (G6). */
+/** A running close. Further close requests for the scope join it, and a stronger one affects the running ladder at once (G6). */
 export class CloseOperation {
-  /** Of its report in the audit trail. */
+  /** The id of its report in the audit trail. */
   readonly id: string
   readonly startedMs: number
   readonly startedAt: string
@@ -20,6 +20,7 @@ export class CloseOperation {
   readonly #clock: Clock
   #closeRequest: CloseRequest
   #deadlineMs: number
+  /** When this close began to give up obligations that it cannot meet. */
   #forcedMs: number | undefined
   readonly #forced = Promise.withResolvers<void>()
   #recorded: Promise<boolean> = Promise.resolve(true)
@@ -41,7 +42,7 @@ export class CloseOperation {
     this.#forced.resolve()
   }
 
-  /** Settles when it is forced, now or later. */
+  /** Settles when obligations that cannot be met may be given up: at once, or when such a request joins. */
   get forced(): Promise<void> {
     return this.#forced.promise
   }
@@ -58,18 +59,18 @@ export class CloseOperation {
     return Math.max(0, this.#deadlineMs - this.#clock.now())
   }
 
-  /** Nobody said by when, and nobody hurries: what takes its time by nature has it. */
+  /** True without a deadline, force or exit. Then a resource has its kind's own `patienceMs` to go. */
   get isPatient(): boolean {
     return this.#closeRequest.deadlineMs === undefined && !this.policy.givesUp && this.#closeRequest.trigger !== 'process-exit'
   }
 
-  /** How long obligations may still be tried: where they are given up all but a little of the time, which is for the kill. */
+  /** How long obligations may still be tried. A close that gives up what it cannot meet keeps the rest of the time for the kill. */
   obligationsMs(): number {
     const halfMs = (this.#deadlineMs - (this.#forcedMs ?? this.#deadlineMs)) / 2
     return Math.max(0, this.#deadlineMs - Math.min(afterObligationsMs, halfMs) - this.#clock.now())
   }
 
-  /** `write` stores the wish, as it is now, in the ledger. */
+  /** `write` stores the current request in the ledger. */
   recordedBy(write: Promise<unknown>): void {
     this.#recorded = write.then(
       () => true,
@@ -77,12 +78,12 @@ export class CloseOperation {
     )
   }
 
-  /** The ledger has the wish once it has that of the close of the scope above. */
+  /** The request counts as stored when that of the close of the scope above is stored, which includes this scope. */
   recordedWith(above: CloseOperation): void {
     this.#recorded = above.isRecorded()
   }
 
-  /** True once the ledger has the wish, with all that joined it; false when the write failed. */
+  /** True once the ledger has the request with everything that joined it. False when the write failed. */
   async isRecorded(): Promise<boolean> {
     for (;;) {
       const recorded = this.#recorded
@@ -91,21 +92,21 @@ export class CloseOperation {
     }
   }
 
-  /** Settles when the wish grows stronger. */
+  /** Settles when the request becomes stronger. */
   get changed(): Promise<void> {
     return this.#changed.promise
   }
 
-  /** True when the wish did grow stronger. */
+  /** Returns true when the request became stronger. */
   join(closeRequest: CloseRequest): boolean {
     const before = JSON.stringify(this.#closeRequest)
     const wasPatient = this.isPatient
     this.#closeRequest = strengthen(this.#closeRequest, closeRequest)
     if (JSON.stringify(this.#closeRequest) === before) return false
     const nowMs = this.#clock.now()
-    // Patience goes beyond the deadline; who joins then, and has none, has at least the time of his own wish.
-    const isOver = wasPatient && this.#deadlineMs <= nowMs
-    this.#deadlineMs = Math.min(isOver ? Number.POSITIVE_INFINITY : this.#deadlineMs, nowMs + this.policy.deadlineMs)
+    // Patience can exceed the deadline. A request that joins after the deadline and sets none gets the full time of its own policy.
+    const isPastDeadline = wasPatient && this.#deadlineMs <= nowMs
+    this.#deadlineMs = Math.min(isPastDeadline ? Number.POSITIVE_INFINITY : this.#deadlineMs, nowMs + this.policy.deadlineMs)
     this.#noteForce()
     this.#changed.resolve()
     this.#changed = Promise.withResolvers()

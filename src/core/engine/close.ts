@@ -1,4 +1,4 @@
-import { type CloseRequest, dropsLogs, forgets, renew, withoutHurry } from '../model/close-request.ts'
+import { type CloseRequest, dropsLogs, forgets, renew, withoutDeadline } from '../model/close-request.ts'
 import { sentence } from '../model/errors.ts'
 import { scopeOfResource } from '../model/identity.ts'
 import { isClean, type Report } from '../model/report.ts'
@@ -17,20 +17,23 @@ import { describeError, releaseAll } from './waves.ts'
 
 /** Every flow is this one call: plan, waves, ladder, obligations, proof, sweep, report. */
 
-/** How long the books may take after the world is clean before a close answers without them (G12). */
+/** How long a close waits for the ledger at its end, before it answers without it (G12). */
 const settleBudgetMs = 2_000
 
-/** What outlives a supervisor is asked to go once the ledger knows that we want it to, or after so long: a kill needs no ledger (G12). */
+/**
+ * How long a close waits until the ledger has its request, before it signals a resource that outlives this process. It signals after that
+ * even without the ledger, because a kill needs none (G12).
+ */
 const knownBudgetMs = 100
 
-/** A creation that does not come back after its scope was told to close is reported, not waited for without end. */
+/** How long a close waits for creations that have not finished. After that they are reported. */
 const creationBudgetMs = 10_000
 
 export function close(parts: EngineParts, scopeId: string, closeRequest: CloseRequest, options: CloseOptions = {}): Promise<Report> {
   const running = parts.operations.get(scopeId)
   if (running) {
     if (running.join(closeRequest)) {
-      record(parts, scopeId, running).catch(noop)
+      record(parts, scopeId, running).catch(noop) // `running.isRecorded()` reports a failed write.
       for (const member of parts.registry.tree(scopeId)) {
         member.closeRequest = renew(member.closeRequest, running.closeRequest)
         if (member.id !== scopeId) joinBelow(parts.operations.get(member.id), closeRequest, running)
@@ -44,86 +47,93 @@ export function close(parts: EngineParts, scopeId: string, closeRequest: CloseRe
   return start(parts, scope, closeRequest, options.isPart || options.partOf ? 'part' : 'root', { progress: options.partOf })
 }
 
-/** Stores the request of a close in the ledger: of its scope, which may itself be on its way into the ledger, and of all below. */
+/** Stores the request of a close in the ledger, for its scope and all scopes below. Waits for the scope's own record first. */
 function record(parts: EngineParts, scopeId: string, operation: CloseOperation): Promise<void> {
   const { closeRequest } = operation
-  const known = parts.registry.find(scopeId)?.recorded ?? Promise.resolve()
-  // What is dropped does not come back after a power cut, so its request must survive one. A launch that fails owes nobody a log.
+  const scopeRecorded = parts.registry.find(scopeId)?.recorded ?? Promise.resolve()
+  // A deleted log cannot be restored after a power cut, so the request that deleted it must survive one. The logs of a failed launch need
+  // not be kept.
   const isDropping =
     dropsLogs(closeRequest) &&
     closeRequest.trigger !== 'launch-rollback' &&
-    parts.registry.tree(scopeId).some((one) => mayHaveLogs(parts, one))
-  const recorded = known.catch(noop).then(() => parts.ledger.beginClose(scopeId, closeRequest, isDropping ? 'power-cut' : 'crash'))
+    parts.registry.tree(scopeId).some((member) => mayHaveLogs(parts, member))
+  // Also tried when the scope's own record failed, because its answer may be lost and the record may exist.
+  const recorded = scopeRecorded.catch(noop).then(() => parts.ledger.beginClose(scopeId, closeRequest, isDropping ? 'power-cut' : 'crash'))
   operation.recordedBy(recorded)
   return recorded
 }
 
-/** A scope of this supervisor that owes nothing for a resource has neither logs nor an archive; of another's scope nobody here knows. */
+/** False when no resource of the scope has obligations: it has no logs and no archive. A scope that another process opened may have both. */
 function mayHaveLogs(parts: EngineParts, scope: OwnedScope): boolean {
   return scope.incarnation !== parts.host.incarnationId || [...scope.entries.values()].some(({ kind }) => kind.obligations !== undefined)
 }
 
-/** The request of a scope above reaches a close that runs below it. */
+/** Applies the request of a scope above to a close that runs below it. */
 function joinBelow(running: CloseOperation | undefined, closeRequest: CloseRequest, above: CloseOperation): void {
   if (running?.join(closeRequest)) running.recordedWith(above)
 }
 
-/** Where a close stands: asked for by itself, as part of something larger, or because of the scope above. */
+/** Why a close runs: it was requested by itself, as a part of a larger operation, or by the close of the scope above. */
 type Place = 'root' | 'part' | 'below'
 
-/** What a close belongs to. */
+/** The larger operation that a close belongs to. */
 interface Above {
   readonly progress: Progress | undefined
-  /** The close of the scope above, whose record in the ledger includes the scopes below. */
+  /** The close of the scope above. Its record in the ledger includes the scopes below. */
   readonly operation?: CloseOperation
 }
 
 function start(parts: EngineParts, scope: OwnedScope, closeRequest: CloseRequest, place: Place, above: Above): Promise<Report> {
-  const operation = new CloseOperation(parts.clock, renew(withoutHurry(scope.closeRequest), closeRequest), parts.newId())
+  const operation = new CloseOperation(parts.clock, renew(withoutDeadline(scope.closeRequest), closeRequest), parts.newId())
   parts.operations.set(scope.id, operation)
   operation.progress = progressOf(parts, scope, operation, place)
   above.progress?.include(operation.progress)
-  // In memory first, and at once: from here on the scope takes nothing in, whatever the database does (G12, G13).
+  // In memory first, and at once: from here on the scope accepts nothing, whatever the state of the database (G12, G13).
   for (const member of parts.registry.tree(scope.id)) {
     if (member.state === 'open') member.state = 'closing'
-    // A scope below may have been asked for more than the one above it, by a close of its own that did not finish.
+    // A scope below may have a stronger request of its own, from an earlier close that did not finish.
     member.closeRequest = renew(member.closeRequest, operation.closeRequest)
     member.closing.abort()
   }
   const isInRecordAbove = above.operation && dropsLogs(above.operation.closeRequest) === dropsLogs(operation.closeRequest)
   if (isInRecordAbove) operation.recordedWith(above.operation)
-  const marked = isInRecordAbove
+  const recorded = isInRecordAbove
     ? Promise.resolve()
     : record(parts, scope.id, operation).catch(
         (error: unknown) =>
-          void parts.log.warn(`Cleanup: the ledger does not know yet that ${scope.id} is closing.`, {
+          void parts.log.warn(`Cleanup: the ledger could not record that ${scope.id} is closing.`, {
             trigger: operation.closeRequest.trigger,
             ...parts.registry.placeOf(scope),
             error: sentence(error),
           }),
       )
-  const isKnown = outlivesUs(parts, scope) ? within(parts.clock, knownBudgetMs, marked) : undefined
-  const flown = isKnown ? isKnown.then(() => fly(parts, scope, operation, place)) : fly(parts, scope, operation, place)
-  operation.report = flown
+  const requestStored = outlivesUs(parts, scope) ? within(parts.clock, knownBudgetMs, recorded) : undefined
+  const closed = requestStored
+    ? requestStored.then(() => performClose(parts, scope, operation, place))
+    : performClose(parts, scope, operation, place)
+  operation.report = closed
     .finally(() => {
       parts.operations.delete(scope.id)
       operation.progress.end()
     })
     .then(async (report) => {
-      await within(parts.clock, settleBudgetMs, marked)
+      await within(parts.clock, settleBudgetMs, recorded)
       return report
     })
   return operation.report
 }
 
-/** Killed between our signal and our record of it, we would leave it to a successor that takes its end for its own doing (G6). */
+/**
+ * True when the scope has resources that outlive this process. If this process is killed after it signalled them and before the ledger has
+ * the request, the next server takes their end for an exit of their own (G6).
+ */
 function outlivesUs({ registry }: EngineParts, scope: OwnedScope): boolean {
   const isKept = ({ entries }: OwnedScope): boolean =>
     [...entries.values()].some(({ intent, state }) => intent.onLoss === 'keep' && state !== 'released')
   return registry.tree(scope.id).some(isKept)
 }
 
-/** From its first moment it is known what waits. */
+/** Tracks every open resource from the start, so that observers see what is waiting. */
 function progressOf(
   parts: EngineParts,
   scope: OwnedScope,
@@ -139,16 +149,16 @@ function progressOf(
   return progress
 }
 
-async function fly(parts: EngineParts, scope: OwnedScope, operation: CloseOperation, place: Place): Promise<Report> {
+async function performClose(parts: EngineParts, scope: OwnedScope, operation: CloseOperation, place: Place): Promise<Report> {
   const below = await Promise.all([...scope.children].map((id) => closeChild(parts, id, operation)))
   const creations = await within(parts.clock, Math.min(creationBudgetMs, operation.remainingMs()), Promise.allSettled(scope.creations))
-  const errors = creations.timedOut ? [`A creation in scope ${scope.id} did not come back in time.`] : []
+  const errors = creations.timedOut ? [`A creation in scope ${scope.id} did not finish in time.`] : []
 
   const released = await releaseAll(parts, scope, operation)
   const swept = place === 'below' ? [] : await sweep(parts, scope, operation)
   released.push(...swept)
 
-  const resources = [...below.flatMap((report) => report.resources), ...released.map((one) => one.report)]
+  const resources = [...below.flatMap((report) => report.resources), ...released.map(({ report }) => report)]
   const success = isClean(resources) && errors.length === 0 && below.every((child) => child.success)
   const report: Report = {
     success,
@@ -162,15 +172,15 @@ async function fly(parts: EngineParts, scope: OwnedScope, operation: CloseOperat
     errors: [
       ...errors,
       ...below.flatMap((child) => child.errors),
-      ...released.flatMap((one) => (one.report.error ? [describeError(one.report)] : [])),
+      ...released.flatMap(({ report }) => (report.error ? [describeError(report)] : [])),
     ],
-    gaveUp: [...below.flatMap((child) => child.gaveUp), ...released.flatMap((one) => one.gaveUp)],
+    gaveUp: [...below.flatMap((child) => child.gaveUp), ...released.flatMap(({ gaveUp }) => gaveUp)],
   }
   scope.report = report
-  return place === 'below' ? report : await finish(parts, scope, operation, { place, isSwept: isClean(swept.map((one) => one.report)) })
+  return place === 'below' ? report : await finish(parts, scope, operation, { place, isSwept: isClean(swept.map(({ report }) => report)) })
 }
 
-/** A child that is already closing is joined; its own flight does the work, once (G6). */
+/** Closes a scope below. If it is closing already, the running close does the work, once (G6). */
 function closeChild(parts: EngineParts, id: string, operation: CloseOperation): Promise<Report> {
   const running = parts.operations.get(id)
   if (running) {
@@ -186,11 +196,11 @@ function closeChild(parts: EngineParts, id: string, operation: CloseOperation): 
 
 interface Finish {
   readonly place: Place
-  /** Did the sweep leave nothing? */
+  /** True when everything that the sweep found was released. */
   readonly isSwept: boolean
 }
 
-/** The world is done; now the books. A ledger that cannot be written changes the report, never the kill (G12). */
+/** Writes the outcome of a close to the ledger. A ledger that cannot be written changes the report, never the kill (G12). */
 async function finish(parts: EngineParts, scope: OwnedScope, operation: CloseOperation, at: Finish): Promise<Report> {
   const cleared = await clear(parts, scope, operation, at.isSwept)
   const outcome = await within(
@@ -199,7 +209,7 @@ async function finish(parts: EngineParts, scope: OwnedScope, operation: CloseOpe
     settle(parts, scope, cleared, at.place === 'root' && operation.id).catch(sentence),
   )
   const result = outcome.timedOut ? 'the database did not answer in time' : outcome.value
-  // With books that are behind it stays in ours, and the reaper, or the next close, settles it again.
+  // When the ledger is behind, the scope stays in the registry, and the reaper or the next close settles it again.
   const error = typeof result === 'string' ? result : undefined
   const report = typeof result === 'string' ? reportOf(scope) : result
   const final =
@@ -207,7 +217,7 @@ async function finish(parts: EngineParts, scope: OwnedScope, operation: CloseOpe
       ? report
       : {
           ...report,
-          errors: [...report.errors, `The ledger could not be written (${error}); the reaper, or the next start, puts the books right.`],
+          errors: [...report.errors, `The ledger could not be written (${error}); the reaper or the next start will correct it.`],
         }
   const fields = { trigger: report.trigger, ...parts.registry.placeOf(scope), duration: report.duration }
   const what = scope.kind === 'request' || scope.kind === 'task' ? `${scope.kind} ${scope.label ?? scope.id}` : `scope ${scope.id}`
@@ -220,16 +230,19 @@ async function finish(parts: EngineParts, scope: OwnedScope, operation: CloseOpe
 }
 
 interface Cleared {
-  /** What is clean is closed, also when its neighbour is not. */
+  /** The clean scopes. They are closed even when others of the tree are not clean. */
   readonly ended: readonly EndedScope[]
-  /** Of which something is left that is no resource, such as an archive. */
-  readonly spoilt: ReadonlySet<string>
+  /** Scopes with something left that is not a resource, such as an archive. */
+  readonly withLeftovers: ReadonlySet<string>
   readonly messagesGone: number
 }
 
-/** What has to go before the records do. Not in the books' time: a million messages take a while, and that is no locked database. */
+/**
+ * Removes what must go before the records do. It runs outside the time limit for the ledger, because deleting a million messages takes a
+ * while without the database being locked.
+ */
 async function clear(parts: EngineParts, scope: OwnedScope, operation: CloseOperation, isSwept: boolean): Promise<Cleared> {
-  // What the sweep found may be anybody's.
+  // If the sweep could not release everything it found, the rest may belong to any scope of the tree, so none may be recorded clean.
   const clean = isSwept ? parts.registry.tree(scope.id).filter((member) => member.report?.success) : []
   const ended = clean.map(
     (member): EndedScope => ({
@@ -243,17 +256,21 @@ async function clear(parts: EngineParts, scope: OwnedScope, operation: CloseOper
   const unrecordedIds = await idsWithoutRecord(parts, ended, operation)
   const { left, messagesGone } = await parts.endings.clear(ended.filter(({ id }) => !unrecordedIds.has(id)))
   const problems = new Map([...left, ...[...unrecordedIds].map((id) => [id, `archive of agent ${id}: ${unrecorded}`] as const)])
-  for (const [id, problem] of problems) spoil(parts, scope, id, problem)
-  return { ended: ended.filter(({ id }) => parts.registry.find(id)?.report?.success), spoilt: new Set(problems.keys()), messagesGone }
+  for (const [id, problem] of problems) markUnclean(parts, scope, id, problem)
+  return {
+    ended: ended.filter(({ id }) => parts.registry.find(id)?.report?.success),
+    withLeftovers: new Set(problems.keys()),
+    messagesGone,
+  }
 }
 
 /**
- * The agents whose archive is to go and may not go yet: until the ledger has recorded the request, a crash would leave the agent on
- * record without its archive (G8). Others do not wait for the ledger.
+ * The agents whose archive must not be deleted yet. Until the ledger has recorded the request, a crash would leave the agent on record
+ * without its archive (G8). Agents that keep their archive do not wait for the ledger.
  */
 async function idsWithoutRecord(parts: EngineParts, ended: readonly EndedScope[], operation: CloseOperation): Promise<ReadonlySet<string>> {
   const ids = ended
-    .filter(({ kind, dropsLogs: isDropped }) => kind === 'agent' && isDropped)
+    .filter(({ kind, dropsLogs: dropsArchive }) => kind === 'agent' && dropsArchive)
     .flatMap(({ id }) => parts.registry.find(id) ?? [])
     .filter((scope) => mayHaveLogs(parts, scope))
     .map(({ id }) => id)
@@ -261,25 +278,25 @@ async function idsWithoutRecord(parts: EngineParts, ended: readonly EndedScope[]
   return new Set(ids)
 }
 
-/** Something of a scope is left after all: it is not clean, and none above it is. */
-function spoil(parts: EngineParts, top: OwnedScope, id: string, problem: string): void {
+/** Something of a scope is left, so its report, and the reports of all scopes above it up to `top`, are no success. */
+function markUnclean(parts: EngineParts, top: OwnedScope, id: string, problem: string): void {
   for (let scope = parts.registry.find(id); scope; scope = scope === top ? undefined : parts.registry.find(scope.parentId ?? '')) {
     const { errors, cleanedAgentsCount, ...report } = reportOf(scope)
     scope.report = { ...report, success: false, cleanedAgentsCount: cleanedAgentsCount - 1, errors: [...errors, problem] }
   }
 }
 
-/** One transaction: what became of every resource, which scopes are closed, how their agents ended, and the report. */
+/** One transaction: the outcomes of all resources, the closed scopes, the ends of their agents, and the report. */
 async function settle(parts: EngineParts, scope: OwnedScope, cleared: Cleared, reportId: string | false): Promise<Report> {
-  const { ended, spoilt, messagesGone } = cleared
+  const { ended, withLeftovers, messagesGone } = cleared
   const tree = parts.registry.tree(scope.id)
-  // A scope that is still on its way into the ledger must not arrive there after its end.
+  // A scope whose record is still being written must not appear in the ledger after its end.
   await Promise.allSettled(tree.map((member) => member.recorded))
   const closedIds = new Set(ended.map(({ id }) => id))
   const stuck = scopesOfStuck(tree)
   const left = tree
     .filter((member) => member.kind === 'agent' && !closedIds.has(member.id))
-    .map((member) => ({ id: member.id, report: reportOf(member), isStuck: spoilt.has(member.id) || stuck.has(member.id) }))
+    .map((member) => ({ id: member.id, report: reportOf(member), isStuck: withLeftovers.has(member.id) || stuck.has(member.id) }))
   const agents = await parts.endings.prepare(ended)
   const messages = reportOf(scope).cleanedMessagesCount + messagesGone + agents.messagesGoing
   const report = { ...reportOf(scope), cleanedMessagesCount: messages }
@@ -303,7 +320,7 @@ function reportOf(scope: OwnedScope): Report {
   return scope.report
 }
 
-/** Also of what the sweep of a scope above has adopted. */
+/** The sweep of a scope above may have adopted a resource: then this includes both that scope and the one the resource belongs to. */
 function scopesOfStuck(tree: readonly OwnedScope[]): ReadonlySet<string> {
   const stuck = tree.flatMap(({ entries }) => [...entries.values()].filter(({ state }) => state === 'stuck'))
   return new Set(stuck.flatMap(({ intent }) => [intent.scopeId, scopeOfResource(intent.id)]))
@@ -322,11 +339,11 @@ function outcomesOf(tree: readonly OwnedScope[]): readonly Outcome[] {
     }))
 }
 
-/** Of a scope that the book does not have. Who asks for one that may be somebody else's has to find that out before. */
+/** The report for a scope that the registry does not have. The caller must know that the scope is not another process's. */
 export function alreadyClean(parts: EngineParts, scopeId: string, closeRequest: CloseRequest, name?: Report['scope']): Report {
   const what = name ? `${name.kind} ${name.id}` : `scope ${scopeId}`
-  const called = name?.kind === 'request' || name?.kind === 'task' ? { [name.kind]: name.id } : {}
-  parts.log.info(`Cleanup: ${what} was already clean.`, { trigger: closeRequest.trigger, scope: scopeId, ...called })
+  const named = name?.kind === 'request' || name?.kind === 'task' ? { [name.kind]: name.id } : {}
+  parts.log.info(`Cleanup: ${what} was already clean.`, { trigger: closeRequest.trigger, scope: scopeId, ...named })
   return {
     success: true,
     trigger: closeRequest.trigger,
@@ -341,7 +358,7 @@ export function alreadyClean(parts: EngineParts, scopeId: string, closeRequest: 
   }
 }
 
-/** Scopes of agents have bare ids. */
+/** The ids of agent scopes have no prefix. */
 function kindOf(scopeId: string): ScopeKind {
   return (['host', 'namespace', 'request', 'task'] as const).find((kind) => scopeId.startsWith(`${kind}-`)) ?? 'agent'
 }

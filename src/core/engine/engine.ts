@@ -17,7 +17,7 @@ import type { Reaper } from './reap.ts'
 import { recover } from './recover.ts'
 import { type OwnedScope, ScopeRegistry } from './scope-registry.ts'
 
-/** Makes the engine of one supervisor: scopes in a tree, launched into and closed by the same few calls for every flow. */
+/** Makes the engine of one supervisor: scopes in a tree, and the same few calls for every flow. */
 export function createEngine(deps: EngineDeps): api.Engine {
   return new SupervisorEngine(deps)
 }
@@ -60,7 +60,7 @@ export class SupervisorEngine implements api.Engine {
     const scope: NewScope = { id: this.hostScopeId, kind: 'host', parentId: undefined, incarnation: host.incarnationId }
     const watched = sentinel.ready()
     const recorded = watched.then(() => this.#register(record, scope))
-    recorded.catch(noop) // `begin` returns the same promise; a caller that only opens a scope meets the error there.
+    recorded.catch(noop) // `begin` returns the same promise, so its caller gets the error. A launch into a scope gets it, too.
     registry.add(scope, recorded)
     return { watched, recorded }
   }
@@ -69,10 +69,11 @@ export class SupervisorEngine implements api.Engine {
   #register(record: IncarnationRecord, scope: NewScope): Promise<void> {
     const { ledger, host } = this.parts
     return ledger.register(record, scope).catch(async (error: unknown) => {
-      const seated = isEbbError(error, 'server_running') ? (error.details as IncarnationRecord) : undefined
-      if (!seated || host.vitality(seated.id) !== 'dead') throw error
-      // False: its sentinel has recovered it meanwhile, or another server was quicker. Then the place is asked for again.
-      if (!(await ledger.unseatServer(seated.id, record, scope))) await this.#register(record, scope)
+      const registered = isEbbError(error, 'server_running') ? (error.details as IncarnationRecord) : undefined
+      if (!registered || host.vitality(registered.id) !== 'dead') throw error
+      // False: the sentinel of the dead server has recovered it meanwhile, or another server was faster. Then the registration is tried
+      // again.
+      if (!(await ledger.unseatServer(registered.id, record, scope))) await this.#register(record, scope)
     })
   }
 
@@ -89,7 +90,7 @@ export class SupervisorEngine implements api.Engine {
     if (registry.find(scope.id)) throw new EbbError('scope_closed', `Scope ${scope.id} exists already; use another id.`)
     const opened = { ...scope, parentId, incarnation: host.incarnationId }
     const recorded = this.#watched().then(() => ledger.openScope(opened))
-    recorded.catch(noop) // A launch into the scope meets the error.
+    recorded.catch(noop) // A launch into the scope gets the error.
     return registry.add(opened, recorded)
   }
 
@@ -98,7 +99,7 @@ export class SupervisorEngine implements api.Engine {
     if (registry.find(id)) return
     const scope = { id, kind: 'agent' as const, parentId, incarnation: host.incarnationId }
     const recorded = Promise.resolve(registry.find(parentId)?.recorded).then(() => ledger.reopen(scope, request))
-    recorded.catch(noop) // The close that follows waits for it, and meets the error.
+    recorded.catch(noop) // The close that follows waits for it, whether or not it succeeds.
     registry.add(scope, recorded, 'closing', request)
   }
 
@@ -116,7 +117,7 @@ export class SupervisorEngine implements api.Engine {
     return await launch(this.parts, this.#own(scope), plan, this.#watched())
   }
 
-  /** A scope that has been forgotten takes nothing. */
+  /** Finds a scope of this process. A scope that is no longer in memory accepts nothing. */
   #own({ id }: { readonly id: string }): OwnedScope {
     const scope = this.parts.registry.find(id)
     if (!scope) throw scopeClosed(id)
@@ -161,12 +162,12 @@ export class SupervisorEngine implements api.Engine {
     // The parent may have begun to close meanwhile (G13).
     const parent = registry.find(innermost.parentId) ?? registry.find(outermost.parentId)
     if (parent?.state !== 'open') throw scopeClosed(parent?.id ?? outermost.parentId)
-    const news = scopes.filter(({ id }) => !registry.find(id)).map((one) => ({ ...one, incarnation: host.incarnationId }))
+    const adopted = scopes.filter(({ id }) => !registry.find(id)).map((scope) => ({ ...scope, incarnation: host.incarnationId }))
     registry.load(
-      news,
-      resources.filter(({ scopeId }) => news.some(({ id }) => id === scopeId)),
+      adopted,
+      resources.filter(({ scopeId }) => adopted.some(({ id }) => id === scopeId)),
     )
-    for (const { id } of news) await this.#continueNumbering(id)
+    for (const { id } of adopted) await this.#continueNumbering(id)
     const scope = this.#own(innermost)
     const resume = async (): Promise<void> => {
       const { signal } = new AbortController()
@@ -175,7 +176,7 @@ export class SupervisorEngine implements api.Engine {
     return { scope, resume }
   }
 
-  /** An id is never given twice, also not after its first resource is gone. */
+  /** A resource id is never used twice, even after its first resource is gone. */
   async #continueNumbering(scopeId: string): Promise<void> {
     const { registry, ledger } = this.parts
     const scope = registry.find(scopeId)
@@ -278,19 +279,19 @@ export class SupervisorEngine implements api.Engine {
     const reports = await Promise.all(others.map(({ id }) => this.close(id, request)))
     const [first = alreadyClean(this.parts, this.hostScopeId, request), ...rest] = reports
     const report = rest.reduce(together, { ...first, scope: { kind: 'host', id: this.hostScopeId } })
-    // A kept agent may have ended by itself meanwhile.
-    if (report.success && (await this.#hasLanded())) this.#dismiss()
+    // A close of a kept agent that ended by itself may still run.
+    if (report.success && (await this.#closesSucceed())) this.#dismiss()
     return report
   }
 
-  /** True when every close that runs ends, with success, in a short time. */
-  async #hasLanded(): Promise<boolean> {
+  /** True when every running close succeeds within a short time. */
+  async #closesSucceed(): Promise<boolean> {
     const { clock, operations } = this.parts
-    const landed = await within(clock, landingBudgetMs, Promise.allSettled([...operations.values()].map(({ report }) => report)))
-    return !landed.timedOut && landed.value.every((one) => one.status === 'fulfilled' && one.value.success)
+    const ended = await within(clock, lastClosesBudgetMs, Promise.allSettled([...operations.values()].map(({ report }) => report)))
+    return !ended.timedOut && ended.value.every((close) => close.status === 'fulfilled' && close.value.success)
   }
 
-  /** While a recovery runs the sentinel stays: it goes on with what this process leaves. */
+  /** While a recovery runs the sentinel stays, because it must finish what this process leaves. */
   #dismiss(): void {
     if (this.parts.running.recovery === undefined) this.parts.sentinel.dismiss()
   }
@@ -318,13 +319,13 @@ export class SupervisorEngine implements api.Engine {
       .then(() => ledger.retire(host.incarnationId))
       .catch(() => false)
     const done = await within(clock, retireBudgetMs, retired)
-    // When the ledger is behind, the sentinel stays, and its recovery brings the ledger up to date.
+    // When the ledger could not be updated in time, the sentinel stays, and its recovery updates the ledger.
     if (!done.timedOut && done.value) this.#dismiss()
     return report
   }
 }
 
-/** For supervisors that have no rows of agents. */
+/** For supervisors that store no agents. */
 const noEndings: Endings = {
   clear: async () => ({ left: new Map(), messagesGone: 0 }),
   prepare: async () => ({ ended: [], messagesGoing: 0 }),
@@ -351,12 +352,12 @@ function together(a: Report, b: Report): Report {
 }
 
 interface Beginning {
-  /** Settles when the sentinel watches: from then on intents may be written. */
+  /** Settles when the sentinel watches. Intents may be written from then on. */
   readonly watched: Promise<void>
   readonly recorded: Promise<void>
 }
 
 const retireBudgetMs = 1_000
-const landingBudgetMs = 1_000
+const lastClosesBudgetMs = 1_000
 /** How long a combined close waits until its report is stored. A locked database stores it later, or never. */
 const storeBudgetMs = 200

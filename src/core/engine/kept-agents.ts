@@ -3,9 +3,9 @@ import type { LedgerContents } from '../ports/ledger.ts'
 import type { Kept } from './api.ts'
 import type { EngineParts } from './parts.ts'
 
-/** What outlives a supervisor that is lost: agents whose every resource says `keep`. The next server adopts them. */
+/** Agents that outlive their supervisor: all of their resources have `onLoss: keep`. The next server adopts them. */
 
-/** Only those whose launch was through, and which nobody had asked to end: the rest is as good as dead. */
+/** Only agents whose launch was complete and which no request had asked to end. A recovery ends all others. */
 export function keptAgents({ scopes, resources }: LedgerContents): readonly Kept[] {
   return scopes
     .filter(({ kind, state }) => kind === 'agent' && state === 'open')
@@ -14,15 +14,15 @@ export function keptAgents({ scopes, resources }: LedgerContents): readonly Kept
 }
 
 /**
- * The scopes that a recovery leaves as they are: the kept agents, unless they have ended meanwhile, and all above them.
- * How one has ended goes into its row, for the close that follows.
+ * The scopes that a recovery leaves open: kept agents that are still running, and all scopes above them. The exit of an agent that has
+ * ended meanwhile is stored in its row, for the close that follows.
  */
 export async function spared(parts: EngineParts, kept: readonly Kept[], scopes: readonly Scope[]): Promise<ReadonlySet<string>> {
   const ids = new Set<string>()
-  for (const one of kept) {
-    const exit = await exitOf(parts, one)
-    if (exit) await parts.endings.exited(one.scope.id, exit)
-    else for (let scope: Scope | undefined = one.scope; scope; scope = parentOf(scope, scopes)) ids.add(scope.id)
+  for (const agent of kept) {
+    const exit = await exitOf(parts, agent)
+    if (exit) await parts.endings.exited(agent.scope.id, exit)
+    else for (let scope: Scope | undefined = agent.scope; scope; scope = parentOf(scope, scopes)) ids.add(scope.id)
   }
   return ids
 }

@@ -4,13 +4,13 @@ import type { Intent } from '../model/resource.ts'
 import type { Clock } from '../ports/clock.ts'
 
 /**
- * A close as it happens, resource by resource. Those who close write it down and go on: nobody is waited for, and who watches
- * is told only that something has moved, so that he may look when he has the time (G12).
+ * A running close, resource by resource. The close only records its progress and never waits for an observer. Observers are notified that
+ * something has moved, and read it when they have time (G12).
  */
 
-/** What a close, or several together, is known by from its first moment. */
+/** The identity of a close, or of several closes that run as one. It is known from the start. */
 export interface Undertaking {
-  /** Of its report in the audit trail. */
+  /** The id of its report in the audit trail. */
   readonly id: string
   readonly trigger: Report['trigger']
   readonly scope: Report['scope']
@@ -19,7 +19,7 @@ export interface Undertaking {
   readonly namespace?: string
 }
 
-/** Follows closes while they run. */
+/** Notified about closes while they run. */
 export interface ProgressListener {
   started(progress: Progress, about: Undertaking): void
   moved(progress: Progress, track: Track): void
@@ -27,13 +27,13 @@ export interface ProgressListener {
 }
 
 export class Progress {
-  /** What its report will be kept as; a part of something larger has none of its own. */
+  /** Undefined for a part of a larger close, which has no report of its own. */
   readonly about: Undertaking | undefined
   readonly #listener: ProgressListener | undefined
   readonly #tracks = new Map<string, Track>()
   readonly #parts = new Set<Progress>()
   readonly #above = new Set<Progress>()
-  #isOver = false
+  #hasEnded = false
 
   constructor(listener?: ProgressListener, about?: Undertaking) {
     this.#listener = listener
@@ -41,13 +41,13 @@ export class Progress {
     if (about) listener?.started(this, about)
   }
 
-  /** A close that is a part of this one, whoever asked for it first. */
+  /** Makes another close a part of this one, even if it was requested before. */
   include(part: Progress): void {
     this.#parts.add(part)
     part.#above.add(this)
   }
 
-  /** The same resource is one, also when it came back and is released again. */
+  /** A resource that is released a second time, because it came back, keeps its track. */
   track(entry: Tracked, place: TrackPlace, clock: Clock): Track {
     const known = this.#tracks.get(entry.intent.id)
     if (known) return known
@@ -57,7 +57,7 @@ export class Progress {
   }
 
   #moved(track: Track): void {
-    if (this.#isOver) return
+    if (this.#hasEnded) return
     if (this.about) this.#listener?.moved(this, track)
     for (const above of this.#above) above.#moved(track)
   }
@@ -67,16 +67,16 @@ export class Progress {
     return new Map([...[...this.#parts].flatMap((part) => [...part.tracks()]), ...this.#tracks])
   }
 
-  /** Its report is there: whatever still goes on is told no more. */
+  /** Ends the notifications, because the report exists. */
   end(): void {
-    if (this.#isOver) return
-    this.#isOver = true
+    if (this.#hasEnded) return
+    this.#hasEnded = true
     for (const part of this.#parts) part.#above.delete(this)
     if (this.about) this.#listener?.over(this)
   }
 }
 
-/** A resource whose release is followed. */
+/** A resource whose release is tracked. */
 export interface Tracked {
   readonly intent: Intent
   readonly name: string
@@ -87,7 +87,7 @@ export interface TrackPlace {
   readonly namespace: string | undefined
 }
 
-/** One resource on its way out. */
+/** The progress of one resource's release. */
 export class Track {
   readonly id: string
   readonly namespace: string | undefined
@@ -99,7 +99,7 @@ export class Track {
   #startedAt: string | undefined
   #obligations: ResourceReport['obligations']
   #end: Partial<Pick<ResourceReport, 'endedAt' | 'proof' | 'error' | 'notes'>> = {}
-  /** Written by whoever climbs the ladder. */
+  /** Written by the code that takes the steps. */
   steps: StepTaken[] = []
 
   constructor({ intent, name }: Tracked, { scope, namespace }: TrackPlace, clock: Clock, onMoved: (track: Track) => void) {
@@ -115,7 +115,7 @@ export class Track {
     return this.#state
   }
 
-  /** Its turn has come. */
+  /** The release begins. */
   begin(): void {
     this.steps = []
     this.#end = {}
@@ -130,8 +130,8 @@ export class Track {
     this.#onMoved(this)
   }
 
-  /** From here on, until it is told how long it took. */
-  owes(): (tookMs: number) => void {
+  /** Obligations are tried from now on. The returned function records how long they took. */
+  beginObligations(): (tookMs: number) => void {
     this.to('obligations')
     const at = this.#since
     return (took) => {
@@ -139,7 +139,7 @@ export class Track {
     }
   }
 
-  /** The report with when and whose it was. */
+  /** Returns the resource's report, with its times and its scope. */
   end(how: Pick<ResourceReport, 'outcome' | 'proof' | 'error' | 'notes'>): ResourceReport {
     const endedAt = this.#clock.wall()
     const { outcome, ...rest } = how
@@ -161,7 +161,7 @@ export class Track {
   }
 }
 
-/** How many of a close under way are gone, and how many stay. */
+/** Counts the resources of a running close that are gone, and those that are stuck or held back. */
 export function countOf(tracks: Iterable<Track>): { readonly released: number; readonly stuck: number } {
   let released = 0
   let stuck = 0

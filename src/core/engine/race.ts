@@ -5,7 +5,7 @@ import type { Clock } from '../ports/clock.ts'
 
 export type Timed<T> = { readonly timedOut: false; readonly value: T } | { readonly timedOut: true }
 
-/** Why a wait that nobody needs any more is aborted. */
+/** The abort reason of a wait whose result is no longer needed. */
 export const noLongerNeeded = 'no longer needed'
 
 export async function within<T>(clock: Clock, ms: number, work: Promise<T>): Promise<Timed<T>> {
@@ -16,23 +16,23 @@ export async function within<T>(clock: Clock, ms: number, work: Promise<T>): Pro
   try {
     return await Promise.race([work.then((value) => ({ timedOut: false, value }) as const), timeout])
   } finally {
-    // With a reason of our own: the one that Node would make takes a stack trace.
+    // An explicit reason is cheaper than Node's default, which is an error with a stack trace.
     timer.abort(noLongerNeeded)
   }
 }
 
-/** Waits `ms` between two attempts, or less when `wake` settles first. Only ever used to space retries. */
+/** Waits `ms` between two attempts, or less when `wake` settles first. Use it only between retries. */
 export async function pause(clock: Clock, ms: number, wake: Promise<unknown>): Promise<void> {
-  await within(clock, ms, wake.then(noop, noop))
+  await within(clock, ms, wake.then(noop, noop)) // Only the time counts, not the result.
 }
 
-/** The wait before retry n: doubling from 2 ms, so that a short obstacle costs little and a long one is not hammered. */
+/** The wait before retry n. It doubles from 4 ms, so that a brief obstacle costs little and a lasting one is not polled constantly. */
 export function backoffMs(attempt: number, longestMs = 500): number {
   return Math.min(longestMs, 2 ** Math.min(attempt, 20) * 2)
 }
 
 export function scopeClosed(scopeId: string): EbbError {
-  return new EbbError('scope_closed', `Scope ${scopeId} is closing or closed and takes nothing in; open a new one.`)
+  return new EbbError('scope_closed', `Scope ${scopeId} is closing or closed and accepts nothing; open a new one.`)
 }
 
 export function noop(): void {}

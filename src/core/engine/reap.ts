@@ -10,40 +10,41 @@ import { recover } from './recover.ts'
 import type { OwnedScope } from './scope-registry.ts'
 import { adopt, listAll } from './sweep.ts'
 
-/** The periodic pass that finds what nobody closed. */
+/** The periodic pass that finds and closes what was never closed. */
 
-/** Fewer than this many unrecorded things are never a sign that it is the ledger that is wrong. */
+/** Below this number, unrecorded things are no sign that the ledger itself is wrong. */
 const breakerFloor = 10
 
-/** So many closes are run again side by side: one that waits for a place that does not answer keeps few others waiting. */
+/** How many closes run at the same time, so that one that waits for an unreachable service does not delay all others. */
 const closedAtOnce = 8
 
 export class Reaper {
   readonly #parts: EngineParts
-  #latest: { readonly closeRequest: string; readonly pass: Promise<ReaperPass> } | undefined
+  #latest: { readonly key: string; readonly pass: Promise<ReaperPass> } | undefined
   readonly #attempts = new Map<string, { failures: number; dueMs: number }>()
 
   constructor(parts: EngineParts) {
     this.#parts = parts
   }
 
-  /** Two passes of a sort at once are one pass; a dry run and a real one come one after the other. */
-  pass(closeRequest: ReapRequest): Promise<ReaperPass> {
+  /** Two passes with the same request at once are one pass. A dry run and a real pass run one after the other. */
+  pass(request: ReapRequest): Promise<ReaperPass> {
     const latest = this.#latest
-    const key = JSON.stringify(closeRequest)
-    if (latest?.closeRequest === key) return latest.pass
+    const key = JSON.stringify(request)
+    if (latest?.key === key) return latest.pass
+    // The caller of the earlier pass gets its error.
     const before = latest ? latest.pass.then(noop, noop) : Promise.resolve()
     const pass = before
-      .then(() => this.#pass(closeRequest))
+      .then(() => this.#pass(request))
       .finally(() => {
         if (this.#latest?.pass === pass) this.#latest = undefined
       })
-    this.#latest = { closeRequest: key, pass }
+    this.#latest = { key, pass }
     return pass
   }
 
-  async #pass(closeRequest: ReapRequest): Promise<ReaperPass> {
-    const { dryRun } = closeRequest
+  async #pass(request: ReapRequest): Promise<ReaperPass> {
+    const { dryRun } = request
     const found: Orphan[] = []
     const released: Orphan[] = []
     const left: Orphan[] = []
@@ -52,7 +53,7 @@ export class Reaper {
 
     await this.#deadIncarnations(dryRun, found, settle, errors)
     await this.#unfinished(dryRun, found, settle)
-    const breakerOpen = await this.#unrecorded(closeRequest, found, settle, errors)
+    const breakerOpen = await this.#unrecorded(request, found, settle, errors)
     if (!dryRun) for (const { kind } of found) this.#parts.events.emit('orphan', kind)
     return { found, released, left, errors, breakerOpen }
   }
@@ -65,7 +66,7 @@ export class Reaper {
       if (vitality === 'alive') continue
       const why = vitality === 'dead' ? 'dead-incarnation' : 'unknown-incarnation'
       const contents = await ledger.contents(record.id, 'open')
-      for (const resource of contents.resources.filter((one) => one.state !== 'released')) {
+      for (const resource of contents.resources.filter(({ state }) => state !== 'released')) {
         const orphan: Orphan = { kind: resource.kind, name: resource.name, why, detail: `supervisor ${record.identity.pid} is ${vitality}` }
         found.push(orphan)
         if (dryRun || vitality === 'unknown') settle(orphan, false)
@@ -76,23 +77,23 @@ export class Reaper {
     errors.push(...recovery.errors)
     const gone = new Set(
       recovery.reports.flatMap((report) =>
-        report.resources.filter((one) => one.outcome === 'released').map((one) => `${one.kind} ${one.name}`),
+        report.resources.filter(({ outcome }) => outcome === 'released').map(({ kind, name }) => `${kind} ${name}`),
       ),
     )
     for (const orphan of found) if (orphan.why === 'dead-incarnation') settle(orphan, gone.has(`${orphan.kind} ${orphan.name}`))
   }
 
-  /** Closes that did not finish are run again, with backoff: the same close, the same code. */
+  /** Runs closes again that did not finish, with backoff. */
   async #unfinished(dryRun: boolean, found: Orphan[], settle: Settle): Promise<void> {
     const { registry, operations, clock } = this.#parts
-    // Others may have closed what a pass could not.
+    // Scopes that were closed by other calls need no backoff any more.
     for (const id of [...this.#attempts.keys()]) if (!registry.find(id)) this.#attempts.delete(id)
     const roots = [...registry.scopes()].filter(
       (scope) => scope.state === 'closing' && !operations.has(scope.id) && registry.find(scope.parentId ?? '')?.state !== 'closing',
     )
     const queue = roots.values()
     const work = async (): Promise<void> => {
-      // All of them take from the same queue.
+      // All workers take scopes from the same queue.
       for (const scope of queue) {
         const orphans = heldBackIn(registry.tree(scope.id))
         found.push(...orphans)
@@ -113,74 +114,75 @@ export class Reaper {
     this.#attempts.set(scopeId, { failures, dueMs: this.#parts.clock.now() + waitMs })
   }
 
-  /** What carries our mark and is in no ledger: touched only after two sightings and a minimum age. */
-  async #unrecorded(closeRequest: ReapRequest, found: Orphan[], settle: Settle, errors: string[]): Promise<boolean> {
+  /** Things that carry our mark and are in no ledger. They are ended only after two sightings and a minimum age. */
+  async #unrecorded(request: ReapRequest, found: Orphan[], settle: Settle, errors: string[]): Promise<boolean> {
     const { host, ledger, clock, log, kinds } = this.#parts
-    const { dryRun } = closeRequest
+    const { dryRun } = request
     const listed = await listAll(this.#parts, { installation: host.installation }, undefined)
     errors.push(...listed.failures.map((failure) => `${failure.report.kind}: ${failure.report.error ?? 'the listing failed'}`))
-    const recorded = new Set((await ledger.contents(undefined, 'open')).resources.map((one) => one.id))
+    const recorded = new Set((await ledger.contents(undefined, 'open')).resources.map(({ id }) => id))
     const unrecorded = listed.found
-      .filter(({ found: one }) => !recorded.has(one.resourceId) && !this.#isLiving(one))
-      .sort((a, b) => lastOf(a, kinds) - lastOf(b, kinds) || lastMadeFirst(a, b))
+      .filter(({ found: thing }) => !recorded.has(thing.resourceId) && !this.#isLiving(thing))
+      .sort((a, b) => lastRank(a, kinds) - lastRank(b, kinds) || lastMadeFirst(a, b))
     const breakerOpen = unrecorded.length >= breakerFloor && unrecorded.length * 2 > listed.found.length
     if (breakerOpen)
       log.error(
-        `The reaper found ${unrecorded.length} of ${listed.found.length} things unrecorded and touches none of them: the ledger may be the one that is wrong.`,
+        `The reaper found that ${unrecorded.length} of ${listed.found.length} things are not in the ledger, and touches none of them: the ledger itself may be wrong. Check the database of this home.`,
       )
 
     const kept = new Set<string>()
     const failed = new Set<string>()
-    for (const { kind, found: one } of unrecorded) {
-      const detail = `made by incarnation ${one.incarnation}, which is not on the books`
-      kept.add(`${kind} ${one.name}`)
-      // A dry run changes nothing, so it is no sighting either.
+    for (const { kind, found: thing } of unrecorded) {
+      const detail = `created by incarnation ${thing.incarnation}, and not in the ledger`
+      kept.add(`${kind} ${thing.name}`)
+      // A dry run changes nothing, so it does not count as a sighting.
       if (dryRun) {
-        const orphan: Orphan = { kind, name: one.name, why: 'unrecorded', detail }
+        const orphan: Orphan = { kind, name: thing.name, why: 'unrecorded', detail }
         found.push(orphan)
         settle(orphan, false)
         continue
       }
-      const sighting = await ledger.sight(kind, one.name, host.incarnation.bootId, clock.now())
+      const sighting = await ledger.sight(kind, thing.name, host.incarnation.bootId, clock.now())
       const seen = `first seen ${Math.round((clock.now() - sighting.firstSeenMs) / 1_000)} s ago`
-      const isSpared = closeRequest.sparesRemote === true && kinds.get(kind)?.isRemote === true
+      const isSpared = request.sparesRemote === true && kinds.get(kind)?.isRemote === true
       const orphan: Orphan = {
-        ...{ kind, name: one.name, why: 'unrecorded', detail: `${detail}; ${seen}` },
+        ...{ kind, name: thing.name, why: 'unrecorded', detail: `${detail}; ${seen}` },
         ...(isSpared && { isSpared }),
       }
       found.push(orphan)
-      const isRipe = sighting.count >= 2 && clock.now() - sighting.firstSeenMs >= this.#parts.reaper.minimumAgeMs
-      // Two kinds may know one resource, such as a log and the process that writes it: its name is taken until the first is gone.
-      const isFree = !failed.has(one.resourceId)
-      const mayTouch = !isSpared && !breakerOpen && isRipe && isFree && host.vitality(one.incarnation) !== 'unknown'
-      const isEnded = mayTouch && (await this.#end(kind, one, errors))
-      if (mayTouch && !isEnded) failed.add(one.resourceId)
+      const isConfirmed = sighting.count >= 2 && clock.now() - sighting.firstSeenMs >= this.#parts.reaper.minimumAgeMs
+      // Two kinds may list the same resource id, such as a log and the process that writes it. The second is skipped while the first is
+      // still there.
+      const isFree = !failed.has(thing.resourceId)
+      const mayEnd = !isSpared && !breakerOpen && isConfirmed && isFree && host.vitality(thing.incarnation) !== 'unknown'
+      const isEnded = mayEnd && (await this.#end(kind, thing, errors))
+      if (mayEnd && !isEnded) failed.add(thing.resourceId)
       settle(orphan, isEnded)
     }
     if (!dryRun) await ledger.forgetSightings(kept)
     return breakerOpen
   }
 
-  /** Another living supervisor's things are its own business; ours are a leak only when their scope is closed. */
-  #isLiving(one: Found): boolean {
+  /** True when the thing belongs to a living supervisor. For this process: when the registry has it. */
+  #isLiving({ incarnation, resourceId }: Found): boolean {
     const { host, registry } = this.#parts
-    if (one.incarnation !== host.incarnationId) return host.vitality(one.incarnation) === 'alive'
-    return registry.find(scopeOfResource(one.resourceId))?.entries.get(one.resourceId)?.state !== undefined
+    if (incarnation !== host.incarnationId) return host.vitality(incarnation) === 'alive'
+    return registry.find(scopeOfResource(resourceId))?.entries.get(resourceId)?.state !== undefined
   }
 
-  async #end(kind: string, one: Found, errors: string[]): Promise<boolean> {
+  async #end(kind: string, thing: Found, errors: string[]): Promise<boolean> {
     const { registry, host, ledger, newId } = this.#parts
     const id = `reaped-${newId()}`
     const scope = { id, kind: 'agent' as const, parentId: `host-${host.incarnationId}`, incarnation: host.incarnationId }
     try {
       await ledger.openScope(scope)
-      adopt(this.#parts, registry.add(scope), kind, one)
+      adopt(this.#parts, registry.add(scope), kind, thing)
       const report = await close(this.#parts, id, { trigger: 'reaper' })
-      // Its incarnation is on no books, so nobody else takes away what its resources shared.
-      if (report.success) await tidy(this.#parts, one.incarnation)
+      // The incarnation is in no ledger, so no recovery removes what its resources shared.
+      if (report.success) await tidy(this.#parts, thing.incarnation)
       return report.success
     } catch (error) {
-      errors.push(`${kind} ${one.name} could not be ended: ${sentence(error)}`)
+      errors.push(`${kind} ${thing.name} could not be ended: ${sentence(error)}`)
       return false
     }
   }
@@ -198,11 +200,13 @@ function heldBackIn(tree: readonly OwnedScope[]): readonly Orphan[] {
     }))
 }
 
-function lastOf({ kind }: { readonly kind: string }, kinds: Kinds): number {
+function lastRank({ kind }: { readonly kind: string }, kinds: Kinds): number {
   return kinds.get(kind)?.goesLast ? 1 : 0
 }
 
-/** Nobody knows any more what depended on what, but nothing depends on what was planned after it (G7). */
+/**
+ * The dependencies are unknown. But a resource depends only on resources planned before it, so the reverse order of the plan is safe (G7).
+ */
 function lastMadeFirst({ found: a }: { found: Found }, { found: b }: { found: Found }): number {
   return ordinalOfResource(b.resourceId) - ordinalOfResource(a.resourceId)
 }

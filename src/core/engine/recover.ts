@@ -13,8 +13,8 @@ import { backoffMs, noop, pause } from './race.ts'
 
 /**
  * Finishes what dead supervisors of this installation left. Only incarnations that are proven dead are touched. Each is claimed by
- * compare-and-set, so two recoveries never work on the same one. With `waitMs`, what another process (such as a sentinel) is
- * recovering is waited for, and recovered here when that process leaves something.
+ * compare-and-set, so two recoveries never work on the same one. With `waitMs`, this waits for other processes (such as a sentinel) that
+ * are recovering one, and recovers what they leave.
  */
 export function recover(parts: EngineParts, { waitMs = 0, releasesClaims = false }: RecoverOptions = {}): Promise<Recovery> {
   return waitMs > 0 ? recoverPatiently(parts, releasesClaims, waitMs) : recoverOnce(parts, releasesClaims)
@@ -23,9 +23,9 @@ export function recover(parts: EngineParts, { waitMs = 0, releasesClaims = false
 async function recoverPatiently(parts: EngineParts, releasesClaims: boolean, waitMs: number): Promise<Recovery> {
   const untilMs = parts.clock.now() + waitMs
   let recovery = await recoverOnce(parts, releasesClaims)
-  // The other process may have finished before the look at it, so the test is what this one was not given.
+  // Tests what this process could not claim, not whether another one holds a claim now, because that one may have finished meanwhile.
   while (recovery.elsewhere.length > 0 && parts.clock.now() < untilMs) {
-    await untilLetGo(parts, recovery.elsewhere, untilMs)
+    await waitForClaims(parts, recovery.elsewhere, untilMs)
     recovery = together(recovery, await recoverOnce(parts, releasesClaims))
   }
   return recovery
@@ -43,7 +43,7 @@ function together(first: Recovery, { reports, unknown, elsewhere, errors }: Reco
   return { reports: [...first.reports, ...reports], unknown, elsewhere, errors: [...first.errors, ...errors] }
 }
 
-async function untilLetGo(parts: EngineParts, ids: readonly string[], untilMs: number): Promise<void> {
+async function waitForClaims(parts: EngineParts, ids: readonly string[], untilMs: number): Promise<void> {
   const { clock, ledger } = parts
   const isHeld = async (): Promise<boolean> =>
     (await ledger.incarnations()).some((record) => ids.includes(record.id) && claimantVitality(parts, record) === 'alive')
@@ -60,7 +60,7 @@ async function recoverAll(parts: EngineParts, releasesClaims: boolean): Promise<
     const vitality = parts.host.vitality(record.id)
     if (vitality === 'unknown') unknown.push(record.id)
     const claimant = claimantVitality(parts, record)
-    if (vitality !== 'dead' || isAroundUs(parts, record) || claimant === 'unknown') continue
+    if (vitality !== 'dead' || isOuterSupervisor(parts, record) || claimant === 'unknown') continue
     try {
       const isOurs = claimant === 'dead' && (await parts.ledger.claim(record.id, parts.host.incarnationId, record.claimedBy))
       if (!isOurs) {
@@ -69,17 +69,17 @@ async function recoverAll(parts: EngineParts, releasesClaims: boolean): Promise<
       }
       const recovered = await recoverOne(parts, record, releasesClaims)
       reports.push(...recovered.reports)
-      errors.push(...recovered.beyond.map(notHere))
+      errors.push(...recovered.unsupported.map(needsSettings))
     } catch (error) {
       errors.push(`Incarnation ${record.id} could not be recovered: ${sentence(error)}`)
-      if (releasesClaims) await parts.ledger.unclaim(record.id, parts.host.incarnationId).catch(noop)
+      if (releasesClaims) await parts.ledger.unclaim(record.id, parts.host.incarnationId).catch(noop) // The claim ends with this process.
     }
   }
   await endLost(parts).catch((error: unknown) => errors.push(`Agents of lost supervisors could not be ended: ${sentence(error)}`))
   return { reports, unknown, elsewhere, errors }
 }
 
-/** Its row was written, and its scope was refused or never asked for, when the supervisor died: nothing else would ever end it. */
+/** Ends agents whose row was written, but whose scope never was, because their supervisor died in between. No close would end them. */
 async function endLost(parts: EngineParts): Promise<void> {
   const { ledger, endings } = parts
   const inLedger = new Set((await ledger.incarnations()).map(({ id }) => id))
@@ -89,67 +89,75 @@ async function endLost(parts: EngineParts): Promise<void> {
   await ledger.settle({ outcomes: [], closedScopeIds: [], forgottenScopeIds: [], agents: { ended, stuckIds: [] } })
 }
 
-/** A tree that we are part of ourselves is not ours to end: we would be the one who is always left. */
-function isAroundUs({ host }: EngineParts, { id }: IncarnationRecord): boolean {
+/**
+ * True for a supervisor in whose process tree this process runs. Its tree cannot be ended from inside, because this process would always be
+ * left.
+ */
+function isOuterSupervisor({ host }: EngineParts, { id }: IncarnationRecord): boolean {
   return host.outerIncarnations?.has(id) === true
 }
 
-/** Somebody else's claim counts only while that somebody lives, or may live; our own is carried on. */
+/** Another process's claim counts only while that process is alive, or may be. A claim of this process is continued. */
 function claimantVitality({ host }: EngineParts, { claimedBy }: IncarnationRecord): Vitality {
   return claimedBy === undefined || claimedBy === host.incarnationId ? 'dead' : host.vitality(claimedBy)
 }
 
 interface Recovered {
   readonly reports: readonly Report[]
-  /** What only a process with other settings can end. */
-  readonly beyond: readonly Resource[]
+  /** Resources that only a process with other settings can end. */
+  readonly unsupported: readonly Resource[]
 }
 
-function notHere({ kind, name }: Resource): string {
-  return `${kind} ${name} of a dead supervisor needs the settings of its placement, which are not given here; recover with them.`
+function needsSettings({ kind, name }: Resource): string {
+  return `${kind} ${name} of a dead supervisor needs the settings of its placement, which this process does not have; run the recovery again with them.`
 }
 
 async function recoverOne(parts: EngineParts, record: IncarnationRecord, releasesClaims: boolean): Promise<Recovered> {
   const contents = await parts.ledger.contents(record.id, 'open')
-  // A closed scope with something open in it is a close whose books were lost half-way: it is looked at again.
-  const isOwing = (id: string): boolean => contents.resources.some((resource) => resource.scopeId === id && resource.state !== 'released')
-  const unfinished = contents.scopes.filter((scope) => scope.state !== 'closed' || isOwing(scope.id))
-  const beyond = beyondUs(parts, contents)
-  const kept = keptAgents(contents).filter(({ scope }) => !beyond.some(({ scopeId }) => scopeId === scope.id))
+  // A closed scope with an open resource comes from a close that did not finish its writes. It is closed again.
+  const hasOpenResource = (id: string): boolean =>
+    contents.resources.some((resource) => resource.scopeId === id && resource.state !== 'released')
+  const unfinished = contents.scopes.filter((scope) => scope.state !== 'closed' || hasOpenResource(scope.id))
+  const unsupported = ofUnknownKinds(parts, contents)
+  const kept = keptAgents(contents).filter(({ scope }) => !unsupported.some(({ scopeId }) => scopeId === scope.id))
   const adopted = await adopt(parts, kept, contents)
   const sparedIds = await spared(
     parts,
     kept.filter(({ scope }) => parts.running.adopter === undefined && !adopted.has(scope.id)),
     unfinished,
   )
-  const left = new Set([...sparedIds, ...beyond.flatMap(({ scopeId }) => pathTo(scopeId, contents.scopes))])
+  const left = new Set([...sparedIds, ...unsupported.flatMap(({ scopeId }) => pathTo(scopeId, contents.scopes))])
   const open = unfinished.filter(({ id }) => !adopted.has(id) && !left.has(id))
-  // What the reaper is closing again at this moment is in the book already, and newer there.
-  const news = open.filter((scope) => !parts.operations.has(scope.id))
+  // A scope that the reaper is closing at this moment is in the registry already, in a newer state.
+  const loaded = open.filter((scope) => !parts.operations.has(scope.id))
   parts.registry.load(
-    news,
-    contents.resources.filter((resource) => news.some((scope) => scope.id === resource.scopeId)),
+    loaded,
+    contents.resources.filter((resource) => loaded.some((scope) => scope.id === resource.scopeId)),
   )
   const roots = open.filter((scope) => scope.parentId === undefined || !open.some((other) => other.id === scope.parentId))
-  // Scopes that somebody had asked to delete go first and on their own, so that the stronger wish survives the crash (G6).
+  // Scopes with a request of their own, such as a deletion, are closed first and separately, so that their stronger request is carried out
+  // (G6).
   const requested = open.filter((scope) => hasOwnRequest(scope, open))
   const reports: Report[] = []
-  for (const scope of [...requested.filter((one) => !roots.includes(one)), ...roots]) {
+  for (const scope of [...requested.filter((scope) => !roots.includes(scope)), ...roots]) {
     reports.push(await close(parts, scope.id, recoveryRequest(scope)))
   }
   const isDone = reports.every((report) => report.success)
-  if (!isDone && releasesClaims) for (const { id } of news) parts.registry.forget(id)
-  // Somebody who can adopt, end or try again what was left must not wait for our end.
+  if (!isDone && releasesClaims) for (const { id } of loaded) parts.registry.forget(id)
+  // The claim is given back at once, so that another process can adopt, end or retry what is left.
   if (left.size > 0 || (!isDone && releasesClaims)) await parts.ledger.unclaim(record.id, parts.host.incarnationId)
   else if (isDone) {
     await tidy(parts, record.id)
     await parts.ledger.retire(record.id)
   }
-  return { reports, beyond }
+  return { reports, unsupported }
 }
 
-/** Of kinds that this process was given no settings for: whoever has them can end these, and to us they would only be unknown for ever. */
-function beyondUs({ kinds }: EngineParts, { resources }: LedgerContents): readonly Resource[] {
+/**
+ * Resources of kinds for which this process has no settings. Here they would stay unknown for ever. A process with the settings can end
+ * them.
+ */
+function ofUnknownKinds({ kinds }: EngineParts, { resources }: LedgerContents): readonly Resource[] {
   return resources.filter(({ kind, state }) => state !== 'released' && !kinds.has(kind))
 }
 
@@ -158,7 +166,7 @@ function pathTo(scopeId: string, scopes: readonly Scope[]): readonly string[] {
   return scope ? [scope.id, ...(scope.parentId === undefined ? [] : pathTo(scope.parentId, scopes))] : []
 }
 
-/** What cannot be taken over is ended like everything else. */
+/** Agents that cannot be adopted are ended like everything else. */
 async function adopt(parts: EngineParts, ...[kept, contents]: Parameters<Adopter>): ReturnType<Adopter> {
   const { adopter } = parts.running
   return adopter && kept.length > 0 ? await adopter(kept, contents) : new Set()
@@ -169,7 +177,7 @@ function hasOwnRequest(scope: Scope, all: readonly Scope[]): boolean {
   return scope.closeRequest !== undefined && JSON.stringify(parent?.closeRequest) !== JSON.stringify(scope.closeRequest)
 }
 
-/** The trigger says why it is being closed now; what it had been asked to forget stays forgotten. */
+/** The trigger becomes `recovery`. Deletion and force of the earlier request are kept. */
 function recoveryRequest(scope: Scope): CloseRequest {
   const forget =
     scope.closeRequest?.forget === true ||

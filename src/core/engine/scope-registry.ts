@@ -8,8 +8,8 @@ import type { NewScope, Outcome } from '../ports/ledger.ts'
 import type { ResourceView, ScopeView } from './api.ts'
 
 /**
- * The scopes and resources this process is responsible for, in memory. A close works on the book alone, so that a
- * locked or lost database never delays a kill (G12); the ledger is written beside it.
+ * The scopes and resources of this process, in memory. A close works on the registry alone, so that a locked or lost database never delays
+ * a kill (G12). The ledger is written at the same time.
  */
 
 export interface Entry extends ResourceView {
@@ -22,13 +22,13 @@ export interface Entry extends ResourceView {
   proof?: Proof
   error?: string
   handle?: unknown
-  /** Its creation has not come back: what cannot be seen now may still appear. */
-  isBeingMade: boolean
-  /** When an obligation could first not be met: by the wall clock, because others go on with it after a restart. */
+  /** The creation has not finished. A resource that is absent now may still appear. */
+  isBeingCreated: boolean
+  /** When an obligation first could not be met. By the wall clock, because a later process continues with it. */
   owedSince?: string
-  /** Obligations that were not met before it was ended by force. */
+  /** Obligations that were given up by force. */
   gaveUp: readonly string[]
-  /** What its kind had to say about it, for the report. */
+  /** Notes of its kind, for the report. */
   readonly notes: Set<string>
 }
 
@@ -38,9 +38,9 @@ export interface OwnedScope extends ScopeView {
   closeRequest: CloseRequest | undefined
   readonly children: Set<string>
   readonly entries: Map<string, Entry>
-  /** Creations under way; a close waits for them, because what is being made cannot be proven absent. */
+  /** Running creations. A close waits for them, because a resource that is being created cannot be proven absent. */
   readonly creations: Set<Promise<unknown>>
-  /** Aborts the creations when the scope starts to close. */
+  /** Aborts the creations when the scope begins to close. */
   readonly closing: AbortController
   nextOrdinal: number
 }
@@ -87,7 +87,7 @@ export class ScopeRegistry {
     return added
   }
 
-  /** Takes over what the ledger holds of a dead incarnation. */
+  /** Adds scopes and resources from the ledger: those of a dead incarnation, or adopted ones. */
   load(scopes: readonly (Scope & { readonly label?: string })[], resources: readonly Resource[]): void {
     for (const scope of scopes) this.add(scope, undefined, scope.state, scope.closeRequest)
     for (const scope of scopes) if (scope.parentId) this.#scopes.get(scope.parentId)?.children.add(scope.id)
@@ -111,7 +111,7 @@ export class ScopeRegistry {
       name: kind.describe(ref),
       state: 'intended',
       attempts: 0,
-      isBeingMade: false,
+      isBeingCreated: false,
       gaveUp: [],
       notes: new Set(),
     }
@@ -123,7 +123,7 @@ export class ScopeRegistry {
     return this.#kinds.get(name) ?? unsupportedKind(name)
   }
 
-  /** As it is this moment: a close works here, and writes to the ledger at its end. */
+  /** The ledger's resource with its current state. A close changes the registry first and writes to the ledger at its end. */
   current(resource: Resource): Resource {
     const scope = this.#scopes.get(resource.scopeId)
     const entry = scope?.entries.get(resource.id)
@@ -132,8 +132,8 @@ export class ScopeRegistry {
     const { attempts, proof } = entry
     const state = scope.state === 'open' ? entry.state : closingState(entry)
     const error = entry.error ?? (state === resource.state ? earlier : undefined)
-    const isOver = state === 'released' && proof
-    return { ...rest, state, attempts, ...(isOver && { proof, releasedAt: proof.at }), ...(error !== undefined && { error }) }
+    const isProven = state === 'released' && proof
+    return { ...rest, state, attempts, ...(isProven && { proof, releasedAt: proof.at }), ...(error !== undefined && { error }) }
   }
 
   nextId(scope: OwnedScope): string {
@@ -147,7 +147,7 @@ export class ScopeRegistry {
     return [scope, ...[...scope.children].flatMap((child) => this.tree(child))]
   }
 
-  /** For log lines: the scope, and the request or task that it is or lies in, by the name that clients know. */
+  /** Log fields: the scope, and the request or task that contains it, by the name that clients know. */
   placeOf(scope: OwnedScope): Readonly<Record<string, string>> {
     for (let above: OwnedScope | undefined = scope; above; above = this.find(above.parentId ?? ''))
       if ((above.kind === 'request' || above.kind === 'task') && above.label !== undefined)
@@ -155,7 +155,7 @@ export class ScopeRegistry {
     return { scope: scope.id }
   }
 
-  /** The name of the namespace that a scope lies in. A host lies in none. */
+  /** The name of the namespace that contains a scope. A host is in none. */
   namespaceOf(scope: OwnedScope): string | undefined {
     if (scope.kind === 'namespace') return scope.label
     const parent = scope.parentId === undefined ? undefined : this.find(scope.parentId)
@@ -170,7 +170,9 @@ export class ScopeRegistry {
   }
 }
 
-/** A resource of a kind that this version does not know stays on the books as unknown: never absent, never touched (G4). */
+/**
+ * A resource of a kind that this version does not know stays in the ledger as unknown: it is never called absent, and never touched (G4).
+ */
 function unsupportedKind(kind: string): ResourceKind {
   const refuse = (): never => {
     throw new Error(`This version of Ebb does not know resources of kind "${kind}".`)
@@ -188,7 +190,7 @@ function unsupportedKind(kind: string): ResourceKind {
   }
 }
 
-/** Of something in a scope that is closing: what waits for its turn is on its way, too. */
+/** The state to record for a resource of a closing scope. A resource that waits for its release is closing, too. */
 export function closingState({ state }: Entry): Outcome['state'] {
   return state === 'released' || state === 'stuck' ? state : 'closing'
 }

@@ -10,49 +10,52 @@ import type { Entry, OwnedScope } from './scope-registry.ts'
 import { releaseAll } from './waves.ts'
 
 /**
- * After the waves: does the world hold anything of this scope that the book does not? It is adopted and released by
- * the same code, until a listing comes back empty or the deadline has come.
+ * Finds resources of this scope that exist although the registry does not have them, or has them as released. They are adopted and released
+ * by the same code, until the listings come back empty or the deadline has come.
  */
 export async function sweep(parts: EngineParts, scope: OwnedScope, operation: CloseOperation): Promise<Released[]> {
   const results: Released[] = []
   const tree = new Set(parts.registry.tree(scope.id).map((member) => member.id))
   const owner: Owner = {
     installation: parts.host.installation,
-    // What was adopted carries the mark of whoever made it.
-    ...(isAllOwn(parts, scope) && { incarnation: scope.incarnation }),
+    // An adopted resource carries the mark of the incarnation that created it.
+    ...(isAllOfOneIncarnation(parts, scope) && { incarnation: scope.incarnation }),
     ...(scope.kind !== 'host' && { scopeIds: tree }),
   }
   for (let round = 1; ; round++) {
-    const listed = await listAll(parts, owner, operation, (kind) => !kind.isRemote || hadSome(parts, tree, kind))
-    const all = listed.found.filter(({ found }) => isNews(parts, found, tree))
+    const listed = await listAll(parts, owner, operation, (kind) => !kind.isRemote || hadResourceOf(parts, tree, kind))
+    const all = listed.found.filter(({ found }) => isUnexpected(parts, found, tree))
     const inherited = all.length > 0 && isOfDead(parts, scope) ? await inheritedBy(parts, tree) : noneInherited
-    if (inherited instanceof Error) return [...results, ...listed.failures, ...all.map((one) => cameBack(one, sentence(inherited)))]
-    const news = all.filter(({ found }) => !inherited.has(found.resourceId))
-    if (news.length === 0) return [...results, ...listed.failures]
+    if (inherited instanceof Error) return [...results, ...listed.failures, ...all.map((one) => stuckReport(one, sentence(inherited)))]
+    const unexpected = all.filter(({ found }) => !inherited.has(found.resourceId))
+    if (unexpected.length === 0) return [...results, ...listed.failures]
     if (round > 1 && operation.remainingMs() === 0) {
-      for (const { kind, found } of news) markStuck(adopt(parts, scope, kind, found))
-      return [...results, ...listed.failures, ...news.map((one) => cameBack(one))]
+      for (const { kind, found } of unexpected) markStuck(adopt(parts, scope, kind, found))
+      return [...results, ...listed.failures, ...unexpected.map((one) => stuckReport(one))]
     }
-    // What keeps coming back is not chased without a breath.
+    // Retries are spaced, for things that keep coming back.
     if (round > 1) await pause(parts.clock, Math.min(backoffMs(round), operation.remainingMs()), operation.changed)
-    for (const { kind, found } of news) adopt(parts, scope, kind, found)
+    for (const { kind, found } of unexpected) adopt(parts, scope, kind, found)
     results.push(...(await releaseAll(parts, scope, operation)).filter((one) => one.report.outcome !== 'held-back'))
   }
 }
 
-/** What is elsewhere is made by a plan that has an entry of its kind, or not at all: a process is not kept waiting by a cloud. */
-function hadSome(parts: EngineParts, tree: ReadonlySet<string>, { kind }: ResourceKind): boolean {
+/**
+ * True when one of the scopes had a resource of the kind. Remote resources come only from plans that contain their kind, so the close of a
+ * local process need not wait for a remote service.
+ */
+function hadResourceOf(parts: EngineParts, tree: ReadonlySet<string>, { kind }: ResourceKind): boolean {
   return [...tree].some((id) => [...(parts.registry.find(id)?.entries.values() ?? [])].some(({ intent }) => intent.kind === kind))
 }
 
-function isAllOwn(parts: EngineParts, scope: OwnedScope): boolean {
+function isAllOfOneIncarnation(parts: EngineParts, scope: OwnedScope): boolean {
   if (scope.kind === 'host') return true
   return parts.registry
     .tree(scope.id)
     .every(({ entries, incarnation }) => [...entries.values()].every(({ intent }) => intent.incarnation === incarnation))
 }
 
-/** Of a host that a recovery closes, in place of one that is dead. */
+/** True for the host scope of a dead supervisor, which a recovery closes. */
 function isOfDead({ host }: EngineParts, { kind, incarnation }: OwnedScope): boolean {
   return kind === 'host' && incarnation !== host.incarnationId
 }
@@ -60,32 +63,35 @@ function isOfDead({ host }: EngineParts, { kind, incarnation }: OwnedScope): boo
 const noneInherited: ReadonlySet<string> = new Set()
 
 /**
- * What was adopted from a dead supervisor, by whichever server, carries that one's mark for ever: whose it is now only the ledger
- * knows. One that cannot be read is no leave to end them (G10).
+ * Ids of resources that another server adopted from the dead supervisor. They keep the dead one's mark for ever, and only the ledger knows
+ * their owner. If it cannot be read, none of them may be ended (G10).
  */
 async function inheritedBy({ ledger }: EngineParts, tree: ReadonlySet<string>): Promise<ReadonlySet<string> | Error> {
   try {
     const { resources } = await ledger.contents(undefined, 'open')
     return new Set(resources.filter(({ scopeId, state }) => !tree.has(scopeId) && state !== 'released').map(({ id }) => id))
   } catch (error) {
-    return new Error(`whose it is cannot be read: ${sentence(error)}`)
+    return new Error(`its owner cannot be read from the ledger: ${sentence(error)}`)
   }
 }
 
-const thereAgain = 'It was there again at the deadline.'
+const foundAgain = 'It existed again at the deadline.'
 
-function cameBack({ kind, found }: Listed['found'][number], error = thereAgain): Released {
+function stuckReport({ kind, found }: Listed['found'][number], error = foundAgain): Released {
   return { report: { kind, name: found.name, outcome: 'stuck', steps: [], error }, gaveUp: [] }
 }
 
-/** The book must not say that it is released, nor its agent that it is only stopping (G11). */
+/** The ledger must not have the resource as released, nor its agent as merely stopping (G11). */
 function markStuck(entry: Entry): void {
   entry.state = 'stuck'
-  entry.error = thereAgain
+  entry.error = foundAgain
 }
 
-/** Not in the book, or in the book as released: the world says otherwise, and the world is right. What was adopted is elsewhere. */
-function isNews(parts: EngineParts, found: Found, tree: ReadonlySet<string>): boolean {
+/**
+ * True for a resource that the registry does not have, or has as released although it exists. False for a resource of another scope of
+ * this process, for example after an adoption.
+ */
+function isUnexpected(parts: EngineParts, found: Found, tree: ReadonlySet<string>): boolean {
   const owner = scopeOfResource(found.resourceId)
   if (!tree.has(owner) && parts.registry.find(owner)?.entries.has(found.resourceId)) return false
   for (const id of tree) {
@@ -109,15 +115,16 @@ export function adopt(parts: EngineParts, scope: OwnedScope, kind: string, found
   }
   const entry = parts.registry.enter(scope, intent)
   entry.state = 'held'
+  // A kill needs no ledger (G12). Without this record, a later listing finds the resource again.
   parts.ledger.adopt(scope.id, { ...intent, name: entry.name }).catch(noop)
-  parts.log.warn(`Cleanup: adopted ${kind} ${entry.name}, which the ledger did not know.`, {
+  parts.log.warn(`Cleanup: adopted ${kind} ${entry.name}, which was not in the ledger.`, {
     ...(scope.closeRequest && { trigger: scope.closeRequest.trigger }),
     ...parts.registry.placeOf(scope),
   })
   return entry
 }
 
-/** Something that came back has one entry, not two: the old one would still say that it is released. */
+/** Removes the released entry of a resource that came back, because a second entry would contradict it. */
 function forgetEntry(parts: EngineParts, scope: OwnedScope, kind: string, resourceId: string): Intent | undefined {
   const owner = parts.registry.tree(scope.id).find((member) => member.entries.has(resourceId))
   const intent = owner?.entries.get(resourceId)?.intent
@@ -130,29 +137,29 @@ interface Listed {
   readonly failures: Released[]
 }
 
-/** A listing that fails is itself an unknown resource in the report: we cannot say that nothing is there (G4). */
+/** A listing that fails is an unknown resource in the report, because it cannot be said that nothing is there (G4). */
 export async function listAll(
   parts: EngineParts,
   owner: Owner,
   operation: CloseOperation | undefined,
-  isAsked: (kind: ResourceKind) => boolean = () => true,
+  isIncluded: (kind: ResourceKind) => boolean = () => true,
 ): Promise<Listed> {
   const found: Listed['found'] = []
   const failures: Released[] = []
   await Promise.all(
-    [...parts.kinds.values()].filter(isAsked).map(async (kind) => {
+    [...parts.kinds.values()].filter(isIncluded).map(async (kind) => {
       const lifetime = new AbortController()
       const collect = async (): Promise<void> => {
-        for await (const one of kind.list(owner, { signal: lifetime.signal, clock: parts.clock }))
-          found.push({ kind: kind.kind, found: one })
+        for await (const thing of kind.list(owner, { signal: lifetime.signal, clock: parts.clock }))
+          found.push({ kind: kind.kind, found: thing })
       }
       try {
         const done = await within(
           parts.clock,
-          Math.max(kind.isRemote ? remoteListMs : listBudgetMs, operation?.remainingMs() ?? 0),
+          Math.max(kind.isRemote ? remoteListBudgetMs : listBudgetMs, operation?.remainingMs() ?? 0),
           collect(),
         )
-        if (done.timedOut) throw new Error('the listing did not come back in time')
+        if (done.timedOut) throw new Error('the listing did not finish in time')
       } catch (error) {
         failures.push({ report: { kind: kind.kind, name: 'sweep', outcome: 'stuck', steps: [], error: sentence(error) }, gaveUp: [] })
       } finally {
@@ -164,5 +171,5 @@ export async function listAll(
 }
 
 const listBudgetMs = 2_000
-/** By pages, over a network, and again after it was throttled. */
-const remoteListMs = 10_000
+/** A remote listing reads pages over a network, and is retried after throttling. */
+const remoteListBudgetMs = 10_000

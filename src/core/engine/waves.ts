@@ -1,4 +1,4 @@
-import { turns } from '../model/plan.ts'
+import { releaseOrder } from '../model/plan.ts'
 import { type ResourceReport, waitsForOthers } from '../model/report.ts'
 import type { CloseOperation } from './close-operation.ts'
 import type { EngineParts } from './parts.ts'
@@ -6,35 +6,36 @@ import type { Track } from './progress.ts'
 import { type Released, release } from './release.ts'
 import type { Entry, OwnedScope } from './scope-registry.ts'
 
-/** The order in which the resources of a scope go. */
+/** The order in which the resources of a scope are released. */
 
 /**
- * In reverse order of dependency, each as soon as what depends on it is gone: a slow branch keeps no other one waiting. What
- * something that stays depends on waits with it (G7), unless the close is forced and it may stay behind.
+ * Releases in reverse order of dependency. Each release begins as soon as everything that depends on the resource is gone, so a slow branch
+ * does not delay others. A resource is held back when something that depends on it stays (G7), except in a forced close where the kinds
+ * allow it.
  */
 export async function releaseAll(parts: EngineParts, scope: OwnedScope, operation: CloseOperation): Promise<Released[]> {
   const open = [...scope.entries.values()].filter((entry) => entry.state !== 'released')
-  const planned = turns(open.map((entry) => ({ id: entry.intent.id, dependsOn: entry.intent.dependsOn, entry })))
+  const planned = releaseOrder(open.map((entry) => ({ id: entry.intent.id, dependsOn: entry.intent.dependsOn, entry })))
   const neededBelow = new Set(parts.registry.tree(scope.id).slice(1).flatMap(neededBy))
   const going = new Map<string, Promise<Released>>()
-  const asked = new Map<string, Promise<void>>()
-  const isYielding = (one: Entry, to: Entry): boolean => one.kind.yieldsByForceTo?.includes(to.intent.kind) ?? false
+  const killRequests = new Map<string, Promise<void>>()
+  const isYielding = (dependent: Entry, to: Entry): boolean => dependent.kind.yieldsByForceTo?.includes(to.intent.kind) ?? false
   const place = { scope: { kind: scope.kind, id: scope.label ?? scope.id }, namespace: parts.registry.namespaceOf(scope) }
   for (const { resource, after } of planned) {
     const { id, entry } = resource
     const track = operation.progress.track(entry, place, parts.clock)
-    const wasAsked = Promise.withResolvers<void>()
-    asked.set(id, wasAsked.promise)
+    const killRequested = Promise.withResolvers<void>()
+    killRequests.set(id, killRequested.promise)
     const go = async (): Promise<Released> => {
-      const outOfTheWay = (one: { readonly id: string; readonly entry: Entry }): Promise<unknown> | undefined =>
-        isYielding(one.entry, entry)
-          ? Promise.race([going.get(one.id), Promise.all([operation.forced, asked.get(one.id)])])
-          : going.get(one.id)
-      await Promise.all(after.map(outOfTheWay))
-      const staysBehind = (one: Entry): boolean => operation.policy.givesUp && isYielding(one, entry)
-      const isNeeded = neededBelow.has(id) || after.some((one) => one.entry.state !== 'released' && !staysBehind(one.entry))
-      const onAsked = wasAsked.resolve
-      const result = isNeeded ? heldBack(entry, track) : await release({ entry, operation, clock: parts.clock, track, onAsked })
+      const waitFor = (dependent: { readonly id: string; readonly entry: Entry }): Promise<unknown> | undefined =>
+        isYielding(dependent.entry, entry)
+          ? Promise.race([going.get(dependent.id), Promise.all([operation.forced, killRequests.get(dependent.id)])])
+          : going.get(dependent.id)
+      await Promise.all(after.map(waitFor))
+      const mayStay = (dependent: Entry): boolean => operation.policy.givesUp && isYielding(dependent, entry)
+      const isNeeded = neededBelow.has(id) || after.some((dependent) => dependent.entry.state !== 'released' && !mayStay(dependent.entry))
+      const onKillRequested = killRequested.resolve
+      const result = isNeeded ? heldBack(entry, track) : await release({ entry, operation, clock: parts.clock, track, onKillRequested })
       logRelease(parts, scope, operation, result.report)
       return result
     }
@@ -43,7 +44,7 @@ export async function releaseAll(parts: EngineParts, scope: OwnedScope, operatio
   return await Promise.all(going.values())
 }
 
-/** What the things that are still there in a scope below depend on. */
+/** The ids of resources on which something still existing in the scope depends. */
 function neededBy(scope: OwnedScope): readonly string[] {
   return [...scope.entries.values()].flatMap((entry) => (entry.state === 'released' ? [] : entry.intent.dependsOn))
 }

@@ -3,7 +3,10 @@
 export const agentStatuses = ['initializing', 'running', 'stopping', 'completed', 'failed', 'terminated', 'stuck'] as const
 export type AgentStatus = (typeof agentStatuses)[number]
 
-/** The statuses an agent does not leave; `stuck` it does, once it could be released after all. */
+/**
+ * The status with which an agent ends. It changes once more only for an agent that is to be deleted and cannot be: that one becomes
+ * `stuck`.
+ */
 export type FinalStatus = 'completed' | 'failed' | 'terminated'
 
 export function isFinal(status: AgentStatus): status is FinalStatus {
@@ -18,15 +21,17 @@ export interface AgentError {
   readonly message: string
 }
 
-/** What an agent said of its own work, in its last words. */
+/** The agent's verdict on its own work. */
 export interface AgentResult {
   readonly isSuccess: boolean
   readonly error?: AgentError
-  /** Not its program said so, but the agent itself, to its task; by then it is ended. */
+  /**
+   * Set when the agent itself reported its end to its task, in place of a result of its program. If it has not exited at `by`, Ebb ends it.
+   */
   readonly farewell?: Farewell & { readonly by: string }
 }
 
-/** The part of a configuration that is kept with the agent; never environment values. */
+/** The part of a configuration that is stored with the agent. Environment values are never stored. */
 export interface KeptConfiguration {
   readonly workingDirectory?: string
   readonly conversationName?: string
@@ -34,7 +39,7 @@ export interface KeptConfiguration {
   readonly sessionId?: string
   readonly model?: string
   readonly limits?: { readonly memoryBytes?: number; readonly pids?: number; readonly logBytes?: number }
-  /** Milliseconds; for whoever adopts it. */
+  /** Milliseconds. Stored so that a server that adopts the agent can enforce it. */
   readonly timeout?: number
   readonly idleTimeout?: number
 }
@@ -63,30 +68,33 @@ export interface Agent {
   readonly error?: AgentError
 }
 
-/** Its end is on record. It may be `stuck` all the same: when it was to be deleted, and its archive could not be. */
+/**
+ * True once the agent's end is recorded. Its status may still be `stuck`: the agent was to be deleted, and its archive could not be
+ * removed.
+ */
 export function hasEnded({ status, completedAt }: Agent): boolean {
   return isFinal(status) || completedAt !== undefined
 }
 
-/** The last report of an agent to its task. */
+/** The last progress report of an agent to its task: it has completed, failed or terminated. */
 export interface Farewell {
   readonly status: FinalStatus
   readonly message: string
 }
 
-/** What is known of an agent when its scope has been closed. */
+/** The facts about an agent's end, known when its scope has been closed. `endingOf` decides the final status from them. */
 export interface LastDays {
-  /** We ended it, by a stop, a deletion, a reset or our own exit. */
+  /** Ebb ended the agent, for example by a stop, a deletion, a reset or its own exit. */
   readonly wasStopped: boolean
-  /** We ended it because it broke a rule: too long, too silent, too much. */
+  /** Ebb ended the agent because it broke a rule: it ran too long, was silent too long, or wrote too much. */
   readonly violation?: AgentError
   readonly result?: AgentResult
-  /** What it told its task at last. */
+  /** The end that the agent reported to its task. */
   readonly farewell?: Farewell
   readonly exit?: { readonly code: number | null; readonly signal: string | null }
-  /** It came when we had already begun to end it. */
+  /** The exit came after Ebb had begun to end the agent, so it says nothing about the agent's work. */
   readonly isExitOurs?: boolean
-  /** Its supervisor died, and another one speaks for it. */
+  /** The supervisor that launched the agent is gone. Another one adopted the agent, or recovers it. */
   readonly isOrphan?: boolean
 }
 
@@ -96,34 +104,34 @@ export interface Ending {
 }
 
 /**
- * By the agent's own result and our own record of having stopped it, never by the exit code alone: a claude that was
- * stopped can exit 0 with a success result.
+ * The status follows from the agent's own result and from whether Ebb stopped it, never from the exit code alone: a claude that was stopped
+ * can exit 0 with a success result.
  */
-export function endingOf(days: LastDays): Ending {
-  if (days.violation) return { status: 'failed', error: days.violation }
-  if (days.wasStopped) return { status: 'terminated' }
-  const farewell = days.farewell ?? days.result?.farewell
-  if (farewell && farewell.status !== 'completed') return told(farewell)
-  // How it left when it was shown the door says nothing of its work.
-  const ownExit = days.isExitOurs ? undefined : days.exit
-  if (days.result) return ownEnding(days.result, ownExit)
+export function endingOf(known: LastDays): Ending {
+  if (known.violation) return { status: 'failed', error: known.violation }
+  if (known.wasStopped) return { status: 'terminated' }
+  const farewell = known.farewell ?? known.result?.farewell
+  if (farewell && farewell.status !== 'completed') return reportedFailure(farewell)
+  // An exit that Ebb caused says nothing about the agent's work.
+  const ownExit = known.isExitOurs ? undefined : known.exit
+  if (known.result) return ownEnding(known.result, ownExit)
   if (farewell) return ownEnding({ isSuccess: true }, ownExit)
-  if (days.exit?.code === 0) return { status: 'completed' }
-  if (days.exit) return { status: 'failed', error: exitError(days.exit) }
-  if (days.isOrphan)
+  if (known.exit?.code === 0) return { status: 'completed' }
+  if (known.exit) return { status: 'failed', error: exitError(known.exit) }
+  if (known.isOrphan)
     return { status: 'failed', error: { name: 'supervisor_lost', message: 'The supervisor of this agent died, and the agent was ended.' } }
-  return { status: 'failed', error: { name: 'unknown_end', message: 'The agent is gone, and nobody saw how it ended.' } }
+  return { status: 'failed', error: { name: 'unknown_end', message: 'The agent is gone, and how it ended is not known.' } }
 }
 
-/** It knows best that it did not do what it was deployed for, whatever its program thinks of the conversation. */
-function told({ status, message }: Farewell): Ending {
+/** The agent's own report to its task beats the result of its program, which knows only the conversation. */
+function reportedFailure({ status, message }: Farewell): Ending {
   return status === 'terminated' ? { status } : { status: 'failed', error: { name: 'agent_failed', message } }
 }
 
 function ownEnding(result: AgentResult, exit: LastDays['exit']): Ending {
   if (!result.isSuccess)
     return { status: 'failed', error: result.error ?? { name: 'agent_failed', message: 'The agent reported that it failed.' } }
-  // It said that all was well, and then died of something: the last thing that happened is the truth.
+  // An agent can report success and then crash. The crash came later, so it decides.
   if (exit && exit.code !== 0 && exit.code !== null) return { status: 'failed', error: exitError(exit) }
   return { status: 'completed' }
 }
@@ -134,7 +142,7 @@ function exitError(exit: { readonly code: number | null; readonly signal: string
     : { name: 'signal', message: `The agent was ended by ${exit.signal}, which Ebb did not send.` }
 }
 
-/** What is left of stuck agents whose resources are all gone: the archive, which is no resource. By agent id. */
+/** The archives of stuck agents that have no resources left. An archive is not a resource. By agent id. */
 export function stuckArchives(agents: readonly { readonly id: string }[]): Map<string, readonly string[]> {
   return new Map(agents.map(({ id }) => [id, [`archive of agent ${id}: it could not be removed`]]))
 }

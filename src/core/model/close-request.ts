@@ -14,38 +14,43 @@ export const triggers = [
 ] as const
 export type Trigger = (typeof triggers)[number]
 
-/** What a close was asked to do; stored with `closing`, so that a recovery carries on with it (G6). */
+/** The request of a close. It is stored together with the state `closing`, so that a recovery continues with it (G6). */
 export interface CloseRequest {
   readonly trigger: Trigger
-  /** Skips polite and terminate. */
+  /** Skips `polite` and `terminate`, and gives up obligations that cannot be met in time. */
   readonly force?: boolean
-  /** Obligations that cannot be met in time are given up, as by force, but only after the gentle steps. */
+  /** Obligations that cannot be met in time are given up, as with `force`, but the gentle steps are still taken. */
   readonly givesUp?: boolean
-  /** Rows, logs and archive go too. */
+  /** Rows, logs and archive are deleted, too. */
   readonly forget?: boolean
-  /** Logs and archive go; rows and the record of the scope stay. */
+  /** Logs and archive are deleted. Rows and the record of the scope stay. */
   readonly dropLogs?: boolean
-  /** Polite and terminate together. */
+  /** The time for `polite` and `terminate` together. */
   readonly graceMs?: number
-  /** How long the whole close may take before what is left is `stuck`. */
+  /** How long the whole close may take. A resource that is still there by then is `stuck`. */
   readonly deadlineMs?: number
 }
 
-/** How a close goes about it: which steps, how long, and what is kept. */
+/** How a close proceeds: which steps it takes, how long it may take, and what it keeps. */
 export interface Policy {
   readonly firstStep: LadderStep
   readonly graceMs: number
   readonly deadlineMs: number
-  /** Logs are archived; otherwise they are deleted. */
+  /** True: logs are archived. False: they are deleted. */
   readonly keepsLogs: boolean
-  /** What is owed and cannot be met is given up at the deadline, and named; otherwise it holds back (G8). */
+  /**
+   * True: an obligation that cannot be met by the deadline is given up, and the report names it. False: it holds its resource back (G8).
+   */
   readonly givesUp: boolean
 }
 
-/** What a kill may take before we say `stuck`: 1,000 processes take 90 ms, a dying disk takes seconds. */
+/** The time for kills before a resource is called `stuck`. 1,000 processes take 90 ms; a failing disk takes seconds. */
 const killBudgetMs = 10_000
 
-/** Of a deadline so much is left to the kill and its proof, or half of it when it is short: grace never uses up all of it. */
+/**
+ * The part of a deadline that is reserved for the kill and its proof, so that grace never uses up all of it. Of a deadline under twice
+ * this, half is reserved.
+ */
 const killReserveMs = 1_000
 
 const defaults: Record<Trigger, { firstStep: LadderStep; graceMs: number; keepsLogs: boolean }> = {
@@ -60,17 +65,17 @@ const defaults: Record<Trigger, { firstStep: LadderStep; graceMs: number; keepsL
   recovery: { firstStep: 'kill', graceMs: 0, keepsLogs: true },
 }
 
-/** Do rows, logs and archive go too: because it was said, or because of what the close is for? */
+/** True when rows, logs and archive are deleted, too: because the request says so, or because its trigger implies it. */
 export function forgets(closeRequest: CloseRequest): boolean {
   return closeRequest.forget === true || !defaults[closeRequest.trigger].keepsLogs
 }
 
-/** Do logs and archive go, whatever becomes of the rows? */
+/** True when logs and archive are deleted, whether or not the rows stay. */
 export function dropsLogs(closeRequest: CloseRequest): boolean {
   return closeRequest.dropLogs === true || forgets(closeRequest)
 }
 
-/** What was said, or what the reason implies: an exit hurries more than a stop. */
+/** The requested grace, or the default of the trigger: an exit allows less time than a stop. */
 export function graceOf(closeRequest: CloseRequest): number {
   return closeRequest.graceMs ?? defaults[closeRequest.trigger].graceMs
 }
@@ -89,9 +94,9 @@ export function policyFor(closeRequest: CloseRequest): Policy {
   }
 }
 
-/** The stronger wish wins: force, deletion and the earlier deadline (G6). */
+/** Combines two requests: force, deletion and the earlier deadline win (G6). The trigger stays that of `current`. */
 export function strengthen(current: CloseRequest, next: CloseRequest): CloseRequest {
-  // Said outright in the result: the reason that implied it may not be the one that is kept.
+  // Stated explicitly in the result, because the trigger that implies it may not be the one that is kept.
   const forget = forgets(current) || forgets(next)
   return {
     trigger: current.trigger,
@@ -100,23 +105,29 @@ export function strengthen(current: CloseRequest, next: CloseRequest): CloseRequ
     ...(forget && { forget }),
     ...((current.dropLogs || next.dropLogs) && { dropLogs: true }),
     graceMs: Math.min(graceOf(current), graceOf(next)),
-    ...least(current.deadlineMs, next.deadlineMs),
+    ...earlierDeadline(current.deadlineMs, next.deadlineMs),
   }
 }
 
-/** A close asked for anew, of a scope that may have been closing before: for the new reason, with the stronger wish. */
+/**
+ * The request of a new close of a scope that may have been closing before: the trigger is the new one, and everything else is the stronger
+ * of the two.
+ */
 export function renew(stored: CloseRequest | undefined, next: CloseRequest): CloseRequest {
   return stored ? { ...strengthen(stored, next), trigger: next.trigger } : next
 }
 
-/** Of a close that is over, as seen by the next one: the time it had was its own. A recovery has not the hurry of the exit before it. */
-export function withoutHurry(stored: CloseRequest | undefined): CloseRequest | undefined {
+/**
+ * Drops the deadline of an earlier close, because it applied to that close only. A recovery, for example, has more time than the exit
+ * before it.
+ */
+export function withoutDeadline(stored: CloseRequest | undefined): CloseRequest | undefined {
   if (stored?.deadlineMs === undefined) return stored
-  const { deadlineMs: _over, ...closeRequest } = stored
+  const { deadlineMs: _ended, ...closeRequest } = stored
   return closeRequest
 }
 
-function least(a: number | undefined, b: number | undefined): Pick<CloseRequest, 'deadlineMs'> {
+function earlierDeadline(a: number | undefined, b: number | undefined): Pick<CloseRequest, 'deadlineMs'> {
   if (a === undefined && b === undefined) return {}
   return { deadlineMs: Math.min(a ?? Number.POSITIVE_INFINITY, b ?? Number.POSITIVE_INFINITY) }
 }

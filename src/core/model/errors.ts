@@ -1,4 +1,4 @@
-/** All errors in one table: what code, which exit code, which HTTP status. The sentence is made where it is thrown. */
+/** All errors in one table: code, exit code, HTTP status, and when the error occurs. The message is written where the error is thrown. */
 export const errorTable = {
   bad_usage: { exit: 2, status: 400, when: 'a flag, a setting or an argument is unknown or has a bad value' },
   unsupported_platform: { exit: 1, status: 500, when: 'Ebb is started on Windows' },
@@ -6,15 +6,15 @@ export const errorTable = {
   program_not_found: { exit: 127, status: 400, when: 'the program does not exist' },
   program_not_executable: { exit: 126, status: 400, when: 'the program is there but cannot be executed' },
   launch_failed: { exit: 125, status: 500, when: 'something failed in the middle of a launch; it was rolled back' },
-  limits_unavailable: { exit: 125, status: 400, when: 'a limit was asked for that the kernel does not offer here' },
-  containment_unavailable: { exit: 125, status: 500, when: 'the containment that was asked for is not available' },
+  limits_unavailable: { exit: 125, status: 400, when: 'the launch requests a limit that this kernel does not offer' },
+  containment_unavailable: { exit: 125, status: 500, when: 'the requested containment is not available' },
   scope_closed: {
     exit: 1,
     status: 409,
-    when: 'something was launched into a scope that is closing or closed, or is to be opened under the id of one',
+    when: 'a launch into a scope that is closing or closed, or a new scope whose id is taken',
   },
   not_released: { exit: 3, status: 409, when: 'a scope was closed and not everything could be proven gone; the report is in the details' },
-  home_unusable: { exit: 125, status: 500, when: 'the home cannot be made, read or written' },
+  home_unusable: { exit: 125, status: 500, when: 'the home cannot be created, read or written' },
   ledger_busy: { exit: 125, status: 503, when: 'another process holds the database locked' },
   ledger_corrupt: { exit: 125, status: 500, when: 'the database is not readable; it was kept aside' },
   ledger_too_new: { exit: 125, status: 500, when: 'the database was written by a newer Ebb' },
@@ -23,35 +23,35 @@ export const errorTable = {
   server_running: { exit: 1, status: 409, when: 'a server already runs on this home' },
   port_taken: { exit: 1, status: 409, when: 'another program listens on the port already' },
   invalid_id: { exit: 2, status: 400, when: 'an id is malformed: agents have UUIDs, requests and namespaces plain names' },
-  invalid_request: { exit: 2, status: 400, when: 'a body or a query is not as it should be; the details name the places' },
-  unauthorized: { exit: 1, status: 401, when: 'the server wants a token, and it is missing or wrong' },
+  invalid_request: { exit: 2, status: 400, when: 'a body or a query is not valid; the details name the places' },
+  unauthorized: { exit: 1, status: 401, when: 'the server requires a token, and it is missing or wrong' },
   forbidden: {
     exit: 1,
     status: 403,
-    when: 'the Host or the Origin of a call may not use this server, or an agent asks for what is not its own',
+    when: 'the server does not accept the Host or the Origin of the call, or an agent called for something that is not its own',
   },
   not_found: { exit: 1, status: 404, when: 'there is no such route' },
   agent_not_found: { exit: 1, status: 404, when: 'there is no such agent, or it was deleted' },
   task_not_found: { exit: 1, status: 404, when: 'there is no such task, or it was forgotten with its namespace' },
-  agent_exists: { exit: 1, status: 409, when: 'an agent is to be launched with an id that another one has, or had' },
-  agent_ended: { exit: 1, status: 409, when: 'an agent that has ended, or is being ended, is to report something' },
+  agent_exists: { exit: 1, status: 409, when: 'the id of the new agent is, or was, the id of another agent' },
+  agent_ended: { exit: 1, status: 409, when: 'a report from an agent that has ended or is being ended' },
   report_unwritten: { exit: 1, status: 507, when: 'the report of an agent could not be written to its file' },
   spawn_refused: { exit: 1, status: 429, when: 'a task has as many agents as its limits allow, or its rules forbid this one' },
-  cancelled: { exit: 1, status: 409, when: 'whoever asked for it does not want it any more' },
-  request_exists: { exit: 1, status: 409, when: 'a request or task is to be opened under an id that an open one has' },
+  cancelled: { exit: 1, status: 409, when: 'the caller cancelled the call' },
+  request_exists: { exit: 1, status: 409, when: 'the id of the new request or task belongs to an open one' },
   request_not_found: { exit: 1, status: 404, when: 'there is no such request or task' },
   report_not_found: { exit: 1, status: 404, when: 'there is no such cleanup in the history' },
-  resetting: { exit: 1, status: 409, when: 'something was launched into a namespace while it is being reset' },
+  resetting: { exit: 1, status: 409, when: 'a launch into a namespace that is being reset' },
   agent_foreign: { exit: 1, status: 409, when: 'the agent belongs to another running ebb; only that one may end it' },
   too_large: { exit: 1, status: 413, when: 'a body is larger than the call takes, or a report would make its file larger than it may be' },
   headers_too_large: { exit: 1, status: 431, when: 'the address and the headers of a call are longer than 16 kB together' },
-  request_timeout: { exit: 1, status: 408, when: 'a call was begun and did not come to its end in two minutes' },
+  request_timeout: { exit: 1, status: 408, when: 'a call was not complete within two minutes' },
   unsupported_media: { exit: 1, status: 415, when: 'a body is not JSON' },
   too_many_agents: { exit: 1, status: 429, when: 'as many agents run as the server allows at once' },
   disk_low: { exit: 1, status: 507, when: 'there is less space left on the disk of the home than a launch needs' },
   server_unreachable: { exit: 1, status: 503, when: 'a command needs the server, and none answers' },
-  internal: { exit: 1, status: 500, when: 'something happened that should not; the log of the server says what' },
-  path_refused: { exit: 1, status: 400, when: 'a file or directory would lie outside its workspace, or something foreign is at its place' },
+  internal: { exit: 1, status: 500, when: 'an unexpected error; the log of the server has the details' },
+  path_refused: { exit: 1, status: 400, when: 'a path leads outside its workspace, or to something that Ebb did not create' },
 } as const satisfies Record<string, { exit: number; status: number; when: string }>
 
 export type ErrorCode = keyof typeof errorTable
@@ -72,7 +72,7 @@ export function isEbbError(error: unknown, code?: ErrorCode): error is EbbError 
   return error instanceof EbbError && (code === undefined || error.code === code)
 }
 
-/** What a person should read of an error that may be anything. */
+/** The message of anything that was thrown. */
 export function sentence(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
@@ -83,9 +83,9 @@ export function errno(error: unknown): string | undefined {
   return typeof code === 'string' ? code : undefined
 }
 
-const mayWrite = 'see to it that Ebb may write there (its owner, its mode, its flags by lsattr)'
+const mayWrite = 'allow Ebb to write there (check owner, mode and flags; lsattr shows the flags)'
 
-/** What only a person can change. */
+/** Advice for errors of the file system that the user can fix, by errno name. */
 const advices: ReadonlyMap<string, string> = new Map([
   ['EACCES', mayWrite],
   ['EPERM', mayWrite],
@@ -94,7 +94,7 @@ const advices: ReadonlyMap<string, string> = new Map([
   ['EDQUOT', 'free some space there, or raise the quota'],
 ])
 
-/** With what to do about it, where a file system refuses. */
+/** The message of an error, with advice for errors of the file system that only the user can fix. */
 export function advised(error: unknown): string {
   const advice = advices.get(errno(error) ?? '')
   return advice === undefined ? sentence(error) : `${sentence(error)}; ${advice}`

@@ -1,21 +1,20 @@
 /**
- * Who made what: installations, incarnations and the cookie that marks every process of ours.
- * An incarnation's id alone tells whether its process still lives, so a lost ledger cannot make a
- * living supervisor's agents look like orphans.
+ * Ownership: installations, incarnations, and the environment tag on every process of ours. An incarnation's id is enough to find its
+ * process, so a lost ledger cannot make the agents of a living supervisor look like orphans.
  */
 
-/** One life of one supervisor process. A pid alone is not an identity: pids are reused. */
+/** One life of one supervisor process. A pid alone is not an identity, because the kernel reuses pids. */
 export interface Incarnation {
   readonly bootId: string
   readonly pidNamespace: string
   readonly pid: number
-  /** Start time in the kernel's own unit (clock ticks since boot on Linux); compared, never shown. */
+  /** Start time in the kernel's own unit (on Linux, clock ticks since boot). It is compared, never shown. */
   readonly startTime: string
 }
 
 export type Vitality = 'alive' | 'dead' | 'unknown'
 
-/** Twelve hex digits of the boot id keep cgroup names short; 48 bits do not collide by accident. */
+/** Twelve hex digits of the boot id keep cgroup names short. 48 bits are enough to avoid accidental collisions. */
 export function shortBootId(bootId: string): string {
   return bootId.replaceAll('-', '').slice(0, 12)
 }
@@ -38,7 +37,7 @@ export function parseIncarnationId(id: string): IncarnationName | undefined {
   return { shortBootId: boot, pidNamespace, pid: Number(pid), startTime }
 }
 
-/** What a mark on a thing in the world says about its owner. */
+/** The owner that a mark names. A mark is an environment tag, a label, or the like. */
 export interface Mark {
   readonly installation: string
   readonly incarnation: string
@@ -51,14 +50,14 @@ export function environmentTag(mark: Mark): string {
   return `${mark.installation}/${mark.incarnation}/${mark.resourceId}`
 }
 
-/** An Ebb inside an agent of another Ebb adds its mark to the outer one's, so that both find the process. */
+/** An Ebb that runs inside an agent of another Ebb appends its tag to the outer one, so that both find the process. */
 export function chainTag(inherited: string | undefined, own: string): string {
   return inherited ? `${inherited}:${own}` : own
 }
 
 /**
- * On what runs in a container: this host sees it too, and it is its container's to end. No resource has an id with a plus
- * (`isSafeId`), so it is nobody's tree, and whoever ends what is on no books does not end what was only to be shown.
+ * The tag of processes inside a container. This host sees these processes, too, but only their container may end them. No resource id
+ * contains a plus (`isSafeId`), so the tag belongs to no process tree, and a search for unrecorded process trees does not end them.
  */
 export function containerTag(mark: Mark): string {
   return environmentTag({ ...mark, resourceId: `${mark.resourceId}+container` })
@@ -72,7 +71,7 @@ export function parseEnvironmentTags(value: string): readonly Mark[] {
   })
 }
 
-/** A resource is named after its scope, so that a scope's things can be found without the ledger. */
+/** A resource id begins with the id of its scope, so that a scope's resources can be found without the ledger. */
 export function resourceId(scopeId: string, ordinal: number): string {
   return `${scopeId}.${ordinal}`
 }
@@ -81,12 +80,12 @@ export function scopeOfResource(id: string): string {
   return id.slice(0, Math.max(0, id.lastIndexOf('.')))
 }
 
-/** The place in its scope's plan; later ones may depend on earlier ones. */
+/** The position of a resource in its scope's plan. A resource depends only on resources with a lower ordinal. */
 export function ordinalOfResource(id: string): number {
   return Number(id.slice(id.lastIndexOf('.') + 1)) || 0
 }
 
-/** Ids become directory names and cookie parts, so nothing else may ever be in them. */
+/** Ids become directory names and parts of environment tags, so all other characters are refused. */
 export function isSafeId(id: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(id) && !id.includes('..')
 }

@@ -1,8 +1,8 @@
-/** The steps of a stop, each a race between the exit and a budget (G14). */
+/** The steps of a stop. Each is a race between the exit and a time budget (G14). */
 export const ladderSteps = ['polite', 'terminate', 'kill'] as const
 export type LadderStep = (typeof ladderSteps)[number]
 
-/** What the ladder takes of a close's policy. */
+/** The part of a close's policy that the ladder needs. */
 interface Budget {
   readonly firstStep: LadderStep
   readonly graceMs: number
@@ -15,8 +15,8 @@ export interface Rung {
 }
 
 /**
- * The rungs a close takes for a resource that knows only some of the steps. Grace is polite and terminate
- * together; a resource without a polite way gives all of it to terminate.
+ * The steps that a close takes for a resource that supports only some of them, with their budgets. The grace is for `polite` and
+ * `terminate` together. A resource without a polite step gives all of it to `terminate`.
  */
 export function ladder(policy: Budget, known: readonly LadderStep[]): readonly Rung[] {
   const first = ladderSteps.indexOf(policy.firstStep)

@@ -1,4 +1,4 @@
-/** The MCP servers of an agent, and how their secrets travel. */
+/** The MCP servers of an agent, and how their secrets are passed on. */
 
 export interface McpServer {
   readonly name: string
@@ -6,24 +6,27 @@ export interface McpServer {
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
   readonly transport?: string
-  /** It is Ebb itself: the values are the agent's own token and our address, and may stand in the agent's file. */
+  /**
+   * The server is Ebb itself. The values of its variables are the agent's own token and Ebb's address, and may be written into the agent's
+   * file.
+   */
   readonly isOurs?: boolean
 }
 
-/** One that is reached at an address, which is then in the place of the command. */
+/** A remote server is reached at a URL, which is in `command`. */
 export function isRemote(server: McpServer): boolean {
   return server.transport !== undefined && server.transport !== 'stdio'
 }
 
 export interface CarriedServer {
   readonly server: McpServer
-  /** By the variable of the server, the one of the agent that holds its value. */
+  /** For each variable of the server, the variable of the agent that carries its value. */
   readonly carriers: Readonly<Record<string, string>>
 }
 
 /**
- * The servers' variables travel in the agent's environment, each under a name that means nothing to the agent itself:
- * everybody sees arguments in `ps`, and only the same user an environment.
+ * The variables of MCP servers are passed on in the agent's environment, each under a name that has no meaning to the agent itself. An
+ * environment is readable by the same user only; arguments are visible to everybody in `ps`.
  */
 export function carry(servers: readonly McpServer[]): {
   readonly servers: readonly CarriedServer[]

@@ -1,18 +1,18 @@
 export const messageTypes = ['user', 'assistant', 'system', 'error', 'tool', 'response'] as const
 export type MessageType = (typeof messageTypes)[number]
 
-/** What one line of output says, before it has a place in the conversation. */
+/** The content of one line of output, before it has an id and a number. */
 export interface MessageBody {
   readonly type: MessageType
   readonly role?: string
-  /** Text for people. */
+  /** Text for display. */
   readonly content: string
-  /** The line as it was parsed, where it was JSON. */
+  /** The parsed line, when it was JSON. */
   readonly raw?: unknown
   readonly metadata?: Readonly<Record<string, unknown>>
 }
 
-/** One message of an agent's conversation, in the public shape that `GET /api/agents/:id/messages` answers. */
+/** One message of an agent's conversation, in the public shape of `GET /api/agents/:id/messages`. */
 export interface Message extends MessageBody {
   readonly id: string
   readonly agentId: string

@@ -1,19 +1,22 @@
-/** Order of release: reverse order of dependency, independent branches side by side (G7). */
+/** The order of release: reverse order of dependency, independent branches in parallel (G7). */
 
 export interface Ordered {
   readonly id: string
   readonly dependsOn: readonly string[]
 }
 
-export interface Turn<R> {
+export interface PlannedRelease<R> {
   readonly resource: R
-  /** What has to be gone before it: what depends on it. */
+  /** The resources that depend on this one. They must be gone before it is released. */
   readonly after: readonly R[]
 }
 
-/** For each resource, in an order in which they can go, what it waits for: its own branch, and nobody else's. */
-export function turns<R extends Ordered>(resources: readonly R[]): readonly Turn<R>[] {
-  const planned: Turn<R>[] = []
+/**
+ * For each resource, the resources it waits for. It waits only for its own branch. The list is in an order in which the resources can be
+ * released.
+ */
+export function releaseOrder<R extends Ordered>(resources: readonly R[]): readonly PlannedRelease<R>[] {
+  const planned: PlannedRelease<R>[] = []
   for (const wave of waves(resources)) {
     const earlier = planned.map(({ resource }) => resource)
     planned.push(...wave.map((resource) => ({ resource, after: earlier.filter(({ dependsOn }) => dependsOn.includes(resource.id)) })))
@@ -22,8 +25,8 @@ export function turns<R extends Ordered>(resources: readonly R[]): readonly Turn
 }
 
 /**
- * Waves of resources; everything in a wave may go at the same time, and nothing goes before what depends on it.
- * A dependency outside the given set is taken as already met. A cycle, which no launch can make, goes last as one wave.
+ * Resources in waves. The resources of a wave may be released at the same time, and none before what depends on it. A dependency outside
+ * the given set counts as met. A cycle, which no launch can make, is released last, as one wave.
  */
 export function waves<R extends Ordered>(resources: readonly R[]): readonly (readonly R[])[] {
   const left = new Map(resources.map((resource) => [resource.id, resource]))

@@ -1,7 +1,7 @@
 import type { ResourceReport, StepTaken } from './report.ts'
 import type { Proof } from './resource.ts'
 
-/** Where a resource stands in a close that is under way; the last four are how it may end. */
+/** The state of a resource in a running close. The last four are final. */
 export const releaseStates = [
   'waiting',
   'looking',
@@ -16,16 +16,16 @@ export const releaseStates = [
 ] as const
 export type ReleaseState = (typeof releaseStates)[number]
 
-/** One resource of a close that is under way: as in the report that it will have, as far as that is known. */
+/** One resource of a running close: the fields of its later report, as far as they are known. */
 export interface ResourceProgress
   extends Pick<ResourceReport, 'kind' | 'name' | 'startedAt' | 'endedAt' | 'obligations' | 'error' | 'notes'> {
   readonly id: string
   readonly scope: NonNullable<ResourceReport['scope']>
   readonly dependsOn: readonly string[]
   readonly state: ReleaseState
-  /** When it came to this state. */
+  /** When the resource reached this state. */
   readonly since: string
-  /** Those that are over; the one that is being taken is the state. */
+  /** The steps that have ended. The step that is being taken is the state. */
   readonly steps: readonly StepTaken[]
   readonly proof?: Proof
 }

@@ -13,31 +13,34 @@ export interface StepTaken {
 export interface ResourceReport {
   readonly kind: string
   readonly name: string
-  /** What a listing that failed would have found has none; the same for the next three. */
+  /**
+   * Absent in two cases: a listing failed, or the sweep found something again at the deadline. Then `scope`, `dependsOn`, `startedAt` and
+   * `endedAt` are absent, too.
+   */
   readonly id?: string
-  /** Whose it is, so that a larger close can be told agent by agent. */
+  /** The owner of the resource, so that the report of a large close can be shown agent by agent. */
   readonly scope?: { readonly kind: ScopeKind; readonly id: string }
-  /** By id: it waited for those that depend on it, as these waited for it. */
+  /** Ids of the resources that this one depends on. They are released after it. */
   readonly dependsOn?: readonly string[]
-  /** When its turn came: what depends on it was gone. */
+  /** When its release began. Absent when it was held back by what depends on it. */
   readonly startedAt?: string
   readonly endedAt?: string
-  /** When what was owed was done, or tried, and how many milliseconds it took. */
+  /** When the obligations were tried, and for how many milliseconds. */
   readonly obligations?: { readonly at: string; readonly took: number }
   readonly outcome: 'released' | 'stuck' | 'held-back' | 'given-up'
   readonly steps: readonly StepTaken[]
   readonly proof?: Proof
   readonly error?: string
-  /** What is worth knowing though it is no failure, such as who had a log open. */
+  /** Facts that are no failure, such as which process had a log open. */
   readonly notes?: readonly string[]
 }
 
-/** Said of what is not stuck itself, but has something on it that is still there. */
-export const waitsForOthers = 'Waits for what depends on it.'
+/** The error of a resource that is held back because something that depends on it is still there. */
+export const waitsForOthers = 'A resource that depends on it still exists.'
 
-/** What one close did. The shape is public (`/api/openapi.json`): fields may be added, never renamed. */
+/** The result of one close. The shape is public (`/api/openapi.json`): fields may be added, never renamed. */
 export interface Report {
-  /** Nothing of the scope is left in the world, proven, and nothing is held back. */
+  /** Nothing of the scope exists any more, with proof, and nothing is held back. */
   readonly success: boolean
   readonly trigger: Trigger
   readonly scope: { readonly kind: ScopeKind; readonly id: string }
@@ -50,7 +53,7 @@ export interface Report {
   readonly gaveUp: readonly string[]
 }
 
-/** `given-up` is not a failure: the thing is gone, and the report names what was lost with it. */
+/** `given-up` is not a failure: the resource is gone, and the report names the obligations that were lost. */
 export function isClean(resources: readonly ResourceReport[]): boolean {
   return resources.every((resource) => resource.outcome === 'released' || resource.outcome === 'given-up')
 }

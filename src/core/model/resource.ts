@@ -1,7 +1,7 @@
-/** One thing in the world that must not outlive its scope. */
+/** The states of a resource, which is one thing that must not outlive its scope. */
 export type ResourceState = 'intended' | 'held' | 'closing' | 'released' | 'stuck'
 
-/** What happens to a resource when its supervisor is lost. */
+/** The fate of a resource whose supervisor is lost. */
 export type OnLoss = 'end' | 'keep'
 
 /** The ledger's record of a resource, written before the resource exists (G1). */
@@ -11,7 +11,7 @@ export interface Intent<Spec = unknown> {
   readonly incarnation: string
   readonly kind: string
   readonly spec: Spec
-  /** What only the world could tell (an inode, a pid); absent until the resource was seen to exist. */
+  /** Facts that are known only once the resource exists, such as an inode or a pid. */
   readonly detail?: unknown
   readonly dependsOn: readonly string[]
   readonly onLoss: OnLoss
@@ -26,22 +26,22 @@ export interface Resource extends Intent {
   readonly releasedAt?: string
   readonly proof?: Proof
   readonly error?: string
-  /** When something that is owed could first not be done. */
+  /** When an obligation first could not be met. */
   readonly owedSince?: string
 }
 
-/** Why we say that a resource is gone. `scan` is weak: a scan can miss what a kernel object cannot. */
+/** Why a resource counts as gone. `scan` is weak: a list of processes can miss what a kernel object cannot. */
 export interface Proof {
   readonly method: string
   readonly strength: 'kernel' | 'api' | 'scan'
   readonly at: string
 }
 
-/** What an observation of the world says. `unknown` is never absent, and never a licence to kill (G4). */
+/** The result of an observation. `unknown` is not `absent`, and never permits a kill (G4). */
 export type Presence =
   | { readonly is: 'present'; readonly detail?: string }
   | { readonly is: 'absent'; readonly proof: Proof }
-  /** `settles`: by waiting alone, such as for a listing to catch up. */
+  /** `settles`: waiting alone resolves it, for example when a listing lags behind. */
   | { readonly is: 'unknown'; readonly reason: string; readonly settles?: true }
 
 export const present = (detail?: string): Presence => (detail === undefined ? { is: 'present' } : { is: 'present', detail })

@@ -1,6 +1,6 @@
-/** How long archived logs stay: pure, so that what would go can be shown before it goes. */
+/** Which archived logs are removed or compressed, and when. The functions are pure, so that a dry run can show the plan. */
 
-/** A day is 24 hours; a limit that is not there does not limit. */
+/** A day is 24 hours. A limit that is absent does not apply. */
 export interface RetentionRule {
   readonly maxAgeDays?: number
   readonly maxBytes?: number
@@ -8,29 +8,29 @@ export interface RetentionRule {
 }
 
 export interface RetentionRules extends RetentionRule {
-  /** Of each task. */
+  /** The limit for each task. */
   readonly taskMaxBytes?: number
-  /** What is different for agents of a type; its `maxBytes` is for all agents of the type together. */
+  /** Rules for one type of agent, in place of the general ones. Its `maxBytes` applies to all agents of the type together. */
   readonly byAgentType: ReadonlyMap<string, RetentionRule>
 }
 
-/** The archive of one agent; it goes as a whole. */
+/** The archive of one agent. It is removed as a whole. */
 export interface KeptArchive {
   readonly agentId: string
   readonly agentType: string
   readonly taskId?: string
-  /** When the agent ended, by the wall clock: from then on it is as old as it is. A copy or a touch changes nothing. */
+  /** When the agent ended, by the wall clock. The age counts from here, so copying or touching the files does not change it. */
   readonly endedMs: number
   readonly bytes: number
-  /** Does something of it gain by compression? */
+  /** True when compression would save space. */
   readonly gains: boolean
 }
 
-/** Smaller ones take a block of the disk, compressed or not. */
-const worthBytes = 4_096
+/** A smaller file takes one block of the disk, compressed or not. */
+const minimumBytes = 4_096
 
 export function gainsByCompression({ bytes, isCompressed }: { readonly bytes: number; readonly isCompressed: boolean }): boolean {
-  return !isCompressed && bytes >= worthBytes
+  return !isCompressed && bytes >= minimumBytes
 }
 
 export type Reason = 'age' | 'size' | 'size of its task' | 'size of its type'
@@ -48,17 +48,17 @@ export function planRetention<A extends KeptArchive>(archives: readonly A[], rul
   const oldestFirst = archives.toSorted((a, b) => a.endedMs - b.endedMs)
   const isOlder = ({ endedMs }: A, days: number | undefined): boolean => days !== undefined && nowMs - endedMs > days * dayMs
   const ruleOf = ({ agentType }: A): RetentionRule => ({ ...rules, ...rules.byAgentType.get(agentType) })
-  const shrink = (some: readonly A[], maxBytes: number | undefined, why: Reason): void => {
-    const kept = some.filter((one) => !going.has(one))
-    let bytes = kept.reduce((sum, one) => sum + one.bytes, 0)
-    for (const one of kept) {
+  const shrink = (group: readonly A[], maxBytes: number | undefined, why: Reason): void => {
+    const kept = group.filter((archive) => !going.has(archive))
+    let bytes = kept.reduce((sum, archive) => sum + archive.bytes, 0)
+    for (const archive of kept) {
       if (maxBytes === undefined || bytes <= maxBytes) return
-      going.set(one, why)
-      bytes -= one.bytes
+      going.set(archive, why)
+      bytes -= archive.bytes
     }
   }
 
-  for (const one of oldestFirst) if (isOlder(one, ruleOf(one).maxAgeDays)) going.set(one, 'age')
+  for (const archive of oldestFirst) if (isOlder(archive, ruleOf(archive).maxAgeDays)) going.set(archive, 'age')
   for (const [type, { maxBytes }] of rules.byAgentType) {
     const ofType = oldestFirst.filter(({ agentType }) => agentType === type)
     shrink(ofType, maxBytes, 'size of its type')
@@ -72,6 +72,8 @@ export function planRetention<A extends KeptArchive>(archives: readonly A[], rul
       const why = going.get(archive)
       return why === undefined ? [] : [{ archive, why }]
     }),
-    compressing: oldestFirst.filter((one) => !going.has(one) && one.gains && isOlder(one, ruleOf(one).compressAfterDays)),
+    compressing: oldestFirst.filter(
+      (archive) => !going.has(archive) && archive.gains && isOlder(archive, ruleOf(archive).compressAfterDays),
+    ),
   }
 }

@@ -1,4 +1,4 @@
-/** A task: a scope with a workspace, into which agents are deployed and in which they report. */
+/** A task: a scope with a workspace. Agents are deployed into it and report to it. */
 
 export const priorities = ['P0', 'P1', 'P2', 'P3', 'P4'] as const
 export type Priority = (typeof priorities)[number]
@@ -10,17 +10,17 @@ export interface Task {
   readonly namespace: string
   readonly description: string
   readonly priority: Priority
-  /** The folder in which the workspaces are: of the client, or wherever it said. */
+  /** The folder in which `workspaceFolder` is made: the client's working directory, or the folder that the client named. */
   readonly base: string
-  /** Absolute. */
+  /** Absolute path. */
   readonly workspace: string
-  /** Where its agents work. */
+  /** The working directory of its agents. */
   readonly cwd: string
   readonly createdAt: string
   readonly completedAt?: string
 }
 
-/** What an agent said of its work, last. */
+/** The latest progress report of an agent. */
 export interface ProgressReport {
   readonly status: string
   readonly message: string
@@ -29,10 +29,10 @@ export interface ProgressReport {
   readonly at: string
 }
 
-/** Where the workspaces of a folder are. */
+/** The folder, in a task's `base`, that contains the workspaces. */
 export const workspaceFolder = '.agent-workspace'
 
-/** The names of an agent's files in its task's workspace; others read them. */
+/** The names of an agent's files in its task's workspace. Other programs read these files. */
 export function workspaceFiles(agentName: string): Readonly<Record<'prompt' | 'stream' | 'progress' | 'findings', string>> {
   return {
     prompt: `agent_prompt_${agentName}.txt`,
@@ -42,7 +42,7 @@ export function workspaceFiles(agentName: string): Readonly<Record<'prompt' | 's
   }
 }
 
-/** What agents are called by those who deploy them: `TYPE-HHMMSS-xxxxxx`. */
+/** The type in an agent's name, which is `TYPE-HHMMSS-xxxxxx`. */
 export const agentTypePattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,47}$/
 
 export function agentName(agentType: string, agentId: string, at: string): string {
@@ -57,7 +57,7 @@ export function taskName(id: string, at: string): string {
   return `TASK-${at.slice(0, 10).replaceAll('-', '')}-${at.slice(11, 19).replaceAll(':', '')}-${id.replaceAll('-', '').slice(0, 8)}`
 }
 
-/** The tmux session of an agent. */
+/** The name of an agent's tmux session. */
 export function sessionName(agentName: string): string {
   return `agent_${agentName}`
 }

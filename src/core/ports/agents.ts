@@ -3,10 +3,10 @@ import type { Message, MessageBody } from '../model/message.ts'
 import type { Report } from '../model/report.ts'
 import type { ScopeState } from '../model/scope.ts'
 
-/** The rows of agents, their messages, and the requests and tasks that own them. */
+/** Storage of agents, their messages, and the requests and tasks that own them. */
 
 export interface NewAgent {
-  /** Also the id of its scope. */
+  /** Also the id of the agent's scope. */
   readonly id: string
   readonly name?: string
   readonly type: string
@@ -17,13 +17,13 @@ export interface NewAgent {
   readonly parentAgentId?: string
   readonly prompt: string
   readonly configuration: KeptConfiguration
-  /** Of the token by which it is known when it calls back. */
+  /** Hash of the token with which the agent calls back. */
   readonly tokenHash?: string
   readonly incarnation: string
   readonly createdAt: string
 }
 
-/** A change to a living agent's row. One that has ended takes none but `stuck`: it should be deleted, and cannot be. */
+/** A change to the row of an agent that has not ended. An ended agent's row changes only to `stuck`: it is to be deleted, and cannot be. */
 export interface AgentChange {
   readonly status?: AgentStatus
   readonly startedAt?: string
@@ -32,18 +32,18 @@ export interface AgentChange {
   readonly error?: AgentError
 }
 
-/** What the transaction that closes an agent's scope writes into its row. */
+/** The columns that the transaction that closes an agent's scope writes into its row. */
 export interface AgentEnd {
   readonly agentId: string
   readonly status: FinalStatus
   readonly error?: AgentError
   readonly exit?: { readonly code: number | null; readonly signal: string | null }
   readonly completedAt: string
-  /** Of its first close, for those who ask to stop it again. */
+  /** The report of the agent's first close. A later stop returns it again. */
   readonly report: Report
 }
 
-/** A row with what clients do not see. */
+/** The row of an agent, with the fields that clients do not see. */
 export interface AgentRecord {
   readonly agent: Agent
   readonly incarnation: string
@@ -51,7 +51,7 @@ export interface AgentRecord {
   readonly report?: Report
 }
 
-/** Where the reading of one output stream stands. */
+/** How far an output stream has been read. */
 export interface StreamPosition {
   readonly agentId: string
   readonly stream: string
@@ -62,13 +62,15 @@ export interface NewMessage extends MessageBody {
   readonly id: string
 }
 
-/** Everything one turn of reading brought, saved in one transaction with the new position. */
+/** The result of one read of the output. It is saved in one transaction with the new position. */
 export interface Progress {
   readonly agentId: string
   readonly messages: readonly NewMessage[]
-  /** Moves from the one to the other offset, or nothing is saved: somebody else has read this already. */
+  /**
+   * The position moves from `from` to `to`. If it is not at `from`, nothing is saved, because another process has read this part already.
+   */
   readonly position?: { readonly stream: string; readonly from: number; readonly to: number }
-  /** The agent's verdict on its own work, if it was among the lines. */
+  /** The agent's verdict on its own work, if one of the lines contained it. */
   readonly result?: AgentResult
 }
 
@@ -77,10 +79,10 @@ export interface AgentFilter {
   readonly statuses?: readonly AgentStatus[]
   readonly requestId?: string
   readonly taskId?: string
-  /** Rows of these are somebody else's. */
+  /** Leaves out agents of these incarnations, because other processes own them. */
   readonly exceptIncarnations?: ReadonlySet<string>
   readonly limit?: number
-  /** As it was given in an earlier answer. */
+  /** The `nextCursor` of an earlier page. */
   readonly cursor?: string
 }
 
@@ -98,7 +100,7 @@ export interface OwnerRecord {
   readonly scopeId: string
   readonly state: ScopeState
   readonly createdAt: string
-  /** By the wall clock: then it is closed, whoever has it. */
+  /** By the wall clock. The owner is closed at this time, by whichever process has it then. */
   readonly closesAt?: string
 }
 
@@ -108,30 +110,33 @@ export interface Totals {
 }
 
 export interface AgentStore {
-  /** The row and its first message, the prompt, in one transaction. */
+  /** Writes the row and its first message, the prompt, in one transaction. */
   create(agent: NewAgent, prompt: NewMessage): Promise<void>
   change(agentId: string, change: AgentChange): Promise<void>
   find(agentId: string): Promise<AgentRecord | undefined>
   list(filter: AgentFilter): Promise<AgentPage>
-  /** The same page as the text of a JSON array: for listings of thousands. */
+  /** The same page as the text of a JSON array. It is faster for thousands of agents. */
   listJson(filter: AgentFilter): Promise<{ readonly json: string; readonly nextCursor?: string }>
-  /** The namespaces of those among these that have a row. */
+  /** The namespaces of those of the given agents that have a row. */
   namespacesOf(agentIds: readonly string[]): Promise<ReadonlyMap<string, string>>
-  /** Takes rows off the books, messages by cascade, with the scopes that carry their ids; says what was there and went. */
+  /** Deletes rows with their messages and scopes. Returns the ids and counts of what was deleted. */
   remove(agentIds: readonly string[]): Promise<Totals & { readonly ids: ReadonlySet<string> }>
-  /** Deletes most messages of an agent that is about to go, a few at a time, so that its removal does not stop the world; says how many. */
+  /**
+   * Deletes most messages of an agent that is about to be removed, in small batches, so that the removal does not block other writes for
+   * long. Returns their number.
+   */
   trim(agentId: string): Promise<number>
-  /** Rows that are not `exceptIncarnations`'. */
+  /** Counts rows and messages. Leaves out agents of `exceptIncarnations`. */
   totals(namespace: string | undefined, exceptIncarnations: ReadonlySet<string>): Promise<Totals>
 
-  /** In one transaction, in order; numbers are given here. Resolves with what was saved, one list per item. */
+  /** Saves in order, in one transaction, and assigns the sequence numbers. Resolves with the saved messages, one list per item. */
   save(progress: readonly Progress[]): Promise<readonly (readonly Message[])[]>
   positions(agentId: string): Promise<readonly StreamPosition[]>
-  /** At most `limit`, and fewer where they are large; none only when there are no more. */
+  /** Returns at most `limit` messages, and fewer when they are large. An empty page means that there are no more. */
   messages(agentId: string, since: number, limit: number): Promise<readonly Message[]>
 
   openOwner(owner: Omit<OwnerRecord, 'state'>): Promise<void>
   findOwner(kind: OwnerKind, namespace: string, id: string): Promise<OwnerRecord | undefined>
-  /** Forgets the names of requests and tasks that are closed, and the tasks themselves. */
+  /** Deletes the records of closed requests and tasks: those of one namespace, or all. */
   removeOwners(namespace: string | undefined): Promise<void>
 }

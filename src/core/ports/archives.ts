@@ -1,33 +1,36 @@
-/** The archived logs of agents, as the ledger names them and as they are in the world now. */
+/** The archived logs of agents: the ledger names them, and the file system is checked for them. */
 
 export interface ArchivedFile {
   /** `stdout`, `stderr`, `progress`, `findings`. */
   readonly stream: string
-  /** Absolute, with the ending of its compression. */
+  /** Absolute path, with the extension of its compression. */
   readonly path: string
-  /** On the disk. */
+  /** Size on the disk. */
   readonly bytes: number
   readonly isCompressed: boolean
 }
 
 export interface Archives {
-  /** Those that are there, in the order stdout, progress, findings, and then the others; one for each stream. */
+  /** The archives that exist, one per stream, in the order stdout, progress, findings, and then the others. */
   files(agentId: string): Promise<readonly ArchivedFile[]>
-  /** All of them go; gone when it resolves, or it fails. */
+  /** Removes all archives of the agent. Rejects when one is left. */
   remove(agentId: string): Promise<void>
-  /** Says how many bytes that freed; none where nothing would be gained. A crash leaves the one or the other. */
+  /**
+   * Returns the number of bytes saved, and 0 when compression would save nothing. A crash leaves either the original or the compressed
+   * file.
+   */
   compress(agentId: string, file: ArchivedFile): Promise<number>
-  /** What was written, whether it is compressed or not. */
+  /** The uncompressed content. */
   read(file: ArchivedFile): AsyncIterable<Uint8Array>
 }
 
-/** Which lines of a log: of the live one, or of its archive, compressed or not. */
+/** Selects lines of a log. The log is read from `path`, or from its archive, compressed or not. */
 export interface LogQuery {
   readonly path: string
   readonly archive: string
-  /** Only what comes after this place, in bytes of what was written: `next` of an earlier answer. */
+  /** Only lines after this position, in bytes of the uncompressed log. It is the `next` of an earlier answer. */
   readonly since?: number
-  /** Only the last so many. */
+  /** Only this many lines, from the end. */
   readonly tail?: number
   readonly maxLines: number
   readonly maxBytes: number
@@ -35,7 +38,7 @@ export interface LogQuery {
 
 export interface LogLines {
   readonly lines: readonly string[]
-  /** The place after the last line that was given, or passed over. */
+  /** The position after the last line that was returned or skipped. */
   readonly next: number
 }
 

@@ -1,11 +1,11 @@
-/** Monotonic for durations and ages, the wall clock only for showing. */
+/** Durations and ages use the monotonic clock. The wall clock is for display and records. */
 export interface Clock {
-  /** Milliseconds since boot; comparable between processes of one boot. */
+  /** Milliseconds since boot. Values are comparable between processes of one boot. */
   now(): number
   /** ISO 8601 with milliseconds and `Z`. */
   wall(): string
   /** Calls back once after `ms`, unless `signal` aborts first. */
   after(ms: number, signal: AbortSignal, callback: () => void): void
-  /** Calls back every `ms` until `signal` aborts; does not keep the process alive. */
+  /** Calls back every `ms` until `signal` aborts. Does not keep the process alive. */
   every(ms: number, signal: AbortSignal, callback: () => void): void
 }

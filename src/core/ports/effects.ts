@@ -9,7 +9,7 @@ export interface Command {
   readonly env: Readonly<Record<string, string>>
   readonly cwd?: string
   readonly stdio: readonly Stdio[]
-  /** A session of its own. */
+  /** Starts the process in a session of its own. */
   readonly detached?: boolean
   readonly uid?: number
 }
@@ -19,59 +19,67 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null
 }
 
-/** A child process of ours. `exit` is its own end, whoever still holds its pipes. */
+/** A child process of Ebb. `exit` settles at its own exit, even while other processes hold its pipes. */
 export interface Child {
   readonly pid: number
   readonly exit: Promise<Exit>
   readonly stdin: { write(text: string): void; end(text?: string): void } | undefined
-  /** Its last stream, where that is a pipe beyond the standard ones: both ways, for a helper of ours. */
+  /** Its last stream, when that is a pipe above the standard streams. It carries data in both directions, for a helper process of Ebb. */
   readonly channel?: Duplex
-  /** Resolves with the first line of its stdout, or of its stderr where that is a pipe, or undefined when it ends before one. */
+  /**
+   * Resolves with the first line of stdout, or of stderr where that is a pipe. Resolves with undefined when the streams end before a line.
+   */
   firstLine(): Promise<string | undefined>
-  /** Lets our process end while the child runs. */
+  /** Lets Ebb's process exit while the child runs. */
   unref(): void
 }
 
 /**
- * Everything that changes the world goes through here, one call per change, so that the crash matrix can end the
- * process before and after each of them (G9). Looking at the world does not.
+ * Every change to the system is one of these calls, so that the crash matrix can end the process before and after each of them (G9). Calls
+ * that only read are not here.
  */
 export interface Effects {
   makeDirectory(path: string, mode?: number): void
-  /** By its bytes, where its name need not be text. */
+  /** Takes bytes, because a name need not be text. */
   removeDirectory(path: string | Buffer): void
-  /** Writes an existing file, such as the kernel's `cgroup.kill`; never creates one. */
+  /** Writes an existing file, such as the kernel's `cgroup.kill`. Never creates one. */
   write(path: string, text: string): void
-  /** Fails when the path exists, and never follows a link. */
+  /** Fails when the path exists, and never follows a symlink. */
   createFile(path: string, content: string | Uint8Array, mode: number): Stats
   link(from: string, to: string): void
   rename(from: string, to: string): void
   unlink(path: string): void
-  /** A directory with all that is in it; links are removed, never followed. */
+  /** Removes a directory with everything in it. Symlinks are removed, never followed. */
   removeTree(path: string): void
-  /** Makes what was written to a file, or the entries of a directory, survive a power cut. */
+  /** Makes the content of a file, or the entries of a directory, survive a power cut. */
   sync(path: string): void
-  /** The same beside the event loop, for what may be large. Never through a link. */
+  /** Does the same as `sync` outside the event loop, for large files. Never follows a symlink. */
   flush(path: string): Promise<void>
-  /** Adds to a file, and makes it where there is none: all of the text, or nothing. Never through a link, never to another's file. */
+  /**
+   * Appends all of the text to a file, or nothing, and creates the file if it is missing. Never follows a symlink, and refuses a file with
+   * a second name.
+   */
   append(path: string, text: string | Uint8Array, mode: number): void
-  /** The content of a file in a new one, durable; fails where something is. Never through a link. */
+  /** Copies a file into a new one that survives a power cut. Fails when the target exists. Never follows a symlink. */
   copy(from: string, to: string): Promise<void>
-  /** The same, compressed with zstd. */
+  /** Does the same as `copy`, and compresses with zstd. */
   compress(from: string, to: string): Promise<void>
-  /** As `removeTree`, of a file or a directory, beside the event loop. What is not there is gone. */
+  /** Does the same as `removeTree` outside the event loop, for a file or a directory. A missing path counts as removed. */
   discard(path: string): Promise<void>
   /**
-   * A folder with all that is in it, beside the event loop, however much and deep it is and whatever its modes. Never through
-   * a link, and never what is mounted in it. What is not there is gone.
+   * Removes a folder with everything in it outside the event loop, at any size, depth and mode. Never follows a symlink, and never removes
+   * what is mounted in it. A missing path counts as removed.
    */
   removeFolder(path: string): Promise<void>
-  /** A link that nobody follows: it only says where something of ours is. Fails where something is. */
+  /** Creates a symlink that nothing follows. Its target records where something of ours is. Fails when the path exists. */
   point(path: string, to: string): void
   makePipe(path: string): Promise<void>
   openFile(path: string, flags: number, mode?: number): number
   closeFile(fd: number): void
-  /** A file in a directory that never has a name, open for reading a text from its start. Not every file system has them. */
+  /**
+   * Opens a file without a name in a directory, for reading the text from its start. Not every file system supports this (O_TMPFILE,
+   * open(2)).
+   */
   openText(directory: string, text: string): number
   spawn(command: Command): Promise<Child>
   signal(pid: number, signal: NodeJS.Signals): void

@@ -3,34 +3,39 @@ import type { ScopeKind } from '../model/scope.ts'
 import type { AgentEnd } from './agents.ts'
 import type { Exit } from './effects.ts'
 
-/** A scope whose every resource was proven gone. */
+/** A scope all of whose resources were proven gone. */
 export interface EndedScope {
   readonly id: string
   readonly kind: ScopeKind
   readonly report: Report
-  /** Its records go with it. */
+  /** The records of the scope are deleted, too. */
   readonly isForgotten: boolean
-  /** Its archived logs go with it, though its records may stay. */
+  /** Archived logs are deleted, even when the records stay. */
   readonly dropsLogs: boolean
 }
 
-/** A scope of an agent in which something is left: stuck, or only held back. */
+/** The scope of an agent of which something is left: stuck, or only held back. */
 export interface UncleanScope {
   readonly id: string
   readonly report: Report
   readonly isStuck: boolean
 }
 
-/** What the owner of the agents adds to the transaction that ends their scopes, and does when it is through. */
+/** The part of the agents' owner in the end of a close: before, in and after the transaction that closes their scopes. */
 export interface Endings {
-  /** After the proof: what those that are forgotten, or whose logs are dropped, had besides their resources goes. May take its time; says of whom what is left. */
+  /**
+   * Called after the proof. Removes what forgotten scopes, and scopes whose logs are dropped, have besides resources. It may take long.
+   * `left` says what could not be removed, by scope id.
+   */
   clear(scopes: readonly EndedScope[]): Promise<{ readonly left: ReadonlyMap<string, string>; readonly messagesGone: number }>
-  /** Before the books. */
+  /** Called before the transaction. Returns what it writes into the rows of agents. */
   prepare(scopes: readonly EndedScope[]): Promise<{ readonly ended: readonly AgentEnd[]; readonly messagesGoing: number }>
-  /** The books say so: whoever listens may be told. */
+  /** Called after the transaction. From now on subscribers may be notified. */
   settled(scopes: readonly EndedScope[], ended: readonly AgentEnd[], left: readonly UncleanScope[]): void
-  /** An agent of a dead supervisor came to its own end, before anybody closes it. */
+  /** Called during a recovery, before the close, when an agent has ended by itself since its supervisor died. */
   exited(agentId: string, exit: Exit): Promise<void>
-  /** Agents whose supervisors have left the books, though they themselves had not ended: nobody else will end them. */
+  /**
+   * Returns the ends of agents whose supervisor is not in the ledger any more, although the agents have not ended. No close will end them.
+   */
   lost(recordedIncarnations: ReadonlySet<string>): Promise<readonly Omit<AgentEnd, 'report'>[]>
 }

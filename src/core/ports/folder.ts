@@ -1,27 +1,27 @@
-/** What those who plan a workspace and the kind of its folders have to agree on. */
+/** Types that the plan of a workspace and the kind of its folders share. */
 
-/** What the folders of a workspace are called in a plan; whatever lies in them depends on it. */
+/** The label of a workspace's folders in a plan. Resources in the workspace depend on it. */
 export const workspaceLabel = 'workspace'
 
 export interface FolderSpec {
-  /** Absolute; it is there, and not ours. */
+  /** Absolute path of a folder that exists and is not ours. */
   readonly base: string
-  /** In the base; others may share it with us. */
+  /** Relative to `base`. Other installations may use this folder, too. */
   readonly shared: string
-  /** In the shared one, under a name that nobody else gives. */
+  /** Relative to `shared`, under a unique name. */
   readonly own: string
-  /** What others of our resources may make in it. */
+  /** Relative to `own`: folders that other resources create when they need them. */
   readonly rooms: readonly string[]
-  /** The workspace begins here, and nobody is in it yet: it must not be there. */
+  /** The workspace is created here, and is not in use yet. The folder must not exist. */
   readonly isNew?: boolean
 }
 
-/** What a creation may know besides: the mark of a shared folder that one of us made earlier. */
+/** Additional input of the creation: the identity of a shared folder that this installation created earlier. */
 export interface FolderLive {
   readonly known: unknown
 }
 
-/** What the world told: the mark of the shared folder, where it is ours. */
+/** The identity of the shared folder, where this installation created it. */
 export interface FolderDetail {
   readonly shared?: unknown
 }

@@ -1,23 +1,23 @@
 import type { Incarnation, Vitality } from '../model/identity.ts'
 
-/** This machine, as far as supervisors are concerned. */
+/** This machine, as supervisors see it. */
 export interface Host {
   readonly installation: string
-  /** Our own life. */
+  /** The identity of this process. */
   readonly incarnation: Incarnation
   readonly incarnationId: string
-  /** Supervisors whose trees we are part of ourselves. */
+  /** Supervisors in whose process trees this process runs. */
   readonly outerIncarnations?: ReadonlySet<string>
-  /** Does the process behind an incarnation's id still live? Another pid namespace is `unknown`. */
+  /** Whether the process behind an incarnation's id is alive. `unknown` when that cannot be observed, as in another pid namespace. */
   vitality(incarnationId: string): Vitality
-  /** Was it of this boot? If not, the kernel that held its processes is gone. */
+  /** True when the incarnation is of the current boot. Processes of an earlier boot are gone. */
   isThisBoot(incarnationId: string): boolean
 }
 
-/** The tiny process that notices our death and starts the recovery. */
+/** The small process that notices this process's death and starts the recovery. */
 export interface Sentinel {
-  /** Resolves when the sentinel watches; called before the first intent. */
+  /** Resolves when the sentinel watches. Called before the first intent is written. */
   ready(): Promise<void>
-  /** The books are closed: the sentinel leaves without doing anything. */
+  /** Ends the sentinel without a recovery. Called when the ledger has nothing left for one. */
   dismiss(): void
 }

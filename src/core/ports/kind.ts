@@ -8,44 +8,44 @@ export interface Ctx {
   /** Aborts when the caller no longer waits. */
   readonly signal: AbortSignal
   readonly clock: Clock
-  /** Says something that the report should carry. */
+  /** Adds a note to the resource's report. */
   readonly note?: (text: string) => void
 }
 
 export interface CreateCtx extends Ctx {
-  /** Writes a detail to the ledger and waits until it is durable, in the middle of a creation. */
+  /** Writes a detail to the ledger in the middle of a creation, and resolves when the write is durable. */
   record(detail: unknown): Promise<void>
-  /** Live handles of resources created earlier in the same plan, by their label: an open pipe, a child. */
+  /** The handle of a resource created earlier in the same plan, by its label: an open pipe, a child process. */
   handle(label: string): unknown
-  /** What a creation needs and no ledger may hold: argv, environment, open descriptors. */
+  /** Input of the creation that the ledger may not hold: arguments, environment, open descriptors. */
   readonly live: unknown
 }
 
 export interface Created {
-  /** What only the world could tell; saved with `held`. */
+  /** Facts that are known only after the creation. They are saved together with the state `held`. */
   readonly detail?: unknown
-  /** For those who launched it; lives in memory only. */
+  /** For the process that launched it. Only in memory. */
   readonly handle?: unknown
 }
 
-/** Settles when a step can bring nothing more, so that the ladder need not wait for the budget. */
+/** `exhausted` settles when the step can have no further effect, so that the ladder need not wait for its budget to end. */
 export interface StepEffect {
   readonly exhausted?: Promise<void>
 }
 
-/** Whose things a listing is about: all of an installation, of one incarnation, or of some scopes. */
+/** Selects what a listing returns: resources of an installation, of one incarnation, or of some scopes. */
 export interface Owner {
   readonly installation: string
   readonly incarnation?: string
   readonly scopeIds?: ReadonlySet<string>
 }
 
-/** Something in the world that carries our mark. */
+/** Something that exists and carries our mark. */
 export interface Found {
   readonly resourceId: string
   readonly incarnation: string
   readonly name: string
-  /** The spec that would lead to this thing, so that it can be adopted. */
+  /** The spec with which the resource can be adopted. */
   readonly spec: unknown
 }
 
@@ -65,60 +65,66 @@ export interface KindTraits {
 }
 
 /**
- * The dumb part: how one sort of thing is made, seen and ended. Deadlines, retries, once-only, logging and fault
- * injection are wrapped around it from outside.
+ * One kind of resource: how it is created, observed and released. The engine adds deadlines, retries and logging; the crash tests wrap it
+ * to inject faults.
  */
 export interface ResourceKind<Spec = unknown, Ref = unknown> extends KindTraits {
   readonly kind: string
   /**
-   * After a power cut it may still be there, and only the ledger knows: its intent is on the disk before it is made. Processes
-   * are gone then, and what `list` finds needs no record.
+   * A resource of this kind may exist after a power cut, and only the ledger can find it. So its intent is on the disk before it is
+   * created. Other kinds end with the power, or are found by `list`.
    */
   readonly outlivesPower?: true
-  /** Made after what stands on it, so among things that are on no books it goes last. */
+  /**
+   * Resources of this kind are created after those that depend on them. Unrecorded resources are released in reverse order of creation, so
+   * this kind goes last among them.
+   */
   readonly goesLast?: true
-  /** Of what it stands on, the kinds that a forced close ends as soon as this was asked to go, without waiting for its end. */
+  /**
+   * Kinds that this kind depends on. A forced close releases them as soon as the kill of this resource was requested, without waiting for
+   * its end.
+   */
   readonly yieldsByForceTo?: readonly string[]
-  /** How long one creation may take, where the usual time is not enough. */
+  /** Time limit for one creation, where the default is too short. */
   readonly createBudgetMs?: number
-  /** Pure, and before creation: everything needed to find the resource again (G1). */
+  /** Pure, and callable before the creation. Returns everything needed to find the resource again (G1). */
   name(intent: Intent<Spec>): Ref
-  /** How reports and people call it. */
+  /** The name in reports and messages. */
   describe(ref: Ref): string
-  /** The ladder steps that mean something for this resource. */
+  /** The ladder steps that have an effect on this resource. */
   steps(ref: Ref): readonly LadderStep[]
   create(ref: Ref, spec: Spec, ctx: CreateCtx): Promise<Created>
-  /** A handle again for something that another supervisor made and that is there: what `create` gave to those who launched it. */
+  /** Returns a new handle, as from `create`, for an existing resource that another supervisor created. */
   resume?(ref: Ref, ctx: Ctx): Promise<unknown>
-  /** Of something that outlives its supervisor: has it come to its own end meanwhile, and how? */
+  /** For resources that outlive their supervisor: the exit, if the resource has ended by itself. */
   ended?(ref: Ref): Promise<Exit | undefined>
   observe(ref: Ref, ctx: Ctx): Promise<Presence>
   release(ref: Ref, step: LadderStep, ctx: Ctx): Promise<StepEffect>
-  /** Settles on the event; aborts with `ctx.signal`. */
+  /** Settles when the resource is gone. Aborts with `ctx.signal`. */
   gone(ref: Ref, ctx: Ctx): Promise<Proof>
-  /** The reverse sweep: what the world says is ours. */
+  /** Lists what exists and carries our mark. */
   list(owner: Owner, ctx: Ctx): AsyncIterable<Found>
-  /** Takes away what an incarnation's resources shared, once they are all gone. */
+  /** Removes what an incarnation's resources shared. Called after the last of them is gone. */
   tidy?(incarnation: string, ctx: Ctx): Promise<void>
-  /** Work owed before the resource may go, seen by looking at the world (G8). */
+  /** Work owed before the resource may go, derived from what exists now (G8). */
   obligations?(ref: Ref, policy: Policy): readonly string[]
   meet?(obligation: string, ref: Ref, ctx: Ctx): Promise<void>
-  /** How long it may take to go once it was asked to, by its nature: a close that was given no deadline waits that long. */
+  /** How long the resource may take to go after it was asked to. A close without a deadline waits this long. */
   patienceMs?(ref: Ref): number
-  /** After how long an obligation that cannot be met is given up even without force; never, unless it says so. */
+  /** An obligation that cannot be met for this long is given up, even without force. Undefined: never. */
   givesUpAfterMs?(ref: Ref): number | undefined
 }
 
 export type Kinds = ReadonlyMap<string, ResourceKind>
 
-/** One resource of a launch plan. The placement makes the plan; the engine walks it. */
+/** One resource of a launch plan. The placement makes the plan, and the engine creates the resources. */
 export interface Planned {
-  /** What other resources of the same plan call it. */
+  /** The name by which other resources of the plan refer to it. */
   readonly label: string
   readonly kind: string
-  /** Goes into the ledger: never argv, environment or tokens. */
+  /** Stored in the ledger, so never arguments, environment or tokens. */
   readonly spec: unknown
-  /** Stays in memory: what the creation needs and the ledger may not hold. */
+  /** Input of the creation that the ledger may not hold. Only in memory. */
   readonly live?: unknown
   readonly dependsOn?: readonly string[]
   readonly onLoss?: OnLoss

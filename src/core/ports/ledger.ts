@@ -10,9 +10,9 @@ export interface IncarnationRecord {
   readonly installation: string
   readonly identity: Incarnation
   readonly role: 'server' | 'command'
-  /** Where a server answers. */
+  /** The URL of a server. */
   readonly address: string | undefined
-  /** The incarnation that recovers this one. */
+  /** The incarnation that is recovering this one. */
   readonly claimedBy: string | undefined
   readonly registeredAt: string
 }
@@ -37,13 +37,13 @@ export interface Outcome {
   readonly owedSince?: string
 }
 
-/** What the end of a close writes, in one transaction. */
+/** The writes at the end of a close, in one transaction. */
 export interface Settlement {
   readonly outcomes: readonly Outcome[]
   readonly closedScopeIds: readonly string[]
-  /** Scopes whose rows go, with everything below them. */
+  /** Scopes whose records are deleted, with everything below them. */
   readonly forgottenScopeIds: readonly string[]
-  /** What becomes of the rows of agents whose scopes these are. Those of forgotten scopes go, with their messages. */
+  /** Changes to the rows of agents. Agents of forgotten scopes are deleted with their messages. */
   readonly agents?: { readonly ended: readonly AgentEnd[]; readonly stuckIds: readonly string[] }
   readonly report?: StoredReport
 }
@@ -66,14 +66,14 @@ export interface LedgerContents {
   readonly resources: readonly Resource[]
 }
 
-/** What a write that was answered outlives: our own death alone, or also that of the machine, for which it waits for the disk. */
+/** The failures that a confirmed write survives: the death of this process, or also a power cut. The latter waits for the disk. */
 export type Survives = 'crash' | 'power-cut'
 
 /** The reports of closes that have ended. */
 export interface AuditTrail {
   /** Newest first. */
   reports(limit: number): Promise<readonly StoredReport[]>
-  /** The ids of the same reports, for callers that have read some of them before: a report never changes. */
+  /** The ids of the same reports. A report never changes, so a caller needs to read each only once. */
   reportIds(limit: number): Promise<readonly string[]>
   findReport(id: string): Promise<Report | undefined>
   /** Stores a report of several closes. The report of one close is stored by `settle`. */
@@ -81,45 +81,52 @@ export interface AuditTrail {
 }
 
 /**
- * The durable record of all resources. A promise that resolves is a write that survives our death; that of an intent, or
- * of an agent's end, also survives a power cut where it has to. Calls made in one turn of the event loop may share a
- * transaction; each call by itself is atomic.
+ * The durable record of all resources. A write whose promise has resolved survives the death of this process. Writes with `power-cut` also
+ * survive a power cut. Calls made in one turn of the event loop may share a transaction. Each call is atomic by itself.
  */
 export interface Ledger extends AuditTrail, AsyncDisposable {
   /**
-   * With its host scope in one transaction: what hangs below a host must be found by its incarnation. Refused with
-   * `server_running` when `role` is server and another server is on the books; see `unseatServer`.
+   * Writes the incarnation and its host scope in one transaction, because the scopes below a host are found by its incarnation. Refused
+   * with `server_running` when `role` is server and another server is registered; see `unseatServer`.
    */
   register(incarnation: IncarnationRecord, host?: NewScope): Promise<void>
-  /** Gives the new server the place of one that is dead; false when somebody else was quicker. */
+  /** Registers a new server in place of a dead one. False when another process was faster. */
   unseatServer(dead: string, incarnation: IncarnationRecord, host?: NewScope): Promise<boolean>
   incarnations(): Promise<readonly IncarnationRecord[]>
-  /** Compare and set: true for exactly one of those who saw the same `claimedBy`. */
+  /** Compare-and-set: of several callers that saw the same `claimedBy`, exactly one gets true. */
   claim(id: string, by: string, seenClaim: string | undefined): Promise<boolean>
-  /** Gives a claim back, so that somebody who can do more may have it at once. */
+  /** Gives a claim back, so that another process may have it at once. */
   unclaim(id: string, by: string): Promise<void>
-  /** Takes an incarnation off the books, with its closed scopes, but for those of agents that are still known; kept while one is open. */
+  /**
+   * Removes an incarnation with its closed scopes, except the scopes of agents that still have a row. Returns false, and removes nothing,
+   * while a scope or resource of it is open.
+   */
   retire(id: string): Promise<boolean>
 
   /** Refused with `scope_closed` when the parent is closing or closed (G13). */
   openScope(scope: NewScope): Promise<void>
-  /** All intents of a plan in one transaction, with the check that the scope is open (G1, G13). */
+  /** Writes all intents of a plan in one transaction, which also checks that the scope is open (G1, G13). */
   intend(scopeId: string, intents: readonly NewIntent[], survives?: Survives): Promise<void>
-  /** A detail that only the world could tell, in the middle of a creation. */
+  /** Stores a detail that is known only in the middle of a creation. */
   record(resourceId: string, detail: unknown, survives?: Survives): Promise<void>
   hold(held: readonly { readonly resourceId: string; readonly detail?: unknown }[]): Promise<void>
-  /** Something of ours that the ledger did not know, or knew as released, goes back on the books as held. */
+  /** Records as held a resource that the ledger did not know, or had as released. */
   adopt(scopeId: string, intent: NewIntent): Promise<void>
 
-  /** Scopes of a dead incarnation, with what they hold, become another's, below the parents given; agents' rows follow. */
+  /**
+   * Moves scopes of a dead incarnation, with their resources, to another one, below the given parents. The rows of their agents move, too.
+   */
   inherit(scopes: readonly { readonly id: string; readonly parentId: string }[], incarnation: string): Promise<void>
 
-  /** A closed scope of which something is left after all is closing again, with this wish, as this incarnation's; its agent's row follows. */
+  /**
+   * Sets a closed scope of which something is left back to closing, with this request, and moves it to this incarnation. The row of its
+   * agent moves, too.
+   */
   reopen(scope: NewScope & { readonly parentId: string }, closeRequest: CloseRequest): Promise<void>
 
   /**
-   * Agents that have ended are to be forgotten: their closed scopes are closing again, below `host`, so that whoever recovers
-   * `host` finishes the removal. Scopes that are not closed stay as they are.
+   * Records that ended agents are to be forgotten. Their closed scopes become closing again, below `host`, so that a recovery of `host`
+   * finishes the removal. Scopes that are not closed stay as they are.
    */
   condemn(
     agentIds: readonly string[],
@@ -127,15 +134,18 @@ export interface Ledger extends AuditTrail, AsyncDisposable {
     closeRequest: CloseRequest,
   ): Promise<void>
 
-  /** Marks the scope and everything below it as closing; a second call keeps the stronger wish. It survives a crash unless more is asked for. */
+  /**
+   * Marks the scope and everything below it as closing. A second call keeps the stronger request. The write survives a crash, unless
+   * `survives` demands more.
+   */
   beginClose(scopeId: string, closeRequest: CloseRequest, survives?: Survives): Promise<void>
   settle(settlement: Settlement): Promise<void>
 
-  /** Every scope and resource of an incarnation, or of all; `open` leaves out what is over. */
+  /** Every scope and resource of an incarnation, or of all. `open` leaves out closed scopes and released resources. */
   contents(incarnation?: string, only?: 'open'): Promise<LedgerContents>
   resources(scopeId: string): Promise<readonly Resource[]>
-  /** Counts one more sighting of something unrecorded, and says what is known of it. */
+  /** Counts one more sighting of an unrecorded thing, and returns all that is known about it. */
   sight(kind: string, name: string, bootId: string, nowMs: number): Promise<Sighting>
-  /** Forgets the sightings that are not among `kept`. */
+  /** Deletes the sightings that are not in `kept`. */
   forgetSightings(kept: ReadonlySet<string>): Promise<void>
 }

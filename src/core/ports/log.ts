@@ -1,6 +1,6 @@
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent'
 
-/** Structured log lines; the lines of a close begin with `Cleanup:`. Never given environments, argv or tokens. */
+/** Structured log. Lines of a close begin with `Cleanup:`. Never pass environments, arguments or tokens. */
 export interface Log {
   debug(message: string, fields?: Readonly<Record<string, unknown>>): void
   info(message: string, fields?: Readonly<Record<string, unknown>>): void
@@ -10,7 +10,7 @@ export interface Log {
 
 const levels: readonly LogLevel[] = ['debug', 'info', 'warn', 'error', 'silent']
 
-/** One line per message on standard error; fields as `key=value`, so that a line can be read and grepped. */
+/** Writes one line per message. Fields are `key=value`, so that a line can be searched with grep. */
 export function lineLog(level: LogLevel, write: (line: string) => void): Log {
   const least = levels.indexOf(level)
   const say =

@@ -3,9 +3,9 @@ import type { Child, Command, Exit, Stdio } from './effects.ts'
 import type { RunnerOrder } from './runner.ts'
 import type { TracePlace } from './temp.ts'
 
-/** What a placement, the process-tree and log kinds, and those who launched have to agree on. */
+/** Types that placements, the process-tree and log kinds, and launching code share. */
 
-/** How strongly a process tree is held, strongest first. */
+/** Ways to contain a process tree, strongest first. */
 export const containmentNames = ['cgroup', 'subreaper', 'scan'] as const
 export type ContainmentName = (typeof containmentNames)[number]
 
@@ -14,74 +14,74 @@ export interface Limits {
   readonly pids?: number
 }
 
-/** Where a containment puts its trees: prefixes to which a resource's id is added. */
+/** Where a containment puts its trees: path prefixes, to which the resource's id is added. */
 export interface TreePlace {
   readonly place: string
   readonly limitPlaces?: readonly string[]
 }
 
-/** The workspace of an agent's task, and what the agent is called there. */
+/** The workspace of an agent's task, and the agent's name in it. */
 export interface AgentWorkspace {
-  /** The folder that must not be left, and the path of the workspace in it. */
+  /** The folder that contains the workspace, and the workspace's path relative to it. Nothing outside `base` is touched. */
   readonly base: string
   readonly path: string
   readonly agentName: string
 }
 
-/** An agent as those who launch describe it: a process on this host, or the same elsewhere. */
+/** A launch, independent of the placement: a process on this host, or the same on another one. */
 export interface ProcessLaunch {
   readonly placement?: string
-  /** Where it has its prompt and its logs, if others look for them. */
+  /** Where the prompt and the logs are, when other programs read them there. */
   readonly workspace?: AgentWorkspace
-  /** As people call it. */
+  /** The name for display. */
   readonly name?: string
-  /** A file that its program reads; gone when it is. */
+  /** A file that the program reads. It is removed with the agent. */
   readonly config?: { readonly name: string; readonly text: string }
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
-  /** `inherit` passes ours through untouched; `logs` writes each stream to a file of its own. */
+  /** `inherit` passes on this process's streams unchanged. `logs` writes each stream to a file of its own. */
   readonly output: 'inherit' | 'logs'
-  /** A text is all there is to read. */
+  /** `text` is the complete input. */
   readonly stdin: 'inherit' | 'ignore' | { readonly text: string }
-  /** Further open descriptors that keep their numbers. */
+  /** Further open descriptors, passed on under the same numbers. */
   readonly descriptors?: readonly number[]
-  /** It starts with these ignored, and else with none. */
+  /** Signals that the process ignores at its start. It ignores no others. */
   readonly ignoredSignals?: readonly NodeJS.Signals[]
   readonly limits?: Limits
   readonly politeSignal?: NodeJS.Signals
-  /** Its TMPDIR is a folder of its own, which goes with it. */
+  /** Gives the agent a TMPDIR of its own, which is removed with it. */
   readonly hasTempFolder?: boolean
-  /** What its program leaves elsewhere when it is killed. */
+  /** Files that the program leaves in folders of the user when it is killed. */
   readonly leaves?: readonly TracePlace[]
-  /** The same in words that do not depend on this host, for a runner elsewhere. */
+  /** The same launch in terms that do not depend on this host, for a runner on another host. */
   readonly order?: RunnerOrder
-  /** What was asked for on top of the environment that agents inherit here. */
+  /** The requested variables, without those that agents inherit on this host. */
   readonly ownEnv?: Readonly<Record<string, string>>
-  /** Where it was asked to work; `cwd` is where a process on this host would. */
+  /** The requested working directory. `cwd` is the one that a process on this host gets. */
   readonly workingDirectory?: string
 }
 
-/** What the resources of a process launch are called in its plan. */
+/** The labels of a process launch's resources in its plan. */
 export const treeLabel = 'tree'
 export const sessionLabel = 'session'
-/** Logs that this supervisor writes about an agent. */
+/** Logs that the supervisor writes about an agent. */
 export const reportLabels = ['progress', 'findings'] as const
 export const logLabels = ['stdout', 'stderr'] as const
 
-/** What the ledger holds of a tree: enough to find it again, and nothing that could be a secret. */
+/** A process tree in the ledger: enough to find it again, and nothing that could be secret. */
 export interface TreeSpec extends TreePlace {
   readonly containment: ContainmentName
   readonly installation: string
-  /** The program's name, for people. */
+  /** The program's name, for display. */
   readonly program: string
-  /** The signal that asks the main process to leave, where its provider knows one. */
+  /** The signal that asks the main process to exit, where its provider names one. */
   readonly politeSignal?: NodeJS.Signals
-  /** It outlives a supervisor that is lost. */
+  /** The tree outlives its supervisor. */
   readonly isKept?: boolean
 }
 
-/** What starting a tree takes; in memory only. */
+/** Input of a tree's start that is not in the spec. Only in memory. */
 export interface TreeLaunch {
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
@@ -90,26 +90,26 @@ export interface TreeLaunch {
   readonly stdio: readonly (Stdio | { readonly log: string } | { readonly text: string; readonly directory: string })[]
   readonly ignoredSignals?: readonly NodeJS.Signals[]
   readonly limits?: Limits
-  /** A session of its own. */
+  /** Starts the tree in a session of its own. */
   readonly detached: boolean
-  /** Started in a terminal of the same plan, by its label, reading what is in this file. */
+  /** Starts the tree in a terminal of the same plan, by its label, with this file as its standard input. */
   readonly terminal?: { readonly label: string; readonly stdin: string }
 }
 
-/** Where a tree is started that is no child of ours: the pane of a tmux session. */
+/** Starts a tree that is not a child of Ebb: in the pane of a tmux session. */
 export interface Terminal {
-  /** The command as it says, once it is behind its doors, which pid it has. */
+  /** Wraps a command so that it reports its pid, once it has passed its containment's gates. */
   announced(argv: readonly string[]): readonly string[]
-  /** Settles when it runs; rejects when it has ended by then, and has nothing to show for it. */
+  /** Settles when the command runs. Rejects when it ends at once with an error, or without output. */
   start(command: Command, streams: { readonly stdin: string; readonly stdout: LogHandle; readonly stderr: LogHandle }): Promise<Child>
 }
 
-/** The pane, for those who launched it or found it again. */
+/** The pane of a session, for the process that launched it or found it again. */
 export interface SessionHandle extends Terminal {
-  /** Rejects when what was started has ended by now, and has nothing to show for it. */
+  /** Rejects when the command has ended by now with an error, or without output. */
   requireGoodStart(): Promise<void>
   readonly exit: Promise<Exit>
-  /** The session was ended from outside, and its agent may live on. */
+  /** Settles when the session was ended from outside. The agent may still be alive. */
   readonly lost: Promise<void>
 }
 
@@ -118,18 +118,18 @@ export interface SessionSpec {
   readonly socket: string
   /** The folder of its pipes and its exit code. */
   readonly directory: string
-  /** Its name, for people. */
+  /** The session's name, for display. */
   readonly session: string
 }
 
-/** A living process that stands in a tree of this installation, or carries its mark. */
+/** A running process in a tree of this installation, or with its tag. */
 export interface TreeMember {
   readonly pid: number
   readonly resourceId: string
   readonly incarnation: string
 }
 
-/** What people want to know of a living process. */
+/** A running process, for display. */
 export interface ProcessDetails {
   readonly pid: number
   readonly ppid: number
@@ -138,15 +138,15 @@ export interface ProcessDetails {
   readonly rssBytes: number
 }
 
-/** What runs of an agent, whatever it is: a process tree, a container, an agent of a runner elsewhere. */
+/** A running agent of any placement: a process tree, a container, or an agent at a runner. */
 export interface TreeHandle {
-  /** Of its main process, where that is on this host. */
+  /** The pid of the main process, when it is on this host. */
   readonly pid?: number
-  /** `code` and `signal` are both null when nobody saw how it ended. */
+  /** `code` and `signal` are both null when the exit is unknown. */
   readonly exit: Promise<EndOfTree>
 }
 
-/** Where it ran elsewhere, whoever ran it may say what was the matter: then it has failed, whatever its exit code. */
+/** An agent on another host may report an error. Then it has failed, whatever its exit code is. */
 export interface EndOfTree extends Exit {
   readonly error?: AgentError
 }
@@ -156,9 +156,9 @@ export interface LocalTreeHandle extends TreeHandle {
 }
 
 /**
- * Who writes a log: a collector that we start ourselves, a collector that runs in the agent's terminal and shows there
- * what it writes, this supervisor, line by line, or whoever follows an output that is elsewhere: its copy, byte for byte,
- * so that its size says how far it has come.
+ * Which process writes a log: a collector that Ebb starts; a collector in the agent's terminal, which also shows the output there; the
+ * supervisor, line by line; or the follower of an output on another host, which copies it byte for byte, so that the size of the log is the
+ * position in the output.
  */
 export type LogWriter = 'collector' | 'terminal' | 'supervisor' | 'follower'
 
@@ -166,12 +166,12 @@ export interface LogSpec {
   readonly installation: string
   /** The folder of live logs. */
   readonly directory: string
-  /** Where the log goes when it is complete. */
+  /** The path of the log after it is complete. */
   readonly archive: string
-  /** Which stream of the agent it is; `stdout` and `stderr` are read as messages. Without it: as the archive is called. */
+  /** The agent's stream. `stdout` and `stderr` are read as messages. Default: the name of the archive. */
   readonly stream?: string
   readonly writer?: LogWriter
-  /** For a log that others look for: the workspace it lies in, and its path and that of its archive in there. */
+  /** For a log in a workspace, where other programs read it: the workspace, and the paths of log and archive in it. */
   readonly inside?: { readonly workspace: string; readonly path: string; readonly archive: string }
 }
 
@@ -179,17 +179,17 @@ export interface LogHandle {
   /** The live log. */
   readonly path: string
   readonly archive: string
-  /** The writing end of the pipe, for the agent; there is none where the collector runs in a terminal. */
+  /** The write end of the pipe, for the agent. Undefined when the collector runs in a terminal. */
   readonly fd?: number
-  /** Where the collector in a terminal is to read, and the mark that it must carry. */
+  /** For a collector in a terminal: the pipe it reads, and the environment tag it must carry. */
   readonly pipe?: { readonly path: string; readonly environmentTag: string }
-  /** The collector in a terminal has this pid; who knows it need not search for it. */
+  /** Tells the kind the pid of the collector in a terminal, so that it need not search for it. */
   collectedBy?(pid: number): void
   /**
-   * Where this supervisor writes: one line, and the file with the first of them. Refused once the log is being closed, and
-   * where it would have more bytes than these.
+   * Appends one line, and creates the file with the first one. Only for logs that the supervisor writes. Throws once the log is being
+   * closed, and when the file would become larger than `mostBytes`.
    */
   readonly append?: (line: string, mostBytes?: number) => void
-  /** The agent has it; ours is closed, or its name removed, so that the end of the agent is the end of the stream. */
+  /** Called when the agent has the pipe. Closes our end, or removes the pipe's name, so that the stream ends with the agent. */
   done(): void
 }

@@ -3,7 +3,7 @@ import type { McpServer } from '../model/mcp.ts'
 import type { MessageBody } from '../model/message.ts'
 import type { TracePlace } from './temp.ts'
 
-/** Which program an agent is: how it is started, what its lines mean, how it is asked to leave. */
+/** The program behind an agent: how it is started, what its output means, and how it is asked to exit. */
 
 export interface Capabilities {
   readonly streaming: boolean
@@ -25,7 +25,7 @@ export interface Model {
   readonly isDefault: boolean
 }
 
-/** What a synthetic agent can say of itself; the others follow from what becomes of it. */
+/** The statuses that a synthetic agent's script can set. All others follow from what happens to the agent. */
 export const scheduledStatuses = ['initializing', 'running', 'completed', 'failed'] as const
 
 /** One event of a synthetic agent's script. */
@@ -36,7 +36,7 @@ export interface ScheduledEvent {
   readonly data?: Readonly<Record<string, unknown>>
 }
 
-/** What a client may say about an agent besides its prompt; validated at the edge. */
+/** The configuration that a client may give an agent besides its prompt. Validated where it enters the program. */
 export interface Configuration {
   readonly sessionId?: string
   readonly outputFormat?: string
@@ -55,7 +55,7 @@ export interface Configuration {
   readonly schedule?: readonly ScheduledEvent[]
   readonly env?: Readonly<Record<string, string>>
   readonly limits?: { readonly memoryBytes?: number; readonly pids?: number; readonly logBytes?: number }
-  /** Synthetic agents only: with a real child process. */
+  /** Synthetic agents only: starts a real child process, too. */
   readonly process?: boolean
   readonly mcp?: { readonly servers: readonly McpServer[]; readonly strict?: boolean }
 }
@@ -64,31 +64,34 @@ export interface Assignment {
   readonly agentId: string
   readonly prompt: string
   readonly configuration: Configuration
-  /** Where the MCP servers of the configuration will be written down, as `{"mcpServers": …}`, for programs that read a file. */
+  /** The file to which the configuration's MCP servers are written as `{"mcpServers": …}`, for programs that read them from a file. */
   readonly mcpFile?: string
 }
 
-/** A provider's part of a launch; the placement makes a plan of it. */
+/** A provider's part of a launch. The placement makes a plan of it. */
 export interface Invocation {
   readonly argv: readonly string[]
-  /** On top of the inherited environment. */
+  /** Added to the inherited environment. */
   readonly env?: Readonly<Record<string, string>>
-  /** Written to its standard input, which is then closed. The prompt goes here: an argument may be 128 KB at most, and `ps` shows it. */
+  /**
+   * Written to standard input, which is then closed. The prompt is passed here, because an argument may have at most 128 KB (execve(2)),
+   * and `ps` shows it.
+   */
   readonly stdin: string
-  /** The signal that asks the main process to leave, where SIGTERM is not the best one. */
+  /** The signal that asks the main process to exit, where SIGTERM is not the best one. */
   readonly politeSignal?: NodeJS.Signals
 }
 
-/** What one line of standard output says: one message or more, and perhaps the agent's verdict on its own work. */
+/** The meaning of one line of standard output: at least one message, and perhaps the agent's verdict on its own work. */
 export interface Parsed {
   readonly messages: readonly [MessageBody, ...MessageBody[]]
   readonly result?: AgentResult
 }
 
-/** What the supervisor itself plays of an agent. */
+/** An agent that the supervisor plays itself, wholly or in part. */
 export interface Script {
   readonly events: readonly ScheduledEvent[]
-  /** Is there a program to be started besides? */
+  /** True when a program is started as well. */
   readonly hasProcess: boolean
 }
 
@@ -98,25 +101,25 @@ export interface Provider {
   readonly description: string
   readonly capabilities: Capabilities
   readonly models: readonly Model[]
-  /** The program to look for on the PATH; undefined when there is nothing to install. */
+  /** The program to look for on the PATH. Undefined when nothing needs to be installed. */
   readonly program: string | undefined
   /** Pure. Throws `launch_refused` when the configuration lacks what this provider needs. */
   invoke(assignment: Assignment): Invocation
   /**
-   * Pure, and without memory of earlier lines: a supervisor that was restarted goes on in the middle. `line` is never
-   * empty of meaning to the caller: what cannot be understood is a message too.
+   * Pure, and without state from earlier lines, because a restarted supervisor continues in the middle. A line that is not understood
+   * becomes a message, too.
    */
   parse(line: string): Parsed
   /**
-   * Pure: what its program leaves in folders of its user's when it is killed, by the environment that it gets. Only what holds
-   * the mark of its agent goes; conversations are the user's, and are not named here.
+   * Pure. The files that the program leaves in folders of its user when it is killed. Only files with the agent's mark are removed.
+   * Conversations belong to the user and are not listed here.
    */
   leaves?(env: Readonly<Record<string, string>>): readonly TracePlace[]
   /** For an agent that is scripted, wholly or in part. */
   script?(assignment: Assignment): Script
 }
 
-/** A provider, in the shape that `GET /api/providers` answers. */
+/** A provider in the shape of `GET /api/providers`. */
 export interface ProviderInfo {
   readonly type: string
   readonly name: string
@@ -130,6 +133,6 @@ export interface ProviderInfo {
 export interface ProviderCatalogue {
   readonly types: readonly string[]
   find(type: string): Provider | undefined
-  /** Looked up anew: what was installed a moment ago is there. */
+  /** Checks again on every call, so a program that was just installed is found. */
   describe(): Promise<readonly ProviderInfo[]>
 }

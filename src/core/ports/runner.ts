@@ -1,78 +1,88 @@
 import type { Configuration } from './provider.ts'
 
-/** An agent, as a runner host is told of it: the fields of `POST /agent/stream` (docs/in-depth/runner.md), and those of Ebb's runners. */
+/**
+ * An agent, as described to a runner: the fields of `POST /agent/stream` (docs/in-depth/runner.md), and the additional ones of Ebb's own
+ * runners.
+ */
 export interface RunnerOrder {
-  /** Ours are asked to use this id; others give one of their own. */
+  /** Ebb's own runners use this id. Other runners assign one of their own. */
   readonly agentId: string
   readonly type: string
   readonly prompt: string
   readonly configuration: Configuration
 }
 
-/** Where a runner answers. Its token is a setting: it is never in the ledger. */
+/** Where a runner answers. Its token is a setting and never in the ledger. */
 export interface RunnerPlace {
   readonly url: string
 }
 
-/** The resource that gives others of the same plan an address; what its handle is. */
+/** The label of the resource whose handle gives other resources of the plan an address. */
 export const addressLabel = 'task'
 
 export interface AddressHandle {
   readonly address: string
 }
 
-/** What the ledger holds of an agent at a runner: enough to find it again. The address is known before, or given by its plan. */
+/**
+ * An agent at a runner in the ledger: enough to find it again. The address is known beforehand, or comes from another resource of the plan.
+ */
 export type RemoteAgentSpec =
   | { readonly installation: string; readonly url: string }
   | { readonly installation: string; readonly port: number; readonly task?: RunnersTask }
 
-/** Where the task is looked for in which the runner itself runs. */
+/** Where to look for the ECS task in which the runner itself runs. */
 export interface RunnersTask {
   readonly cluster: string
   readonly taskDefinition: string
   readonly region?: string
 }
 
-/** What starting it takes; in memory only. */
+/** Input of the start that is not in the spec. Only in memory. */
 export interface RemoteAgentLaunch {
   readonly order: RunnerOrder
 }
 
-/** A call to a runner: where, as whom, and how long somebody waits. */
+/** A call to a runner: its address, its token, and the signal that aborts it. */
 export interface RunnerCall {
   readonly place: RunnerPlace
   readonly token: string | undefined
   readonly signal: AbortSignal
 }
 
-/** What comes of an agent: whole lines and the beginnings of long ones, byte for byte; then how it ended. */
+/**
+ * One item of an agent's stream: output byte for byte, as whole lines or as the beginning of a long one, and finally how the agent ended.
+ */
 export type RunnerNews =
   | { readonly is: 'output'; readonly bytes: Uint8Array }
-  /** A sign of life without words. */
+  /** A keep-alive without content. */
   | { readonly is: 'ping' }
   | { readonly is: 'complete' }
   | { readonly is: 'error'; readonly message: string }
 
 export interface RunnerStream {
-  /** As the runner calls it. */
+  /** The agent's id at the runner. */
   readonly agentId: string
-  /** Ends after `complete` or `error`, and throws when the connection is lost before. */
+  /** Ends after `complete` or `error`. Throws when the connection is lost before that. */
   readonly news: AsyncIterable<RunnerNews>
-  /** Closes the connection. The runner then stops the agent: the runner protocol says so (docs/in-depth/runner.md). */
+  /** Closes the connection. The runner then stops the agent, as the protocol requires (docs/in-depth/runner.md). */
   hangUp(): void
 }
 
-/** Everything that changes something at a runner, one method per effect: the crash matrix comes in here. */
+/**
+ * Every call that changes something at a runner, one method per effect, so that the crash matrix can end the process around each of them
+ * (G9).
+ */
 export interface Runner {
   /** Settles when the agent runs. */
   stream(call: RunnerCall, order: RunnerOrder): Promise<RunnerStream>
-  /** Settles when the runner says that its processes are proven gone, or that it has no such agent. */
+  /** Settles when the runner says that the processes are proven gone, or that it has no such agent. */
   stop(call: RunnerCall, agentId: string, isForced: boolean): Promise<'stopped' | 'not-found'>
 }
 
 export interface RunnerHealth {
   readonly activeAgents: number
-  /** Ours say which installation answers: after a change of address it may be another. */
+  /** Ebb's own runners say which installation answers. After a change of address it may be another one. */
   readonly installation?: string
 }
 
@@ -86,24 +96,24 @@ export type RunnerStatus =
       readonly installation?: string
     }
 
-/** Looks change nothing. They throw when there is no answer, or none that can be understood: that is unknown, never gone (G4). */
+/** Queries that change nothing. They throw when there is no answer, or no valid one: the state is then unknown, not gone (G4). */
 export interface RunnerQueries {
   health(call: RunnerCall): Promise<RunnerHealth>
   status(call: RunnerCall, agentId: string): Promise<RunnerStatus>
 }
 
-/** The runner answers, and does not let us in: to ask again helps nobody. */
+/** The runner answers and refuses access. Retrying does not help. */
 export class RunnerDenied extends Error {
   override readonly name = 'RunnerDenied'
 }
 
-/** There was no answer, or none to its end: what is there is not known. */
+/** There was no answer, or no complete one. The state at the runner is unknown. */
 export class RunnerUnreachable extends Error {
   override readonly name = 'RunnerUnreachable'
 }
 
-/** The header by which our own runners say who answers. */
+/** The header in which Ebb's own runners name their installation. */
 export const installationHeader = 'x-ebb-installation'
 
-/** After a `data` line: the output has a carriage return there, which would end a line of SSE. What follows has another `data` line. */
+/** A comment line between two `data` lines. It means that the output has a carriage return there, which would end a line of SSE. */
 export const joinedByReturn = ': carriage return'

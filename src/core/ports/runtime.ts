@@ -3,7 +3,7 @@ import type { Host } from './host.ts'
 import type { NewId } from './ids.ts'
 import type { Log } from './log.ts'
 
-/** What every part of a supervisor shares: the time, a source of ids, the log, and the identity of this process. */
+/** The services that every part of a supervisor uses: the clock, ids, the log, and the identity of this process. */
 export interface Runtime {
   readonly clock: Clock
   readonly log: Log

@@ -1,17 +1,17 @@
 import type { ProgressReport, Task } from '../model/task.ts'
 
-/** The rows of tasks, and what the agents in them reported. Whether a task is open is for its scope to say. */
+/** Storage of tasks and of what their agents reported. Whether a task is open is the state of its scope. */
 
 export interface TaskRecord extends Task {
-  /** Agents that were ever deployed into it, also those that are deleted by now. */
+  /** How many agents were ever deployed into it, deleted ones included. */
   readonly deployed: number
 }
 
-/** What was heard of an agent. */
+/** The reports of an agent. */
 export interface Heard {
   readonly progress?: ProgressReport
   readonly findings: number
-  /** It was given a token, with which it calls back. */
+  /** The agent has a token with which it can report. */
   readonly canReport: boolean
 }
 
@@ -20,24 +20,24 @@ export interface TaskStore {
   find(id: string): Promise<TaskRecord | undefined>
   /** Newest first. */
   list(filter: { readonly namespace?: string; readonly limit: number }): Promise<readonly TaskRecord[]>
-  /** How many agents of each have not ended. */
+  /** The number of agents of each task that have not ended. */
   count(ids: readonly string[]): Promise<ReadonlyMap<string, number>>
   complete(id: string, at: string): Promise<void>
-  /** One more agent was deployed into it. */
+  /** Counts one more deployed agent. */
   countDeployed(id: string): Promise<void>
 
-  /** The last word of an agent on its work. */
+  /** Stores an agent's latest progress report. */
   keepProgress(agentId: string, progress: ProgressReport): Promise<void>
   countFinding(agentId: string): Promise<void>
-  /** By agent, of those of a task that have rows. */
+  /** By agent id, for the agents of a task that have a row. */
   heard(taskId: string): Promise<ReadonlyMap<string, Heard>>
 
-  /** Whose token this is the hash of, as long as that agent has not ended. */
+  /** The agent to which the token with this hash belongs. Undefined once that agent has ended. */
   tokenHolder(hash: string): Promise<string | undefined>
 
   /**
-   * What marks a shared folder of ours, by the folder in which it is: so that whoever leaves it last knows that we made it.
-   * It is kept as long as a task has its workspace there.
+   * Stores the identity of a shared folder that Ebb created in `base`, so that the last task to leave it knows that it may be removed. It
+   * is stored for as long as a task has its workspace there.
    */
   keepFolder(base: string, mark: unknown): Promise<void>
   findFolder(base: string): Promise<unknown>

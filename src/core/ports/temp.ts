@@ -1,44 +1,50 @@
 import { join } from 'node:path'
 
-/** What those who plan a temp folder, its kind, and the kind of what is left elsewhere have to agree on. */
+/** Types that the plan of a temp folder, its kind, and the kind of tool leftovers share. */
 
 export const tempLabel = 'temp'
 export const toolLeftoversLabel = 'traces'
 
 export interface TempFolderSpec {
   readonly installation: string
-  /** The system's folder for such things, where the folder was made; ours may be another one by now. */
+  /** The system's folder for temporary files at the time of the launch. It may be another one by now. */
   readonly base: string
 }
 
 /**
- * Where the temp folder of a scope is. Short, because programs put sockets into it, and the path of one has 108 bytes
- * (unix(7)), on macOS 104; and nobody can guess it, because nobody can guess the id: all of its 122 random bits are in it.
+ * The path of a scope's temp folder. It is short, because programs create sockets in it, and a socket's path has at most 108 bytes
+ * (unix(7)), on macOS 104. It contains all 122 random bits of the id, so it cannot be guessed.
  */
 export function tempFolderOf(base: string, scopeId: string): string {
   const isUuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(scopeId)
   return join(base, `ebb-${isUuid ? Buffer.from(scopeId.replaceAll('-', ''), 'hex').toString('base64url') : scopeId}`)
 }
 
-/** Files that a program leaves in a folder of its user's when it is killed. */
+/** Files that a program leaves in a folder of its user when it is killed. */
 export interface TracePlace {
-  /** Absolute. */
+  /** Absolute path. */
   readonly folder: string
-  /** The whole name, as a pattern. */
+  /** A pattern for the whole name. */
   readonly name: string
-  /** What belongs to such a file, lies beside it, and goes with it. */
+  /** A second file that belongs to such a file. It is in the same folder and is removed with it. */
   readonly kin?: {
-    /** Its whole name, as a pattern; `{stem}` is the file's own name up to its last dot. */
+    /** A pattern for its whole name. `{stem}` is the first file's name up to its last dot. */
     readonly name: string
-    /** What these patterns find in the file must be in its kin too: a name alone may be another one's by now. */
+    /**
+     * The text that each of these patterns finds in the first file must be in the second one, too. A name alone may belong to another
+     * program's file by now.
+     */
     readonly shares: readonly string[]
   }
 }
 
 export interface ToolLeftoversSpec {
   readonly places: readonly TracePlace[]
-  /** A file is ours when it holds one of these, which nobody can guess. */
+  /** A file is ours when it contains one of these texts, which cannot be guessed. */
   readonly marks: readonly string[]
-  /** What was changed before, by the wall clock, is older than the agent: its user may have thousands of these. */
+  /**
+   * By the wall clock. A file changed before this is older than the agent. The limit saves reading the thousands of older files that a user
+   * may have.
+   */
   readonly sinceMs: number
 }

@@ -1,6 +1,6 @@
-/** What the placement docker needs of a Docker daemon. What changes something there is in one port, what only looks in another. */
+/** The Docker daemon, as the placement `docker` uses it. `Docker` changes something there; `DockerQueries` only reads. */
 
-/** A container as it is ordered, with all that no ledger may hold. */
+/** Everything needed to create a container, including secrets, which the ledger may not hold. */
 export interface ContainerOrder {
   readonly name: string
   readonly labels: Readonly<Record<string, string>>
@@ -24,25 +24,25 @@ export interface ContainerMount {
 
 /** Every call that changes something, one method each, so that the crash matrix can end the process around each of them (G9). */
 export interface Docker {
-  /** Answers with the daemon's own id of it, which is never given twice. */
+  /** Returns the daemon's own id of the container, which it never uses twice. */
   create(order: ContainerOrder): Promise<string>
-  /** Starts it, unless the signal says before that nobody wants it any more, and hands over what it is to read on its standard input. */
+  /** Starts the container and sends the input to its standard input. Throws `scope_closed` when the signal has aborted before. */
   start(id: string, input: string, signal: AbortSignal): Promise<Handing>
   signal(id: string, signal: NodeJS.Signals): Promise<void>
   unpause(id: string): Promise<void>
-  /** Whatever anybody has set: the daemon does not start it again. */
+  /** Overrides any restart policy, so that the daemon does not start the container again. */
   forbidRestart(id: string): Promise<void>
-  /** With what runs in it, and the volumes that are its alone. False when the daemon did not say that it has done so. */
+  /** Removes the container with its processes and its anonymous volumes. False when the daemon did not confirm it. */
   remove(id: string): Promise<boolean>
 }
 
-/** An input on its way. Who does not read it all at once may do so later, as from a pipe. */
+/** Input that is being sent. The container may read it later, as from a pipe. */
 export interface Handing {
-  /** Settles when all of it is in the daemon's hands, or nobody is left to read it. */
+  /** Settles when the daemon has all of the input, or the container can no longer read it. */
   readonly done: Promise<void>
 }
 
-/** One container, as the daemon tells of it. */
+/** A container in the daemon's list. */
 export interface SeenContainer {
   readonly id: string
   readonly name: string
@@ -52,12 +52,12 @@ export interface SeenContainer {
 }
 
 export interface InspectedContainer extends SeenContainer {
-  /** Of its main process, in the daemon's pid namespace; none where nothing runs. */
+  /** The pid of the main process, in the daemon's pid namespace. Undefined when nothing runs. */
   readonly pid: number | undefined
-  /** Of its last run; none before its first. */
+  /** The exit code of the last run. Undefined before the first run. */
   readonly exitCode: number | undefined
   readonly restartPolicy: string
-  /** What runs it, such as `runc`. */
+  /** The OCI runtime, such as `runc`. */
   readonly runtime: string
 }
 
@@ -68,40 +68,45 @@ export interface OutputPiece {
   readonly bytes: Uint8Array
 }
 
-/** Looks that change nothing. All of them fail when the daemon does not answer: then nothing is known (G4). */
+/** Queries that change nothing. All of them fail when the daemon does not answer, and then the state is unknown (G4). */
 export interface DockerQueries {
-  /** Does it speak to us through a socket of this host? */
+  /** True when the daemon is reached through a socket of this host. */
   readonly isLocal: boolean
-  /** Where the daemon is looked for, for people. */
+  /** The daemon's address, for display. */
   readonly host: string
-  /** Which daemon it is, across its restarts; undefined where it has no id. */
+  /** Identifies the daemon across its restarts. Undefined when it has no id. */
   identity(signal?: AbortSignal): Promise<string | undefined>
-  /** The version of the daemon. */
+  /** The daemon's version. */
   version(): Promise<string>
   hasImage(image: string): Promise<boolean>
   hasNetwork(network: string): Promise<boolean>
-  /** Undefined is the daemon's own word that there is none. Waits while the daemon is busy with that container. */
+  /** Undefined means that the daemon says there is no such container. The call waits while the daemon is busy with that container. */
   inspect(id: string, signal?: AbortSignal): Promise<InspectedContainer | undefined>
-  /** All that carry these labels, the newest first, also those that do not run. Waits for nothing. */
+  /** All containers with these labels, newest first, stopped ones included. It does not wait for busy containers. */
   list(labels: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<readonly SeenContainer[]>
   /**
-   * Nobody has this name, neither a container nor one that the daemon is making and shows to nobody yet: it gives the name away
-   * before anything else.
+   * True when no container has this name, and the daemon is not creating one with it. The daemon reserves a name before it lists the
+   * container.
    */
   isNameFree(name: string, signal?: AbortSignal): Promise<boolean>
-  /** All that it ever wrote on both streams, or on these, from the first byte on; with `follows` also what it will write, until it ends. */
+  /**
+   * Everything the container has written on both streams, or on the given ones. With `follows`, also what it writes later, until it ends.
+   */
   output(id: string, follows: boolean, signal: AbortSignal, streams?: readonly OutputStream[]): AsyncIterable<OutputPiece>
-  /** The exit code when it ends next; `heard` is called when the daemon has taken note, and no end is missed from then on. */
+  /**
+   * Resolves with the exit code of the next exit. `heard` is called once the daemon has registered the wait: from then on no exit is
+   * missed.
+   */
   nextExit(id: string, signal: AbortSignal, heard: () => void): Promise<number>
-  /** Settles when nothing runs in it, or when it is not there. */
+  /** Settles when nothing runs in the container, or it does not exist. */
   stopped(id: string, signal: AbortSignal): Promise<void>
-  /** Settles when there is none any more, whoever removes it. */
+  /** Settles when the container does not exist any more. */
   removed(id: string, signal: AbortSignal): Promise<void>
-  /** The pids of all that runs in it, in the daemon's pid namespace. */
+  /** The pids of all processes in the container, in the daemon's pid namespace. */
   pids(id: string): Promise<readonly number[]>
 }
 
-/** The labels by which a container is known as ours, whatever it is called. */
+/** The labels that mark a container as ours, whatever its name is. */
 export const containerLabels = {
   installation: 'ebb.installation',
   incarnation: 'ebb.incarnation',
@@ -109,46 +114,46 @@ export const containerLabels = {
   resource: 'ebb.resource',
 } as const
 
-/** What the container is called in a plan. */
+/** The label of the container in a launch plan. */
 export const containerLabel = 'container'
 
-/** What the ledger holds of a container: enough to find it again, and nothing that could be a secret. */
+/** A container in the ledger: enough to find it again, and nothing that could be secret. */
 export interface ContainerSpec {
   readonly installation: string
   readonly image: string
-  /** How much it may write on each of its streams; what is more is not kept. */
+  /** How much the container may write on each stream. The excess is not stored. */
   readonly mostBytes?: number
 }
 
-/** What making one takes; in memory only. */
+/** Input of the creation that is not in the spec. Only in memory. */
 export type ContainerLive = Omit<ContainerOrder, 'name' | 'labels' | 'image'>
 
-/** Where what it writes is copied to. */
+/** The files to which the output is copied. */
 export type OutputPaths = Readonly<Record<OutputStream, string>>
 
 export interface ContainerHandle {
   readonly id: string
   readonly paths: OutputPaths | undefined
   readonly mostBytes: number
-  /** The daemon that made it. */
+  /** The daemon that created it. */
   readonly daemon: DaemonMark | undefined
 }
 
-/** Which daemon was asked: what another one does not know may be there all the same. */
+/** Which daemon was asked. A container that another daemon does not know may still exist. */
 export interface DaemonMark {
   readonly identity: string
-  /** Where it was, for people. */
+  /** The daemon's address at that time, for display. */
   readonly host: string
 }
 
 export interface ContainerRunSpec {
   readonly installation: string
-  /** The program's name, for people. */
+  /** The program's name, for display. */
   readonly program: string
   readonly politeSignal?: NodeJS.Signals
 }
 
-/** What starting one takes; in memory only. */
+/** Input of the start that is not in the spec. Only in memory. */
 export interface ContainerRunLive {
   readonly input: string
 }

@@ -1,33 +1,33 @@
 import type { Clock } from '../../core/ports/clock.ts'
 
 /**
- * What is asked of AWS. `Aws` changes something, one method per effect, so that the crash matrix can end the process around
- * each of them; `AwsQueries` only looks. Both throw an `AwsProblem` with a sentence that says what to do, and nothing else.
+ * Calls to AWS. `Aws` has the calls that change something, one method per effect, so that the crash matrix can end the process around each
+ * of them. `AwsQueries` has the calls that only read. Both throw only `AwsProblem`, with a message that says what to do.
  */
 
-/** How a call is bounded: by its caller, and by a timeout of its own. */
+/** The limits of a call: the caller's signal, and a timeout on the clock. */
 export interface AwsCall {
   readonly signal: AbortSignal
   readonly clock: Clock
   /**
-   * It makes something: what was sent is let answer even when the caller leaves, because a request whose connection was dropped may
-   * still be carried out, after somebody has looked and seen nothing. Only what was not sent yet is not sent any more.
+   * The call creates something. Once it is sent, its answer is awaited even when the caller has left: AWS may still carry out a request
+   * whose connection was dropped, after an observation has found nothing. Only an unsent attempt is dropped.
    */
   readonly letsAnswer?: true
 }
 
 /**
- * `absent`: the API says that there is no such thing. `taken`: a condition of a write did not hold. `refused`: the request itself is
- * not acceptable. All others say nothing about the thing that was asked for (G4).
+ * `absent`: the API says that the thing does not exist. `taken`: a condition of a write was not met. `refused`: the request is not
+ * acceptable. All others leave the state of the thing unknown (G4).
  */
 export type AwsTrouble = 'absent' | 'taken' | 'refused' | 'denied' | 'credentials' | 'throttled' | 'unreachable' | 'aborted'
 
 export class AwsProblem extends Error {
   override readonly name = 'AwsProblem'
   readonly trouble: AwsTrouble
-  /** The API's own name for it. */
+  /** The API's own error code. */
   readonly code: string
-  /** It was the answer to the only attempt. After one whose answer was lost, the thing may have been done all the same. */
+  /** True when this was the answer to the only attempt. After an attempt whose answer was lost, the call may have been carried out. */
   isCertain = true
 
   constructor(trouble: AwsTrouble, message: string, options: { code?: string; cause?: unknown } = {}) {
@@ -41,7 +41,7 @@ export function isAwsTrouble(error: unknown, ...troubles: readonly AwsTrouble[])
   return error instanceof AwsProblem && troubles.includes(error.trouble)
 }
 
-/** A cluster, in its region; without one, the region that the SDK finds by itself. */
+/** A cluster and its region. Without a region, the SDK finds one by itself. */
 export interface Cluster {
   readonly cluster: string
   readonly region?: string
@@ -52,7 +52,7 @@ export interface TaskOrder extends Cluster {
   readonly subnets: readonly string[]
   readonly securityGroups: readonly string[]
   readonly assignPublicIp: boolean
-  /** The same order with the same token is one task, however often it is given. */
+  /** Orders with the same token start one task, however often they are sent. */
   readonly clientToken: string
   readonly startedBy: string
   readonly tags: Readonly<Record<string, string>>
@@ -71,7 +71,7 @@ export interface TaskSeen {
   readonly tags: Readonly<Record<string, string>>
 }
 
-/** `startedBy` must be the only filter that is used (API reference of ListTasks). */
+/** `startedBy` cannot be combined with another filter (API reference of ListTasks). */
 export type TaskQuery = Cluster &
   ({ readonly startedBy: string } | { readonly family?: string; readonly desiredStatus: 'RUNNING' | 'STOPPED' })
 
@@ -89,7 +89,7 @@ export interface TargetSeen {
   readonly reason?: string
 }
 
-/** An object in a bucket, whether it is there or not. */
+/** The address of an object, whether or not it exists. */
 export interface ObjectAt {
   readonly bucket: string
   readonly key: string
@@ -100,13 +100,13 @@ export interface ObjectSeen {
   readonly etag: string
   readonly sizeBytes: number
   readonly metadata: Readonly<Record<string, string>>
-  /** Of the whole, or of the checksums of its parts; base64. */
+  /** Base64. The checksum of the object, or of the checksums of its parts. */
   readonly sha256?: string
 }
 
 export interface NewObject extends ObjectAt {
   readonly metadata: Readonly<Record<string, string>>
-  /** Only in the place of this one; without it, only where there is none. */
+  /** The etag of the object that may be replaced. Without it, the object must not exist. */
   readonly replaces?: string
 }
 
@@ -115,20 +115,20 @@ export interface OpenUpload extends ObjectAt {
 }
 
 export interface Aws {
-  /** Answers with the task that the order's token stands for, also when an earlier reply was lost. */
+  /** Returns the task that the order's token stands for, even when an earlier reply was lost. */
   runTask(order: TaskOrder, call: AwsCall): Promise<TaskSeen>
-  /** Of a task that is stopped already, or long forgotten: nothing. */
+  /** Does nothing when the task is stopped already, or no longer known. */
   stopTask(task: TaskAt, reason: string, call: AwsCall): Promise<void>
   registerTarget(target: Target, call: AwsCall): Promise<void>
-  /** Of a target that is not registered: nothing. */
+  /** Does nothing when the target is not registered. */
   deregisterTarget(target: Target, call: AwsCall): Promise<void>
-  /** `taken` where the condition does not hold. */
+  /** Fails with `taken` when the condition does not hold. */
   putLease(object: NewObject, body: string, call: AwsCall): Promise<void>
-  /** Only this very one; `taken` where another is there by now. */
+  /** Deletes only the object with this etag. Fails with `taken` when another one has replaced it. */
   deleteLease(object: ObjectAt, etag: string, call: AwsCall): Promise<void>
-  /** A file, in parts where it is large. `taken` where the condition does not hold. */
+  /** Uploads a file, in parts when it is large. Fails with `taken` when the condition does not hold. */
   upload(object: NewObject, file: string, call: AwsCall): Promise<void>
-  /** Of parts that are gone already: nothing. */
+  /** Does nothing when the parts are gone already. */
   abortUpload(upload: OpenUpload, call: AwsCall): Promise<void>
 }
 
@@ -144,18 +144,18 @@ export interface TaskDefinitionSeen {
 }
 
 export interface AwsQueries {
-  /** `missing` are those of which the API says that it knows none. */
+  /** `missing` are the tasks that the API says it does not know. */
   describeTasks(
     cluster: Cluster,
     arns: readonly string[],
     call: AwsCall,
   ): Promise<{ readonly tasks: readonly TaskSeen[]; readonly missing: readonly string[] }>
   listTasks(query: TaskQuery, call: AwsCall): Promise<readonly string[]>
-  /** One target, or all of a group. A target that is not registered is not there, or `unused` because of that. */
+  /** One target, or all targets of a group. A target that is not registered is missing from the answer, or is `unused` for that reason. */
   targetHealth(target: Pick<Target, 'group'> | Target, call: AwsCall): Promise<readonly TargetSeen[]>
   deregistrationDelayMs(group: string, call: AwsCall): Promise<number>
   head(object: ObjectAt, call: AwsCall): Promise<ObjectSeen | undefined>
-  /** Keys that begin so. */
+  /** Keys that begin with the given key. */
   listObjects(prefix: ObjectAt, call: AwsCall): Promise<readonly string[]>
   openUploads(prefix: ObjectAt, call: AwsCall): Promise<readonly OpenUpload[]>
   describeCluster(cluster: Cluster, call: AwsCall): Promise<ClusterSeen | undefined>
@@ -164,5 +164,5 @@ export interface AwsQueries {
   requireBucket(bucket: string, region: string | undefined, call: AwsCall): Promise<void>
 }
 
-/** In what parts a file is uploaded: the checksum of a large object is one of the checksums of its parts. */
+/** The size of the parts of an upload. It determines the checksum of a large object, which is a checksum of the checksums of its parts. */
 export const partBytes = 8 * 1_024 * 1_024

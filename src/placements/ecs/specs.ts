@@ -1,12 +1,14 @@
 import type { Cluster } from './aws.ts'
 
-/** What the placement `ecs` plans, as the ledger holds it: enough to find each thing again, wherever the settings point by then. */
+/**
+ * The resources of the placement `ecs`, in the form the ledger stores: enough to find each one again, even after the settings have changed.
+ */
 
 export const leaseLabel = 'lease'
 export const targetLabel = 'target'
 export const uploadLabel = 'upload'
 
-/** The task definition of which tasks are run, and where. */
+/** The task definition from which tasks are started, and their cluster. */
 export interface Family extends Cluster {
   readonly taskDefinition: string
 }
@@ -16,11 +18,11 @@ export interface TaskSpec extends Family {
   readonly subnets: readonly string[]
   readonly securityGroups: readonly string[]
   readonly assignPublicIp: boolean
-  /** Of one that was found, and is on no books. */
+  /** Only for a task that a listing found and the ledger does not know. */
   readonly arn?: string
 }
 
-/** Where leases and results are kept. */
+/** Where leases and results are stored. */
 export interface BucketPlace {
   readonly bucket: string
   readonly prefix: string
@@ -29,7 +31,7 @@ export interface BucketPlace {
 
 export interface LeaseSpec extends BucketPlace {
   readonly installation: string
-  /** Of one that was found, and is on no books. */
+  /** Only for a lease that a listing found and the ledger does not know. */
   readonly address?: string
 }
 
@@ -37,9 +39,9 @@ export interface TargetSpec extends Family {
   readonly installation: string
   readonly group: string
   readonly port: number
-  /** Where the leases are, if there are any. */
+  /** Where the leases are stored, if there are any. */
   readonly leases?: BucketPlace
-  /** Of one that was found, and is on no books. */
+  /** Only for a target that a listing found and the ledger does not know. */
   readonly address?: string
 }
 

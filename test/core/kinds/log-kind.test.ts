@@ -191,7 +191,7 @@ describe('an archive that cannot be written', () => {
       execFileSync('chattr', ['+i', folder])
       try {
         const report = await supervisor.engine.close(run.scope.id, { trigger: 'completed' })
-        expect(report.errors.join()).toMatch(/archive of .*EPERM.*; see to it that Ebb may write there/)
+        expect(report.errors.join()).toMatch(/archive of .*EPERM.*; allow Ebb to write there/)
       } finally {
         execFileSync('chattr', ['-i', folder])
       }

@@ -25,7 +25,9 @@ it('a deployment that cannot be taken back whole says so, with the report, until
   expect(stuck).toMatchObject([{ kind: 'file', error: expect.stringMatching(/EIO/) }])
   const status = await mcp.call('get_cleanup_status')
   isBroken = false
-  expect(failed.error).toMatch(/^The launch failed: EIO: i\/o error\. What it had made could not all be removed; "ebb status" lists it\.$/)
+  expect(failed.error).toMatch(
+    /^The launch failed: EIO: i\/o error\. Not everything it had created could be removed; "ebb status" lists what is left\.$/,
+  )
   expect(status).toMatchObject({ isClean: false, stuck: [expect.stringMatching(/agent_prompt_/)] })
   expect(await mcp.call('complete_real_task', { task_id })).toMatchObject({ success: true })
   expect(bench.files()).toEqual([])

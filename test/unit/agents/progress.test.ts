@@ -146,7 +146,7 @@ describe('a close under way', () => {
     const id = await launchIn(simulation, simulated, 'one')
     const report = await run(simulated.control.agents.stop(id, { graceMs: 0 }))
     const log = report.resources.find((one) => one.id === `${id}.1`)
-    expect(log).toMatchObject({ outcome: 'held-back', error: 'Waits for what depends on it.', endedAt: expect.any(String) })
+    expect(log).toMatchObject({ outcome: 'held-back', error: 'A resource that depends on it still exists.', endedAt: expect.any(String) })
     expect(log).not.toHaveProperty('startedAt')
     simulation.world.things.delete(`${id}.2`)
     await run(simulated.control.agents.stop(id, { force: true }))

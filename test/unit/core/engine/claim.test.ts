@@ -20,10 +20,10 @@ async function agent(life: Life, plan: readonly Planned[], id = 'agent'): Promis
   await run(life.engine.launch(life.engine.openScope({ id, kind: 'agent' }), plan))
 }
 
-describe('the seat of a dead server', () => {
+describe('server registration after a dead server', () => {
   const server = { role: 'server', address: 'http://127.0.0.1:1' } as const
 
-  test('is free for the next one, also when the dead one is recovered between the question and the answer', async () => {
+  test('succeeds, also when the dead server is recovered during the registration', async () => {
     const dead = simulation.live()
     await run(dead.engine.begin(server))
     dead.die()
@@ -36,7 +36,7 @@ describe('the seat of a dead server', () => {
     expect(await run(simulation.store.incarnations())).toMatchObject([{ id: life.id, role: 'server' }])
   })
 
-  test('is refused to the slower of two', async () => {
+  test('is refused to the slower of two servers', async () => {
     const dead = simulation.live()
     await run(dead.engine.begin(server))
     dead.die()
@@ -49,8 +49,8 @@ describe('the seat of a dead server', () => {
   })
 })
 
-describe('the claim', () => {
-  test('is one recovery’s only: two that come at once do the work once', async () => {
+describe('recovery claim', () => {
+  test('is given to one of two concurrent recoveries, so the work is done once', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a', { hears: 'kill' })])
     dead.die()
@@ -60,7 +60,7 @@ describe('the claim', () => {
     expect(simulation.world.releases).toEqual(['agent.1'])
   })
 
-  test('of somebody who lives counts, however long it takes', async () => {
+  test('of a living process is respected, however old it is', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a')])
     dead.die()
@@ -69,7 +69,7 @@ describe('the claim', () => {
     expect(simulation.world.left()).toEqual(['listed agent.1'])
   })
 
-  test('of somebody who died is taken over', async () => {
+  test('of a dead process is taken over', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a')])
     dead.die()
@@ -80,7 +80,7 @@ describe('the claim', () => {
     expect(simulation.world.left()).toEqual([])
   })
 
-  test('of somebody who cannot be told to be dead counts (G4)', async () => {
+  test('of a process of unknown vitality is respected (G4)', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a')])
     dead.die()
@@ -90,7 +90,7 @@ describe('the claim', () => {
     expect((await run(simulation.live().engine.recover())).reports).toEqual([])
   })
 
-  test('of somebody who lives is waited for, and what that one left is taken', async () => {
+  test('of a living process is waited for with waitMs, and what that process leaves is recovered', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a')])
     dead.die()
@@ -105,8 +105,8 @@ describe('the claim', () => {
     expect([simulation.world.left(), await run(simulation.store.incarnations())]).toEqual([[], []])
   })
 
-  test.each(['before we look', 'between our look and our claim'])(
-    'that was made %s and is given back at once is not missed',
+  test.each(['before the incarnations are read', 'between the read and the claim'])(
+    'that another process makes %s and gives back at once is noticed',
     async (when) => {
       const dead = simulation.live()
       await agent(dead, [thing('a')])
@@ -114,7 +114,7 @@ describe('the claim', () => {
       const [other, life] = [simulation.live(), simulation.live()]
       const { ledger } = life.engine.parts
       const unclaim = (): Promise<void> => simulation.store.unclaim(dead.id, other.id)
-      if (when === 'before we look') {
+      if (when === 'before the incarnations are read') {
         await run(simulation.store.claim(dead.id, other.id, undefined))
         const look = ledger.incarnations.bind(ledger)
         vi.spyOn(ledger, 'incarnations').mockImplementationOnce(async () => {
@@ -132,7 +132,7 @@ describe('the claim', () => {
     },
   )
 
-  test('of somebody who lives and does not let go is told', async () => {
+  test('of a living process that keeps it is reported in `elsewhere`', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a')])
     dead.die()
@@ -140,7 +140,7 @@ describe('the claim', () => {
     expect(await run(simulation.live().engine.recover({ waitMs: 10_000 }))).toMatchObject({ reports: [], elsewhere: [dead.id], errors: [] })
   })
 
-  test('of somebody who may be dead is not waited for', async () => {
+  test('of a process of unknown vitality is not waited for', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a')])
     dead.die()
@@ -152,7 +152,7 @@ describe('the claim', () => {
     expect(simulation.clock.now() - beganMs).toBeLessThan(1_000)
   })
 
-  test('two recoveries in one process are one', async () => {
+  test('is not needed twice: two recoveries in one process are one', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a', { hears: 'kill', times: 3 })])
     dead.die()
@@ -164,8 +164,8 @@ describe('the claim', () => {
   })
 })
 
-describe('who has no reaper to try again with', () => {
-  test('gives back what it could not finish, so that others need not wait for its end', async () => {
+describe('recovery with releasesClaims', () => {
+  test('gives back the claim when it could not finish', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a', { hears: 'kill', times: 99 })])
     dead.die()
@@ -176,7 +176,7 @@ describe('who has no reaper to try again with', () => {
     expect([simulation.world.left(), await run(simulation.store.incarnations())]).toEqual([[], []])
   })
 
-  test('also when it could not even read what there is to do', async () => {
+  test('gives back the claim when it could not read the ledger', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a')])
     dead.die()

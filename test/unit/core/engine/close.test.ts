@@ -28,8 +28,8 @@ function outcomes(report: Report): Record<string, string> {
   return Object.fromEntries(report.resources.map(({ name, outcome }) => [name, outcome]))
 }
 
-describe('the ladder', () => {
-  test('tells why something does not go, though the last attempt found nothing out', async () => {
+describe('close: ladder', () => {
+  test('reports why a kill failed, even when the last attempt got no answer', async () => {
     const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
     await run(life.engine.launch(scope, [thing('a')]))
     life.faults.next('release', ['refused', ...Array.from({ length: 20 }, () => 'deaf' as const)])
@@ -42,13 +42,13 @@ describe('the ladder', () => {
     await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
   })
 
-  test('ends at the event, not at the budget (G14)', async () => {
+  test('ends at the exit, not at the end of the budget (G14)', async () => {
     await agent([thing('a')])
     const report = await run(life.engine.close('agent', { trigger: 'terminated' }))
     expect(report).toMatchObject({ success: true, duration: 0, resources: [{ steps: [{ step: 'polite', took: 0 }], outcome: 'released' }] })
   })
 
-  test('gives polite and terminate half of the grace each, then kills', async () => {
+  test('gives polite and terminate half of the grace each, and then kills', async () => {
     await agent([thing('a', { hears: 'kill' })])
     const report = await run(life.engine.close('agent', { trigger: 'terminated', graceMs: 3_000 }))
     expect(report.resources[0]?.steps.map(({ step, took }) => [step, took])).toEqual([
@@ -58,14 +58,14 @@ describe('the ladder', () => {
     ])
   })
 
-  test('kills again when a kill got lost', async () => {
+  test('repeats a kill that had no effect', async () => {
     await agent([thing('a', { hears: 'kill', times: 4 })])
     const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
     expect(outcomes(report)).toEqual({ 'agent.1': 'released' })
     expect(simulation.world.releases).toHaveLength(4)
   })
 
-  test.each(['mute', 'deaf'] as const)('does not wait for ever for the answer to a kill that is %s', async (fate) => {
+  test.each(['mute', 'deaf'] as const)('does not wait without limit for a kill that is %s', async (fate) => {
     await agent([thing('a', { hears: 'kill' })])
     life.faults.next('release', [fate])
     const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
@@ -73,7 +73,7 @@ describe('the ladder', () => {
     expect(report.duration).toBeLessThan(2_000)
   })
 
-  test('says stuck at the deadline, and the scope stays closing (G11)', async () => {
+  test('reports stuck at the deadline, and the scope stays closing (G11)', async () => {
     await agent([thing('a', { hears: 'kill', times: 1_000 })])
     const report = await run(life.engine.close('agent', { trigger: 'terminated', graceMs: 0, deadlineMs: 4_000 }))
     expect(report).toMatchObject({ success: false, duration: 4_000, resources: [{ outcome: 'stuck' }] })
@@ -81,7 +81,7 @@ describe('the ladder', () => {
   })
 })
 
-test('a close that has no time at all still kills, looks, and keeps its errors to itself', async () => {
+test('close with a deadline of 0 ms still kills and observes, and rejects nothing', async () => {
   await agent([thing('a', { hears: 'kill' }), thing('b', { hears: 'kill' })])
   life.faults.next('gone', ['refused', 'refused'])
   life.faults.next('release', ['well', 'refused'])
@@ -89,8 +89,8 @@ test('a close that has no time at all still kills, looks, and keeps its errors t
   expect(outcomes(report)).toEqual({ 'agent.1': 'released', 'agent.2': 'stuck' })
 })
 
-describe('what cannot be seen', () => {
-  test('is never released and never acted upon (G4)', async () => {
+describe('close: a resource that cannot be observed', () => {
+  test('is neither released nor signalled (G4)', async () => {
     await agent([thing('a')])
     life.faults.blind(1_000)
     const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
@@ -98,13 +98,13 @@ describe('what cannot be seen', () => {
     expect([simulation.world.releases, simulation.world.left()]).toEqual([[], ['listed agent.1']])
   })
 
-  test('is looked at again: one look that gets lost costs a part of the deadline only', async () => {
+  test('is observed again: one lost observation costs only a part of the deadline', async () => {
     await agent([thing('a')])
     life.faults.next('observe', ['deaf', 'refused'])
     expect(await run(life.engine.close('agent', { trigger: 'terminated' }))).toMatchObject({ success: true })
   })
 
-  test('is not released by a kill after which nobody could look (G3)', async () => {
+  test('is stuck after a kill when no observation succeeds (G3)', async () => {
     await agent([thing('a', { hears: 'kill' })])
     life.faults.next('observe', ['well', ...Array.from({ length: 500 }, () => 'refused' as const)])
     const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
@@ -113,8 +113,8 @@ describe('what cannot be seen', () => {
   })
 })
 
-describe('order (G7)', () => {
-  test('is the reverse of dependency, independent branches side by side', async () => {
+describe('close: order (G7)', () => {
+  test('is the reverse of dependency, with independent branches in parallel', async () => {
     const slow = { hears: 'terminate' } as const
     await agent([
       thing('a'),
@@ -127,14 +127,14 @@ describe('order (G7)', () => {
     expect(report.duration).toBe(1_000)
   })
 
-  test('holds back what something stuck depends on', async () => {
+  test('holds back the dependencies of a stuck resource', async () => {
     await agent([thing('a'), thing('b', { dependsOn: ['a'], hears: 'kill', times: 99 }), thing('c')])
     const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true, deadlineMs: 2_000 }))
     expect(outcomes(report)).toEqual({ 'agent.2': 'stuck', 'agent.3': 'released', 'agent.1': 'held-back' })
     expect(simulation.world.left()).toEqual(['listed agent.1', 'listed agent.2'])
   })
 
-  test('goes across scopes: what a stuck thing below depends on waits with it', async () => {
+  test('spans scopes: the dependencies of a stuck resource below are held back', async () => {
     await agent([thing('folder'), thing('other')], 'request')
     await agent([thing('tree', { dependsOn: ['request.1'], hears: 'kill', times: 99 })], 'agent', 'request')
     const report = await run(life.engine.close('request', { trigger: 'request-finished', force: true, deadlineMs: 2_000 }))
@@ -142,8 +142,8 @@ describe('order (G7)', () => {
   })
 })
 
-describe('two closes of one scope', () => {
-  test('join: one flight, one report (G6)', async () => {
+describe('close: two closes of one scope', () => {
+  test('join: one operation, one report (G6)', async () => {
     await agent([thing('a', { hears: 'terminate' })])
     const [first, second] = [life.engine.close('agent', { trigger: 'terminated' }), life.engine.close('agent', { trigger: 'completed' })]
     expect(second).toBe(first)
@@ -152,7 +152,7 @@ describe('two closes of one scope', () => {
     expect(simulation.world.releases).toEqual(['agent.1', 'agent.1'])
   })
 
-  test('one after the other are one: the second finds it clean and touches nothing (G5)', async () => {
+  test('in a row: the second finds the scope clean and touches nothing (G5)', async () => {
     await agent([thing('a')])
     await run(life.engine.close('agent', { trigger: 'terminated' }))
     const { releases } = simulation.world
@@ -162,7 +162,7 @@ describe('two closes of one scope', () => {
     expect(life.logged.at(-1)).toMatch(/already clean/)
   })
 
-  test('force reaches the running ladder at once, in scopes below too', async () => {
+  test('join: force reaches the running ladder at once, in scopes below, too', async () => {
     await agent([], 'request')
     await agent([thing('a', { hears: 'kill' })], 'agent', 'request')
     const closed = life.engine.close('request', { trigger: 'request-finished', graceMs: 60_000 })
@@ -171,7 +171,7 @@ describe('two closes of one scope', () => {
     expect((await run(closed)).duration).toBe(1_000)
   })
 
-  test('force reaches a gentle step that gets no answer', async () => {
+  test('join: force reaches a gentle step that gets no answer', async () => {
     await agent([thing('a', { hears: 'kill' })])
     life.faults.next('release', ['deaf'])
     const closed = life.engine.close('agent', { trigger: 'terminated', graceMs: 60_000 })
@@ -180,7 +180,7 @@ describe('two closes of one scope', () => {
     expect((await run(closed)).duration).toBe(1_000)
   })
 
-  test('the earlier deadline and the deletion are stored with closing, for whoever carries on', async () => {
+  test('join: deletion and the earlier deadline are stored, so that a recovery continues with them', async () => {
     await agent([thing('a', { hears: 'kill' })])
     life.engine.close('agent', { trigger: 'terminated', graceMs: 60_000 })
     life.engine.close('agent', { trigger: 'deleted', deadlineMs: 5_000 })
@@ -189,7 +189,7 @@ describe('two closes of one scope', () => {
     expect(scopes.find(({ id }) => id === 'agent')?.closeRequest).toMatchObject({ forget: true, deadlineMs: 5_000 })
   })
 
-  test('a scope below that was to be deleted is still deleted when the one above is closed for another reason', async () => {
+  test('close of the parent still deletes a scope below that had a deletion request', async () => {
     await agent([thing('own')], 'request')
     await agent([thing('log', { owes: ['archive'], hears: 'kill', times: 99 })], 'agent', 'request')
     await run(life.engine.close('agent', { trigger: 'deleted', graceMs: 0, deadlineMs: 100 }))
@@ -200,8 +200,8 @@ describe('two closes of one scope', () => {
   })
 })
 
-describe('the sweep', () => {
-  test('adopts and ends what the ledger did not know', async () => {
+describe('close: sweep', () => {
+  test('adopts and releases a resource that the ledger does not have', async () => {
     await agent([thing('a')])
     simulation.world.place({
       kind: 'listed',
@@ -216,7 +216,7 @@ describe('the sweep', () => {
     expect(simulation.world.left()).toEqual([])
   })
 
-  test('that finds a thing again which was released does not book it as released while it is stuck', async () => {
+  test('records a released resource that came back as stuck, not as released', async () => {
     await agent([thing('a')], 'request')
     await agent([thing('b')], 'agent', 'request')
     simulation.world.comesBack('agent.1', { hears: 'kill', times: 99 })
@@ -225,36 +225,39 @@ describe('the sweep', () => {
     expect(await simulation.openBooks()).toContain('agent.1 stuck')
   })
 
-  test('goes on until what comes back again and again is really gone', async () => {
+  test('repeats until a resource that keeps coming back is gone', async () => {
     await agent([thing('a')])
     simulation.world.comesBack('agent.1', { hears: 'polite', times: 1 }, 3)
     expect(await run(life.engine.close('agent', { trigger: 'terminated' }))).toMatchObject({ success: true })
     expect([simulation.world.left(), simulation.world.releases.length]).toEqual([[], 4])
   })
 
-  test.each(['agent', 'request'])('books what is there again at the deadline as stuck, and so its agent: %s (G11)', async (id) => {
-    const stuck: string[] = []
-    life = simulation.live({
-      endings: {
-        clear: async () => ({ left: new Map(), messagesGone: 0 }),
-        prepare: async () => ({ ended: [], messagesGoing: 0 }),
-        settled: (_scopes, _ended, left) => stuck.push(...left.filter(({ isStuck }) => isStuck).map((one) => one.id)),
-        exited: async () => {},
-        lost: async () => [],
-      },
-    })
-    life.engine.openScope({ id: 'request', kind: 'request' })
-    await agent([thing('a')], 'agent', 'request')
-    simulation.world.comesBack('agent.1', { hears: 'polite', times: 1 }, 1_000)
-    const report = await run(life.engine.close(id, { trigger: 'terminated', force: true, deadlineMs: 2_000 }))
-    expect(report).toMatchObject({ success: false, errors: [expect.stringContaining('It was there again at the deadline.')] })
-    expect(await simulation.openBooks()).toContain('agent.1 stuck')
-    expect(stuck).toEqual(['agent'])
-    simulation.world.comesBack('agent.1', { hears: 'polite', times: 1 }, 0)
-    expect(await run(life.engine.close(id, { trigger: 'terminated' }))).toMatchObject({ success: true })
-  })
+  test.each(['agent', 'request'])(
+    'marks a resource that came back at the deadline as stuck, and its agent, too: close of %s (G11)',
+    async (id) => {
+      const stuck: string[] = []
+      life = simulation.live({
+        endings: {
+          clear: async () => ({ left: new Map(), messagesGone: 0 }),
+          prepare: async () => ({ ended: [], messagesGoing: 0 }),
+          settled: (_scopes, _ended, left) => stuck.push(...left.filter(({ isStuck }) => isStuck).map((one) => one.id)),
+          exited: async () => {},
+          lost: async () => [],
+        },
+      })
+      life.engine.openScope({ id: 'request', kind: 'request' })
+      await agent([thing('a')], 'agent', 'request')
+      simulation.world.comesBack('agent.1', { hears: 'polite', times: 1 }, 1_000)
+      const report = await run(life.engine.close(id, { trigger: 'terminated', force: true, deadlineMs: 2_000 }))
+      expect(report).toMatchObject({ success: false, errors: [expect.stringContaining('It existed again at the deadline.')] })
+      expect(await simulation.openBooks()).toContain('agent.1 stuck')
+      expect(stuck).toEqual(['agent'])
+      simulation.world.comesBack('agent.1', { hears: 'polite', times: 1 }, 0)
+      expect(await run(life.engine.close(id, { trigger: 'terminated' }))).toMatchObject({ success: true })
+    },
+  )
 
-  test('whose listing fails is an unknown in the report: nobody can say that nothing is there', async () => {
+  test('reports a failed listing as an unknown resource, so the close is no success', async () => {
     await agent([thing('a')])
     life.faults.next('list', ['refused'])
     expect(await run(life.engine.close('agent', { trigger: 'terminated' }))).toMatchObject({
@@ -264,8 +267,8 @@ describe('the sweep', () => {
   })
 })
 
-describe('books that cannot be written', () => {
-  test('never stop the kill, and are put right by the reaper (G12)', async () => {
+describe('close: a ledger that cannot be written', () => {
+  test('does not stop the kill, and is corrected by the reaper (G12)', async () => {
     await agent([thing('a'), thing('b', { kind: unlistedKind })])
     for (const write of ['beginClose', 'settle']) life.faults.next(`ledger.${write}`, ['refused'])
     const report = await run(life.engine.close('agent', { trigger: 'terminated' }))
@@ -276,7 +279,7 @@ describe('books that cannot be written', () => {
     expect(await simulation.openBooks()).toEqual(['scope host-life1 open'])
   })
 
-  test('a scope that was closed before the ledger knew it does not stay open there', async () => {
+  test('does not keep a scope open that was closed before its record was written', async () => {
     life.faults.next('ledger.register', ['slow'], 1_000)
     life.faults.next('ledger.openScope', ['slow'], 1_500)
     life.engine.openScope({ id: 'agent', kind: 'agent' })
@@ -286,9 +289,9 @@ describe('books that cannot be written', () => {
   })
 
   test.each([
-    { what: 'is asked to go once they know', slowMs: 50, atMs: 50 },
-    { what: 'does not wait for books that hang', slowMs: 5_000, atMs: 100 },
-  ])('what would outlive a killed supervisor $what (G6, G12)', async ({ slowMs, atMs }) => {
+    { what: 'is signalled once the ledger has the request', slowMs: 50, atMs: 50 },
+    { what: 'is signalled after 100 ms when the ledger hangs', slowMs: 5_000, atMs: 100 },
+  ])('a resource that outlives its supervisor $what (G6, G12)', async ({ slowMs, atMs }) => {
     await agent([{ ...thing('a', { hears: 'kill' }), onLoss: 'keep' }])
     life.faults.next('ledger.beginClose', ['slow'], slowMs)
     const closed = life.engine.close('agent', { trigger: 'terminated', force: true })
@@ -300,7 +303,7 @@ describe('books that cannot be written', () => {
   })
 })
 
-test('while a close is under way each resource is told of as it is by now', async () => {
+test('resources: a running close shows each resource in its current state', async () => {
   await agent([thing('quick', { hears: 'kill' }), thing('below'), thing('slow', { hears: 'kill', times: 99, dependsOn: ['below'] })])
   const closed = life.engine.close('agent', { trigger: 'terminated', force: true })
   await pause(500)
@@ -309,11 +312,11 @@ test('while a close is under way each resource is told of as it is by now', asyn
   expect(resources[0]?.releasedAt).toBe(resources[0]?.proof?.at)
   expect(resources[2]?.proof).toBeUndefined()
   await run(closed)
-  const waits = { state: 'closing', error: 'Waits for what depends on it.' }
+  const waits = { state: 'closing', error: 'A resource that depends on it still exists.' }
   expect(await run(life.engine.resources('agent'))).toMatchObject([resources[0], waits, { state: 'stuck' }])
 })
 
-test('a look that gets no answer says at what it was, and what that means', async () => {
+test('close: an observation without an answer names the kind and what is unknown', async () => {
   await agent([thing('a')])
   const kind = life.engine.parts.registry.find('agent')?.entries.values().next().value?.kind
   if (!kind) throw new Error('It was launched.')
@@ -323,7 +326,7 @@ test('a look that gets no answer says at what it was, and what that means', asyn
   const [left] = report.resources
   expect(left).toMatchObject({
     outcome: 'stuck',
-    error: `The look at this ${left?.kind} got no answer in time, so it is not known whether it is still there.`,
+    error: `The observation of this ${left?.kind} got no answer in time, so it is unknown whether it still exists.`,
   })
   Object.assign(kind, { observe })
   expect(await run(life.engine.close('agent', { trigger: 'terminated', force: true }))).toMatchObject({ success: true })

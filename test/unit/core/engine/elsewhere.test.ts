@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Planned, ResourceKind } from '../../../../src/core/ports/kind.ts'
 import { type Life, lastKind, remoteKind, Simulation, thing } from '../../../support/simulation.ts'
 
-/** What is not on this host: slow to go, slow to answer, and sometimes owed something that cannot be paid. */
+/** Remote resources: slow to go, slow to answer, and sometimes with obligations that cannot be met. */
 
 let simulation: Simulation
 let life: Life
@@ -25,9 +25,9 @@ async function agent(plan: readonly Planned[]): Promise<void> {
 
 const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value)
 
-describe('branches', () => {
-  test('do not wait for each other: each goes as soon as what depends on it is gone (G7)', async () => {
-    // One takes its whole grace at the first step; the other branch is two deep and hears every word.
+describe('close: independent branches', () => {
+  test('do not wait for each other (G7)', async () => {
+    // One branch uses up the whole grace of its first steps. The other is three deep and goes at once.
     await agent([
       thing('slow', { hears: 'kill' }),
       thing('base', {}),
@@ -41,7 +41,7 @@ describe('branches', () => {
     expect(simulation.world.releases).toEqual(['agent.1', 'agent.4', 'agent.3', 'agent.2', 'agent.1', 'agent.1'])
   })
 
-  test('what is held back holds back its own branch alone', async () => {
+  test('a held-back resource holds back only its own branch', async () => {
     await agent([
       thing('task', {}),
       thing('upload', { dependsOn: ['task'], owes: ['upload'] }),
@@ -60,18 +60,19 @@ describe('branches', () => {
   })
 })
 
-describe('what takes its time by nature', () => {
-  // Gone with the seventh kill: half a second after the first, then one, two, four … together more than half a minute.
+describe('patienceMs of a kind', () => {
+  // Gone with the seventh kill. The waits after the kills are half a second, then one, two, four … seconds, together more than half a
+  // minute.
   const draining = { hears: 'kill', times: 7, patienceMs: 120_000 } as const
 
-  test('has it, where nobody set a deadline', async () => {
+  test('extends a close without a deadline', async () => {
     await agent([thing('target', draining)])
     const report = await run(life.engine.close('agent', { trigger: 'request-finished', graceMs: 0 }))
     expect(report).toMatchObject({ success: true, resources: [{ outcome: 'released' }] })
     expect(report.duration).toBeGreaterThan(30_000)
   })
 
-  test('each from its own turn on', async () => {
+  test('counts from the start of the release of each resource', async () => {
     await agent([thing('task', draining), thing('target', { ...draining, patienceMs: 60_000, dependsOn: ['task'] })])
     expect(await run(life.engine.close('agent', { trigger: 'request-finished', graceMs: 0 }))).toMatchObject({ success: true })
   })
@@ -80,7 +81,7 @@ describe('what takes its time by nature', () => {
     ['a deadline', { trigger: 'deleted', graceMs: 0, deadlineMs: 5_000 } as const],
     ['force', { trigger: 'terminated', force: true } as const],
     ['an exit', { trigger: 'process-exit', graceMs: 0 } as const],
-  ])('has it not under %s, and is then honestly stuck', async (_what, closeRequest) => {
+  ])('does not apply under %s: the resource is stuck', async (_what, closeRequest) => {
     await agent([thing('target', draining)])
     const report = await run(life.engine.close('agent', closeRequest))
     expect(report).toMatchObject({ success: false, resources: [{ outcome: 'stuck' }] })
@@ -89,7 +90,7 @@ describe('what takes its time by nature', () => {
     expect(await run(life.engine.close('agent', { trigger: 'terminated', force: true }))).toMatchObject({ success: true })
   })
 
-  test('has it in a recovery, whatever hurry the exit before it was in', async () => {
+  test('applies in a recovery, whatever the deadline of the exit before it was', async () => {
     await agent([thing('task', draining)])
     expect(await run(life.engine.close('agent', { trigger: 'process-exit', graceMs: 0, deadlineMs: 2_000 }))).toMatchObject({
       success: false,
@@ -99,7 +100,7 @@ describe('what takes its time by nature', () => {
     expect((await run(next.engine.recover())).reports[0]).toMatchObject({ success: true, resources: [{ outcome: 'released' }] })
   })
 
-  test('loses it when somebody forces in the middle (G6)', async () => {
+  test('ends when a forced close joins (G6)', async () => {
     await agent([thing('target', { ...draining, times: 1_000 })])
     const closing = life.engine.close('agent', { trigger: 'request-finished', graceMs: 0 })
     await run(simulation.clock.pause(20_000))
@@ -110,7 +111,7 @@ describe('what takes its time by nature', () => {
     expect(await run(life.engine.close('agent', { trigger: 'terminated', force: true }))).toMatchObject({ success: true })
   })
 
-  test('and is still being saved has the time of a deletion that joins late, which saves nothing (G6)', async () => {
+  test('is followed by the full time of a deletion that joins after the deadline (G6)', async () => {
     await agent([thing('container', { hears: 'kill', times: 3, owes: ['output'], patienceMs: 120_000 })])
     life.faults.next('meet', ['slow'], 100_000)
     const closing = life.engine.close('agent', { trigger: 'completed', graceMs: 0 })
@@ -120,13 +121,13 @@ describe('what takes its time by nature', () => {
     expect((await closing).duration).toBeLessThan(72_000)
   })
 
-  test('has its patience anew when what was owed is done', async () => {
+  test('starts again after the obligations are met', async () => {
     await agent([thing('container', { hears: 'kill', times: 7, owes: ['output'], patienceMs: 60_000 })])
     life.faults.next('meet', ['slow'], 50_000)
     expect(await run(life.engine.close('agent', { trigger: 'completed', graceMs: 0 }))).toMatchObject({ success: true })
   })
 
-  test('is not waited for when there is no answer at all (G4)', async () => {
+  test('does not apply to a resource that cannot be observed (G4)', async () => {
     await agent([thing('task', { hears: 'kill', patienceMs: 600_000 })])
     life.faults.blind(2_000)
     const report = await run(life.engine.close('agent', { trigger: 'terminated', graceMs: 0 }))
@@ -138,13 +139,13 @@ describe('what takes its time by nature', () => {
   })
 })
 
-describe('what is not known yet and will be, by waiting', () => {
+describe('unknown that settles by waiting', () => {
   test.each([
     ['is waited for within its patience', { patienceMs: 60_000 }, true],
     ['is not waited for beyond it', { patienceMs: 20_000 }, false],
   ])('%s', async (_what, nature, success) => {
     await agent([thing('task', { ...nature, settles: true })])
-    // Looks come at most every half second: so many are half a minute.
+    // Observations come at most every half second, so 66 of them take half a minute.
     life.faults.blind(66)
     expect(await run(life.engine.close('agent', { trigger: 'recovery' }))).toMatchObject({ success })
     life.faults.blind(0)
@@ -152,7 +153,7 @@ describe('what is not known yet and will be, by waiting', () => {
   })
 })
 
-test('a launch whose scope is closed while it works is told that, whatever its work said when it was given up', async () => {
+test('launch: fails with scope_closed when its scope is closed meanwhile, whatever the aborted creation says', async () => {
   const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
   const kind = life.engine.parts.kinds.get('listed') as ResourceKind
   const begun = Promise.withResolvers<void>()
@@ -168,8 +169,8 @@ test('a launch whose scope is closed while it works is told that, whatever its w
   expect(await run(closing)).toMatchObject({ success: true })
 })
 
-describe('what is owed for a time', () => {
-  test('is owed since when it was, also for a recovery (G9)', async () => {
+describe('givesUpAfterMs of a kind', () => {
+  test('counts from the first failure, across recoveries (G9)', async () => {
     await agent([thing('upload', { owes: ['upload'], givesUpAfterMs: 600_000 })])
     life.faults.next('meet', times(1_000, 'refused' as const))
     expect(await run(life.engine.close('agent', { trigger: 'request-finished' }))).toMatchObject({ success: false })
@@ -186,7 +187,7 @@ describe('what is owed for a time', () => {
     expect(reports[0]).toMatchObject({ success: true, gaveUp: [expect.stringContaining('upload')] })
   })
 
-  test('holds back until that time is over, then it is given up, and the report says so (G8)', async () => {
+  test('holds back until the time is over, then gives up, and the report says so (G8)', async () => {
     await agent([thing('task', {}), thing('upload', { dependsOn: ['task'], owes: ['upload'], givesUpAfterMs: 600_000 })])
     life.faults.next('meet', times(1_000, 'refused' as const))
     expect(await run(life.engine.close('agent', { trigger: 'request-finished' }))).toMatchObject({ success: false, gaveUp: [] })
@@ -199,16 +200,16 @@ describe('what is owed for a time', () => {
   })
 })
 
-describe('a sweep', () => {
+describe('listing of remote kinds', () => {
   const asked = (): number => life.faults.calls('list elsewhere')
 
-  test('does not ask elsewhere where nothing of the scope ever was', async () => {
+  test('is skipped by a close whose scopes had no resource of the kind', async () => {
     await agent([thing('a')])
     await run(life.engine.close('agent', { trigger: 'terminated' }))
     expect(asked()).toBe(0)
   })
 
-  test('asks where something was, and ends what it finds', async () => {
+  test('is made by a close whose scopes had such a resource, and what it finds is released', async () => {
     await agent([thing('a', { kind: remoteKind })])
     simulation.world.comesBack('agent.1', { hears: 'polite', times: 1 })
     expect(await run(life.engine.close('agent', { trigger: 'terminated' }))).toMatchObject({ success: true })
@@ -216,7 +217,7 @@ describe('a sweep', () => {
     expect(simulation.world.left()).toEqual([])
   })
 
-  test('by hand shows what is elsewhere and on no books, and ends it only when that was asked for', async () => {
+  test('reap with sparesElsewhere shows unrecorded remote resources without ending them', async () => {
     await run(life.engine.begin())
     const spec = { hears: 'polite', times: 1, owes: [] } as const
     const orphan = (id: string, kind: string) => ({
@@ -240,7 +241,7 @@ describe('a sweep', () => {
     expect(simulation.world.left()).toEqual([])
   })
 
-  test('of what is on no books ends what others stand on last, though it was made after them', async () => {
+  test('reap releases unrecorded resources of a goesLast kind after the others', async () => {
     await run(life.engine.begin())
     const spec = { hears: 'polite', times: 1, owes: [] } as const
     const orphans = [
@@ -256,15 +257,15 @@ describe('a sweep', () => {
     expect(simulation.world.releases).toEqual(['agent.5', 'agent.3', 'agent.4'])
   })
 
-  test('of the reaper asks everywhere', async () => {
+  test('is made by every reaper pass', async () => {
     await run(life.engine.begin())
     await simulation.pass(life.reaper, true)
     expect(asked()).toBe(1)
   })
 })
 
-describe('a recovery without the settings', () => {
-  test('leaves what only others can end, with all above it, and does the rest', async () => {
+describe('recovery without the settings of a placement', () => {
+  test('leaves the resources of that placement to other processes, and recovers the rest', async () => {
     const dead = simulation.live()
     const launch = async (id: string, plan: readonly Planned[]): Promise<void> => {
       await run(dead.engine.launch(dead.engine.openScope({ id, kind: 'agent' }), plan))

@@ -20,8 +20,8 @@ afterEach(async () => {
 
 const run = <T>(work: Promise<T>): Promise<T> => simulation.clock.run(work)
 
-describe('a launch', () => {
-  test('that fails half-way is rolled back: what was made is gone, and so is its record', async () => {
+describe('launch', () => {
+  test('is rolled back when it fails half-way: resources and records are gone', async () => {
     const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
     life.faults.next('create', ['well', 'well', 'refused'])
     const launched = life.engine.launch(scope, [thing('a'), thing('b', { dependsOn: ['a'] }), thing('c')])
@@ -31,28 +31,28 @@ describe('a launch', () => {
     expect(life.reports).toMatchObject([{ success: true, trigger: 'launch-rollback' }])
   })
 
-  test('whose creation answered with an error though it was made is rolled back too', async () => {
+  test('is rolled back when a creation fails although the resource exists', async () => {
     const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
     life.faults.next('create', ['lost'])
     await expect(run(life.engine.launch(scope, [thing('a')]))).rejects.toMatchObject({ code: 'launch_failed' })
     expect(simulation.world.left()).toEqual([])
   })
 
-  test.each<Fate>(['refused', 'lost'])('whose intents were %s by the ledger makes nothing and leaves no intent', async (fate) => {
+  test.each<Fate>(['refused', 'lost'])('creates nothing and leaves no intent when the ledger write of the intents is %s', async (fate) => {
     const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
     life.faults.next('ledger.intend', [fate])
     await expect(run(life.engine.launch(scope, [thing('a')]))).rejects.toThrow(/ledger.intend/)
     expect([simulation.world.left(), await simulation.openBooks()]).toEqual([[], ['scope host-life1 open']])
   })
 
-  test('of a supervisor that could not register makes nothing, because no recovery would find it', async () => {
+  test('creates nothing when the supervisor could not register, because no recovery would find it', async () => {
     life.faults.next('ledger.register', ['refused'])
     const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
     await expect(run(life.engine.launch(scope, [thing('a')]))).rejects.toThrow()
     expect([simulation.world.left(), simulation.world.lastSeen.size, await simulation.openBooks()]).toEqual([[], 0, []])
   })
 
-  test('waits for the disk where only the ledger would know of it after a power cut, and only there', async () => {
+  test('waits for the disk only for kinds that only the ledger can find after a power cut', async () => {
     const intend = vi.spyOn(simulation.store, 'intend')
     await run(life.engine.launch(life.engine.openScope({ id: 'found', kind: 'agent' }), [thing('a')]))
     await run(life.engine.launch(life.engine.openScope({ id: 'lost', kind: 'agent' }), [thing('a'), thing('b', { kind: unlistedKind })]))
@@ -63,16 +63,16 @@ describe('a launch', () => {
     expect([FileKind, DirectoryKind, FolderKind].map((Kind) => new Kind(realEffects).outlivesPower)).toEqual([true, true, true])
   })
 
-  test('into a scope that is closing is refused, and so is a scope below it (G13)', async () => {
+  test('is refused in a closing scope, and so is a new scope below it (G13)', async () => {
     const scope = life.engine.openScope({ id: 'request', kind: 'request' })
     await run(life.engine.launch(scope, [thing('a', { hears: 'kill' })]))
     const closed = life.engine.close('request', { trigger: 'request-finished' })
-    expect(() => life.engine.openScope({ id: 'agent', kind: 'agent', parentId: 'request' })).toThrow(/takes nothing in/)
+    expect(() => life.engine.openScope({ id: 'agent', kind: 'agent', parentId: 'request' })).toThrow(/accepts nothing/)
     await expect(run(life.engine.acquire(scope, [thing('b')]))).rejects.toMatchObject({ code: 'scope_closed' })
     expect(await run(closed)).toMatchObject({ success: true, resources: [{ name: 'request.1' }] })
   })
 
-  test('of a scope whose id is taken is refused, and the first keeps what it has', async () => {
+  test('openScope refuses an id that is taken, and the first scope keeps its resources', async () => {
     const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
     await run(life.engine.launch(scope, [thing('a')]))
     expect(() => life.engine.openScope({ id: 'agent', kind: 'agent' })).toThrow(/exists already/)
@@ -82,8 +82,8 @@ describe('a launch', () => {
   })
 })
 
-describe('a close during a launch', () => {
-  test('waits for what is being made, takes it away, and makes nothing more', async () => {
+describe('close during a launch', () => {
+  test('waits for the running creation, releases its resource, and creates nothing more', async () => {
     const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
     life.faults.next('create', ['slow', 'well'], 4_000)
     const launched = life.engine.launch(scope, [thing('a'), thing('b')])
@@ -95,7 +95,7 @@ describe('a close during a launch', () => {
     expect(simulation.world.left()).toEqual([])
   })
 
-  test('is not turned into a deletion by the launch that fails because of it', async () => {
+  test('keeps its request when the launch fails because of it: the log is archived', async () => {
     const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
     life.faults.next('create', ['slow'], 1_000)
     const launched = life.engine.launch(scope, [thing('log', { owes: ['archive'] }), thing('b')])
@@ -106,7 +106,7 @@ describe('a close during a launch', () => {
     expect([...simulation.world.archive]).toEqual(['archive of agent.1'])
   })
 
-  test.each(['listed', 'unlisted'])('does not call a %s thing released whose creation has not come back', async (kind) => {
+  test.each(['listed', 'unlisted'])('does not call a %s resource released while its creation is running', async (kind) => {
     const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
     life.faults.next('create', ['slow'], 50_000)
     const launched = life.engine.launch(scope, [thing('late', { kind })])
@@ -122,7 +122,7 @@ describe('a close during a launch', () => {
     expect([simulation.world.left(), await simulation.openBooks()]).toEqual([[], ['scope host-life1 open']])
   })
 
-  test('of a scope above is no success while a creation below has not come back', async () => {
+  test('of the parent scope is no success while a creation below is running', async () => {
     const request = life.engine.openScope({ id: 'request', kind: 'request' })
     const agent = life.engine.openScope({ id: 'agent', kind: 'agent', parentId: request.id })
     life.faults.next('create', ['slow'], 25_000)
@@ -134,7 +134,7 @@ describe('a close during a launch', () => {
     expect(simulation.world.left()).toEqual([])
   })
 
-  test('of a scope above is no success while a plan below is still on its way into the ledger', async () => {
+  test('of the parent scope is no success while intents below are being written', async () => {
     const request = life.engine.openScope({ id: 'request', kind: 'request' })
     const agent = life.engine.openScope({ id: 'agent', kind: 'agent', parentId: request.id })
     life.faults.next('ledger.intend', ['slow'], 25_000)

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type Life, reaperIntervalMs, Simulation, thing } from '../../../support/simulation.ts'
 
-/** G8: what is owed is done before its source goes, or holds it back; force gives it up, and says so. */
+/** G8: an obligation is met before its resource is released, or holds it back. Force gives it up, and the report says so. */
 
 let simulation: Simulation
 let life: Life
@@ -21,14 +21,14 @@ afterEach(async () => {
 const run = <T>(work: Promise<T>): Promise<T> => simulation.clock.run(work)
 const refusals = (count: number): 'refused'[] => Array.from({ length: count }, () => 'refused')
 
-describe('an obligation', () => {
-  test('is met before its source is ended', async () => {
+describe('obligation', () => {
+  test('is met before its resource is released', async () => {
     const report = await run(life.engine.close('agent', { trigger: 'completed', graceMs: 0 }))
     expect(report).toMatchObject({ success: true, gaveUp: [], resources: [{ outcome: 'released' }] })
     expect([...simulation.world.archive, ...simulation.world.lost]).toEqual(['archive of agent.1'])
   })
 
-  test('that cannot be met holds its source back, visibly, and nothing is done to it', async () => {
+  test('that cannot be met holds its resource back, visibly and untouched', async () => {
     life.faults.next('meet', ['refused'])
     const report = await run(life.engine.close('agent', { trigger: 'completed', graceMs: 0 }))
     expect(report).toMatchObject({
@@ -39,7 +39,7 @@ describe('an obligation', () => {
     expect(await simulation.openBooks()).toEqual(['agent.1 closing', 'scope host-life1 open', 'scope agent closing'])
   })
 
-  test('that never comes back holds its source back at the deadline', async () => {
+  test('that never finishes holds its resource back at the deadline', async () => {
     life.faults.next('meet', ['deaf'])
     const report = await run(life.engine.close('agent', { trigger: 'completed', graceMs: 0, deadlineMs: 3_000 }))
     expect(report).toMatchObject({ success: false, duration: 3_000, resources: [{ outcome: 'held-back' }] })
@@ -72,7 +72,7 @@ describe('an obligation', () => {
     expect([...simulation.world.lost]).toEqual(['agent.1'])
   })
 
-  test('is given up after the gentle steps where the wish says so, as at an exit', async () => {
+  test('is given up after the gentle steps with givesUp, as at an exit', async () => {
     life.faults.next('meet', refusals(1_000))
     const report = await run(life.engine.close('agent', { trigger: 'process-exit', givesUp: true, deadlineMs: 4_000 }))
     expect(report).toMatchObject({
@@ -82,7 +82,7 @@ describe('an obligation', () => {
     })
   })
 
-  test('that can be met after seven of the ten seconds of a forced close is met', async () => {
+  test('is retried in a forced close, and met after seven of its ten seconds', async () => {
     life.faults.next('meet', refusals(20))
     const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
     expect(report).toMatchObject({ success: true, gaveUp: [], resources: [{ outcome: 'released' }] })
@@ -90,19 +90,19 @@ describe('an obligation', () => {
     expect([...simulation.world.archive, ...simulation.world.lost]).toEqual(['archive of agent.1'])
   })
 
-  test('that is deaf until the end of a forced close leaves two of its seconds for the kill and the looks', async () => {
+  test('that never finishes leaves two seconds of a forced close for kill and observations', async () => {
     life.faults.next('meet', ['deaf'])
     const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
     expect(report).toMatchObject({ success: true, duration: 8_000, gaveUp: [expect.stringContaining('archive of agent.1')] })
   })
 
-  test.each(['mute', 'deaf'] as const)('that is %s leaves a forced close time for the kill', async (fate) => {
+  test.each(['mute', 'deaf'] as const)('that is %s leaves half of a short forced close for the kill', async (fate) => {
     life.faults.next('meet', [fate])
     const report = await run(life.engine.close('agent', { trigger: 'terminated', force: true, deadlineMs: 4_000 }))
     expect(report).toMatchObject({ success: true, duration: 2_000 })
   })
 
-  test('that hangs is left alone when force joins', async () => {
+  test('that hangs is given up when a forced close joins', async () => {
     life.faults.next('meet', ['deaf', ...refusals(1_000)])
     const closed = life.engine.close('agent', { trigger: 'terminated', graceMs: 0, deadlineMs: 600_000 })
     await run(simulation.clock.pause(1_000))
@@ -110,7 +110,7 @@ describe('an obligation', () => {
     expect(await run(closed)).toMatchObject({ success: true, duration: 2_000, gaveUp: [expect.stringContaining('archive')] })
   })
 
-  test('that hangs is not waited for when a deletion joins, which wants nothing kept', async () => {
+  test('that hangs is not waited for when a deletion joins, because a deletion keeps nothing', async () => {
     life.faults.next('meet', ['deaf'])
     const closed = life.engine.close('agent', { trigger: 'terminated', graceMs: 0, deadlineMs: 600_000 })
     await run(simulation.clock.pause(1_000))
@@ -119,7 +119,7 @@ describe('an obligation', () => {
     expect([simulation.world.left(), simulation.world.archive.size]).toEqual([[], 0])
   })
 
-  test('that was given up when nobody could see the end is named when the end is seen', async () => {
+  test('that was given up is named once the end of its resource is observed, even by a later close', async () => {
     life.faults.next('meet', refusals(1_000))
     life.faults.next('observe', ['well', ...refusals(1_000)])
     const first = await run(life.engine.close('agent', { trigger: 'terminated', force: true }))
@@ -129,13 +129,13 @@ describe('an obligation', () => {
     expect(second).toMatchObject({ success: true, gaveUp: [expect.stringContaining('archive of agent.1')] })
   })
 
-  test('is not asked for when the agent is deleted', async () => {
+  test('is not owed when the agent is deleted', async () => {
     const report = await run(life.engine.close('agent', { trigger: 'deleted', graceMs: 0 }))
     expect(report).toMatchObject({ success: true, gaveUp: [], resources: [{ outcome: 'released' }] })
     expect(simulation.world.archive.size).toBe(0)
   })
 
-  test('what a deletion drops stays until the ledger has the request: a supervisor killed before leaves it to be archived (G8, G9)', async () => {
+  test('deletion: the log stays until the ledger has the request, so that after an earlier crash it is archived (G8, G9)', async () => {
     life.faults.next('ledger.beginClose', ['slow'], 3_000)
     life.engine.close('agent', { trigger: 'deleted', graceMs: 0 }).catch(() => {})
     await run(simulation.clock.pause(2_500))
@@ -147,7 +147,7 @@ describe('an obligation', () => {
     expect([...simulation.world.lost]).toEqual([])
   })
 
-  test('what a deletion drops is held back when the ledger refuses the request, and goes with the next try', async () => {
+  test('deletion: the log is held back when the ledger refuses the request, and is removed by the next try', async () => {
     life.faults.next('ledger.beginClose', ['refused'])
     const report = await run(life.engine.close('agent', { trigger: 'deleted' }))
     expect(report).toMatchObject({
@@ -159,7 +159,7 @@ describe('an obligation', () => {
     expect([simulation.world.left(), ...simulation.world.lost]).toEqual([[]])
   })
 
-  test('a deletion that joins a stop drops nothing before the ledger has it', async () => {
+  test('deletion that joins a stop: the log stays until the ledger has the request', async () => {
     life.faults.next('meet', ['deaf'])
     const stop = life.engine.close('agent', { trigger: 'terminated', graceMs: 0 })
     await run(simulation.clock.pause(100))

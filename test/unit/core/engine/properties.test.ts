@@ -6,15 +6,15 @@ import { closeRequests, commands, decks, Player, plans } from '../../../support/
 import { type Life, listedKind, reaperIntervalMs, Simulation, thing, unlistedKind } from '../../../support/simulation.ts'
 
 /**
- * The engine on a simulated world: random scope trees, plans, failures, lost answers, unknowns and interleavings. What
- * breaks a guarantee at any moment is noted by the world itself; what must be so in the end is asked here.
+ * The engine on a simulated system: random scope trees, plans, failures, lost answers, unknowns and interleavings. The simulated system
+ * records every violation of a guarantee. The tests check the final state.
  */
 
 const runs = { numRuns: Number(process.env.EBB_PROPERTY_RUNS ?? 150) }
 const timeout = 120_000
 
-/** Faults are over: the reaper comes by, hour after hour, and everything is closed again. */
-async function comeToRest(simulation: Simulation, life: Life): Promise<void> {
+/** Ends all faults. Then passes of the reaper and shutdowns alternate, an hour apart, until everything is closed. */
+async function closeEverything(simulation: Simulation, life: Life): Promise<void> {
   const { clock } = simulation
   life.faults.isCalm = true
   for (let hour = 0; hour < 10; hour++) {
@@ -33,8 +33,8 @@ async function expectClean(simulation: Simulation): Promise<void> {
   })
 }
 
-describe('whatever fails in one life', () => {
-  test('after quiescence nothing of ours is left, and no guarantee was broken on the way', { timeout }, async () => {
+describe('property: faults in one supervisor', () => {
+  test('nothing is left once the faults are over, and no guarantee was broken', { timeout }, async () => {
     await fc.assert(
       fc.asyncProperty(commands, decks, async (all, deck) => {
         await using simulation = await Simulation.open()
@@ -42,20 +42,20 @@ describe('whatever fails in one life', () => {
         const player = new Player(simulation, life)
         await player.play(all)
         await simulation.clock.run(Promise.allSettled(player.pending))
-        await comeToRest(simulation, life)
+        await closeEverything(simulation, life)
         await expectClean(simulation)
         const named = life.reports.flatMap(({ gaveUp }) => gaveUp).join('\n')
-        for (const id of simulation.world.lost) expect(named, 'G8: what was given up is named').toContain(id)
+        for (const id of simulation.world.lost) expect(named, 'G8: the report names what was given up').toContain(id)
       }),
       runs,
     )
   })
 })
 
-describe('closing', () => {
+describe('property: sequences of closes', () => {
   const sequences = fc.array(fc.record({ closeRequest: closeRequests, afterMs: fc.nat(3_000) }), { minLength: 2, maxLength: 6 })
 
-  test('any number of times, at once or one after the other, is closing once (G5, G6)', { timeout }, async () => {
+  test('any number of closes, concurrent or in a row, is one close (G5, G6)', { timeout }, async () => {
     await fc.assert(
       fc.asyncProperty(plans, sequences, async (plan, closes) => {
         await using simulation = await Simulation.open()
@@ -67,7 +67,7 @@ describe('closing', () => {
           const operation = engine.parts.operations.get('agent')
           const report = engine.close('agent', closeRequest)
           if (operation) expect(report).toBe(asked.at(-1))
-          // What joined is at least as strong as what was asked for: force and deletion are never lost on the way.
+          // The operation is at least as strong as each request that joined it: force and deletion are never lost.
           if (operation && closeRequest.force) expect(operation.policy).toMatchObject({ givesUp: true, firstStep: 'kill' })
           if (operation && forgets(closeRequest)) expect(operation.policy.keepsLogs).toBe(false)
           asked.push(report)
@@ -90,13 +90,13 @@ describe('closing', () => {
   })
 })
 
-describe('whoever dies, and whenever', () => {
+describe('property: supervisors that die at any moment', () => {
   const lives = fc.array(fc.record({ all: commands, deck: decks, recovers: fc.boolean(), lastMs: fc.nat(20_000) }), {
     minLength: 1,
     maxLength: 3,
   })
 
-  test('G9: the next life brings the world to clean, and a living neighbour keeps what is its own', { timeout }, async () => {
+  test('the next supervisor cleans up, and another living one keeps its resources (G9)', { timeout }, async () => {
     await fc.assert(
       fc.asyncProperty(lives, async (generations) => {
         await using simulation = await Simulation.open()
@@ -117,9 +117,9 @@ describe('whoever dies, and whenever', () => {
         const last = simulation.live()
         await clock.run(last.engine.begin())
         await clock.run(last.engine.recover())
-        await comeToRest(simulation, last)
-        expect(world.left(), 'what the neighbour has').toEqual(theirs)
-        await comeToRest(simulation, neighbour)
+        await closeEverything(simulation, last)
+        expect(world.left(), 'the resources of the living supervisor').toEqual(theirs)
+        await closeEverything(simulation, neighbour)
         await expectClean(simulation)
       }),
       runs,

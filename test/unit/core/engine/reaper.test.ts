@@ -19,13 +19,13 @@ afterEach(async () => {
 const run = <T>(work: Promise<T>): Promise<T> => simulation.clock.run(work)
 const pause = (ms: number): Promise<void> => run(simulation.clock.pause(ms))
 
-/** Something with our mark that no ledger knows, made by an incarnation that is dead unless it was said otherwise. */
+/** Something with our mark that is in no ledger, created by an incarnation that is dead by default. */
 function stray(id: string, incarnation = 'lost-life', kind = listedKind): void {
   const scopeId = id.slice(0, id.lastIndexOf('.'))
   simulation.world.place({ kind, id, scopeId, incarnation, dependsOn: [], spec: { hears: 'polite', times: 1, owes: [] } })
 }
 
-describe('something unrecorded', () => {
+describe('reaper: an unrecorded thing', () => {
   test('is ended after two sightings and the minimum age, and not before', async () => {
     stray('old.1')
     expect(await simulation.pass(life.reaper)).toMatchObject({ found: [{ why: 'unrecorded' }], released: [], left: [{ name: 'old.1' }] })
@@ -35,13 +35,13 @@ describe('something unrecorded', () => {
     expect([simulation.world.left(), await simulation.openBooks()]).toEqual([[], ['scope host-life1 open']])
   })
 
-  test('that is seen for the first time when it is old enough gets its second sighting', async () => {
+  test('is not ended at its first sighting, however late that is', async () => {
     await pause(60_000)
     stray('old.1')
     expect((await simulation.pass(life.reaper)).left).toHaveLength(1)
   })
 
-  test('gets its second sighting also where no age is asked for', async () => {
+  test('needs two sightings even without a minimum age', async () => {
     const eager = simulation.live({ minimumAgeMs: 0 })
     await run(eager.engine.begin())
     stray('old.1')
@@ -49,7 +49,7 @@ describe('something unrecorded', () => {
     expect((await simulation.pass(eager.reaper)).released).toMatchObject([{ name: 'old.1' }])
   })
 
-  test('that went away meanwhile begins anew when it comes back', async () => {
+  test('starts with a first sighting again when it disappeared and came back', async () => {
     stray('old.1')
     await simulation.pass(life.reaper)
     simulation.world.things.clear()
@@ -59,7 +59,7 @@ describe('something unrecorded', () => {
     expect((await simulation.pass(life.reaper)).left).toHaveLength(1)
   })
 
-  test.each(['alive', 'unknown'] as const)('of an incarnation that is %s is left alone', async (vitality) => {
+  test.each(['alive', 'unknown'] as const)('is not touched when its incarnation is %s', async (vitality) => {
     simulation.vitality.set('other-life', vitality)
     stray('theirs.1', 'other-life')
     for (let pass = 0; pass < 3; pass++) {
@@ -69,7 +69,7 @@ describe('something unrecorded', () => {
     expect(simulation.world.left()).toEqual(['listed theirs.1'])
   })
 
-  test('is not touched by a dry run, however often it looks', async () => {
+  test('is not touched by any number of dry runs', async () => {
     stray('old.1')
     for (let pass = 0; pass < 3; pass++) {
       expect(await simulation.pass(life.reaper, true)).toMatchObject({ released: [], left: [{ name: 'old.1' }] })
@@ -78,7 +78,7 @@ describe('something unrecorded', () => {
     expect([simulation.world.releases, simulation.world.left()]).toEqual([[], ['listed old.1']])
   })
 
-  test('that cannot be ended does not keep the others from being ended', async () => {
+  test('does not keep others from being ended when it cannot be ended', async () => {
     for (const id of ['a.1', 'b.1', 'c.1']) stray(id)
     await simulation.pass(life.reaper)
     await pause(5_000)
@@ -92,7 +92,7 @@ describe('something unrecorded', () => {
     expect((await simulation.pass(life.reaper)).released).toMatchObject([{ name: 'b.1' }])
   })
 
-  test('and ended takes along what its incarnation shared', async () => {
+  test('takes what its incarnation shared along when it is ended', async () => {
     stray('old.1')
     await simulation.pass(life.reaper)
     await pause(5_000)
@@ -101,8 +101,8 @@ describe('something unrecorded', () => {
   })
 })
 
-describe('the breaker', () => {
-  test('opens when ten or more, and more than half of everything, look orphaned', async () => {
+describe('reaper: breaker', () => {
+  test('opens when at least ten things, and more than half of all, are unrecorded', async () => {
     for (let n = 1; n <= 10; n++) stray(`old.${n}`)
     await simulation.pass(life.reaper)
     await pause(10_000)
@@ -131,8 +131,8 @@ describe('the breaker', () => {
   })
 })
 
-describe('a pass', () => {
-  test('touches nothing of a scope that is open or being launched', async () => {
+describe('reaper pass', () => {
+  test('touches nothing of an open scope, or of one that is being launched', async () => {
     const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
     life.faults.next('ledger.hold', ['slow'], 100_000)
     life.engine.launch(scope, [thing('a')]).catch(() => {})
@@ -143,13 +143,13 @@ describe('a pass', () => {
     expect(simulation.world.left()).toEqual(['listed agent.1'])
   })
 
-  test('that is asked for twice at once is one pass', async () => {
+  test('runs once for two concurrent requests', async () => {
     const [first, second] = [life.reaper.pass({ dryRun: false }), life.reaper.pass({ dryRun: false })]
     expect(second).toBe(first)
     await run(first)
   })
 
-  test('and a dry run at once are two, one after the other, and each does its own', async () => {
+  test('and a concurrent dry run are two passes, one after the other', async () => {
     const scope = life.engine.openScope({ id: 'agent', kind: 'agent' })
     await run(life.engine.launch(scope, [thing('a', { hears: 'kill', times: 2 })]))
     await run(life.engine.close('agent', { trigger: 'terminated', force: true, deadlineMs: 0 }))
@@ -159,7 +159,7 @@ describe('a pass', () => {
     expect(simulation.world.left()).toEqual([])
   })
 
-  test('that is a dry run forgets nothing that was seen before', async () => {
+  test('does not forget earlier sightings in a dry run', async () => {
     stray('old.1')
     await simulation.pass(life.reaper)
     simulation.world.things.clear()
@@ -169,7 +169,7 @@ describe('a pass', () => {
     expect((await simulation.pass(life.reaper)).released).toMatchObject([{ name: 'old.1' }])
   })
 
-  test('that is a dry run is no sighting', async () => {
+  test('counts no sighting in a dry run', async () => {
     stray('old.1')
     await simulation.pass(life.reaper, true)
     await pause(10_000)
@@ -179,7 +179,7 @@ describe('a pass', () => {
     expect((await simulation.pass(life.reaper)).released).toMatchObject([{ name: 'old.1' }])
   })
 
-  test('recovers what a dead supervisor left, but not in a dry run', async () => {
+  test('recovers a dead supervisor, but not in a dry run', async () => {
     const earlier = simulation.live()
     const scope = earlier.engine.openScope({ id: 'agent', kind: 'agent' })
     await run(earlier.engine.launch(scope, [thing('a', { kind: unlistedKind })]))
@@ -198,7 +198,7 @@ describe('a pass', () => {
     [8, 1],
     [9, 2],
     [16, 2],
-  ])('closes %i that will not go in the time of %i', async (count, times) => {
+  ])('closes %i stuck agents in the time of %i', async (count, times) => {
     const agents = Array.from({ length: count }, (_, n) => `agent${n}`)
     for (const id of agents) {
       const scope = life.engine.openScope({ id, kind: 'agent' })
@@ -210,7 +210,7 @@ describe('a pass', () => {
     expect(Math.round((simulation.clock.now() - startedMs) / 10_000)).toBe(times)
   })
 
-  test('says which listing failed', async () => {
+  test('reports which listing failed', async () => {
     life.faults.next('list', ['refused', 'refused'])
     expect((await simulation.pass(life.reaper)).errors).toEqual([
       expect.stringMatching(/^(un)?listed: /),
@@ -220,7 +220,7 @@ describe('a pass', () => {
   })
 })
 
-test('what a reaper had adopted when it died is released by the recovery, with a look at it (G3)', async () => {
+test('recovery observes and releases what a reaper had adopted when it died (G3)', async () => {
   stray('old.1')
   stray('old.2', 'lost-life', unlistedKind)
   await simulation.pass(life.reaper)

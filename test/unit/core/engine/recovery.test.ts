@@ -20,8 +20,8 @@ async function agent(life: Life, plan: readonly Planned[], id = 'agent'): Promis
   await run(life.engine.launch(life.engine.openScope({ id, kind: 'agent' }), plan))
 }
 
-describe('a recovery', () => {
-  test('kills at once, in order, and takes the dead incarnation off the books', async () => {
+describe('recovery', () => {
+  test('kills at once, in order, and retires the dead incarnation', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a', { kind: unlistedKind }), thing('b', { dependsOn: ['a'], hears: 'kill' })])
     dead.die()
@@ -33,7 +33,7 @@ describe('a recovery', () => {
     expect(simulation.world.tidied).toContain(dead.id)
   })
 
-  test('finds what was intended and made, but never held', async () => {
+  test('finds a resource that was created but not yet recorded as held', async () => {
     const dead = simulation.live()
     dead.faults.next('ledger.hold', ['slow'], 1_000)
     dead.engine.launch(dead.engine.openScope({ id: 'agent', kind: 'agent' }), [thing('a', { kind: unlistedKind })]).catch(() => {})
@@ -44,14 +44,14 @@ describe('a recovery', () => {
     expect([simulation.world.left(), await simulation.openBooks()]).toEqual([[], []])
   })
 
-  test('leaves the living alone', async () => {
+  test('does not touch a living supervisor', async () => {
     const living = simulation.live()
     await agent(living, [thing('a')])
     expect(await run(simulation.live().engine.recover())).toEqual({ reports: [], unknown: [], elsewhere: [], errors: [] })
     expect(simulation.world.left()).toEqual(['listed agent.1'])
   })
 
-  test('leaves alone, and names, whose life or death cannot be told (G4)', async () => {
+  test('does not touch a supervisor of unknown vitality, and names it (G4)', async () => {
     const far = simulation.live()
     await agent(far, [thing('a')])
     simulation.vitality.set(far.id, 'unknown')
@@ -59,7 +59,7 @@ describe('a recovery', () => {
     expect(simulation.world.left()).toEqual(['listed agent.1'])
   })
 
-  test('that meets something it cannot release keeps the incarnation on the books, and the next one goes on', async () => {
+  test('keeps the incarnation when something cannot be released, and the next recovery continues', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a', { hears: 'kill', times: 99 }), thing('b')])
     dead.die()
@@ -71,7 +71,7 @@ describe('a recovery', () => {
     expect([simulation.world.left(), await simulation.openBooks(), await run(simulation.store.incarnations())]).toEqual([[], [], []])
   })
 
-  test('of one incarnation that fails does not keep it from the others', async () => {
+  test('continues with other incarnations when one fails', async () => {
     const [first, second] = [simulation.live(), simulation.live()]
     await agent(first, [thing('a')], 'one')
     await agent(second, [thing('b')], 'two')
@@ -84,7 +84,7 @@ describe('a recovery', () => {
     expect(simulation.world.left()).toEqual(['listed one.1'])
   })
 
-  test('drops the logs that a close had been asked to drop, and keeps the others', async () => {
+  test('drops only the logs that an earlier close request drops', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a', { owes: ['archive'], hears: 'kill', times: 99 })], 'dropped')
     await agent(dead, [thing('b', { owes: ['archive'] })], 'kept')
@@ -96,7 +96,7 @@ describe('a recovery', () => {
     expect([simulation.world.left(), [...simulation.world.archive]]).toEqual([[], ['archive of kept.1']])
   })
 
-  test('looks again at what is open in a scope that is booked as closed', async () => {
+  test('releases an open resource of a scope that is recorded as closed', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a', { kind: unlistedKind })])
     await run(simulation.store.settle({ outcomes: [], closedScopeIds: ['agent'], forgottenScopeIds: [] }))
@@ -106,7 +106,7 @@ describe('a recovery', () => {
   })
 })
 
-test('a recovery does not disturb a close that the reaper has under way', async () => {
+test('recovery does not disturb a running close of the reaper', async () => {
   const dead = simulation.live()
   await agent(dead, [thing('a', { kind: unlistedKind, hears: 'kill', times: 99 })])
   dead.die()
@@ -121,10 +121,10 @@ test('a recovery does not disturb a close that the reaper has under way', async 
   expect([simulation.world.left(), await simulation.openBooks(), await run(simulation.store.incarnations())]).toEqual([[], [], []])
 })
 
-describe('the stored wish is carried on (G6)', () => {
+describe('recovery continues the stored close request (G6)', () => {
   const log = thing('log', { hears: 'kill', owes: ['archive'] })
 
-  test('a deletion stays a deletion: nothing is archived, and the rows go', async () => {
+  test('deletion: nothing is archived, and the rows are deleted', async () => {
     const dead = simulation.live()
     await agent(dead, [log])
     dead.engine.close('agent', { trigger: 'deleted', graceMs: 60_000 }).catch(() => {})
@@ -136,7 +136,7 @@ describe('the stored wish is carried on (G6)', () => {
     expect(await run(simulation.store.contents())).toEqual({ scopes: [], resources: [] })
   })
 
-  test('a termination stays one: the log is archived', async () => {
+  test('termination: the log is archived', async () => {
     const dead = simulation.live()
     await agent(dead, [log])
     dead.faults.next('meet', ['deaf'])
@@ -147,7 +147,7 @@ describe('the stored wish is carried on (G6)', () => {
     expect([...simulation.world.archive]).toEqual(['archive of agent.1'])
   })
 
-  test('force stays force: what cannot be met is given up, and named', async () => {
+  test('force: an obligation that cannot be met is given up, and named', async () => {
     const dead = simulation.live()
     await agent(dead, [log])
     dead.faults.next('meet', ['deaf'])
@@ -164,7 +164,7 @@ describe('the stored wish is carried on (G6)', () => {
     expect(simulation.world.left()).toEqual([])
   })
 
-  test('a scope that nobody closed keeps its log, whatever was asked of its neighbour', async () => {
+  test('a scope without a close request keeps its log, whatever the request of its sibling is', async () => {
     const dead = simulation.live()
     await agent(dead, [log], 'kept')
     await agent(dead, [log], 'deleted')
@@ -177,8 +177,8 @@ describe('the stored wish is carried on (G6)', () => {
   })
 })
 
-describe('what another server has adopted', () => {
-  /** The first life died with an agent that is kept; the second has it now, and the first is still on the books. */
+describe('recovery of a supervisor whose agent another server adopted', () => {
+  /** The first supervisor died with a kept agent. The second one adopted it. The first is still in the ledger. */
   async function inherited(): Promise<{ first: Life; second: Life }> {
     const first = simulation.live()
     await agent(first, [thing('a')], 'kept')
@@ -190,7 +190,7 @@ describe('what another server has adopted', () => {
     return { first, second }
   }
 
-  test('carries the mark of the dead one, and is not ended with what that one left', async () => {
+  test('does not end the adopted agent, although it carries the mark of the dead supervisor', async () => {
     const { first } = await inherited()
     simulation.world.heal('stuck.1')
     expect(await run(simulation.live().engine.recover())).toMatchObject({ reports: [{ success: true }], errors: [] })
@@ -198,7 +198,7 @@ describe('what another server has adopted', () => {
     expect((await run(simulation.store.incarnations())).map(({ id }) => id)).not.toContain(first.id)
   })
 
-  test('is not ended either when the books cannot tell whose it is', async () => {
+  test('does not end the adopted agent when its owner cannot be read from the ledger', async () => {
     await inherited()
     simulation.world.heal('stuck.1')
     const life = simulation.live()
@@ -209,15 +209,15 @@ describe('what another server has adopted', () => {
       return await contents(incarnation, only)
     })
     const { reports } = await run(life.engine.recover())
-    expect(reports[0]?.errors.join()).toContain('whose it is cannot be read: the disk is gone')
+    expect(reports[0]?.errors.join()).toContain('its owner cannot be read from the ledger: the disk is gone')
     expect(simulation.world.left()).toEqual(['listed kept.1'])
   })
 })
 
-describe('a server that leaves', () => {
+describe('leave', () => {
   const keptThing = (nature: Parameters<typeof thing>[1] = {}): Planned => ({ ...thing('a', nature), onLoss: 'keep' })
 
-  test('in the middle of its first recovery leaves to the next one what it has not adopted', async () => {
+  test('during the first recovery leaves agents that are not adopted yet to the next server', async () => {
     const dead = simulation.live()
     await agent(dead, [keptThing()])
     dead.die()
@@ -237,7 +237,7 @@ describe('a server that leaves', () => {
     expect(await run(simulation.store.incarnations())).toMatchObject([{ id: dead.id, claimedBy: undefined }])
   })
 
-  test('keeps its sentinel while a recovery is under way, and lets it go when there is none', async () => {
+  test('dismisses the sentinel only when no recovery is running', async () => {
     const dead = simulation.live()
     await agent(dead, [thing('a')])
     dead.die()
@@ -258,9 +258,9 @@ describe('a server that leaves', () => {
   })
 
   test.each([
-    ['is not through in time', 99, 0],
-    ['comes to its end', 1, 1],
-  ])('keeps its sentinel when a kept agent ends meanwhile and its close %s', async (_how, times, dismissals) => {
+    ['does not finish in time', 99, 0],
+    ['succeeds', 1, 1],
+  ])('dismisses the sentinel only when the running close of a kept agent succeeds: it %s', async (_how, times, dismissals) => {
     const life = simulation.live()
     const dismiss = vi.spyOn(life.engine.parts.sentinel, 'dismiss')
     await agent(life, [keptThing({ hears: 'kill', times })])

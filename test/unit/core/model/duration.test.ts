@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { parseDuration } from '../../../../src/core/model/duration.ts'
 
-describe('durations', () => {
+describe('parseDuration', () => {
   it.each([
     ['250ms', 250],
     ['5s', 5_000],
@@ -17,7 +17,7 @@ describe('durations', () => {
   })
 
   it.each(['', '5', '5 s', ' 5s', '5s ', '-1s', '+1s', '1e3s', '.5s', '5S', '5d', 's', 'Infinitys', 'NaNms', '5s5s', '5s\n', '٥s'])(
-    '%j is refused by name',
+    'refuses %j, and names the option',
     (text) => {
       expect(() => parseDuration(text, '--grace')).toThrow(
         expect.objectContaining({ code: 'bad_usage', message: expect.stringContaining('--grace') }),
@@ -25,11 +25,11 @@ describe('durations', () => {
     },
   )
 
-  it.each(['2147483648ms', '597h', '9999999999h'])('%s is longer than a timer can be, and refused', (text) => {
+  it.each(['2147483648ms', '597h', '9999999999h'])('refuses %s, which is longer than a Node timer allows', (text) => {
     expect(() => parseDuration(text, 'EBB_TIMEOUT')).toThrow(`EBB_TIMEOUT must be a duration of 596h at most, not "${text}".`)
   })
 
-  it('whatever is accepted is a whole number of milliseconds that a timer can take', () => {
+  it('accepts only what is a whole number of milliseconds within the range of a timer', () => {
     fc.assert(
       fc.property(fc.stringMatching(/^\d{1,12}(\.\d{1,4})?(ms|s|m|h)$/), (text) => {
         try {

@@ -8,8 +8,8 @@ const sources = readdirSync(join(import.meta.dirname, '..', '..', '..', '..', 's
   .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'utf8'))
   .join('\n')
 
-describe('the table of errors', () => {
-  it.each(Object.entries(errorTable))('%s has an exit code and a status that say it failed', (code, { exit, status }) => {
+describe('error table', () => {
+  it.each(Object.entries(errorTable))('%s has an exit code and an HTTP status that mean failure', (code, { exit, status }) => {
     expect(code).toMatch(/^[a-z]+(_[a-z]+)*$/)
     expect(exit).toBeGreaterThan(0)
     expect([1, 2, 3, 125, 126, 127]).toContain(exit)
@@ -17,20 +17,20 @@ describe('the table of errors', () => {
     expect(status).toBeLessThan(600)
   })
 
-  it('speaks as a shell does about programs that cannot start', () => {
+  it('uses the exit codes of a shell for programs that cannot start', () => {
     expect(errorTable.program_not_found.exit).toBe(127)
     expect(errorTable.program_not_executable.exit).toBe(126)
     expect(errorTable.bad_usage.exit).toBe(2)
     expect(errorTable.not_released.exit).toBe(3)
   })
 
-  it.each(Object.keys(errorTable))('%s is thrown somewhere', (code) => {
+  it.each(Object.keys(errorTable))('%s is used in the source', (code) => {
     expect(sources.split(`'${code}'`).length).toBeGreaterThan(1)
   })
 })
 
-describe('errors', () => {
-  it('carry their code, their cause and their details', () => {
+describe('EbbError', () => {
+  it('carries code, cause and details', () => {
     const cause = new Error('why')
     const error = new EbbError('ledger_busy', 'It is locked.', { cause, details: { pid: 1 } })
     expect(error).toMatchObject({ name: 'EbbError', code: 'ledger_busy', message: 'It is locked.', cause, details: { pid: 1 } })
@@ -40,11 +40,11 @@ describe('errors', () => {
     expect(isEbbError(cause)).toBe(false)
   })
 
-  it('an error without a cause has none', () => {
+  it('has no cause property without a cause', () => {
     expect(Object.hasOwn(new EbbError('bad_usage', 'No.'), 'cause')).toBe(false)
   })
 
-  it('whatever was thrown can be said and asked for its errno', () => {
+  it('sentence and errno accept any thrown value', () => {
     expect([sentence(new Error('a')), sentence('b'), sentence(undefined), sentence({})]).toEqual(['a', 'b', 'undefined', '[object Object]'])
     expect([errno(Object.assign(new Error('x'), { code: 'ENOENT' })), errno(new Error('x')), errno({ code: 'ENOENT' })]).toEqual([
       'ENOENT',
@@ -55,17 +55,17 @@ describe('errors', () => {
   })
 })
 
-describe('what a file system refuses', () => {
+describe('advised', () => {
   it.each([
-    ['EPERM', /^EPERM: no; see to it that Ebb may write there/],
+    ['EPERM', /^EPERM: no; allow Ebb to write there/],
     ['EROFS', /; make that file system writable$/],
     ['ENOSPC', /; free some space there$/],
     ['ENOENT', /^ENOENT: no$/],
-  ])('%s is told with what to do, where a person can do something', (code, says) => {
+  ])('adds advice for errors that the user can fix: %s', (code, says) => {
     expect(advised(Object.assign(new Error(`${code}: no`), { code }))).toMatch(says)
   })
 
-  it('is all of it that has advice', () => {
+  it('adds no advice to other errors', () => {
     expect(advised(new Error('Something else.'))).toBe('Something else.')
     expect(advised('a word')).toBe('a word')
   })

@@ -12,8 +12,8 @@ const policy = (more: Partial<Policy> = {}): Policy => ({
   ...more,
 })
 
-describe('the ladder', () => {
-  it('grace is polite and terminate together, and the kill has the deadline', () => {
+describe('ladder', () => {
+  it('splits the grace between polite and terminate, and gives the kill the deadline', () => {
     expect(ladder(policy(), ladderSteps)).toEqual([
       { step: 'polite', budgetMs: 2_500 },
       { step: 'terminate', budgetMs: 2_500 },
@@ -21,23 +21,23 @@ describe('the ladder', () => {
     ])
   })
 
-  it('who has no polite way gives all the grace to terminate', () => {
+  it('gives all the grace to terminate for a kind without a polite step', () => {
     expect(ladder(policy(), ['terminate', 'kill'])).toEqual([
       { step: 'terminate', budgetMs: 5_000 },
       { step: 'kill', budgetMs: 15_000 },
     ])
   })
 
-  it('what can only be removed is removed', () => {
+  it('has only the kill for a kind that knows no other step', () => {
     expect(ladder(policy(), ['kill'])).toEqual([{ step: 'kill', budgetMs: 15_000 }])
   })
 
-  it('starts where the policy says', () => {
+  it('starts with the first step of the policy', () => {
     expect(ladder(policy({ firstStep: 'terminate' }), ladderSteps).map(({ step }) => step)).toEqual(['terminate', 'kill'])
     expect(ladder(policy({ firstStep: 'kill' }), ladderSteps).map(({ step }) => step)).toEqual(['kill'])
   })
 
-  it('the steps are in order, the budgets whole and never negative, and the gentle ones never exceed the grace', () => {
+  it('property: steps are in order, budgets are whole and not negative, and gentle steps never exceed the grace', () => {
     const policies = fc.record({ firstStep: fc.constantFrom(...ladderSteps), graceMs: fc.nat(100_000), deadlineMs: fc.nat(100_000) })
     fc.assert(
       fc.property(policies, fc.subarray([...ladderSteps]), (more, known) => {
@@ -52,7 +52,7 @@ describe('the ladder', () => {
   })
 })
 
-describe('the policy of each flow', () => {
+describe('policyFor', () => {
   it.each([
     ['completed', 'terminate', true],
     ['terminated', 'polite', true],
@@ -63,25 +63,25 @@ describe('the policy of each flow', () => {
     ['launch-rollback', 'terminate', false],
     ['reaper', 'polite', true],
     ['recovery', 'kill', true],
-  ] as const)('%s begins with %s, and keeps logs: %s', (trigger, firstStep, keepsLogs) => {
+  ] as const)('trigger %s begins with %s, and keeps logs: %s', (trigger, firstStep, keepsLogs) => {
     expect(policyFor({ trigger })).toMatchObject({ firstStep, keepsLogs, givesUp: false })
   })
 
-  it('leaving is shorter than stopping, and a recovery waits for nobody', () => {
+  it('an exit has less grace than a stop, and a recovery has none', () => {
     expect(policyFor({ trigger: 'process-exit' }).graceMs).toBeLessThan(policyFor({ trigger: 'terminated' }).graceMs)
     expect(policyFor({ trigger: 'recovery' }).graceMs).toBe(0)
   })
 
-  it.each(triggers)('force goes straight to the kill, also for %s', (trigger) => {
+  it.each(triggers)('force goes straight to the kill for trigger %s', (trigger) => {
     expect(policyFor({ trigger, force: true, graceMs: 9_000 })).toMatchObject({ firstStep: 'kill', graceMs: 0, givesUp: true })
   })
 
-  it.each(triggers)('every close leaves time for the kill after the grace, also for %s', (trigger) => {
+  it.each(triggers)('leaves time for the kill after the grace for trigger %s', (trigger) => {
     const { graceMs, deadlineMs } = policyFor({ trigger })
     expect(deadlineMs).toBeGreaterThan(graceMs)
   })
 
-  it('a wish may name its own grace and deadline, and may ask to forget', () => {
+  it('uses the grace, deadline and forget of the request', () => {
     expect(policyFor({ trigger: 'completed', graceMs: 1, deadlineMs: 2, forget: true })).toMatchObject({
       graceMs: 1,
       deadlineMs: 2,

@@ -5,7 +5,7 @@ import { type Ordered, waves } from '../../../../src/core/model/plan.ts'
 const ids = (plan: readonly (readonly Ordered[])[]): readonly (readonly string[])[] => plan.map((wave) => wave.map(({ id }) => id))
 const on = (id: string, ...dependsOn: readonly string[]): Ordered => ({ id, dependsOn })
 
-/** What depends on nothing but earlier ones, in a random order: every acyclic graph has this shape. */
+/** Each node depends only on earlier ones, and the list is shuffled: every acyclic graph has this shape. */
 const graphs = fc
   .array(fc.array(fc.nat(), { maxLength: 4 }), { minLength: 1, maxLength: 30 })
   .map((edges) =>
@@ -13,28 +13,28 @@ const graphs = fc
   )
   .chain((graph) => fc.shuffledSubarray(graph, { minLength: graph.length }))
 
-/** Cycles, edges to nowhere and to oneself included. */
+/** Arbitrary graphs, with cycles, unknown dependencies and dependencies on oneself. */
 const tangles = fc
   .array(fc.array(fc.nat(20), { maxLength: 4 }), { maxLength: 15 })
   .map((edges) => edges.map((targets, index) => on(`r${index}`, ...targets.map((target) => `r${target}`))))
 
-describe('the order of release (G7)', () => {
-  it('what depends on something goes before it', () => {
+describe('waves: order of release (G7)', () => {
+  it('a resource goes after what depends on it', () => {
     expect(ids(waves([on('log'), on('tree', 'log'), on('target', 'tree')]))).toEqual([['target'], ['tree'], ['log']])
   })
 
-  it('independent branches go side by side', () => {
+  it('independent branches share waves', () => {
     expect(ids(waves([on('a'), on('b'), on('on a', 'a'), on('on b', 'b')]))).toEqual([
       ['on a', 'on b'],
       ['a', 'b'],
     ])
   })
 
-  it('nothing to release is no wave', () => {
+  it('no resources make no waves', () => {
     expect(waves([])).toEqual([])
   })
 
-  it('a dependency that is not there any more holds nobody up', () => {
+  it('a dependency outside of the plan does not matter', () => {
     expect(ids(waves([on('tree', 'released long ago')]))).toEqual([['tree']])
   })
 
@@ -42,7 +42,7 @@ describe('the order of release (G7)', () => {
     expect(ids(waves([on('a', 'b'), on('b', 'a'), on('free', 'a')]))).toEqual([['free'], ['a', 'b']])
   })
 
-  it('of every acyclic plan, nothing goes before or together with what depends on it', () => {
+  it('property: in an acyclic plan, no resource goes before or together with what depends on it', () => {
     fc.assert(
       fc.property(graphs, (graph) => {
         const waveOf = new Map(waves(graph).flatMap((wave, index) => wave.map(({ id }) => [id, index] as const)))
@@ -52,7 +52,7 @@ describe('the order of release (G7)', () => {
     )
   })
 
-  it('of every acyclic plan, everything goes as early as it may', () => {
+  it('property: in an acyclic plan, each resource goes as early as possible', () => {
     fc.assert(
       fc.property(graphs, (graph) => {
         const plan = waves(graph)
@@ -64,7 +64,7 @@ describe('the order of release (G7)', () => {
     )
   })
 
-  it('of every plan, even one with cycles, everything goes, and goes once', () => {
+  it('property: in any plan, even with cycles, each resource goes exactly once', () => {
     fc.assert(
       fc.property(tangles, (graph) => {
         const gone = ids(waves(graph)).flat()

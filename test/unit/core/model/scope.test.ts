@@ -17,32 +17,32 @@ const closeRequests: fc.Arbitrary<CloseRequest> = fc
   )
   .map((closeRequest) => closeRequest as CloseRequest)
 
-/** Everything but the reason, which is not a matter of strength. */
+/** Everything but the trigger, which has no strength. */
 function strength({ force, givesUp, forget, dropLogs, graceMs, deadlineMs }: CloseRequest): unknown {
   return { force: force ?? false, givesUp: givesUp ?? false, forget: forget ?? false, dropLogs: dropLogs ?? false, graceMs, deadlineMs }
 }
 
-describe('the stronger wish (G6)', () => {
-  it('force, deletion and the earlier deadline win, whoever asked first', () => {
+describe('combining close requests (G6)', () => {
+  it('strengthen: force, deletion and the earlier deadline win in either order', () => {
     const weak: CloseRequest = { trigger: 'terminated', graceMs: 5_000, deadlineMs: 15_000 }
     const strong: CloseRequest = { trigger: 'terminated', force: true, forget: true, graceMs: 10, deadlineMs: 100 }
     expect(strengthen(weak, strong)).toEqual(strong)
     expect(strengthen(strong, weak)).toEqual(strong)
   })
 
-  it('a close that joins another keeps the reason of the first', () => {
+  it('strengthen keeps the trigger of the first request', () => {
     expect(strengthen({ trigger: 'completed' }, { trigger: 'process-exit' }).trigger).toBe('completed')
   })
 
   it.each(['deleted', 'test-reset', 'launch-rollback'] as const)(
-    'a close for %s joins as a deletion, though it does not say so',
+    'strengthen: trigger %s counts as a deletion without saying so',
     (trigger) => {
       expect(strengthen({ trigger: 'terminated' }, { trigger })).toMatchObject({ trigger: 'terminated', forget: true })
       expect(policyFor(strengthen({ trigger: 'terminated' }, { trigger })).keepsLogs).toBe(false)
     },
   )
 
-  it('logs that are to be dropped are, whoever asked first; rows and scope stay', () => {
+  it('dropLogs wins in either order, and does not forget rows or scope', () => {
     for (const both of [
       strengthen({ trigger: 'terminated' }, { trigger: 'terminated', dropLogs: true }),
       strengthen({ trigger: 'terminated', dropLogs: true }, { trigger: 'process-exit' }),
@@ -53,7 +53,7 @@ describe('the stronger wish (G6)', () => {
     }
   })
 
-  it('a close asked for anew has the new reason and forgets nothing of the old wish', () => {
+  it('renew takes the new trigger, and keeps the old force and deletion', () => {
     expect(renew({ trigger: 'deleted', force: true }, { trigger: 'reaper' })).toMatchObject({
       trigger: 'reaper',
       force: true,
@@ -62,7 +62,7 @@ describe('the stronger wish (G6)', () => {
     expect(renew(undefined, { trigger: 'reaper' })).toEqual({ trigger: 'reaper' })
   })
 
-  it('an exit that joins a stop leaves as little time as an exit by itself', () => {
+  it('strengthen: an exit that joins a stop has only the grace of an exit', () => {
     const { graceMs } = policyFor({ trigger: 'process-exit' })
     expect(policyFor({ trigger: 'terminated' }).graceMs).toBeGreaterThan(graceMs)
     expect(policyFor(strengthen({ trigger: 'terminated' }, { trigger: 'process-exit' })).graceMs).toBe(graceMs)
@@ -72,11 +72,11 @@ describe('the stronger wish (G6)', () => {
     [10_000, 5_000],
     [3_000, 2_000],
     [100, 50],
-  ])('a deadline of %d ms leaves %d ms of grace, because a kill takes time, too', (deadlineMs, graceMs) => {
+  ])('a deadline of %d ms leaves %d ms of grace, because the kill needs time, too', (deadlineMs, graceMs) => {
     expect(policyFor({ trigger: 'deleted', deadlineMs })).toMatchObject({ deadlineMs, graceMs })
   })
 
-  it('never grows weaker', () => {
+  it('property: strengthen never weakens a request', () => {
     fc.assert(
       fc.property(closeRequests, closeRequests, (a, b) => {
         const both = strengthen(a, b)
@@ -90,7 +90,7 @@ describe('the stronger wish (G6)', () => {
     )
   })
 
-  it('does not depend on who asked first, but for the reason', () => {
+  it('property: strengthen is commutative, except for the trigger', () => {
     fc.assert(
       fc.property(closeRequests, closeRequests, (a, b) => {
         expect(strength(strengthen(a, b))).toEqual(strength(strengthen(b, a)))
@@ -98,7 +98,7 @@ describe('the stronger wish (G6)', () => {
     )
   })
 
-  it('does not depend on how three are put together', () => {
+  it('property: strengthen is associative', () => {
     fc.assert(
       fc.property(closeRequests, closeRequests, closeRequests, (a, b, c) => {
         expect(strengthen(strengthen(a, b), c)).toEqual(strengthen(a, strengthen(b, c)))
@@ -106,7 +106,7 @@ describe('the stronger wish (G6)', () => {
     )
   })
 
-  it('asking for the same again changes nothing', () => {
+  it('property: strengthen is idempotent', () => {
     fc.assert(
       fc.property(closeRequests, closeRequests, (a, b) => {
         const once = strengthen(a, b)
