@@ -43,7 +43,7 @@ export interface AgentsDeps extends PreflightDeps, Runtime {
 /** Node spawns synchronously, so more launches at once would only block the event loop. */
 const launchesAtOnce = 4
 
-/** Launches, stops and deletes the agents of this supervisor. A row changes only after the system has been observed to change. */
+/** Launches, stops and deletes the agents of this supervisor. Rows follow what was observed on the system, never the other way round. */
 export class Agents {
   readonly endedAgents: EndedAgents
   readonly #deps: AgentsDeps

@@ -81,7 +81,7 @@ export class Cleanup {
     if (joined) {
       joined.deadline.advance(untilMs)
       const closing = this.#scopes(namespace).filter((id) => engine.closeOf(id))
-      // Swallowed: the closes were begun by the first reset, which reports them.
+      // Swallowed: the joined reset waits for these closes and reports them.
       for (const id of closing) engine.close(id, this.#resetRequest(options), { isPart: true }).catch(noop)
       return joined
     }
@@ -334,7 +334,7 @@ export class Cleanup {
   }
 }
 
-/** What a reset did besides closing its own scopes: closes of recovered agents, and counts of removed records. */
+/** The work of a reset besides closing its own scopes: closes of recovered agents, and counts of removed records. */
 interface RecordCleanup {
   readonly reports: Report[]
   agents: number

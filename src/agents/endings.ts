@@ -6,7 +6,7 @@ import type { Clock } from '../core/ports/clock.ts'
 import type { Exit } from '../core/ports/effects.ts'
 import type { EndedScope, Endings, UncleanScope } from '../core/ports/endings.ts'
 
-/** What `AgentEndings` needs of an agent that runs under this process. */
+/** The interface of an agent that runs under this process, for `AgentEndings`. */
 export interface LivingAgent {
   /** Settles once the agent's exit is known, or shortly after its end was proven. */
   lastDays(): Promise<LastDays>
@@ -116,7 +116,7 @@ export async function removeArchives(archives: Pick<Archives, 'remove'>, agentId
   return left
 }
 
-/** For an agent whose supervisor is dead: its row tells how far it had come. */
+/** The state of an agent whose supervisor is dead, as its row records it. */
 function orphanDays({ agent, result }: AgentRecord): LastDays {
   const hasExited = agent.exitCode !== undefined || agent.signal !== undefined
   return {

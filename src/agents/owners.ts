@@ -152,6 +152,7 @@ export class Owners {
       history.record(about, (partOf) => engine.close(scopeId, closeRequest, { name: scope, partOf })).catch(noop)
       return about.id
     }
+    // Swallowed: this call joins the running close, which has a report of its own.
     engine.close(scopeId, closeRequest, { name: scope }).catch(noop)
     return engine.closeOf(scopeId)?.id ?? scopeId
   }

@@ -152,7 +152,7 @@ export class Preflight {
   }
 }
 
-/** True when the agent is not started by this host's kernel, so that its launch does not block the event loop. */
+/** True when a daemon or a service starts the agent (not `process` or `tmux`): then the launch does not block the event loop. */
 export function isElsewhere({ placement }: Pick<LaunchRequest, 'placement'>): boolean {
   return placement !== undefined && placement !== 'process' && placement !== 'tmux'
 }

@@ -124,7 +124,7 @@ export async function launch(place: Place, options: LaunchOptions): Promise<Agen
   return new Agent(control, await control.agents.launch({ ...readLaunch(body, namespace), ...owner }), until)
 }
 
-/** Where an agent is launched: the control plane and, for a request, its scope. */
+/** The owner of a launch: the control plane and, for a request, its scope. */
 export interface Place {
   readonly control: Control
   readonly until: AbortSignal

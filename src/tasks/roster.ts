@@ -68,6 +68,7 @@ export class Roster {
 
   async #forgetOldest(): Promise<void> {
     for (const [id, taskAgents] of this.#taskAgentsById) {
+      // Swallowed: the caller that started this load gets its failure.
       const known = await taskAgents.catch(() => undefined)
       if (!known || known.present((member) => this.#deps.agents.living.has(member)).length > 0) continue
       this.#taskAgentsById.delete(id)

@@ -4,7 +4,7 @@ import type { Heard } from '../core/ports/tasks.ts'
 import type { TaskAgents } from './task-agents.ts'
 import { type AgentView, type CompletionValidation, isLastStatus, type TreeNode } from './types.ts'
 
-/** What `viewOf` needs besides the agent's row. */
+/** The input of `viewOf` besides the agent's row. */
 export interface ViewContext {
   readonly taskAgents: TaskAgents
   readonly reports: ReadonlyMap<string, Heard>

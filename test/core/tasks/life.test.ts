@@ -12,7 +12,7 @@ import { waitUntil } from '../../support/world.ts'
 /** Leaves a child behind whose command line does not refer to the agent. */
 const hasAHiddenChild = ['sh', '-c', 'echo hello; (setsid sleep 1000 &) ; exec sleep 1000']
 
-describe('kill', () => {
+describe('kill of an agent', () => {
   it('ends the agent with all its processes, archives its logs and verifies both', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
@@ -85,6 +85,7 @@ describe('kill', () => {
       parent: parent.agent.id,
       onPhase: (phase) => phase === 'prepared' && prepared.resolve(),
     })
+    // Swallowed: the rejection is handled where the promise is awaited below.
     deploying.catch(() => {})
     await prepared.promise
     await bench.tasks.kill({ taskId: task.id, agentId: parent.agent.id, cascade: true, caller: orchestrator })
@@ -224,6 +225,7 @@ describe('task', () => {
     const task = await bench.create()
     isHeld = true
     const deploying = bench.deploy(task)
+    // Swallowed: the rejection is handled where the promise is awaited below.
     deploying.catch(() => {})
     await asked.promise
     await bench.control.cleanup.reset({}).report

@@ -173,6 +173,7 @@ test('recovery: ends an agent whose supervisor died after it wrote the row and b
   const earlier = await begin()
   earlier.life.faults.next('ledger.openScope', ['well', 'refused'])
   earlier.life.faults.next('ledger.settle', ['slow'], 10_000)
+  // Swallowed: the supervisor dies during this launch.
   earlier.control.agents.launch({ type: 'simulated', prompt: '', namespace: 'one', configuration: {} }).catch(() => {})
   await run(simulation.clock.pause(100))
   earlier.life.die()

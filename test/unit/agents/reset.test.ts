@@ -183,6 +183,7 @@ test('launch: fails with resetting when it began before a reset, and with its ow
   const launch = (): Promise<unknown> => control.agents.launch({ type: 'simulated', prompt: '', namespace: 'one', configuration: {} })
   life.faults.next('ledger.intend', ['slow'], 500)
   const early = launch()
+  // Swallowed: the rejection is handled where the promise is awaited below.
   early.catch(() => {})
   await run(simulation.clock.pause(100))
   await run(control.cleanup.reset({ namespace: 'one' }).report)
