@@ -153,7 +153,7 @@ export class SimulatedWorld {
 export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
   readonly kind: string
   readonly outlivesPower?: true
-  readonly isElsewhere?: true
+  readonly isRemote?: true
   readonly goesLast?: true
   readonly #world: SimulatedWorld
   readonly #faults: Faults
@@ -163,10 +163,10 @@ export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
   constructor(
     world: SimulatedWorld,
     faults: Faults,
-    is: { kind: string; isListed: boolean; isElsewhere: boolean; goesLast: boolean; creationsComeBack: boolean },
+    is: { kind: string; isListed: boolean; isRemote: boolean; goesLast: boolean; creationsComeBack: boolean },
   ) {
     this.kind = is.kind
-    if (is.isElsewhere) this.isElsewhere = true
+    if (is.isRemote) this.isRemote = true
     if (is.goesLast) this.goesLast = true
     this.#world = world
     this.#faults = faults
@@ -232,7 +232,7 @@ export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
   }
 
   async *list(owner: Owner): AsyncIterable<Found> {
-    await this.#faults.around(this.isElsewhere ? 'list elsewhere' : 'list', () => {})
+    await this.#faults.around(this.isRemote ? 'list elsewhere' : 'list', () => {})
     if (!this.#isListed) return
     for (const { kind, id, scopeId, incarnation, spec } of this.#world.list()) {
       if (kind !== this.kind || owner.installation !== 'here') continue

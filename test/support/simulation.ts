@@ -22,7 +22,7 @@ import { VirtualClock } from './virtual-clock.ts'
 
 export const listedKind = 'listed'
 export const unlistedKind = 'unlisted'
-export const elsewhereKind = 'elsewhere'
+export const remoteKind = 'elsewhere'
 export const lastKind = 'last'
 
 export interface LifeOptions {
@@ -123,9 +123,9 @@ export class Simulation implements AsyncDisposable {
 
   #kinds(faults: Faults, { creationsComeBack = true, knowsElsewhere = true }: LifeOptions): Kinds {
     return new Map(
-      [listedKind, unlistedKind, lastKind, ...(knowsElsewhere ? [elsewhereKind] : [])].map((kind) => {
+      [listedKind, unlistedKind, lastKind, ...(knowsElsewhere ? [remoteKind] : [])].map((kind) => {
         const is = {
-          ...{ kind, isListed: kind !== unlistedKind, isElsewhere: kind === elsewhereKind, goesLast: kind === lastKind },
+          ...{ kind, isListed: kind !== unlistedKind, isRemote: kind === remoteKind, goesLast: kind === lastKind },
           creationsComeBack,
         }
         return [kind, new SimulatedKind(this.world, faults, is)]

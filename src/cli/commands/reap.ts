@@ -11,7 +11,7 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const isJson = args.switches.has('json')
   const pass = await during(wiring.clock, isJson, 'looking for what nobody closed', async () => {
     if (!dryRun) await engine.begin()
-    const found = await engine.reap({ dryRun, sparesElsewhere: !args.switches.has('elsewhere') })
+    const found = await engine.reap({ dryRun, sparesRemote: !args.switches.has('elsewhere') })
     if (!dryRun) await engine.shutDown()
     return found
   })

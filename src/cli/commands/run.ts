@@ -1,4 +1,4 @@
-import { isElsewhere } from '../../agents/preflight.ts'
+import { isRemote } from '../../agents/preflight.ts'
 import type { Config } from '../../config/config.ts'
 import { type Agent, isFinal } from '../../core/model/agent.ts'
 import { EbbError, errno, isEbbError } from '../../core/model/errors.ts'
@@ -26,7 +26,7 @@ export async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const face = runFace(output, wiring.clock, args.switches.has('json'))
   const server = await find(config, face)
   // A folder of this host means nothing elsewhere.
-  const isHere = (!server || server.isLocal) && !isElsewhere({ placement: config.placement ?? 'process' })
+  const isHere = (!server || server.isLocal) && !isRemote({ placement: config.placement ?? 'process' })
   const folder = isHere ? workingDirectory() : undefined
   const { configuration, ...settings } = settingsOf(config, folder)
   const body: LaunchBody = { ...settings, ...wanted, configuration: { ...configuration, ...wanted.configuration } }

@@ -186,7 +186,7 @@ export interface ReapRequest {
   /** Only look; change nothing. */
   readonly dryRun: boolean
   /** Show what is unrecorded and not on this host, but do not end it. */
-  readonly sparesElsewhere?: boolean
+  readonly sparesRemote?: boolean
 }
 
 export interface Orphan {

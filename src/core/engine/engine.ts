@@ -259,7 +259,7 @@ export class SupervisorEngine implements api.Engine {
   }
 
   isRemote(kind: string): boolean {
-    return this.parts.kinds.get(kind)?.isElsewhere === true
+    return this.parts.kinds.get(kind)?.isRemote === true
   }
 
   on<K extends keyof api.EngineEventMap>(name: K, listener: api.EngineListener<K>): Disposable {

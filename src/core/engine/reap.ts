@@ -143,7 +143,7 @@ export class Reaper {
       }
       const sighting = await ledger.sight(kind, one.name, host.incarnation.bootId, clock.now())
       const seen = `first seen ${Math.round((clock.now() - sighting.firstSeenMs) / 1_000)} s ago`
-      const isSpared = closeRequest.sparesElsewhere === true && kinds.get(kind)?.isElsewhere === true
+      const isSpared = closeRequest.sparesRemote === true && kinds.get(kind)?.isRemote === true
       const orphan: Orphan = {
         ...{ kind, name: one.name, why: 'unrecorded', detail: `${detail}; ${seen}` },
         ...(isSpared && { isSpared }),

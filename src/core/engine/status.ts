@@ -34,7 +34,7 @@ export async function observeSystem(parts: EngineParts, sources: StatusSources):
     ...unrecorded.map(({ kind, found }) => `${kind} ${found.name}`),
     ...listed.failures
       // Where none of a namespace's is, an answer that does not come from there is not its business.
-      .filter(({ report: { kind } }) => !sources.isPart || !parts.kinds.get(kind)?.isElsewhere || open.some((one) => one.kind === kind))
+      .filter(({ report: { kind } }) => !sources.isPart || !parts.kinds.get(kind)?.isRemote || open.some((one) => one.kind === kind))
       .map(({ report }) => `${report.kind}: ${report.error ?? 'the listing failed'}`),
   ]
   const attended = new Set(contents.resources.filter(({ kind }) => attendedKinds.has(kind)).map(({ id }) => id))

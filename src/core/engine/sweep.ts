@@ -23,7 +23,7 @@ export async function sweep(parts: EngineParts, scope: OwnedScope, operation: Cl
     ...(scope.kind !== 'host' && { scopeIds: tree }),
   }
   for (let round = 1; ; round++) {
-    const listed = await listAll(parts, owner, operation, (kind) => !kind.isElsewhere || hadSome(parts, tree, kind))
+    const listed = await listAll(parts, owner, operation, (kind) => !kind.isRemote || hadSome(parts, tree, kind))
     const all = listed.found.filter(({ found }) => isNews(parts, found, tree))
     const inherited = all.length > 0 && isOfDead(parts, scope) ? await inheritedBy(parts, tree) : noneInherited
     if (inherited instanceof Error) return [...results, ...listed.failures, ...all.map((one) => cameBack(one, sentence(inherited)))]
@@ -149,7 +149,7 @@ export async function listAll(
       try {
         const done = await within(
           parts.clock,
-          Math.max(kind.isElsewhere ? elsewhereListMs : listBudgetMs, operation?.remainingMs() ?? 0),
+          Math.max(kind.isRemote ? remoteListMs : listBudgetMs, operation?.remainingMs() ?? 0),
           collect(),
         )
         if (done.timedOut) throw new Error('the listing did not come back in time')
@@ -165,4 +165,4 @@ export async function listAll(
 
 const listBudgetMs = 2_000
 /** By pages, over a network, and again after it was throttled. */
-const elsewhereListMs = 10_000
+const remoteListMs = 10_000

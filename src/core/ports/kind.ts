@@ -64,7 +64,7 @@ export interface ResourceKind<Spec = unknown, Ref = unknown> {
    * It is not on this host, so to ask for it is a call that may be slow or fail. A close sweeps such a kind only where it had
    * something of it; the reaper sweeps all.
    */
-  readonly isElsewhere?: true
+  readonly isRemote?: true
   /** Made after what stands on it, so among things that are on no books it goes last. */
   readonly goesLast?: true
   /** Of what it stands on, the kinds that a forced close ends as soon as this was asked to go, without waiting for its end. */

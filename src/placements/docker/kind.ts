@@ -73,7 +73,7 @@ const refusals: ReadonlySet<number | undefined> = new Set([400, 404, 409])
 export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> {
   readonly kind = container
   readonly outlivesPower = true
-  readonly isElsewhere = true
+  readonly isRemote = true
   /** The order has 25 s (docker.ts), the question who the daemon is 4 s, and the ledger is written in between. */
   readonly createBudgetMs = 40_000
   readonly #deps: ContainerDeps

@@ -70,7 +70,7 @@ const hostRuntimes = /^(runc|crun|io\.containerd\.runc\.v\d+)$/
 export class ContainerRunKind implements ResourceKind<ContainerRunSpec, ContainerRunRef> {
   readonly kind = containerRun
   readonly outlivesPower = true
-  readonly isElsewhere = true
+  readonly isRemote = true
   /** To listen for its end, to attach and to start it, each with its own deadline (docker.ts), to hand over its input, and to look. */
   readonly createBudgetMs = 70_000
   readonly #deps: ContainerRunDeps

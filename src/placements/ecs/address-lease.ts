@@ -45,7 +45,7 @@ const mostAttempts = 6
 export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
   readonly kind = 'address-lease'
   readonly outlivesPower = true
-  readonly isElsewhere = true
+  readonly isRemote = true
   readonly goesLast = true
   readonly createBudgetMs = createBudgetMs
   readonly #deps: LeaseDeps

@@ -48,7 +48,7 @@ export interface EcsTaskDeps {
 export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
   readonly kind = 'ecs-task'
   readonly outlivesPower = true
-  readonly isElsewhere = true
+  readonly isRemote = true
   readonly createBudgetMs = createBudgetMs
   readonly #deps: EcsTaskDeps
   readonly #settling: Settling

@@ -53,7 +53,7 @@ const marginMs = 30_000
 export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
   readonly kind = 'lb-target'
   readonly outlivesPower = true
-  readonly isElsewhere = true
+  readonly isRemote = true
   /** One that drains gets nothing new, and may do so for minutes. The lease stays: the address is not free before. */
   readonly yieldsByForceTo = ['ecs-task']
   readonly createBudgetMs = createBudgetMs

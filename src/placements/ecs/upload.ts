@@ -50,7 +50,7 @@ const leastPatienceMs = 15_000
 export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
   readonly kind = 'upload'
   readonly outlivesPower = true
-  readonly isElsewhere = true
+  readonly isRemote = true
   readonly #deps: UploadDeps
   /** S3 has it: since when. */
   readonly #confirmed = new Map<string, Proof>()

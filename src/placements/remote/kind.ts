@@ -95,7 +95,7 @@ const longestPauseMs = 500
 export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgentRef> {
   readonly kind = remoteAgent
   readonly outlivesPower = true
-  readonly isElsewhere = true
+  readonly isRemote = true
   readonly createBudgetMs = createBudgetMs
   readonly #deps: RemoteAgentDeps
   readonly #followers = new Map<string, Follower>()

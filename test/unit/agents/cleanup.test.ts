@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type ControlOptions, launchIn, type SimulatedControl, simulateControl } from '../../support/simulated-control.ts'
-import { elsewhereKind, listedKind, Simulation, thing } from '../../support/simulation.ts'
+import { remoteKind, listedKind, Simulation, thing } from '../../support/simulation.ts'
 
 let simulation: Simulation
 
@@ -46,7 +46,7 @@ describe('cleanup status of a namespace', () => {
   })
 
   test('counts a remote placement that does not answer only where the namespace uses it, and in the status of all (G4)', async () => {
-    const simulated = await begin({ plan: () => [thing('task', { kind: elsewhereKind })] })
+    const simulated = await begin({ plan: () => [thing('task', { kind: remoteKind })] })
     const { control, life } = simulated
     await launchIn(simulation, simulated, 'cloudy')
     const leaksOf = async (namespace?: string): Promise<unknown> => {

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
-import { isElsewhere } from '../../../agents/preflight.ts'
+import { isRemote } from '../../../agents/preflight.ts'
 import { isOverWith } from '../../../agents/waiting.ts'
 import type { Control } from '../../../control.ts'
 import { type AgentStatus, activeStatuses } from '../../../core/model/agent.ts'
@@ -120,7 +120,7 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
           process_alive: await control.isAlive(id, processes),
           exit_code: agent.exitCode ?? null,
           uptime: Math.max(0, endedMs - startedMs) / 1_000,
-          containment: isElsewhere(agent) ? agent.placement : containment,
+          containment: isRemote(agent) ? agent.placement : containment,
           processes,
         }
       },

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Planned, ResourceKind } from '../../../../src/core/ports/kind.ts'
-import { elsewhereKind, type Life, lastKind, Simulation, thing } from '../../../support/simulation.ts'
+import { remoteKind, type Life, lastKind, Simulation, thing } from '../../../support/simulation.ts'
 
 /** What is not on this host: slow to go, slow to answer, and sometimes owed something that cannot be paid. */
 
@@ -209,7 +209,7 @@ describe('a sweep', () => {
   })
 
   test('asks where something was, and ends what it finds', async () => {
-    await agent([thing('a', { kind: elsewhereKind })])
+    await agent([thing('a', { kind: remoteKind })])
     simulation.world.comesBack('agent.1', { hears: 'polite', times: 1 })
     expect(await run(life.engine.close('agent', { trigger: 'terminated' }))).toMatchObject({ success: true })
     expect(asked()).toBeGreaterThan(0)
@@ -227,9 +227,9 @@ describe('a sweep', () => {
       spec,
       dependsOn: [],
     })
-    simulation.world.place(orphan('there.1', elsewhereKind))
+    simulation.world.place(orphan('there.1', remoteKind))
     simulation.world.place(orphan('here.1', 'listed'))
-    const pass = (sparesElsewhere: boolean) => run(life.reaper.pass({ dryRun: false, sparesElsewhere }))
+    const pass = (sparesRemote: boolean) => run(life.reaper.pass({ dryRun: false, sparesRemote }))
     await pass(true)
     await run(simulation.clock.pause(10_000))
     expect(await pass(true)).toMatchObject({
@@ -269,7 +269,7 @@ describe('a recovery without the settings', () => {
     const launch = async (id: string, plan: readonly Planned[]): Promise<void> => {
       await run(dead.engine.launch(dead.engine.openScope({ id, kind: 'agent' }), plan))
     }
-    await launch('there', [thing('log', {}), thing('task', { kind: elsewhereKind, dependsOn: ['log'] })])
+    await launch('there', [thing('log', {}), thing('task', { kind: remoteKind, dependsOn: ['log'] })])
     await launch('here', [thing('tree', {})])
     dead.die()
     const stranger = simulation.live({ knowsElsewhere: false })
