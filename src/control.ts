@@ -34,21 +34,21 @@ export interface ControlDeps extends Omit<AgentsDeps, 'namespaces' | 'owners' | 
   readonly engine: Engine
   readonly store: AgentStore
   readonly endings: AgentEndings
-  /** Opened with what it has to tell. */
-  readonly openStream: (told: StreamListener) => Stream
-  /** How often archives are looked at. */
+  /** Opens the stream; its events go to the listener. */
+  readonly openStream: (listener: StreamListener) => Stream
+  /** The interval of retention passes. */
   readonly retentionMs: number
   readonly audit: AuditTrail
-  /** How long archives stay. */
+  /** How long archives are kept, and how large they may get. */
   readonly retention: RetentionRules
   readonly taskStore: TaskStore
   readonly taskLimits: TaskLimits
   readonly readLog: ReadLog
-  /** Throws, and says why, when no workspace can be made in this folder. */
+  /** Throws the reason when no workspace can be created in this folder. */
   readonly requireFolder: (path: string) => void
   readonly runningProcesses: () => Promise<readonly TreeMember[]>
   readonly describeProcess: (pid: number) => ProcessDetails | undefined
-  /** Of one process; 0 when it is gone. */
+  /** The resident memory of one process; 0 when it is gone. */
   readonly residentBytes: (pid: number) => number
 }
 
@@ -58,13 +58,13 @@ export interface StreamListener {
   readonly onTooMuch: (agentId: string) => void
 }
 
-/** So many failed closes of one scope in a row, and somebody should look. */
+/** An alert is emitted when so many closes of one scope have failed in a row. */
 const failuresToAlert = 3
 
-/** Who asks whether an agent lives does not wait longer for one that is elsewhere. */
-const lookMs = 5_000
+/** The longest wait for a daemon or service that is asked whether an agent runs. */
+const observationTimeoutMs = 5_000
 
-/** The control plane: everything that the server, the library and the command line do with agents, in one place. */
+/** The control plane: all operations on agents that the server, the library and the command line offer. */
 export class Control {
   readonly engine: Engine
   readonly clock: Clock
@@ -87,7 +87,7 @@ export class Control {
   readonly #deps: ControlDeps
   readonly #lifetime = new AbortController()
   readonly #failures = new Map<string, number>()
-  #looking: Promise<readonly TreeMember[]> | undefined
+  #listing: Promise<readonly TreeMember[]> | undefined
 
   constructor(deps: ControlDeps) {
     const { engine, clock, log, newId, host, store, runningProcesses } = deps
@@ -101,7 +101,7 @@ export class Control {
     this.store = store
     this.catalogue = deps.catalogue
     this.placementTable = deps.placementTable
-    this.events = new Events((error) => log.error('A listener failed.', { error: String(error) }))
+    this.events = new Events((error) => log.error('An event listener threw an error.', { error: String(error) }))
     const namespaces = new Namespaces(engine, newId)
     this.namespaces = namespaces
     const runningCloses = new RunningCloses(engine, clock, this.events)
@@ -122,7 +122,7 @@ export class Control {
       log,
       rules: deps.retention,
     })
-    // Whoever ended it: its own close may have failed before.
+    // The agent has ended, so its earlier failed closes no longer count.
     for (const end of ['terminated', 'deleted'] as const)
       this.events.on(end, ({ agentId, namespace }) => this.#failures.delete(`${namespace} agent ${agentId}`))
     this.tasks = new Tasks({
@@ -137,24 +137,24 @@ export class Control {
     this.waiting = new Waiting(this.events, clock)
   }
 
-  /** Takes over agents that outlived an earlier server. */
+  /** Adopts agents that outlived an earlier server. */
   get adopter(): Adopter {
     const adoption = new Adoption(this)
-    return (kept, books) => adoption.adopt(kept, books)
+    return (kept, contents) => adoption.adopt(kept, contents)
   }
 
   startReaper(): void {
     this.engine.startReaping(this.#lifetime.signal)
   }
 
-  /** For a server: archives go, and shrink, when their time has come. */
+  /** Starts the retention passes over the archives. Only servers do. */
   startRetention(): void {
     this.retention.start(this.#deps.retentionMs, this.#lifetime.signal)
   }
 
   #saved({ agentId, result }: Progress, messages: readonly Message[]): void {
     const run = this.agents.living.get(agentId)
-    run?.heard(messages.at(-1)?.sequenceNumber ?? 0)
+    run?.savedMessages(messages.at(-1)?.sequenceNumber ?? 0)
     this.events.emit('messages', { agentId, messages })
     if (result) run?.lastWord(result)
     if ((run?.messageCount ?? 0) > this.#deps.caps.messages) this.#tooMuch(agentId, 'messages')
@@ -164,9 +164,9 @@ export class Control {
     const { caps } = this.#deps
     const message =
       what === 'bytes'
-        ? `The agent wrote more on one stream than its own limits.logBytes, or else --limit-log (${caps.logBytes} bytes), allows, and was ended.`
-        : `The agent wrote more than ${caps.messages} messages, which is what --limit-messages allows, and was ended.`
-    // Without grace: it would be spent on filling the disk.
+        ? `The agent wrote more to one output stream than its own limits.logBytes, or else --limit-log (${caps.logBytes} bytes), allows, and was ended.`
+        : `The agent wrote more than ${caps.messages} messages, the limit of --limit-messages, and was ended.`
+    // No grace: the agent would use it to fill the disk.
     this.agents.living.get(agentId)?.violates({ name: 'output_limit', message }, 0)
   }
 
@@ -178,14 +178,14 @@ export class Control {
     const failures = report.success ? 0 : (this.#failures.get(key) ?? 0) + 1
     if (failures > 0) this.#failures.set(key, failures)
     else this.#failures.delete(key)
-    // What is clean has nothing in it that fails.
+    // A clean scope contains nothing that fails, so the counts of everything in it are reset.
     if (failures === 0 && kind === 'host') this.#failures.clear()
     if (failures === 0 && kind === 'namespace')
       for (const known of [...this.#failures.keys()]) if (known.startsWith(`${id} `)) this.#failures.delete(known)
     if (failures === failuresToAlert) this.events.emit('alert', { scope: report.scope, failures, ...where })
   }
 
-  /** The processes of one agent, seen now. */
+  /** The processes of one agent, observed now. Processes that Ebb runs beside the agent are left out. */
   async processesOf(agentId: string): Promise<readonly ProcessDetails[]> {
     const resources = await this.engine.resources(agentId)
     const attended = new Set(resources.filter(({ kind }) => this.engine.traitsOf(kind)?.attends).map(({ id }) => id))
@@ -196,30 +196,30 @@ export class Control {
   }
 
   /**
-   * What the living agents take of this host, by one look for all of them; who asks meanwhile shares it. One that runs elsewhere
-   * and cannot be seen from here is not in it.
+   * What the running agents use of this host. Concurrent callers share one process listing. Agents outside this host without a
+   * visible process are left out.
    */
   async usage(namespace: string | undefined): Promise<readonly Usage[]> {
-    this.#looking ??= this.#deps.runningProcesses().finally(() => {
-      this.#looking = undefined
+    this.#listing ??= this.#deps.runningProcesses().finally(() => {
+      this.#listing = undefined
     })
     return usageOf({
-      members: await this.#looking,
+      members: await this.#listing,
       living: [...this.agents.living.values()].filter((run) => namespace === undefined || run.namespace === namespace),
       engine: this.engine,
       residentBytes: this.#deps.residentBytes,
     })
   }
 
-  /** Does it run: by its processes on this host, or by the word of where it is. No word is not a no (G4). */
+  /** Whether an agent runs: by its processes on this host, or by asking its placement. Unknown counts as running (G4). */
   async isAlive(agentId: string, processes: readonly ProcessDetails[]): Promise<boolean> {
     if (processes.length > 0) return true
     const body = [...(this.engine.inspect(agentId)?.resources.values() ?? [])].find(({ intent }) => mayRunAgent(this.engine, intent.kind))
     if (!body || body.state === 'released') return false
-    return (await this.engine.observe(body.intent, lookMs))?.is !== 'absent'
+    return (await this.engine.observe(body.intent, observationTimeoutMs))?.is !== 'absent'
   }
 
-  /** After the engine has shut down: nothing is read or told any more. */
+  /** Call it after the engine has shut down. Stops the reaper, retention and the reading of logs. */
   async close(): Promise<void> {
     this.#lifetime.abort()
     await this.stream[Symbol.asyncDispose]()

@@ -3,18 +3,18 @@ import { EbbError, isEbbError } from './core/model/errors.ts'
 import { Ebb } from './library/ebb.ts'
 import { compose } from './main.ts'
 
-/** The library's only public door. */
+/** The public API of the library: the only module that programs import. */
 
 export interface OpenOptions {
-  /** Where database and logs are; default as for the command line. */
+  /** The folder of database and logs. Default: as for the command line. */
   readonly home?: string
   readonly containment?: 'auto' | 'cgroup' | 'subreaper' | 'scan'
   readonly logLevel?: 'debug' | 'info' | 'warn' | 'error' | 'silent'
-  /** A file with settings, such as those of `docker` and `ecs`; default `ebb.config.json` in the home. */
+  /** A file with settings, such as those of `docker` and `ecs`. Default: `ebb.config.json` in the home. */
   readonly config?: string
 }
 
-/** Opens Ebb in this process; earlier runs that died are recovered. Use it with `await using`. */
+/** Opens Ebb in this process, and recovers earlier runs that died. Use it with `await using`. */
 export async function openEbb({ config: configFile, ...options }: OpenOptions = {}): Promise<Ebb> {
   const flags = new Map(Object.entries(options).filter((entry): entry is [string, string] => entry[1] !== undefined))
   const config = loadConfig({ flags, ...(configFile !== undefined && { configFile }) })
@@ -23,12 +23,12 @@ export async function openEbb({ config: configFile, ...options }: OpenOptions = 
   try {
     await engine.begin()
   } catch (error) {
-    // Nothing is on the books of this one, so there is nothing to watch or to finish.
+    // This incarnation has no record in the ledger, so its sentinel has nothing to watch or recover.
     engine.abandon()
     await supervisor.close()
-    // Its host scope has the name of this process: what is there already is ours.
+    // The id of the host scope is derived from this process, so an existing scope was opened by this process.
     if (!isEbbError(error, 'scope_closed')) throw error
-    const text = `This process has Ebb open on the home ${home.directory} already; use that one, or another home.`
+    const text = `This process has Ebb already open on the home ${home.directory}; use that instance, or another home.`
     throw new EbbError('bad_usage', text, { cause: error })
   }
   try {

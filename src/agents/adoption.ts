@@ -18,7 +18,7 @@ export interface AdoptionDeps {
   readonly owners: Owners
 }
 
-/** Agents that outlived their supervisor become ours, each with the task or request that owns it, and go on as if nothing had happened. */
+/** Adopts agents that outlived their supervisor, together with the task or request that owns them. */
 export class Adoption {
   readonly #deps: AdoptionDeps
 
@@ -30,18 +30,18 @@ export class Adoption {
     const { log } = this.#deps
     const adopted = new Set<string>()
     const owned = new Map<string, AgentRecord>()
-    for (const one of kept) {
+    for (const agent of kept) {
       try {
-        for (const id of await this.#adoptOne(one, contents, owned)) adopted.add(id)
-        if (adopted.has(one.scope.id)) log.info('An agent that outlived its supervisor was adopted.', { scope: one.scope.id })
+        for (const id of await this.#adoptOne(agent, contents, owned)) adopted.add(id)
+        if (adopted.has(agent.scope.id)) log.info('An agent that outlived its supervisor was adopted.', { scope: agent.scope.id })
       } catch (error) {
         log.warn('An agent that outlived its supervisor could not be adopted, and is ended.', {
-          scope: one.scope.id,
+          scope: agent.scope.id,
           error: sentence(error),
         })
       }
     }
-    // When all of theirs are there: the time of one may be over, and then they end together.
+    // After all agents of the owner are adopted: its deadline may have passed, and then they must end together.
     for (const record of owned.values()) await this.#resumeOwner(record)
     return adopted
   }
@@ -49,7 +49,7 @@ export class Adoption {
   async #adoptOne({ scope, resources }: Kept, contents: LedgerContents, owned: Map<string, AgentRecord>): Promise<readonly string[]> {
     const { engine, store, namespaces, log } = this.#deps
     const record = await store.find(scope.id)
-    // A launch whose caller never got an answer is no agent.
+    // A launch that never answered its caller is not adopted.
     if (record?.agent.status !== 'running') return []
     const owner = contents.scopes.find(({ id, kind }) => id === scope.parentId && (kind === 'task' || kind === 'request'))
     if (owner && owner.state !== 'open') return []
@@ -61,7 +61,7 @@ export class Adoption {
     const held = owner ? contents.resources.filter(({ scopeId }) => scopeId === owner.id) : []
     const adopted = await engine.adopt({ scopes, resources: [...held, ...resources] })
     if (owner?.kind === 'request') owned.set(owner.id, record)
-    // From here on this process owns the agent, and also ends it when it cannot be followed.
+    // From here on this process owns the agent, so it must end the agent if its output cannot be followed.
     try {
       await adopted.resume()
       await this.#deps.agents.resume(record, adopted.scope, handlesOf(engine, adopted.scope), pidOf(resources))
@@ -82,7 +82,7 @@ function labelOf({ agent }: AgentRecord): { readonly label?: string } {
   return label === undefined ? {} : { label }
 }
 
-/** By the labels that their plan had. */
+/** The handles of a scope, by the labels of the plan that created them. */
 function handlesOf(engine: Engine, { resources }: ScopeView): ReadonlyMap<string, unknown> {
   return new Map(
     [...resources.values()].map(({ intent, handle }) => [

@@ -41,16 +41,16 @@ export interface AgentsDeps extends PreflightDeps, Runtime {
   readonly archives: Archives
 }
 
-/** Spawning is synchronous in Node: more launches at once would only keep everything else waiting. */
+/** Node spawns synchronously, so more launches at once would only block the event loop. */
 const launchesAtOnce = 4
 
-/** The agents of this supervisor: launched, stopped and deleted; their rows follow the world, never the other way round. */
+/** Launches, stops and deletes the agents of this supervisor. Rows follow what was observed on the system, never the other way round. */
 export class Agents {
   readonly endedAgents: EndedAgents
   readonly #deps: AgentsDeps
   readonly #runs = new Map<string, Run>()
-  /** Launches that were let in and are no runs yet. */
-  readonly #waiting = new Set<string>()
+  /** Ids of accepted launches that have no `Run` yet. */
+  readonly #pendingLaunches = new Set<string>()
   readonly #limiter = new Limiter(launchesAtOnce)
   readonly #preflight: Preflight
 
@@ -64,35 +64,36 @@ export class Agents {
     return this.#runs
   }
 
-  /** A launch is a transaction: what cannot start is refused before anything exists, what fails half-way leaves nothing. */
+  /** A launch is a transaction: one that cannot start is refused before anything exists, and one that fails half-way is rolled back. */
   async launch(request: LaunchRequest): Promise<Launched> {
     return await this.#deps.namespaces.launching(request.namespace, () => this.#launch(request))
   }
 
-  async #launch(asked: LaunchRequest): Promise<Launched> {
-    // Those who wait for their turn will be agents too.
-    this.#preflight.requireRoom(this.#runs.size + this.#waiting.size)
-    const id = asked.id ?? this.#deps.newId()
-    // A session is called after its agent, so that agent has a name.
-    const isNameless = asked.name === undefined && this.#deps.placementTable.get(asked.placement ?? defaultPlacement)?.hasTerminal === true
-    const request = isNameless ? { ...asked, name: agentName(asked.type, id, this.#deps.clock.wall()) } : asked
-    this.#waiting.add(id)
+  async #launch(original: LaunchRequest): Promise<Launched> {
+    // Launches that wait for their turn count as agents too.
+    this.#preflight.requireRoom(this.#runs.size + this.#pendingLaunches.size)
+    const id = original.id ?? this.#deps.newId()
+    // A terminal is named after its agent, so the agent needs a name.
+    const isNameless =
+      original.name === undefined && this.#deps.placementTable.get(original.placement ?? defaultPlacement)?.hasTerminal === true
+    const request = isNameless ? { ...original, name: agentName(original.type, id, this.#deps.clock.wall()) } : original
+    this.#pendingLaunches.add(id)
     try {
       const prepared = await this.#preflight.prepare(id, request)
       const parentId = await this.#owner(request)
-      // The gate comes before the scope: who waits there holds nothing.
+      // The limiter comes before the scope, so that a waiting launch holds no resources.
       const start = (): Promise<Launched> => this.#start(id, parentId, request, prepared)
       return await (isRemotePlacement(this.#deps.placementTable, request.placement) ? start() : this.#limiter.pass(start))
     } finally {
-      this.#waiting.delete(id)
+      this.#pendingLaunches.delete(id)
     }
   }
 
   async #start(id: string, parentId: string, request: LaunchRequest, prepared: Prepared): Promise<Launched> {
     const { engine, caps, clock, namespaces } = this.#deps
     const { provider, script, plan } = prepared
-    this.#waiting.delete(id)
-    // The disk may have filled since there was room.
+    this.#pendingLaunches.delete(id)
+    // Checked again: the disk may have filled while the launch waited.
     this.#preflight.requireRoom(this.#runs.size)
     namespaces.remember(id, request.namespace)
     const scope = engine.openScope({ id, kind: 'agent', parentId })
@@ -101,26 +102,26 @@ export class Agents {
       const createdAt = clock.wall()
       const [handles] = await Promise.all([engine.launch(scope, plan), this.#createRow(id, request, createdAt)])
       await run.started(clock.wall())
-      // It may have failed while its row was written.
+      // The agent may have failed while its row was written.
       await (handles.get(sessionLabel) as SessionHandle | undefined)?.requireGoodStart()
       const record = await this.get(id)
       this.#deps.events.emit('created', { agent: record.agent })
       run.announced()
       run.watchTime(request.configuration.timeout ?? caps.timeoutMs, request.configuration.idleTimeout ?? caps.idleMs)
-      this.#set(run, handles, request, provider)
+      this.#watch(run, handles, request, provider)
       this.#play(run, provider, script)
       return { agent: record.agent, run }
     } catch (error) {
-      // The engine has rolled back what it made, proven or not; this is for what only the rows know.
+      // The engine rolls back its own failures; a failure outside of it, such as of the row, is rolled back here.
       const report = rollbackOf(error) ?? (await engine.close(id, { trigger: 'launch-rollback' }, { isPart: true }))
       this.#forgetRun(id)
-      // What is left stays on the books, with its row, until it is gone.
+      // A rollback that is not proven keeps the row, and its resources stay in the ledger until they are gone.
       if (report.success) await this.#deps.store.remove([id])
       throw rolledBack(error, report)
     }
   }
 
-  /** Its task, else its request, else its namespace. */
+  /** The scope that owns the new agent: its task, else its request, else its namespace. */
   async #owner({ namespace, taskId, requestId, ownerScopeId }: LaunchRequest): Promise<string> {
     const { owners, namespaces } = this.#deps
     if (ownerScopeId !== undefined) return ownerScopeId
@@ -136,8 +137,9 @@ export class Agents {
     const run: Run = new Run(id, request.namespace, scope.signal, {
       clock,
       change: (change) => store.change(id, change),
-      onStatus: (status) => run.tell(() => events.emit('status', { agentId: id, namespace: request.namespace, status })),
+      onStatus: (status) => run.notify(() => events.emit('status', { agentId: id, namespace: request.namespace, status })),
       onEnd: (end, isForgotten) => this.#ended(run, end, isForgotten),
+      // Swallowed: a close that fails shows in the agent's status, and the reaper repeats it.
       close: (closeRequest) => void engine.close(id, closeRequest).catch(noop),
     })
     this.#runs.set(id, run)
@@ -158,7 +160,7 @@ export class Agents {
         ...(request.taskId !== undefined && { taskId: request.taskId }),
         ...(request.parentAgentId !== undefined && { parentAgentId: request.parentAgentId }),
         prompt: request.prompt,
-        configuration: kept(request.configuration),
+        configuration: keptConfiguration(request.configuration),
         ...(request.tokenHash !== undefined && { tokenHash: request.tokenHash }),
         incarnation: host.incarnationId,
         createdAt,
@@ -167,8 +169,8 @@ export class Agents {
     )
   }
 
-  /** It runs: its output is followed, its exit awaited. */
-  #set(run: Run, handles: ReadonlyMap<string, unknown>, request: LaunchRequest, provider: Provider): void {
+  /** Follows the output of an agent that runs, and watches for its exit. */
+  #watch(run: Run, handles: ReadonlyMap<string, unknown>, request: LaunchRequest, provider: Provider): void {
     const tree = handles.get(treeLabel) as TreeHandle | undefined
     if (!tree) return
     const { caps, stream } = this.#deps
@@ -176,7 +178,7 @@ export class Agents {
     for (const label of logLabels) {
       const log = handles.get(label) as LogHandle
       log.done()
-      // A close that began meanwhile reads the log to its end by itself.
+      // A close that has begun meanwhile reads the log to its end itself.
       if (run.signal.aborted) continue
       stream.follow(sourceOf({ agentId: run.id, stream: label, path: log.path, offset: 0, ...limits }, provider))
     }
@@ -189,11 +191,11 @@ export class Agents {
     if (script.events.length === 0) return
     const { stream, clock, log } = this.#deps
     play({ run, provider, events: script.events, stream, clock }).catch((error: unknown) =>
-      log.error('A schedule could not be played.', { agent: run.id, error: String(error) }),
+      log.error('The schedule of a synthetic agent could not be played.', { agent: run.id, error: String(error) }),
     )
   }
 
-  /** One that outlived its supervisor: it is ours now, and goes on where it was. */
+  /** Takes over an agent that outlived its supervisor, and continues to read its output where the earlier supervisor stopped. */
   async resume(record: AgentRecord, scope: ScopeView, handles: ReadonlyMap<string, unknown>, pid: number | undefined): Promise<void> {
     const { caps, stream, store, namespaces, catalogue } = this.#deps
     const { agent } = record
@@ -212,7 +214,7 @@ export class Agents {
       stream.follow(sourceOf({ ...where, ...most }, catalogue.find(agent.type)))
     }
     run.watchTime(Math.max(1, (timeout ?? caps.timeoutMs) - aliveMs), idleTimeout ?? caps.idleMs)
-    this.#remember(run, record.result)
+    this.#resumeResult(run, record.result)
     const session = handles.get(sessionLabel) as SessionHandle | undefined
     const body = session ?? (handles.get(treeLabel) as TreeHandle)
     run.watchExit(pid, body.exit)
@@ -220,28 +222,28 @@ export class Agents {
     this.#deps.events.emit('adopted', { agent, run })
   }
 
-  /** What it had said at its end: it has the time that it was promised. */
-  #remember(run: Run, result: AgentResult | undefined): void {
+  /** Restores the result that an adopted agent had reported. It keeps the deadline that it was promised. */
+  #resumeResult(run: Run, result: AgentResult | undefined): void {
     const farewell = result?.farewell
     const nowMs = Date.parse(this.#deps.clock.wall())
     if (farewell) run.farewell(farewell, Math.min(farewellMs, Math.max(0, Date.parse(farewell.by) - nowMs)))
     else if (result) run.lastWord(result)
   }
 
-  /** The ledger says that the agent is over: observers are notified, in the public order of events (docs/in-depth/server.md). */
+  /** Emits the end of an agent, once the ledger has it, in the public order of events (docs/in-depth/server.md). */
   #ended(run: Run, end: AgentEnd | undefined, isForgotten: boolean): void {
     const { events, log } = this.#deps
     const { id, namespace } = run
     this.#forgetRun(id)
-    // A launch that failed, or met a reset, was never told of; so its end is not either.
-    run.tell(() => {
-      this.#tell(run, end)
+    // `notify` drops the events of a launch that failed or met a reset: its creation was never emitted either.
+    run.notify(() => {
+      this.#emitEnd(run, end)
       if (isForgotten) events.emit('deleted', { agentId: id, namespace })
     })
     log.info('An agent has ended.', { scope: id, status: end?.status ?? 'gone' })
   }
 
-  #tell({ id, namespace, startedMs, messageCount }: Run, end: AgentEnd | undefined): void {
+  #emitEnd({ id, namespace, startedMs, messageCount }: Run, end: AgentEnd | undefined): void {
     if (!end) return
     const { events, clock } = this.#deps
     const duration = Math.round(clock.now() - startedMs)
@@ -270,19 +272,20 @@ export class Agents {
     return this.#deps.store.list(filter)
   }
 
-  /** Ends it, proven. For one that has ended: the report of its first close. With `dropLogs` no log of it is kept. */
+  /** Ends an agent, with proof. For an agent that has ended it returns the report of the first close. `dropLogs` deletes all its logs. */
   async stop(id: string, options: { readonly force?: boolean; readonly graceMs?: number; readonly dropLogs?: boolean }): Promise<Report> {
     const { engine } = this.#deps
     // A living agent is ended whatever the state of the database (G12).
     const first = engine.owns(id) ? undefined : (await this.#recovered(id)).report
     const report = first ?? (await engine.close(id, { trigger: 'terminated', ...options }))
-    // It may have ended by itself, before or just now, and its logs were kept.
+    // If the agent ended by itself, that close kept its logs.
     return options.dropLogs && report.success ? ((await this.#dropArchive(id)) ?? report) : report
   }
 
   /**
-   * The archive of one that has ended is on no books. One that cannot go puts its agent there again, closing: so the reaper,
-   * the end of its task and the next start try again, and until then it is seen (G11). The report is that of the close that failed.
+   * Deletes the archive of an ended agent. The ledger has no record of that archive. When it cannot be deleted, the agent's scope
+   * is reopened as closing: so the reaper, the end of its task and the next start try again, and it is visible until then (G11).
+   * Returns the report of the close that failed.
    */
   async #dropArchive(id: string): Promise<Report | undefined> {
     const { engine, namespaces } = this.#deps
@@ -293,7 +296,7 @@ export class Agents {
       const { agent } = await this.get(id)
       engine.reopen(id, (await this.#openTaskOf(agent)) ?? namespaces.enter(agent.namespace), closeRequest)
     } catch {
-      // Nothing can be put there now: its namespace is being reset, or the database does not answer.
+      // The scope cannot be reopened: its namespace is being reset, or the database does not answer.
       throw this.endedAgents.notReleased(id, 'terminated', problem)
     }
     return await engine.close(id, closeRequest)
@@ -305,7 +308,7 @@ export class Agents {
     return owner && engine.inspect(owner.scopeId)?.state === 'open' ? owner.scopeId : undefined
   }
 
-  /** The archive of an agent that has ended goes; its row and its messages stay. */
+  /** Deletes the archive of an agent that has ended. Its row and its messages stay. */
   async dropLogs(id: string): Promise<void> {
     const { agent } = await this.get(id)
     if (!hasEnded(agent)) throw new EbbError('invalid_request', `The agent ${id} has not ended; stop it first, or stop it with dropLogs.`)
@@ -313,7 +316,7 @@ export class Agents {
     if (left) throw this.endedAgents.notReleased(id, 'terminated', left.errors.join('; '))
   }
 
-  /** Everything of it goes, rows too. Throws `not_released`, and the row stays, when that cannot be proven in time. */
+  /** Deletes an agent with its rows. When its release cannot be proven in time it throws `not_released`, and the row stays. */
   async remove(id: string, options: { readonly force?: boolean; readonly deadlineMs?: number }): Promise<void> {
     const { engine, store } = this.#deps
     if (!engine.owns(id)) await this.#recovered(id)
@@ -322,32 +325,32 @@ export class Agents {
       if (!report.success)
         throw new EbbError('not_released', `The agent ${id} could not be released: ${report.errors.join('; ')}`, { details: report })
     }
-    // It may have ended by itself just before, and was then kept.
+    // If the agent ended by itself just before, its row and archive were kept.
     const left = await store.find(id)
     if (!left) return
     const [problem] = (await this.endedAgents.remove([left.agent])).errors
     if (problem !== undefined) throw this.endedAgents.notReleased(id, 'deleted', problem)
   }
 
-  /** Only its incarnation acts on a scope. That of a dead one is recovered first: then it is over, or ours to end. */
+  /** Only the owning incarnation may act on a scope. When that one is dead, its agent is recovered first: it has then ended or is owned here. */
   async #recovered(id: string): Promise<AgentRecord> {
     const record = await this.get(id)
     const { engine, host } = this.#deps
     if (hasEnded(record.agent) || record.incarnation === host.incarnationId) return record
     if (host.vitality(record.incarnation) !== 'dead')
-      throw new EbbError('agent_foreign', `The agent ${id} belongs to another running ebb (${record.incarnation}); end it there.`)
+      throw new EbbError('agent_foreign', `The agent ${id} belongs to another running Ebb process (${record.incarnation}); end it there.`)
     const { errors } = await engine.recover({ waitMs: othersRecoveryMs })
     const now = await this.get(id)
     if (!hasEnded(now.agent) && !engine.owns(id)) {
-      const reason = errors.length > 0 ? errors.join(' ') : `The agent ${id} is still being recovered by another process; ask again.`
+      const reason = errors.length > 0 ? errors.join(' ') : `The agent ${id} is still being recovered by another process; try again.`
       throw this.endedAgents.notReleased(id, 'terminated', reason)
     }
     return now
   }
 }
 
-/** Never environment values or instructions: only what clients are told again. */
-function kept(configuration: Configuration): KeptConfiguration {
+/** The part of the configuration that is stored and returned to clients: never environment values or instructions. */
+function keptConfiguration(configuration: Configuration): KeptConfiguration {
   const { workingDirectory, conversationName, metadata, sessionId, model, limits, timeout, idleTimeout } = configuration
   return {
     ...(workingDirectory !== undefined && { workingDirectory }),

@@ -25,53 +25,53 @@ export interface CleanupDeps extends Pick<Runtime, 'clock' | 'newId' | 'host'> {
 }
 
 export interface ResetOptions {
-  /** Without it: every namespace of this supervisor. */
+  /** Absent: every namespace of this supervisor. */
   readonly namespace?: string
   readonly force?: boolean
-  /** For polite and terminate of all together; what is still there is then killed. */
+  /** The time for the polite and terminate steps of all agents together. After it, what still exists is killed. */
   readonly timeoutMs?: number
 }
 
 export interface Undertaken {
-  /** Under which the history knows it. */
+  /** The id of the reset in the history. */
   readonly id: string
   readonly report: Promise<Report>
 }
 
-/** So many agents that have ended go in one transaction. */
+/** How many ended agents one transaction removes. */
 const removedAtOnce = 200
 
-/** So many things of a sort are named when a world is not clean; the rest are counted. */
-const namedAtMost = 20
+/** How many things of one type are listed when the system is not clean; the rest are counted. */
+const listedAtMost = 20
 
 const defaultResetMs = 10_000
 
-/** After its timeout a reset kills for so long at most. */
+/** The time for the kill step after the timeout of a reset. */
 const killBudgetMs = 3_800
 
-/** It answers so long after its timeout, also when the database does not; the rest of five seconds is for the answer's own way. */
+/** The latest answer after the timeout, also when the database hangs. The rest of the promised 5 s is for sending the answer. */
 const answerBudgetMs = 4_600
 
-/** Of which the rows and the look at the world get this. */
-const lookBudgetMs = 400
+/** The part of the answer budget for removing rows and for the final observation. */
+const observationBudgetMs = 400
 
-/** Another process, such as a sentinel, may be recovering what a reset is to take away: so long it is waited for. */
+/** The longest wait for another process, such as a sentinel, that recovers what the reset is to remove. */
 const recoveryBudgetMs = 3_000
 
-/** Closing more than one scope, and looking whether the world is clean. */
+/** Closes several scopes together, and checks whether the system is clean. */
 export class Cleanup {
   readonly #deps: CleanupDeps
   readonly #resets = new Map<string, Undertaken & { readonly deadline: Deadline }>()
-  /** Names the living subscriptions; the socket server knows. */
+  /** Lists the active subscriptions. Set by the socket server. */
   subscriptions: (namespace: string | undefined) => readonly string[] = () => []
-  /** Ends them, with a word to those who had them. */
+  /** Ends subscriptions, and sends `unsubscribed` to their clients. Set by the socket server. */
   dropSubscriptions: (namespace: string | undefined) => void = () => {}
 
   constructor(deps: CleanupDeps) {
     this.#deps = deps
   }
 
-  /** Two resets of the same thing are one, and the stronger wish wins; each caller gets the same report. */
+  /** Concurrent resets of the same namespace join into one; the stronger request wins, and all callers get the same report. */
   reset(options: ResetOptions): Undertaken {
     const { engine, history, clock, newId } = this.#deps
     const { namespace, timeoutMs = defaultResetMs } = options
@@ -81,41 +81,43 @@ export class Cleanup {
     if (joined) {
       joined.deadline.advance(untilMs)
       const closing = this.#scopes(namespace).filter((id) => engine.closeOf(id))
+      // Swallowed: the joined reset waits for these closes and reports them.
       for (const id of closing) engine.close(id, this.#resetRequest(options), { isPart: true }).catch(noop)
       return joined
     }
     const id = newId()
     const about = { id, trigger: 'test-reset', ...whereOf(namespace, engine) } as const
     const deadline = new Deadline(clock, untilMs)
-    const work = (progress: Progress): Promise<Report> => this.#resetAndLook(options, deadline, progress)
+    const work = (progress: Progress): Promise<Report> => this.#resetAndVerify(options, deadline, progress)
     const report = history.record(about, work).finally(() => this.#resets.delete(key))
     const undertaken = { id, report, deadline }
     this.#resets.set(key, undertaken)
+    // Swallowed: a caller that does not wait for the report must not cause an unhandled rejection.
     report.catch(noop)
     return undertaken
   }
 
-  async #resetAndLook(options: ResetOptions, deadline: Deadline, progress: Progress): Promise<Report> {
+  async #resetAndVerify(options: ResetOptions, deadline: Deadline, progress: Progress): Promise<Report> {
     const { namespaces } = this.#deps
     const { namespace } = options
     return await namespaces.reset(namespace, async () => {
       const report = await this.#closeAll(namespace, this.#resetRequest(options), progress, deadline)
-      // An agent that went took its subscriptions with it; one may have come after that.
+      // Removing an agent ends its subscriptions; a client may have subscribed again since.
       this.dropSubscriptions(namespace)
       const issues = await this.#issues(namespace, deadline)
       return issues.length === 0 ? report : { ...report, success: false, errors: [...report.errors, ...issues] }
     })
   }
 
-  /** Why the world is not clean. One that cannot be looked at is not (G4). */
+  /** Why the system is not clean. A failed observation counts as not clean (G4). */
   async #issues(namespace: string | undefined, deadline: Deadline): Promise<readonly string[]> {
     try {
-      const looked = await deadline.race(this.look(namespace))
-      if (looked.timedOut) return ['The look at the world did not come back in time.']
-      const { status, issues } = looked.value
-      return status.isClean || issues.length > 0 ? issues : ['The world is not clean.']
+      const seen = await deadline.race(this.look(namespace))
+      if (seen.timedOut) return ['The check whether the system is clean did not finish in time.']
+      const { status, issues } = seen.value
+      return status.isClean || issues.length > 0 ? issues : ['The system is not clean.']
     } catch (error) {
-      return [`The world could not be looked at: ${sentence(error)}`]
+      return [`The check whether the system is clean failed: ${sentence(error)}`]
     }
   }
 
@@ -123,7 +125,7 @@ export class Cleanup {
     return { trigger: 'test-reset', forget: true, graceMs: timeoutMs, deadlineMs: timeoutMs + killBudgetMs, ...(force && { force }) }
   }
 
-  /** Everything of a namespace, or of all, for another reason than a reset: rows and archives are kept. */
+  /** Closes everything in one namespace or in all, without a reset: rows and archives are kept. */
   closeNamespace(namespace: string | undefined, trigger: Trigger, force: boolean): Promise<Report> {
     const { engine, history, newId } = this.#deps
     const closeRequest: CloseRequest = { trigger, ...(force && { force }) }
@@ -140,11 +142,11 @@ export class Cleanup {
     const startedMs = clock.now()
     const startedAt = clock.wall()
     const closing = Promise.all(this.#scopes(namespace).map((id) => engine.close(id, closeRequest, { partOf })))
-    const rest = deadline ? this.#rest(namespace, closeRequest, partOf, deadline) : undefined
-    const closed = await (deadline ? deadline.race(closing, lookBudgetMs) : closing.then(inTime))
-    const ended = (await rest?.forget()) ?? nothingLeft()
+    const records = deadline ? this.#removeRecords(namespace, closeRequest, partOf, deadline) : undefined
+    const closed = await (deadline ? deadline.race(closing, observationBudgetMs) : closing.then(inTime))
+    const ended = (await records?.finish()) ?? noRecordCleanup()
     const reports = [...(closed.timedOut ? [] : closed.value), ...ended.reports]
-    const errors = [...(closed.timedOut ? ['Not everything was closed in time; it goes on.'] : []), ...ended.errors]
+    const errors = [...(closed.timedOut ? ['Not everything was closed in time; the close continues.'] : []), ...ended.errors]
     return {
       success: errors.length === 0 && reports.every(({ success }) => success),
       trigger: closeRequest.trigger,
@@ -160,41 +162,47 @@ export class Cleanup {
   }
 
   /**
-   * Agents that are not of this life, or were over before. Those go beside the close, which may take all of its time for one thing
-   * that is stuck. Nothing is waited for without end: neither what does not go, nor a database that does not answer.
+   * Removes agents that had ended before the reset, and agents of dead supervisors. Begins at once, beside the close, because the
+   * close may use all of its time for one stuck resource. Every wait has a deadline, also when the database does not answer.
    */
-  #rest(namespace: string | undefined, closeRequest: CloseRequest, partOf: Progress, deadline: Deadline): { forget(): Promise<Rest> } {
+  #removeRecords(
+    namespace: string | undefined,
+    closeRequest: CloseRequest,
+    partOf: Progress,
+    deadline: Deadline,
+  ): { finish(): Promise<RecordCleanup> } {
     const { engine, store } = this.#deps
-    const rest = nothingLeft()
+    const cleanup = noRecordCleanup()
     const over = new AbortController()
-    // Of whom the book knows nothing more, everything has been told.
-    const isTold = (id: string): boolean => !engine.owns(id)
-    const begun = this.#removeEnded(namespace, rest, over.signal, isTold).catch(noop)
+    // An agent outside the scope registry has emitted all its events, so its row may go.
+    const hasSettled = (id: string): boolean => !engine.owns(id)
+    // Swallowed: `remove` below repeats it and reports the errors.
+    const begun = this.#removeEnded(namespace, cleanup, over.signal, hasSettled).catch(noop)
     const recover = async (): Promise<void> => {
-      rest.reports.push(...(await this.#closeRecovered(namespace, closeRequest, partOf, deadline)))
+      cleanup.reports.push(...(await this.#closeRecovered(namespace, closeRequest, partOf, deadline)))
     }
     const remove = async (): Promise<void> => {
       await begun
-      rest.errors.push(...(await this.#removeEnded(namespace, rest, over.signal)))
+      cleanup.errors.push(...(await this.#removeEnded(namespace, cleanup, over.signal)))
       if (!over.signal.aborted) await store.removeOwners(namespace)
     }
     const bounded = async (work: Promise<void>, tooLate: string, reserveMs?: number): Promise<void> => {
       try {
-        if ((await deadline.race(work, reserveMs)).timedOut) rest.errors.push(tooLate)
+        if ((await deadline.race(work, reserveMs)).timedOut) cleanup.errors.push(tooLate)
       } catch (error) {
-        rest.errors.push(sentence(error))
+        cleanup.errors.push(sentence(error))
       }
     }
-    const forget = async (): Promise<Rest> => {
-      await bounded(recover(), 'What supervisors that died have left was not closed in time; it goes on.', lookBudgetMs)
-      await bounded(remove(), 'The database, or an archive, did not answer in time, so rows are left.')
+    const finish = async (): Promise<RecordCleanup> => {
+      await bounded(recover(), 'Agents of dead supervisors were not closed in time; the close continues.', observationBudgetMs)
+      await bounded(remove(), 'The database, or the removal of an archive, did not answer in time, so rows are left.')
       over.abort()
-      return rest
+      return cleanup
     }
-    return { forget }
+    return { finish }
   }
 
-  /** Agents of supervisors that died are over after a recovery, or are ours to end, with what it could not release. */
+  /** Recovers dead supervisors. Their agents have then ended, or this process owns them and closes what is left. */
   async #closeRecovered(
     namespace: string | undefined,
     closeRequest: CloseRequest,
@@ -202,32 +210,32 @@ export class Cleanup {
     deadline: Deadline,
   ): Promise<readonly Report[]> {
     const { engine, store } = this.#deps
-    await engine.recover({ waitMs: Math.min(recoveryBudgetMs, deadline.leftMs - lookBudgetMs) })
+    await engine.recover({ waitMs: Math.min(recoveryBudgetMs, deadline.leftMs - observationBudgetMs) })
     const exceptIncarnations = await this.#deps.engine.otherIncarnations()
     const { agents: left } = await store.list({
       statuses: activeStatuses,
       exceptIncarnations,
       ...(namespace !== undefined && { namespace }),
     })
-    // What is still there of this life has had its close in this very reset.
+    // Scopes of this process that still exist were closed by this reset already.
     const tried = new Set(this.#scopes(namespace).flatMap((id) => engine.inspectTree(id).map((scope) => scope.id)))
     const ours = left.filter(({ id }) => engine.owns(id) && !tried.has(id))
     const reports = await Promise.all(ours.map(({ id }) => engine.close(id, closeRequest, { partOf })))
-    // With its last scope an incarnation leaves the books.
+    // A dead incarnation leaves the ledger with its last scope, so recover again.
     if (ours.length > 0) await engine.recover()
     return reports
   }
 
-  /** Agents that were over before: their archives and rows. Another living ebb's are its own. Says what is left, and why. */
+  /** Removes archives and rows of ended agents, except those of other running Ebb processes. Returns one error for each that is left. */
   async #removeEnded(
     namespace: string | undefined,
-    rest: Rest,
+    cleanup: RecordCleanup,
     signal: AbortSignal,
     isWanted: (id: string) => boolean = () => true,
   ): Promise<readonly string[]> {
     const { store, agents } = this.#deps
     const exceptIncarnations = await this.#deps.engine.otherIncarnations()
-    // Also those that were to be deleted before, and are stuck since.
+    // `stuck` includes agents whose earlier deletion failed.
     const filter = {
       statuses: [...finalStatuses, 'stuck' as const],
       exceptIncarnations,
@@ -235,27 +243,27 @@ export class Cleanup {
       ...(namespace !== undefined && { namespace }),
     }
     const errors: string[] = []
-    // Page by page, because what cannot be removed stays.
+    // With a cursor, because an agent that cannot be removed stays in the list.
     let cursor: string | undefined
     do {
       const page = await store.list({ ...filter, ...(cursor !== undefined && { cursor }) })
-      // Who has ended since the reset answered is not its business.
+      // The reset has answered: agents that end from now on are kept.
       if (signal.aborted) break
       const removed = await agents.endedAgents.remove(page.agents.filter((agent) => hasEnded(agent) && isWanted(agent.id)))
-      rest.agents += removed.agents
-      rest.messages += removed.messages
+      cleanup.agents += removed.agents
+      cleanup.messages += removed.messages
       errors.push(...removed.errors)
       cursor = page.nextCursor
     } while (cursor !== undefined)
     return errors
   }
 
-  /** Counted in the world, not in the ledger alone. What belongs to another living ebb is not ours to count. */
+  /** Counts what exists on the system, not only what the ledger has. Resources of other running Ebb processes are left out. */
   async status(namespace: string | undefined): Promise<Status> {
-    return (await this.#world(namespace)).status
+    return (await this.#observe(namespace)).status
   }
 
-  async #world(namespace: string | undefined): Promise<SystemObservation> {
+  async #observe(namespace: string | undefined): Promise<SystemObservation> {
     const { engine, store, runningProcesses } = this.#deps
     const foreign = await this.#deps.engine.otherIncarnations()
     const filter = { statuses: ['stuck' as const], exceptIncarnations: foreign, ...(namespace !== undefined && { namespace }) }
@@ -273,7 +281,7 @@ export class Cleanup {
     })
   }
 
-  /** The agents whose last close said that something of them is left, and what. */
+  /** Agents whose last close failed, with its errors. */
   #unclean(namespace: string | undefined): readonly { readonly id: string; readonly errors: string[] }[] {
     const { engine, namespaces } = this.#deps
     return [...engine.scopes()].flatMap(({ id, kind, report }) => {
@@ -282,10 +290,10 @@ export class Cleanup {
     })
   }
 
-  /** In a namespace count its own things, and those of which nobody can say whose they are: they may be its own (G4). */
-  async #ours(namespace: string | undefined, foreign: ReadonlySet<string>, seen: readonly Seen[]): Promise<(one: Seen) => boolean> {
+  /** Selects what counts for a namespace: its own resources, and those whose namespace is unknown (G4). */
+  async #ours(namespace: string | undefined, foreign: ReadonlySet<string>, seen: readonly Seen[]): Promise<(resource: Seen) => boolean> {
     const { host, store, namespaces } = this.#deps
-    // One that came since the books were read is foreign too.
+    // A supervisor that has registered since the ledger was read is foreign too.
     const isForeign = (id: string): boolean => foreign.has(id) || (id !== host.incarnationId && host.vitality(id) === 'alive')
     const others = new Set([...new Set(seen.map(({ incarnation }) => incarnation))].filter(isForeign))
     if (namespace === undefined) return ({ incarnation }) => !others.has(incarnation)
@@ -297,14 +305,14 @@ export class Cleanup {
     }
   }
 
-  /** The status, and why it is not clean: each thing by its name. */
+  /** Returns the status, and each thing by name that makes it not clean. */
   async look(namespace: string | undefined): Promise<{ readonly status: Status; readonly issues: readonly string[] }> {
     const { store } = this.#deps
-    const { status, processes, open } = await this.#world(namespace)
+    const { status, processes, open } = await this.#observe(namespace)
     if (status.isClean) return { status, issues: [] }
     const filter = {
       exceptIncarnations: await this.#deps.engine.otherIncarnations(),
-      limit: namedAtMost,
+      limit: listedAtMost,
       ...(namespace !== undefined && { namespace }),
     }
     const { agents } = await store.list(filter)
@@ -313,9 +321,9 @@ export class Cleanup {
         ({ id, type, status: how, session }) => `agent ${id} (${type}, ${how}) is on record with ${session.messageCount} messages`,
       ),
       ...andMore(status.agentCount - agents.length, 'agents'),
-      ...named(processes, 'processes', ({ pid, resourceId }) => `process ${pid} of ${scopeOfResource(resourceId)} is running`),
-      ...named(this.subscriptions(namespace), 'subscriptions', (name) => `${name} is active`),
-      ...named(
+      ...listed(processes, 'processes', ({ pid, resourceId }) => `process ${pid} of ${scopeOfResource(resourceId)} is running`),
+      ...listed(this.subscriptions(namespace), 'subscriptions', (name) => `${name} is active`),
+      ...listed(
         open,
         'resources',
         ({ kind, name, state, error }) => `${kind} ${name} is ${state}${error === undefined ? '' : `: ${error}`}`,
@@ -326,15 +334,15 @@ export class Cleanup {
   }
 }
 
-/** What a reset found besides the scopes of this life. */
-interface Rest {
+/** The work of a reset besides closing its own scopes: closes of recovered agents, and counts of removed records. */
+interface RecordCleanup {
   readonly reports: Report[]
   agents: number
   messages: number
   readonly errors: string[]
 }
 
-function nothingLeft(): Rest {
+function noRecordCleanup(): RecordCleanup {
   return { reports: [], agents: 0, messages: 0, errors: [] }
 }
 
@@ -354,9 +362,9 @@ function sum(reports: readonly Report[], count: (report: Report) => number): num
   return reports.reduce((total, report) => total + count(report), 0)
 }
 
-/** Each thing by its name, as far as there is room. */
-function named<T>(things: readonly T[], what: string, describe: (thing: T) => string): readonly string[] {
-  return [...things.slice(0, namedAtMost).map(describe), ...andMore(things.length - namedAtMost, what)]
+/** Lists things by name, up to the limit, and counts the rest. */
+function listed<T>(things: readonly T[], what: string, describe: (thing: T) => string): readonly string[] {
+  return [...things.slice(0, listedAtMost).map(describe), ...andMore(things.length - listedAtMost, what)]
 }
 
 function andMore(count: number, what: string): readonly string[] {

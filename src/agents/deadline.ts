@@ -1,10 +1,10 @@
 import { type Timed, within } from '../core/engine/race.ts'
 import type { Clock } from '../core/ports/clock.ts'
 
-/** Even when there is no time left one look is worth this. */
+/** The least time for one observation, even after the deadline. */
 const leastMs = 200
 
-/** When a reset has to answer. One that joins it may want that sooner (G6). */
+/** The time by which a reset must answer. A caller that joins the reset can move it earlier (G6). */
 export class Deadline {
   readonly #clock: Clock
   #untilMs: number

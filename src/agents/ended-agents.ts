@@ -20,11 +20,11 @@ export interface EndedAgentsDeps {
 export interface Removed {
   readonly agents: number
   readonly messages: number
-  /** One for each archive that is still there. */
+  /** One message for each archive that could not be deleted. */
   readonly errors: readonly string[]
 }
 
-/** What is left of an agent that has ended: its row, its messages and its archive. */
+/** Deletes the records of agents that have ended: rows, messages and archives. */
 export class EndedAgents {
   readonly #deps: EndedAgentsDeps
 
@@ -32,36 +32,36 @@ export class EndedAgents {
     this.#deps = deps
   }
 
-  /** Its archived logs that are there now, in the order stdout, progress, findings, and then the others. */
+  /** The archived logs of an agent that exist now: stdout, progress, findings, then the others. */
   archivedFiles(id: string): Promise<readonly ArchivedFile[]> {
     return this.#deps.archives.files(id)
   }
 
-  /** Its row and its messages stay. Says why its archive does, if it does. */
+  /** Deletes an agent's archive, and keeps its row and messages. Returns the reason when the archive could not be deleted. */
   async dropArchive(id: string): Promise<string | undefined> {
     return (await removeArchives(this.#deps.archives, [id])).get(id)
   }
 
-  /** Rows and archives. What keeps its archive keeps its row, stuck, and the others go all the same. */
+  /** Deletes rows and archives. An agent whose archive cannot be deleted keeps its row, as `stuck`; the others are deleted. */
   async remove(agents: readonly Agent[]): Promise<Removed> {
     const { engine, archives, store, events } = this.#deps
     const ids = agents.map(({ id }) => id)
     if (ids.length > 0) await engine.condemn(ids)
-    const left = await removeArchives(archives, ids)
-    const gone = await store.remove(ids.filter((id) => !left.has(id)))
-    // Only what this call removed: another one may have been faster, and has told of it.
+    const failures = await removeArchives(archives, ids)
+    const gone = await store.remove(ids.filter((id) => !failures.has(id)))
+    // Only rows that this call removed: a concurrent call has emitted the others.
     for (const { id, namespace } of agents) if (gone.ids.has(id)) events.emit('deleted', { agentId: id, namespace })
-    for (const agent of agents) if (left.has(agent.id)) await this.#stick(agent)
-    return { agents: gone.agents, messages: gone.messages, errors: [...left.values()] }
+    for (const agent of agents) if (failures.has(agent.id)) await this.#markStuck(agent)
+    return { agents: gone.agents, messages: gone.messages, errors: [...failures.values()] }
   }
 
-  async #stick({ id, namespace, status }: Agent): Promise<void> {
+  async #markStuck({ id, namespace, status }: Agent): Promise<void> {
     if (status === 'stuck') return
     await this.#deps.store.change(id, { status: 'stuck' })
     this.#deps.events.emit('status', { agentId: id, namespace, status: 'stuck' })
   }
 
-  /** For what went wrong outside of a close: told in the same way. */
+  /** The error for a failure outside of a close, in the shape of a failed close. */
   notReleased(id: string, trigger: Trigger, message: string): EbbError {
     const details: Report = {
       success: false,

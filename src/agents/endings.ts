@@ -6,9 +6,9 @@ import type { Clock } from '../core/ports/clock.ts'
 import type { Exit } from '../core/ports/effects.ts'
 import type { EndedScope, Endings, UncleanScope } from '../core/ports/endings.ts'
 
-/** An agent of this process, as far as its end is concerned. */
+/** The interface of an agent that runs under this process, for `AgentEndings`. */
 export interface LivingAgent {
-  /** Settles once its exit is known, or shortly after its end was proven. */
+  /** Settles once the agent's exit is known, or shortly after its end was proven. */
   lastDays(): Promise<LastDays>
   settled(scope: EndedScope, end: AgentEnd | undefined): void
   notReleased(scope: UncleanScope): void
@@ -18,11 +18,11 @@ export interface EndingsDeps {
   readonly agents: AgentStore
   readonly clock: Clock
   readonly archives: Pick<Archives, 'remove'>
-  /** Is the incarnation proven dead? */
+  /** True when the incarnation is proven dead. */
   readonly isDead: (incarnation: string) => boolean
 }
 
-/** How agents end: decided between the proof and the books, told after the books. Also for those of dead supervisors. */
+/** Decides how agents have ended: after the proof and before the ledger's write. Also for agents of dead supervisors. */
 export class AgentEndings implements Endings {
   readonly living = new Map<string, LivingAgent>()
   readonly #deps: EndingsDeps
@@ -33,8 +33,8 @@ export class AgentEndings implements Endings {
 
   async clear(scopes: readonly EndedScope[]): Promise<{ left: ReadonlyMap<string, string>; messagesGone: number }> {
     const agents = scopes.filter(({ kind }) => kind === 'agent')
-    // The archives first, and all of them: the database may not answer. A log may have been archived before somebody
-    // wished the agent forgotten. A crash from here on finds the scope still closing, and this is done again.
+    // All archives first, because the database may not answer. An agent can have an archive although it is to be deleted: its
+    // logs may have been archived before the deletion was requested. After a crash the scope is still closing, and this is repeated.
     const left = await removeArchives(
       this.#deps.archives,
       agents.flatMap(({ id, dropsLogs }) => (dropsLogs ? [id] : [])),
@@ -47,7 +47,7 @@ export class AgentEndings implements Endings {
     try {
       for (const { id } of scopes) gone += await this.#deps.agents.trim(id)
     } catch {
-      // What a locked database keeps goes with the rows.
+      // Swallowed: messages that a locked database keeps are deleted with the rows.
     }
     return gone
   }
@@ -57,7 +57,7 @@ export class AgentEndings implements Endings {
     const found = await Promise.all(agents.map(async (scope) => ({ scope, record: await this.#deps.agents.find(scope.id) })))
     const known = found.flatMap(({ scope, record }) => (record ? [{ scope, record }] : []))
     const going = known.filter(({ scope }) => scope.isForgotten)
-    // Side by side: each may have to wait for the news of its exit.
+    // In parallel, because each may wait for its exit.
     const ended = known.filter(({ record }) => !hasEnded(record.agent)).map(({ scope, record }) => this.#end(scope, record))
     return {
       ended: await Promise.all(ended),
@@ -75,7 +75,7 @@ export class AgentEndings implements Endings {
   }
 
   async exited(agentId: string, exit: Exit): Promise<void> {
-    // Nobody saw how it ended: then it died with its supervisor.
+    // Without code and signal the exit is unknown: the agent counts as lost with its supervisor.
     if (exit.code !== null || exit.signal !== null) await this.#deps.agents.change(agentId, { status: 'stopping', exit })
   }
 
@@ -86,7 +86,7 @@ export class AgentEndings implements Endings {
     return (
       records
         .filter((record) => record !== undefined)
-        // One that lives may have come since the books were read.
+        // A living supervisor may have registered since the ledger was read.
         .filter(({ incarnation }) => isDead(incarnation))
         .map(({ agent }) => this.#endOf(agent.id, { isOrphan: true, wasStopped: false }))
     )
@@ -99,10 +99,10 @@ export class AgentEndings implements Endings {
   }
 }
 
-/** Side by side, but not all of a thousand. */
+/** How many archives are deleted in parallel. */
 const removedAtOnce = 16
 
-/** Says of whom an archive is left, and why, as reports call it. */
+/** Deletes the archives of these agents. Returns the failures by agent id, worded as in reports. */
 export async function removeArchives(archives: Pick<Archives, 'remove'>, agentIds: readonly string[]): Promise<Map<string, string>> {
   const left = new Map<string, string>()
   for (let at = 0; at < agentIds.length; at += removedAtOnce) {
@@ -116,12 +116,12 @@ export async function removeArchives(archives: Pick<Archives, 'remove'>, agentId
   return left
 }
 
-/** Its supervisor is dead: the row says how far it had come. */
+/** The state of an agent whose supervisor is dead, as its row records it. */
 function orphanDays({ agent, result }: AgentRecord): LastDays {
   const hasExited = agent.exitCode !== undefined || agent.signal !== undefined
   return {
     isOrphan: true,
-    // A stop was under way, and neither an exit nor a verdict had come before it.
+    // A stop had begun, and neither an exit nor a result had come before it.
     wasStopped: agent.status === 'stopping' && !hasExited && !result,
     ...(agent.error && { violation: agent.error }),
     ...(result && { result }),

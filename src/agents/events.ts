@@ -4,7 +4,7 @@ import type { ResourceProgress } from '../core/model/progress.ts'
 import type { Report } from '../core/model/report.ts'
 import type { Run } from './run.ts'
 
-/** Events of agents, for everyone who observes them. Names follow the public Socket.IO events (docs/in-depth/server.md). */
+/** Events about agents and closes. The names follow the public Socket.IO events (docs/in-depth/server.md). */
 export interface EventMap {
   created: { readonly agent: Agent }
   status: { readonly agentId: string; readonly namespace: string; readonly status: AgentStatus }
@@ -16,13 +16,13 @@ export interface EventMap {
   }
   terminated: { readonly agentId: string; readonly namespace: string; readonly exitCode: number | null; readonly duration: number }
   deleted: { readonly agentId: string; readonly namespace: string }
-  /** An agent that outlived its supervisor goes on with us. */
+  /** This supervisor has adopted an agent that outlived its own. */
   adopted: { readonly agent: Agent; readonly run: Run }
-  /** An agent of a task has reported nothing for longer than it may. */
+  /** An agent of a task has sent no report for longer than its limit. */
   silent: { readonly agentId: string; readonly namespace: string; readonly taskId: string; readonly silentMs: number }
-  /** A close, or several together, has begun; `id` is that of its report. */
+  /** A close, or a combination of several, has begun. `id` is the id of its report. */
   closing: Closing
-  /** One resource of it has moved. */
+  /** A resource of a running close has changed its state. */
   progress: Closing & { readonly resource: ResourceProgress }
   report: { readonly report: Report; readonly id?: string; readonly namespace?: string }
   alert: { readonly scope: Report['scope']; readonly failures: number; readonly namespace?: string }
@@ -38,7 +38,7 @@ interface Closing {
 
 type Listener<T> = (event: T) => void
 
-/** Told in the order in which they listened; one that throws does not keep the others from hearing. */
+/** Calls listeners in the order of subscription. A listener that throws does not stop the others. */
 export class Events {
   readonly #listeners = new Map<keyof EventMap, Set<Listener<never>>>()
   readonly #onFailure: (error: unknown) => void
@@ -47,7 +47,7 @@ export class Events {
     this.#onFailure = onFailure
   }
 
-  /** What is given back ends the listening. */
+  /** Returns a function that ends the subscription. */
   on<K extends keyof EventMap>(name: K, listener: Listener<EventMap[K]>): () => void {
     const listeners = this.#listeners.get(name) ?? new Set()
     this.#listeners.set(name, listeners)

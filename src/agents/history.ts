@@ -18,31 +18,31 @@ export interface HistoryEntry {
   readonly released: number
   readonly stuck: number
   readonly errors: readonly string[]
-  /** The strongest step that something needed because a gentler one had not been enough. */
+  /** The strongest ladder step that a resource needed after a weaker one was not enough. */
   readonly escalation?: LadderStep
 }
 
 export const closeOutcomes = ['running', 'clean', 'not-clean', 'escalated'] as const
 
-/** Which of them are wanted: all, unless something is said. */
+/** Selects closes; an absent field selects all. */
 export interface HistoryFilter {
   readonly trigger?: Report['trigger'] | undefined
   readonly outcome?: (typeof closeOutcomes)[number] | undefined
-  /** Something was there to take away, or may be while it runs. */
+  /** True selects closes that had resources to release; a running close always counts. */
   readonly hadResources?: boolean | undefined
 }
 
-/** One of them: with its report, or, while it runs, with its resources so far. */
+/** One close: with its report when done, or with the state of its resources while it runs. */
 export interface HistoryDetail extends HistoryEntry {
   readonly report?: Report
   readonly progress?: readonly ResourceProgress[]
 }
 
-/** So few are fetched one by one, and more of them all together. */
+/** Up to this many unread reports are fetched one by one; more are fetched with one query. */
 const readSingly = 10
 
-/** More than the audit trail keeps. */
-const readAtMost = 2_000
+/** The size of the cache: more than the audit trail keeps. */
+const cachedAtMost = 2_000
 
 export interface HistoryDeps {
   readonly engine: Engine
@@ -51,30 +51,30 @@ export interface HistoryDeps {
   readonly runningCloses: RunningCloses
 }
 
-/** The closes that have ended, from the audit trail, and those that run. */
+/** The history of closes: ended ones from the audit trail, and running ones. */
 export class History {
   readonly #deps: HistoryDeps
-  /** Of those that were read before. */
-  readonly #read = new Map<string, HistoryEntry>()
-  /** Done, and on their way into the ledger. */
-  readonly #unkept = new Map<string, Report>()
+  /** Entries of reports that were read before. A stored report never changes. */
+  readonly #cache = new Map<string, HistoryEntry>()
+  /** Reports of combined closes that are done and not yet stored. */
+  readonly #unstored = new Map<string, Report>()
 
   constructor(deps: HistoryDeps) {
     this.#deps = deps
   }
 
-  /** Several closes as one, such as a reset: watched, reported and stored under one id. */
+  /** Runs several closes as one, such as a reset: one id for progress, report and storage. */
   async record(about: CombinedClose, work: (whole: Progress) => Promise<Report>): Promise<Report> {
     const { report, stored } = await this.#deps.engine.combine(about, async (whole) => {
       const made = await work(whole)
-      this.#unkept.set(about.id, made)
+      this.#unstored.set(about.id, made)
       return made
     })
-    void stored.finally(() => this.#unkept.delete(about.id))
+    void stored.finally(() => this.#unstored.delete(about.id))
     return report
   }
 
-  /** The newest that fit; it is looked for as far back as there is anything, and no further than needed. */
+  /** Returns the newest closes that match the filter. Reads further back until there are enough, or nothing is left. */
   async list(limit: number, filter: HistoryFilter = {}): Promise<readonly HistoryEntry[]> {
     for (let most = limit; ; most *= 4) {
       const read = await this.#newest(most)
@@ -84,38 +84,38 @@ export class History {
   }
 
   async #newest(limit: number): Promise<readonly HistoryEntry[]> {
-    const unkept = [...this.#unkept].toReversed().map(([id, body]) => [id, entryOf(id, body)] as const)
-    const done = new Map([...unkept, ...(await this.#kept(limit)).map((entry) => [entry.id, entry] as const)])
+    const unstored = [...this.#unstored].toReversed().map(([id, body]) => [id, entryOf(id, body)] as const)
+    const done = new Map([...unstored, ...(await this.#stored(limit)).map((entry) => [entry.id, entry] as const)])
     const nowMs = this.#deps.clock.now()
     const running = this.#deps.runningCloses.list().filter(({ id }) => !done.has(id))
-    return [...running.map((one) => runningEntry(one, nowMs)), ...done.values()].slice(0, limit)
+    return [...running.map((close) => runningEntry(close, nowMs)), ...done.values()].slice(0, limit)
   }
 
-  /** A page that watches asks every second; a report of a large close takes a millisecond to read, and never changes. */
-  async #kept(limit: number): Promise<readonly HistoryEntry[]> {
+  /** Reads stored entries through the cache: the dashboard polls every second, and a large report takes a millisecond to parse. */
+  async #stored(limit: number): Promise<readonly HistoryEntry[]> {
     const { audit } = this.#deps
     const ids = await audit.reportIds(limit)
-    const unread = ids.filter((id) => !this.#read.has(id))
+    const unread = ids.filter((id) => !this.#cache.has(id))
     const reports =
       unread.length > readSingly
         ? await audit.reports(limit)
         : await Promise.all(unread.map(async (id) => ({ id, body: await audit.findReport(id) })))
-    for (const { id, body } of reports) if (body) this.#read.set(id, entryOf(id, body))
-    const entries = ids.flatMap((id) => this.#read.get(id) ?? [])
-    for (const id of this.#read.keys()) {
-      if (this.#read.size <= readAtMost) break
-      this.#read.delete(id)
+    for (const { id, body } of reports) if (body) this.#cache.set(id, entryOf(id, body))
+    const entries = ids.flatMap((id) => this.#cache.get(id) ?? [])
+    for (const id of this.#cache.keys()) {
+      if (this.#cache.size <= cachedAtMost) break
+      this.#cache.delete(id)
     }
     return entries
   }
 
   async find(id: string): Promise<HistoryDetail | undefined> {
-    const running = this.#deps.runningCloses.list().find((one) => one.id === id)
-    if (running && !this.#unkept.has(id)) {
+    const running = this.#deps.runningCloses.list().find((close) => close.id === id)
+    if (running && !this.#unstored.has(id)) {
       const tracks = this.#deps.runningCloses.find(id)?.tracks().values() ?? []
       return { ...runningEntry(running, this.#deps.clock.now()), progress: [...tracks].map((track) => track.shown()) }
     }
-    const report = this.#unkept.get(id) ?? (await this.#deps.audit.findReport(id))
+    const report = this.#unstored.get(id) ?? (await this.#deps.audit.findReport(id))
     return report && { ...entryOf(id, report), report }
   }
 }
@@ -156,7 +156,7 @@ function entryOf(id: string, report: Report): HistoryEntry {
   }
 }
 
-/** What knows one step only, such as a file, has not escalated by taking it. */
+/** A resource with a single step, such as a file, does not count as escalated. */
 function escalationOf({ resources }: Report): Pick<HistoryEntry, 'escalation'> {
   const needed = resources.flatMap(({ steps }) => (steps.length > 1 ? (steps.at(-1)?.step ?? []) : []))
   const escalation = ladderSteps.findLast((step) => needed.includes(step))

@@ -1,6 +1,6 @@
 import { nextTurn } from '../core/ports/turn.ts'
 
-/** Lets so many in at a time, in the order in which they came; the event loop gets its turn between two. */
+/** Runs at most `width` pieces of work at a time, in order of arrival, and yields to the event loop before each. */
 export class Limiter {
   readonly #width: number
   #inside = 0

@@ -1,9 +1,9 @@
 import { carry, isRemote, type McpServer } from '../core/model/mcp.ts'
 
-/** The MCP servers of an agent as a file, for its program: nobody else sees it, and it goes with the agent. */
+/** The name of the file that lists an agent's MCP servers for its program. It is private, and deleted with the agent. */
 export const mcpName = 'mcp.json'
 
-/** As claude, and most others, read it: `${NAME}` is a variable of the agent. */
+/** The file's text in the format of Claude Code and most other programs. `${NAME}` refers to a variable of the agent. */
 export function mcpText(all: readonly McpServer[]): string {
   const entries = carry(all).servers.map(({ server, carriers }) => {
     const { name, command, args = [], env = {}, transport, isOurs } = server

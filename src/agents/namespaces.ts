@@ -2,21 +2,21 @@ import type { Engine } from '../core/engine/api.ts'
 import { EbbError, isEbbError } from '../core/model/errors.ts'
 import type { NewId } from '../core/ports/ids.ts'
 
-/** So many of the latest agents are known with their namespace, also when nothing else of them is. */
+/** How many recent agents keep their namespace in memory, also after their rows are gone. */
 const rememberedAtMost = 10_000
 
-/** A launch under way. */
+/** A launch that is running. */
 interface Launch {
   readonly name: string
-  /** A reset of its namespace, or of all, began meanwhile. */
+  /** A reset of the launch's namespace, or of all namespaces, has begun since. */
   metReset: boolean
 }
 
-/** Namespaces keep users of one server apart. Each has generations: a reset closes one, and the next opens when it is through. */
+/** Namespaces separate the users of one server. Each has generations of scopes: a reset closes one, and the next opens after the reset. */
 export class Namespaces {
   readonly #engine: Engine
   readonly #newId: NewId
-  /** By name, the generations that are not over; the last one is open, unless it was closed. */
+  /** The scope ids of unfinished generations, by namespace. Only the last one can be open. */
   readonly #generations = new Map<string, readonly string[]>()
   readonly #resetting = new Map<string, number>()
   #resettingAll = 0
@@ -28,7 +28,7 @@ export class Namespaces {
     this.#newId = newId
   }
 
-  /** The scope that takes in what is launched into the namespace now. */
+  /** Returns the namespace's open scope; opens one if needed. */
   enter(name: string): string {
     if (this.#resettingAll > 0 || this.#resetting.has(name)) throw resetting(name)
     const living = this.#living(name)
@@ -39,7 +39,7 @@ export class Namespaces {
     return id
   }
 
-  /** A launch whose scope was closed, or whose row went, is told the reason when that was a reset since it began. */
+  /** Runs a launch. When it fails because a reset closed its scope or deleted its row, the error is `resetting`. */
   async launching<T>(name: string, work: () => Promise<T>): Promise<T> {
     const launch: Launch = { name, metReset: false }
     this.#launches.add(launch)
@@ -53,19 +53,19 @@ export class Namespaces {
     }
   }
 
-  /** Said before anything of the agent exists: what is left of it is then known to be this namespace's, whatever became of its row. */
+  /** Call it before anything of the agent exists, so that its resources can be attributed to the namespace even without a row. */
   remember(agentId: string, name: string): void {
     this.#nameOf.set(agentId, name)
     const [oldest] = this.#nameOf.keys()
     if (oldest !== undefined && this.#nameOf.size > rememberedAtMost) this.#nameOf.delete(oldest)
   }
 
-  /** The namespace of a scope of this life, as far as it is known. */
+  /** The namespace of a scope of this process, if it is known. */
   nameOf(scopeId: string): string | undefined {
     return this.#nameOf.get(scopeId) ?? this.#engine.namespaceOf(scopeId)
   }
 
-  /** The generations of a namespace, or of all, that are not over: the open one, and those that could not be released. */
+  /** The unfinished generations of one namespace or of all: the open one, and those that could not be released. */
   scopesOf(name: string | undefined): readonly string[] {
     return name === undefined ? [...this.#generations.keys()].flatMap((known) => this.#living(known)) : this.#living(name)
   }
@@ -74,7 +74,7 @@ export class Namespaces {
     return (this.#generations.get(name) ?? []).filter((id) => this.#engine.owns(id))
   }
 
-  /** Nothing is launched into it until `done` has settled; then the next generation is open. */
+  /** Refuses launches into the namespace until `work` has settled. After that, the next launch opens a new generation. */
   async reset<T>(name: string | undefined, work: () => Promise<T>): Promise<T> {
     this.#mark(name, 1)
     for (const launch of this.#launches) if (name === undefined || launch.name === name) launch.metReset = true

@@ -22,17 +22,17 @@ export interface OwnersDeps extends Pick<Runtime, 'clock' | 'newId'> {
   readonly history: History
 }
 
-/** Requests and tasks: they own what is launched in them, and close for good, also across restarts. */
+/** Requests and tasks: scopes that own the agents launched in them. Once closed they stay closed, also across restarts. */
 export class Owners {
   readonly #deps: OwnersDeps
-  /** Openings under way: two agents that come with the same new id find one scope. */
+  /** Running openings, so that two launches with the same new id share one scope. */
   readonly #opening = new Map<string, Promise<string>>()
 
   constructor(deps: OwnersDeps) {
     this.#deps = deps
   }
 
-  /** The scope of a request or task that is open; born with its first use. */
+  /** Returns the scope of an open request or task; opens it on first use. */
   async enter(name: OwnerName): Promise<string> {
     const key = `${name.kind} ${name.namespace} ${name.id}`
     let opening = this.#opening.get(key)
@@ -49,26 +49,26 @@ export class Owners {
     try {
       return await this.#open(name)
     } catch (error) {
-      // Somebody may have opened it by itself meanwhile.
+      // A concurrent `open` may have created it.
       const opened = isEbbError(error, 'scope_closed') ? await this.#findOpen(name) : undefined
       if (opened === undefined) throw error
       return opened
     }
   }
 
-  /** Where there is one it is open here, or nothing can enter it. */
+  /** Returns the scope if it is open in this process, or undefined if there is none. Throws when it exists and is not open here. */
   async #findOpen(name: OwnerName): Promise<string | undefined> {
     const known = await this.#deps.store.findOwner(name.kind, name.namespace, name.id)
-    const here = known && this.stateOf(known.scopeId)
-    if (known && here !== 'open') throw closed(name, here === undefined && known.state === 'open')
+    const stateHere = known && this.stateOf(known.scopeId)
+    if (known && stateHere !== 'open') throw closed(name, stateHere === undefined && known.state === 'open')
     return known?.scopeId
   }
 
-  /** Opens it by itself; refused when there is one of that name, open or closed. */
+  /** Opens a request or task without an agent. Refused when one of that name exists, open or closed. */
   async open(name: OwnerName, timeoutMs?: number): Promise<string> {
     await this.#requireFree(name)
     const scopeId = await this.#open(name, timeoutMs).catch(async (error: unknown) => {
-      // Another one may have been faster.
+      // A concurrent call may have created it first: then the error says so.
       if (isEbbError(error, 'scope_closed')) await this.#requireFree(name)
       throw error
     })
@@ -84,7 +84,7 @@ export class Owners {
     throw new EbbError('request_exists', `${what} is open already; use it, or another id.`)
   }
 
-  /** One that outlived its supervisor has the time that it had. */
+  /** Restores the deadline of a request that outlived its supervisor. */
   async resume(name: OwnerName): Promise<void> {
     const known = await this.#deps.store.findOwner(name.kind, name.namespace, name.id)
     if (known?.closesAt === undefined) return
@@ -95,6 +95,7 @@ export class Owners {
     const scope = this.#deps.engine.inspect(scopeId)
     if (!scope) return
     this.#deps.clock.after(ms, scope.signal, () => {
+      // Swallowed: the report is in the history, and the reaper repeats a close that failed.
       this.#deps.engine.close(scopeId, { trigger: 'request-finished' }).catch(() => {})
     })
   }
@@ -115,15 +116,15 @@ export class Owners {
   async find(name: OwnerName): Promise<{ readonly scopeId: string; readonly state: ScopeState }> {
     const known = await this.#deps.store.findOwner(name.kind, name.namespace, name.id)
     if (!known) throw new EbbError('request_not_found', `There is no ${name.kind} ${name.id} in the namespace ${name.namespace}.`)
-    // What another living ebb owns is in the ledger alone.
+    // The state of a scope that another Ebb process owns is in the ledger only.
     return { scopeId: known.scopeId, state: this.stateOf(known.scopeId) ?? known.state }
   }
 
-  /** The scope of one that exists and is open; none is born here. */
+  /** Returns the scope of a request or task that exists and is open here. Never creates one. */
   async existing(name: OwnerName): Promise<string> {
     const { scopeId, state } = await this.find(name)
-    const here = this.stateOf(scopeId)
-    if (here !== 'open') throw closed(name, here === undefined && state === 'open')
+    const stateHere = this.stateOf(scopeId)
+    if (stateHere !== 'open') throw closed(name, stateHere === undefined && state === 'open')
     return scopeId
   }
 
@@ -131,41 +132,46 @@ export class Owners {
     return this.#deps.engine.inspect(scopeId)?.state
   }
 
-  /** Ends it with everything in it. Refused where only another process can tell what of it is left. */
+  /** Ends a request or task with everything in it. Refused when another process owns it. */
   async close(name: OwnerName, force: boolean): Promise<{ readonly report: Promise<Report> }> {
     const scopeId = await this.#toClose(name)
     return { report: this.#deps.engine.close(scopeId, closeRequestOf(force), { name: { kind: name.kind, id: name.id } }) }
   }
 
-  /** The same for those who do not wait: answers under which id the history knows it, from now on. */
+  /** Begins the same close without waiting. Returns the id under which the history has it from now on. */
   async beginClose(name: OwnerName, force: boolean): Promise<string> {
     const scopeId = await this.#toClose(name)
     const { engine, history, newId } = this.#deps
     const scope = { kind: name.kind, id: name.id }
     const closeRequest = closeRequestOf(force)
     const running = engine.closeOf(scopeId)
-    // A close that was over before has no stored report, and a part of a larger close has none of its own.
+    // A scope that is already closed and a close that is part of a larger one have no stored report of their own, so record one.
     if (running ? !running.isReported : !engine.owns(scopeId)) {
       const about = { id: newId(), trigger: closeRequest.trigger, scope, namespace: name.namespace }
+      // Swallowed: the caller does not wait, and the history has the report.
       history.record(about, (partOf) => engine.close(scopeId, closeRequest, { name: scope, partOf })).catch(noop)
       return about.id
     }
+    // Swallowed: this call joins the running close, which has a report of its own.
     engine.close(scopeId, closeRequest, { name: scope }).catch(noop)
     return engine.closeOf(scopeId)?.id ?? scopeId
   }
 
   async #toClose(name: OwnerName): Promise<string> {
     let { scopeId, state } = await this.find(name)
-    if (this.#isElsewhere(scopeId, state)) {
+    if (this.#isOwnedByOther(scopeId, state)) {
       await this.#deps.engine.recover({ waitMs: othersRecoveryMs })
       ;({ scopeId, state } = await this.find(name))
     }
-    if (this.#isElsewhere(scopeId, state))
-      throw new EbbError('agent_foreign', `The ${name.kind} ${name.id} belongs to another ebb, or is being recovered by one; end it there.`)
+    if (this.#isOwnedByOther(scopeId, state))
+      throw new EbbError(
+        'agent_foreign',
+        `The ${name.kind} ${name.id} belongs to another Ebb process, or is being recovered by one; end it there.`,
+      )
     return scopeId
   }
 
-  #isElsewhere(scopeId: string, state: ScopeState): boolean {
+  #isOwnedByOther(scopeId: string, state: ScopeState): boolean {
     return state !== 'closed' && !this.#deps.engine.owns(scopeId)
   }
 }
@@ -174,7 +180,7 @@ function closeRequestOf(force: boolean): CloseRequest {
   return { trigger: 'request-finished', ...(force && { force }) }
 }
 
-function closed({ kind, id }: OwnerName, isElsewhere: boolean): EbbError {
-  const where = isElsewhere ? 'belongs to another ebb, or to one that died,' : 'is closed'
-  return new EbbError('scope_closed', `The ${kind} ${id} ${where} and takes no agent; use another id.`)
+function closed({ kind, id }: OwnerName, isOwnedByOther: boolean): EbbError {
+  const reason = isOwnedByOther ? 'belongs to another Ebb process, which may have died,' : 'is closed'
+  return new EbbError('scope_closed', `The ${kind} ${id} ${reason} and accepts no agents; use another id.`)
 }

@@ -6,8 +6,8 @@ import type { Run } from './run.ts'
 import { messageId } from './stream/message-id.ts'
 import type { Stream } from './stream/stream.ts'
 
-/** So many events are played in one go, however many are due. */
-const atOnce = 500
+/** The most events of one batch. */
+const maxBatch = 500
 
 export interface Play {
   readonly run: Run
@@ -17,7 +17,7 @@ export interface Play {
   readonly clock: Clock
 }
 
-/** Plays a schedule: each event at its time after the start, in order, saved before the next one. Ends with the agent. */
+/** Plays a schedule: each event at its delay after the start, in order, and saved before the next one. Stops when the agent ends. */
 export async function play({ run, provider, events, stream, clock }: Play): Promise<void> {
   const ordered = events.toSorted((one, other) => one.delay - other.delay)
   const startMs = clock.now()
@@ -25,25 +25,25 @@ export async function play({ run, provider, events, stream, clock }: Play): Prom
     await until(clock, startMs + (ordered[next]?.delay ?? 0), run.signal)
     if (run.signal.aborted) return
     const due: ScheduledEvent[] = []
-    for (let event = ordered[next]; event && due.length < atOnce && startMs + event.delay <= clock.now(); event = ordered[next]) {
+    for (let event = ordered[next]; event && due.length < maxBatch && startMs + event.delay <= clock.now(); event = ordered[next]) {
       due.push(event)
       next += 1
-      // What is told otherwise than by a message is told after those before it are saved.
+      // A status or an end must be emitted after the messages before it are saved, so it ends the batch.
       if (event.type !== 'message') break
     }
     if (await perform(run, provider, stream, due, next - due.length)) return
   }
 }
 
-/** True when the agent has ended with one of them. */
+/** Returns true when one of the events ended the agent. */
 async function perform(run: Run, provider: Provider, stream: Stream, due: readonly ScheduledEvent[], first: number): Promise<boolean> {
   const messages: NewMessage[] = []
   let verdict: AgentResult | undefined
-  let said: 'initializing' | 'running' | undefined
+  let newStatus: 'initializing' | 'running' | undefined
   due.forEach((event, index) => {
     if (event.type === 'status') {
       const status = event.data?.status
-      if (status === 'initializing' || status === 'running') said = status
+      if (status === 'initializing' || status === 'running') newStatus = status
       else if (status === 'completed' || status === 'failed') verdict = { isSuccess: status === 'completed' }
       return
     }
@@ -56,7 +56,7 @@ async function perform(run: Run, provider: Provider, stream: Stream, due: readon
     messages.push(...parsed.messages.map((message, part) => ({ ...message, id: messageId(run.id, 'schedule', first + index, part) })))
   })
   if (messages.length > 0) await stream.append({ agentId: run.id, messages, ...(verdict && { result: verdict }) })
-  if (said) run.say(said)
+  if (newStatus) run.setStatus(newStatus)
   if (verdict) run.endsWith(verdict)
   return verdict !== undefined
 }

@@ -7,7 +7,7 @@ import { mcpName, mcpText } from './mcp-file.ts'
 import type { Caps } from './settings.ts'
 import { planInside, type Workspace } from './workspace.ts'
 
-/** What a client asks for when it launches an agent; validated at the edge. */
+/** A request to launch an agent, already validated by the interface that received it. */
 export interface LaunchRequest {
   readonly type: string
   readonly prompt: string
@@ -16,17 +16,17 @@ export interface LaunchRequest {
   readonly requestId?: string
   readonly taskId?: string
   readonly parentAgentId?: string
-  /** As those who deployed it call it: `TYPE-HHMMSS-xxxxxx`. */
+  /** The name of an agent of a task or of a tmux session: `TYPE-HHMMSS-xxxxxx`. */
   readonly name?: string
-  /** Its id, where somebody had to know it before. */
+  /** The agent's id, when the caller needs to know it before the launch. */
   readonly id?: string
-  /** What its program reads in front of the prompt; no part of the conversation. */
+  /** Text that the program reads before the prompt. It is not part of the stored conversation. */
   readonly preamble?: string
-  /** The workspace of its task, in which it has its files; it lies in the workspace folder of `base`. */
+  /** The workspace of the agent's task, inside the workspace folder of its base. It holds the agent's files. */
   readonly workspace?: Workspace
-  /** Of the token by which it is known when it calls back. */
+  /** The hash of the token that identifies the agent when it calls Ebb. */
   readonly tokenHash?: string
-  /** The scope that owns it, where that is not one of the books' requests. */
+  /** The owning scope, when the caller has it already: for deployments into a task and for requests of the library. */
   readonly ownerScopeId?: string
   readonly configuration: Configuration
 }
@@ -35,28 +35,28 @@ export interface PreflightDeps {
   readonly caps: Caps
   readonly catalogue: ProviderCatalogue
   readonly placementTable: PlacementTable
-  /** What an agent inherits: ours, without our settings. */
+  /** The environment that agents inherit: this process's own, without Ebb's settings. */
   readonly environment: Readonly<Record<string, string>>
   readonly plan: (scopeId: string, launch: ProcessLaunch) => readonly Planned[]
-  /** Throws when nothing can be started now where this is to run. */
+  /** Throws when the placement cannot start an agent now. */
   readonly requireReady: (launch: ProcessLaunch) => Promise<void>
   readonly freeBytes: () => number
-  /** Where a file that an agent's program reads will be. */
+  /** The path of a configuration file for the agent's program. */
   readonly configPath: (agentId: string, name: string) => string
 }
 
-/** MAX_ARG_STRLEN of execve(2), without the NUL that ends it: Linux gives no program a longer argument or variable. */
+/** MAX_ARG_STRLEN of execve(2), without the final NUL: the longest argument or variable that Linux allows. */
 const mostBytes = 131_071
 
-/** A launch of which everything is known that can be known before anything exists. */
+/** A launch that passed every check that is possible before anything exists. */
 export interface Prepared {
   readonly provider: Provider
   readonly script: Script
-  /** Empty for an agent that is only played. */
+  /** Empty for a synthetic agent without a process. */
   readonly plan: readonly Planned[]
 }
 
-/** What cannot start is refused here, before anything is made. */
+/** Refuses launches that cannot start, before anything is created. */
 export class Preflight {
   readonly #deps: PreflightDeps
 
@@ -105,7 +105,7 @@ export class Preflight {
     return provider
   }
 
-  /** Whatever is the matter with the program or its folder is told in one way: the launch was refused. */
+  /** Turns every problem with the program or its folder into `launch_refused`. */
   async #plan(
     id: string,
     provider: Provider,
@@ -131,7 +131,7 @@ export class Preflight {
       argv: invocation.argv,
       env,
       ownEnv,
-      // Whoever says where its temporary files go looks after them, too.
+      // A caller that sets TMPDIR is responsible for the files there.
       hasTempFolder: configuration.env?.TMPDIR === undefined,
       leaves: provider.leaves?.(env) ?? [],
       cwd: configuration.workingDirectory ?? ownFolder(),
@@ -154,7 +154,7 @@ export class Preflight {
   }
 }
 
-/** Counted as the kernel does; several values of a configuration may be one argument. Which it was says its length: no value is told. */
+/** Counts bytes as the kernel does. The error gives only the length, because a value may be secret. */
 function requirePassable(argv: readonly string[], env: Readonly<Record<string, string>>): void {
   const refuse = (what: string, bytes: number): never => {
     const text = `${what} is ${bytes} bytes long, and no program can be given one of more than ${mostBytes}; put it into a file.`

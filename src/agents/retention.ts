@@ -23,18 +23,18 @@ export interface AgentArchive extends KeptArchive {
 export interface RetentionPass {
   readonly removed: readonly { readonly archive: AgentArchive; readonly why: Reason }[]
   readonly compressed: readonly AgentArchive[]
-  /** What a pass that only shows would free is known of what would go, not of what would be compressed. */
+  /** In a dry run it counts the archives to remove only: the gain of compression is not known in advance. */
   readonly freedBytes: number
   readonly errors: readonly string[]
 }
 
-/** Agents are looked at some at a time, so that a pass over ten thousand keeps nobody waiting. */
+/** Agents are read page by page, so that a pass over ten thousand does not block the event loop. */
 const pageSize = 100
 
-/** Files that a week or a month has not touched can wait for an hour more. */
+/** Archives are removed after days, so one pass an hour is enough. */
 const leastIntervalMs = 3_600_000
 
-/** Archives go when they are too old or take too much, and shrink before that; those of ended agents that the books know, and no others. */
+/** Removes archives that are too old or too large, and compresses older ones. Only archives of ended agents that have a row. */
 export class Retention {
   readonly #deps: RetentionDeps
   #running: Promise<RetentionPass> | undefined
@@ -43,22 +43,22 @@ export class Retention {
     this.#deps = deps
   }
 
-  /** Now, and then at most once an hour. */
+  /** Runs a pass now, and then at most once an hour. */
   start(intervalMs: number, signal: AbortSignal): void {
     const { clock, log } = this.#deps
     const pass = (): void => {
       this.pass({ dryRun: false, signal })
-        .then(({ errors }) => errors.forEach((error) => void log.warn('An archive could not be kept in order.', { error })))
-        // Who leaves closes the books in the middle of it.
+        .then(({ errors }) => errors.forEach((error) => void log.warn('An archive could not be removed or compressed.', { error })))
+        // A shutdown closes the database during a pass; that failure is expected.
         .catch((error: unknown) => {
-          if (!signal.aborted) log.error('The pass over the archives failed.', { error: sentence(error) })
+          if (!signal.aborted) log.error('The retention pass over the archives failed.', { error: sentence(error) })
         })
     }
     pass()
     clock.every(Math.max(intervalMs, leastIntervalMs), signal, pass)
   }
 
-  /** The archives that are there, in no order. */
+  /** Yields all archives that exist, in no order. */
   async *archives(): AsyncIterable<AgentArchive> {
     const { store, archives } = this.#deps
     for (let cursor: string | undefined; ; ) {
@@ -72,7 +72,7 @@ export class Retention {
     }
   }
 
-  /** Two at once are one, unless one of them only shows. */
+  /** Concurrent passes join into one. A dry run always runs by itself. */
   async pass(options: { readonly dryRun: boolean; readonly signal?: AbortSignal }): Promise<RetentionPass> {
     if (options.dryRun) return await this.#pass(options)
     this.#running ??= this.#pass(options).finally(() => {
@@ -124,7 +124,7 @@ export class Retention {
   }
 }
 
-/** One that cannot be touched does not keep the others from it. */
+/** Records a failure, so that one archive does not stop the pass. */
 async function attempt(errors: string[], agentId: string, work: () => Promise<void>): Promise<boolean> {
   try {
     await work()

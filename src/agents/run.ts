@@ -9,13 +9,13 @@ import type { EndedScope, UncleanScope } from '../core/ports/endings.ts'
 import type { EndOfTree } from '../core/ports/process.ts'
 import type { LivingAgent } from './endings.ts'
 
-/** Proven gone, so its exit is on its way to us; only under a containment that cannot tell does it never come. */
+/** The wait for the exit code after the end is proven. Under a containment that cannot report exits, the code never comes. */
 const exitPatienceMs = 1_000
 
-/** An agent that has said its last word leaves by itself; if not, it is ended after this. */
-const lastWordPatienceMs = 10_000
+/** An agent that has reported its result must exit within this time, or it is ended. */
+const resultPatienceMs = 10_000
 
-/** One that has told its task that it is through has more time, which it was promised. */
+/** An agent that has sent its task a last report (a farewell) must exit within this time. The answer to the report names the deadline. */
 export const farewellMs = 30_000
 
 export interface RunDeps {
@@ -27,13 +27,13 @@ export interface RunDeps {
   readonly close: (closeRequest: CloseRequest) => void
 }
 
-/** A living agent: what it did, what we did to it, and in which order. That order decides how it ended. */
+/** A running agent: what it did and what Ebb did to it, in order. The order decides its final status. */
 export class Run implements LivingAgent {
   readonly id: string
   readonly namespace: string
   #startedMs: number
   #isAdopted = false
-  /** Settles with the report of its first close, however that went. */
+  /** Resolves with the report of the agent's first close, whether that succeeded or not. */
   readonly firstClose = Promise.withResolvers<Report>()
   readonly #deps: RunDeps
   readonly #lifetime = new AbortController()
@@ -41,18 +41,18 @@ export class Run implements LivingAgent {
   #cause: 'itself' | 'us' | undefined
   #violation: AgentError | undefined
   #exit: Exit | undefined
-  /** It came after we had begun to end it: it says nothing of the agent's own work. */
+  /** The exit came after Ebb had begun to end the agent, so it says nothing about the agent's own work. */
   #isExitOurs = false
   #exited: Promise<void> = Promise.resolve()
   #result: AgentResult | undefined
   #farewell: Farewell | undefined
   #leavesBy: string | undefined
   #lastSignOfLifeMs: number
-  /** What happened before its creation was told. */
-  #untold: (() => void)[] | undefined = []
-  /** Of its main process, where it has one. */
+  /** Events from before the `created` event; undefined once that was emitted. */
+  #pendingEvents: (() => void)[] | undefined = []
+  /** The pid of the agent's main process, if it has one. */
   pid: number | undefined
-  /** The prompt is the first. */
+  /** Counts the prompt as the first message. */
   messageCount = 1
 
   constructor(id: string, namespace: string, closing: AbortSignal, deps: RunDeps) {
@@ -80,16 +80,17 @@ export class Run implements LivingAgent {
     return this.#lifetime.signal
   }
 
-  /** Nobody hears of an agent before they heard that there is one; of a launch that fails, nobody hears anything. */
-  tell(say: () => void): void {
-    if (this.#untold) this.#untold.push(say)
-    else say()
+  /** Emits an event once the agent's `created` event was emitted. Events of a launch that fails are dropped. */
+  notify(emit: () => void): void {
+    if (this.#pendingEvents) this.#pendingEvents.push(emit)
+    else emit()
   }
 
+  /** Call it after the `created` event. */
   announced(): void {
-    const untold = this.#untold ?? []
-    this.#untold = undefined
-    for (const say of untold) say()
+    const pending = this.#pendingEvents ?? []
+    this.#pendingEvents = undefined
+    for (const emit of pending) emit()
   }
 
   async started(at: string): Promise<void> {
@@ -98,7 +99,7 @@ export class Run implements LivingAgent {
     await this.#deps.change({ status: 'running', startedAt: at })
   }
 
-  /** It was running under another supervisor, and everybody who is to know of it does. */
+  /** Restores the state of an agent that ran under an earlier supervisor, whose clients have its `created` event already. */
   resumed({ session }: Agent, aliveMs: number): void {
     this.#isAdopted = true
     this.#startedMs -= aliveMs
@@ -107,10 +108,11 @@ export class Run implements LivingAgent {
     this.announced()
   }
 
-  /** A synthetic agent may say that it is still getting ready, and when it is. */
-  say(status: 'initializing' | 'running'): void {
+  /** Sets a status that the schedule of a synthetic agent gives. */
+  setStatus(status: 'initializing' | 'running'): void {
     if (this.#cause !== undefined || status === this.#status) return
     this.#status = status
+    // Swallowed: the status in memory counts, and the row gets the final status with the end of the scope.
     this.#deps.change({ status }).catch(noop)
     this.#deps.onStatus(status)
   }
@@ -118,9 +120,9 @@ export class Run implements LivingAgent {
   watchExit(pid: number | undefined, exit: Promise<EndOfTree>): void {
     this.pid = pid
     this.#exited = exit.then(({ error, ...how }) => {
-      // Its own account of a failure says more.
+      // A failure that the agent reported itself has more detail.
       if (error && this.#result?.isSuccess !== false) this.#result = { isSuccess: false, error }
-      // One that nobody saw is none.
+      // No exit code and no signal: the exit is unknown.
       const seen = how.code === null && how.signal === null ? undefined : how
       this.#exit = seen
       this.#isExitOurs = this.#cause !== undefined
@@ -128,7 +130,7 @@ export class Run implements LivingAgent {
     })
   }
 
-  /** Its terminal was taken away; it would go on where nobody sees it. */
+  /** Ends the agent when its tmux session is lost: it would continue without a terminal. */
   watchSession(lost: Promise<void>): void {
     lost.then(() =>
       this.violates({ name: 'session_lost', message: 'The tmux session of the agent was ended from outside, so the agent was ended.' }),
@@ -140,39 +142,40 @@ export class Run implements LivingAgent {
     clock.after(timeoutMs, this.signal, () =>
       this.violates({ name: 'timeout', message: `The agent ran longer than its timeout of ${timeoutMs} ms and was ended.` }),
     )
-    const look = (): void => {
+    const check = (): void => {
       const leftMs = this.#lastSignOfLifeMs + idleMs - clock.now()
-      if (leftMs > 0) clock.after(leftMs, this.signal, look)
+      if (leftMs > 0) clock.after(leftMs, this.signal, check)
       else this.violates({ name: 'idle_timeout', message: `The agent wrote nothing for ${idleMs} ms and was ended.` })
     }
-    clock.after(idleMs, this.signal, look)
+    clock.after(idleMs, this.signal, check)
   }
 
-  /** Messages of it were saved, this many by now. */
-  heard(messageCount: number): void {
+  /** Records that messages were saved; `messageCount` is their number so far. */
+  savedMessages(messageCount: number): void {
     this.messageCount = messageCount
     this.wrote()
   }
 
-  /** A line that it has not ended is no message, and a sign of life all the same. */
+  /** Records a sign of life: the agent wrote something, even if it is not a complete line. */
   wrote(): void {
     this.#lastSignOfLifeMs = this.#deps.clock.now()
   }
 
-  /** Its own verdict; then it should leave. */
+  /** Records the result that the agent's program reported. After that it must exit. */
   lastWord(result: AgentResult): void {
     this.#result = result
-    this.#deps.clock.after(lastWordPatienceMs, this.signal, () => this.#endsItself({ result }))
+    this.#deps.clock.after(resultPatienceMs, this.signal, () => this.#endsItself({ result }))
   }
 
-  /** What it told its task at last: then it leaves by itself, or is ended. By when is answered, and stays, however often it says so. */
+  /** Records the agent's last report to its task, and returns the deadline for its exit. Repeating the report does not move the deadline. */
   farewell({ status, message }: Farewell, patienceMs = farewellMs): string {
     const { clock, change } = this.#deps
     const isFirst = this.#leavesBy === undefined
     const by = this.#leavesBy ?? new Date(Date.parse(clock.wall()) + patienceMs).toISOString()
     this.#leavesBy = by
     this.#farewell = { status, message }
-    // For a recovery, and for whoever adopts it: they know only the row.
+    // Stored in the row, for a recovery or an adoption. Swallowed: the run itself has the farewell, and a database that fails must
+    // not keep the agent from ending.
     const farewell = { status, message, by }
     const error = { name: 'agent_failed', message }
     change({ result: status === 'completed' ? { isSuccess: true, farewell } : { isSuccess: false, error, farewell } }).catch(noop)
@@ -180,7 +183,7 @@ export class Run implements LivingAgent {
     return by
   }
 
-  /** For agents without a process: the last word is the end. */
+  /** Ends an agent without a process: its result is its end. */
   endsWith(result: AgentResult): void {
     this.#result = result
     this.#endsItself({ result })
@@ -201,7 +204,7 @@ export class Run implements LivingAgent {
     this.#deps.close({ trigger: 'completed' })
   }
 
-  /** The scope began to close: if the agent had not ended by itself before, it was us. */
+  /** The scope begins to close. If the agent had not ended by itself before, Ebb ended it. */
   #closing(): void {
     if (this.#cause !== undefined) return
     this.#cause = 'us'
@@ -211,6 +214,7 @@ export class Run implements LivingAgent {
   #stopping(change: AgentChange): void {
     this.#lifetime.abort()
     this.#status = 'stopping'
+    // Swallowed: a database that fails must not delay the stop (G12), and the row gets the final status with the end of the scope.
     this.#deps.change({ ...change, status: 'stopping' }).catch(noop)
     this.#deps.onStatus('stopping')
   }

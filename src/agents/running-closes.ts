@@ -4,15 +4,15 @@ import { noLongerNeeded } from '../core/engine/race.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { Events } from './events.ts'
 
-/** What has moved meanwhile is told together; a person sees no shorter moment. */
+/** Changes within this time are emitted together: a person does not see shorter intervals. */
 const frameMs = 50
 
-/** So many in one frame, the rest in the next: what is told must not hold up what is done. */
-const toldAtOnce = 64
+/** The most events of one frame. The rest follows in the next, so that emitting does not delay the closes. */
+const maxPerFrame = 64
 
 /**
- * The closes that are under way, for those who watch. A resource is told as it is when its frame comes, not each state that it
- * had; and once a close has its report, nothing more is told of it: the report has it all.
+ * The running closes. Emits the changes of their resources in frames: each resource with its state at that moment, not every
+ * state it had. After the report of a close no more progress of it is emitted.
  */
 export class RunningCloses {
   readonly #clock: Clock
@@ -39,7 +39,7 @@ export class RunningCloses {
     if (this.#frame) return
     const frame = new AbortController()
     this.#frame = frame
-    this.#clock.after(frameMs, frame.signal, () => this.#tell())
+    this.#clock.after(frameMs, frame.signal, () => this.#emitFrame())
   }
 
   #over(progress: Progress): void {
@@ -49,9 +49,9 @@ export class RunningCloses {
     this.#frame = undefined
   }
 
-  #tell(): void {
+  #emitFrame(): void {
     this.#frame = undefined
-    let left = toldAtOnce
+    let left = maxPerFrame
     for (const [progress, { about, moved }] of this.#closes) {
       for (const track of moved) {
         if (left-- === 0) {
@@ -60,7 +60,7 @@ export class RunningCloses {
         }
         moved.delete(track)
         const { id, trigger, scope, startedAt } = about
-        // Of a close that is everybody's, each hears what is its own.
+        // A close of all namespaces emits each resource to the namespace of that resource.
         const namespace = about.namespace ?? track.namespace
         const where = namespace === undefined ? {} : { namespace }
         this.#events.emit('progress', { id, trigger, scope, startedAt, resource: track.shown(), ...where })

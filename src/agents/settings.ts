@@ -1,27 +1,27 @@
 import type { SpawnRule } from '../core/model/spawn-rule.ts'
 
-/** What a task may take, and what its agents owe it. */
+/** Limits of one task. */
 export interface TaskLimits {
-  /** Agents that live in one task at the same time. */
+  /** The most agents that may run in one task at the same time. */
   readonly concurrent: number
-  /** Agents that are ever deployed into one task. */
+  /** The most agents that may ever be deployed into one task. */
   readonly agents: number
-  /** Generations: those whom the orchestrator deploys are the first. */
+  /** The most generations of agents. Agents deployed by the orchestrator are the first. */
   readonly depth: number
-  /** None allow everything. */
+  /** Which agent types may deploy which. An empty list allows everything. */
   readonly spawnRules: readonly SpawnRule[]
-  /** How long an agent may report nothing. */
+  /** How long an agent may send no report before it counts as stuck. */
   readonly stuckThresholdMs: number
   readonly stuckAction: 'report' | 'end'
 }
 
-/** What an agent may take, unless its launch says otherwise. */
+/** Default limits of an agent; a launch can override some of them. */
 export interface Caps {
-  /** Agents that live at the same time. */
+  /** The most agents that may run at the same time. */
   readonly maxAgents: number
-  /** On the disk of the home, or nothing is launched. */
+  /** The least free space on the disk of the home; with less, launches are refused. */
   readonly minFreeBytes: number
-  /** Of each output stream. */
+  /** The limit of each output stream. */
   readonly logBytes: number
   readonly messages: number
   readonly timeoutMs: number

@@ -2,22 +2,22 @@ import type { Engine } from '../core/engine/api.ts'
 import { scopeOfResource } from '../core/model/identity.ts'
 import type { TreeMember } from '../core/ports/process.ts'
 
-/** What an agent takes of this host. */
+/** The host's resources that one agent uses. */
 export interface Usage {
   readonly agentId: string
   readonly processes: number
   readonly rssBytes: number
 }
 
-interface Look {
+interface UsageInput {
   readonly members: readonly TreeMember[]
   readonly living: readonly { readonly id: string }[]
   readonly engine: Pick<Engine, 'inspect' | 'traitsOf'>
   readonly residentBytes: (pid: number) => number
 }
 
-/** From the look and our own book alone: nobody asks the database for something that is asked every other second. */
-export function usageOf({ members, living, engine, residentBytes }: Look): readonly Usage[] {
+/** Uses the process listing and the scope registry only. Clients poll this every other second, so it must not query the database. */
+export function usageOf({ members, living, engine, residentBytes }: UsageInput): readonly Usage[] {
   const taken = new Map(living.map(({ id }) => [id, { agentId: id, processes: 0, rssBytes: 0 }]))
   for (const { pid, resourceId } of members) {
     const agentId = scopeOfResource(resourceId)
@@ -30,7 +30,7 @@ export function usageOf({ members, living, engine, residentBytes }: Look): reado
   return [...taken.values()].filter(({ agentId, processes }) => processes > 0 || !isRemote(engine, agentId))
 }
 
-/** Nothing seen of what runs elsewhere says nothing about it (G4). */
-function isRemote(engine: Look['engine'], agentId: string): boolean {
+/** An agent outside this host may run although no process of it is visible here (G4), so it is left out instead of shown as 0. */
+function isRemote(engine: UsageInput['engine'], agentId: string): boolean {
   return [...(engine.inspect(agentId)?.resources.values() ?? [])].some(({ intent }) => engine.traitsOf(intent.kind)?.runsAgent)
 }

@@ -4,12 +4,12 @@ import type { Clock } from '../core/ports/clock.ts'
 import type { Agents } from './agents.ts'
 import type { Events } from './events.ts'
 
-/** Who waits for an agent waits no longer: it has ended, or nobody knows whether it ever will. */
+/** True when waiting for an agent is pointless: it has ended, or it is stuck. */
 export function isOverWith(status: AgentStatus): boolean {
   return isFinal(status) || status === 'stuck'
 }
 
-/** For callers that cannot listen: a wait that ends at the event, or at its deadline. */
+/** Waits for callers that cannot subscribe to events. A wait ends at the event or at its deadline. */
 export class Waiting {
   readonly #clock: Clock
   readonly #messages = new Waiters()
@@ -29,12 +29,12 @@ export class Waiting {
     })
   }
 
-  /** Resolves when `look` finds something, looked at now and at each event, or with its last look at the deadline. */
-  async forMessages<T>(agentId: string, ms: number, look: () => Promise<T | undefined>): Promise<T | undefined> {
-    return await this.#until(this.#messages, agentId, ms, look)
+  /** Calls `check` now, at each event and at the deadline. Resolves with the first result, or undefined at the deadline. */
+  async forMessages<T>(agentId: string, ms: number, check: () => Promise<T | undefined>): Promise<T | undefined> {
+    return await this.#until(this.#messages, agentId, ms, check)
   }
 
-  /** Until more was said than `since`, or nothing more is to be expected. */
+  /** Waits until the agent has more than `since` messages, or will have no more. */
   async forNews(agents: Pick<Agents, 'get'>, agentId: string, since: number, ms: number): Promise<void> {
     await this.forMessages(agentId, ms, async () => {
       const { agent } = await agents.get(agentId)
@@ -42,23 +42,23 @@ export class Waiting {
     })
   }
 
-  /** Nobody will be told of anything any more. */
+  /** Ends all waits when the process shuts down. */
   wakeAll(): void {
     this.#messages.wakeAll()
     this.#ends.wakeAll()
   }
 
-  async forEnd<T>(agentId: string, ms: number, look: () => Promise<T | undefined>): Promise<T | undefined> {
-    return await this.#until(this.#ends, agentId, ms, look)
+  async forEnd<T>(agentId: string, ms: number, check: () => Promise<T | undefined>): Promise<T | undefined> {
+    return await this.#until(this.#ends, agentId, ms, check)
   }
 
-  async #until<T>(waiters: Waiters, agentId: string, ms: number, look: () => Promise<T | undefined>): Promise<T | undefined> {
+  async #until<T>(waiters: Waiters, agentId: string, ms: number, check: () => Promise<T | undefined>): Promise<T | undefined> {
     const untilMs = this.#clock.now() + ms
     for (;;) {
-      // Asked before the look: what happens between the two is not missed.
+      // Registered before the check, so that an event between the two is not missed.
       const { woken, leave } = waiters.wait(agentId)
       try {
-        const found = await look()
+        const found = await check()
         const leftMs = untilMs - this.#clock.now()
         if (found !== undefined || leftMs <= 0) return found
         await within(this.#clock, leftMs, woken)

@@ -14,41 +14,41 @@ import type { Configuration } from '../core/ports/provider.ts'
 import { readLaunch } from '../server/http/launch.ts'
 
 export interface LaunchOptions {
-  /** Which program: `claude-code`, `codex`, `gemini-cli`, `opencode`, `command` or `synthetic`. */
+  /** The provider: `claude-code`, `codex`, `gemini-cli`, `opencode`, `command` or `synthetic`. */
   readonly type: string
-  /** For `command` it goes to the standard input. */
+  /** The prompt. For `command` it is written to standard input. */
   readonly prompt?: string
-  /** Where it runs: `process`, `tmux`, `docker`, `ecs` or `remote`. */
+  /** The placement: `process`, `tmux`, `docker`, `ecs` or `remote`. */
   readonly placement?: string
   readonly configuration?: Configuration
 }
 
 export interface StopOptions {
   readonly force?: boolean
-  /** Milliseconds for polite and terminate together. */
+  /** Milliseconds for the steps polite and terminate together. */
   readonly grace?: number
 }
 
-/** So many messages are read from the store at a time. */
+/** How many messages one query reads. */
 const pageSize = 500
 
-/** A wait without news ends and begins again; it bounds nothing. */
+/** The length of one wait for messages. After it the wait begins again, so it limits nothing. */
 const waitMs = 600_000
 
-/** How long a stop waits for the books of a close that it only joined; they come with the scope above. */
+/** How long a stop waits until the ledger has a close that it joined. The parent scope's close may write it later. */
 const ledgerPatienceMs = 2_000
 
-/** One run, from launch to the proof that it is gone. Leaving its block stops it; a failure to release throws. */
+/** One run of an agent, from launch to the proof that it is gone. Leaving its `await using` block stops it; a failure to release throws. */
 export class Agent implements AsyncDisposable {
   readonly id: string
-  /** Settles with the first close's report, however the agent ended. */
+  /** Resolves with the report of the agent's first close, however the agent ended. */
   readonly ended: Promise<Report>
   readonly #control: Control
   readonly #run: Run
   readonly #until: AbortSignal
   #report: Report | undefined
 
-  /** `until`: nothing is read any more. */
+  /** `until` aborts when Ebb is closed; then `messages` ends. */
   constructor(control: Control, { agent, run }: Launched, until: AbortSignal) {
     this.id = agent.id
     this.#control = control
@@ -61,7 +61,7 @@ export class Agent implements AsyncDisposable {
     return this.#run.status
   }
 
-  /** Of its main process, where it has one. */
+  /** The pid of the agent's main process, if it has one. */
   get pid(): number | undefined {
     return this.#run.pid
   }
@@ -74,7 +74,7 @@ export class Agent implements AsyncDisposable {
     return this.#run.exit?.signal
   }
 
-  /** For one that has ended: the report that was answered last, or that of its first close. */
+  /** Ends the agent, with proof. After the end it returns the last answered report, or that of the first close. */
   async stop(options: StopOptions = {}): Promise<Report> {
     if (isFinal(this.status)) return this.#report ?? (await this.ended)
     const { force, grace } = options
@@ -83,16 +83,16 @@ export class Agent implements AsyncDisposable {
     return this.#report
   }
 
-  /** The conversation: the prompt, then every line of output as it comes, until the agent is gone and its logs are read to the end. */
+  /** Yields the prompt, then every line of output as it is written, until the agent has ended and its logs are read to the end. */
   async *messages(options: { readonly since?: number } = {}): AsyncGenerator<Message> {
     const { waiting, store } = this.#control
     for (let after = options.since ?? 0; ; ) {
       const page = await waiting.forMessages(this.id, waitMs, async () => {
         if (this.#until.aborted) return []
-        // Asked first: what is empty after the end was seen is really empty.
-        const isOver = isOverWith(this.status)
+        // Read the status before the messages: no messages after the end means that there are none left.
+        const expectsNoMore = isOverWith(this.status)
         const found = await store.messages(this.id, after, pageSize)
-        return found.length > 0 || isOver ? found : undefined
+        return found.length > 0 || expectsNoMore ? found : undefined
       })
       if (page?.length === 0) return
       yield* page ?? []
@@ -102,20 +102,20 @@ export class Agent implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     const report = await this.stop()
-    // Whoever released it after all, the reaper or a reset: its end is written with the proof, and older reports are history.
+    // A final status is written only with the proof, so an older failed report no longer counts: the reaper or a reset released it.
     if (!isFinal(this.status)) requireReleased(report)
   }
 }
 
-/** What a process launches by the library is in one namespace, its own. */
+/** The namespace of everything that is launched by the library. */
 export const namespace = 'default'
 
-/** What is launched is validated as `POST /api/agents` does it; a folder is relative to this process. */
+/** Launches an agent. Options are validated as in `POST /api/agents`; a relative folder is relative to this process. */
 export async function launch(place: Place, options: LaunchOptions): Promise<Agent> {
   const { control, until, owner = {} } = place
   const { type, prompt = '', placement, configuration = {} } = options
   const { workingDirectory: folder } = configuration
-  // Only on this host is it relative to us.
+  // Only a path on this host is relative to this process.
   const isHere = !isRemotePlacement(control.placementTable, placement)
   const body = {
     ...{ type, prompt },
@@ -125,7 +125,7 @@ export async function launch(place: Place, options: LaunchOptions): Promise<Agen
   return new Agent(control, await control.agents.launch({ ...readLaunch(body, namespace), ...owner }), until)
 }
 
-/** Where agents are launched. */
+/** The owner of a launch: the control plane and, for a request, its scope. */
 export interface Place {
   readonly control: Control
   readonly until: AbortSignal

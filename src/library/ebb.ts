@@ -9,9 +9,9 @@ import { type Agent, type LaunchOptions, launch, namespace, type Place, requireR
 import { leaveCleanly } from './leave.ts'
 
 export interface RequestOptions {
-  /** The request is closed, with everything in it, after this time. */
+  /** Closes the request with everything in it after this time. */
   readonly timeoutMs?: number
-  /** The request is closed when it aborts. */
+  /** Closes the request when the signal aborts. */
   readonly signal?: AbortSignal
 }
 
@@ -22,15 +22,15 @@ export interface CleanupOptions {
   readonly force?: boolean
 }
 
-/** Ebb in your own process: the same control plane, the same guarantees, and blocks that close what they opened. */
+/** Ebb in your own process, with the control plane and the guarantees of the server. Leaving its `await using` block closes everything. */
 export class Ebb implements AsyncDisposable {
   readonly #supervisor: Supervisor
   readonly #control: Control
   readonly #lifetime = new AbortController()
-  /** Those that are open, or not clean yet. */
-  readonly #requests = new Map<string, { readonly request: Request; readonly over: AbortController }>()
-  /** The latest of those that are over: their ids are not given again. */
-  readonly #over = new Set<string>()
+  /** Requests that are open, or not yet closed successfully. */
+  readonly #requests = new Map<string, { readonly request: Request; readonly closed: AbortController }>()
+  /** The ids of the latest closed requests, which cannot be used again. */
+  readonly #closedIds = new Set<string>()
   #closing: Promise<void> | undefined
 
   constructor(supervisor: Supervisor, control: Control) {
@@ -40,16 +40,16 @@ export class Ebb implements AsyncDisposable {
     control.startReaper()
   }
 
-  /** A request owns what is launched in it, and closes for good; its id is this process's own. */
+  /** Opens a request: a scope that owns what is launched in it. A closed request cannot be opened again. Ids are local to this process. */
   request(id: string, options: RequestOptions = {}): Request {
     if (!ownerName.pattern.test(id)) throw new EbbError('bad_usage', `"${id}" cannot be a request id; use ${ownerName.says}.`)
     const { timeoutMs = 1 } = options
     if (!(timeoutMs >= 1 && timeoutMs <= longestMs))
       throw new EbbError('bad_usage', `timeoutMs must be a number of milliseconds from 1 to ${longestMs}, not ${timeoutMs}.`)
     const known = this.#requests.get(id)
-    if (known && !known.over.signal.aborted)
+    if (known && !known.closed.signal.aborted)
       throw new EbbError('request_exists', `Request ${id} is open already in this process; use it, or another id.`)
-    if (known || this.#over.has(id)) throw new EbbError('scope_closed', `Request ${id} of this process is closed; use another id.`)
+    if (known || this.#closedIds.has(id)) throw new EbbError('scope_closed', `Request ${id} of this process is closed; use another id.`)
     const { engine, namespaces, newId } = this.#control
     const scope = engine.openScope({
       id: `request-${newId()}`,
@@ -59,38 +59,38 @@ export class Ebb implements AsyncDisposable {
     })
     const owner = { requestId: id, ownerScopeId: scope.id }
     const place = { control: this.#control, until: this.#lifetime.signal, owner }
-    const over = new AbortController()
-    const request = new Request(place, options, over, () => this.#forget(request))
-    this.#requests.set(id, { request, over })
+    const closed = new AbortController()
+    const request = new Request(place, options, closed, () => this.#forget(request))
+    this.#requests.set(id, { request, closed })
     return request
   }
 
-  /** A process that serves requests for months remembers none of them but some ids. */
+  /** Drops a closed request and keeps only its id, so that memory stays bounded over months. */
   #forget(request: Request): void {
     const { id } = request
-    // One that a reset has forgotten may still be closed, and another may have its id by then.
+    // After a reset, a new request may have the id of an old one that is still closing.
     if (this.#requests.get(id)?.request !== request) return
     this.#requests.delete(id)
-    this.#over.add(id)
-    const [oldest] = this.#over
-    if (oldest !== undefined && this.#over.size > rememberedAtMost) this.#over.delete(oldest)
+    this.#closedIds.add(id)
+    const [oldest] = this.#closedIds
+    if (oldest !== undefined && this.#closedIds.size > rememberedAtMost) this.#closedIds.delete(oldest)
   }
 
   launch(options: LaunchOptions): Promise<Agent> {
     return launch({ control: this.#control, until: this.#lifetime.signal }, options)
   }
 
-  /** The unified cleanup: one request or agent, or everything of this process. Rows and archives are kept. */
+  /** Closes one request, one agent, or everything of this process. Rows and archives are kept. */
   async cleanup(options: CleanupOptions): Promise<Report> {
     const force = options.force ?? false
     if (options.scope === 'all' && (options.requestId ?? options.agentId) !== undefined)
-      throw new EbbError('bad_usage', 'A cleanup of scope "all" is of everything; leave requestId and agentId out, or use scope "single".')
+      throw new EbbError('bad_usage', 'A cleanup of scope "all" closes everything; leave out requestId and agentId, or use scope "single".')
     if (options.scope === 'all') return await this.#control.cleanup.closeNamespace(undefined, 'request-finished', force)
     if (options.requestId !== undefined) {
       const { requestId: id } = options
       const known = this.#requests.get(id)
-      // Closing twice is closing once (G5).
-      if (this.#over.has(id))
+      // Closing a closed request succeeds again (G5).
+      if (this.#closedIds.has(id))
         return await this.#control.engine.close(`request-${id}`, { trigger: 'request-finished' }, { name: { kind: 'request', id } })
       if (!known) throw new EbbError('request_not_found', `There is no request ${options.requestId} in this process.`)
       return await known.request.close({ force })
@@ -103,17 +103,17 @@ export class Ebb implements AsyncDisposable {
     return this.#control.cleanup.status(undefined)
   }
 
-  /** Everything of this process, and what ended ones left: logs, archives and records too; verified, and open again afterwards. */
+  /** Removes everything of this process and of ended processes, including logs, archives and rows, and verifies it. Afterwards launches work again. */
   async reset(options: { readonly force?: boolean; readonly timeoutMs?: number } = {}): Promise<Report> {
-    // New ones are let in before the report is here: they are not forgotten with the old ones.
+    // Remember the requests of now: new ones may be opened before the report arrives, and must stay.
     const old = [...this.#requests]
-    const ids = [...this.#over, ...old.map(([id]) => id)]
+    const ids = [...this.#closedIds, ...old.map(([id]) => id)]
     const report = await this.#control.cleanup.reset(options).report
     for (const [id, known] of old) {
-      known.over.abort()
+      known.closed.abort()
       if (this.#requests.get(id) === known) this.#requests.delete(id)
     }
-    for (const id of ids) this.#over.delete(id)
+    for (const id of ids) this.#closedIds.delete(id)
     return report
   }
 
@@ -134,47 +134,50 @@ export class Ebb implements AsyncDisposable {
 
 const rememberedAtMost = 10_000
 
-/** setTimeout takes no more: a longer one would end at once. */
+/** The longest delay of setTimeout; a longer one would fire at once. */
 const longestMs = 2_147_483_647
 
+/** A scope that closes everything launched in it: by `close`, its timeout, its signal, or leaving its `await using` block. */
 export class Request implements AsyncDisposable {
   readonly id: string
   readonly #place: Place
   readonly #scopeId: string
-  /** It takes nothing in any more, and nothing ends it any more. */
-  readonly #over: AbortController
+  /** Aborted once the close has begun: the request accepts no agents, and its timeout and signal are ignored. */
+  readonly #closed: AbortController
   readonly #onClean: () => void
-  /** Of the close that is under way, or that succeeded. */
+  /** The report of the running or successful close. */
   #report: Promise<Report> | undefined
 
   constructor(
     place: Place & { readonly owner: { readonly requestId: string; readonly ownerScopeId: string } },
     options: RequestOptions,
-    over: AbortController,
+    closed: AbortController,
     onClean: () => void,
   ) {
-    this.#over = over
+    this.#closed = closed
     this.#onClean = onClean
     this.id = place.owner.requestId
     this.#place = place
     this.#scopeId = place.owner.ownerScopeId
+    // Swallowed: the next `close` tries again and returns the failure to its caller.
     const end = (): void => void this.close().catch(noop)
-    if (options.timeoutMs !== undefined) place.control.clock.after(options.timeoutMs, this.#over.signal, end)
+    if (options.timeoutMs !== undefined) place.control.clock.after(options.timeoutMs, this.#closed.signal, end)
     if (options.signal?.aborted) end()
-    else options.signal?.addEventListener('abort', end, { once: true, signal: this.#over.signal })
+    else options.signal?.addEventListener('abort', end, { once: true, signal: this.#closed.signal })
   }
 
   launch(options: LaunchOptions): Promise<Agent> {
-    if (this.#over.signal.aborted)
-      return Promise.reject(new EbbError('scope_closed', `Request ${this.id} is closed and takes no agent; open another.`))
+    if (this.#closed.signal.aborted)
+      return Promise.reject(new EbbError('scope_closed', `Request ${this.id} is closed and accepts no agents; open another.`))
     return launch(this.#place, options)
   }
 
-  /** Ends everything in the request, proven. Once that succeeded, its report is the answer; until then every call tries again. */
+  /** Ends everything in the request, with proof. After a success it returns that report; after a failure the next call tries again. */
   close(options: { readonly force?: boolean } = {}): Promise<Report> {
     const { engine } = this.#place.control
-    this.#over.abort()
+    this.#closed.abort()
     const closeRequest = { trigger: 'request-finished', ...(options.force && { force: true }) } as const
+    // Swallowed: this call only forces the running close, whose report is returned below.
     if (this.#report && options.force) engine.close(this.#scopeId, closeRequest).catch(noop)
     this.#report ??= this.#remember(engine.close(this.#scopeId, closeRequest))
     return this.#report

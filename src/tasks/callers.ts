@@ -2,16 +2,16 @@ import { createHash, randomBytes } from 'node:crypto'
 import type { TaskStore } from '../core/ports/tasks.ts'
 import type { AgentCaller } from './types.ts'
 
-/** 256 bits: nobody guesses it. */
+/** 256 bits, so that a token cannot be guessed. */
 const tokenBytes = 32
 
 export interface Token {
-  /** For the agent alone; never kept. */
+  /** The secret, given to the agent only and never stored. */
   readonly text: string
   readonly hash: string
 }
 
-/** By which tokens agents are known when they call back. Kept are only their hashes: here, and with the rows for the next life. */
+/** Identifies agents by the tokens with which they call Ebb. Stores only hashes: in memory, and in the rows for a restart. */
 export class Callers {
   readonly #store: TaskStore
   readonly #byHash = new Map<string, string>()
@@ -21,7 +21,7 @@ export class Callers {
     this.#store = store
   }
 
-  /** Known at once: an agent may call back before its launch has answered. */
+  /** The token is valid at once, because an agent can call before its launch has answered. */
   issue(agentId: string): Token {
     const text = randomBytes(tokenBytes).toString('base64url')
     const hash = hashOf(text)
@@ -30,17 +30,17 @@ export class Callers {
     return { text, hash }
   }
 
-  /** It ends with the agent. */
+  /** Ends the token of an agent; called when the agent has ended. */
   revoke(agentId: string): void {
     const hash = this.#byAgent.get(agentId)
     if (hash !== undefined) this.#byHash.delete(hash)
     this.#byAgent.delete(agentId)
   }
 
-  /** Compared are hashes: how long that takes says nothing of a token. */
+  /** Returns the agent with this token. Compares hashes, so that the duration reveals nothing about a token. */
   async find(token: string): Promise<AgentCaller | undefined> {
     const hash = hashOf(token)
-    // One of an earlier life, whose agent lives on, is in its row.
+    // The token of an adopted agent, issued by an earlier process, is in the agent's row.
     const agentId = this.#byHash.get(hash) ?? (await this.#store.tokenHolder(hash))
     return agentId === undefined ? undefined : { agentId }
   }

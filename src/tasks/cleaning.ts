@@ -11,21 +11,21 @@ export interface CleaningDeps {
   readonly archivedFiles: (agentId: string) => Promise<readonly string[]>
 }
 
-/** After a close: what the books say is gone is looked at once more, by the same eyes, and the processes by others. */
+/** Verifies a close: observes each released resource again by its kind, and searches for processes independently. */
 export async function verify(deps: CleaningDeps, agentId: string, report: Report): Promise<CleanupResult> {
   const errors: string[] = []
-  const note = <T>(fallback: T) => {
+  const recordError = <T>(fallback: T) => {
     return (error: unknown): T => {
       errors.push(sentence(error))
       return fallback
     }
   }
-  const archivedFiles = await deps.archivedFiles(agentId).catch(note<readonly string[]>([]))
-  const resources = await deps.engine.resources(agentId).catch(note<readonly Resource[]>([]))
+  const archivedFiles = await deps.archivedFiles(agentId).catch(recordError<readonly string[]>([]))
+  const resources = await deps.engine.resources(agentId).catch(recordError<readonly Resource[]>([]))
   const left = (await Promise.all(resources.map((resource) => whyLeft(deps.engine, resource)))).flatMap((why, at) =>
     why === undefined ? [] : [{ resource: resources[at] as Resource, why }],
   )
-  const zombies = await deps.processesOf(agentId).catch(note<readonly ProcessDetails[] | undefined>(undefined))
+  const zombies = await deps.processesOf(agentId).catch(recordError<readonly ProcessDetails[] | undefined>(undefined))
   const isGone = (...kinds: readonly string[]): boolean => !left.some(({ resource }) => kinds.includes(resource.kind))
   const verifiedNoZombies = zombies?.length === 0
   const logFilesArchived = isGone('log')
@@ -42,14 +42,14 @@ export async function verify(deps: CleaningDeps, agentId: string, report: Report
   }
 }
 
-/** Why a resource is not gone: one that was released is observed again; one that never was says so itself. */
+/** Returns why a resource is not gone, or undefined. A released one is observed again; for another one its state is the reason. */
 async function whyLeft(engine: Engine, resource: Resource): Promise<string | undefined> {
   const what = `${resource.kind} ${resource.name}`
   if (resource.state !== 'released') return `${what}: ${resource.error ?? `it is still ${resource.state}`}`
-  const seen = await engine.observe(resource, lookMs)
-  if (seen === undefined || seen.is === 'absent') return undefined
-  return seen.is === 'present' ? `${what}: it is there again` : `${what}: ${seen.reason}`
+  const presence = await engine.observe(resource, observationTimeoutMs)
+  if (presence === undefined || presence.is === 'absent') return undefined
+  return presence.is === 'present' ? `${what}: it exists again after it was released` : `${what}: ${presence.reason}`
 }
 
 /** An observation that takes longer counts as failed. */
-const lookMs = 5_000
+const observationTimeoutMs = 5_000

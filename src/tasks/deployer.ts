@@ -36,18 +36,19 @@ export interface DeployerDeps extends Runtime {
   readonly callback: () => Callback | undefined
 }
 
-/** A deployment of which everything is checked. */
+/** A deployment that passed all checks. */
 interface Order {
   readonly request: DeployAgent
   readonly task: TaskRecord
   readonly taskAgents: TaskAgents
   readonly member: Member
   readonly parentName: string
-  readonly known: unknown
+  /** The stored mark of the shared workspace folder. */
+  readonly knownMark: unknown
   readonly scopeId: string
 }
 
-/** Puts agents into tasks: checked, counted and made once, however many ask at the same time. */
+/** Deploys agents into tasks: checks the request and the limits, and joins concurrent requests for the same agent. */
 export class Deployer {
   readonly #deps: DeployerDeps
   readonly #deployments = new Deployments()
@@ -58,38 +59,39 @@ export class Deployer {
 
   async deploy(request: DeployAgent): Promise<Deployed> {
     const { agentType, caller, signal } = request
-    // With that name it would pass for nobody's child where rules say who may deploy whom.
-    if (agentType === orchestrator) throw new EbbError('invalid_request', `"${orchestrator}" is no type of agents; use another one.`)
+    // Spawn rules use the name `orchestrator` for the caller that is no agent.
+    if (agentType === orchestrator)
+      throw new EbbError('invalid_request', `"${orchestrator}" is reserved and cannot be an agent type; use another one.`)
     if (!agentTypePattern.test(agentType))
       throw new EbbError(
         'invalid_request',
-        `${JSON.stringify(agentType)} is no type of agents: letters, digits, _ and - (at most 48), a letter or digit first.`,
+        `${JSON.stringify(agentType)} cannot be an agent type; use letters, digits, _ and - (at most 48), with a letter or digit first.`,
       )
     const { task, taskAgents } = await this.#deps.roster.enter(request)
     const parent = request.parent === orchestrator ? undefined : taskAgents.find(request.parent)
     if (!parent && request.parent !== orchestrator) throw noAgent(task.id, request.parent)
     requireParent(caller, parent)
-    // The one it has now: a reset forgets the task, and its name must not be born again.
+    // The task's current scope only: a reset deletes the task, and entering must not create it again.
     const scopeId = await this.#deps.owners.existing({ kind: 'task', namespace: task.namespace, id: task.id })
-    const known = await this.#deps.tasks.findFolder(task.base)
+    const knownMark = await this.#deps.tasks.findFolder(task.base)
     if (signal?.aborted) throw cancelled()
 
-    // From here to the reservation nothing is awaited: of many at once each sees what those before it have taken.
+    // No await from here to the reservation, so that concurrent deployments see each other's reservations.
     const key = keyOf(agentType, parent?.id, request.prompt)
     const place = `${task.id} ${key}`
-    const twin = request.allowDuplicate ? undefined : (this.#deployments.join(place, signal) ?? this.#living(taskAgents, key))
-    if (twin) return answer(task, await twin, true)
+    const same = request.allowDuplicate ? undefined : (this.#deployments.join(place, signal) ?? this.#living(taskAgents, key))
+    if (same) return answer(task, await same, true)
     const member = this.#member(taskAgents, agentType, parent, key)
     requireRoom(this.#deps.limits, taskAgents, member, (id) => this.#deps.agents.living.has(id))
     taskAgents.reserve(member)
-    const order: Order = { request, task, taskAgents, member, parentName: parent?.name ?? orchestrator, known, scopeId }
-    return answer(task, await this.#deployments.begin(place, signal, (unwanted) => this.#launch(order, unwanted)), false)
+    const order: Order = { request, task, taskAgents, member, parentName: parent?.name ?? orchestrator, knownMark, scopeId }
+    return answer(task, await this.#deployments.begin(place, signal, (cancellation) => this.#launch(order, cancellation)), false)
   }
 
   async launch(request: LaunchRequest): Promise<Agent> {
     const { taskId, namespace, parentAgentId: parent = orchestrator, type, prompt, placement = 'process', configuration } = request
     const task = taskId === undefined ? undefined : await this.#deps.tasks.find(taskId)
-    // A name that its client gave it, and nothing that we made.
+    // The task id is a label of the client, not a task of this namespace: launch without deploying.
     if (task?.namespace !== namespace) return (await this.#deps.agents.launch(request)).agent
     const { agent } = await this.deploy({
       taskId: task.id,
@@ -99,7 +101,7 @@ export class Deployer {
       parent,
       provider: type,
       placement,
-      // Whoever posts a launch is answered with a new agent.
+      // `POST /api/agents` always creates a new agent.
       allowDuplicate: true,
       configuration,
       ...(request.requestId !== undefined && { requestId: request.requestId }),
@@ -126,21 +128,21 @@ export class Deployer {
     }
   }
 
-  async #launch(order: Order, unwanted: AbortSignal): Promise<Agent> {
+  async #launch(order: Order, cancellation: AbortSignal): Promise<Agent> {
     const { engine, agents, callers, silence } = this.#deps
     const { request, task, taskAgents, member } = order
-    const takeBack = (): void => {
-      // One that has no scope yet is taken back when it has.
+    const rollBack = (): void => {
+      // A launch without a scope yet is rolled back by `#keepIfWanted`. Swallowed: that call proves the removal or reports it.
       if (engine.owns(member.id)) engine.close(member.id, { trigger: 'launch-rollback' }).catch(noop)
     }
-    unwanted.addEventListener('abort', takeBack, { once: true })
+    cancellation.addEventListener('abort', rollBack, { once: true })
     try {
       request.onPhase?.('prepared')
-      const asked = this.#requestFor(order)
-      const launched = await this.#wanted(agents.launch(asked), member, taskAgents, unwanted)
+      const launchRequest = this.#requestFor(order)
+      const launched = await this.#keepIfWanted(agents.launch(launchRequest), member, taskAgents, cancellation)
       taskAgents.arrive(member)
-      // One that cannot report is not silent.
-      if (asked.tokenHash !== undefined) silence.watch(launched.run, task.id)
+      // Only an agent that can report is checked for silence.
+      if (launchRequest.tokenHash !== undefined) silence.watch(launched.run, task.id)
       await this.#record(order)
       request.onPhase?.('running')
       return launched.agent
@@ -149,36 +151,41 @@ export class Deployer {
       callers.revoke(member.id)
       throw error
     } finally {
-      unwanted.removeEventListener('abort', takeBack)
+      cancellation.removeEventListener('abort', rollBack)
     }
   }
 
-  /** One that nobody wants any more is taken back whole; only when that is proven it was merely cancelled. */
-  async #wanted(launching: Promise<Launched>, { id, parentId }: Member, taskAgents: TaskAgents, unwanted: AbortSignal): Promise<Launched> {
+  /** Removes an agent that all callers cancelled, or whose parent was killed. The error is `cancelled` only if the removal is proven. */
+  async #keepIfWanted(
+    launching: Promise<Launched>,
+    { id, parentId }: Member,
+    taskAgents: TaskAgents,
+    cancellation: AbortSignal,
+  ): Promise<Launched> {
     try {
       const launched = await launching
-      if (!unwanted.aborted && !taskAgents.isDoomed(parentId)) return launched
+      if (!cancellation.aborted && !taskAgents.isKilled(parentId)) return launched
     } catch (error) {
       const isLeft = isEbbError(error, 'launch_failed') && (error.details as Report | undefined)?.success !== true
-      throw unwanted.aborted && !isLeft ? cancelled() : error
+      throw cancellation.aborted && !isLeft ? cancelled() : error
     }
     await this.#deps.agents.remove(id, { force: true }).catch((error: unknown) => {
       if (!isEbbError(error, 'agent_not_found')) throw error
     })
-    throw unwanted.aborted ? cancelled() : parentKilled()
+    throw cancellation.aborted ? cancelled() : parentKilled()
   }
 
-  #requestFor({ request, task, member, parentName, known, scopeId }: Order): LaunchRequest {
+  #requestFor({ request, task, member, parentName, knownMark, scopeId }: Order): LaunchRequest {
     const { callers, callback, catalogue } = this.#deps
     const provider = catalogue.find(request.provider)
-    // A program that takes no servers is told of none; a command finds them in the file that EBB_MCP_CONFIG names.
+    // Only programs with MCP support get the server; a command finds it in the file named by EBB_MCP_CONFIG.
     const canCallBack = provider?.capabilities.mcpSupport || provider?.type === 'command'
     const back = canCallBack ? callback() : undefined
     const token = back && callers.issue(member.id)
     const { configuration = {}, requestId } = request
-    const others = configuration.mcp?.servers.filter(({ name }) => name !== 'ebb') ?? []
+    const otherServers = configuration.mcp?.servers.filter(({ name }) => name !== 'ebb') ?? []
     const env = token && { EBB_URL: back.url, EBB_TOKEN: token.text }
-    const servers = env && [...others, { name: 'ebb', command: back.command, args: ['mcp'], env, isOurs: true }]
+    const servers = env && [...otherServers, { name: 'ebb', command: back.command, args: ['mcp'], env, isOurs: true }]
     return {
       id: member.id,
       name: member.name,
@@ -191,7 +198,7 @@ export class Deployer {
       ...(requestId !== undefined && { requestId }),
       ownerScopeId: scopeId,
       ...(member.parentId !== undefined && { parentAgentId: member.parentId }),
-      workspace: { base: task.base, path: `${workspaceFolder}/${task.id}`, known },
+      workspace: { base: task.base, path: `${workspaceFolder}/${task.id}`, known: knownMark },
       ...(token && { tokenHash: token.hash }),
       configuration: {
         workingDirectory: task.cwd,
@@ -203,17 +210,17 @@ export class Deployer {
     }
   }
 
-  /** It runs: what cannot be written down now is no reason to end it. */
-  async #record({ task, member, known }: Order): Promise<void> {
+  /** Stores the deployment's count and folder mark. The agent runs already, so a failure is only logged. */
+  async #record({ task, member, knownMark }: Order): Promise<void> {
     const { engine, log, tasks } = this.#deps
     try {
       const held = engine.inspect(member.id)?.resources.values()
       const resources = held ? [...held].map(({ intent }) => intent) : await engine.resources(member.id)
       const mark = markIn(resources)
-      const isNews = mark !== undefined && JSON.stringify(mark) !== JSON.stringify(known)
+      const isNews = mark !== undefined && JSON.stringify(mark) !== JSON.stringify(knownMark)
       await Promise.all([tasks.countDeployed(task.id), isNews ? tasks.keepFolder(task.base, mark) : undefined])
     } catch (error) {
-      log.warn('A deployment could not be written down.', { agent: member.id, task: task.id, error: String(error) })
+      log.warn('A deployment could not be recorded in the database.', { agent: member.id, task: task.id, error: String(error) })
     }
   }
 }

@@ -1,53 +1,53 @@
 import type { Agent } from '../core/model/agent.ts'
 import { EbbError } from '../core/model/errors.ts'
 
-/** A deployment under way, for everybody who asked for the same. */
-interface Underway {
+/** A running deployment, shared by all callers that requested the same. */
+interface RunningDeployment {
   readonly agent: Promise<Agent>
-  /** Those who still want it. */
-  wanted: number
-  readonly unwanted: AbortController
+  /** The number of callers that have not cancelled. */
+  callers: number
+  readonly cancellation: AbortController
 }
 
-/** The same deployment asked for twice at once is one; who asked later gets the same agent, or the same failure. */
+/** Joins concurrent requests for the same deployment: all callers get the same agent, or the same failure. */
 export class Deployments {
-  readonly #underway = new Map<string, Underway>()
+  readonly #deployments = new Map<string, RunningDeployment>()
 
-  /** Joins the one of this key, if there is one. */
+  /** Joins the running deployment of this key, if there is one. */
   join(key: string, signal: AbortSignal | undefined): Promise<Agent> | undefined {
-    const underway = this.#underway.get(key)
-    // Nobody wanted it any more, and it is being taken back.
-    if (!underway || underway.unwanted.signal.aborted) return undefined
-    return wait(underway, signal)
+    const running = this.#deployments.get(key)
+    // A deployment that all callers cancelled is being rolled back and cannot be joined.
+    if (!running || running.cancellation.signal.aborted) return undefined
+    return wait(running, signal)
   }
 
-  /** `work` is told when nobody wants it any more, and then has to leave nothing behind. */
-  begin(key: string, signal: AbortSignal | undefined, work: (unwanted: AbortSignal) => Promise<Agent>): Promise<Agent> {
-    const unwanted = new AbortController()
-    const agent = work(unwanted.signal)
-    const underway: Underway = { agent, wanted: 0, unwanted }
-    this.#underway.set(key, underway)
-    const over = (): void => {
-      if (this.#underway.get(key) === underway) this.#underway.delete(key)
+  /** Starts a deployment. The signal aborts when all callers have cancelled; `work` must then leave nothing behind. */
+  begin(key: string, signal: AbortSignal | undefined, work: (cancellation: AbortSignal) => Promise<Agent>): Promise<Agent> {
+    const cancellation = new AbortController()
+    const agent = work(cancellation.signal)
+    const running: RunningDeployment = { agent, callers: 0, cancellation }
+    this.#deployments.set(key, running)
+    const remove = (): void => {
+      if (this.#deployments.get(key) === running) this.#deployments.delete(key)
     }
-    agent.then(over, over)
-    return wait(underway, signal)
+    agent.then(remove, remove)
+    return wait(running, signal)
   }
 }
 
-/** Who does not want it any more waits until it is taken back, unless others want it. */
-async function wait(underway: Underway, signal: AbortSignal | undefined): Promise<Agent> {
-  underway.wanted += 1
-  const gone = Promise.withResolvers<void>()
+/** Waits for the agent. A caller that cancels is released at once if others wait too; else it waits for the rollback. */
+async function wait(running: RunningDeployment, signal: AbortSignal | undefined): Promise<Agent> {
+  running.callers += 1
+  const released = Promise.withResolvers<void>()
   const leave = (): void => {
-    underway.wanted -= 1
-    if (underway.wanted === 0) underway.unwanted.abort()
-    else gone.resolve()
+    running.callers -= 1
+    if (running.callers === 0) running.cancellation.abort()
+    else released.resolve()
   }
   if (signal?.aborted) leave()
   else signal?.addEventListener('abort', leave, { once: true })
   try {
-    const agent = await Promise.race([underway.agent, gone.promise])
+    const agent = await Promise.race([running.agent, released.promise])
     if (!agent) throw cancelled()
     return agent
   } finally {

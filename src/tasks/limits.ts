@@ -2,13 +2,13 @@ import type { TaskLimits } from '../agents/settings.ts'
 import { EbbError } from '../core/model/errors.ts'
 import type { Member, TaskAgents } from './task-agents.ts'
 
-/** Against agents that deploy agents that deploy agents: each refusal names the limit, and what to do about it. */
+/** Checks the limits that stop agents from deploying agents without end. Each refusal names the limit and what to do. */
 export function requireRoom(limits: TaskLimits, taskAgents: TaskAgents, member: Member, isLiving: (id: string) => boolean): void {
-  if (taskAgents.isDoomed(member.parentId)) throw parentKilled()
+  if (taskAgents.isKilled(member.parentId)) throw parentKilled()
   const present = taskAgents.present(isLiving)
   if (member.depth > limits.depth)
     throw refuse(
-      `An agent here would be of generation ${member.depth}, and --task-depth (taskDepth) allows ${limits.depth}; let an agent of an earlier generation, or the orchestrator, deploy it.`,
+      `The agent would be of generation ${member.depth}, and --task-depth (taskDepth) allows ${limits.depth}; let an agent of an earlier generation, or the orchestrator, deploy it.`,
     )
   if (present.length >= limits.concurrent)
     throw refuse(
@@ -21,7 +21,7 @@ export function requireRoom(limits: TaskLimits, taskAgents: TaskAgents, member: 
   requireRule(limits, taskAgents, member, present)
 }
 
-/** With rules, one of them must allow it, and have room for it. */
+/** If there are spawn rules, one of them must allow the deployment and have room for it. */
 function requireRule({ spawnRules }: TaskLimits, taskAgents: TaskAgents, member: Member, present: readonly Member[]): void {
   if (spawnRules.length === 0) return
   const parentType = taskAgents.typeOf(member.parentId)
@@ -30,7 +30,9 @@ function requireRule({ spawnRules }: TaskLimits, taskAgents: TaskAgents, member:
     throw refuse(
       `No rule of --spawn-rule (spawnRule: ${spawnRules.map(({ text }) => text).join(', ')}) lets ${parentType} deploy an agent of type ${member.agentType}; use a type that is allowed, or ask the orchestrator.`,
     )
-  const hasRoom = matching.some(({ child, most }) => most === undefined || present.filter((one) => child.test(one.agentType)).length < most)
+  const hasRoom = matching.some(
+    ({ child, most }) => most === undefined || present.filter(({ agentType }) => child.test(agentType)).length < most,
+  )
   if (!hasRoom)
     throw refuse(
       `As many agents of type ${member.agentType} run in this task as --spawn-rule (spawnRule: ${matching.map(({ text }) => text).join(', ')}) allows at once; wait until one has ended, or kill one.`,
@@ -39,7 +41,7 @@ function requireRule({ spawnRules }: TaskLimits, taskAgents: TaskAgents, member:
 
 export function parentKilled(): EbbError {
   return refuse(
-    'The parent was killed with everybody below it, and has no more children; let another agent, or the orchestrator, deploy it.',
+    'The parent was killed with all its descendants and cannot deploy agents; let another agent, or the orchestrator, deploy it.',
   )
 }
 

@@ -5,20 +5,20 @@ export interface Introduction {
   readonly name: string
   /** `orchestrator`, or the name of an agent. */
   readonly parent: string
-  /** It has the `ebb` MCP server. */
+  /** The agent has the `ebb` MCP server. */
   readonly canCallBack: boolean
 }
 
-/** What a deployed agent reads before its prompt: where it is, who it is, and what it is to call. */
+/** The text before a deployed agent's prompt: its task, its name, and the tools that it must call. */
 export function preambleOf({ task, name, parent, canCallBack }: Introduction): string {
-  const who = parent === 'orchestrator' ? 'the orchestrator of the task' : `the agent ${parent}`
+  const deployer = parent === 'orchestrator' ? 'the orchestrator of the task' : `the agent ${parent}`
   return [
-    `You are the agent ${name}, deployed by ${who}.`,
+    `You are the agent ${name}, deployed by ${deployer}.`,
     `Task: ${task.id}`,
     `Task description: ${task.description}`,
     `Workspace: ${task.workspace}`,
     '',
-    ...(canCallBack ? calls(task.id, name) : ['Nobody can be asked: do the work below, say what you did, and stop.']),
+    ...(canCallBack ? calls(task.id, name) : ['There are no tools to report or to ask: do the work below, say what you did, and stop.']),
     '',
     'Your own part of the task follows.',
     '---',

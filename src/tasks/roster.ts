@@ -23,10 +23,10 @@ export interface FoundMember extends Pick<Place, 'taskAgents'> {
   readonly member: Member
 }
 
-/** Crews that nobody is in are learned again when somebody asks. */
+/** How many tasks stay in memory. The agents of a forgotten task are loaded again on the next request. */
 const tasksRemembered = 1_000
 
-/** Which tasks there are, who is in them, and what those who ask may do there. */
+/** Finds tasks and their agents, and checks what a caller may do in a task. */
 export class Roster {
   readonly #deps: RosterDeps
   readonly #taskAgentsById = new Map<string, Promise<TaskAgents>>()
@@ -35,12 +35,12 @@ export class Roster {
     this.#deps = deps
   }
 
-  /** The task, for somebody who may see it. */
+  /** Returns the task and its agents. Throws `forbidden` for an agent of another task. */
   async enter({ taskId, caller, namespace }: OfTask): Promise<Place> {
     const task = await this.#task(taskId, namespace)
     const taskAgents = await this.#taskAgents(task)
     if (caller !== 'orchestrator' && !(await this.#find(taskAgents, task, caller.agentId)))
-      throw new EbbError('forbidden', `The task ${taskId} is not yours; an agent works in the task that it was deployed into.`)
+      throw new EbbError('forbidden', `You were not deployed into the task ${taskId}; an agent may act only in its own task.`)
     return { task, taskAgents }
   }
 
@@ -48,17 +48,18 @@ export class Roster {
     const task = await this.#deps.tasks.find(taskId)
     if (!task) this.#taskAgentsById.delete(taskId)
     if (!task || (namespace !== undefined && task.namespace !== namespace))
-      throw new EbbError('task_not_found', `There is no task ${JSON.stringify(taskId)}; create one first, or look at the list of tasks.`)
+      throw new EbbError('task_not_found', `There is no task ${JSON.stringify(taskId)}; create one first, or list the tasks.`)
     return task
   }
 
   async #taskAgents(task: TaskRecord): Promise<TaskAgents> {
     const known = this.#taskAgentsById.get(task.id)
-    const taskAgents = known ?? this.#learn(new TaskAgents(task.deployed), task)
-    // Nobody comes into it any more.
+    const taskAgents = known ?? this.#load(new TaskAgents(task.deployed), task)
+    // A completed task gets no new agents, so it is not kept in memory.
     if (task.completedAt !== undefined) return await taskAgents
+    // Swallowed: the caller gets the failure, and the next call loads again.
     if (!known) taskAgents.catch(() => this.#taskAgentsById.delete(task.id))
-    // Those that were asked for last are the last to go.
+    // Moves the task to the end of the map: the least recently used is forgotten first.
     this.#taskAgentsById.delete(task.id)
     this.#taskAgentsById.set(task.id, taskAgents)
     if (this.#taskAgentsById.size > tasksRemembered) await this.#forgetOldest()
@@ -67,6 +68,7 @@ export class Roster {
 
   async #forgetOldest(): Promise<void> {
     for (const [id, taskAgents] of this.#taskAgentsById) {
+      // Swallowed: the caller that started this load gets its failure.
       const known = await taskAgents.catch(() => undefined)
       if (!known || known.present((member) => this.#deps.agents.living.has(member)).length > 0) continue
       this.#taskAgentsById.delete(id)
@@ -74,12 +76,12 @@ export class Roster {
     }
   }
 
-  async #learn(taskAgents: TaskAgents, { id, namespace }: TaskRecord): Promise<TaskAgents> {
-    taskAgents.learn((await this.#deps.store.list({ taskId: id, namespace })).agents)
+  async #load(taskAgents: TaskAgents, { id, namespace }: TaskRecord): Promise<TaskAgents> {
+    taskAgents.load((await this.#deps.store.list({ taskId: id, namespace })).agents)
     return taskAgents
   }
 
-  /** Nobody will be deployed into it any more. */
+  /** Drops the agents of a task from memory when the task is completed. */
   forget(taskId: string): void {
     this.#taskAgentsById.delete(taskId)
   }
@@ -91,21 +93,21 @@ export class Roster {
     return { taskAgents, member }
   }
 
-  /** For those who end it: one that lives is known here, whatever the state of the database (G12). */
+  /** Finds an agent in order to end it. A running agent is found in memory, whatever the state of the database (G12). */
   async memberToEnd(request: AgentOfTask): Promise<FoundMember> {
     const { taskId, agentId, caller, namespace } = request
     const taskAgents = await this.#taskAgentsById.get(taskId)
     const member = taskAgents?.find(agentId)
     const run = member && this.#deps.agents.living.get(member.id)
-    const isMeant = run && (namespace === undefined || namespace === run.namespace)
-    const found = taskAgents && member && isMeant ? { taskAgents, member } : await this.member(request)
+    const isRunning = run && (namespace === undefined || namespace === run.namespace)
+    const found = taskAgents && member && isRunning ? { taskAgents, member } : await this.member(request)
     requireAuthority(caller, found.taskAgents, found.member)
     return found
   }
 
-  /** Another process may have deployed it. */
+  /** Loads the agents again when the name is unknown, because another process may have deployed it. */
   async #find(taskAgents: TaskAgents, task: TaskRecord, nameOrId: string): Promise<Member | undefined> {
-    return taskAgents.find(nameOrId) ?? (await this.#learn(taskAgents, task)).find(nameOrId)
+    return taskAgents.find(nameOrId) ?? (await this.#load(taskAgents, task)).find(nameOrId)
   }
 
   async statusOf({ id, namespace }: TaskRecord): Promise<TaskStatus> {
@@ -126,26 +128,26 @@ export function noAgent(taskId: string, nameOrId: string): EbbError {
   )
 }
 
-/** Tasks are for those who run them. */
+/** Refuses agents an operation that only the orchestrator may call. */
 export function requireOrchestrator(caller: Caller, what: string): void {
-  if (caller !== 'orchestrator') throw new EbbError('forbidden', `An agent may not ${what}; leave that to the orchestrator.`)
+  if (caller !== 'orchestrator') throw new EbbError('forbidden', `An agent may not ${what}; only the orchestrator may.`)
 }
 
-/** True when the agent speaks of itself; another agent does not speak for it. */
+/** Returns true when the caller is the agent itself, and false for the orchestrator. Throws for other agents. */
 export function requireSelf(caller: Caller, { id, name }: Member): boolean {
   if (caller === 'orchestrator') return false
-  if (caller.agentId !== id) throw new EbbError('forbidden', `Only ${name} itself reports for ${name}; report with your own agent_id.`)
+  if (caller.agentId !== id) throw new EbbError('forbidden', `Only ${name} may report for ${name}; report with your own agent_id.`)
   return true
 }
 
 export function requireParent(caller: Caller, parent: Member | undefined): void {
   if (caller !== 'orchestrator' && caller.agentId !== parent?.id)
-    throw new EbbError('forbidden', 'An agent deploys children of its own only; give your own agent_id as the parent.')
+    throw new EbbError('forbidden', 'An agent may deploy only its own children; give your own agent_id as the parent.')
 }
 
-/** An agent ends itself, or whom it deployed, and those whom they deployed. */
+/** An agent may end only itself and its descendants. */
 function requireAuthority(caller: Caller, taskAgents: TaskAgents, { id, name }: Member): void {
   if (caller === 'orchestrator' || caller.agentId === id) return
-  if (!taskAgents.descendants(caller.agentId).some((one) => one.id === id))
-    throw new EbbError('forbidden', `${name} is not among those whom you deployed; an agent ends itself and its own descendants only.`)
+  if (!taskAgents.descendants(caller.agentId).some((descendant) => descendant.id === id))
+    throw new EbbError('forbidden', `${name} is not one of your descendants; an agent may end only itself and its descendants.`)
 }

@@ -7,8 +7,8 @@ import type { Log } from '../core/ports/log.ts'
 interface Watched {
   readonly run: Run
   readonly taskId: string
-  heardMs: number
-  heardAt: string
+  lastReportMs: number
+  lastReportAt: string
   isSilent: boolean
 }
 
@@ -19,7 +19,7 @@ export interface SilenceDeps {
   readonly limits: TaskLimits
 }
 
-/** Agents that stop reporting are found, told of, and ended where that is wished: one timer each, and nothing in between. */
+/** Finds agents that have stopped reporting, emits `silent`, and ends them if so configured. Uses one timer for each agent. */
 export class Silence {
   readonly #deps: SilenceDeps
   readonly #watched = new Map<string, Watched>()
@@ -28,42 +28,44 @@ export class Silence {
     this.#deps = deps
   }
 
-  /** Its launch counts as the first report. */
+  /** Begins to check an agent. Its launch counts as the first report. */
   watch(run: Run, taskId: string): void {
     if (run.signal.aborted) return
     const { clock } = this.#deps
-    const watched: Watched = { run, taskId, heardMs: clock.now(), heardAt: clock.wall(), isSilent: false }
+    const watched: Watched = { run, taskId, lastReportMs: clock.now(), lastReportAt: clock.wall(), isSilent: false }
     this.#watched.set(run.id, watched)
     run.signal.addEventListener('abort', () => this.#watched.delete(run.id), { once: true })
     this.#wait(watched, this.#deps.limits.stuckThresholdMs)
   }
 
-  heard(agentId: string): void {
+  /** Records a report of an agent. */
+  reported(agentId: string): void {
     const watched = this.#watched.get(agentId)
     if (!watched) return
     const { clock, limits } = this.#deps
-    watched.heardMs = clock.now()
-    watched.heardAt = clock.wall()
+    watched.lastReportMs = clock.now()
+    watched.lastReportAt = clock.wall()
     if (!watched.isSilent) return
     watched.isSilent = false
     this.#wait(watched, limits.stuckThresholdMs)
   }
 
+  /** Since when an agent has been silent, or undefined when it is not. */
   of(agentId: string): { readonly since: string; readonly silentMs: number } | undefined {
     const watched = this.#watched.get(agentId)
     if (!watched?.isSilent) return undefined
-    return { since: watched.heardAt, silentMs: Math.round(this.#deps.clock.now() - watched.heardMs) }
+    return { since: watched.lastReportAt, silentMs: Math.round(this.#deps.clock.now() - watched.lastReportMs) }
   }
 
   #wait(watched: Watched, ms: number): void {
-    this.#deps.clock.after(ms, watched.run.signal, () => this.#look(watched))
+    this.#deps.clock.after(ms, watched.run.signal, () => this.#check(watched))
   }
 
-  #look(watched: Watched): void {
+  #check(watched: Watched): void {
     const { clock, log, events, limits } = this.#deps
     const { run, taskId } = watched
-    const silentMs = Math.round(clock.now() - watched.heardMs)
-    // It was heard since the timer was set: the rest is waited for.
+    const silentMs = Math.round(clock.now() - watched.lastReportMs)
+    // The agent has reported since the timer was set: wait for the rest of the threshold.
     if (silentMs < limits.stuckThresholdMs) {
       this.#wait(watched, limits.stuckThresholdMs - silentMs)
       return

@@ -3,35 +3,35 @@ import type { Agent } from '../core/model/agent.ts'
 import { orchestrator } from '../core/model/spawn-rule.ts'
 import { agentTypeOf } from '../core/model/task.ts'
 
-/** An agent of a task, as far as its place there is concerned. */
+/** The place of an agent in its task. */
 export interface Member {
   readonly id: string
   readonly name: string
   readonly agentType: string
   readonly parentId: string | undefined
-  /** 1 for those whom the orchestrator deployed. */
+  /** The generation: 1 for agents deployed by the orchestrator. */
   readonly depth: number
-  /** The same for the same type, prompt and parent. */
+  /** Equal for deployments with the same type, prompt and parent. */
   readonly key: string
 }
 
-/** The agents of one task, and those on their way into it. */
+/** The agents of one task, including those that are being deployed. */
 export class TaskAgents {
   readonly #members = new Map<string, Member>()
   readonly #byName = new Map<string, Member>()
-  /** Reserved, before anything of them exists. */
-  readonly #coming = new Set<Member>()
-  /** Killed with everybody below them: whoever comes to be there after that is too late. */
-  readonly #doomed = new Set<string>()
-  /** Ever deployed, also those whose rows are gone. */
+  /** Deployments with a reserved place, before anything of them exists. */
+  readonly #reserved = new Set<Member>()
+  /** Agents killed with all descendants: nothing may be deployed below them any more. */
+  readonly #killed = new Set<string>()
+  /** The number of agents ever deployed, including those whose rows are deleted. */
   deployed: number
 
   constructor(deployed: number) {
     this.deployed = deployed
   }
 
-  /** What the rows say; newest first, as they are listed. */
-  learn(agents: readonly Agent[]): void {
+  /** Adds agents from their rows, given newest first. Known agents stay unchanged. */
+  load(agents: readonly Agent[]): void {
     for (const agent of agents.toReversed()) {
       if (this.#members.has(agent.id)) continue
       const name = agent.name ?? agent.id
@@ -55,44 +55,47 @@ export class TaskAgents {
   }
 
   hasName(name: string): boolean {
-    return this.#byName.has(name) || [...this.#coming].some((member) => member.name === name)
+    return this.#byName.has(name) || [...this.#reserved].some((member) => member.name === name)
   }
 
   get members(): Iterable<Member> {
     return this.#members.values()
   }
 
-  /** Those who count as being there: living, or on their way. */
+  /** The agents that count for the limits: running ones and reserved ones. */
   present(isLiving: (id: string) => boolean): readonly Member[] {
-    return [...this.#coming, ...[...this.#members.values()].filter(({ id }) => isLiving(id))]
+    return [...this.#reserved, ...[...this.#members.values()].filter(({ id }) => isLiving(id))]
   }
 
-  /** Ever, and on their way. */
+  /** The number of agents ever deployed, plus reserved ones. */
   get total(): number {
-    return this.deployed + this.#coming.size
+    return this.deployed + this.#reserved.size
   }
 
   reserve(member: Member): void {
-    this.#coming.add(member)
+    this.#reserved.add(member)
   }
 
-  /** It is there. */
+  /** Turns a reservation into a deployed agent. */
   arrive(member: Member): void {
-    this.#coming.delete(member)
+    this.#reserved.delete(member)
     this.deployed += 1
     this.#add(member)
   }
 
+  /** Drops the reservation of a deployment that failed. */
   giveUp(member: Member): void {
-    this.#coming.delete(member)
+    this.#reserved.delete(member)
   }
 
-  doom(id: string): void {
-    this.#doomed.add(id)
+  /** Marks an agent as killed with all its descendants. */
+  markKilled(id: string): void {
+    this.#killed.add(id)
   }
 
-  isDoomed(id: string | undefined): boolean {
-    return id !== undefined && (this.#doomed.has(id) || this.isDoomed(this.#members.get(id)?.parentId))
+  /** True for an agent that was killed with its descendants, and for everything below it. */
+  isKilled(id: string | undefined): boolean {
+    return id !== undefined && (this.#killed.has(id) || this.isKilled(this.#members.get(id)?.parentId))
   }
 
   typeOf(parentId: string | undefined): string {
@@ -103,7 +106,7 @@ export class TaskAgents {
     return parentId === undefined ? orchestrator : (this.#members.get(parentId)?.name ?? parentId)
   }
 
-  /** All below an agent, in the order in which they came. */
+  /** All descendants of an agent, oldest first. */
   descendants(id: string): readonly Member[] {
     const below = new Set([id])
     return [...this.#members.values()].filter((member) => {
@@ -114,7 +117,7 @@ export class TaskAgents {
   }
 }
 
-/** Of prompts that may be long only the hash is kept. */
+/** The key by which equal deployments are recognized. It is a hash, because prompts can be long. */
 export function keyOf(agentType: string, parentId: string | undefined, prompt: string): string {
   return createHash('sha256')
     .update(JSON.stringify([agentType, parentId ?? null, prompt]))

@@ -38,7 +38,7 @@ export interface TasksDeps extends Runtime {
   readonly limits: TaskLimits
   readonly processesOf: (agentId: string) => Promise<readonly ProcessDetails[]>
   readonly readLog: ReadLog
-  /** Throws, and says why, when no workspace can be made in this folder. */
+  /** Throws the reason when no workspace can be created in this folder. */
   readonly requireFolder: (path: string) => void
 }
 
@@ -46,13 +46,13 @@ const longestText = 10_000
 const longestWord = 200
 const mostData = 65_536
 
-/** One answer of an agent's output. */
+/** Limits of one answer with an agent's output. */
 const mostLines = 10_000
 const mostBytes = 1_048_576
 
 const listedAtMost = 200
 
-/** Which archives belong to a task's workspace. */
+/** The streams whose archives are in the task's workspace. */
 const ownStreams = ['stdout', 'progress', 'findings']
 
 /** Tasks: scopes with a workspace, into which agents are deployed and in which they report. */
@@ -76,7 +76,7 @@ export class Tasks implements types.TaskService {
     events.on('adopted', ({ agent, run }) => {
       if (agent.taskId !== undefined)
         this.#adopted(run, agent.taskId).catch((error: unknown) =>
-          log.warn('An adopted agent is not watched, because nothing is known of it.', {
+          log.warn('An adopted agent is not checked for silence, because its task could not be read.', {
             agent: agent.id,
             error: String(error),
           }),
@@ -88,7 +88,7 @@ export class Tasks implements types.TaskService {
     return this.#callers.find(token)
   }
 
-  /** An agent of an earlier life goes on in this one: it is known with its task, and watched again if it can report. */
+  /** Loads the task of an adopted agent, and checks the agent for silence again if it can report. */
   async #adopted(run: Run, taskId: string): Promise<void> {
     if ((await this.#deps.tasks.heard(taskId)).get(run.id)?.canReport) this.#silence.watch(run, taskId)
     await this.#roster.enter({ taskId, caller: 'orchestrator' })
@@ -109,13 +109,13 @@ export class Tasks implements types.TaskService {
     try {
       await tasks.create(task)
       const scope = engine.inspect(scopeId)
-      if (!scope) throw new EbbError('scope_closed', `The namespace ${namespace} was closed meanwhile; create the task again.`)
+      if (!scope) throw new EbbError('scope_closed', `The namespace ${namespace} was closed while the task was created; create it again.`)
       await engine.launch(scope, planWorkspace(task, known))
       const mark = markIn([...scope.resources.values()].map(({ intent }) => intent))
       if (mark !== undefined && JSON.stringify(mark) !== JSON.stringify(known)) await tasks.keepFolder(base, mark)
       return task
     } catch (error) {
-      // With the scope go its folders, its name, and the row.
+      // Closing the scope removes its folders, its name and the task's row.
       await engine.close(scopeId, { trigger: 'launch-rollback' }, { isPart: true })
       throw error
     }
@@ -139,7 +139,7 @@ export class Tasks implements types.TaskService {
     const at = this.#deps.clock.wall()
     const report: ProgressReport = { status, message, progress, at }
     const run = this.#reporting(member) ?? (await this.#refuse(member))
-    // First of all: a disk that takes no line does not keep an agent that is through.
+    // Before the report is written: a full disk must not keep a finished agent from ending.
     const by = types.isLastStatus(status) ? run.farewell({ status, message }) : undefined
     this.#write(member, 'progress', { timestamp: at, agent_id: member.name, status, message, progress })
     await this.#deps.tasks.keepProgress(member.id, report)
@@ -163,7 +163,7 @@ export class Tasks implements types.TaskService {
     return { isOwn }
   }
 
-  /** Only one that lives, and is not being ended, reports: else its files are being archived, or are. */
+  /** Returns the run of an agent that may report: one that runs and is not being ended. Otherwise its files are archived or being archived. */
   #reporting({ id }: Member): Run | undefined {
     const run = this.#deps.agents.living.get(id)
     return run?.signal.aborted ? undefined : run
@@ -172,14 +172,14 @@ export class Tasks implements types.TaskService {
   async #refuse({ id, name }: Member): Promise<never> {
     const { agents, host } = this.#deps
     const { agent, incarnation } = await agents.get(id)
-    if (hasEnded(agent)) throw new EbbError('agent_ended', `${name} has ended (${agent.status}), and reports nothing any more.`)
-    if (incarnation === host.incarnationId) throw new EbbError('agent_ended', `${name} is being ended, and reports nothing any more.`)
-    throw new EbbError('agent_foreign', `${name} belongs to another running ebb, or to one that died; report there.`)
+    if (hasEnded(agent)) throw new EbbError('agent_ended', `The agent ${name} has ended (${agent.status}) and can no longer report.`)
+    if (incarnation === host.incarnationId) throw new EbbError('agent_ended', `The agent ${name} is being ended and can no longer report.`)
+    throw new EbbError('agent_foreign', `The agent ${name} belongs to another Ebb process, which may have died; report there.`)
   }
 
-  /** In the same turn as the look whether it may. An agent that is only played has no files: its report is in its row alone. */
+  /** Synchronous, so that the agent cannot begin to end after the check. A synthetic agent has no files; its report is in its row only. */
   #write({ id, name }: Member, stream: string, line: object): void {
-    this.#silence.heard(id)
+    this.#silence.reported(id)
     try {
       for (const { intent, handle } of this.#deps.engine.inspect(id)?.resources.values() ?? [])
         if (intent.kind === 'log' && (intent.spec as LogSpec).stream === stream)
@@ -194,14 +194,14 @@ export class Tasks implements types.TaskService {
     const { taskId } = request
     const { task, taskAgents } = await this.#roster.enter(request)
     const { store, tasks, agents, limits, caps } = this.#deps
-    const [{ agents: rows }, heard, status] = await Promise.all([
+    const [{ agents: rows }, reports, status] = await Promise.all([
       store.list({ taskId, namespace: task.namespace }),
       tasks.heard(taskId),
       this.#roster.statusOf(task),
     ])
-    taskAgents.learn(rows)
-    const sight = { taskAgents, heard, silence: (id: string) => this.#silence.of(id) }
-    const views = rows.toReversed().map((agent) => viewOf(agent, sight))
+    taskAgents.load(rows)
+    const context = { taskAgents, reports, silence: (id: string) => this.#silence.of(id) }
+    const views = rows.toReversed().map((agent) => viewOf(agent, context))
     const active = rows.filter((agent) => !hasEnded(agent)).length
     const { deployed, ...plain } = task
     return {
@@ -250,7 +250,7 @@ export class Tasks implements types.TaskService {
     const { taskAgents, member } = await this.#roster.memberToEnd(request)
     const { log, agents } = this.#deps
     log.info('An agent of a task is killed.', { agent: member.id, task: taskId, ...(reason !== undefined && { reason }) })
-    if (cascade) taskAgents.doom(member.id)
+    if (cascade) taskAgents.markKilled(member.id)
     const below = cascade ? taskAgents.descendants(member.id).filter(({ id }) => agents.living.has(id)) : []
     const end = async ({ id, name }: Member) => ({ agent: { id, name }, cleanup: await this.#clean(id, true) })
     const [own, descendants] = await Promise.all([end(member), Promise.all(below.map(end))])
@@ -263,7 +263,7 @@ export class Tasks implements types.TaskService {
     return await this.#clean(member.id, request.keepLogs)
   }
 
-  /** For one that has ended: the report of its first close, and a fresh look. */
+  /** Ends an agent and verifies it. For an ended agent it uses the report of the first close and verifies again. */
   async #clean(id: string, keepLogs: boolean): Promise<types.CleanupResult> {
     const { agents, processesOf, engine } = this.#deps
     const report = await agents.stop(id, keepLogs ? {} : { dropLogs: true }).catch(notReleased)
@@ -292,7 +292,7 @@ export class Tasks implements types.TaskService {
     const listed =
       own === undefined
         ? await tasks.list({ limit: listedAtMost, ...(namespace !== undefined && { namespace }) })
-        : [await tasks.find(own)].filter((one) => one !== undefined)
+        : [await tasks.find(own)].filter((task) => task !== undefined)
     const counts = await tasks.count(listed.map(({ id }) => id))
     return await Promise.all(
       listed.map(async ({ deployed, ...task }) => ({
@@ -304,7 +304,7 @@ export class Tasks implements types.TaskService {
   }
 }
 
-/** What could not be released is an answer too, with all that can be said. */
+/** A close that failed is answered with its report, not with an error. */
 function notReleased(error: unknown): Report {
   if (isEbbError(error, 'not_released')) return error.details as Report
   throw error

@@ -5,9 +5,9 @@ import type { Priority, ProgressReport, Task, TaskStatus } from '../core/model/t
 import type { ProcessDetails } from '../core/ports/process.ts'
 import type { Configuration } from '../core/ports/provider.ts'
 
-/** What the tasks service is asked for, and what it answers. */
+/** The requests and answers of the task service. */
 
-/** Who asks: whoever runs the task, or one of the agents in it, known by its token. */
+/** The caller of an operation: the orchestrator of the task, or one of its agents, identified by its token. */
 export type Caller = 'orchestrator' | AgentCaller
 
 export interface AgentCaller {
@@ -16,7 +16,7 @@ export interface AgentCaller {
 
 export interface OfTask {
   readonly taskId: string
-  /** Where it is said, tasks of other namespaces are not there. */
+  /** If given, tasks of other namespaces count as not found. */
   readonly namespace?: string
   readonly caller: Caller
 }
@@ -25,9 +25,9 @@ export interface CreateTask {
   readonly namespace: string
   readonly description: string
   readonly priority: Priority
-  /** Absolute: the folder in which the workspace is made. */
+  /** The absolute path of the folder in which the workspace is created. */
   readonly base: string
-  /** Absolute: where its agents work; by default the base. */
+  /** The absolute path of the agents' working directory; default `base`. */
   readonly cwd?: string
   readonly caller: Caller
 }
@@ -37,35 +37,35 @@ export interface DeployAgent extends OfTask {
   readonly prompt: string
   /** `orchestrator`, or the name or UUID of an agent of the same task. */
   readonly parent: string
-  /** Such as `claude-code`. */
+  /** The provider of the agent, such as `claude-code`. */
   readonly provider: string
   readonly placement: string
   readonly allowDuplicate?: boolean
-  /** For the provider `command`. */
+  /** The argv for the provider `command`. */
   readonly command?: readonly string[]
   readonly model?: string
-  /** What else its launch says. */
+  /** Further configuration of the launch. */
   readonly configuration?: Configuration
   readonly requestId?: string
-  /** Aborted: whoever asked does not want it any more. What was launched for nobody else is ended, and nothing stays. */
+  /** Cancels the deployment for this caller. If no other caller waits for the same agent, it is ended and removed. */
   readonly signal?: AbortSignal
   readonly onPhase?: (phase: DeployPhase) => void
 }
 
-/** Everything is checked, and nothing exists; it runs, and its row says so. */
+/** `prepared`: all checks have passed and nothing exists yet. `running`: the agent runs and its row says so. */
 export type DeployPhase = 'prepared' | 'running'
 
 export interface Deployed {
   readonly agent: Agent
-  /** It was there already, or was being deployed: the same task, type, prompt and parent. */
+  /** An equal agent was running or being deployed: same task, type, prompt and parent. */
   readonly isDeduplicated: boolean
-  /** Absolute. */
+  /** The absolute path of the task's workspace. */
   readonly workspace: string
-  /** Where it runs in a terminal. */
+  /** The tmux session of an agent in the placement `tmux`. */
   readonly tmuxSession?: string
 }
 
-/** An agent of a task: by its UUID or its name. */
+/** Identifies an agent of a task by its UUID or its name. */
 export interface AgentOfTask extends OfTask {
   readonly agentId: string
 }
@@ -78,17 +78,17 @@ export function isLastStatus(status: string): status is LastStatus {
 }
 
 export interface ReportProgress extends AgentOfTask {
-  /** Any word; one of `lastStatuses` is the agent's last. */
+  /** Any word. One of `lastStatuses` makes it the agent's last report. */
   readonly status: string
   readonly message: string
-  /** Percent. */
+  /** From 0 to 100 percent. */
   readonly progress: number
 }
 
 export interface ProgressTaken {
-  /** The agent said it itself. */
+  /** True when the agent itself reported, false for the orchestrator. */
   readonly isOwn: boolean
-  /** It has said its last word: it is ended when its process has ended, or at this time. */
+  /** Set after a last report: the agent's scope is closed when its process exits, at the latest at `by`. */
   readonly cleanup?: { readonly scheduled: true; readonly by: string }
 }
 
@@ -116,9 +116,9 @@ export interface AgentView {
   readonly placement: string
   /** `orchestrator`, or the name of its parent. */
   readonly parent: string
-  /** Of its parent, where that is an agent. */
+  /** The id of the parent, if the parent is an agent. */
   readonly parentId?: string
-  /** 1 for those that the orchestrator deployed. */
+  /** The generation: 1 for agents deployed by the orchestrator. */
   readonly depth: number
   readonly status: AgentStatus
   readonly createdAt: string
@@ -130,9 +130,9 @@ export interface AgentView {
   readonly findings: number
   readonly messageCount: number
   readonly tmuxSession?: string
-  /** Of one that has ended. */
+  /** Present once the agent has ended. */
   readonly completionValidation?: CompletionValidation
-  /** It lives and has reported nothing for longer than `stuckThreshold`. */
+  /** Present while the agent runs and has sent no report for longer than `stuckThreshold`. */
   readonly stuck?: { readonly since: string; readonly silentMs: number }
 }
 
@@ -151,10 +151,10 @@ export interface LimitView {
 export interface TaskView {
   readonly task: Task
   readonly status: TaskStatus
-  /** In the order in which they were deployed. */
+  /** Oldest first. */
   readonly agents: readonly AgentView[]
   readonly counts: { readonly total: number; readonly active: number; readonly completed: number; readonly stuck: number }
-  /** Those whom the orchestrator deployed, with their children. */
+  /** The agents deployed by the orchestrator, with their descendants. */
   readonly hierarchy: readonly TreeNode[]
   readonly limits: {
     readonly taskConcurrent: LimitView
@@ -176,9 +176,9 @@ export interface TaskSummary {
 }
 
 export interface AgentOutput extends AgentOfTask {
-  /** Only the last so many lines. */
+  /** Returns only this many lines from the end. */
   readonly tail?: number
-  /** Only what comes after this place: `next` of an earlier answer. */
+  /** Returns only what follows this position, the `next` of an earlier answer. */
   readonly since?: number
 }
 
@@ -193,26 +193,26 @@ export interface CleanupAgent extends AgentOfTask {
 
 export interface KillAgent extends AgentOfTask {
   readonly reason?: string
-  /** Its descendants too. */
+  /** Kills the agent's descendants too. */
   readonly cascade?: boolean
 }
 
 export interface CleanupResult {
-  /** Nothing of it is left, proven, and no log is owed. */
+  /** All resources are proven released, and no log waits for its archive. */
   readonly success: boolean
   readonly tmuxSessionKilled: boolean
   readonly promptFileDeleted: boolean
-  /** No log is owed any more. */
+  /** No log waits for its archive. */
   readonly logFilesArchived: boolean
   readonly verifiedNoZombies: boolean
   readonly zombies: readonly ProcessDetails[]
   readonly errors: readonly string[]
-  /** Absolute, in the order stdout, progress, findings. */
+  /** Absolute paths in the order stdout, progress, findings. */
   readonly archivedFiles: readonly string[]
   readonly report: Report
 }
 
-/** Of an agent that is gone the database may have nothing to say for now. */
+/** An ended agent as named in an answer, which must not need the database. */
 export type Named = Pick<Agent, 'id' | 'name'>
 
 export interface Killed {
@@ -220,7 +220,7 @@ export interface Killed {
   readonly reason?: string
   readonly success: boolean
   readonly cleanup: CleanupResult
-  /** With `cascade`. */
+  /** The descendants that were killed too; empty without `cascade`. */
   readonly descendants: readonly { readonly agent: Named; readonly cleanup: CleanupResult }[]
 }
 
@@ -229,7 +229,7 @@ export interface Completed {
   readonly report: Report
 }
 
-/** How a deployed agent calls back: set by whoever listens. */
+/** How a deployed agent calls Ebb. Set by the server that accepts the calls. */
 export interface Callback {
   /** The address of a server with `/mcp`. */
   readonly url: string
@@ -237,15 +237,15 @@ export interface Callback {
   readonly command: string
 }
 
-/** The service, as the interfaces see it. `control.tasks` is one. */
+/** The task service, as the server and the MCP tools use it. */
 export interface TaskService {
-  /** Without one, deployed agents are told nothing of the `ebb` MCP server. Asked anew at each deployment. */
+  /** Called at each deployment. When it returns undefined, the agent gets no `ebb` MCP server. */
   callback: () => Callback | undefined
-  /** Whose token it is. It ends with the agent. */
+  /** The agent with this token, or undefined. A token ends with its agent. */
   callerOf(token: string): Promise<AgentCaller | undefined>
   create(request: CreateTask): Promise<Task>
   deploy(request: DeployAgent): Promise<Deployed>
-  /** For those who launch by a task's id: into one of ours it is a deployment, with all its limits. */
+  /** Launches an agent by request. When the request names an existing task, it is a deployment with all limits of that task. */
   launch(request: LaunchRequest): Promise<Agent>
   progress(request: ReportProgress): Promise<ProgressTaken>
   finding(request: ReportFinding): Promise<FindingTaken>
@@ -254,6 +254,6 @@ export interface TaskService {
   kill(request: KillAgent): Promise<Killed>
   cleanup(request: CleanupAgent): Promise<CleanupResult>
   complete(request: OfTask): Promise<Completed>
-  /** Newest first; an agent sees its own. */
+  /** Lists tasks, newest first. An agent sees only its own task. */
   list(request: Omit<OfTask, 'taskId'>): Promise<readonly TaskSummary[]>
 }

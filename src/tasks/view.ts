@@ -4,18 +4,18 @@ import type { Heard } from '../core/ports/tasks.ts'
 import type { TaskAgents } from './task-agents.ts'
 import { type AgentView, type CompletionValidation, isLastStatus, type TreeNode } from './types.ts'
 
-/** What is told of the agents of a task. */
-
-export interface Sight {
+/** The input of `viewOf` besides the agent's row. */
+export interface ViewContext {
   readonly taskAgents: TaskAgents
-  readonly heard: ReadonlyMap<string, Heard>
+  readonly reports: ReadonlyMap<string, Heard>
   readonly silence: (agentId: string) => AgentView['stuck']
 }
 
-export function viewOf(agent: Agent, { taskAgents, heard, silence }: Sight): AgentView {
+/** The public view of one agent of a task. */
+export function viewOf(agent: Agent, { taskAgents, reports, silence }: ViewContext): AgentView {
   const { id, type, placement, status, createdAt, startedAt, completedAt, exitCode, error, parentAgentId } = agent
   const name = agent.name ?? id
-  const { progress, findings = 0 } = heard.get(id) ?? {}
+  const { progress, findings = 0 } = reports.get(id) ?? {}
   const stuck = silence(id)
   return {
     id,
@@ -45,24 +45,25 @@ export function tmuxSessionOf({ name, placement }: Agent): { readonly tmuxSessio
   return placement === 'tmux' && name !== undefined ? { tmuxSession: sessionName(name) } : {}
 }
 
-/** Whether an agent that has ended did what it was deployed for, as far as can be told from outside. */
+/** Checks from outside whether an ended agent has done its work: its status, last report, exit code and messages. */
 function validate({ status, error, exitCode, session }: Agent, progress: ProgressReport | undefined): CompletionValidation {
   const warnings: string[] = []
-  if (status === 'terminated') warnings.push('It was ended before it was through.')
-  if (status === 'failed') warnings.push(`It failed: ${error?.message ?? 'it did not say why.'}`)
-  if (status === 'stuck') warnings.push('Something of it could not be removed.')
-  if (!progress) warnings.push('It ended without a report of its progress.')
-  else if (!isLastStatus(progress.status)) warnings.push(`Its last report was "${progress.status}", and not that it was through.`)
+  if (status === 'terminated') warnings.push('The agent was ended before it finished.')
+  if (status === 'failed') warnings.push(`The agent failed: ${error?.message ?? 'no reason was reported.'}`)
+  if (status === 'stuck') warnings.push("Some of the agent's resources could not be released.")
+  if (!progress) warnings.push('The agent ended without a progress report.')
+  else if (!isLastStatus(progress.status))
+    warnings.push(`The last report was "${progress.status}", which does not say that the work is finished.`)
   else if (progress.status === 'completed' && progress.progress < 100)
-    warnings.push(`It reported completed at ${progress.progress} percent.`)
+    warnings.push(`The agent reported completed at ${progress.progress} percent.`)
   if (progress?.status === 'completed' && exitCode !== undefined && exitCode !== 0)
-    warnings.push(`It reported completed, and exited with code ${exitCode}.`)
+    warnings.push(`The agent reported completed, but exited with code ${exitCode}.`)
   // The prompt is the first message.
-  if (session.messageCount <= 1) warnings.push('It wrote nothing.')
+  if (session.messageCount <= 1) warnings.push('The agent wrote no output.')
   return { valid: warnings.length === 0, warnings }
 }
 
-/** By parents; one whose parent is gone stands with those of the orchestrator. */
+/** Arranges agents by parent. An agent whose parent's row is deleted is listed at the top level. */
 export function treeOf(agents: readonly AgentView[]): readonly TreeNode[] {
   const known = new Set(agents.map(({ id }) => id))
   const below = Map.groupBy(agents, ({ parentId }) => (parentId !== undefined && known.has(parentId) ? parentId : undefined))

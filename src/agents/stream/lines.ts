@@ -1,21 +1,21 @@
 import { isUtf8 } from 'node:buffer'
 
-/** Lines of a growing log, cut from the chunks that are read; each knows where in the log it began. */
+/** One line of a growing log, cut from the chunks that were read. */
 export interface Line {
   readonly text: string
-  /** Of its first byte in the log. */
+  /** The position of the line's first byte in the log. */
   readonly offset: number
-  /** Set when it was longer than what is kept. */
+  /** The full length of a line that was cut; absent when the whole line is in `text`. */
   readonly totalBytes?: number
   readonly isValidUtf8: boolean
 }
 
-/** A longer line is cut, and said to be: one agent must not fill our memory. */
+/** A longer line is cut and marked as cut, so that one agent cannot fill the supervisor's memory. */
 const longestLineBytes = 1_048_576
 const newline = 0x0a
 
 export class LineCutter {
-  /** Where the line that is not finished yet began. */
+  /** The position of the first byte of the unfinished line. */
   #lineOffset: number
   #readOffset: number
   readonly #longestBytes: number
@@ -28,17 +28,17 @@ export class LineCutter {
     this.#longestBytes = longestBytes
   }
 
-  /** Where the next chunk has to come from. */
+  /** The position from which the next chunk must be read. */
   get readOffset(): number {
     return this.#readOffset
   }
 
-  /** Everything before has been given out as lines. */
+  /** The position up to which everything was returned as complete lines. */
   get lineOffset(): number {
     return this.#lineOffset
   }
 
-  /** So many lines at most: what is left of the chunk is not taken, and `readOffset` says so. */
+  /** Returns at most `mostLines` lines. The rest of the chunk is not consumed: `readOffset` stops before it. */
   add(chunk: Buffer, mostLines = Number.POSITIVE_INFINITY): Line[] {
     const lines: Line[] = []
     let from = 0
@@ -53,7 +53,7 @@ export class LineCutter {
     return lines
   }
 
-  /** What comes after the last newline, once nothing more can come. */
+  /** Returns the text after the last newline. Call it only when the log cannot grow any more. */
   rest(): Line | undefined {
     if (this.#readOffset === this.#lineOffset) return undefined
     const line = this.#finish(Buffer.alloc(0))
@@ -65,7 +65,7 @@ export class LineCutter {
     this.#readOffset += bytes.length
     const room = this.#longestBytes - this.#keptBytes
     if (room <= 0) return
-    // A copy: the chunk's memory is used again for the next read.
+    // Copied, because the caller reuses the chunk's memory for the next read.
     this.#parts.push(Buffer.from(bytes.subarray(0, room)))
     this.#keptBytes += Math.min(bytes.length, room)
   }

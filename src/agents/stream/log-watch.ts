@@ -2,24 +2,24 @@ import { type FSWatcher, watch } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import type { Clock } from '../../core/ports/clock.ts'
 
-/** What the kernel does not tell (inotify(7): a full queue, no watch left, a folder that is not there) is seen this late at most. */
-const slowLookMs = 1_000
+/** inotify(7) reports nothing when its queue is full, no watch is left or the folder is missing. Polling bounds that delay. */
+const pollMs = 1_000
 
-/** A user has a few thousand of them for all his programs, on some machines. */
-const mostFolders = 1_000
+/** Some machines allow one user only a few thousand inotify watches for all programs together. */
+const maxWatchedFolders = 1_000
 
-/** The logs of one folder that are followed, by their names in it. */
+/** The followed logs of one folder, by file name. */
 interface Folder {
   readonly listeners: Map<string, () => void>
   watcher: FSWatcher | undefined
 }
 
-/** Who follows a log is told when it grew: by one watch on each folder that has such logs, and a slow look at all of them. */
+/** Calls a listener when its log has grown. Uses one inotify watch for each folder with followed logs, and polls all of them slowly. */
 export class LogWatch implements Disposable {
   readonly #folders = new Map<string, Folder>()
   readonly #lifetime = new AbortController()
   readonly #clock: Clock
-  #isLooking = false
+  #isPolling = false
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -31,8 +31,8 @@ export class LogWatch implements Disposable {
     this.#folders.set(directory, folder)
     folder.listeners.set(basename(path), onGrowth)
     this.#start(directory, folder)
-    if (!this.#isLooking) this.#clock.every(slowLookMs, this.#lifetime.signal, () => this.#look())
-    this.#isLooking = true
+    if (!this.#isPolling) this.#clock.every(pollMs, this.#lifetime.signal, () => this.#poll())
+    this.#isPolling = true
   }
 
   remove(path: string): void {
@@ -44,14 +44,14 @@ export class LogWatch implements Disposable {
     this.#folders.delete(directory)
   }
 
-  /** Where it is not possible now, the slow look tries again: there are no watches left, or the folder is not there (yet). */
+  /** The next poll tries again when this fails because no watch is left or the folder does not exist yet. */
   #start(directory: string, folder: Folder): void {
-    if (folder.watcher || this.#folders.size > mostFolders) return
+    if (folder.watcher || this.#folders.size > maxWatchedFolders) return
     try {
       const watcher = watch(directory, (event, name) => {
-        if (name === null) tellAll(folder)
+        if (name === null) notifyAll(folder)
         else folder.listeners.get(name)?.()
-        // The folder itself was removed or renamed, which comes with its own name: a new one at its place has to be watched anew.
+        // An event with the folder's own name: it was removed or renamed, so a new folder at this path needs a new watch.
         if (event === 'rename' && name === basename(directory)) stop(folder, watcher)
       })
       watcher.on('error', () => stop(folder, watcher))
@@ -62,10 +62,10 @@ export class LogWatch implements Disposable {
     }
   }
 
-  #look(): void {
+  #poll(): void {
     for (const [directory, folder] of this.#folders) {
       this.#start(directory, folder)
-      tellAll(folder)
+      notifyAll(folder)
     }
   }
 
@@ -81,6 +81,6 @@ function stop(folder: Folder, watcher: FSWatcher): void {
   if (folder.watcher === watcher) folder.watcher = undefined
 }
 
-function tellAll({ listeners }: Folder): void {
-  for (const tell of listeners.values()) tell()
+function notifyAll({ listeners }: Folder): void {
+  for (const notify of listeners.values()) notify()
 }

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 
 /**
- * A UUID that follows from where a message came from (RFC 9562, version 5, with the agent as the name space): the same
- * line read twice has the same id.
+ * A UUID derived from the place of a message (RFC 9562, version 5, with the agent as the name space). Reading the same line
+ * again gives the same id.
  */
 export function messageId(agentId: string, stream: string, offset: number, part: number): string {
   const digest = hash('sha1', `${agentId}/${stream}/${offset}/${part}`, 'hex')

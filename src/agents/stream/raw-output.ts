@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises'
 import { errno } from '../../core/model/errors.ts'
 import type { LogWatch } from './log-watch.ts'
 
-/** Where the output of an agent is: its live log, and where that goes when it is complete. */
+/** The paths of an agent's output: the live log, and the archive that it is moved to when it is complete. */
 export interface OutputPlace {
   readonly path: string
   readonly archive: string
@@ -12,7 +12,7 @@ export interface OutputPlace {
 export interface OutputReading {
   readonly place: OutputPlace
   readonly watch: LogWatch
-  /** Settles when nobody writes to the log any more. */
+  /** Settles when no process writes to the log any more. */
   readonly complete: Promise<unknown>
   readonly signal: AbortSignal
 }
@@ -22,14 +22,15 @@ const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
 const pieceBytes = 65_536
 
 /**
- * What an agent writes, byte for byte, as it comes, to its end. It is read as fast as it is taken: the log is a file, so
- * nothing piles up in memory. Opened once: where the log moves, or is deleted, an open descriptor stays with it.
+ * Yields an agent's output byte for byte as it is written, until the log is complete. Reads only as fast as the consumer takes
+ * the pieces; the rest stays in the log file, not in memory. The log is opened once: an open descriptor stays valid when the
+ * file is moved or deleted.
  */
 export async function* rawOutput({ place, watch, complete, signal }: OutputReading): AsyncGenerator<Uint8Array> {
   let isComplete = false
   let wake = (): void => {}
   let hasNews = true
-  const tell = (): void => {
+  const notify = (): void => {
     hasNews = true
     wake()
   }
@@ -38,12 +39,12 @@ export async function* rawOutput({ place, watch, complete, signal }: OutputReadi
   complete.then(
     () => {
       isComplete = true
-      tell()
+      notify()
     },
-    () => tell(),
+    () => notify(),
   )
-  signal.addEventListener('abort', tell, { once: true })
-  watch.add(place.path, tell)
+  signal.addEventListener('abort', notify, { once: true })
+  watch.add(place.path, notify)
   try {
     const piece = Buffer.allocUnsafe(pieceBytes)
     for (let offset = 0; !signal.aborted; ) {
@@ -51,7 +52,7 @@ export async function* rawOutput({ place, watch, complete, signal }: OutputReadi
       const wasComplete = isComplete
       const { bytesRead } = await file.read(piece, 0, pieceBytes, offset)
       offset += bytesRead
-      // A copy: whoever takes it may keep it while the next one is read.
+      // Copied, because the consumer may keep a piece while the next one is read.
       if (bytesRead > 0) yield Buffer.from(piece.subarray(0, bytesRead))
       else if (wasComplete) return
       else if (!hasNews)
@@ -61,12 +62,12 @@ export async function* rawOutput({ place, watch, complete, signal }: OutputReadi
     }
   } finally {
     watch.remove(place.path)
-    signal.removeEventListener('abort', tell)
+    signal.removeEventListener('abort', notify)
     await file.close()
   }
 }
 
-/** In the order in which it moves; and once more, because it may have come back from a move that failed. */
+/** Tries the live log, then the archive, then the live log again: a failed move puts it back. */
 async function openLog({ path, archive }: OutputPlace): Promise<FileHandle | undefined> {
   for (const place of [path, archive, path]) {
     try {

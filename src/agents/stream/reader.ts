@@ -12,12 +12,12 @@ export interface Source {
   /** `stdout` or `stderr`. */
   readonly stream: string
   readonly path: string
-  /** Where the reading goes on. */
+  /** The byte position at which reading continues. */
   readonly offset: number
   readonly parse: (line: string) => Parsed
-  /** More than this is not read. */
+  /** Reading stops after this many bytes. */
   readonly limitBytes: number
-  /** Of the whole agent. */
+  /** The limit for the whole agent, over both streams. */
   readonly limitMessages: number
 }
 
@@ -25,32 +25,33 @@ const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
 
 const chunk = Buffer.allocUnsafe(256 * 1_024)
 
-/** A chunk of newlines would be a quarter of a million messages, and a save that stops the world. */
-const linesAtOnce = 4_000
+/** Without this, one chunk of newlines would give 262,144 messages, and saving them would block the event loop. */
+const maxLinesPerRead = 4_000
 
-/** Reads a log from an offset on. It is opened once: an archive moves the file, but an open descriptor stays with it. */
+/** Reads a log from an offset on. The log is opened once: archiving moves the file, and an open descriptor stays valid. */
 export class LogReader {
   readonly source: Source
   readonly #lines: LineCutter
   #fd: number | undefined
   #savedOffset: number
   #isWriterGone = false
-  /** Nothing more will come of it. */
-  isOver = false
-  /** More was written than may be read; known from the size of the log, long before the reading gets there. */
-  isTooMuch = false
-  #hasEnough = false
+  /** The reader will return no more lines. */
+  isFinished = false
+  /** The log is larger than the limit. Known from its size, before reading reaches the limit. */
+  isOverLimit = false
+  #hasReachedMessageLimit = false
   #isCut = false
   #failure: unknown
-  /** Why what is at its place is not read: told by the first read, as any other failure is. */
+  /** Why the path was refused. The first `read` throws it, like any other failure. */
   #refusal: EbbError | undefined
-  readonly #over = Promise.withResolvers<void>()
-  /** Resolves when all that may be read is saved; rejects when it cannot be. */
-  readonly over = this.#over.promise
+  readonly #finished = Promise.withResolvers<void>()
+  /** Resolves when every line within the limits is saved; rejects when one cannot be. */
+  readonly finished = this.#finished.promise
 
   constructor(source: Source) {
     this.source = source
-    this.over.catch(() => {}) // It may fail before anybody waits for it.
+    // Swallowed: it may reject before `Stream.finish` awaits it, and that await reports the failure.
+    this.finished.catch(() => {})
     this.#lines = new LineCutter(source.offset)
     this.#savedOffset = source.offset
     try {
@@ -59,28 +60,28 @@ export class LogReader {
       if (!isEbbError(error, 'path_refused')) throw error
       this.#refusal = error
     }
-    // An earlier life of ours has read all that may be read, and said so.
+    // An earlier supervisor read up to the limit and saved the message that says so.
     if (source.offset > source.limitBytes) this.end()
   }
 
-  /** The writer is gone: what is there now is all there will be. */
+  /** The writer is gone, so the log does not grow any more. */
   endOfWriting(): void {
     this.#isWriterGone = true
   }
 
-  /** There are as many messages as there may be. */
-  enough(): void {
-    this.#hasEnough = true
+  /** The agent has reached its message limit: no more lines are read. */
+  stopAtMessageLimit(): void {
+    this.#hasReachedMessageLimit = true
   }
 
-  /** The next lines, if there are any; `more` in the middle of a long line; undefined at the end of what was written so far. */
+  /** Returns the next lines, `more` inside a long line, and undefined at the current end of the log. */
   read(): Progress | 'more' | undefined {
-    if (this.isOver) return undefined
+    if (this.isFinished) return undefined
     if (this.#refusal) throw this.#refusal
-    this.isTooMuch ||= this.#hasEnough || this.#sizeBytes() > this.source.limitBytes
-    const bytes = this.#hasEnough ? 0 : this.#readChunk()
-    const lines = bytes > 0 ? this.#lines.add(chunk.subarray(0, bytes), linesAtOnce) : []
-    this.#isCut = this.isTooMuch && (this.#hasEnough || this.#lines.readOffset >= this.source.limitBytes)
+    this.isOverLimit ||= this.#hasReachedMessageLimit || this.#sizeBytes() > this.source.limitBytes
+    const bytes = this.#hasReachedMessageLimit ? 0 : this.#readChunk()
+    const lines = bytes > 0 ? this.#lines.add(chunk.subarray(0, bytes), maxLinesPerRead) : []
+    this.#isCut = this.isOverLimit && (this.#hasReachedMessageLimit || this.#lines.readOffset >= this.source.limitBytes)
     if (this.#isCut || (bytes === 0 && this.#isWriterGone)) {
       lines.push(...this.#lastLine())
       this.end()
@@ -89,7 +90,7 @@ export class LogReader {
     return bytes > 0 ? 'more' : undefined
   }
 
-  /** The last line may lack its end; it is read only when nobody can write that end any more. */
+  /** A last line without newline is read only when the writer is gone and cannot finish it. */
   #lastLine(): readonly Line[] {
     const rest = this.#lines.rest()
     return rest ? [rest] : []
@@ -116,15 +117,15 @@ export class LogReader {
     const { agentId, stream, limitBytes } = this.source
     if (this.#isCut) messages.push({ ...this.#cutNote(), id: this.#id(limitBytes, -1) })
     const from = this.#savedOffset
-    // Behind everything that may be read: whoever comes next knows that it was said.
+    // Past the limit, so that a later reader sees that the message about the limit is already saved.
     this.#savedOffset = this.#isCut ? limitBytes + 1 : this.#lines.lineOffset
     return { agentId, messages, position: { stream, from, to: this.#savedOffset }, ...(result && { result }) }
   }
 
   #cutNote(): MessageBody {
     const { stream, limitBytes, limitMessages } = this.source
-    const much = this.#hasEnough ? `${limitMessages} messages` : `${limitBytes} bytes`
-    const content = `Ebb reads no more of ${stream}: the agent has written more than ${much}.`
+    const limit = this.#hasReachedMessageLimit ? `${limitMessages} messages` : `${limitBytes} bytes`
+    const content = `Ebb reads no more of ${stream}: the agent has written more than ${limit}.`
     return { type: 'system', content, metadata: { stream, truncated: true } }
   }
 
@@ -132,21 +133,21 @@ export class LogReader {
     return messageId(this.source.agentId, this.source.stream, offset, part)
   }
 
-  /** With a failure when not all of it could be read and saved. */
+  /** Stops reading. `failure` says why not every line could be read and saved. */
   end(failure?: unknown): void {
     this.#failure ??= failure
-    this.isOver = true
+    this.isFinished = true
     if (this.#fd !== undefined) closeSync(this.#fd)
     this.#fd = undefined
   }
 
-  /** Of what was read, everything is saved that will be. */
+  /** Settles `finished` after the last save. */
   settle(): void {
-    if (this.#failure === undefined) this.#over.resolve()
-    else this.#over.reject(this.#failure)
+    if (this.#failure === undefined) this.#finished.resolve()
+    else this.#finished.reject(this.#failure)
   }
 
-  /** A provider that stumbles over a line loses its meaning, not the line. */
+  /** A line whose provider throws becomes a plain message, so that it is not lost. */
   #parse(line: string): Parsed {
     try {
       return this.source.parse(line)
@@ -156,15 +157,15 @@ export class LogReader {
   }
 }
 
-/** A file and nothing else: the agent may have put a link at the place, or a pipe, whose open would wait for ever for a writer. */
+/** Opens regular files only: an agent can put a symlink at the path, or a pipe, whose open(2) waits for a writer for ever. */
 function openForReading(path: string): number | undefined {
   let fd: number
   try {
     fd = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
   } catch (error) {
-    // Archived or deleted already: then there is nothing left to read.
+    // ENOENT: the log was archived or deleted already, so nothing is left to read.
     if (errno(error) === 'ENOENT') return undefined
-    // A link, and a socket.
+    // ELOOP: a symlink. ENXIO: a socket.
     if (errno(error) === 'ELOOP' || errno(error) === 'ENXIO') throw refused(path)
     throw error
   }
@@ -178,10 +179,10 @@ function openForReading(path: string): number | undefined {
 }
 
 function refused(path: string): EbbError {
-  return new EbbError('path_refused', `The log ${path} is not read: what is at its place is not a file; look at it, and remove it.`)
+  return new EbbError('path_refused', `The log ${path} was not read because it is not a regular file; check what is there, and remove it.`)
 }
 
-/** What had to be done to a line so that it could be kept is said with it. */
+/** Records in the message's metadata that the line was cut or was not valid UTF-8. */
 function noted(message: MessageBody, line: Line): MessageBody {
   if (line.isValidUtf8 && line.totalBytes === undefined) return message
   const metadata = {

@@ -8,9 +8,8 @@ import { LogWatch } from './log-watch.ts'
 import { LogReader, type Source } from './reader.ts'
 
 /**
- * tail → parse → save → emit, for all agents. What was read is saved in one transaction with the position of the
- * reading, and emitted only then, in order: whoever is restarted goes on where the last save was, without loss and
- * without repeats.
+ * tail → parse → save → emit, for all agents. Messages are saved in one transaction with the reading position, and emitted
+ * only after that, in order. So a restarted supervisor continues after the last save, without loss and without repeats.
  */
 
 export interface StreamDeps {
@@ -18,17 +17,17 @@ export interface StreamDeps {
   readonly clock: Clock
   readonly log: Log
   readonly onSaved: (progress: Progress, messages: readonly Message[]) => void
-  /** It wrote something; that need not be a line yet. */
+  /** Called when the agent has written something, even before the line is complete. */
   readonly onRead?: (agentId: string) => void
-  /** There is more output than may be read. */
+  /** Called when the agent has exceeded an output limit. */
   readonly onTooMuch: (agentId: string) => void
 }
 
-/** One batch keeps the event loop busy for so long at most, besides its save. */
+/** The longest time that collecting one batch may block the event loop, besides saving it. */
 const batchBudgetMs = 8
 const batchMessages = 4_000
 
-/** A database that cannot be written is tried again this soon; nothing is lost meanwhile, it is in the logs. */
+/** The pause before the next try when the database cannot be written. Nothing is lost meanwhile: the lines stay in the logs. */
 const saveRetryMs = 100
 
 interface Pending {
@@ -37,10 +36,10 @@ interface Pending {
   readonly saved: PromiseWithResolvers<readonly Message[]>
 }
 
-/** The database is not well, and may be again. */
-const unwell: readonly ErrorCode[] = ['ledger_busy', 'ledger_unavailable', 'ledger_read_only']
+/** Errors that may pass: the save is repeated. */
+const temporaryErrors: readonly ErrorCode[] = ['ledger_busy', 'ledger_unavailable', 'ledger_read_only']
 
-/** The messages as they were saved, or why they cannot be. */
+/** The messages as they were saved, or the error that forbids it. */
 type Saved = readonly Message[] | Error
 
 export class Stream implements AsyncDisposable {
@@ -50,14 +49,14 @@ export class Stream implements AsyncDisposable {
   readonly #ready = new Set<LogReader>()
   #queue: Pending[] = []
   #pumping: Promise<void> | undefined
-  #isLeaving = false
+  #isClosing = false
 
   constructor(deps: StreamDeps) {
     this.#deps = deps
     this.#watch = new LogWatch(deps.clock)
   }
 
-  /** From now on what the agent writes becomes messages. */
+  /** Turns everything that the agent writes from now on into messages. */
   follow(source: Source): LogReader {
     const reader = new LogReader(source)
     this.#readers.set(source.path, reader)
@@ -66,7 +65,7 @@ export class Stream implements AsyncDisposable {
     return reader
   }
 
-  /** The writer is gone and has been proven so: resolves when every line it wrote is saved, and rejects when one cannot be (G8). */
+  /** Call it once the writer is proven gone. Resolves when every line of the log is saved; rejects when one cannot be (G8). */
   async finish(path: string, open: () => Promise<Source | undefined>): Promise<void> {
     let reader = this.#readers.get(path)
     if (!reader) {
@@ -76,10 +75,10 @@ export class Stream implements AsyncDisposable {
     }
     reader.endOfWriting()
     this.#wake(reader)
-    await reader.over
+    await reader.finished
   }
 
-  /** Messages that come from no log. Resolves with them as they were saved; with none when the agent is gone. */
+  /** Saves messages that come from no log. Resolves with the saved messages, or with none when the agent is gone. */
   append(progress: Progress): Promise<readonly Message[]> {
     const saved = Promise.withResolvers<readonly Message[]>()
     this.#queue.push({ progress, saved })
@@ -87,7 +86,7 @@ export class Stream implements AsyncDisposable {
     return saved.promise
   }
 
-  /** The agent is gone with its rows: nothing of it is read any more. */
+  /** Stops reading all logs of an agent whose rows are deleted. */
   leave(agentId: string): void {
     for (const reader of this.#readers.values()) if (reader.source.agentId === agentId) this.#drop(reader)
   }
@@ -98,7 +97,7 @@ export class Stream implements AsyncDisposable {
   }
 
   #pump(): void {
-    if (this.#isLeaving) return
+    if (this.#isClosing) return
     this.#pumping ??= this.#run().finally(() => {
       this.#pumping = undefined
       if (this.#ready.size > 0 || this.#queue.length > 0) this.#pump()
@@ -106,14 +105,14 @@ export class Stream implements AsyncDisposable {
   }
 
   async #run(): Promise<void> {
-    while (!this.#isLeaving && (this.#ready.size > 0 || this.#queue.length > 0)) {
+    while (!this.#isClosing && (this.#ready.size > 0 || this.#queue.length > 0)) {
       await nextTurn()
       const batch = this.#collect()
       if (batch.length > 0) await this.#save(batch)
     }
   }
 
-  /** A little of everybody, in turn: an agent that writes without end does not keep the others waiting. */
+  /** Reads a little from each log in turn, so that an agent that writes without end does not delay the others. */
   #collect(): readonly Pending[] {
     const batch = this.#queue
     this.#queue = []
@@ -123,14 +122,14 @@ export class Stream implements AsyncDisposable {
       if (messages >= batchMessages || this.#deps.clock.now() > untilMs) break
       this.#ready.delete(reader)
       const progress = this.#read(reader)
-      // What was read of it a moment ago is in this batch: it is over when that is saved, not before.
-      if (!progress && reader.isOver && !batch.some((pending) => pending.reader === reader)) this.#drop(reader)
+      // Keep a finished reader while its last lines are in this batch: it is dropped when they are saved.
+      if (!progress && reader.isFinished && !batch.some((pending) => pending.reader === reader)) this.#drop(reader)
       if (!progress) continue
       if (progress === 'more') {
         this.#ready.add(reader)
         continue
       }
-      // Behind the others, until a read comes back empty.
+      // Queue it again behind the others, until a read returns nothing.
       this.#ready.add(reader)
       messages += progress.messages.length
       batch.push({ progress, reader, saved: Promise.withResolvers() })
@@ -142,8 +141,8 @@ export class Stream implements AsyncDisposable {
     try {
       const progress = reader.read()
       if (progress) this.#deps.onRead?.(reader.source.agentId)
-      // At once, not when the reading gets there: until it is ended the agent goes on filling the disk.
-      if (reader.isTooMuch) this.#deps.onTooMuch(reader.source.agentId)
+      // At once, not when reading reaches the limit: the agent fills the disk until it is ended.
+      if (reader.isOverLimit) this.#deps.onTooMuch(reader.source.agentId)
       return progress
     } catch (error) {
       this.#fail(reader, error)
@@ -166,26 +165,27 @@ export class Stream implements AsyncDisposable {
     if (messages.length > 0) this.#deps.onSaved(progress, messages)
     saved.resolve(messages)
     if (!reader) return
-    if ((messages.at(-1)?.sequenceNumber ?? 0) > reader.source.limitMessages) reader.enough()
-    // Nothing was saved of something: the agent is gone, or somebody else reads its log.
-    if (reader.isOver || (messages.length === 0 && progress.messages.length > 0)) this.#drop(reader)
+    if ((messages.at(-1)?.sequenceNumber ?? 0) > reader.source.limitMessages) reader.stopAtMessageLimit()
+    // Messages were given and none saved: the agent is gone, or another reader has moved the position.
+    if (reader.isFinished || (messages.length === 0 && progress.messages.length > 0)) this.#drop(reader)
   }
 
-  /** A database that cannot be written is waited for; one that refuses something is asked for each by itself. */
+  /** Repeats the save while the database cannot be written. When it refuses the batch, saves each part by itself. */
   async #saveUntilDone(batch: readonly Pending[]): Promise<readonly Saved[] | undefined> {
-    for (let isFirst = true; !this.#isLeaving; isFirst = false) {
+    for (let isFirst = true; !this.#isClosing; isFirst = false) {
       try {
         return await this.#deps.agents.save(batch.map(({ progress }) => progress))
       } catch (error) {
-        if (!unwell.some((code) => isEbbError(error, code))) return await this.#saveEach(batch, error)
-        if (isFirst) this.#deps.log.warn('Messages wait in their logs: the database cannot be written.', { error: sentence(error) })
+        if (!temporaryErrors.some((code) => isEbbError(error, code))) return await this.#saveEach(batch, error)
+        if (isFirst)
+          this.#deps.log.warn('The database cannot be written; messages stay in their logs until it can.', { error: sentence(error) })
         await new Promise<void>((resolve) => this.#deps.clock.after(saveRetryMs, new AbortController().signal, resolve))
       }
     }
     return undefined
   }
 
-  /** One agent's message that cannot be saved must not keep everybody else's waiting. */
+  /** Saves each part by itself, so that one message that cannot be saved does not block the other agents. */
   async #saveEach(batch: readonly Pending[], error: unknown): Promise<readonly Saved[] | undefined> {
     if (batch.length === 1) return [error instanceof Error ? error : new Error(sentence(error))]
     const all: Saved[] = []
@@ -197,9 +197,12 @@ export class Stream implements AsyncDisposable {
     return all
   }
 
-  /** Its log is not complete as messages: it is tried again from where it was saved when the log is finished. */
+  /** Ends a reader whose log was not saved completely. `finish` tries again from the last saved position. */
   #fail(reader: LogReader, error: unknown): void {
-    this.#deps.log.error('A log cannot be read any more.', { agent: reader.source.agentId, error: sentence(error) })
+    this.#deps.log.error('A log could not be read and saved; it is tried again when the agent has ended.', {
+      agent: reader.source.agentId,
+      error: sentence(error),
+    })
     reader.end(error)
   }
 
@@ -208,18 +211,18 @@ export class Stream implements AsyncDisposable {
     this.#ready.delete(reader)
     reader.end()
     reader.settle()
-    // Another one may follow the log by now.
+    // A newer reader may already follow this log.
     if (this.#readers.get(path) !== reader) return
     this.#readers.delete(path)
     this.#watch.remove(path)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#isLeaving = true
+    this.#isClosing = true
     this.#watch[Symbol.dispose]()
     await this.#pumping
     for (const reader of this.#readers.values()) {
-      reader.end(new Error('Ebb leaves before every line of the log is saved.'))
+      reader.end(new Error('Ebb is shutting down before every line of the log is saved; the next start continues.'))
       this.#drop(reader)
     }
   }

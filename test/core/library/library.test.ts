@@ -24,7 +24,7 @@ async function collect(messages: AsyncIterable<Message>): Promise<Message[]> {
   return all
 }
 
-test('a conversation is the prompt and every line, numbered without gaps', async () => {
+test('messages: the prompt and every output line, numbered without gaps', async () => {
   await using ebb = await openEbb({ home: temporaryHome() })
   await using agent = await ebb.launch({ type: 'command', prompt: 'b\na\n', configuration: { command: ['sort'] } })
   const messages = await collect(agent.messages())
@@ -37,7 +37,7 @@ test('a conversation is the prompt and every line, numbered without gaps', async
   expect(agent.exitCode).toBe(0)
 })
 
-test('a tool that opens /dev/stdout again truncates nothing', async () => {
+test('messages: a program that opens /dev/stdout again truncates nothing', async () => {
   await using ebb = await openEbb({ home: temporaryHome() })
   await using agent = await ebb.launch(command('sh', '-c', 'seq 1 1000; echo x > /dev/stdout; echo err >&2'))
   const messages = await collect(agent.messages())
@@ -46,7 +46,7 @@ test('a tool that opens /dev/stdout again truncates nothing', async () => {
   expect(messages.filter(({ type }) => type === 'error')).toMatchObject([{ content: 'err', metadata: { stream: 'stderr' } }])
 })
 
-test('a last line without an end is a line, and one that is too long is cut and says so', async () => {
+test('messages: a last line without newline is kept, and a too long line is cut and marked', async () => {
   await using ebb = await openEbb({ home: temporaryHome() })
   await using agent = await ebb.launch(command('sh', '-c', 'head -c 3000000 /dev/zero | tr "\\0" a; echo; printf end'))
   const messages = await collect(agent.messages())
@@ -57,7 +57,7 @@ test('a last line without an end is a line, and one that is too long is cut and 
   ])
 })
 
-test('an agent that ends takes the daemon it started with it, and its logs are archived', async () => {
+test('agent end: a daemon that the agent started is ended, and the logs are archived', async () => {
   const home = temporaryHome()
   await using ebb = await openEbb({ home })
   const agent = await ebb.launch(command('sh', '-c', 'setsid sleep 1000 & echo $!'))
@@ -69,7 +69,7 @@ test('an agent that ends takes the daemon it started with it, and its logs are a
   expect(readFileSync(join(home, 'archive', agent.id, 'stdout.log'), 'utf8')).toBe(`${line?.content}\n`)
 })
 
-test('a stopped agent is terminated, whatever its exit code says, and stopping twice gives the first report', async () => {
+test('stop: the agent is terminated whatever its exit code is, and a second stop returns the first report', async () => {
   await using ebb = await openEbb({ home: temporaryHome() })
   const agent = await ebb.launch(command('sh', '-c', 'trap "exit 0" TERM; echo ready; while :; do sleep 0.01; done'))
   for await (const message of agent.messages()) if (message.content === 'ready') break
@@ -79,7 +79,7 @@ test('a stopped agent is terminated, whatever its exit code says, and stopping t
   expect(await agent.stop()).toBe(report)
 })
 
-test('an agent that is too slow is ended and has failed', async () => {
+test('timeout: the agent is ended and has the status failed', async () => {
   await using ebb = await openEbb({ home: temporaryHome() })
   const agent = await ebb.launch({ type: 'command', configuration: { command: ['sleep', '1000'], timeout: 50 } })
   expect((await agent.ended).success).toBe(true)
@@ -87,7 +87,7 @@ test('an agent that is too slow is ended and has failed', async () => {
   expect(isAlive(agent.pid)).toBe(false)
 })
 
-test('a reset leaves a clean world that is open again', async () => {
+test('reset: the system is clean, and launches work again', async () => {
   const home = temporaryHome()
   await using ebb = await openEbb({ home })
   const agents = await Promise.all(Array.from({ length: 5 }, () => ebb.launch(command('sleep', '1000'))))
@@ -101,7 +101,7 @@ test('a reset leaves a clean world that is open again', async () => {
   expect((await again.ended).success).toBe(true)
 })
 
-test('a launch that cannot start is refused clearly and leaves nothing', async () => {
+test('launch: one that cannot start is refused with launch_refused and leaves nothing', async () => {
   const home = temporaryHome()
   await using ebb = await openEbb({ home })
   await expect(ebb.launch(command('no-such-program'))).rejects.toMatchObject({ code: 'launch_refused' })
@@ -114,7 +114,7 @@ test('a launch that cannot start is refused clearly and leaves nothing', async (
   expect(await ebb.status()).toMatchObject({ isClean: true })
 })
 
-test('a launch is validated as over HTTP, and a folder is relative to this process', async () => {
+test('launch: options are validated as over HTTP, and a folder is relative to this process', async () => {
   await using ebb = await openEbb({ home: temporaryHome() })
   const request = ebb.request('r')
   const bad: readonly (readonly [object, string])[] = [
@@ -129,10 +129,10 @@ test('a launch is validated as over HTTP, and a folder is relative to this proce
   expect((await collect(agent.messages())).at(-1)?.content).toBe(join(process.cwd(), 'test'))
 })
 
-test('a launch that fails half-way is rolled back, proven, and says why', async () => {
+test('launch: one that fails half-way is rolled back with proof, and the error has the reason', async () => {
   const home = temporaryHome()
   await using ebb = await openEbb({ home })
-  // The pointer to the temp folder belongs there: that is seen when the logs are there already.
+  // The symlink to the temp folder is created in `run`, after the logs, so this launch fails half-way.
   rmSync(join(home, 'run'), { recursive: true })
   const error = await ebb.launch(command('true')).then(
     () => undefined,
@@ -144,7 +144,7 @@ test('a launch that fails half-way is rolled back, proven, and says why', async 
   expect(await ebb.status()).toMatchObject({ isClean: true })
 })
 
-/** A program of its own that uses the library, so that its end can be watched from outside. */
+/** Starts another program that uses the library, so that its end can be observed from outside. */
 async function guest(home: string, body: string): Promise<{ child: ReturnType<typeof spawn>; pid: number }> {
   const folder = join(home, 'guest')
   mkdirSync(folder, { recursive: true })
@@ -167,23 +167,23 @@ const exited = (child: ReturnType<typeof spawn>): Promise<NodeJS.Signals | numbe
 
 for (const [how, body, end] of [
   ['a plain exit', 'process.exit(7)', 7],
-  ['an uncaught error', 'throw new Error("nobody caught this")', 1],
+  ['an uncaught error', 'throw new Error("uncaught")', 1],
   ['SIGTERM', 'process.kill(process.pid, "SIGTERM"); setInterval(() => {}, 1000)', 'SIGTERM'],
   ['SIGINT', 'process.kill(process.pid, "SIGINT"); setInterval(() => {}, 1000)', 'SIGINT'],
   ['SIGHUP', 'process.kill(process.pid, "SIGHUP"); setInterval(() => {}, 1000)', 'SIGHUP'],
   ['SIGKILL', 'process.kill(process.pid, "SIGKILL")', 'SIGKILL'],
 ] as const) {
-  test(`nothing outlives a program that ends by ${how}`, async () => {
+  test(`host program: nothing outlives its end by ${how}`, async () => {
     const home = temporaryHome()
     const { child, pid } = await guest(home, body)
     const ended = exited(child)
     expect(await ended).toBe(end)
-    await waitUntil(() => !isAlive(pid), 30_000, 'the agent of the program that ended')
-    await waitUntil(() => openRows(join(home, 'home')) === 0, 30_000, 'the books of the program that ended')
+    await waitUntil(() => !isAlive(pid), 30_000, 'the agent of the ended program is gone')
+    await waitUntil(() => openRows(join(home, 'home')) === 0, 30_000, 'the ledger of the ended program is finished')
   })
 }
 
-test('a program with two of them dies of its signal once both have left, and nothing outlives it', async () => {
+test('host program: with two Ebb instances it dies of its signal once both are closed, and nothing outlives it', async () => {
   const home = temporaryHome()
   const { child, pid } = await guest(
     home,
@@ -197,7 +197,7 @@ test('a program with two of them dies of its signal once both have left, and not
   for (const one of ['home', 'other']) expect(openRows(join(home, one))).toBe(0)
 })
 
-test('a home is opened once in a process, and again when it was left', async () => {
+test('openEbb: a home can be open once in a process, and opened again after it was closed', async () => {
   const home = temporaryHome()
   const ebb = await openEbb({ home })
   const agent = await ebb.launch(command('sleep', '1000'))
@@ -210,7 +210,7 @@ test('a home is opened once in a process, and again when it was left', async () 
   expect(await again.status()).toMatchObject({ runningProcesses: 0, leaks: [], stuck: [] })
 })
 
-test('what cannot be opened leaves no sentinel and no open database behind', async () => {
+test('openEbb: a failure leaves no sentinel and no open database', async () => {
   const home = temporaryHome()
   await (await openEbb({ home }))[Symbol.asyncDispose]()
   const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
@@ -218,11 +218,11 @@ test('what cannot be opened leaves no sentinel and no open database behind', asy
   lock.exec('BEGIN IMMEDIATE')
   await expect(openEbb({ home })).rejects.toMatchObject({ code: 'ledger_busy' })
   lock.close()
-  await waitUntil(() => sentinelsOf(home), 15_000, 'its sentinel has left')
+  await waitUntil(() => sentinelsOf(home), 15_000, 'the sentinel has exited')
   expect(openFiles().filter((path) => path.startsWith(home))).toEqual([])
 })
 
-/** By its working memory alone: a sentinel has its home in its environment. */
+/** The pids of sentinels of a home, which is in their environment. */
 function sentinelsOf(home: string): readonly string[] {
   return readdirSync('/proc').filter((pid) => {
     try {
@@ -243,7 +243,7 @@ function openFiles(): readonly string[] {
   })
 }
 
-/** Read by ourselves, not through the ledger. */
+/** Counts open records by reading the database file directly, without Ebb's ledger code. */
 function openRows(home: string): number {
   const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
   if (!existsSync(join(home, 'ebb.db'))) return -1
@@ -259,11 +259,11 @@ function openRows(home: string): number {
   }
 }
 
-test('what could not be released is thrown, with the report', async () => {
+test('stop: held-back logs are in the report, and are archived once the cause is gone', async () => {
   const home = temporaryHome()
   const ebb: Ebb = await openEbb({ home, logLevel: 'silent' })
   const agent = await ebb.launch(command('sleep', '1000'))
-  // The archive's place is taken by a file, so the logs are held back: visibly, and nothing is lost.
+  // A file is at the path of the archive, so the logs are held back.
   writeFileSync(join(home, 'archive', agent.id), '')
   const report = await agent.stop()
   expect(report.success).toBe(false)
@@ -276,7 +276,7 @@ test('what could not be released is thrown, with the report', async () => {
   expect(existsSync(join(home, 'archive', agent.id, 'stdout.log'))).toBe(true)
 })
 
-test('what was held back can be forced, closed again or left to the reaper, and then nothing throws any more', async () => {
+test('held-back agents: force, a second close or the reaper releases them, and leaving no longer throws', async () => {
   const home = temporaryHome()
   const ebb = await openEbb({ home, logLevel: 'silent', ...{ reaperInterval: '250ms' } })
   const request = ebb.request('again')
@@ -309,7 +309,7 @@ test('what was held back can be forced, closed again or left to the reaper, and 
   await ebb[Symbol.asyncDispose]()
 })
 
-test('whoever still reads what is held back is let go when Ebb is left', async () => {
+test('messages: a reader of a held-back agent ends when Ebb is closed', async () => {
   const home = temporaryHome()
   const { child } = await guest(
     home,
@@ -323,8 +323,8 @@ test('whoever still reads what is held back is let go when Ebb is left', async (
   expect(await exited(child)).toBe(9)
   const place = join(home, 'home')
   for (const blocked of readdirSync(join(place, 'archive'))) rmSync(join(place, 'archive', blocked))
-  // Its sentinel may have tried while the way was still blocked; whoever comes next finishes what it could not.
-  await waitUntil(() => processesOfHome(place, installationOf(place)).map(show), 30_000, 'its sentinel has tried')
+  // The sentinel's recovery may have run while the archive was still blocked; then the next recovery finishes.
+  await waitUntil(() => processesOfHome(place, installationOf(place)).map(show), 30_000, 'the sentinel has exited')
   expect(await ebbCommand(['recover'], { home: place })).toMatchObject({ code: 0 })
   expect(openRows(place)).toBe(0)
 })

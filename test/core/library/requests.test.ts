@@ -4,7 +4,7 @@ import { openEbb } from '../../../src/index.ts'
 import { temporaryHome } from '../../support/home.ts'
 import { seen } from '../../support/world.ts'
 
-/** Requests in the library: scopes that close alone, for good, and by themselves when their time is over. */
+/** Requests in the library: scopes that close independently and finally, also by timeout or signal. */
 
 const command = (...argv: string[]) => ({ type: 'command', configuration: { command: argv } }) as const
 
@@ -13,7 +13,7 @@ function isAlive(pid: number | undefined): boolean {
   return seen(pid) !== undefined
 }
 
-test('leaving a request closes everything in it, and it takes nothing in afterwards', async () => {
+test('request: leaving its block closes everything in it, and later launches are refused', async () => {
   await using ebb = await openEbb({ home: temporaryHome() })
   const pids: (number | undefined)[] = []
   const request = ebb.request('req-123')
@@ -26,7 +26,7 @@ test('leaving a request closes everything in it, and it takes nothing in afterwa
   await expect(request.launch(command('true'))).rejects.toMatchObject({ code: 'scope_closed' })
 })
 
-test('a request that is over keeps its id, and to close it once more finds it clean', async () => {
+test('request: the id of a closed request cannot be used again, and closing it again succeeds', async () => {
   await using ebb = await openEbb({ home: temporaryHome() })
   const request = ebb.request('once')
   await request.launch(command('sleep', '1000'))
@@ -41,7 +41,7 @@ test('a request that is over keeps its id, and to close it once more finds it cl
   await expect(ebb.cleanup({ scope: 'single', requestId: 'never' })).rejects.toMatchObject({ code: 'request_not_found' })
 })
 
-test('a cleanup of everything is refused where one thing is named', async () => {
+test('cleanup: scope all is refused together with a requestId or an agentId', async () => {
   await using ebb = await openEbb({ home: temporaryHome() })
   const agent = await ebb.request('r').launch(command('sleep', '1000'))
   for (const one of [{ requestId: 'r' }, { agentId: agent.id }])
@@ -49,7 +49,7 @@ test('a cleanup of everything is refused where one thing is named', async () => 
   expect(isAlive(agent.pid)).toBe(true)
 })
 
-test('a request that a reset has ended takes nothing from another one of its id', async () => {
+test('request: closing one that a reset has ended does not affect a new one with the same id', async () => {
   await using ebb = await openEbb({ home: temporaryHome() })
   const { signal } = new AbortController()
   const old = ebb.request('r', { timeoutMs: 600_000, signal })
@@ -64,12 +64,12 @@ test('a request that a reset has ended takes nothing from another one of its id'
   ebb.request('over')
 })
 
-test.each([0, -1, Number.NaN, 2_147_483_648])('a request cannot have a timeout of %s ms, which would end it at once', async (timeoutMs) => {
+test.each([0, -1, Number.NaN, 2_147_483_648])('request: a timeout of %s ms is refused', async (timeoutMs) => {
   await using ebb = await openEbb({ home: temporaryHome() })
   expect(() => ebb.request('r', { timeoutMs })).toThrow(expect.objectContaining({ code: 'bad_usage' }))
 })
 
-test('a placement that no setting speaks of is refused before anything is made', async () => {
+test('launch: a placement without settings is refused before anything is created', async () => {
   const home = temporaryHome()
   await using ebb = await openEbb({ home })
   for (const [placement, setting] of Object.entries({ docker: 'docker.image', ecs: 'ecs.cluster', remote: 'remote.url' }))
@@ -80,7 +80,7 @@ test('a placement that no setting speaks of is refused before anything is made',
   expect(await ebb.status()).toMatchObject({ isClean: true })
 })
 
-test('a request closed alone leaves its neighbour running', async () => {
+test('request: closing one leaves another one running', async () => {
   await using ebb = await openEbb({ home: temporaryHome() })
   const one = await ebb.request('one').launch(command('sleep', '1000'))
   const other = await ebb.request('other').launch(command('sleep', '1000'))
@@ -89,11 +89,11 @@ test('a request closed alone leaves its neighbour running', async () => {
   expect([isAlive(one.pid), isAlive(other.pid)]).toEqual([false, true])
 })
 
-test('a request ends by its timeout and by its signal', async () => {
+test('request: ends at its timeout and when its signal aborts', async () => {
   await using ebb = await openEbb({ home: temporaryHome() })
   const abort = new AbortController()
   const aborted = await ebb.request('aborted', { signal: abort.signal }).launch(command('sleep', '1000'))
-  // Last, and with time enough: a launch that its request's end overtakes is refused.
+  // Launched last and with enough time: a launch is refused if its request ends first.
   const timed = await ebb.request('timed', { timeoutMs: 3_000 }).launch(command('sleep', '1000'))
   abort.abort()
   await Promise.all([timed.ended, aborted.ended])

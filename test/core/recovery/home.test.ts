@@ -9,13 +9,13 @@ import { nodeProgram, root, temporaryHome } from '../../support/home.ts'
 import { needs } from '../../support/real.ts'
 import { openSupervisor } from '../../support/supervisor.ts'
 
-/** The folder that holds everything: ours alone, and never somebody else's by mistake. */
+/** The home folder: private to its user, and never a folder of other programs by mistake. */
 
 const mode = (path: string): string => (statSync(path).mode & 0o777).toString(8)
 const refusal = (text: string): unknown => expect.objectContaining({ code: 'home_unusable', message: expect.stringContaining(text) })
 
-describe('a home', () => {
-  it('is made where there is none, and everything in it is ours alone', async () => {
+describe('home', () => {
+  it('is created when missing, and everything in it is private (0700, 0600)', async () => {
     const home = join(temporaryHome(), 'deep', 'home')
     const before = process.umask(0)
     try {
@@ -28,14 +28,14 @@ describe('a home', () => {
     }
   })
 
-  it('keeps its installation, also when its database is lost', () => {
+  it('keeps its installation id when its database is lost', () => {
     const home = temporaryHome()
     const { installation } = openHome(home, kernelId)
     expect(installation).toMatch(/^[0-9a-f]{12}$/)
     expect(openHome(home, kernelId).installation).toBe(installation)
   })
 
-  it('is another installation when it was copied from another machine', () => {
+  it('gets a new installation id when it was copied from another machine', () => {
     const home = temporaryHome()
     const { installation } = openHome(home, kernelId)
     writeFileSync(join(home, 'installation.json'), JSON.stringify({ id: installation, machine: 'another' }))
@@ -44,18 +44,18 @@ describe('a home', () => {
     expect(openHome(home, kernelId).installation).toBe(fresh)
   })
 
-  it('is one installation for many first starts at once', async () => {
+  it('gets one installation id from concurrent first starts', async () => {
     const home = temporaryHome()
     const program = `
       const { openHome } = await import(${JSON.stringify(join(root, 'src/config/home.ts'))})
       process.stdout.write(openHome(${JSON.stringify(home)}, () => crypto.randomUUID()).installation)`
-    const words = ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program]
-    const starts = await Promise.all(Array.from({ length: 6 }, () => promisify(execFile)(nodeProgram, words)))
+    const args = ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program]
+    const starts = await Promise.all(Array.from({ length: 6 }, () => promisify(execFile)(nodeProgram, args)))
     expect(new Set(starts.map(({ stdout }) => stdout)).size).toBe(1)
     expect(readdirSync(home).toSorted()).toEqual(['archive', 'doors', 'installation.json', 'logs', 'run'])
   })
 
-  it('an empty folder that others may read becomes a home that they may not', () => {
+  it('an empty folder that others can read becomes private', () => {
     const home = temporaryHome()
     writeFileSync(join(home, 'ebb.config.json'), '{}')
     chmodSync(home, 0o755)
@@ -67,8 +67,8 @@ describe('a home', () => {
   })
 })
 
-describe('what is no home', () => {
-  it('a folder that is shared with others, such as /tmp, is not closed to them', () => {
+describe('unusable home', () => {
+  it('a folder with files of others, such as /tmp, is refused and keeps its mode', () => {
     const shared = temporaryHome()
     writeFileSync(join(shared, 'theirs'), '')
     chmodSync(shared, 0o1777)
@@ -76,18 +76,18 @@ describe('what is no home', () => {
     expect([mode(shared), readdirSync(shared)]).toEqual(['777', ['theirs']])
   })
 
-  it('a file', () => {
+  it('a file is refused', () => {
     const file = join(temporaryHome(), 'file')
     writeFileSync(file, 'theirs')
     expect(() => openHome(file, kernelId)).toThrow(refusal('not a directory'))
     expect(readFileSync(file, 'utf8')).toBe('theirs')
   })
 
-  it('one in a file system that takes no folders', () => {
+  it('a path in a file system without folders is refused', () => {
     expect(() => openHome('/proc/nothing/home', kernelId)).toThrow(refusal('/proc/nothing/home'))
   })
 
-  it('one whose installation cannot be read says which file to move away', () => {
+  it('an unreadable installation.json is refused, and the error names the file', () => {
     const home = temporaryHome()
     writeFileSync(join(home, 'installation.json'), 'garbage')
     expect(() => openHome(home, kernelId)).toThrow(refusal('installation.json'))
@@ -95,10 +95,10 @@ describe('what is no home', () => {
     expect(readdirSync(home).filter((name) => name.startsWith('installation.json.'))).toEqual([])
   })
 
-  describe('of somebody else', () => {
+  describe('home of another user', () => {
     needs('root')
 
-    it('is refused, and nothing is made in it', () => {
+    it('is refused, and nothing is created in it', () => {
       const home = temporaryHome()
       chownSync(home, 65_534, 65_534)
       expect(() => openHome(home, kernelId)).toThrow(refusal('belongs to somebody else'))

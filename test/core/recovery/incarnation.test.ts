@@ -9,14 +9,14 @@ import { waitUntil } from '../../support/world.ts'
 
 const open = (home: string) => compose(loadConfig({ flags: new Map([['home', home]]) }))
 
-/** Another process that takes the server's seat and tells when it has it. */
+/** Starts another process that registers as the server of this home, and waits until it has. */
 async function otherServer(home: string): Promise<{ pid: number; kill(): Promise<void> }> {
   const program = `
     const { compose } = await import(${JSON.stringify(`${root}/src/main.ts`)})
     const { loadConfig } = await import(${JSON.stringify(`${root}/src/config/config.ts`)})
     const supervisor = await compose(loadConfig({ flags: new Map([['home', ${JSON.stringify(home)}]]) }), { watched: false })
     await supervisor.engine.begin({ role: 'server', address: 'http://127.0.0.1:4400' })
-    console.log('seated')
+    console.log('registered')
     setInterval(() => {}, 1000)`
   const child = spawn(nodeProgram, ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -31,7 +31,7 @@ async function otherServer(home: string): Promise<{ pid: number; kill(): Promise
   }
 }
 
-test('a second server on the same home is refused with the pid and address of the first', async () => {
+test('second server: is refused on the same home with the pid and address of the first', async () => {
   const home = temporaryHome()
   const first = await otherServer(home)
   const second = await open(home)
@@ -44,7 +44,7 @@ test('a second server on the same home is refused with the pid and address of th
   expect((await ebb(['recover'], { home })).code).toBe(0)
 })
 
-test("a dead server's place is taken over, and its books are recovered", async () => {
+test('second server: replaces a dead server and recovers it', async () => {
   const home = temporaryHome()
   const first = await otherServer(home)
   await first.kill()
@@ -58,21 +58,21 @@ test("a dead server's place is taken over, and its books are recovered", async (
   await second.close()
 })
 
-test('many `ebb exec` run beside a server on one home', async () => {
+test('ebb exec: many run beside a server on one home', async () => {
   const home = temporaryHome()
   const server = await open(home)
   await server.engine.begin({ role: 'server', address: 'http://127.0.0.1:4400' })
   const runs = await Promise.all(Array.from({ length: 8 }, (_, code) => ebb(['exec', '--', 'sh', '-c', `exit ${code}`], { home })))
   expect(runs.map(({ code }) => code)).toEqual([0, 1, 2, 3, 4, 5, 6, 7])
-  // Who cannot write that it has left before its time for that is up leaves it to its sentinel.
+  // A process that cannot deregister in time leaves that to its sentinel.
   const { ledger } = partsOf(server.engine)
-  await waitUntil(async () => (await ledger.incarnations()).length === 1, 15_000, 'the others are off the books')
+  await waitUntil(async () => (await ledger.incarnations()).length === 1, 15_000, 'the other incarnations have left the ledger')
   expect(await ledger.incarnations()).toMatchObject([{ role: 'server' }])
   await server.engine.shutDown()
   await server.close()
 })
 
-test('a recovery touches nothing of a supervisor that lives', async () => {
+test('recovery: touches nothing of a living supervisor', async () => {
   const home = temporaryHome()
   const living = await open(home)
   const scope = living.engine.openScope({ id: living.newId(), kind: 'agent' })
@@ -88,20 +88,20 @@ test('a recovery touches nothing of a supervisor that lives', async () => {
   await living.close()
 })
 
-/** A dead supervisor whose books somebody who lives has begun to finish, and does not come to an end with. */
+/** Creates a dead supervisor whose recovery a living process has claimed and does not finish. */
 async function claimed(home: string) {
   const dead = await otherServer(home)
   await dead.kill()
   const living = await open(home)
   const { ledger, host } = partsOf(living.engine)
   await living.engine.begin()
-  const [id = ''] = (await ledger.incarnations()).map((record) => record.id).filter((one) => one !== host.incarnationId)
+  const [id = ''] = (await ledger.incarnations()).map((record) => record.id).filter((incarnation) => incarnation !== host.incarnationId)
   expect(await ledger.claim(id, host.incarnationId, undefined)).toBe(true)
   const ids = async (): Promise<readonly string[]> => (await ledger.incarnations()).map((record) => record.id)
   return {
     id,
     ids,
-    letGo: () => ledger.unclaim(id, host.incarnationId),
+    unclaim: () => ledger.unclaim(id, host.incarnationId),
     leave: async () => {
       await living.engine.shutDown()
       await living.close()
@@ -109,24 +109,24 @@ async function claimed(home: string) {
   }
 }
 
-test('"ebb recover" waits for who is at it already, and finishes what that one left', async () => {
+test('ebb recover: waits for a recovery by another process, and finishes it when that one gives up', async () => {
   const home = temporaryHome()
-  const { id, ids, letGo, leave } = await claimed(home)
+  const { id, ids, unclaim, leave } = await claimed(home)
   const recovering = startEbb(['recover'], { home, input: '' })
   await Promise.race([waitUntil(async () => (await ids()).length === 3, 15_000, 'the recovery has begun'), recovering.ended])
-  await letGo()
+  await unclaim()
   const { code, stdout } = await recovering.ended
   expect([code, stdout.toString()]).toEqual([0, expect.not.stringContaining('busy')])
   expect(await ids()).not.toContain(id)
   await leave()
 })
 
-test('"ebb recover" says that it has not finished what another does not let go of', async () => {
+test('ebb recover: reports busy and exits with 1 when another process does not finish its recovery', async () => {
   const home = temporaryHome()
-  const { id, letGo, leave } = await claimed(home)
+  const { id, unclaim, leave } = await claimed(home)
   const { code, stdout } = await ebb(['recover'], { home })
   expect([code, stdout.toString()]).toEqual([1, expect.stringContaining(`busy     incarnation ${id} is being recovered`)])
-  await letGo()
+  await unclaim()
   expect((await ebb(['recover'], { home })).code).toBe(0)
   await leave()
 })

@@ -14,23 +14,23 @@ import { needs } from '../../support/real.ts'
 import { openSupervisor } from '../../support/supervisor.ts'
 import { cgroupsOf, processes, processesOfHome, type Seen, seen, waitUntil } from '../../support/world.ts'
 
-/** The tiny process that notices our death. */
+/** The sentinel: the small process that notices the supervisor's death and starts the recovery. */
 
 const sentinelsOf = (home: string): readonly Seen[] =>
   processesOfHome(home, undefined).filter(({ argv }) => argv.startsWith('ebb-sentinel\0'))
 
 async function sentinelOf(home: string, but?: number): Promise<Seen> {
-  const look = (): Seen | undefined => sentinelsOf(home).find(({ pid }) => pid !== but)
-  await waitUntil(() => look() !== undefined, 30_000, 'a sentinel watches')
-  return look() ?? expect.unreachable()
+  const find = (): Seen | undefined => sentinelsOf(home).find(({ pid }) => pid !== but)
+  await waitUntil(() => find() !== undefined, 30_000, 'a sentinel watches')
+  return find() ?? expect.unreachable()
 }
 
 const statusOf = (pid: number, key: string): string =>
   new RegExp(`^${key}:\\s*(.*)$`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? ''
 const sessionOf = (pid: number): number => Number(readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ')[3])
 
-describe('the sentinel', () => {
-  it('is smaller than 3 MB, in a session of its own, and says nothing of the user', async () => {
+describe('sentinel', () => {
+  it('uses less than 3 MB, has a session of its own, and exposes no secrets of the user', async () => {
     await using supervisor = await openSupervisor()
     await supervisor.run(['/bin/sh', '-c', 'sleep 1000 # the-users-secret'], {
       env: { ...supervisor.config.environment, TOKEN: 'the-users-token' },
@@ -43,31 +43,35 @@ describe('the sentinel', () => {
     expect(environ).not.toMatch(/secret|token/)
   })
 
-  it('watches before anything is on the books (G9)', async () => {
+  it('watches before the first ledger write (G9)', async () => {
     const gate = Promise.withResolvers<void>()
-    const asked: string[] = []
+    const calls: string[] = []
     await using supervisor = await openSupervisor({
       wrap: (name, port) =>
-        name === 'ledger' ? hooked(port, (method) => asked.push(method)) : name === 'effects' ? gated(port, gate.promise) : port,
+        name === 'ledger' ? hooked(port, (method) => calls.push(method)) : name === 'effects' ? gated(port, gate.promise) : port,
     })
     const launching = supervisor.run(['/bin/true'])
     for (let turn = 0; turn < 100; turn++) await new Promise((resolve) => setImmediate(resolve))
-    expect(asked).toEqual([])
+    expect(calls).toEqual([])
     gate.resolve()
     await launching
-    expect(asked[0]).toBe('register')
+    expect(calls[0]).toBe('register')
   })
 
-  it('is stopped by no polite signal', async () => {
+  it('ignores SIGHUP, SIGINT, SIGQUIT and SIGTERM', async () => {
     await using supervisor = await openSupervisor()
     await supervisor.engine.begin()
     const { pid } = await sentinelOf(supervisor.home.directory)
     for (const signal of ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM'] as const) process.kill(pid, signal)
-    await waitUntil(() => /^0+$/.test(statusOf(pid, 'SigPnd')) && /^0+$/.test(statusOf(pid, 'ShdPnd')), 30_000, 'the signals were taken')
+    await waitUntil(
+      () => /^0+$/.test(statusOf(pid, 'SigPnd')) && /^0+$/.test(statusOf(pid, 'ShdPnd')),
+      30_000,
+      'the signals were delivered',
+    )
     expect(seen(pid)?.pid).toBe(pid)
   })
 
-  it('is started again when it is killed, and leaves when it is dismissed', async () => {
+  it('is started again when it is killed, and exits when it is dismissed', async () => {
     const home = temporaryHome()
     const supervisor = await openSupervisor({ home })
     await supervisor.engine.begin()
@@ -75,13 +79,13 @@ describe('the sentinel', () => {
     process.kill(first.pid, 'SIGKILL')
     const second = await sentinelOf(home, first.pid)
     await supervisor[Symbol.asyncDispose]()
-    await waitUntil(() => processesOfHome(home, undefined), 30_000, 'the sentinel leaves')
+    await waitUntil(() => processesOfHome(home, undefined), 30_000, 'the sentinel exits')
     expect(seen(second.pid)).toBeUndefined()
-    // A sentinel that had taken our leaving for a death would have opened its log.
+    // A sentinel that mistakes a shutdown for a death opens its log.
     expect(existsSync(supervisor.home.sentinelLog)).toBe(false)
   })
 
-  it('is missed in the health of the server until a new one could be started', async () => {
+  it('a missing sentinel is a health problem until a new one is started', async () => {
     let isBroken = false
     const wrap = hookOn('effects', (method) => {
       if (method === 'spawn' && isBroken) throw new Error('spawn EAGAIN')
@@ -92,14 +96,14 @@ describe('the sentinel', () => {
     expect(supervisor.problems()).toEqual([])
     isBroken = true
     process.kill(pid, 'SIGKILL')
-    await waitUntil(() => supervisor.problems().length > 0, 30_000, 'it is missed')
+    await waitUntil(() => supervisor.problems().length > 0, 30_000, 'the missing sentinel is reported')
     expect(supervisor.problems()).toEqual([expect.stringContaining('No sentinel watches')])
     isBroken = false
     await sentinelOf(supervisor.home.directory, pid)
-    await waitUntil(() => supervisor.problems(), 30_000, 'all is well')
+    await waitUntil(() => supervisor.problems(), 30_000, 'no problem is reported')
   })
 
-  it('is started ever more slowly when it ends again and again, until one has lived for a minute', async () => {
+  it('is restarted with growing pauses, up to 10 s, until one has lived for a minute', async () => {
     const pauses: number[] = []
     const lost: string[] = []
     let nowMs = 0
@@ -125,7 +129,7 @@ describe('the sentinel', () => {
     for (let death = 0; death < 10; death++) {
       const dead = endOne(sentinel)
       if (death > 0) {
-        await waitUntil(() => pauses.length === death, 30_000, 'it is given up for a while')
+        await waitUntil(() => pauses.length === death, 30_000, 'the restart is delayed')
         expect(sentinel.isLost).toBe(true)
         restart()
       }
@@ -139,11 +143,11 @@ describe('the sentinel', () => {
     sentinel.dismiss()
   })
 
-  it('leaves when a start fails before there was anything to watch', async () => {
+  it('exits when the start of the supervisor fails', async () => {
     const home = temporaryHome()
     writeFileSync(join(home, 'ebb.db'), 'this is no database')
     await expect(openSupervisor({ home })).rejects.toMatchObject({ code: 'ledger_corrupt' })
-    await waitUntil(() => processesOfHome(home, undefined), 30_000, 'the sentinel leaves')
+    await waitUntil(() => processesOfHome(home, undefined), 30_000, 'the sentinel exits')
     expect(existsSync(join(home, 'sentinel.log'))).toBe(false)
   })
 })
@@ -154,10 +158,10 @@ function endOne({ pid = 0 }: PipeSentinel): number {
 }
 
 async function nextOne(sentinel: PipeSentinel, dead: number): Promise<void> {
-  await waitUntil(() => sentinel.pid !== dead && !sentinel.isLost, 30_000, 'the next one watches')
+  await waitUntil(() => sentinel.pid !== dead && !sentinel.isLost, 30_000, 'the next sentinel watches')
 }
 
-/** Effects that start no process before the gate opens. */
+/** Effects whose `spawn` waits for the gate. */
 function gated<T extends object>(port: T, gate: Promise<void>): T {
   const { spawn } = port as unknown as Effects
   return Object.assign(Object.create(port) as T, { spawn: async (command: Command) => await gate.then(() => spawn(command)) })
@@ -168,7 +172,7 @@ describe.each(['cgroup', 'scan'] as const)('after SIGKILL of the supervisor (%s)
 
   const fifty = ['/bin/sh', '-c', 'for i in $(seq 49); do sleep 1000 & done; wait']
 
-  /** Everything that a dead supervisor could leave in the world. */
+  /** Everything that a dead supervisor could leave on the system. */
   function left(home: string): readonly unknown[] {
     const installation = installationOf(home)
     return [...processesOfHome(home, installation), ...cgroupsOf(installation ?? ''), ...openBooks(home), ...leftInHome(home)]
@@ -176,33 +180,33 @@ describe.each(['cgroup', 'scan'] as const)('after SIGKILL of the supervisor (%s)
 
   const sleepers = (home: string): number => processesOfHome(home, installationOf(home)).filter(({ command }) => command === 'sleep').length
 
-  it('a world of 50 processes is clean again', async ({ annotate }) => {
+  it('50 processes are killed, and the system is clean', async ({ annotate }) => {
     const home = temporaryHome()
     await using other = await startOther({ home, containment, argv: fifty })
-    await waitUntil(() => sleepers(home) === 49, 30_000, 'all are there')
+    await waitUntil(() => sleepers(home) === 49, 30_000, 'all processes run')
     const since = performance.now()
     await other.kill()
     await waitUntil(() => sleepers(home) === 0, 30_000, 'the processes are gone')
     const goneMs = performance.now() - since
-    await waitUntil(() => left(home), 30_000, 'the world is clean')
-    await annotate(`processes gone after ${Math.round(goneMs)} ms, books closed after ${Math.round(performance.now() - since)} ms`)
+    await waitUntil(() => left(home), 30_000, 'the system is clean')
+    await annotate(`processes gone after ${Math.round(goneMs)} ms, ledger finished after ${Math.round(performance.now() - since)} ms`)
     expect(processes().some(({ pid }) => pid === other.tree)).toBe(false)
     expect((statSync(join(home, 'sentinel.log')).mode & 0o777).toString(8)).toBe('600')
   })
 
-  it('it is clean too when its first sentinel had been killed', async () => {
+  it('the system is clean when the first sentinel was killed before', async () => {
     const home = temporaryHome()
     await using other = await startOther({ home, containment, argv: ['/bin/sleep', '1000'] })
     const first = await sentinelOf(home)
     process.kill(first.pid, 'SIGKILL')
-    // It need not have said that it is ready: from its first moment on, our death is its business.
+    // The second sentinel need not be ready: from its start on, it must notice the supervisor's death.
     await sentinelOf(home, first.pid)
     await other.kill()
-    await waitUntil(() => left(home), 30_000, 'the world is clean')
+    await waitUntil(() => left(home), 30_000, 'the system is clean')
   })
 })
 
-it('a recovery that a sentinel starts waits for the supervisor that is still dying', async () => {
+it('recovery by a sentinel: waits for a supervisor that is still dying', async () => {
   const home = temporaryHome()
   await using other = await startOther({ home, containment: 'scan', argv: ['/bin/sleep', '1000'] })
   const sentinel = await sentinelOf(home)
@@ -213,13 +217,13 @@ it('a recovery that a sentinel starts waits for the supervisor that is still dyi
   await other.kill()
   const { code, stdout } = await recovery.ended
   process.kill(sentinel.pid, 'SIGKILL')
-  expect({ code, said: stdout.toString() }).toMatchObject({ code: 0, said: expect.stringContaining('Recovered 1 scopes') })
+  expect({ code, text: stdout.toString() }).toMatchObject({ code: 0, text: expect.stringContaining('Recovered 1 scopes') })
 })
 
 it.each([
-  ['a sentinel', { SENTINEL_OF: 'somebody' }],
+  ['a sentinel', { SENTINEL_OF: 'unknown' }],
   ['a person', {}],
-])('a home that was removed meanwhile is not brought back by the recovery of %s', async (_who, env) => {
+])('recovery by %s: does not create a removed home again', async (_caller, env) => {
   const home = join(temporaryHome(), 'removed')
   expect(await ebb(['recover'], { home, env })).toMatchObject({ code: 0, stdout: Buffer.from('Nothing to recover.\n') })
   expect(existsSync(home)).toBe(false)

@@ -8,7 +8,7 @@ import { hookOn } from '../../support/hooked.ts'
 import { openTasks, orchestrator, type TaskBench } from '../../support/tasks.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** Agents come into a task whole, once, or not at all. */
+/** A deployment creates one whole agent, or nothing. */
 
 const contentOf = async (bench: TaskBench, { agent, workspace }: Deployed): Promise<string> => {
   const log = join(workspace, 'logs', `${agent.name}_stream.jsonl`)
@@ -19,8 +19,8 @@ const contentOf = async (bench: TaskBench, { agent, workspace }: Deployed): Prom
 
 const readsItsPrompt = ['sh', '-c', 'cat; echo; echo THE END; exec sleep 1000']
 
-describe('a deployed agent', () => {
-  it('has a name, its files in the workspace, and a folder to work in', async () => {
+describe('deployed agent', () => {
+  it('has a name, files in the workspace and a working directory', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     expect(task.id).toMatch(/^TASK-\d{8}-\d{6}-[0-9a-f]{8}$/)
@@ -34,7 +34,7 @@ describe('a deployed agent', () => {
     expect(existsSync(join(workspace, `agent_prompt_${agent.name}.txt`))).toBe(true)
   })
 
-  it('reads who it is and where, and is promised nothing that is not there', async () => {
+  it('reads its task and name before its prompt, and no tool calls when no server accepts them', async () => {
     await using bench = await openTasks()
     const task = await bench.create({ description: 'Mend the fence of the north field' })
     const deployed = await bench.deploy(task, { command: readsItsPrompt })
@@ -45,7 +45,7 @@ describe('a deployed agent', () => {
     expect(read).not.toContain('update_agent_progress')
   })
 
-  it('is told how to call back, with its own names filled in, where somebody listens', async () => {
+  it('reads the tool calls with its own ids when a server accepts them', async () => {
     await using bench = await openTasks()
     bench.tasks.callback = () => ({ url: 'http://127.0.0.1:4400', command: '/opt/ebb/bin/ebb' })
     const task = await bench.create()
@@ -64,13 +64,13 @@ describe('a deployed agent', () => {
     expect(read).toContain('"command": "/opt/ebb/bin/ebb"')
     expect(read).toContain('"EBB_URL": "http://127.0.0.1:4400"')
     expect(await bench.tasks.callerOf(token)).toEqual({ agentId: id })
-    // Nobody else may know it: neither rows nor books.
+    // The token is stored neither in the rows nor in the ledger.
     const { ledger } = partsOf(bench.supervisor.engine)
-    const known = JSON.stringify([await bench.supervisor.agents.find(id), await ledger.resources(id)])
-    expect(known).not.toContain(token)
+    const stored = JSON.stringify([await bench.supervisor.agents.find(id), await ledger.resources(id)])
+    expect(stored).not.toContain(token)
   })
 
-  it('whose program takes no MCP servers is told of none', async () => {
+  it('reads no tool calls when its provider has no MCP support', async () => {
     const folder = temporaryHome()
     writeFileSync(join(folder, 'gemini'), '#!/bin/sh\nexec sleep 1000\n', { mode: 0o755 })
     vi.stubEnv('PATH', `${folder}:${process.env.PATH}`)
@@ -82,19 +82,19 @@ describe('a deployed agent', () => {
   })
 })
 
-describe('the same deployment', () => {
-  it('asked for many times at once is one agent', async () => {
+describe('equal deployments', () => {
+  it('concurrent equal deployments create one agent', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const all = await Promise.all(Array.from({ length: 8 }, () => bench.deploy(task)))
     expect(new Set(all.map(({ agent }) => agent.id)).size).toBe(1)
     expect(all.filter(({ isDeduplicated }) => !isDeduplicated)).toHaveLength(1)
-    // And later, while it runs.
+    // The same later, while the agent runs.
     expect(await bench.deploy(task)).toMatchObject({ isDeduplicated: true, agent: { id: all[0]?.agent.id } })
     expect((await bench.tasks.status({ taskId: task.id, caller: orchestrator })).counts.total).toBe(1)
   })
 
-  it('is another one with another type, prompt, parent or task, when the first has ended, or when a duplicate is wanted', async () => {
+  it('a deployment is new with another type, prompt, parent or task, after the first has ended, or with allowDuplicate', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const first = await bench.deploy(task)
@@ -110,7 +110,7 @@ describe('the same deployment', () => {
     expect(await bench.deploy(task)).toMatchObject({ isDeduplicated: false })
   })
 
-  it('whose first one fails fails for all who joined it, and leaves nothing', async () => {
+  it('a failure is the answer to all joined callers, and leaves nothing', async () => {
     let isBroken = false
     const wrap = hookOn('effects', (method) => {
       if (isBroken && method === 'spawn') throw new Error('no process for you')
@@ -123,7 +123,7 @@ describe('the same deployment', () => {
     const [reason] = ends.map((end) => (end as PromiseRejectedResult).reason as unknown)
     expect(ends.every((end) => (end as PromiseRejectedResult).reason === reason)).toBe(true)
     expect(reason).toMatchObject({ code: 'launch_failed', details: { success: true } })
-    // The folders of the task were empty, so they went with the last one.
+    // The folders of the task were empty, so the last agent's close removed them.
     expect(bench.files()).toEqual([])
     expect((await bench.tasks.status({ taskId: task.id, caller: orchestrator })).agents).toEqual([])
     expect(await bench.supervisor.runningProcesses()).toEqual([])
@@ -132,8 +132,7 @@ describe('the same deployment', () => {
   })
 })
 
-describe('a deployment that fails', () => {
-  /** By the number of the effect, so that each step of it fails once. */
+describe('deployment that fails', () => {
   it.each([
     ['the folder', 'makeDirectory'],
     ['the prompt file', 'createFile'],
@@ -156,7 +155,7 @@ describe('a deployment that fails', () => {
     expect(await bench.supervisor.runningProcesses()).toEqual([])
   })
 
-  it('for the ledger leaves nothing, and what others have there stays', async () => {
+  it('at the ledger leaves nothing, and the files of other agents stay', async () => {
     let isBroken = false
     const wrap = hookOn('ledger', (method) => {
       if (isBroken && method === 'hold') throw new Error('the disk is full')
@@ -171,11 +170,11 @@ describe('a deployment that fails', () => {
     expect(bench.control.agents.living.get(living.agent.id)?.status).toBe('running')
   })
 
-  it('because nobody wants it any more is taken back whole', async () => {
+  it('is rolled back when its only caller cancels', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
-    const closeRequest = new AbortController()
-    const deploying = bench.deploy(task, { signal: closeRequest.signal, onPhase: (phase) => phase === 'prepared' && closeRequest.abort() })
+    const cancellation = new AbortController()
+    const deploying = bench.deploy(task, { signal: cancellation.signal, onPhase: (phase) => phase === 'prepared' && cancellation.abort() })
     await expect(deploying).rejects.toMatchObject({ code: 'cancelled' })
     expect(bench.files()).toEqual([])
     expect((await bench.supervisor.agents.list({})).agents).toEqual([])
@@ -183,13 +182,13 @@ describe('a deployment that fails', () => {
     await expect(bench.deploy(task, { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: 'cancelled' })
   })
 
-  it('goes on while somebody else wants it', async () => {
+  it('continues when one of two callers cancels', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
-    const closeRequest = new AbortController()
+    const cancellation = new AbortController()
     const first = bench.deploy(task, {
-      signal: closeRequest.signal,
-      onPhase: (phase) => phase === 'prepared' && queueMicrotask(() => closeRequest.abort()),
+      signal: cancellation.signal,
+      onPhase: (phase) => phase === 'prepared' && queueMicrotask(() => cancellation.abort()),
     })
     const second = bench.deploy(task)
     await expect(first).rejects.toMatchObject({ code: 'cancelled' })
@@ -197,8 +196,8 @@ describe('a deployment that fails', () => {
   })
 })
 
-describe('the folders of a workspace', () => {
-  it('go with the last agent when they are empty, and come again with the next', async () => {
+describe('folders of a workspace', () => {
+  it('are removed with the last agent when empty, and created again for the next', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const [one, two] = [await bench.deploy(task, { prompt: 'one' }), await bench.deploy(task, { prompt: 'two' })]
@@ -210,7 +209,7 @@ describe('the folders of a workspace', () => {
     expect(existsSync(join(task.workspace, 'logs'))).toBe(true)
   })
 
-  it('that a person uses stay, with what is in them', async () => {
+  it('stay when they contain files of others', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const { agent } = await bench.deploy(task)
@@ -222,7 +221,7 @@ describe('the folders of a workspace', () => {
     expect(bench.files()).toEqual(['.agent-workspace', `.agent-workspace/${task.id}`, `.agent-workspace/${task.id}/notes.md`])
   })
 
-  it('are shared by tasks, and whoever leaves last takes the shared one away', async () => {
+  it('the shared folder is removed with the last task', async () => {
     await using bench = await openTasks()
     const [one, two] = [await bench.create(), await bench.create()]
     expect((await bench.tasks.complete({ taskId: one.id, caller: orchestrator })).report.success).toBe(true)
@@ -231,7 +230,7 @@ describe('the folders of a workspace', () => {
     expect(bench.files()).toEqual([])
   })
 
-  it('that were there before stay, though they are empty', async () => {
+  it('stay when they existed before, although they are empty', async () => {
     await using bench = await openTasks()
     mkdirSync(join(bench.base, '.agent-workspace'))
     const task = await bench.create()
@@ -239,10 +238,10 @@ describe('the folders of a workspace', () => {
     expect(bench.files()).toEqual(['.agent-workspace'])
   })
 
-  it('are never made or removed through a link', async () => {
+  it('are never created or removed through a symlink', async () => {
     await using bench = await openTasks()
-    const elsewhere = temporaryHome()
-    symlinkSync(elsewhere, join(bench.base, '.agent-workspace'))
+    const target = temporaryHome()
+    symlinkSync(target, join(bench.base, '.agent-workspace'))
     await expect(bench.create()).rejects.toMatchObject({ code: 'path_refused', message: expect.stringContaining('link') })
     expect(await bench.tasks.list({ caller: orchestrator })).toEqual([])
     expect(bench.files()).toEqual(['.agent-workspace'])

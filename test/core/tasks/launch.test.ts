@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import type { LaunchRequest } from '../../../src/agents/preflight.ts'
 import { openTasks, orchestrator, waits } from '../../support/tasks.ts'
 
-/** Whoever launches by the id of a task, as `POST /api/agents` does, meets the same limits as whoever deploys. */
+/** A launch with a task id, as by `POST /api/agents`, has the same limits as a deployment. */
 
 const request = (more: Partial<LaunchRequest>): LaunchRequest => ({
   type: 'command',
@@ -14,7 +14,7 @@ const request = (more: Partial<LaunchRequest>): LaunchRequest => ({
   ...more,
 })
 
-it('an agent that is launched into a task has a name, its files in the workspace, and the folder of the task', async () => {
+it('launch into a task: the agent gets a name, files in the workspace and the working directory of the task', async () => {
   await using bench = await openTasks()
   const task = await bench.create()
   const [one, two] = await Promise.all([
@@ -29,7 +29,7 @@ it('an agent that is launched into a task has a name, its files in the workspace
   expect(counts).toMatchObject({ total: 2, active: 2 })
 })
 
-it('every limit holds there too', async () => {
+it('launch into a task: all task limits apply', async () => {
   await using bench = await openTasks({
     flags: { taskConcurrent: '2', taskDepth: '1', taskAgents: '3', spawnRule: 'orchestrator>command' },
   })
@@ -51,7 +51,7 @@ it('every limit holds there too', async () => {
   await expect(launch({ parentAgentId: '6f0f7a2e-9c60-4f6a-9d3c-2f7f0f8f6a11' })).rejects.toMatchObject({ code: 'agent_not_found' })
 })
 
-it('a task that its client only named, or one of another namespace, is no such task', async () => {
+it('launch with a task id: an unknown task, or one of another namespace, is only a label', async () => {
   await using bench = await openTasks({ flags: { taskConcurrent: '1' } })
   const task = await bench.create()
   for (const more of [{ taskId: 'mine' }, { taskId: 'mine' }, { taskId: task.id, namespace: 'other' }, {}]) {

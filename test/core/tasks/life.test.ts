@@ -7,13 +7,13 @@ import { hookOn } from '../../support/hooked.ts'
 import { as, deployAndDie, openTasks, orchestrator } from '../../support/tasks.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** How agents of a task end, and the task with them. */
+/** The end of agents of a task, and of the task itself. */
 
-/** Leaves a child behind that no string in `ps` would lead to. */
+/** Leaves a child behind whose command line does not refer to the agent. */
 const hasAHiddenChild = ['sh', '-c', 'echo hello; (setsid sleep 1000 &) ; exec sleep 1000']
 
-describe('a kill', () => {
-  it('ends the agent with all its processes, archives its logs, and proves it', async () => {
+describe('kill of an agent', () => {
+  it('ends the agent with all its processes, archives its logs and verifies both', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const { agent } = await bench.deploy(task, { command: hasAHiddenChild })
@@ -50,12 +50,12 @@ describe('a kill', () => {
         ),
       ].map((path) => `.agent-workspace${path}`),
     )
-    // What it said can still be read.
+    // The output can still be read.
     expect(await bench.tasks.output({ ...of, caller: orchestrator })).toEqual({ lines: ['hello'], next: 6 })
     expect(readFileSync(archive('stream'), 'utf8')).toBe('hello\n')
   })
 
-  it('of a parent leaves its children, and takes them with it when that is wished', async () => {
+  it('leaves the children of the agent running, and ends them with cascade', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const parent = await bench.deploy(task)
@@ -75,7 +75,7 @@ describe('a kill', () => {
     expect(bench.control.agents.living.size).toBe(0)
   })
 
-  it('with all below it does not miss a child that is just being deployed', async () => {
+  it('with cascade ends a child that is being deployed, and refuses later ones', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const parent = await bench.deploy(task)
@@ -85,6 +85,7 @@ describe('a kill', () => {
       parent: parent.agent.id,
       onPhase: (phase) => phase === 'prepared' && prepared.resolve(),
     })
+    // Swallowed: the rejection is handled where the promise is awaited below.
     deploying.catch(() => {})
     await prepared.promise
     await bench.tasks.kill({ taskId: task.id, agentId: parent.agent.id, cascade: true, caller: orchestrator })
@@ -98,8 +99,8 @@ describe('a kill', () => {
   })
 })
 
-describe('a cleanup', () => {
-  it('without the logs makes no archive, and what an earlier one kept goes too', async () => {
+describe('cleanup of an agent', () => {
+  it('without keepLogs creates no archive, and deletes the archive of an earlier cleanup', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const [one, two] = [await bench.deploy(task, { prompt: '1' }), await bench.deploy(task, { prompt: '2' })]
@@ -110,7 +111,7 @@ describe('a cleanup', () => {
     expect(bench.files()).toEqual([])
   })
 
-  it('asked for many times at once is one, and the same again later', async () => {
+  it('concurrent cleanups join into one, and a later one succeeds again', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const { agent } = await bench.deploy(task)
@@ -120,7 +121,7 @@ describe('a cleanup', () => {
     expect(new Set(all.map(({ report }) => report.startedAt)).size).toBe(1)
   })
 
-  it('is no success while a log is owed, or something is there again', async () => {
+  it('fails while a log is not archived, or when a released log exists again', async () => {
     let isBroken = true
     const wrap = hookOn('effects', (method, args) => {
       if (isBroken && /rename|copy|link|makeDirectory/.test(method) && args.some((arg) => String(arg).includes('/archive')))
@@ -137,13 +138,13 @@ describe('a cleanup', () => {
     expect(existsSync(join(task.workspace, 'logs', `${agent.name}_stream.jsonl`))).toBe(true)
     isBroken = false
     expect(await clean()).toMatchObject({ success: true, logFilesArchived: true, errors: [] })
-    // A log that is there again, whoever put it there, is not silently passed over.
+    // A log that exists again is reported, whoever created it.
     mkdirSync(join(task.workspace, 'logs'), { recursive: true })
     mkdirSync(join(task.workspace, 'logs', `${agent.name}_stream.jsonl`))
     expect(await clean()).toMatchObject({ success: false, logFilesArchived: false })
   })
 
-  it('does not mind that somebody took the folder of its logs away, once they were archived', async () => {
+  it('succeeds when the folder of the logs is removed after they were archived', async () => {
     const wrap = hookOn('effects', (method, [path]) => {
       const logs = join(String(path), '..', 'logs')
       if (method === 'flush' && String(path).endsWith('/archive') && existsSync(logs)) rmSync(logs, { recursive: true })
@@ -155,7 +156,7 @@ describe('a cleanup', () => {
     expect(result).toMatchObject({ success: true, errors: [], archivedFiles: [expect.any(String)] })
   })
 
-  it('of an agent that nobody knows is refused in a sentence', async () => {
+  it('of an unknown agent is refused with agent_not_found', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const clean = bench.tasks.cleanup({ taskId: task.id, agentId: 'builder-000000-000000', keepLogs: true, caller: orchestrator })
@@ -163,8 +164,8 @@ describe('a cleanup', () => {
   })
 })
 
-describe('a task', () => {
-  it('that is completed takes its agents with it, and takes none in any more', async () => {
+describe('task', () => {
+  it('completing a task ends its agents, and the task accepts no more', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const { agent } = await bench.deploy(task, { command: hasAHiddenChild })
@@ -185,7 +186,7 @@ describe('a task', () => {
     expect(await bench.control.cleanup.status(undefined)).toMatchObject({ leaks: [], stuck: [], resources: {} })
   })
 
-  it('is forgotten by a reset of its namespace, with everything in its workspace that was ours', async () => {
+  it('a reset of its namespace deletes the task, with everything that Ebb created in its workspace', async () => {
     await using bench = await openTasks()
     const [task, other] = [await bench.create({ namespace: 'mine' }), await bench.create({ namespace: 'theirs' })]
     const { agent } = await bench.deploy(task, { command: ['true'] })
@@ -201,7 +202,7 @@ describe('a task', () => {
     expect(bench.files()).toEqual([])
   })
 
-  it('that meets a reset amid a deployment is not born again', async () => {
+  it('a deployment that meets a reset does not create the task again', async () => {
     const reset = Promise.withResolvers<void>()
     const asked = Promise.withResolvers<void>()
     let isHeld = false
@@ -210,7 +211,7 @@ describe('a task', () => {
       if (isHeld) await reset.promise
       return await work()
     }
-    // The last thing that a deployment asks for before it is made.
+    // `findFolder` is the last call of a deployment before the launch.
     const wrap: NonNullable<Composition['wrap']> = (name, port) =>
       name === 'tasks'
         ? new Proxy(port, {
@@ -224,6 +225,7 @@ describe('a task', () => {
     const task = await bench.create()
     isHeld = true
     const deploying = bench.deploy(task)
+    // Swallowed: the rejection is handled where the promise is awaited below.
     deploying.catch(() => {})
     await asked.promise
     await bench.control.cleanup.reset({}).report
@@ -234,7 +236,7 @@ describe('a task', () => {
     expect(await bench.control.cleanup.status(undefined)).toMatchObject({ isClean: true })
   })
 
-  it('whose supervisor is killed is over, and nothing of it is left but its archive', async () => {
+  it('recovery completes a task whose supervisor was killed, and leaves only its archive', async () => {
     const home = temporaryHome()
     const base = temporaryHome()
     const { task, agents, token } = await deployAndDie(home, base, 'process')
@@ -259,14 +261,14 @@ describe('a task', () => {
   })
 })
 
-describe('the output of an agent', () => {
-  it('is read on from where the last answer ended, live and archived', async () => {
+describe('output of an agent', () => {
+  it('continues from the end of the last answer, from the live log and from the archive', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const { agent } = await bench.deploy(task, { command: ['sh', '-c', 'echo one; echo two; printf thr; exec sleep 1000'] })
     const of = { taskId: task.id, agentId: agent.id, caller: orchestrator }
     const log = join(task.workspace, 'logs', `${agent.name}_stream.jsonl`)
-    await waitUntil(() => readFileSync(log, 'utf8').endsWith('thr'), 30_000, 'all is written')
+    await waitUntil(() => readFileSync(log, 'utf8').endsWith('thr'), 30_000, 'the output is written')
     expect(await bench.tasks.output(of)).toEqual({ lines: ['one', 'two'], next: 8 })
     expect(await bench.tasks.output({ ...of, tail: 1 })).toMatchObject({ lines: ['two'] })
     expect(await bench.tasks.output({ ...of, since: 4 })).toEqual({ lines: ['two'], next: 8 })

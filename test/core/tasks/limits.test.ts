@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import type { Deployed } from '../../../src/tasks/types.ts'
 import { as, openTasks } from '../../support/tasks.ts'
 
-/** Against agents that deploy agents without end. */
+/** The limits that stop agents from deploying agents without end. */
 
 const refused = (...texts: readonly string[]): unknown => ({
   code: 'spawn_refused',
@@ -19,8 +19,8 @@ const settled = async (all: readonly Promise<Deployed>[]) => {
   }
 }
 
-describe('limits', () => {
-  it('of 20 deployments at once against a limit of 5 exactly 5 succeed, and the rest leave nothing', async () => {
+describe('task limits', () => {
+  it('of 20 concurrent deployments with taskConcurrent 5, exactly 5 succeed and the others leave nothing', async () => {
     await using bench = await openTasks({ flags: { taskConcurrent: '5' } })
     const task = await bench.create()
     const all = Array.from({ length: 20 }, (_, number) => bench.deploy(task, { prompt: `Part ${number}` }))
@@ -39,7 +39,7 @@ describe('limits', () => {
     await bench.deploy(task, { prompt: 'There is room again.' })
   })
 
-  it('a deployment that fails gives its place back', async () => {
+  it('a deployment that fails does not count', async () => {
     await using bench = await openTasks({ flags: { taskConcurrent: '1', taskAgents: '1' } })
     const task = await bench.create()
     await expect(bench.deploy(task, { command: ['no-such-program'] })).rejects.toMatchObject({ code: 'launch_refused' })
@@ -48,7 +48,7 @@ describe('limits', () => {
     expect(before).toEqual(['.agent-workspace', `.agent-workspace/${task.id}`])
   })
 
-  it('so many agents ever, also when the earlier ones are gone, and also after they were deleted', async () => {
+  it('taskAgents counts all agents ever deployed, including deleted ones', async () => {
     await using bench = await openTasks({ flags: { taskAgents: '2' } })
     const task = await bench.create()
     for (const prompt of ['one', 'two']) {
@@ -60,7 +60,7 @@ describe('limits', () => {
     await bench.deploy(await bench.create(), { prompt: 'three' })
   })
 
-  it('generations are counted from the orchestrator', async () => {
+  it('taskDepth counts generations from the orchestrator', async () => {
     await using bench = await openTasks({ flags: { taskDepth: '2' } })
     const task = await bench.create()
     const parent = await bench.deploy(task)
@@ -72,14 +72,14 @@ describe('limits', () => {
     expect(limits.taskDepth).toEqual({ limit: 2, used: 2 })
   })
 
-  it('the limit of all agents counts here too', async () => {
+  it('maxAgents applies to deployments too', async () => {
     await using bench = await openTasks({ flags: { maxAgents: '1' } })
     const task = await bench.create()
     await bench.deploy(task)
     await expect(bench.deploy(task, { prompt: 'another' })).rejects.toMatchObject({ code: 'too_many_agents' })
   })
 
-  it('rules say who may deploy whom, and how many at once', async () => {
+  it('spawn rules limit which types may deploy which, and how many at once', async () => {
     await using bench = await openTasks({ flags: { spawnRule: 'orchestrator>lead*,lead*>tester:2' } })
     const task = await bench.create()
     await expect(bench.deploy(task, { agentType: 'tester' })).rejects.toMatchObject(
@@ -97,14 +97,14 @@ describe('limits', () => {
   })
 })
 
-describe('what is wrong with a deployment is told before anything exists', () => {
+describe('deployment refused before anything exists', () => {
   it.each([
-    ['a type that could be a path', { agentType: '../x' }, 'invalid_request'],
-    ['a type that would pass for no agent', { agentType: 'orchestrator' }, 'invalid_request'],
+    ['an agent type that could be a path', { agentType: '../x' }, 'invalid_request'],
+    ['the reserved agent type orchestrator', { agentType: 'orchestrator' }, 'invalid_request'],
     ['an unknown parent', { parent: 'builder-000000-abcdef' }, 'agent_not_found'],
     ['an unknown provider', { provider: 'no-such' }, 'invalid_request'],
     ['an unknown placement', { placement: 'moon' }, 'invalid_request'],
-    ['a command that is missing', { command: undefined as never }, 'launch_refused'],
+    ['a missing command', { command: undefined as never }, 'launch_refused'],
     ['an unknown task', { taskId: 'TASK-20260101-000000-00000000' }, 'task_not_found'],
     ['another namespace', { namespace: 'other' }, 'task_not_found'],
   ] as const)('%s', async (_, more, code) => {
@@ -117,7 +117,7 @@ describe('what is wrong with a deployment is told before anything exists', () =>
     expect((await bench.tasks.status({ taskId: task.id, caller: 'orchestrator' })).agents).toEqual([])
   })
 
-  it('a parent of another task is none', async () => {
+  it('a parent in another task', async () => {
     await using bench = await openTasks()
     const [one, other] = [await bench.create(), await bench.create()]
     const { agent } = await bench.deploy(one)
@@ -125,12 +125,12 @@ describe('what is wrong with a deployment is told before anything exists', () =>
   })
 })
 
-describe('the folder of a task', () => {
+describe('folder of a task', () => {
   it.each([
-    ['is not absolute', 'here/and/there', /must be absolute/],
-    ['is not there', '/nowhere/at/all', /does not exist/],
-    ['is a file', import.meta.filename, /not a folder/],
-  ])('that %s is refused', async (_, base, message) => {
+    ['a relative path', 'here/and/there', /must be absolute/],
+    ['a missing folder', '/nowhere/at/all', /does not exist/],
+    ['a file', import.meta.filename, /not a folder/],
+  ])('refuses %s', async (_, base, message) => {
     await using bench = await openTasks()
     await expect(bench.create({ base })).rejects.toMatchObject({ code: 'path_refused', message: expect.stringMatching(message) })
     expect(await bench.tasks.list({ caller: 'orchestrator' })).toEqual([])

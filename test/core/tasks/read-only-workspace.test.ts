@@ -10,7 +10,7 @@ import type { Json } from '../../support/server.ts'
 import { openTasks, type TaskBench } from '../../support/tasks.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** Workspaces in which nothing can be removed: every answer says so in its own shape, and what is owed goes when it can. */
+/** Workspaces in which nothing can be removed: every tool reports it, and the removal is done once it is possible. */
 
 needs('root')
 
@@ -18,7 +18,7 @@ function mcpTo({ control, base, supervisor }: TaskBench): Promise<McpClient> {
   return mcpOf(createMcpServer({ control, version: '1', home: supervisor.home.directory }, { caller: 'orchestrator', cwd: base }))
 }
 
-/** A task whose one agent has ended, with its log in the archive. */
+/** Creates a task with one ended agent, whose log is archived. */
 async function withEndedAgent(mcp: McpClient): Promise<{ task_id: string; workspace: string; agent_id: string; agent_uuid: string }> {
   const { task_id, workspace } = await mcp.call('create_real_task', { description: 'Soon read-only' })
   const { agent_id, agent_uuid } = await mcp.call('deploy_headless_agent', agentOf(task_id))
@@ -32,7 +32,7 @@ const agentOf = (task_id: string): Json => ({
   ...{ provider: 'command', placement: 'process', command: ['sh', '-c', 'echo hello; exec sleep 1000'] },
 })
 
-it('a cleanup whose archive cannot be deleted answers in full, stays owed everywhere, and is made good when it can be', async () => {
+it('read-only workspace: a cleanup that cannot delete the archive fails with a full report, and is finished once it can', async () => {
   await using bench = await openTasks()
   await using mcp = await mcpTo(bench)
   const { task_id, workspace, agent_id, agent_uuid } = await withEndedAgent(mcp)
@@ -68,7 +68,7 @@ it('a cleanup whose archive cannot be deleted answers in full, stays owed everyw
   expect(bench.files()).toEqual([])
 })
 
-it('an archive that is owed when its task is over goes with the next cleanup that is asked for', async () => {
+it('read-only workspace: an archive left after its task was completed is deleted by the next cleanup', async () => {
   await using bench = await openTasks()
   await using mcp = await mcpTo(bench)
   const { task_id, workspace, agent_id } = await withEndedAgent(mcp)
@@ -84,7 +84,7 @@ it('an archive that is owed when its task is over goes with the next cleanup tha
   expect(bench.files()).toEqual([])
 })
 
-it('an archive that is owed when its supervisor is killed goes with the recovery', async () => {
+it('read-only workspace: an archive left by a killed supervisor is deleted by the recovery', async () => {
   const [home, base] = [temporaryHome(), temporaryHome()]
   await using mcp = await mcpOverStdio({ home, cwd: base })
   const { task_id, workspace, agent_id } = await withEndedAgent(mcp)
@@ -94,17 +94,17 @@ it('an archive that is owed when its supervisor is killed goes with the recovery
     process.kill(mcp.pid, 'SIGKILL')
   }
   const archive = join(workspace, 'archive')
-  const owed = async (): Promise<readonly unknown[]> => {
+  const leftovers = async (): Promise<readonly unknown[]> => {
     await ebb(['recover'], { home })
     const { stuck, heldBack, leaks } = JSON.parse((await ebb(['status', '--json'], { home })).stdout.toString())
     return [...(existsSync(archive) ? [archive] : []), ...stuck, ...heldBack, ...leaks]
   }
-  // The sentinel may have been quicker, before or after there was something to write on, or still be at it.
-  await waitUntil(owed, 30_000, 'the archive is gone, and nothing is owed')
+  // The sentinel's recovery may run first, before or after the workspace is writable, or may still be running.
+  await waitUntil(leftovers, 30_000, 'the archive is deleted, and nothing is stuck')
 })
 
 it.each(['workspace', 'base'])(
-  'a deployment that fails because its %s is read-only is taken back whole, whatever others have there',
+  'read-only workspace: a deployment that fails because its %s is read-only is rolled back, and other files stay',
   async (which) => {
     await using bench = await openTasks()
     await using mcp = await mcpTo(bench)

@@ -6,7 +6,7 @@ import type { Deployed } from '../../../src/tasks/types.ts'
 import { hookOn } from '../../support/hooked.ts'
 import { as, listens, openTasks, orchestrator, type TaskBench } from '../../support/tasks.ts'
 
-/** What agents say of their work, and what follows from it. */
+/** The reports of agents about their work, and their effects. */
 
 const lines = (path: string): readonly unknown[] =>
   readFileSync(path, 'utf8')
@@ -19,7 +19,7 @@ const report = (bench: TaskBench, task: Task, deployed: Deployed, status: string
     taskId: task.id,
     agentId: deployed.agent.name ?? '',
     status,
-    message: 'So it is.',
+    message: 'A report.',
     progress: 50,
     caller: as(deployed),
     ...more,
@@ -42,8 +42,8 @@ const ended = (bench: TaskBench, { agent }: Deployed): Promise<string | undefine
     return now.completedAt === undefined ? undefined : now.status
   })
 
-describe('progress and findings', () => {
-  it('are lines in the files that others read, and in the status', async () => {
+describe('reports of progress and findings', () => {
+  it('are written as lines to the public files, and shown in the status', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const deployed = await bench.deploy(task)
@@ -55,7 +55,7 @@ describe('progress and findings', () => {
     expect(await find(bench, task, deployed, { data: { post: 7 } })).toEqual({ isOwn: true })
     const timestamp = expect.stringMatching(/^\d{4}-.*\.\d{3}Z$/)
     expect(lines(join(task.workspace, 'progress', `${name}_progress.jsonl`))).toEqual([
-      { timestamp, agent_id: name, status: 'working', message: 'So it is.', progress: 10 },
+      { timestamp, agent_id: name, status: 'working', message: 'A report.', progress: 10 },
       { timestamp, agent_id: name, status: 'testing', message: 'Zäune\nund "Pfosten"', progress: 50 },
     ])
     expect(lines(join(task.workspace, 'findings', `${name}_findings.jsonl`))).toEqual([
@@ -66,19 +66,19 @@ describe('progress and findings', () => {
   })
 
   it.each([
-    ['a message that is too long', { message: 'x'.repeat(10_001) }],
-    ['a status that is empty', { status: '' }],
-    ['a status that is too long', { status: 'x'.repeat(201) }],
-    ['a progress that is no percentage', { progress: 101 }],
-    ['a progress that is no number', { progress: Number.NaN }],
-  ])('%s is refused', async (_, more) => {
+    ['a too long message', { message: 'x'.repeat(10_001) }],
+    ['an empty status', { status: '' }],
+    ['a too long status', { status: 'x'.repeat(201) }],
+    ['a progress above 100', { progress: 101 }],
+    ['a progress that is not a number', { progress: Number.NaN }],
+  ])('refuse %s', async (_, more) => {
     await using bench = await openTasks()
     const task = await bench.create()
     const deployed = await bench.deploy(task)
     await expect(report(bench, task, deployed, 'working', more)).rejects.toMatchObject({ code: 'invalid_request' })
   })
 
-  it('data that is too large is refused', async () => {
+  it('refuse data of more than 64 KiB', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const deployed = await bench.deploy(task)
@@ -86,7 +86,7 @@ describe('progress and findings', () => {
     await find(bench, task, deployed, { data: 'ü'.repeat(32_000) })
   })
 
-  it('of an agent that has ended are refused, and make no file again', async () => {
+  it('of an ended agent are refused, and create no files', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const deployed = await bench.deploy(task)
@@ -105,7 +105,7 @@ describe('progress and findings', () => {
     expect(existsSync(join(task.workspace, 'findings'))).toBe(false)
   })
 
-  it('that cannot be written are told as such, and an agent that is through is ended all the same', async () => {
+  it('that cannot be written fail with report_unwritten, and a last report still ends the agent', async () => {
     const wrap = hookOn('effects', (method, [path]) => {
       if (/append|openFile/.test(method) && String(path).endsWith('_progress.jsonl'))
         throw Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' })
@@ -121,7 +121,7 @@ describe('progress and findings', () => {
     expect(await ended(bench, deployed)).toBe('completed')
   })
 
-  it('are refused when their file is as large as it may be, and an agent that is through is ended all the same', async () => {
+  it('are refused when their file has reached its limit, and a last report still ends the agent', async () => {
     await using bench = await openTasks({ flags: { limitLog: '400' } })
     const task = await bench.create()
     const deployed = await bench.deploy(task)
@@ -140,30 +140,30 @@ describe('progress and findings', () => {
   })
 })
 
-describe('the last word of an agent', () => {
+describe('last report of an agent', () => {
   it.each([
     ['completed', 'exit 0', 'completed'],
     ['completed', 'exit 3', 'failed'],
     ['failed', 'exit 0', 'failed'],
     ['terminated', 'exit 0', 'terminated'],
-  ])('%s, then %s: it is %s when its process has ended', async (said, exit, status) => {
+  ])('after %s and then %s, the agent is %s when its process has ended', async (reported, exit, status) => {
     await using bench = await openTasks()
     const task = await bench.create()
     const go = join(bench.base, 'go')
     const deployed = await bench.deploy(task, { command: ['sh', '-c', `mkfifo "${go}"; echo ready; read line < "${go}"; ${exit}`] })
     await bench.control.waiting.forNews(bench.control.agents, deployed.agent.id, 1, 10_000)
     const before = Date.now()
-    const taken = await report(bench, task, deployed, said, { progress: 100 })
+    const taken = await report(bench, task, deployed, reported, { progress: 100 })
     expect(taken).toMatchObject({ isOwn: true, cleanup: { scheduled: true } })
     expect(Date.parse(taken.cleanup?.by ?? '')).toBeGreaterThanOrEqual(before + 29_000)
     expect(bench.control.agents.living.get(deployed.agent.id)?.status).toBe('running')
-    // Said twice, it is ended no later.
-    expect(await report(bench, task, deployed, said, { progress: 100 })).toEqual(taken)
+    // A second last report does not move the deadline.
+    expect(await report(bench, task, deployed, reported, { progress: 100 })).toEqual(taken)
     await import('node:fs/promises').then(({ writeFile }) => writeFile(go, 'on\n'))
     expect(await ended(bench, deployed)).toBe(status)
   })
 
-  it('is checked against what happened', async () => {
+  it('is validated against status, exit code and messages', async () => {
     await using bench = await openTasks()
     const task = await bench.create()
     const silent = await bench.deploy(task, { prompt: 'silent', command: ['true'] })
@@ -178,34 +178,34 @@ describe('the last word of an agent', () => {
     const warnings = new Map(agents.map(({ id, completionValidation }) => [id, completionValidation]))
     expect(warnings.get(silent.agent.id)).toEqual({
       valid: false,
-      warnings: ['It ended without a report of its progress.', 'It wrote nothing.'],
+      warnings: ['The agent ended without a progress report.', 'The agent wrote no output.'],
     })
-    expect(warnings.get(good.agent.id)).toEqual({ valid: false, warnings: ['It was ended before it was through.'] })
-    expect(warnings.get(killed.agent.id)?.warnings).toContain('It reported completed at 40 percent.')
+    expect(warnings.get(good.agent.id)).toEqual({ valid: false, warnings: ['The agent was ended before it finished.'] })
+    expect(warnings.get(killed.agent.id)?.warnings).toContain('The agent reported completed at 40 percent.')
   })
 })
 
-describe('an agent that reports nothing', () => {
-  it('is found, told of, and marked; a report makes it good', async () => {
-    // Time enough to be seen between a report and the next silence.
+describe('agent that sends no reports', () => {
+  it('is marked as stuck and emitted as silent until it reports again', async () => {
+    // Long enough to observe the state between a report and the next silence.
     await using bench = await openTasks({ flags: { stuckThreshold: '2s' } })
     const task = await bench.create()
     bench.tasks.callback = listens
-    const told = Promise.withResolvers<unknown>()
-    bench.control.events.on('silent', told.resolve)
+    const first = Promise.withResolvers<unknown>()
+    bench.control.events.on('silent', first.resolve)
     const deployed = await bench.deploy(task)
-    expect(await told.promise).toMatchObject({ agentId: deployed.agent.id, taskId: task.id, namespace: 'default' })
+    expect(await first.promise).toMatchObject({ agentId: deployed.agent.id, taskId: task.id, namespace: 'default' })
     const view = async () => (await bench.tasks.status({ taskId: task.id, caller: orchestrator })).agents[0]
     expect(await view()).toMatchObject({ status: 'running', stuck: { silentMs: expect.any(Number), since: expect.any(String) } })
     const again = Promise.withResolvers<unknown>()
     bench.control.events.on('silent', again.resolve)
     await find(bench, task, deployed)
     expect((await view())?.stuck).toBeUndefined()
-    // And it is found again.
+    // The next silence is found again.
     await again.promise
   })
 
-  it('is ended where that is wished', async () => {
+  it('is ended with stuckAction end', async () => {
     await using bench = await openTasks({ flags: { stuckThreshold: '50ms', stuckAction: 'end' } })
     const task = await bench.create()
     bench.tasks.callback = listens
@@ -215,15 +215,15 @@ describe('an agent that reports nothing', () => {
     expect(await bench.supervisor.runningProcesses()).toEqual([])
   })
 
-  it('because it cannot is not silent', async () => {
+  it('does not count as silent when it cannot report', async () => {
     await using bench = await openTasks({ flags: { stuckThreshold: '50ms', stuckAction: 'end' } })
     const task = await bench.create()
     const later = [{ delay: 600_000, type: 'complete' as const, data: {} }]
     const mute = [
-      // Nobody listens.
-      await bench.deploy(task, { prompt: 'nobody listens' }),
-      // Its program takes no servers.
-      await bench.deploy(task, { prompt: 'only played', provider: 'synthetic', configuration: { schedule: later } }),
+      // No server accepts calls.
+      await bench.deploy(task, { prompt: 'no server' }),
+      // The provider has no MCP support.
+      await bench.deploy(task, { prompt: 'synthetic', provider: 'synthetic', configuration: { schedule: later } }),
     ]
     bench.tasks.callback = listens
     expect(await ended(bench, await bench.deploy(task, { prompt: 'it could' }))).toBe('failed')

@@ -4,10 +4,10 @@ import { expect, it } from 'vitest'
 import { realEffects } from '../../../src/host/effects.ts'
 import { openTasks } from '../../support/tasks.ts'
 
-/** An agent may write in the workspace in which its log lies. */
+/** An agent can write in the workspace that contains its log, so it can replace the log. */
 
 it.each(['a pipe', 'a link'])(
-  'an agent that put %s at the place of its log is ended; the log is held back, and never read from there',
+  'log replaced by its agent with %s: the agent is ended, and the log is held back and never read',
   async (what) => {
     await using bench = await openTasks()
     const task = await bench.create()
@@ -18,7 +18,7 @@ it.each(['a pipe', 'a link'])(
     rmSync(log)
     if (what === 'a link') symlinkSync(precious, log)
     else await realEffects.makePipe(log)
-    // So that whoever opens it all the same does not wait for ever.
+    // The pipe has a writer, so that code that opens it by mistake does not block for ever.
     const writer = what === 'a pipe' ? openSync(log, constants.O_RDWR | constants.O_NONBLOCK) : undefined
     const heldBack = { outcome: 'held-back', error: expect.stringContaining(`The path ${log} is refused: it is not a file any more`) }
     for (const trigger of ['terminated', 'reaper'] as const) {
@@ -26,8 +26,8 @@ it.each(['a pipe', 'a link'])(
       expect(report.resources.filter(({ name }) => name === log)).toMatchObject([heldBack])
       expect(report.resources.filter(({ kind }) => kind === 'process-tree').every(({ outcome }) => outcome === 'released')).toBe(true)
     }
-    const said = (await bench.supervisor.agents.messages(agent.id, 0, 100)).map(({ content }) => content)
-    expect(said.filter((text) => text === 'two' || text === 'precious')).toEqual([])
+    const contents = (await bench.supervisor.agents.messages(agent.id, 0, 100)).map(({ content }) => content)
+    expect(contents.filter((text) => text === 'two' || text === 'precious')).toEqual([])
     if (writer !== undefined) closeSync(writer)
     rmSync(log)
     expect(await bench.supervisor.engine.close(agent.id, { trigger: 'reaper' })).toMatchObject({ success: true })

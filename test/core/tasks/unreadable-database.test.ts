@@ -2,18 +2,18 @@ import { StatementSync } from 'node:sqlite'
 import { afterEach, expect, it, vi } from 'vitest'
 import { as, openTasks, orchestrator } from '../../support/tasks.ts'
 
-/** G12 for those who end agents of tasks: the database tells nothing and takes nothing, and they die all the same. */
+/** G12 for agents of tasks: they are killed when the database can be neither read nor written. */
 
 afterEach(() => void vi.restoreAllMocks())
 
 function breakDatabase(): void {
-  for (const way of ['all', 'get', 'run'] as const)
-    vi.spyOn(StatementSync.prototype, way).mockImplementation(() => {
+  for (const method of ['all', 'get', 'run'] as const)
+    vi.spyOn(StatementSync.prototype, method).mockImplementation(() => {
       throw Object.assign(new Error('disk I/O error'), { code: 'ERR_SQLITE_ERROR', errcode: 10 })
     })
 }
 
-it('agents are killed by name, with those below them, and cleaned up after, and the answer says what nobody knows', async () => {
+it('unreadable database: kill by name with cascade and cleanup end all processes, and the answers report the database error', async () => {
   await using bench = await openTasks()
   const task = await bench.create()
   const parent = await bench.deploy(task, { prompt: 'parent' })
@@ -35,7 +35,7 @@ it('agents are killed by name, with those below them, and cleaned up after, and 
   }
   expect(await bench.supervisor.runningProcesses()).toEqual([])
 
-  // The books follow.
+  // With the database back, the ledger is brought up to date.
   vi.restoreAllMocks()
   for (const agentId of [parent, child, other].map(({ agent }) => agent.id))
     expect(await bench.tasks.kill({ taskId, agentId, caller: orchestrator })).toMatchObject({ success: true, cleanup: { errors: [] } })

@@ -20,14 +20,14 @@ async function begin(options: ControlOptions = {}): Promise<SimulatedControl> {
   return simulated
 }
 
-/** Something of a scope is in the world, and on no books. */
+/** Places a resource of a scope in the simulated system, without a ledger record. */
 function leak(scopeId: string, incarnation: string): void {
   const spec = { hears: 'polite', times: 1, owes: [] } as const
   simulation.world.place({ kind: listedKind, id: `${scopeId}.9`, scopeId, incarnation, dependsOn: [], spec })
 }
 
-describe('in a namespace', () => {
-  test('a leak of an agent that is deleted is seen, and not in the others', async () => {
+describe('cleanup status of a namespace', () => {
+  test('counts a leak of a deleted agent, in the namespace of that agent only', async () => {
     const simulated = await begin()
     const { control, life, processes } = simulated
     const id = await launchIn(simulation, simulated, 'one')
@@ -39,33 +39,33 @@ describe('in a namespace', () => {
     expect(await run(control.cleanup.status('two'))).toMatchObject({ isClean: true, leaks: [] })
   })
 
-  test('what nobody can say whose it is counts: it may be its own (G4)', async () => {
+  test('counts a resource whose namespace is unknown (G4)', async () => {
     const { control } = await begin()
     leak('forgotten', 'dead-life')
     expect(await run(control.cleanup.status('one'))).toMatchObject({ isClean: false, leaks: ['listed forgotten.9'] })
   })
 
-  test('somewhere else that does not answer counts where something of its own is there, and in the whole world (G4)', async () => {
+  test('counts a remote placement that does not answer only where the namespace uses it, and in the status of all (G4)', async () => {
     const simulated = await begin({ plan: () => [thing('task', { kind: remoteKind })] })
     const { control, life } = simulated
     await launchIn(simulation, simulated, 'cloudy')
-    const asked = async (namespace?: string): Promise<unknown> => {
+    const leaksOf = async (namespace?: string): Promise<unknown> => {
       life.faults.next('list elsewhere', ['refused'])
       return (await run(control.cleanup.status(namespace))).leaks
     }
-    expect(await asked('local')).toEqual([])
-    const told = [expect.stringContaining('elsewhere: simulated: list elsewhere was refused')]
-    expect(await asked('cloudy')).toEqual(told)
-    expect(await asked()).toEqual(told)
+    expect(await leaksOf('local')).toEqual([])
+    const leaks = [expect.stringContaining('elsewhere: simulated: list elsewhere was refused')]
+    expect(await leaksOf('cloudy')).toEqual(leaks)
+    expect(await leaksOf()).toEqual(leaks)
   })
 
-  test('what is of another namespace, of no namespace, or of another living supervisor does not count', async () => {
+  test('does not count resources of another namespace, of no namespace, or of another living supervisor', async () => {
     const simulated = await begin({ plan: () => [thing('a')] })
     await launchIn(simulation, simulated, 'two')
     const { control, life } = simulated
     const scope = life.engine.openScope({ id: 'by-itself', kind: 'agent' })
     await run(life.engine.launch(scope, [thing('a')]))
-    // A request may hold something too.
+    // A request can hold resources too.
     const request = life.engine.openScope({ id: 'request', kind: 'request', parentId: control.namespaces.enter('two') })
     await run(life.engine.launch(request, [thing('a')]))
     simulation.vitality.set('other-life', 'alive')
@@ -74,7 +74,7 @@ describe('in a namespace', () => {
     expect(await run(control.cleanup.status('two'))).toMatchObject({ isClean: false, leaks: [], resources: { listed: { held: 2 } } })
   })
 
-  test('the last look of a reset sees what came back after the rows had gone', async () => {
+  test('the final check of a reset finds a resource that came back after the rows were removed', async () => {
     const simulated = await begin({ plan: () => [thing('a')] })
     const { control, life } = simulated
     const id = await launchIn(simulation, simulated, 'one')
@@ -84,22 +84,22 @@ describe('in a namespace', () => {
   })
 })
 
-describe('the books of an end', () => {
-  test('wait for the last days of many agents as long as for those of one', async () => {
+describe('the end of agents', () => {
+  test('waits for the exits of many agents in parallel', async () => {
     const simulated = await begin()
     const ids = [
       await launchIn(simulation, simulated, 'one'),
       await launchIn(simulation, simulated, 'one'),
       await launchIn(simulation, simulated, 'one'),
     ]
-    // Their exits never come.
+    // The exits never arrive.
     for (const id of ids) simulated.control.agents.living.get(id)?.watchExit(1, new Promise(() => {}))
     const report = await run(simulated.control.cleanup.closeNamespace('one', 'request-finished', true))
     expect(report).toMatchObject({ success: true, errors: [] })
     expect((await run(simulated.control.agents.list({}))).agents.map(({ status }) => status)).toEqual(Array(3).fill('terminated'))
   })
 
-  test('are not hurried by an agent with so much to say that it takes time to delete', async () => {
+  test('succeeds when deleting the messages of an agent takes long', async () => {
     const simulated = await begin()
     const id = await launchIn(simulation, simulated, 'one')
     const { agents } = simulation
@@ -113,21 +113,21 @@ describe('the books of an end', () => {
   })
 })
 
-describe('a request', () => {
+describe('request', () => {
   const name = { kind: 'request', namespace: 'one', id: 'r' } as const
   const close = async ({ control }: SimulatedControl) => await run(control.owners.close(name, false).then(({ report }) => report))
 
-  test('that is cleaned up twice is called by its name both times', async () => {
+  test('the reports of two closes both name the request by its id', async () => {
     const simulated = await begin()
     await run(simulated.control.owners.open(name))
     for (let n = 0; n < 2; n++) expect(await close(simulated)).toMatchObject({ success: true, scope: { kind: 'request', id: 'r' } })
   })
 
-  test('that is over, or ends with its namespace, is in the history under the id that was given for it', async () => {
+  test('a close that joins a reset, or comes after the end, is in the history under the id that beginClose returned', async () => {
     const simulated = await begin({ plan: () => [thing('a', { hears: 'kill' })] })
     const { control } = simulated
-    const told: unknown[] = []
-    control.events.on('report', ({ id, namespace }) => told.push([id, namespace]))
+    const reports: unknown[] = []
+    control.events.on('report', ({ id, namespace }) => reports.push([id, namespace]))
     const launch = { type: 'simulated', prompt: '', namespace: 'one', requestId: 'r', configuration: {} }
     await run(control.agents.launch(launch))
     const { report } = control.cleanup.reset({ namespace: 'one', timeoutMs: 2_000 })
@@ -136,7 +136,7 @@ describe('a request', () => {
     await run(report)
     const done = { state: 'done', success: true, scope: { kind: 'request', id: 'r' } }
     expect(await run(control.history.find(joined))).toMatchObject({ ...done, id: joined, report: { resources: [{}] } })
-    expect(told).toContainEqual([joined, 'one'])
+    expect(reports).toContainEqual([joined, 'one'])
 
     await run(control.agents.launch(launch))
     const own = await run(control.owners.beginClose(name, false))
@@ -149,13 +149,13 @@ describe('a request', () => {
     expect(await run(control.history.find(again))).toMatchObject({ ...done, id: again, report: { resources: [] } })
   })
 
-  test('that is opened by itself while an agent comes for it takes the agent in', async () => {
+  test('a concurrent open and enter share one scope', async () => {
     const { control } = await begin()
     const [opened, entered] = await run(Promise.all([control.owners.open(name), control.owners.enter(name)]))
     expect(entered).toBe(opened)
   })
 
-  test('of a dead supervisor that another process is recovering is not said to be clean', async () => {
+  test('a close is refused while another process recovers its dead supervisor', async () => {
     const earlier = await begin()
     await run(earlier.control.owners.open(name))
     earlier.life.die()
@@ -169,10 +169,11 @@ describe('a request', () => {
   })
 })
 
-test('an agent whose row was written and whose scope was not, when its supervisor died, is ended by the recovery', async () => {
+test('recovery: ends an agent whose supervisor died after it wrote the row and before it wrote the scope', async () => {
   const earlier = await begin()
   earlier.life.faults.next('ledger.openScope', ['well', 'refused'])
   earlier.life.faults.next('ledger.settle', ['slow'], 10_000)
+  // Swallowed: the supervisor dies during this launch.
   earlier.control.agents.launch({ type: 'simulated', prompt: '', namespace: 'one', configuration: {} }).catch(() => {})
   await run(simulation.clock.pause(100))
   earlier.life.die()
@@ -187,7 +188,7 @@ test('an agent whose row was written and whose scope was not, when its superviso
   expect((await run(control.agents.list({}))).agents).toEqual([])
 })
 
-test('launches that wait for their turn count as agents', async () => {
+test('launch: waiting launches count against the agent limit', async () => {
   const simulated = await begin({ maxAgents: 6, plan: () => [thing('a')] })
   simulated.life.faults.next('ledger.intend', Array(4).fill('slow'), 1_000)
   const launch = (): Promise<unknown> =>
@@ -201,7 +202,7 @@ test('launches that wait for their turn count as agents', async () => {
   expect(simulated.control.agents.living.size).toBe(6)
 })
 
-test('an agent of a supervisor that lives, and is not yet on the books that a recovery has read, is not ended by it', async () => {
+test('recovery: does not end an agent of a living supervisor that the ledger does not have yet', async () => {
   const { life, control } = await begin()
   simulation.vitality.set('newcomer', 'alive')
   const row = { id: 'theirs', type: 't', placement: 'process', namespace: 'one', prompt: '', configuration: {}, incarnation: 'newcomer' }
@@ -210,7 +211,7 @@ test('an agent of a supervisor that lives, and is not yet on the books that a re
   expect((await run(control.agents.get('theirs'))).agent.status).toBe('initializing')
 })
 
-test('what failed in a namespace is forgotten with its reset: the next to carry that name begins anew', async () => {
+test('alert: a reset of a namespace resets the counts of failed closes in it', async () => {
   const { control } = await begin({ plan: () => [thing('a', { hears: 'kill', times: 1_000 })] })
   const alerts: unknown[] = []
   control.events.on('alert', (alert) => alerts.push(alert))

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { mcpText } from '../../../src/agents/mcp-file.ts'
 
-it('MCP servers are written down as claude reads them, without the values of their variables but for our own', () => {
+it('mcpText: lists MCP servers in the format of Claude Code, with values of variables only for the ebb server', () => {
   const servers = [
     { name: 'a', command: 'node', args: ['a.mjs'], env: { TOKEN: '$x "y"' } },
     { name: 'b', command: 'b' },

@@ -18,25 +18,28 @@ afterEach(async () => {
 const run = <T>(work: Promise<T>): Promise<T> => simulation.clock.run(work)
 const pause = (ms: number): Promise<void> => run(simulation.clock.pause(ms))
 
-type Told = { readonly [K in 'closing' | 'progress' | 'report']: { readonly name: K } & EventMap[K] }['closing' | 'progress' | 'report']
+type EmittedEvent = { readonly [K in 'closing' | 'progress' | 'report']: { readonly name: K } & EventMap[K] }[
+  | 'closing'
+  | 'progress'
+  | 'report']
 
-async function begin(options: ControlOptions = {}): Promise<SimulatedControl & { readonly told: Told[] }> {
+async function begin(options: ControlOptions = {}): Promise<SimulatedControl & { readonly emitted: EmittedEvent[] }> {
   const simulated = simulateControl(simulation, options)
   await run(simulated.life.engine.begin())
-  const told: Told[] = []
+  const emitted: EmittedEvent[] = []
   for (const name of ['closing', 'progress', 'report'] as const)
-    simulated.control.events.on(name, (event) => told.push({ name, ...event } as Told))
-  return { ...simulated, told }
+    simulated.control.events.on(name, (event) => emitted.push({ name, ...event } as EmittedEvent))
+  return { ...simulated, emitted }
 }
 
-/** `log` waits for `tree`, which hears nothing but a kill. */
+/** `log` waits for `tree`, which ends only when killed. */
 const stubborn = () => [thing('log', { owes: ['archive'] }), thing('tree', { hears: 'kill', dependsOn: ['log'] })]
 
 async function runningCloses({ control }: SimulatedControl): Promise<HistoryDetail> {
   const [running] = await run(control.history.list(10))
-  if (running?.state !== 'running') throw new Error('Nothing is under way.')
+  if (running?.state !== 'running') throw new Error('No close is running.')
   const found = await run(control.history.find(running.id))
-  if (!found) throw new Error('What is under way cannot be found.')
+  if (!found) throw new Error('The running close cannot be found.')
   return found
 }
 
@@ -44,12 +47,13 @@ function states({ progress = [] }: HistoryDetail): readonly string[] {
   return progress.map(({ state }) => state)
 }
 
-describe('a close under way', () => {
-  test('shows each resource with what it does now, and what it waits for', async () => {
+describe('progress of a running close', () => {
+  test('shows each resource with its current state and its dependencies', async () => {
     const simulated = await begin({ plan: stubborn })
     const id = await launchIn(simulation, simulated, 'one')
     const startedMs = simulation.clock.now()
     const stopped = simulated.control.agents.stop(id, { graceMs: 4_000 })
+    // Swallowed: the rejection is handled where the promise is awaited below.
     stopped.catch(() => {})
     await pause(1_000)
     const entry = await runningCloses(simulated)
@@ -102,32 +106,32 @@ describe('a close under way', () => {
     expect(await run(simulated.control.history.find(entry.id))).not.toHaveProperty('progress')
   })
 
-  test('is told from its start to its report, under one id, and nothing after that', async () => {
+  test('is emitted from the start to the report under one id, and not after the report', async () => {
     const simulated = await begin({ plan: stubborn })
-    const { control, told } = simulated
+    const { control, emitted } = simulated
     const id = await launchIn(simulation, simulated, 'one')
     await run(control.agents.stop(id, { graceMs: 2_000 }))
     await pause(10_000)
-    expect(told.map(({ name }) => name)).toEqual(['closing', 'progress', 'progress', 'report'])
-    expect(new Set(told.map((event) => event.id)).size).toBe(1)
-    expect(new Set(told.map(({ namespace }) => namespace))).toEqual(new Set(['one']))
-    expect(told[0]).toMatchObject({ trigger: 'terminated', scope: { kind: 'agent', id } })
-    expect(told.flatMap((event) => (event.name === 'progress' ? event.resource.state : []))).toEqual(['polite', 'terminate'])
+    expect(emitted.map(({ name }) => name)).toEqual(['closing', 'progress', 'progress', 'report'])
+    expect(new Set(emitted.map((event) => event.id)).size).toBe(1)
+    expect(new Set(emitted.map(({ namespace }) => namespace))).toEqual(new Set(['one']))
+    expect(emitted[0]).toMatchObject({ trigger: 'terminated', scope: { kind: 'agent', id } })
+    expect(emitted.flatMap((event) => (event.name === 'progress' ? event.resource.state : []))).toEqual(['polite', 'terminate'])
   })
 
-  test('that is joined is one: both callers watch the same', async () => {
+  test('is emitted once when a second caller joins the close', async () => {
     const simulated = await begin({ plan: stubborn })
-    const { control, told } = simulated
+    const { control, emitted } = simulated
     const id = await launchIn(simulation, simulated, 'one')
     const first = control.agents.stop(id, { graceMs: 60_000 })
     await pause(1_000)
     const second = control.agents.stop(id, { force: true })
     await run(Promise.all([first, second]))
-    expect(told.filter(({ name }) => name === 'closing')).toHaveLength(1)
-    expect(told.filter(({ name }) => name === 'report')).toHaveLength(1)
+    expect(emitted.filter(({ name }) => name === 'closing')).toHaveLength(1)
+    expect(emitted.filter(({ name }) => name === 'report')).toHaveLength(1)
   })
 
-  test('counts what is gone and what stays while it runs', async () => {
+  test('counts released and stuck resources while the close runs', async () => {
     const simulated = await begin({ plan: () => [thing('a'), thing('b', { hears: 'kill' }), thing('c', { hears: 'kill', times: 1e6 })] })
     const id = await launchIn(simulation, simulated, 'one')
     const stopped = simulated.control.agents.stop(id, { graceMs: 2_000 })
@@ -141,7 +145,7 @@ describe('a close under way', () => {
     await run(simulated.control.agents.stop(id, { force: true }))
   })
 
-  test('of something held back says so, and says why', async () => {
+  test('a held-back resource is reported with the reason', async () => {
     const simulated = await begin({ plan: () => [thing('log'), thing('tree', { hears: 'kill', times: 1e6, dependsOn: ['log'] })] })
     const id = await launchIn(simulation, simulated, 'one')
     const report = await run(simulated.control.agents.stop(id, { graceMs: 0 }))
@@ -152,10 +156,10 @@ describe('a close under way', () => {
     await run(simulated.control.agents.stop(id, { force: true }))
   })
 
-  test('of 200 resources is told in frames of 64, each resource as it is then, and not at all after the report', async () => {
+  test('200 resources are emitted in frames of at most 64, each with its current state, and none after the report', async () => {
     const plan = () => Array.from({ length: 200 }, (_, index) => thing(`t${index}`, { hears: index < 150 ? 'polite' : 'kill' }))
     const simulated = await begin({ plan })
-    const { control, told } = simulated
+    const { control, emitted } = simulated
     const id = await launchIn(simulation, simulated, 'one')
     const frames = new Map<number, number>()
     control.events.on('progress', () => frames.set(simulation.clock.now(), (frames.get(simulation.clock.now()) ?? 0) + 1))
@@ -163,12 +167,12 @@ describe('a close under way', () => {
     await pause(1_000)
     expect(report.resources).toHaveLength(200)
     expect([...frames.values()].every((count) => count <= 64)).toBe(true)
-    // Each once at the beginning, the stubborn ones again at terminate.
-    expect(told.filter(({ name }) => name === 'progress')).toHaveLength(250)
-    expect(told.at(-1)?.name).toBe('report')
+    // Each resource once at the beginning, and the 50 that need a kill again at terminate.
+    expect(emitted.filter(({ name }) => name === 'progress')).toHaveLength(250)
+    expect(emitted.at(-1)?.name).toBe('report')
   })
 
-  test('that nobody hears costs no turn: a listener that throws keeps nothing from going', async () => {
+  test('a listener that throws does not delay the close', async () => {
     const simulated = await begin({ plan: stubborn })
     const { control } = simulated
     control.events.on('closing', () => {
@@ -182,10 +186,10 @@ describe('a close under way', () => {
   })
 })
 
-describe('several closes together', () => {
-  test('are one in the history, with the resources of all, and one in what is told', async () => {
+describe('progress of a combined close', () => {
+  test('has one history entry and one event id, with the resources of all its closes', async () => {
     const simulated = await begin({ plan: stubborn })
-    const { control, told } = simulated
+    const { control, emitted } = simulated
     const one = await launchIn(simulation, simulated, 'one')
     const two = await launchIn(simulation, simulated, 'two')
     const { id, report } = control.cleanup.reset({ timeoutMs: 4_000 })
@@ -196,11 +200,11 @@ describe('several closes together', () => {
     expect(new Set(entry.progress?.map(({ scope }) => scope.id))).toEqual(new Set([one, two]))
     expect(states(entry).toSorted()).toEqual(['polite', 'polite', 'waiting', 'waiting'])
     await run(report)
-    expect(new Set(told.map((event) => event.id))).toEqual(new Set([id]))
-    expect(told.at(-1)?.name).toBe('report')
-    // Of what is everybody's, each namespace hears its own.
-    const heard = told.flatMap((event) => (event.name === 'progress' ? [[event.resource.scope.id, event.namespace]] : []))
-    expect(heard).toEqual(
+    expect(new Set(emitted.map((event) => event.id))).toEqual(new Set([id]))
+    expect(emitted.at(-1)?.name).toBe('report')
+    // Progress of a close of all namespaces goes to the namespace of each resource.
+    const namespaces = emitted.flatMap((event) => (event.name === 'progress' ? [[event.resource.scope.id, event.namespace]] : []))
+    expect(namespaces).toEqual(
       expect.arrayContaining([
         [one, 'one'],
         [two, 'two'],
@@ -208,9 +212,9 @@ describe('several closes together', () => {
     )
   })
 
-  test('include one that was under way before, which keeps its own id and report', async () => {
+  test('includes a close that was running before, which keeps its own id and report', async () => {
     const simulated = await begin({ plan: stubborn })
-    const { control, told } = simulated
+    const { control, emitted } = simulated
     const id = await launchIn(simulation, simulated, 'one')
     const stopped = control.agents.stop(id, { graceMs: 60_000 })
     await pause(1_000)
@@ -223,25 +227,25 @@ describe('several closes together', () => {
     ])
     expect(await run(control.history.find(reset.id))).toMatchObject({ progress: [{ state: 'waiting' }, { state: 'terminate' }] })
     await run(Promise.all([stopped, reset.report]))
-    const reports = told.filter(({ name }) => name === 'report')
+    const reports = emitted.filter(({ name }) => name === 'report')
     expect(reports.map((event) => event.id)).toEqual([running[1]?.id, reset.id])
   })
 
-  test('whose report is out are told no more, though a part goes on', async () => {
+  test('emits no progress after its report, although one of its closes continues', async () => {
     const simulated = await begin({ plan: () => [thing('a', { hears: 'kill', times: 1e6 })] })
-    const { control, told, life } = simulated
+    const { control, emitted, life } = simulated
     const id = await launchIn(simulation, simulated, 'one')
     const reset = control.cleanup.reset({ namespace: 'one', timeoutMs: 500 })
     await run(reset.report)
-    const atReport = told.length
+    const atReport = emitted.length
     simulation.world.things.delete(`${id}.1`)
     await pause(60_000)
-    expect(told.slice(atReport).filter((event) => event.id === reset.id)).toEqual([])
+    expect(emitted.slice(atReport).filter((event) => event.id === reset.id)).toEqual([])
     await run(life.engine.close(id, { trigger: 'terminated', force: true, forget: true }))
   })
 })
 
-test('the history reads a report once, however often it is asked', async () => {
+test('history: reads each stored report from the database once', async () => {
   const simulated = await begin({ plan: () => [thing('a')] })
   const { control } = simulated
   const all = vi.spyOn(simulation.store, 'reports')
@@ -260,8 +264,8 @@ test('the history reads a report once, however often it is asked', async () => {
   expect(one).toHaveBeenCalledTimes(1)
 })
 
-describe('what the living agents take', () => {
-  test('is one look for all who ask at once, by agent, without what attends to them', async () => {
+describe('usage of the running agents', () => {
+  test('concurrent callers share one process listing, and get the processes of each agent', async () => {
     const simulated = await begin({ plan: () => [thing('a')] })
     const { control, life, processes } = simulated
     const one = await launchIn(simulation, simulated, 'one')

@@ -20,7 +20,7 @@ async function begin(options: ControlOptions = {}): Promise<SimulatedControl> {
   return simulated
 }
 
-describe('an archive that cannot be removed', () => {
+describe('archive that cannot be removed', () => {
   async function ended(simulated: SimulatedControl, count: number): Promise<readonly string[]> {
     const ids: string[] = []
     for (let n = 0; n < count; n++) ids.push(await launchIn(simulation, simulated, 'one'))
@@ -28,27 +28,27 @@ describe('an archive that cannot be removed', () => {
     return ids
   }
 
-  test('of an ended agent leaves that one stuck, and a reset removes all the others', async () => {
+  test('a reset marks its agent stuck and removes all other ended agents', async () => {
     const simulated = await begin()
     const { control, immovable } = simulated
     const [first = '', second = '', third = ''] = await ended(simulated, 3)
     immovable.add(second)
-    const told: string[] = []
-    control.events.on('status', ({ agentId, status }) => told.push(`${agentId} ${status}`))
+    const statuses: string[] = []
+    control.events.on('status', ({ agentId, status }) => statuses.push(`${agentId} ${status}`))
     const report = await run(control.cleanup.reset({ namespace: 'one' }).report)
     expect(report).toMatchObject({ success: false, cleanedAgentsCount: 2 })
     expect(report.errors[0]).toBe(`archive of agent ${second}: The archive ${second} is still there.`)
     expect(simulated.removed).toEqual(expect.arrayContaining([first, third]))
     expect((await run(control.agents.list({}))).agents).toMatchObject([{ id: second, status: 'stuck' }])
-    expect(told).toEqual([`${second} stuck`])
+    expect(statuses).toEqual([`${second} stuck`])
     expect((await run(control.cleanup.status('one'))).stuck).toEqual([expect.stringContaining(second)])
-    // It is still an agent that has ended.
+    // The agent still counts as ended.
     expect(await run(control.agents.stop(second, {}))).toMatchObject({ success: true, trigger: 'terminated' })
     immovable.clear()
     expect(await run(control.cleanup.reset({ namespace: 'one' }).report)).toMatchObject({ success: true, cleanedAgentsCount: 1 })
   })
 
-  test('makes a deletion fail, and the row stuck, until it can be removed', async () => {
+  test('a deletion fails with not_released, and the row stays stuck until the archive can be removed', async () => {
     const simulated = await begin()
     const { control, immovable } = simulated
     const [id = ''] = await ended(simulated, 1)
@@ -64,7 +64,7 @@ describe('an archive that cannot be removed', () => {
     await expect(run(control.agents.get(id))).rejects.toMatchObject({ code: 'agent_not_found' })
   })
 
-  test('of one that is being deleted makes that close fail, of this agent alone, and the reaper finishes it', async () => {
+  test('a reset of running agents fails for its agent only, and the reaper finishes the removal', async () => {
     const simulated = await begin({ plan: () => [thing('a')] })
     const { control, immovable } = simulated
     const ids = [await launchIn(simulation, simulated, 'one'), await launchIn(simulation, simulated, 'one')]
@@ -83,8 +83,8 @@ describe('an archive that cannot be removed', () => {
   })
 })
 
-describe('a reset that meets something stuck', () => {
-  /** Two that have ended, one that goes, and one that does not. */
+describe('reset with a stuck resource', () => {
+  /** Two ended agents, one running agent that ends on request, and one that does not end. */
   async function scene(): Promise<SimulatedControl & { readonly stuck: string }> {
     const things = [[], [], [thing('a')], [thing('b', { hears: 'kill', times: 1_000 })]]
     const simulated = await begin({ plan: () => things.shift() ?? [] })
@@ -94,7 +94,7 @@ describe('a reset that meets something stuck', () => {
     return { ...simulated, stuck: await launchIn(simulation, simulated, 'one') }
   }
 
-  test('leaves that alone, tries it once, and says nothing of a database that is well', async () => {
+  test('tries the stuck resource once, and reports no database or timing error', async () => {
     const { control, stuck, life } = await scene()
     const startedMs = simulation.clock.now()
     const report = await run(control.cleanup.reset({}).report)
@@ -102,22 +102,22 @@ describe('a reset that meets something stuck', () => {
     expect(report.errors.join('\n')).not.toMatch(/database|in time/)
     expect((await run(control.agents.list({}))).agents).toMatchObject([{ id: stuck, status: 'stuck' }])
     expect((await run(life.ledger.contents(life.id, 'open'))).resources).toMatchObject([{ scopeId: stuck, attempts: 1 }])
-    // The ladder, and what is killed after it; no more.
+    // The time of the ladder and of the kill after it, and no more.
     expect(simulation.clock.now() - startedMs).toBeLessThan(10_000 + 3_800 + 100)
   })
 
-  test('of a supervisor that died says so, and removes those that have ended', async () => {
+  test('reports when agents of a dead supervisor were not closed in time, and removes ended agents', async () => {
     const earlier = await scene()
     earlier.life.die()
     const { control } = await begin()
     const report = await run(control.cleanup.reset({ timeoutMs: 1_000 }).report)
     expect(report.success).toBe(false)
-    expect(report.errors[0]).toBe('What supervisors that died have left was not closed in time; it goes on.')
+    expect(report.errors[0]).toBe('Agents of dead supervisors were not closed in time; the close continues.')
     expect(report.errors.join('\n')).not.toContain('database')
     expect(report.cleanedAgentsCount).toBe(2)
   })
 
-  test('removes those that have ended beside it, also when that takes longer than the close leaves time for', async () => {
+  test('removes ended agents in parallel to the close, also when the close uses up its time', async () => {
     const { control, stuck } = await scene()
     const { agents } = simulation
     const remove = agents.remove.bind(agents)
@@ -133,13 +133,13 @@ describe('a reset that meets something stuck', () => {
     simulation.world.things.clear()
     const report = await run(control.cleanup.reset({ timeoutMs: 1_000 }).report)
     expect(report).toMatchObject({ success: false, cleanedAgentsCount: 2 })
-    expect(report.errors[0]).toBe('Not everything was closed in time; it goes on.')
+    expect(report.errors[0]).toBe('Not everything was closed in time; the close continues.')
     expect(report.errors.join('\n')).not.toContain('database')
   })
 })
 
-describe('a reset that joins another', () => {
-  test('shortens it to its own timeout, though it has no more force', async () => {
+describe('reset that joins another reset', () => {
+  test('shortens the joined reset to its own timeout, without force', async () => {
     const simulated = await begin({ plan: () => [thing('a', { hears: 'kill' })] })
     await launchIn(simulation, simulated, 'one')
     const startedMs = simulation.clock.now()
@@ -151,7 +151,7 @@ describe('a reset that joins another', () => {
     expect(simulation.clock.now() - startedMs).toBeLessThan(6_100)
   })
 
-  test('answers in its own time, also when the first would wait for something that does not come back', async () => {
+  test('answers within its own timeout when the joined reset waits for a hanging ledger call', async () => {
     const simulated = await begin({ plan: () => [thing('a')] })
     await launchIn(simulation, simulated, 'one')
     simulated.life.faults.next('ledger.incarnations', ['slow'], 50_000)
@@ -164,7 +164,7 @@ describe('a reset that joins another', () => {
   })
 })
 
-test('a reset waits for what another process is recovering, and takes what that one left', async () => {
+test('reset: waits for a recovery by another process, and finishes it when that process dies', async () => {
   const earlier = await begin({ plan: () => [thing('a')] })
   await launchIn(simulation, earlier, 'one')
   earlier.life.die()
@@ -177,12 +177,13 @@ test('a reset waits for what another process is recovering, and takes what that 
   expect(simulation.world.left()).toEqual([])
 })
 
-test('a launch that began before a reset is told so, and one after it is not', async () => {
+test('launch: fails with resetting when it began before a reset, and with its own error when it began after', async () => {
   const simulated = await begin({ plan: () => [thing('a')] })
   const { control, life } = simulated
   const launch = (): Promise<unknown> => control.agents.launch({ type: 'simulated', prompt: '', namespace: 'one', configuration: {} })
   life.faults.next('ledger.intend', ['slow'], 500)
   const early = launch()
+  // Swallowed: the rejection is handled where the promise is awaited below.
   early.catch(() => {})
   await run(simulation.clock.pause(100))
   await run(control.cleanup.reset({ namespace: 'one' }).report)

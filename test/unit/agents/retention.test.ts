@@ -4,7 +4,7 @@ import { gainsByCompression, type KeptArchive, planRetention, type RetentionRule
 const dayMs = 86_400_000
 const nowMs = 1_000 * dayMs
 
-/** So many days old, of so many bytes. */
+/** An archive of the given age and size. */
 const archive = (agentId: string, days: number, bytes: number, more: Partial<KeptArchive> = {}): KeptArchive => ({
   agentId,
   agentType: 'builder',
@@ -22,15 +22,15 @@ function plan(archives: readonly KeptArchive[], rules: Partial<RetentionRules>):
   }
 }
 
-describe('what goes', () => {
-  it('is older than it may be; on the day itself it stays', () => {
+describe('retention plan: removal', () => {
+  it('removes archives older than maxAgeDays, and keeps one of exactly that age', () => {
     expect(plan([archive('a', 31, 1), archive('b', 30, 1), archive('c', -5, 1)], { maxAgeDays: 30 })).toEqual({
       going: ['a: age'],
       compressing: [],
     })
   })
 
-  it('is the oldest, until the others fit', () => {
+  it('removes the oldest archives until the others fit into maxBytes', () => {
     const three = [archive('young', 1, 40), archive('old', 9, 40), archive('older', 10, 40)]
     expect(plan(three, { maxBytes: 80 })).toMatchObject({ going: ['older: size'] })
     expect(plan(three, { maxBytes: 79 })).toMatchObject({ going: ['older: size', 'old: size'] })
@@ -38,11 +38,11 @@ describe('what goes', () => {
     expect(plan(three, {})).toMatchObject({ going: [] })
   })
 
-  it('what went for its age no longer counts for the size', () => {
+  it('an archive removed for its age does not count towards maxBytes', () => {
     expect(plan([archive('a', 31, 100), archive('b', 5, 50)], { maxAgeDays: 30, maxBytes: 50 })).toMatchObject({ going: ['a: age'] })
   })
 
-  it('a type has its own age, and its own share', () => {
+  it('applies maxAgeDays and maxBytes of an agent type to archives of that type', () => {
     const byAgentType = new Map([
       ['reviewer', { maxAgeDays: 3 }],
       ['builder', { maxBytes: 50 }],
@@ -56,7 +56,7 @@ describe('what goes', () => {
     expect(plan(all, { maxAgeDays: 30, byAgentType })).toMatchObject({ going: ['a: size of its type', 'r: age'] })
   })
 
-  it('a task has its share, too', () => {
+  it('applies taskMaxBytes to the archives of one task', () => {
     const all = [
       archive('a', 3, 60, { taskId: 't' }),
       archive('b', 2, 60, { taskId: 't' }),
@@ -67,13 +67,13 @@ describe('what goes', () => {
   })
 })
 
-describe('what is compressed', () => {
-  it('gains by it: a file that takes a block of the disk anyway, or is compressed already, does not', () => {
+describe('retention plan: compression', () => {
+  it('skips files smaller than a disk block and files that are compressed already', () => {
     const gains = (bytes: number, isCompressed: boolean): boolean => gainsByCompression({ bytes, isCompressed })
     expect([gains(4_095, false), gains(4_096, false), gains(4_096, true)]).toEqual([false, true, false])
   })
 
-  it('is old enough, stays, and is not compressed yet', () => {
+  it('compresses archives that are older than compressAfterDays, are kept and are not compressed yet', () => {
     const all = [archive('a', 8, 1), archive('b', 6, 1), archive('c', 8, 1, { gains: false }), archive('d', 40, 1)]
     expect(plan(all, { maxAgeDays: 30, compressAfterDays: 7 })).toEqual({ going: ['d: age'], compressing: ['a'] })
     const byAgentType = new Map([['builder', { compressAfterDays: Number.POSITIVE_INFINITY }]])

@@ -5,7 +5,7 @@ import type { AgentStatus } from '../../../src/core/model/agent.ts'
 import type { AgentRecord } from '../../../src/core/ports/agents.ts'
 import { realClock } from '../../../src/host/clock.ts'
 
-/** Far beyond the patience of a test: whoever sits it out has not been woken. */
+/** Longer than the timeout of a test: a wait that uses it up was not woken. */
 const longMs = 600_000
 
 function agentOf(status: AgentStatus, messageCount: number) {
@@ -13,20 +13,23 @@ function agentOf(status: AgentStatus, messageCount: number) {
   return { record, get: async () => record as unknown as AgentRecord }
 }
 
-it.each(['completed', 'failed', 'terminated', 'stuck'] as const)('nobody waits for news of an agent that is %s', async (status) => {
-  const events = new Events((error) => {
-    throw error
-  })
-  const waiting = new Waiting(events, realClock)
-  await waiting.forNews(agentOf(status, 3), 'a', 3, longMs)
-  const living = agentOf('running', 3)
-  const woken = waiting.forNews(living, 'a', 3, longMs)
-  living.record.agent.status = status
-  events.emit('status', { agentId: 'a', namespace: 'default', status })
-  await woken
-})
+it.each(['completed', 'failed', 'terminated', 'stuck'] as const)(
+  'forNews: returns at once for an agent that is %s, and ends when the agent becomes so',
+  async (status) => {
+    const events = new Events((error) => {
+      throw error
+    })
+    const waiting = new Waiting(events, realClock)
+    await waiting.forNews(agentOf(status, 3), 'a', 3, longMs)
+    const living = agentOf('running', 3)
+    const woken = waiting.forNews(living, 'a', 3, longMs)
+    living.record.agent.status = status
+    events.emit('status', { agentId: 'a', namespace: 'default', status })
+    await woken
+  },
+)
 
-it('a wait for news ends with the first of them', async () => {
+it('forNews: ends with the first new message', async () => {
   const events = new Events((error) => {
     throw error
   })

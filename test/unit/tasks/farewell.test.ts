@@ -18,8 +18,8 @@ function startRun(clock: VirtualClock) {
   return { run, closes, changes }
 }
 
-describe('an agent that has said its farewell', () => {
-  it('is ended when its patience is over, by the first of them, and as what it said last', async () => {
+describe('agent that has sent its last report', () => {
+  it('is ended at the deadline of its first last report, with the status of the latest one', async () => {
     const clock = new VirtualClock()
     const { run, closes, changes } = startRun(clock)
     const begin = clock.now()
@@ -43,7 +43,7 @@ describe('an agent that has said its farewell', () => {
     expect(days).toMatchObject({ wasStopped: false, farewell: { status: 'failed' } })
   })
 
-  it('is ended earlier when its process has ended', async () => {
+  it('is ended before the deadline when its process exits', async () => {
     const clock = new VirtualClock()
     const { run, closes } = startRun(clock)
     run.farewell({ status: 'completed', message: '' }, 30_000)
@@ -55,36 +55,51 @@ describe('an agent that has said its farewell', () => {
   })
 })
 
-describe('how it ended', () => {
+describe('final status after a last report', () => {
   const exit = (code: number) => ({ code, signal: null })
-  const said = (status: 'completed' | 'failed' | 'terminated') => ({ farewell: { status, message: 'why' } })
+  const reported = (status: 'completed' | 'failed' | 'terminated') => ({ farewell: { status, message: 'why' } })
 
   it.each([
-    ['as it said', said('completed'), 'completed', undefined],
-    ['as it said, with its reason', said('failed'), 'failed', 'why'],
-    ['as it said', said('terminated'), 'terminated', undefined],
-    ['badly, whatever its program thinks', { ...said('failed'), result: { isSuccess: true }, exit: exit(0) }, 'failed', 'why'],
+    ['completed, as reported', reported('completed'), 'completed', undefined],
+    ['failed with the reported reason', reported('failed'), 'failed', 'why'],
+    ['terminated, as reported', reported('terminated'), 'terminated', undefined],
     [
-      'badly, when its program says so',
-      { ...said('completed'), result: { isSuccess: false } },
+      'failed, as reported, although the program reports success',
+      { ...reported('failed'), result: { isSuccess: true }, exit: exit(0) },
+      'failed',
+      'why',
+    ],
+    [
+      'failed when the program reports a failure after a report of completed',
+      { ...reported('completed'), result: { isSuccess: false } },
       'failed',
       'The agent reported that it failed.',
     ],
-    ['badly, when its program died of something', { ...said('completed'), exit: exit(3) }, 'failed', 'The agent exited with code 3.'],
     [
-      'well, when we ended its program afterwards',
-      { ...said('completed'), exit: { code: null, signal: 'SIGTERM' } },
+      'failed when the program exits with an error code after a report of completed',
+      { ...reported('completed'), exit: exit(3) },
+      'failed',
+      'The agent exited with code 3.',
+    ],
+    [
+      'completed when Ebb ended the program after the report',
+      { ...reported('completed'), exit: { code: null, signal: 'SIGTERM' } },
       'completed',
       undefined,
     ],
     [
-      'as it said, when only its row is left',
-      { result: { isSuccess: false, farewell: { ...said('terminated').farewell, by: '' } } },
+      'terminated, as reported, when only the row is left',
+      { result: { isSuccess: false, farewell: { ...reported('terminated').farewell, by: '' } } },
       'terminated',
       undefined,
     ],
-    ['by us, when we stopped it', { ...said('completed'), wasStopped: true }, 'terminated', undefined],
-    ['by a rule', { ...said('completed'), violation: { name: 'timeout', message: 'late' } }, 'failed', 'late'],
+    ['terminated when Ebb stopped the agent after the report', { ...reported('completed'), wasStopped: true }, 'terminated', undefined],
+    [
+      'failed when the agent broke a rule after the report',
+      { ...reported('completed'), violation: { name: 'timeout', message: 'late' } },
+      'failed',
+      'late',
+    ],
   ])('%s', (_, days, status, message) => {
     const ending = endingOf({ wasStopped: false, ...days })
     expect(ending.status).toBe(status)

@@ -2,17 +2,17 @@ import { expect, it } from 'vitest'
 import type { Agent } from '../../../src/core/model/agent.ts'
 import { Roster, type RosterDeps } from '../../../src/tasks/roster.ts'
 
-/** Of a thousand crews and more only those are kept in mind of which somebody lives, and the last that were asked for. */
+/** The roster keeps up to 1,000 tasks in memory: those with running agents, and the most recently used ones. */
 
 function startRoster({ living = [], completed = [] }: { living?: readonly string[]; completed?: readonly string[] } = {}) {
-  const learned: string[] = []
+  const loaded: string[] = []
   const deps = {
     tasks: {
       find: async (id: string) => ({ id, namespace: 'n', deployed: 1, ...(completed.includes(id) && { completedAt: 'then' }) }),
     },
     store: {
       list: async ({ taskId = '' }) => {
-        learned.push(taskId)
+        loaded.push(taskId)
         return { agents: [{ id: `agent of ${taskId}`, session: { prompt: '' } } as Agent] }
       },
     },
@@ -20,26 +20,26 @@ function startRoster({ living = [], completed = [] }: { living?: readonly string
   }
   const roster = new Roster(deps as unknown as RosterDeps)
   const enter = async (taskId: string): Promise<boolean> => {
-    learned.length = 0
+    loaded.length = 0
     await roster.enter({ taskId, caller: 'orchestrator' })
-    return learned.includes(taskId)
+    return loaded.includes(taskId)
   }
   return { enter }
 }
 
-it('the crew of a task is learned once, and that of a completed one each time', async () => {
+it('roster: the agents of an open task are loaded once, those of a completed task on each request', async () => {
   const { enter } = startRoster({ completed: ['over'] })
   expect([await enter('open'), await enter('open')]).toEqual([true, false])
   expect([await enter('over'), await enter('over')]).toEqual([true, true])
 })
 
-it('those that nobody lives in, and nobody asked for, go first', async () => {
-  const { enter } = startRoster({ living: ['lived in'] })
-  for (const id of ['lived in', 'asked for', 'forgotten']) await enter(id)
+it('roster: forgets tasks without running agents first, the least recently used of them', async () => {
+  const { enter } = startRoster({ living: ['running'] })
+  for (const id of ['running', 'used', 'forgotten']) await enter(id)
   for (let other = 4; other <= 1_000; other++) await enter(`other ${other}`)
-  await enter('asked for')
-  await enter('one too many')
-  expect(await enter('lived in')).toBe(false)
-  expect(await enter('asked for')).toBe(false)
+  await enter('used')
+  await enter('beyond the limit')
+  expect(await enter('running')).toBe(false)
+  expect(await enter('used')).toBe(false)
   expect(await enter('forgotten')).toBe(true)
 })

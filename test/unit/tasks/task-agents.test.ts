@@ -16,10 +16,10 @@ const agent = (id: string, parentAgentId?: string): Agent => ({
 
 const newestFirst = [agent('d', 'b'), agent('c', 'b'), agent('b', 'a'), agent('a'), agent('orphan', 'deleted')]
 
-it('a crew that is learnt from rows knows who is whose, how deep, and by which name', () => {
+it('task agents: agents loaded from rows have parent, generation and name', () => {
   const taskAgents = new TaskAgents(7)
-  taskAgents.learn(newestFirst)
-  taskAgents.learn(newestFirst)
+  taskAgents.load(newestFirst)
+  taskAgents.load(newestFirst)
   expect([...taskAgents.members].map(({ id, depth, agentType }) => [id, depth, agentType])).toEqual([
     ['orphan', 2, 'orphan'],
     ['a', 1, 'a'],
@@ -34,9 +34,9 @@ it('a crew that is learnt from rows knows who is whose, how deep, and by which n
   expect(taskAgents.total).toBe(7)
 })
 
-it('who is below somebody who was killed with everybody below is too late', () => {
+it('task agents: isKilled is true for an agent that was killed with its descendants, and for everything below it', () => {
   const taskAgents = new TaskAgents(0)
-  taskAgents.learn(newestFirst)
-  taskAgents.doom('a')
-  expect(['a', 'b', 'd', 'orphan', undefined].map((id) => taskAgents.isDoomed(id))).toEqual([true, true, true, false, false])
+  taskAgents.load(newestFirst)
+  taskAgents.markKilled('a')
+  expect(['a', 'b', 'd', 'orphan', undefined].map((id) => taskAgents.isKilled(id))).toEqual([true, true, true, false, false])
 })

@@ -13,11 +13,11 @@ import { realClock } from '../../../../src/host/clock.ts'
 import { realEffects } from '../../../../src/host/effects.ts'
 import { temporaryHome } from '../../../support/home.ts'
 
-/** A log of which a line could not be read or saved is not finished: it would be archived, and the line lost (G8). */
+/** A log with a line that could not be read or saved must not count as finished: it would be archived, and the line lost (G8). */
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 
-/** A store that cannot save one line, whoever says it, and with it nothing of the same transaction. */
+/** A store that refuses every transaction that contains one given line. */
 class PickyStore {
   readonly saved: string[] = []
   readonly #positions = new Map<string, number>()
@@ -79,31 +79,34 @@ async function listening(path: string): Promise<Server> {
   return server
 }
 
-it.each(['a folder', 'a link', 'a pipe', 'a socket'])('a log whose place is taken by %s is not read, and not finished', async (what) => {
-  await inScene(async ({ store, stream, log, finish }) => {
-    const source = log('a', 'precious\n')
-    const path = `${source.path}.taken`
-    if (what === 'a folder') mkdirSync(path)
-    if (what === 'a link') symlinkSync(source.path, path)
-    // With a writer, so that without the guard it would be read, and nobody waits for ever.
-    using _ = what === 'a pipe' ? await pipeWithWriter(path) : undefined
-    const server = what === 'a socket' ? await listening(path) : undefined
-    stream.follow({ ...source, path })
-    for (const _ of ['once', 'again']) await expect(finish({ ...source, path })).rejects.toMatchObject({ code: 'path_refused' })
-    expect(store.saved).toEqual([])
-    // Taken out of the way, it is read.
-    await server?.[Symbol.asyncDispose]()
-    rmSync(path, { recursive: true, force: true })
-    writeFileSync(path, 'one\n')
-    await finish({ ...source, path })
-    expect(store.saved).toEqual(['a one'])
-  })
-})
+it.each(['a folder', 'a link', 'a pipe', 'a socket'])(
+  'stream: a log path taken by %s is refused, and the log is not finished',
+  async (what) => {
+    await inScene(async ({ store, stream, log, finish }) => {
+      const source = log('a', 'precious\n')
+      const path = `${source.path}.taken`
+      if (what === 'a folder') mkdirSync(path)
+      if (what === 'a link') symlinkSync(source.path, path)
+      // The pipe has a writer, so that a missing check reads it instead of blocking for ever.
+      using _ = what === 'a pipe' ? await pipeWithWriter(path) : undefined
+      const server = what === 'a socket' ? await listening(path) : undefined
+      stream.follow({ ...source, path })
+      for (const _ of ['once', 'again']) await expect(finish({ ...source, path })).rejects.toMatchObject({ code: 'path_refused' })
+      expect(store.saved).toEqual([])
+      // Once a regular file is at the path, it is read.
+      await server?.[Symbol.asyncDispose]()
+      rmSync(path, { recursive: true, force: true })
+      writeFileSync(path, 'one\n')
+      await finish({ ...source, path })
+      expect(store.saved).toEqual(['a one'])
+    })
+  },
+)
 
-it('a pipe that nobody writes to does not keep us waiting', async () => {
+it('reader: a pipe without writer is refused without blocking', async () => {
   const path = join(temporaryHome(), 'pipe')
   await realEffects.makePipe(path)
-  // In a process of its own, because who waits in open(2) can only be killed.
+  // In a child process, because a thread that blocks in open(2) can only be killed.
   const code = `import { LogReader } from ${JSON.stringify(new URL('../../../../src/agents/stream/reader.ts', import.meta.url).href)}
     try { new LogReader({ path: ${JSON.stringify(path)}, offset: 0, limitBytes: 1 }).read() } catch (error) { console.log(error.code) }`
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', code], {
@@ -113,7 +116,7 @@ it('a pipe that nobody writes to does not keep us waiting', async () => {
   expect(stdout).toBe('path_refused\n')
 })
 
-it('a log with a line that cannot be saved is not finished; the next try goes on where the last save was', async () => {
+it('stream: finish rejects when a line cannot be saved, and the next finish continues after the last save', async () => {
   await inScene(async ({ store, log, finish }) => {
     const source = log('a', 'one\ntwo\n')
     store.refused = 'two'
@@ -125,7 +128,7 @@ it('a log with a line that cannot be saved is not finished; the next try goes on
   })
 })
 
-it('a line that cannot be saved keeps nobody else waiting', async () => {
+it('stream: a line that cannot be saved does not delay other agents', async () => {
   await inScene(async ({ store, stream, log, finish }) => {
     store.refused = 'poison'
     const [bad, good] = [log('bad', 'poison\n'), log('good', 'one\ntwo\n')]
@@ -139,7 +142,7 @@ it('a line that cannot be saved keeps nobody else waiting', async () => {
   })
 })
 
-it('a line that its provider stumbles over is kept as it is', async () => {
+it('stream: a line is kept unparsed when its provider throws', async () => {
   await inScene(async ({ store, log, finish }) => {
     const source = log('a', 'one\nbad\ntwo\n')
     const parse: Source['parse'] = (line) => {
@@ -151,13 +154,13 @@ it('a line that its provider stumbles over is kept as it is', async () => {
   })
 })
 
-it('a stream that is closed has not finished what it did not read', async () => {
+it('stream: finish rejects when the stream is closed before the log was read', async () => {
   await inScene(async ({ stream, log, finish }) => {
     const source = log('a', 'one\n')
     stream.follow(source)
     const finished = finish(source)
     const closed = stream[Symbol.asyncDispose]()
-    await expect(finished).rejects.toThrow('leaves')
+    await expect(finished).rejects.toThrow('shutting down')
     await closed
   })
 })

@@ -8,7 +8,7 @@ import { temporaryHome } from '../../../support/home.ts'
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 
-it('a log is finished when its lines are saved, also when its writer had gone before the first look at it', async () => {
+it('stream: finish waits until the lines are saved, also when the writer was gone before the first read', async () => {
   const directory = temporaryHome()
   const path = join(directory, 'stdout.log')
   writeFileSync(path, 'one\ntwo\n')
@@ -38,24 +38,24 @@ it('a log is finished when its lines are saved, also when its writer had gone be
   expect(order).toEqual(['saved one, two', 'finished'])
 })
 
-it('a line is told when it was written, in whatever folder its log is, without the slow look', async () => {
+it('stream: a new line is emitted by the inotify watch, without polling, in any folder', async () => {
   const folder = join(temporaryHome(), 'workspace', 'logs')
   mkdirSync(folder, { recursive: true })
   const path = join(folder, 'builder_stream.jsonl')
   writeFileSync(path, '')
-  const told = Promise.withResolvers<unknown>()
+  const emitted = Promise.withResolvers<unknown>()
   const save = async (progress: readonly Progress[]): Promise<readonly (readonly unknown[])[]> => progress.map(({ messages }) => messages)
   await using stream = new Stream({
     agents: { save } as unknown as AgentStore,
     clock: { ...realClock, every: () => {} },
     log: silent,
-    onSaved: (_progress, messages) => told.resolve(messages.map(({ content }) => content)),
+    onSaved: (_progress, messages) => emitted.resolve(messages.map(({ content }) => content)),
     onTooMuch: () => {},
   })
   const parse = (line: string) => ({ messages: [{ type: 'response', content: line }] as const })
   stream.follow({ agentId: 'a', stream: 'stdout', path, offset: 0, parse, limitBytes: 1_000, limitMessages: 1_000 })
-  // Only when the first look at it is over: that would find the line by itself.
+  // Write only after the first read, which would find the line without a watch.
   await stream.append({ agentId: 'a', messages: [] })
   appendFileSync(path, 'one\n')
-  expect(await told.promise).toEqual(['one'])
+  expect(await emitted.promise).toEqual(['one'])
 })

@@ -3,7 +3,7 @@ import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { type Line, LineCutter } from '../../../../src/agents/stream/lines.ts'
 
-/** What a log says, told without haste: all bytes at once, split at the newlines. */
+/** The expected lines: all bytes at once, split at the newlines. */
 function reference(log: Buffer, longestBytes: number): readonly Line[] {
   const lines: Line[] = []
   for (let offset = 0; offset < log.length; ) {
@@ -25,7 +25,7 @@ function reference(log: Buffer, longestBytes: number): readonly Line[] {
 function cut(log: Buffer, sizes: readonly number[], longestBytes: number, from = 0, mostLines?: number): readonly Line[] {
   const cutter = new LineCutter(from, longestBytes)
   const lines: Line[] = []
-  // As the reader does it: the same memory for every chunk.
+  // The same memory for every chunk, as in the reader.
   const memory = Buffer.alloc(Math.max(...sizes))
   for (let turn = 0; cutter.readOffset < log.length; turn++) {
     const size = log.copy(memory, 0, cutter.readOffset, cutter.readOffset + (sizes[turn % sizes.length] ?? 1))
@@ -41,13 +41,13 @@ function cut(log: Buffer, sizes: readonly number[], longestBytes: number, from =
   return lines
 }
 
-/** Newlines, halves of characters, carriage returns and NULs are common here. */
+/** Newlines, parts of multi-byte characters, carriage returns and NULs are frequent. */
 const byte = fc.oneof({ weight: 2, arbitrary: fc.constantFrom(0x0a, 0x0d, 0x00, 0xc3, 0xa4, 0xf0, 0x9f, 0x8c, 0x1b) }, fc.nat(255))
 const log = fc.array(byte, { maxLength: 200 }).map((bytes) => Buffer.from(bytes))
 const sizes = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 10 })
 const longest = fc.integer({ min: 1, max: 30 })
 
-it('whatever the chunks, and however few lines are taken of one, the lines and their places are the same', () => {
+it('LineCutter: lines and positions do not depend on chunk sizes or on how many lines are taken at once', () => {
   fc.assert(
     fc.property(log, sizes, longest, fc.integer({ min: 1, max: 10 }), (bytes, chunks, most, mostLines) => {
       expect(cut(bytes, chunks, most, 0, mostLines)).toEqual(reference(bytes, most))
@@ -56,7 +56,7 @@ it('whatever the chunks, and however few lines are taken of one, the lines and t
   )
 })
 
-it('whoever goes on at the place of any line reads the rest, exactly', () => {
+it('LineCutter: a cutter that starts at the position of any line returns exactly the remaining lines', () => {
   fc.assert(
     fc.property(log, sizes, longest, (bytes, chunks, most) => {
       const all = reference(bytes, most)
@@ -66,7 +66,7 @@ it('whoever goes on at the place of any line reads the rest, exactly', () => {
   )
 })
 
-it('what may be saved as the place of the reading is always the beginning of a line', () => {
+it('LineCutter: lineOffset is always the beginning of a line', () => {
   fc.assert(
     fc.property(log, sizes, (bytes, chunks) => {
       const begins = new Set([0, bytes.length, ...reference(bytes, 1_000).map(({ offset }) => offset)])
@@ -79,7 +79,7 @@ it('what may be saved as the place of the reading is always the beginning of a l
   )
 })
 
-it('of a line that is longer than a megabyte the first megabyte is kept, and its length', () => {
+it('LineCutter: a longer line is cut at the limit, and its full length is recorded', () => {
   const bytes = Buffer.from(`${'ä'.repeat(1_048_576)}\nshort\n`)
   const [long, short] = cut(bytes, [65_536], 1_048_576)
   expect(long).toMatchObject({ totalBytes: 2_097_152, isValidUtf8: true, offset: 0 })
@@ -87,7 +87,7 @@ it('of a line that is longer than a megabyte the first megabyte is kept, and its
   expect(short).toEqual({ text: 'short', offset: 2_097_153, isValidUtf8: true })
 })
 
-it('by default a megabyte of a line is kept', () => {
+it('LineCutter: the default limit of a line is 1 MiB', () => {
   const lines = new LineCutter(0).add(Buffer.concat([Buffer.alloc(1_048_577, 'x'), Buffer.from('\n')]))
   expect(lines.map(({ text, totalBytes }) => [text.length, totalBytes])).toEqual([[1_048_576, 1_048_577]])
 })

@@ -9,47 +9,47 @@ import { waitUntil } from '../../../support/world.ts'
 interface Scene {
   readonly watch: LogWatch
   readonly home: string
-  /** Who followed what was told, in order. */
-  readonly told: string[]
+  /** The names whose listeners were called, in order. */
+  readonly notified: string[]
   follow(name: string): string
-  /** The slow look, which nobody else calls here. */
-  look(): void
-  looks: number
-  /** Resolves when the one who follows this name is told. */
-  heard(name: string): Promise<void>
+  /** Runs a poll; the test clock never does. */
+  poll(): void
+  polls: number
+  /** Resolves when the listener of this name is called. */
+  growthOf(name: string): Promise<void>
 }
 
 function inScene(test: (scene: Scene) => Promise<void> | void): () => Promise<void> {
   return async () => {
-    const looks: (() => void)[] = []
-    const clock = { ...realClock, every: (_ms: number, _signal: AbortSignal, look: () => void) => void looks.push(look) }
+    const polls: (() => void)[] = []
+    const clock = { ...realClock, every: (_ms: number, _signal: AbortSignal, poll: () => void) => void polls.push(poll) }
     using watch = new LogWatch(clock)
     const home = temporaryHome()
-    const told: string[] = []
+    const notified: string[] = []
     const waiting = new Map<string, PromiseWithResolvers<void>>()
     const follow: Scene['follow'] = (name) => {
       const path = join(home, name)
       watch.add(path, () => {
-        told.push(name)
+        notified.push(name)
         waiting.get(name)?.resolve()
       })
       return path
     }
-    const heard: Scene['heard'] = (name) => {
+    const growthOf: Scene['growthOf'] = (name) => {
       const next = Promise.withResolvers<void>()
       waiting.set(name, next)
       return next.promise
     }
-    const look = (): void => looks.forEach((one) => void one())
+    const poll = (): void => polls.forEach((run) => void run())
     await test({
       watch,
       home,
-      told,
+      notified,
       follow,
-      heard,
-      look,
-      get looks() {
-        return looks.length
+      growthOf,
+      poll,
+      get polls() {
+        return polls.length
       },
     })
     watch[Symbol.dispose]()
@@ -58,45 +58,45 @@ function inScene(test: (scene: Scene) => Promise<void> | void): () => Promise<vo
   }
 }
 
-/** What the kernel watches for this process, by its own account. */
+/** How many inotify watches the kernel has for this process (proc(5), fdinfo). */
 function watches(): number {
   const files = readdirSync('/proc/self/fdinfo').map((fd) => {
     try {
       return readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8')
     } catch {
-      return '' // That of the listing itself.
+      return '' // The descriptor of the listing itself, closed by now.
     }
   })
   return files.join('').split('inotify wd:').length - 1
 }
 
 it(
-  'without a watch of the kernel there is one slow look at all logs, however many are followed',
+  'log watch: one poll serves all followed logs when the kernel has no watch for them',
   inScene((scene) => {
     for (const name of ['none/a', 'none/b', 'nowhere/c']) scene.follow(name)
-    expect(scene.looks).toBe(1)
-    scene.look()
-    expect(scene.told).toEqual(['none/a', 'none/b', 'nowhere/c'])
+    expect(scene.polls).toBe(1)
+    scene.poll()
+    expect(scene.notified).toEqual(['none/a', 'none/b', 'nowhere/c'])
   }),
 )
 
 it(
-  'growth is told at once, in whatever folder, and only to those who follow that log',
-  inScene(async ({ home, told, follow, heard }) => {
+  'log watch: growth calls only the listener of that log, at once, in any folder',
+  inScene(async ({ home, notified, follow, growthOf }) => {
     for (const folder of ['one', 'two']) mkdirSync(join(home, folder))
-    // The same name in two folders is two logs.
+    // One name in two folders means two logs.
     const names = ['one/stdout.log', 'two/stdout.log', 'two/other.log']
     for (const name of names) appendFileSync(join(home, name), '')
     for (const name of names) follow(name)
-    const growth = heard('two/stdout.log')
+    const growth = growthOf('two/stdout.log')
     appendFileSync(join(home, 'two/stdout.log'), 'line\n')
     await growth
-    expect(told.filter((name) => name !== 'two/stdout.log')).toEqual([])
+    expect(notified.filter((name) => name !== 'two/stdout.log')).toEqual([])
   }),
 )
 
 it(
-  'a folder has one watch for all of its logs, which goes with the last of them',
+  'log watch: a folder has one inotify watch, removed with its last log',
   inScene(({ watch, home, follow }) => {
     const before = watches()
     for (const folder of ['one', 'two']) mkdirSync(join(home, folder))
@@ -116,19 +116,19 @@ it(
 )
 
 it(
-  'a folder that comes later, or goes and comes again, is watched from the next slow look on',
-  inScene(async ({ home, follow, heard, look }) => {
+  'log watch: a folder that is created later, or again, is watched from the next poll on',
+  inScene(async ({ home, follow, growthOf, poll }) => {
     const before = watches()
     const path = follow('logs/a')
     for (const _ of ['comes', 'comes again']) {
       mkdirSync(join(home, 'logs'))
-      // That the old folder is gone is told by an event, too.
+      // The removal of the old folder arrives as an event too.
       const isWatched = (): boolean => {
-        look()
+        poll()
         return watches() - before === 1
       }
       await waitUntil(isWatched, 10_000, 'the folder is watched')
-      const growth = heard('logs/a')
+      const growth = growthOf('logs/a')
       appendFileSync(path, 'line\n')
       await growth
       rmSync(join(home, 'logs'), { recursive: true })
@@ -138,14 +138,14 @@ it(
 )
 
 it(
-  'more folders than there may be watches are looked at slowly',
-  inScene(({ home, told, follow, look }) => {
+  'log watch: folders beyond the watch limit are polled',
+  inScene(({ home, notified, follow, poll }) => {
     const before = watches()
     const names = Array.from({ length: 1_010 }, (_, index) => `${index}/a`)
     for (const name of names) mkdirSync(join(home, name.slice(0, -2)))
     for (const name of names) follow(name)
     expect(watches() - before).toBe(1_000)
-    look()
-    expect(told).toEqual(names)
+    poll()
+    expect(notified).toEqual(names)
   }),
 )

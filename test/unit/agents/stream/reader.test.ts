@@ -35,7 +35,7 @@ function open(more: Partial<Source> = {}): LogReader {
   return reader
 }
 
-/** Everything up to the end of what was written so far. */
+/** Reads until the current end of the log. */
 function readAll(reader: LogReader): readonly Progress[] {
   const all: Progress[] = []
   for (let next = reader.read(); next; next = reader.read()) if (next !== 'more') all.push(next)
@@ -46,7 +46,7 @@ const contents = (all: readonly Progress[]): readonly string[] => all.flatMap(({
 const notes = (all: readonly Progress[]): readonly string[] => contents(all).filter((text) => text.startsWith('Ebb reads no more'))
 const ids = (all: readonly Progress[]): readonly string[] => all.flatMap(({ messages }) => messages.map(({ id }) => id))
 
-it('a line is read when its end was written, and the place of the reading moves from line to line', () => {
+it('reader: a line is read once its newline is written, and the position moves by whole lines', () => {
   const reader = open()
   expect(reader.read()).toBeUndefined()
   appendFileSync(path, 'one\ntw')
@@ -56,35 +56,35 @@ it('a line is read when its end was written, and the place of the reading moves 
   expect(reader.read()).toMatchObject({ position: { from: 4, to: 8 }, messages: [{ content: 'two' }] })
 })
 
-it('the last line without an end is read only after the writer is gone', () => {
+it('reader: a last line without newline is read only after the writer is gone', () => {
   writeFileSync(path, 'one\nthe la')
   const reader = open()
   expect(contents(readAll(reader))).toEqual(['one'])
   appendFileSync(path, 'st')
   expect(readAll(reader)).toEqual([])
-  expect(reader.isOver).toBe(false)
+  expect(reader.isFinished).toBe(false)
   reader.endOfWriting()
   const [last] = readAll(reader)
   expect(last).toMatchObject({ position: { from: 4, to: 12 }, messages: [{ content: 'the last' }] })
-  expect(reader.isOver).toBe(true)
+  expect(reader.isFinished).toBe(true)
 })
 
-it('a log that ends with a newline has no empty line behind it', () => {
+it('reader: a log that ends with a newline gives no extra empty line', () => {
   writeFileSync(path, 'one\n\n')
   const reader = open()
   reader.endOfWriting()
   expect(contents(readAll(reader))).toEqual(['one', ''])
-  expect(reader.isOver).toBe(true)
+  expect(reader.isFinished).toBe(true)
 })
 
-it('what is read twice from the same place has the same ids', () => {
+it('reader: reading the same lines again gives the same message ids', () => {
   writeFileSync(path, 'one\ntwo\nthree\n')
   const all = ids(readAll(open()))
   expect(ids(readAll(open({ offset: 4 })))).toEqual(all.slice(1))
   expect(new Set(all).size).toBe(3)
 })
 
-it('the file may be moved while it is read', () => {
+it('reader: continues when the log file is moved', () => {
   writeFileSync(path, 'one\n')
   const reader = open()
   readAll(reader)
@@ -93,15 +93,15 @@ it('the file may be moved while it is read', () => {
   expect(contents(readAll(reader))).toEqual(['two'])
 })
 
-it('a log that is not there has nothing to say, and is over when its writer is', () => {
+it('reader: a missing log gives nothing and is finished once the writer is gone', () => {
   const reader = open({ path: join(folder, 'none.log') })
   expect(reader.read()).toBeUndefined()
   reader.endOfWriting()
   expect(reader.read()).toBeUndefined()
-  expect(reader.isOver).toBe(true)
+  expect(reader.isFinished).toBe(true)
 })
 
-it('a chunk of nothing but newlines is not a quarter of a million messages at once', () => {
+it('reader: a chunk of newlines only is returned in reads of at most 4,000 messages', () => {
   writeFileSync(path, '\n'.repeat(20_000))
   const all = readAll(open())
   expect(Math.max(...all.map(({ messages }) => messages.length))).toBeLessThanOrEqual(4_000)
@@ -109,7 +109,7 @@ it('a chunk of nothing but newlines is not a quarter of a million messages at on
   expect(new Set(ids(all)).size).toBe(20_000)
 })
 
-it('more than the limit is not read, and that is said once, also to the next life', () => {
+it('reader: stops at the byte limit and adds one message about it, also across a restart', () => {
   writeFileSync(path, '0123\n5678\nabcdefgh\n')
   const all = readAll(open({ limitBytes: 12 }))
   expect(contents(all)).toEqual(['0123', '5678', 'ab', expect.stringContaining('more than 12 bytes')])
@@ -118,14 +118,14 @@ it('more than the limit is not read, and that is said once, also to the next lif
   const next = open({ limitBytes: 12, offset: saved })
   next.endOfWriting()
   expect(readAll(next)).toEqual([])
-  expect(next.isOver).toBe(true)
+  expect(next.isFinished).toBe(true)
 })
 
-it('exactly the limit is not too much', () => {
+it('reader: a log of exactly the byte limit is not over the limit', () => {
   writeFileSync(path, '0123\n5678\n')
   const reader = open({ limitBytes: 10 })
   expect(contents(readAll(reader))).toEqual(['0123', '5678'])
-  expect(reader.isTooMuch).toBe(false)
+  expect(reader.isOverLimit).toBe(false)
   const next = open({ limitBytes: 10, offset: 10 })
   expect(readAll(next)).toEqual([])
   appendFileSync(path, 'x')
@@ -133,23 +133,23 @@ it('exactly the limit is not too much', () => {
   expect(notes(readAll(next))).toHaveLength(1)
 })
 
-it('too much is known by the size, before the reading gets there', () => {
+it('reader: a log over the limit is detected by its size, before reading reaches the limit', () => {
   writeFileSync(path, Buffer.alloc(1_000_000, 'x\n'))
   const reader = open({ limitBytes: 900_000 })
   reader.read()
-  expect(reader.isTooMuch).toBe(true)
-  expect(reader.isOver).toBe(false)
+  expect(reader.isOverLimit).toBe(true)
+  expect(reader.isFinished).toBe(false)
 })
 
-it('after the last message that an agent may have only that is said', () => {
+it('reader: stops at the message limit after the current line and a message about it', () => {
   writeFileSync(path, 'one\ntwo\nthr')
   const reader = open({ limitMessages: 2 })
   readAll(reader)
-  reader.enough()
+  reader.stopAtMessageLimit()
   appendFileSync(path, 'ee\nfour\n')
   const all = readAll(reader)
   expect(contents(all)).toEqual(['thr', expect.stringContaining('more than 2 messages')])
-  expect(reader.isOver).toBe(true)
+  expect(reader.isFinished).toBe(true)
   const next = open({ limitMessages: 2, offset: all.at(-1)?.position?.to ?? 0 })
   next.endOfWriting()
   expect(readAll(next)).toEqual([])

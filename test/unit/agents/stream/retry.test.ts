@@ -8,7 +8,7 @@ import type { AgentStore, Progress } from '../../../../src/core/ports/agents.ts'
 import { realClock } from '../../../../src/host/clock.ts'
 import { temporaryHome } from '../../../support/home.ts'
 
-/** A store that refuses the first saves, as one whose database is locked, and then behaves as it should. */
+/** A store that refuses the first saves, like a locked database, and then saves normally. */
 class LockedStore {
   readonly saved: string[] = []
   position = 0
@@ -31,20 +31,20 @@ class LockedStore {
   }
 }
 
-it('what could not be saved is saved with the next try, in order, told once, and nothing is finished before', async () => {
+it('stream: a batch that could not be saved is saved by the next try, in order, and emitted once', async () => {
   const directory = temporaryHome()
   const path = join(directory, 'stdout.log')
   const lines = Array.from({ length: 10_000 }, (_, index) => `line ${index}`)
   writeFileSync(path, `${lines.join('\n')}\n`)
   const store = new LockedStore(3)
-  const told: string[] = []
+  const emitted: string[] = []
   const warnings: string[] = []
   const log = { debug: () => {}, info: () => {}, error: () => {}, warn: (text: string) => void warnings.push(text) }
   await using stream = new Stream({
     agents: store as unknown as AgentStore,
     clock: realClock,
     log,
-    onSaved: (_progress, messages) => told.push(...messages.map(({ content }) => content)),
+    onSaved: (_progress, messages) => emitted.push(...messages.map(({ content }) => content)),
     onTooMuch: () => {},
   })
   const parse = (line: string) => ({ messages: [{ type: 'response', content: line }] as const })
@@ -52,7 +52,7 @@ it('what could not be saved is saved with the next try, in order, told once, and
   stream.follow(source)
   await stream.finish(path, async () => undefined)
   expect(store.saved).toEqual(lines)
-  expect(told).toEqual(lines)
-  // Once for the trouble, not for each try.
+  expect(emitted).toEqual(lines)
+  // One warning for the whole problem, not one for each try.
   expect(warnings).toHaveLength(1)
 })
