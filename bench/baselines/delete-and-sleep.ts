@@ -8,7 +8,7 @@ import { type Algorithm, prescribedDelay } from './algorithms.ts'
 export const deleteAndSleep: Algorithm = {
   name: 'delete-and-sleep',
   title: 'delete, sleep 1.5 s',
-  how: 'stop is sent and not awaited, the row is marked as terminated, 1.5 s of sleep, then a list of agents that filters out terminated ones',
+  how: 'stop is sent and not awaited, the row is marked as terminated, sleep for 1.5 s, then check a list of agents that excludes terminated ones',
   start: async (crew) => {
     const proxy = new AgentProxy()
     const rows = new Map<string, 'running' | 'terminated'>()

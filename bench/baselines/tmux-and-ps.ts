@@ -14,7 +14,7 @@ const run = promisify(execFile)
 export const tmuxAndPs: Algorithm = {
   name: 'tmux-and-ps',
   title: 'tmux kill-session, 0.5 s, ps',
-  how: 'kill-session, 0.5 s, delete the prompt, move the logs, `ps aux` for the id and "claude"; success by the first three',
+  how: 'kill-session, 0.5 s, delete the prompt, move the logs, `ps aux` for the id and "claude"; the first three steps decide about success',
   start: async (crew) => {
     const { place, env } = crew.first
     const socket = join(place.own, 'tmux.sock')

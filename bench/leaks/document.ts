@@ -164,7 +164,7 @@ function howCounted(): string {
   the stop, or 0 as soon as there are none. A chain of forks that no list of processes shows is detected by a pipe that it holds. Zombies
   do not count. Processes that a way runs around the program (\`timeout\`, \`unshare\`, \`ebb exec\` and its sentinel) count too.
 - **Files left**: all files in the temp folder and the HOME of the run, including empty folders, except the files of the user listed here. The
-  list is the same for every way. Some of these files also stay when an agent ends by itself. Not counted:
+  list is the same for every way. Some of the counted files also stay when an agent ends by itself. Not counted:
 ${userFiles.map(({ what, names }) => `  - ${what}: ${coded(names)}`).join('\n')}
   - these folders when they are empty: ${coded(standingFolders)}
 
