@@ -8,7 +8,7 @@ import { median, type Row, sideBySide, timed } from './measure.ts'
 import { populated, rawStart, rawStop } from './raw.ts'
 import { type BenchServer, reset, withServer } from './server.ts'
 
-/** What the control plane claims, through its front door: HTTP and sockets, from another process. */
+/** The claims about the control plane, measured from another process over HTTP and sockets. */
 
 export async function benchReset(): Promise<readonly Row[]> {
   return await withServer(async (server) => {
@@ -26,7 +26,7 @@ export async function benchReset(): Promise<readonly Row[]> {
     )
     const resets: number[] = []
     for (let round = 0; round < 10; round++) {
-      // 5 prompts and 122 lines are 127 messages.
+      // 5 prompts and 122 lines make 127 messages.
       const lines = [25, 25, 24, 24, 24]
       const ids = await Promise.all(lines.map((count) => server.launch(['sh', '-c', `seq ${count}; exec sleep 1000`])))
       await Promise.all(ids.map((id, index) => server.hasMessages(id, 1 + (lines[index] ?? 0))))
@@ -66,7 +66,7 @@ export async function benchMessages(): Promise<readonly Row[]> {
       const id = await server.launch(['sh', '-c', `read -r _; ${writes(streamed)[2]}`, 'sh'], 'go\n')
       let next = 1
       await server.follow(id, 0, ({ sequenceNumber }) => {
-        if (sequenceNumber !== next) throw new Error(`Message ${next} was expected, and ${sequenceNumber} came.`)
+        if (sequenceNumber !== next) throw new Error(`Message ${next} was expected, but message ${sequenceNumber} arrived.`)
         next += 1
         if (sequenceNumber === streamed + 1) resolve()
       })
@@ -95,7 +95,7 @@ const writes = (lines: number): readonly string[] => [
   `seq -f 'line %.0f of a conversation, about as long as they are' ${lines}; exec sleep 1000`,
 ]
 
-/** From the first line to the last; the launch is not in it. */
+/** Messages per second from the first line to the last, without the launch. */
 async function rate(start: () => Promise<{ id: string; done: Promise<void> }>, server: BenchServer): Promise<number> {
   const { id, done } = await start()
   const startedMs = performance.now()
@@ -156,7 +156,7 @@ async function tenThousandAgents(home: string): Promise<void> {
       const id = randomUUID()
       const createdAt = realClock.wall()
       const configuration = { workingDirectory: '/srv/project', conversationName: `conversation ${index}` }
-      const prompt = `Find out why test number ${index} is flaky, and mend it`
+      const prompt = `Find out why test number ${index} is flaky, and fix it`
       const row = {
         id,
         type: 'command',
@@ -176,7 +176,7 @@ async function tenThousandAgents(home: string): Promise<void> {
 
 export async function benchCrowd(): Promise<readonly Row[]> {
   return await withServer(async (server) => {
-    await server.text('/metrics') // Reading them starts the measurement anew.
+    await server.text('/metrics') // Reading the metrics resets the maximum of the event loop delay.
     const count = 200
     const launched = await timed(() =>
       Promise.all(Array.from({ length: count }, () => server.launch(['sh', '-c', 'echo ready; exec sleep 1000']))),
@@ -185,7 +185,13 @@ export async function benchCrowd(): Promise<readonly Row[]> {
     await reset(server)
     return [
       { name: `${count} agents launched at once`, ebb: launched, unit: 'ms', claim: '', kept: true },
-      { name: 'longest delay of the event loop meanwhile', ebb: delayMs, unit: 'ms', claim: 'at most 100 ms', kept: delayMs <= 100 },
+      {
+        name: 'longest delay of the event loop during these launches',
+        ebb: delayMs,
+        unit: 'ms',
+        claim: 'at most 100 ms',
+        kept: delayMs <= 100,
+      },
     ]
   })
 }

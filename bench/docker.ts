@@ -6,10 +6,10 @@ import { image, startDockerd, type TestDaemon } from '../test/support/docker.ts'
 import { type Row, sideBySide, timed } from './measure.ts'
 import { type BenchServer, withServer } from './server.ts'
 
-/** Agents in containers, stopped over HTTP with proof, archive and rows, against the bare command that removes the same container. */
+/** Stops agents in containers over HTTP, with proof, archive and rows. The baseline is `docker rm -f` of the same container. */
 
 const agentsAtOnce = 30
-/** It has spoken, so there is output to be copied; as the first process of its container it does not hear SIGTERM. */
+/** The program has output to be copied. As the first process of its container it ignores SIGTERM. */
 const script = 'echo working; exec sleep 1000'
 const run = promisify(execFile)
 
@@ -89,7 +89,7 @@ class BareDocker {
     return await this.#docker('run', '-d', '--network', 'none', image, 'sh', '-c', script)
   }
 
-  /** The command removes all that it is given side by side. */
+  /** `docker rm` removes its containers in parallel. */
   async remove(ids: readonly string[]): Promise<void> {
     await this.#docker('rm', '-f', '-v', ...ids)
   }

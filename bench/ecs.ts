@@ -8,8 +8,8 @@ import { median, type Row, timed } from './measure.ts'
 import { type BenchServer, withServer } from './server.ts'
 
 /**
- * The close of an agent on ECS against the emulator, with 100 ms added to every call: upload, target, task and address. Compared with
- * the longest chain of those that depend on each other, and with the same calls really made one after the other.
+ * Measures the close of an agent on ECS (upload, target, task and address) with the emulator and 100 ms added to every call. The baselines are the
+ * longest chain of dependent calls, and the same calls made one after the other.
  */
 
 const rounds = 5
@@ -25,7 +25,7 @@ export async function benchEcs(): Promise<readonly Row[]> {
     )
   } finally {
     await world[Symbol.asyncDispose]()
-    // Of the runners in its tasks.
+    // Removes the homes of the runners in the tasks.
     removeHomes([...knownHomes().keys()])
   }
 }
@@ -65,9 +65,9 @@ async function measure(world: AwsWorld, server: BenchServer): Promise<readonly R
 }
 
 /**
- * By what depends on what, whatever order they were seen in: the upload and the target side by side, then the task, then the lease, then
- * the listing that looks for what was left. A resource counts with the time in which a call of its own was under way. The agent's
- * calls go to its runner, and no time is added to them.
+ * The length of the longest chain by the dependencies, independent of the observed order: upload and target in parallel, then the task, then the
+ * lease, then the listing of the sweep. Each resource counts with the time during which one of its calls was running. The agent's own
+ * calls go to its runner without added time.
  */
 function longestChain(calls: readonly Call[]): number {
   const of = { upload: [] as Call[], target: [] as Call[], task: [] as Call[], lease: [] as Call[], sweep: [] as Call[] }
@@ -78,7 +78,10 @@ function longestChain(calls: readonly Call[]): number {
 
 const isOfTarget = ({ operation }: Call): boolean => operation === 'DeregisterTargets' || operation === 'DescribeTargetHealth'
 
-/** By the operation. Whose an address is the target asks of the lease and of the task, and those are not looked at before it is out. */
+/**
+ * Assigns a call to a resource by its operation. Calls about the lease and the task before the end of the target belong to the target, which checks
+ * who owns its address. Ebb observes lease and task themselves only later.
+ */
 function resourceOf(call: Call, targetEndsMs: number): 'upload' | 'target' | 'task' | 'lease' | 'sweep' {
   const { operation, about, startedMs } = call
   if (about.includes('/results/') && !about.includes('/leases/')) return 'upload'
@@ -87,10 +90,10 @@ function resourceOf(call: Call, targetEndsMs: number): 'upload' | 'target' | 'ta
   if (operation === 'StopTask' || operation === 'DescribeTasks') return 'task'
   if (about.includes('/leases/')) return 'lease'
   if (operation === 'ListTasks') return 'sweep'
-  throw new Error(`Nobody knows whose call ${operation} of ${about} is.`)
+  throw new Error(`The call ${operation} of ${about} belongs to no known resource. Add it to resourceOf in bench/ecs.ts.`)
 }
 
-/** How long at least one of them was under way. */
+/** The time during which at least one of the calls was running. */
 function busyMs(calls: readonly Call[]): number {
   let sum = 0
   let untilMs = 0

@@ -9,7 +9,7 @@ export interface Frame {
 const width = 1_200
 const rowHeight = 16
 
-/** Callers above, callees below, as wide as their share of the time; a pointer over a box shows its name and its time. */
+/** Callers are above callees. The width of a box is its share of the time. Its tooltip shows name and time. */
 export function flameGraph(title: string, root: Frame): string {
   const boxes: string[] = []
   let deepest = 0
@@ -34,7 +34,7 @@ export function flameGraph(title: string, root: Frame): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="monospace" font-size="11"><rect width="${width}" height="${height}" fill="#fff"/><text x="3" y="12">${escaped(title)}</text>${boxes.join('')}</svg>\n`
 }
 
-/** The same function has the same colour everywhere. */
+/** The colour depends on the name only, so a function has the same colour everywhere. */
 function hue(name: string): number {
   return [...name].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 360, 7)
 }

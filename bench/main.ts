@@ -10,7 +10,7 @@ import { benchCommandLine, benchLaunch } from './start.ts'
 import { benchStop } from './stop.ts'
 import { benchTmux } from './tmux.ts'
 
-/** `npm run bench [name…]`: what we claim, measured. Prints JSON and a table; exits 1 when a claim was not kept. */
+/** `npm run bench [name…]` measures the claims of docs/benchmarks.md. It prints JSON and a table, and exits with 1 when a claim was not met. */
 const suites = {
   stop: benchStop,
   start: benchCommandLine,

@@ -1,12 +1,12 @@
-/** What every benchmark shares: repeated timings, medians, and one table. Baseline and Ebb alternate in one run, because the machine is noisy. */
+/** Shared by all benchmarks: repeated timings, medians, and one table. Baseline and Ebb alternate in one run, because timings on a machine vary. */
 
 export interface Row {
   readonly name: string
-  /** What the claim compares with, in milliseconds (or the unit of the row). */
+  /** The value that the claim compares with, in the unit of the row. */
   readonly baseline?: number
   readonly ebb: number
   readonly unit: string
-  /** The claim, as text, and whether this run kept it. */
+  /** The claim as text. `kept` is whether this run met it. */
   readonly claim: string
   readonly kept: boolean
 }
@@ -22,7 +22,7 @@ export async function timed(work: () => Promise<unknown> | unknown): Promise<num
   return performance.now() - startedMs
 }
 
-/** Alternates the two, so that a slow moment of the machine hits both. */
+/** Alternates the two, so that a slow phase of the machine affects both. */
 export async function sideBySide(
   rounds: number,
   baseline: () => Promise<number>,

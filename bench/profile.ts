@@ -4,8 +4,8 @@ import { type Frame, flameGraph } from './flame.ts'
 import { type BenchServer, reset, withServer } from './server.ts'
 
 /**
- * `npm run profile [name…]`: where the server's time goes, in launches, stops, resets and streaming. Prints the functions
- * that take the most of it and writes a flame graph and a `.cpuprofile` for each into `bench/results/profile/`.
+ * `npm run profile [name…]` profiles the server in launches, stops, resets and streaming. It prints the most expensive functions, and writes a flame
+ * graph and a `.cpuprofile` for each workload into `bench/results/profile/`.
  */
 
 const rounds = 150
@@ -58,7 +58,7 @@ for (const [name, workload] of Object.entries(workloads)) {
   console.log(`\n${name}: ${(root.totalUs / 1_000).toFixed(0)} ms busy\n${hottest(root)}`)
 }
 
-/** The tree of calls, with the time of each; what waited is left out. */
+/** The call tree with the time of each call, without idle time. */
 function framesOf({ nodes, samples, timeDeltas }: Profile): Frame {
   const selfUs = new Map<number, number>()
   for (const [index, id] of samples.entries()) selfUs.set(id, (selfUs.get(id) ?? 0) + (timeDeltas[index] ?? 0))

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The least that a proven stop can cost: cgroup.kill, see it empty, remove it. No ledger, no ladder, no report. */
+/** The minimal proven stop: write cgroup.kill, wait until the cgroup is empty, remove it. No ledger, no ladder, no report. */
 
 export function cgroupMount(): string {
   const line = readFileSync('/proc/self/mountinfo', 'utf8')
@@ -29,7 +29,7 @@ export function rawStart(argv: readonly string[]): RawTree {
 
 export const populationOf = (directory: string): number => readFileSync(join(directory, 'cgroup.procs'), 'utf8').split('\n').length - 1
 
-/** Waits until the tree has this many processes: a benchmark must not time a tree that is still being born. */
+/** Waits until the tree has this many processes, because a benchmark must not time a tree that is still starting. */
 export async function populated(directory: string, processes: number): Promise<void> {
   while (populationOf(directory) < processes) await new Promise<void>((resolve) => setImmediate(resolve))
 }

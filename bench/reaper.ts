@@ -1,7 +1,7 @@
 import { median, type Row, timed } from './measure.ts'
 import { launch, withSupervisor } from './supervisor.ts'
 
-/** A pass over many held resources, and what idle agents cost while nothing happens. */
+/** Measures a reaper pass over many held resources, and the processor time of idle agents. */
 export async function benchReaper(): Promise<readonly Row[]> {
   return await withSupervisor(async (supervisor) => {
     for (let count = 0; count < 500; count++) await launch(supervisor, ['sleep', '1000'])
@@ -12,7 +12,7 @@ export async function benchReaper(): Promise<readonly Row[]> {
       passes.push(
         await timed(async () => {
           const pass = await supervisor.engine.reap({ dryRun: false })
-          if (pass.found.length > 0) throw new Error(`The reaper found ${pass.found.length} orphans among living agents.`)
+          if (pass.found.length > 0) throw new Error(`The reaper found ${pass.found.length} orphans among running agents.`)
         }),
       )
     }
@@ -24,7 +24,7 @@ export async function benchReaper(): Promise<readonly Row[]> {
   })
 }
 
-/** Our own processor time over a window in which nothing is asked of us. */
+/** The share of a core that this process uses during five seconds without requests. */
 async function idleShare(): Promise<number> {
   const windowMs = 5_000
   const before = process.cpuUsage()

@@ -13,7 +13,7 @@ interface Sample {
   readonly rssKib: number
 }
 
-/** SIGKILL of the supervisor, until no process and no cgroup of its installation is left. */
+/** Measures the time from SIGKILL of the supervisor until no process and no cgroup of its installation is left. */
 async function sample(home: string): Promise<Sample> {
   const script = 'i=0; while [ $i -lt 50 ]; do setsid sleep 1000 & i=$((i+1)); done; wait'
   const child = spawn(ebb, ['exec', '--', 'sh', '-c', script], { stdio: 'ignore', env: { ...process.env, EBB_HOME: home } })
@@ -48,7 +48,7 @@ function sentinelRss(supervisor: number): number {
       const status = readFileSync(`/proc/${pid}/status`, 'utf8')
       if (Number(/^PPid:\s+(\d+)$/m.exec(status)?.[1]) === supervisor) return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1])
     } catch {
-      // Gone meanwhile.
+      // The process has exited in the meantime.
     }
   }
   return Number.NaN
@@ -62,7 +62,7 @@ export async function benchSentinel(): Promise<readonly Row[]> {
     const cleanMs = median(samples.map((one) => one.cleanMs))
     const rssMib = Math.max(...samples.map((one) => one.rssKib)) / 1_024
     return [
-      { name: 'SIGKILL of the supervisor to a clean world', ebb: cleanMs, unit: 'ms', claim: 'at most 1 s', kept: cleanMs <= 1_000 },
+      { name: 'SIGKILL of the supervisor to a clean system', ebb: cleanMs, unit: 'ms', claim: 'at most 1 s', kept: cleanMs <= 1_000 },
       { name: 'memory of the sentinel', ebb: rssMib, unit: 'MiB', claim: 'under 3 MB', kept: rssMib < 2.86 },
     ]
   } finally {

@@ -8,7 +8,7 @@ import type { Agent } from '../src/core/model/agent.ts'
 import type { Message } from '../src/core/model/message.ts'
 import type { Report } from '../src/core/model/report.ts'
 
-/** A real server in a process of its own, as a client meets it. */
+/** A real server in a separate process, used through its API. */
 export interface BenchServer {
   readonly url: string
   readonly pid: number
@@ -18,7 +18,7 @@ export interface BenchServer {
   text(path: string): Promise<string>
   post<T>(path: string, body?: unknown): Promise<T>
   remove(agentId: string): Promise<void>
-  /** Settles when the agent has so many messages. */
+  /** Settles when the agent has at least `count` messages. */
   hasMessages(agentId: string, count: number): Promise<void>
   follow(agentId: string, since: number, onMessage: (message: Message) => void): Promise<Socket>
 }
@@ -38,7 +38,7 @@ export async function withServer<T>(
   const line = await new Promise<string>((resolve, reject) => {
     createInterface(child.stdout)
       .once('line', resolve)
-      .once('close', () => reject(new Error('The server ended before it said where it is.')))
+      .once('close', () => reject(new Error('The server exited before it printed its address.')))
   })
   const { url } = JSON.parse(line) as { url: string }
   const sockets: Socket[] = []

@@ -3,8 +3,8 @@ import type { Status } from '../src/core/engine/api.ts'
 import { type BenchServer, withServer } from './server.ts'
 
 /**
- * Thousands of short agents through one server, spread over a time: what it holds at the end is what it held at the
- * beginning. `npm run soak` is 2,000 in ten minutes; the tests run a shorter one.
+ * Runs thousands of short agents on one server, spread over a period. At the end the server must hold the same resources as at the beginning.
+ * `npm run soak` runs 2,000 agents in ten minutes. The tests run fewer.
  */
 
 export interface Soak {
@@ -24,11 +24,11 @@ export interface SoakResult {
   readonly seconds: number
   readonly before: Holdings
   readonly after: Holdings
-  /** What was not flat. */
+  /** The resources that grew. */
   readonly problems: readonly string[]
 }
 
-/** What short agents do: speak, fail, leave a daemon behind, do not listen, play a script. */
+/** Short agents that write output, fail, leave a daemon, run until they are stopped, or play a script. */
 const kinds: readonly object[] = [
   { type: 'command', prompt: 'hello', configuration: { command: ['sh', '-c', 'cat; seq 20'] } },
   { type: 'command', prompt: '', configuration: { command: ['sh', '-c', 'echo no >&2; exit 3'] } },
@@ -37,13 +37,13 @@ const kinds: readonly object[] = [
   { type: 'synthetic', prompt: 'hello' },
 ]
 
-/** So many run at a time. */
+/** The number of agents that run at the same time. */
 const atOnce = 8
 
 export async function soak({ agents, durationMs }: Soak): Promise<SoakResult> {
   return await withServer(async (server) => {
     const startedMs = performance.now()
-    // The first ones load what is loaded once: the memory and the descriptors of that are no leak.
+    // The first agents load modules and open files that are used once per server. Their memory and descriptors are not a leak.
     const warmUp = Math.min(200, Math.ceil(agents / 4))
     await inBatches(server, 0, warmUp, startedMs, 0)
     const before = await holdings(server)
@@ -58,13 +58,13 @@ async function inBatches(server: BenchServer, from: number, to: number, startedM
   for (let next = from; next < to; next += atOnce) {
     const batch = Array.from({ length: Math.min(atOnce, to - next) }, (_, index) => one(server, next + index))
     await Promise.all(batch)
-    // Spread over the time that was asked for, by waiting for a moment, not for an event: there is none.
+    // Spreads the agents over the requested duration. This waits for a point in time, because there is no event to wait for.
     const dueMs = startedMs + (durationMs * (next + atOnce)) / to
     if (dueMs > performance.now()) await new Promise<void>((resolve) => setTimeout(resolve, dueMs - performance.now()))
   }
 }
 
-/** Launched, heard, and deleted: some after their end, some before it. */
+/** Launches an agent, waits for its output, and deletes it: some agents after their end, others before it. */
 async function one(server: BenchServer, number: number): Promise<void> {
   const { id } = await server.post<{ id: string }>('/api/agents', kinds[number % kinds.length])
   await server.hasMessages(id, 2)
@@ -83,7 +83,7 @@ async function holdings(server: BenchServer): Promise<Holdings> {
   }
 }
 
-/** A heap breathes: a third more, or 64 MiB, is breath; what grows with the agents is more than that. */
+/** The memory of the server may vary by a third or by 64 MiB. A leak per agent exceeds that. */
 function problemsOf(before: Holdings, after: Holdings): readonly string[] {
   const flat = (name: keyof Holdings, most: number): string[] =>
     after[name] <= most ? [] : [`${name} grew from ${before[name]} to ${after[name]}`]

@@ -15,13 +15,13 @@ const run = (program: string, args: readonly string[], env: NodeJS.ProcessEnv): 
       }),
   )
 
-/** Wall time of the command line against the least that any Node program costs. */
+/** Wall time of the command line. The baseline is the start of an empty Node program. */
 export async function benchCommandLine(): Promise<readonly Row[]> {
   const home = mkdtempSync(join(tmpdir(), 'ebb-bench-'))
   const env = { ...process.env, EBB_HOME: home }
   const ebb = join(import.meta.dirname, '..', 'bin', 'ebb')
   try {
-    await run(ebb, ['exec', '--', 'true'], env) // The first start compiles and makes the home.
+    await run(ebb, ['exec', '--', 'true'], env) // The first start compiles the code and creates the home.
     const { baseline, ebb: ours } = await sideBySide(
       25,
       () => run(process.execPath, ['-e', '0'], env),
@@ -33,7 +33,7 @@ export async function benchCommandLine(): Promise<readonly Row[]> {
   }
 }
 
-/** Intent, spawn, held, inside a running supervisor, against a bare spawn. */
+/** A launch (intent, spawn, held) in a running supervisor. The baseline is a bare spawn. */
 export async function benchLaunch(): Promise<readonly Row[]> {
   return await withSupervisor(async (supervisor) => {
     const { baseline, ebb } = await sideBySide(
@@ -65,7 +65,7 @@ export async function benchLaunch(): Promise<readonly Row[]> {
         baseline,
         ebb,
         unit: 'ms',
-        claim: 'at most 8 ms over a bare spawn',
+        claim: 'at most 8 ms more than a bare spawn',
         kept: ebb - baseline <= 8,
       },
     ]

@@ -43,17 +43,17 @@ export async function benchStop(): Promise<readonly Row[]> {
     const one = await compare(supervisor, 20, ['sleep', '1000'], 1)
     const many = await compare(supervisor, 5, ['sh', '-c', 'i=0; while [ $i -lt 999 ]; do sleep 1000 & i=$((i+1)); done; wait'], 1_000)
     const graceMs = 300
-    const deaf = await compare(supervisor, 5, ['sh', '-c', "trap '' TERM; while :; do sleep 1000; done"], 2, graceMs)
+    const ignoring = await compare(supervisor, 5, ['sh', '-c', "trap '' TERM; while :; do sleep 1000; done"], 2, graceMs)
     return [
       { name: 'proven stop, one process', ...one, unit: 'ms', claim: 'within 10 ms of raw', kept: one.ebb - one.baseline <= 10 },
       { name: 'proven stop, 1,000 processes', ...many, unit: 'ms', claim: 'at most 1.5 × raw', kept: many.ebb <= 1.5 * many.baseline },
       {
-        name: `stop of a SIGTERM-ignoring one, grace ${graceMs} ms`,
+        name: `stop of a process that ignores SIGTERM, grace ${graceMs} ms`,
         baseline: graceMs,
-        ebb: deaf.ebb,
+        ebb: ignoring.ebb,
         unit: 'ms',
         claim: 'grace + 50 ms',
-        kept: deaf.ebb <= graceMs + 50,
+        kept: ignoring.ebb <= graceMs + 50,
       },
     ]
   })

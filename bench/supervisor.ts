@@ -7,7 +7,7 @@ import { type TreeHandle, treeLabel } from '../src/core/ports/process.ts'
 import { compose } from '../src/main.ts'
 import type { Supervisor } from '../src/supervisor.ts'
 
-/** A real supervisor on a throw-away home. */
+/** Runs `use` with a real supervisor on a temporary home. */
 export async function withSupervisor<T>(use: (supervisor: Supervisor) => Promise<T>): Promise<T> {
   const home = mkdtempSync(join(tmpdir(), 'ebb-bench-'))
   const config = loadConfig({ flags: new Map([['home', home]]) })

@@ -6,11 +6,11 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { median, type Row, sideBySide, timed } from './measure.ts'
 import { withServer } from './server.ts'
 
-/** Agents in tmux, as an MCP client deploys and cleans them: the whole way, files, logs, rows and proof included. */
+/** An MCP client deploys agents into tmux and cleans them up, including files, logs, rows and proof. */
 
 const agentsAtOnce = 50
 
-/** It has spoken, and it reports: so there are three logs to be archived. */
+/** The agent writes output and reports, so there are three logs to be archived. */
 const script = 'echo working; exec sleep 1000'
 
 export async function benchTmux(): Promise<readonly Row[]> {
@@ -34,7 +34,7 @@ async function measure(deployments: Deployments, base: string): Promise<readonly
   const bare = new BareTmux(join(base, 'bare.sock'))
   try {
     await deployments.open()
-    // Kept alive, as ours is, by a session that stays.
+    // A session that stays keeps the bare tmux server running, as an agent does for Ebb's.
     bare.open('stays')
     const stays = await deployments.deploy()
     const cleanups: number[] = []

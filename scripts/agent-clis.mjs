@@ -1,4 +1,4 @@
-// The real agent programs in a cache of their own, by the hash of their lock. Dependency-free, like setup.mjs.
+// Installs the real agent programs into a cache folder named after the hash of their lock file. No dependencies, like setup.mjs.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -10,7 +10,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const source = join(root, 'test', 'agents')
 const manifests = ['package.json', 'package-lock.json']
 
-/** By the provider's type. Without the required ones there is no suite; the others are skipped, and named. */
+/** The programs by provider type. The suite needs the required ones. Tests of the others are skipped and listed when a program is missing. */
 const programs = {
   'claude-code': { program: 'claude', isRequired: true },
   'gemini-cli': { program: 'gemini', isRequired: true },
@@ -18,10 +18,10 @@ const programs = {
   opencode: { program: 'opencode', isRequired: false },
 }
 
-/** Their install scripts put the native program in its place; nobody else's are run: they would compile what nobody needs. */
+/** The packages whose install scripts install the native program. Other install scripts are not run, because they compile unneeded code. */
 const withScripts = ['@anthropic-ai/claude-code', 'opencode-ai']
 
-/** The folder of the programs, and the version of each that works; throws a sentence when a required one does not. */
+/** Returns the folder of the programs, and the version of each working program. Throws when a required program does not work. */
 export async function agentClis() {
   const cache = cacheFolder()
   const folder = join(cache, `agents-${hash()}`)
@@ -44,7 +44,7 @@ async function install(cache, folder) {
   try {
     for (const name of manifests) copyFileSync(join(source, name), join(staging, name))
     say('installing the real agents (once, about 1.3 GB)…')
-    // Not `npm ci`: it refuses a lock that has not every optional package of every platform, and some are not published.
+    // Not `npm ci`: it refuses a lock file without every optional package of every platform, and some of those are not published.
     await npm(staging, ['install', '--no-save', '--ignore-scripts'])
     await npm(staging, ['rebuild', ...withScripts])
     rmSync(join(staging, 'tmp'), { recursive: true, force: true })
@@ -58,7 +58,7 @@ async function install(cache, folder) {
 function npm(folder, words) {
   const startedAt = Date.now()
   const quiet = ['--no-audit', '--no-fund', '--loglevel=error']
-  // An install script starts what it has installed, which leaves a folder there.
+  // An install script starts the program that it installed, which leaves a folder in TMPDIR.
   const TMPDIR = join(folder, 'tmp')
   mkdirSync(TMPDIR, { recursive: true })
   return new Promise((resolve, reject) => {
@@ -77,7 +77,7 @@ function npm(folder, words) {
   })
 }
 
-/** A program that is there and does not run is not there. */
+/** The versions of the programs that run. A program that is installed and does not run counts as missing. */
 function versionsIn(staging) {
   const home = join(staging, 'probe')
   mkdirSync(home)

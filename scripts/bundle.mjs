@@ -1,6 +1,6 @@
-// One file per command instead of fifty: loading is most of what `ebb exec -- true` costs. bin/ebb takes the bundle
-// while it is newer than every source, and the sources themselves otherwise, so no command depends on this having run.
-// Who imports Ebb does: Node strips no types below node_modules, so the library and the testing kit are in lib/, as JavaScript.
+// Bundles the command line into one file instead of fifty, because loading modules is most of the time of `ebb exec -- true`. bin/ebb runs the bundle
+// while it is newer than every source, and the sources otherwise, so no command needs the bundle. A program that imports Ebb needs lib/: Node
+// strips no types below node_modules, so the library and the testing kit are compiled to JavaScript there.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -10,20 +10,20 @@ import { buildDashboard } from './dashboard.mjs'
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const inputs = { main: join(root, 'src/main.ts'), 'subreaper-process': join(root, 'src/host/containment/subreaper-process.ts') }
 
-/** What `ebb exec` needs, and no more: a third more of it is a tenth more of its time. The doctor's judgement is the doctor's. */
+/** The modules that `ebb exec` needs. A third more code makes it a tenth slower, so this excludes all others, such as the doctor's. */
 const core =
   /\/src\/(core\/(model|ports)|config)\/|\/src\/core\/engine\/(?!reap|status)|\/src\/host\/(program|clock|path|remove-folder)\.ts|\/src\/placements\/([a-z-]+\.ts|[a-z]+\/(definition|host-option)\.ts|(process|tmux)\/)/
 
 async function bundle() {
-  // The dashboard beside it has a freshness of its own.
+  // The dashboard in dist/web has its own check for freshness.
   const earlier = existsSync(join(root, 'dist')) ? readdirSync(join(root, 'dist')).filter((name) => !name.startsWith('web')) : []
   for (const name of earlier) rmSync(join(root, 'dist', name), { recursive: true, force: true })
-  // Each by itself: a keeper would otherwise load what it shares with main, and main that in many small files.
+  // Separate bundles: a common build would split the shared code into many small files, which both programs would have to load.
   for (const [name, file] of Object.entries(inputs)) await bundleOne({ [name]: file })
   writeFileSync(join(root, 'dist', 'fresh.sh'), freshness())
 }
 
-/** For bin/ebb: `m` is `dist` unless a source is newer. A file that is new is imported by one that has changed. */
+/** A script for bin/ebb that sets `m` to `dist`, or to `src` if a source is newer. A new file needs no check, because a changed file imports it. */
 function freshness() {
   const names = sources().map((path) => `'${relative(root, path)}'`)
   return `m=dist\nfor f in ${names.join(' ')}; do [ "$d/$f" -nt "$d/dist/main.cjs" ] && m=src && break; done\n`
@@ -44,18 +44,18 @@ async function bundleOne(input) {
   })
   await build.write({
     dir: join(root, 'dist'),
-    // CommonJS: an ES import of a built-in module runs all of its lazy getters, which for node:fs costs 5 ms.
+    // CommonJS: an ES import of a built-in module runs all of its lazy getters, which takes 5 ms for node:fs.
     format: 'cjs',
     minify: 'dce-only',
     entryFileNames: '[name].cjs',
     chunkFileNames: '[name]-[hash].cjs',
-    // What every command needs is one file: fifteen more of them cost `ebb exec -- true` a tenth of its time.
+    // The code that every command needs is one file. Fifteen more files make `ebb exec -- true` a tenth slower.
     ...('main' in input && { codeSplitting: { groups: [{ name: 'core', test: core }] } }),
   })
   await build.close()
 }
 
-/** File by file, so that what is found by its place, such as bin/ebb, is found from there as from src/. Types are checked elsewhere. */
+/** Compiles file by file, so that relative paths, such as that of bin/ebb, are the same from lib/ and src/. `npm run check` checks the types. */
 function compileLibrary() {
   rmSync(join(root, 'lib'), { recursive: true, force: true })
   const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc')
@@ -73,7 +73,7 @@ if (!ifStale || !isFresh()) {
     compileLibrary()
     await bundle()
   } catch (error) {
-    console.error(`ebb set-up: no bundle was made, and the sources are used as they are (${error.message}).`)
+    console.error(`ebb set-up: the bundle could not be created, so Ebb runs from its sources (${error.message}).`)
   }
 }
 await buildDashboard({ ifStale })

@@ -1,5 +1,5 @@
-// What is installed once for all checkouts: made beside its place, looked at, and renamed, so that a killed install leaves no half
-// cache and of two at once one wins. Dependency-free, like setup.mjs.
+// A cache for installations that all checkouts share. An installation is made in a staging folder, verified, and renamed. So a killed installation leaves
+// no incomplete cache, and one of two concurrent installations wins. No dependencies, like setup.mjs.
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -9,14 +9,14 @@ export function cacheFolder() {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'ebb')
 }
 
-/** A place of one's own to install in; what killed installs left goes. */
+/** Returns the name of a new staging folder, and removes the folders of killed installations. */
 export function stagingIn(cache) {
   mkdirSync(cache, { recursive: true })
   removeAbandoned(cache)
   return join(cache, `staging-${process.pid}-${randomBytes(4).toString('hex')}`)
 }
 
-/** Whoever was first has the same in it. */
+/** Renames the staging folder to its final name. If that exists, another installation was first, and has the same content. */
 export function publish(staging, folder) {
   try {
     renameSync(staging, folder)

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { stalePages } from './reference.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
-const problems = stalePages().map(([path]) => `${path} is not what the code says; run "npm run docs".`)
+const problems = stalePages().map(([path]) => `${path} does not match the code; run "npm run docs".`)
 
 function* files(directory, ending) {
   for (const entry of readdirSync(directory, { withFileTypes: true })) {
@@ -50,9 +50,9 @@ const pages = readdirSync(root).filter((name) => name.endsWith('.md'))
 for (const file of [...folders, ...pages.map((name) => join(root, name))]) {
   const cited = new Set(Array.from(readFileSync(file, 'utf8').matchAll(/\bG\d+\b/g), ([number]) => number))
   for (const number of cited.difference(described))
-    problems.push(`${relative(root, file)} cites ${number}, which is no heading of docs/guarantees.md.`)
+    problems.push(`${relative(root, file)} cites ${number}, which docs/guarantees.md does not describe.`)
 }
 
 for (const problem of problems) console.error(problem)
-console.log(problems.length === 0 ? 'Documents: all true.' : `Documents: ${problems.length} problems.`)
+console.log(problems.length === 0 ? 'Documents: no problems.' : `Documents: ${problems.length} problems.`)
 process.exit(problems.length === 0 ? 0 : 1)

@@ -1,5 +1,5 @@
-// Builds the dashboard from web/ into dist/web, each file beside its compressed self. A build takes the place of the earlier one
-// in one step, or not at all; whoever has a fresh one waits for a few looks at files and loads nothing.
+// Builds the dashboard from web/ into dist/web, with a compressed copy of each file. A new build replaces the earlier one completely or not at all.
+// If the build is fresh, this only reads modification times and loads nothing.
 import { readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -7,10 +7,10 @@ import { fileURLToPath } from 'node:url'
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const place = join(root, 'dist', 'web')
 
-/** All script together, gzipped: what somebody on a slow line waits for. */
+/** The limit for all scripts together, gzipped, for readers with a slow connection. */
 const mostScriptBytes = 150_000
 
-/** What compresses to no less than itself is sent as it is. */
+/** Other file types do not become smaller by compression, and are sent unchanged. */
 const compressible = /\.(html|js|css|svg|json|txt)$/
 
 function filesOf(folder) {
@@ -28,7 +28,7 @@ async function build() {
   const beganAt = new Date()
   const { build: viteBuild } = await import('vite')
   const { gzipSync } = await import('node:zlib')
-  // Under a test runner it would be another one, and React twice as large and half as fast.
+  // A test runner sets another value, with which React would be twice as large and half as fast.
   process.env.NODE_ENV = 'production'
   const outDir = `${place}-${process.pid}`
   try {
@@ -41,7 +41,7 @@ async function build() {
     }
     if (scriptBytes >= mostScriptBytes)
       throw new Error(`its script is ${scriptBytes} bytes gzipped, and must stay below ${mostScriptBytes}`)
-    // What was changed while it was being read is newer than this.
+    // A source that changed during the build is newer than this time, so the build is not fresh.
     utimesSync(join(outDir, 'index.html'), beganAt, beganAt)
     replace(outDir)
   } finally {
@@ -49,7 +49,7 @@ async function build() {
   }
 }
 
-/** By two renames; who builds at the same time has built the same, and the first stays. */
+/** Replaces the build with two renames. A concurrent build has the same content, and the first one stays. */
 function replace(outDir) {
   const former = `${outDir}-former`
   try {
@@ -66,7 +66,7 @@ function replace(outDir) {
   }
 }
 
-/** Without the packages that build it, as after an install of the runtime alone, there is none; everything else works. */
+/** Without its build packages, as after an installation of the runtime dependencies only, there is no dashboard. Everything else works. */
 export async function buildDashboard({ ifStale }) {
   if (ifStale && isFresh()) return
   try {

@@ -1,4 +1,5 @@
-// moto's server, which speaks ECS, ELBv2 and S3, in a cache of its own by the hash of what is wanted. Dependency-free, like setup.mjs.
+// Installs the server of moto, which emulates ECS, ELBv2 and S3, into a cache folder named after the hash of its requirements. No dependencies, like
+// setup.mjs.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, rmSync } from 'node:fs'
@@ -9,13 +10,13 @@ import { cacheFolder, publish, stagingIn } from './cache.mjs'
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const requirements = join(root, 'test', 'support', 'aws', 'requirements.txt')
 
-/** Its Python; start it with `-m moto.server`. A virtual environment may be moved, but the programs in it may not. */
+/** The Python of the virtual environment; start moto with `-m moto.server`. A virtual environment can be moved, but the programs in it cannot. */
 export function motoPython() {
   const hash = createHash('sha256').update(readFileSync(requirements)).digest('hex').slice(0, 12)
   return join(cacheFolder(), `moto-${hash}`, 'bin', 'python')
 }
 
-/** Says in one sentence why it could not be had; the suites that need it are skipped then. */
+/** Returns one sentence with the reason if the installation failed. The suites that need moto are then skipped. */
 export function installMoto() {
   const python = motoPython()
   const folder = dirname(dirname(python))

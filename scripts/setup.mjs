@@ -1,4 +1,4 @@
-// Dependency-free bootstrap for any Node from 20 on: sets up what is missing, then does the job on the pinned Node.
+// Bootstrap without dependencies for Node 20 or newer: installs what is missing, then runs the job on the pinned Node.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -19,7 +19,7 @@ const jobs = {
   'test:full': (rest) => {
     installPackages(Object.keys(tiers))
     emulator()
-    // The agents run apart: they get a PATH and a network namespace of their own.
+    // The agents run separately, with their own PATH and network namespace.
     const others = vitest(['unit', 'core', 'placements', 'browser', 'crash'], rest)
     return vitest(['agents'], rest, ['scripts/with-agents.mjs', node]) || others
   },
@@ -100,7 +100,7 @@ function results([first]) {
   ]
 }
 
-/** Docker needs a daemon of the tests' own, and an image made of one program. dockerd looks for iptables even when it is told not to use it. */
+/** The tests start their own Docker daemon, with an image of one program. dockerd needs iptables even when it must not use it. */
 const docker = { dockerd: 'docker.io', docker: 'docker.io', busybox: 'busybox-static', iptables: 'iptables' }
 /** The programs that each tier needs from the system, with their Debian packages. A test whose program is missing is skipped and listed. */
 const tiers = {
@@ -137,7 +137,7 @@ function install(packages) {
   if (packages.length === 0) return 0
   const command = aptCommand(packages)
   if (process.getuid?.() !== 0 || spawnSync('sh', ['-c', 'command -v apt-get']).status !== 0) {
-    console.log(`ebb set-up: some tests will be skipped; this installs what they need: ${command}`)
+    console.log(`ebb set-up: some tests will be skipped. This command installs what they need: ${command}`)
     return 0
   }
   console.log(`ebb set-up: installing system packages: ${command}`)

@@ -1,9 +1,9 @@
-// with-agents.mjs CMD…: runs a command with the real agents on its PATH, where possible in a network that has nothing but
-// loopback: then no agent talks to anybody but us, whatever it tries. EBB_AGENT_CLIS and EBB_AGENTS_NETWORK say how it went.
+// with-agents.mjs CMD…: runs a command with the real agents on its PATH. Where possible it runs in a network namespace with loopback only, so that no
+// agent can reach another server. EBB_AGENT_CLIS is the folder of the agents, and EBB_AGENTS_NETWORK is `loopback` or `open`.
 import { spawn, spawnSync } from 'node:child_process'
 import { agentClis, say } from './agent-clis.mjs'
 
-/** As root, and as somebody who may at least be root in a namespace of their own. */
+/** For root, and for a user who may be root in a user namespace. */
 const ways = [
   ['unshare', '--net'],
   ['unshare', '--map-root-user', '--net'],
@@ -18,7 +18,8 @@ function loopbackOnly() {
 async function main(command) {
   const { bin, versions } = await agentClis()
   const wrapping = loopbackOnly()
-  if (!wrapping) say('no network namespace can be made here ("unshare --net" and "ip" are needed): running with the network as it is.')
+  if (!wrapping)
+    say('no network namespace can be created here ("unshare --net" and "ip" are needed): running with the network of the machine.')
   say(
     Object.entries(versions)
       .map((pair) => pair.join(' '))
@@ -32,7 +33,7 @@ async function main(command) {
     EBB_AGENTS_NETWORK: wrapping ? 'loopback' : 'open',
   }
   const child = spawn(program, words, { stdio: 'inherit', env })
-  // Ours to wait for. Ctrl-C reaches it by itself, and a second one would keep it from cleaning up.
+  // This process must wait for the child. Ctrl-C reaches the child directly, and a second signal would stop its clean-up.
   process.on('SIGINT', () => {})
   for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
   return await new Promise((resolve, reject) => {

@@ -1,7 +1,7 @@
 import { type Launch, within } from '../leaks/way.ts'
 import { type Spawned, spawnProgram } from '../leaks/ways/spawned.ts'
 
-/** What the algorithms have between their backend and the agents: it starts each as a child and knows the child alone. */
+/** The component of the algorithms that runs the agents. It starts each agent as a child and knows only that child. */
 export class AgentProxy {
   readonly #children = new Map<string, Spawned>()
 
@@ -9,14 +9,14 @@ export class AgentProxy {
     this.#children.set(id, await spawnProgram(launch))
   }
 
-  /** SIGTERM, and the exit. */
+  /** Sends SIGTERM and waits for the exit. */
   async stop(id: string): Promise<void> {
     const spawned = this.#get(id)
     spawned.child.kill('SIGTERM')
     await spawned.exited
   }
 
-  /** SIGTERM, up to 5 s for the exit, then SIGKILL. */
+  /** Sends SIGTERM, waits up to 5 s for the exit, and then sends SIGKILL. */
   async stopOrKill(id: string): Promise<void> {
     const isOver = this.stop(id).then(() => true)
     if (await within(isOver, 5_000)) return
@@ -28,7 +28,7 @@ export class AgentProxy {
     this.#get(id).child.kill('SIGKILL')
   }
 
-  /** Of the children it knows. */
+  /** The number of its children that have not exited. */
   running(): number {
     return [...this.#children.values()].filter(({ child }) => child.exitCode === null && child.signalCode === null).length
   }

@@ -1,11 +1,11 @@
 import type { Crew } from './crew.ts'
 
-/** A cleanup as it is described, from "clean up everything" to the moment it says that it is done. */
+/** A cleanup, from the request until it reports its end. */
 export interface Algorithm {
   readonly name: string
   readonly title: string
   readonly how: string
-  /** Starts the agents of the crew; the answer cleans them up and says whether that was a success. */
+  /** Starts the agents of the crew. `cleanUp` of the result ends them and reports whether that succeeded. */
   start(crew: Crew): Promise<Started>
 }
 
@@ -14,7 +14,7 @@ export interface Started {
   end?(): Promise<void>
 }
 
-/** Only for the delays that an algorithm itself prescribes. */
+/** For delays that are a part of an algorithm only. */
 export async function prescribedDelay(timeMs: number): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, timeMs))
 }

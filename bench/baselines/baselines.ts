@@ -11,12 +11,12 @@ import { stopAndVerify } from './stop-and-verify.ts'
 import { tmuxAndPs } from './tmux-and-ps.ts'
 
 /**
- * Cleanups as they were described before there was Ebb, with their delays and their checks, on the same agents. They run
- * without the HTTP calls between their parts, which is in their favour.
+ * Four cleanups from before Ebb, with their delays and checks, and Ebb, on the same agents. The four run without the HTTP calls between their
+ * parts, which makes them faster.
  */
 export const algorithms: readonly Algorithm[] = [deleteAndSleep, stopAndVerify, generousDelays, tmuxAndPs, ebbReset, ebbTmux]
 
-/** On which agents, and how many at once. */
+/** The programs, and the number of agents at once. */
 export const jobs = [
   { program: 'claude-young-tool', agents: 1 },
   { program: 'claude-young-tool', agents: 5 },
@@ -30,7 +30,7 @@ export const jobs = [
 export interface BaselineRun {
   readonly doneMs: number
   readonly saidSuccess: boolean
-  /** When it said so. */
+  /** Processes at the moment when the cleanup reported its end. */
   readonly processesThen: number
   readonly filesThen: number
 }
@@ -39,7 +39,7 @@ export async function benchBaseline({ way, program, agents, base, mark }: Order)
   await using crew = await Crew.of(named(programs, program), agents, base, mark)
   const started = await named(algorithms, way).start(crew)
   try {
-    await crew.stands()
+    await crew.ready()
     const startedMs = performance.now()
     const saidSuccess = await started.cleanUp()
     const doneMs = Math.round(performance.now() - startedMs)

@@ -10,8 +10,8 @@ import type { Launch } from '../leaks/way.ts'
 type Member = Prepared & { readonly place: Place }
 
 /**
- * Some agents of one kind at once, and what is left of them: the same eyes as for every way to stop. Several wait for each
- * other at a gate, so that what has just begun has just begun in all of them.
+ * Several agents of one program at once. The checker counts what is left of them, as for every way to stop. Several agents wait for each other at a
+ * gate, so that the measured step begins in all of them at the same time.
  */
 export class Crew implements AsyncDisposable {
   readonly #members: readonly Member[]
@@ -27,7 +27,7 @@ export class Crew implements AsyncDisposable {
     const gate = count > 1 ? join(base, 'gate') : undefined
     if (gate !== undefined) execFileSync('mkfifo', [gate])
     const members = Array.from({ length: count }, async (_, index) => {
-      // No mark is the beginning of another one.
+      // No mark may be a prefix of another mark.
       const place = new Place(base, `${mark}n${index}z`)
       return Object.assign(await program.prepare(place, gate), { place })
     })
@@ -40,18 +40,18 @@ export class Crew implements AsyncDisposable {
 
   get first(): Launch {
     const [launch] = this.launches
-    if (!launch) throw new Error('There is no agent to be stopped.')
+    if (!launch) throw new Error('The crew has no agent.')
     return launch
   }
 
-  async stands(): Promise<void> {
+  async ready(): Promise<void> {
     if (this.#gate !== undefined) {
-      await waitUntil(() => this.#members.every(({ waits }) => waits?.() ?? true), 120_000, 'all agents of the crew are at the gate')
-      // It stays open, for whoever has said that it waits and has not come to it yet.
+      await waitUntil(() => this.#members.every(({ isAtGate }) => isAtGate?.() ?? true), 120_000, 'all agents of the crew are at the gate')
+      // It stays open for agents that have reported that they wait and have not opened the gate yet.
       this.#openGate = openSync(this.#gate, constants.O_RDWR)
     }
-    const allStand = (): boolean => this.#members.every(({ place, stands }) => stands(processesOf(place.mark)))
-    await waitUntil(allStand, 120_000, 'all agents of the crew stand')
+    const areReady = (): boolean => this.#members.every(({ place, isReady }) => isReady(processesOf(place.mark)))
+    await waitUntil(areReady, 120_000, 'all agents of the crew are ready')
   }
 
   processes(): number {

@@ -2,13 +2,13 @@ import { AgentProxy } from './agent-proxy.ts'
 import { type Algorithm, prescribedDelay } from './algorithms.ts'
 
 /**
- * Delete every agent without waiting for its end, mark its row as terminated, sleep for 1.5 s, and look at the list of
- * agents, which leaves the terminated ones out. It only warns.
+ * Deletes every agent without waiting for its end, marks its row as terminated, sleeps for 1.5 s, and checks the list of agents, which excludes
+ * terminated ones. A remaining agent is only a warning.
  */
 export const deleteAndSleep: Algorithm = {
   name: 'delete-and-sleep',
   title: 'delete, sleep 1.5 s',
-  how: 'stop is sent and not awaited, the row is marked as terminated, 1.5 s of sleep, then a list of agents that filters out terminated ones',
+  how: 'stop is sent and not awaited, the row is marked as terminated, sleep for 1.5 s, then check a list of agents that excludes terminated ones',
   start: async (crew) => {
     const proxy = new AgentProxy()
     const rows = new Map<string, 'running' | 'terminated'>()

@@ -1,9 +1,9 @@
 import { bodyOf, byProvider, type StopReport, startEbbServer } from '../leaks/ways/ebb.ts'
 import type { Algorithm } from './algorithms.ts'
 
-/** The same jobs by Ebb, as a client asks for them. */
+/** The same jobs with Ebb, through its HTTP API. */
 
-/** Agents as child processes, and everything of them deleted. */
+/** Agents as child processes. A reset deletes everything of them. */
 export const ebbReset: Algorithm = {
   name: 'ebb-reset',
   title: 'Ebb, reset',
@@ -11,7 +11,7 @@ export const ebbReset: Algorithm = {
   start: (crew) => start(crew, {}, '/api/test/reset-environment', {}),
 }
 
-/** Agents in tmux, their logs archived. */
+/** Agents in tmux. A cleanup archives their logs. */
 export const ebbTmux: Algorithm = {
   name: 'ebb-tmux',
   title: 'Ebb, agents in tmux',

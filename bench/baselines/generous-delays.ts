@@ -6,11 +6,11 @@ const processExitDelayMs = 3_000
 const retryDelayMs = 2_000
 const maxRetries = 5
 
-/** All at once: SIGTERM, up to 5 s, SIGKILL, 1 s of buffer; then 3 s for the processes to exit, then up to 5 looks, 2 s apart. */
+/** All agents at once: SIGTERM, up to 5 s, SIGKILL, a buffer of 1 s. Then 3 s for the processes to exit, and up to 5 checks, 2 s apart. */
 export const generousDelays: Algorithm = {
   name: 'generous-delays',
   title: 'stop, generous delays, retries',
-  how: 'SIGTERM, up to 5 s, SIGKILL, a buffer of 1 s, a delay of 3 s, then up to 5 looks at the list of agents, 2 s apart',
+  how: 'SIGTERM, up to 5 s, SIGKILL, a buffer of 1 s, a delay of 3 s, then up to 5 checks of the list of agents, 2 s apart',
   start: async (crew) => {
     const proxy = new AgentProxy()
     const rows = new Set<string>()

@@ -3,8 +3,8 @@ import { AgentProxy } from './agent-proxy.ts'
 import { type Algorithm, prescribedDelay } from './algorithms.ts'
 
 /**
- * One after the other: stop, raced with 10 s, then SIGKILL. Rows and subscriptions are deleted and counted; then the
- * state is asked for every 200 ms for up to 5 s and else everything is killed. Two attempts, 500 ms apart.
+ * One agent after the other: a stop with a limit of 10 s, then SIGKILL. Rows and subscriptions are deleted and counted. Then the state is checked
+ * every 200 ms for up to 5 s. If it is not clean, everything is killed. There are two attempts, 500 ms apart.
  */
 export const stopAndVerify: Algorithm = {
   name: 'stop-and-verify',

@@ -8,13 +8,13 @@ import { type Algorithm, prescribedDelay } from './algorithms.ts'
 const run = promisify(execFile)
 
 /**
- * One after the other: kill the tmux session, 0.5 s, delete the prompt, move the logs to an archive, look in `ps aux` for
- * the agent's id and "claude". Success is the first three; what `ps` shows is only told.
+ * For one agent after the other: kill the tmux session, wait 0.5 s, delete the prompt, move the logs to an archive, and search `ps aux` for the
+ * agent's id and "claude". The first three steps decide about success. The result of `ps` is ignored.
  */
 export const tmuxAndPs: Algorithm = {
   name: 'tmux-and-ps',
   title: 'tmux kill-session, 0.5 s, ps',
-  how: 'kill-session, 0.5 s, delete the prompt, move the logs, `ps aux` for the id and "claude"; success by the first three',
+  how: 'kill-session, 0.5 s, delete the prompt, move the logs, `ps aux` for the id and "claude"; the first three steps decide about success',
   start: async (crew) => {
     const { place, env } = crew.first
     const socket = join(place.own, 'tmux.sock')
@@ -70,7 +70,7 @@ class TmuxAgent {
     const isKilled = await this.#killSession()
     if (existsSync(this.#prompt)) unlinkSync(this.#prompt)
     const archived = this.#archive()
-    // Told, and without any weight for the success.
+    // Its result does not affect success.
     await this.#zombies()
     return isKilled && archived > 0
   }

@@ -8,14 +8,14 @@ import { programs } from './programs.ts'
 import { ways } from './ways.ts'
 
 /**
- * The process of one measurement, with a network and a cgroup of its own: whatever a way leaves, its host ends. The order
- * comes on standard input, so that no mark is in our own arguments; the answer is one line of JSON.
+ * The process of one measurement, with its own network and cgroup. Its parent (host.ts) ends everything that a way leaves. The order comes on
+ * standard input, so that the mark is not in the arguments of this process. The answer is one line of JSON.
  */
 
 const order = JSON.parse(await text(process.stdin)) as Order
 const answer = await (order.kind === 'cell' ? cell(order) : benchBaseline(order))
 process.stdout.write(`${JSON.stringify(answer)}\n`)
-// A child that was left may hold a pipe of ours.
+// A child that was left may hold a pipe of this process and keep it running.
 process.exit(0)
 
 async function cell({ way, program, base, mark }: Order): Promise<unknown> {

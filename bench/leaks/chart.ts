@@ -5,7 +5,7 @@ import type { Baseline, Results, Run } from './results.ts'
 import { time } from './tables.ts'
 import { ways } from './ways.ts'
 
-/** The chart of the document and the README: plain SVG, on whatever is behind it, in the colours of the reader's scheme. */
+/** The chart of the document and the README: plain SVG with a transparent background, in the reader's light or dark colours. */
 
 const width = 900
 const labelWidth = 225
@@ -13,7 +13,7 @@ const barWidth = 400
 const rowHeight = 22
 const barHeight = 14
 
-/** The job that is shown; the document has all of them. */
+/** The job in the chart. The document has all jobs. */
 export const headline = jobs[3]
 
 const style = `
@@ -61,11 +61,11 @@ function baselinePanel(baselines: readonly Baseline[]): Panel {
     const words = `${time(doneMs)}, ${saidOf(runs)}: ${left} processes${files > 0 ? `, ${files} files` : ''} left`
     return row(index, title, rectangle(0, length, baselineColour(runs)), text(labelWidth + length + 8, index, words))
   })
-  const title = `${headline.agents} × claude, each with a daemon of a tool: when the cleanup says “done”, and what is left then, at worst`
+  const title = `${headline.agents} × claude, each with a daemon of a tool: time until the cleanup reports its end, and the worst number of processes left then`
   return panel(title, rows, legend)
 }
 
-/** By its worst run. */
+/** The colour for the worst run. */
 export function baselineColour(runs: Baseline['runs']): 'clean' | 'told' | 'false' {
   const leaky = runs.filter(({ processesThen }) => processesThen > 0)
   if (leaky.some(({ saidSuccess }) => saidSuccess)) return 'false'
@@ -80,8 +80,8 @@ function saidOf(runs: Baseline['runs']): string {
 
 const keys = [
   ['clean', 'no process is left', 0],
-  ['told', 'processes are left, and it does not say “done”', 160],
-  ['false', 'processes are left, and it says “done”', 505],
+  ['told', 'processes are left, and it reports no success', 160],
+  ['false', 'processes are left, and it reports success', 505],
 ] as const
 
 const legend = keys

@@ -5,27 +5,27 @@ import type { Place } from './place.ts'
 import { isOfUser } from './user-files.ts'
 
 /**
- * What is left, seen with eyes of its own: the kernel's files alone, no code of Ebb, and the same for every way. A process
- * is of this measurement when the mark is in its arguments, its environment or its working directory; zombies are dead.
+ * Counts what is left. The checker reads only files of the kernel, shares no code with Ebb, and is the same for every way. A process belongs to
+ * this measurement when the mark is in its arguments, its environment or its working directory. Zombies do not count.
  */
 export function processesOf(mark: string): readonly Seen[] {
   return processesWhere((one) => isMarked(one, mark) || workingDirectory(one.pid).includes(mark))
 }
 
-/** A chain of forks outruns every list of processes; whoever holds the leash is at least one. */
+/** A chain of forks may be missing in every list of processes. If the leash is held, at least one process exists. */
 export function countProcesses(place: Place): number {
   const listed = processesOf(place.mark).length
   return listed === 0 && place.isLeashHeld() ? 1 : listed
 }
 
-/** When a measurement is over: what carries the mark is ours to end. How many there were. */
+/** Kills every process with the mark after a measurement, and returns their number. */
 export function endAll(mark: string): number {
   const left = processesOf(mark)
   for (const { pid } of left) {
     try {
       process.kill(pid, 'SIGKILL')
     } catch {
-      // It went by itself meanwhile.
+      // It has exited in the meantime.
     }
   }
   return left.length
@@ -37,7 +37,7 @@ export interface FilesLeft {
   readonly names: readonly string[]
 }
 
-/** All of the temp folders, and of the HOME what is not listed as the user's. */
+/** All files in the temp folders, and those in HOME that are not listed as files of the user. */
 export function filesOf(place: Place): FilesLeft {
   const found = [
     ...place.tempFolders.flatMap((folder) => filesBelow(folder)),
@@ -56,7 +56,7 @@ interface FoundFile {
   readonly bytes: number
 }
 
-/** Files, sockets, links, and folders that are empty; whoever owns them may be removing them at this moment. */
+/** Files, sockets, links, and empty folders. Their owner may be removing them at the same time, so an error means that they are gone. */
 function filesBelow(folder: string): readonly FoundFile[] {
   return entriesOf(folder).flatMap((name) => {
     const path = join(folder, name)

@@ -13,8 +13,8 @@ export interface Task {
 }
 
 /**
- * Results as they grow. What was measured before stays, with its note and with what could not be measured; a run is added and
- * replaces none. Of another machine or other versions nothing is taken over.
+ * Collects the results. Earlier results stay, with their note and their list of missing cells. A run is added and replaces no other run. Results of
+ * another machine or of other versions are refused.
  */
 export class Collection {
   readonly #machine: Machine
@@ -49,13 +49,13 @@ export class Collection {
     this.#baselines.set(key, { algorithm: way, program, agents, runs })
   }
 
-  /** Why it cannot be measured here; without a reason, it can. */
+  /** Records why something cannot be measured here. Without a reason it can be measured, and the record is removed. */
   miss(what: string, why: string | undefined): void {
     if (why === undefined) this.#missing.delete(what)
     else this.#missing.set(what, why)
   }
 
-  /** In the order of the document; of some tasks only, when they are given. */
+  /** The results in the order of the document. With `tasks`, the results of these tasks only. */
   results(tasks?: readonly Task[]): Results {
     const keys = tasks && new Set(tasks.map(keyOf))
     const chosen = <T>(all: ReadonlyMap<string, T>): T[] => [...all].flatMap(([key, one]) => (!keys || keys.has(key) ? [one] : []))

@@ -9,7 +9,7 @@ import { standingFolders, userFiles } from './user-files.ts'
 import { patienceMs } from './way.ts'
 import { ways } from './ways.ts'
 
-/** `docs/leak-benchmark.md` and its chart, from the results alone. */
+/** Generates `docs/leak-benchmark.md` and its chart from the results. */
 const docs = join(import.meta.dirname, '..', '..', 'docs')
 
 export function writeDocument(results: Results): void {
@@ -38,28 +38,27 @@ function head({ machine, cells, baselines }: Results): string {
   const versions = Object.entries(machine.versions).map((pair) => pair.join(' '))
   return `# The leak benchmark
 
-What is left of a program when it is stopped? This page is made by \`npm run bench:leaks\` from its results, Ebb's failures
-included: the same programs, stopped in the ways that people stop things today and by Ebb, looked at afterwards by a checker
-that shares no code with Ebb. The agents are the real ones, against a model on loopback that follows a script; they are
-installed once, and after that no network is needed.
+This page shows what is left of a program after it is stopped. \`npm run bench:leaks\` generates it from its results, including Ebb's
+failures. It stops the same programs in common ways and with Ebb. Afterwards a checker that shares no code with Ebb counts what is left.
+The agents are the real ones, with a scripted model on loopback. They are installed once, and after that no network is needed.
 
 Measured on ${when}: ${machine.system}, ${machine.cores} cores, ${machine.memoryGb} GB, ${networkWords[machine.network]}; each cell measured ${times === '1' ? 'once' : `${times} times`}. ${versions.join(', ')}.
-Times depend on the machine and on what else it does; what is left depends on them far less.${machine.note ? `\n\n${machine.note}` : ''}
+Times depend on the machine and its load. What is left depends much less on them.${machine.note ? `\n\n${machine.note}` : ''}
 
 \`\`\`sh
-npm run bench:leaks                                                       # everything, anew: hours
+npm run bench:leaks                                                       # everything again; takes hours
 npm run bench:leaks -- --way tree-kill --program claude-young-tool        # one row
 npm run bench:leaks -- --baseline generous-delays --program claude-daemon # one cleanup
-npm run bench:leaks -- --way execa --program codex-mcp --save             # added to the results
-npm run bench:leaks -- --list                                             # the names
+npm run bench:leaks -- --way execa --program codex-mcp --save             # adds the run to the results
+npm run bench:leaks -- --list                                             # lists all names
 \`\`\`
 
 ![What is left when agents are stopped](leak-benchmark.svg)`
 }
 
 const networkWords = {
-  loopback: 'every run in a network namespace with nothing but loopback',
-  shared: "the runs in the machine's own network, as no network namespace could be made",
+  loopback: 'every run in a network namespace with loopback only',
+  shared: 'the runs in the network of the machine, because no network namespace could be created',
 } as const
 
 function cleanups({ baselines }: Results): string {
@@ -80,12 +79,12 @@ function cleanups({ baselines }: Results): string {
   const descriptions = algorithms.map(({ name, title, how }) => `- **${title}** (\`--baseline ${name}\`): ${how}.`)
   return `## Cleanups with delays, and Ebb
 
-Four cleanups as they are written when nobody can see what an agent started: signals, delays that should be long enough,
-and a check of one's own records. They run as described, sleeps included, and without the HTTP calls between their parts,
-which is in their favour. The time is until the cleanup says that it is done; left are the processes that the checker sees at
-that moment, at worst; bold where the cleanup said that it was a success. Where there are five agents, each has made a first tool
-call that waits until all five are there, so that what comes next begins in all of them at once. Ebb's rows launch the agents by
-their providers, the others by the plain command.
+Four cleanups of a kind that is common where a program cannot observe what an agent started: signals, delays that should be long
+enough, and a check of the program's own records. They run as described below, including the delays. The HTTP calls between their parts
+are left out, which makes them faster. The time is the time until the cleanup reports its end. The number is the worst number of
+processes that the checker finds at that moment. It is bold where the cleanup reported success. With five agents, each first makes a tool
+call that waits for all five, so that the next step begins in all of them at once. Ebb's rows launch the agents by their providers; the other
+rows run the plain command.
 
 ${markdown([['cleanup', ...heads], ...rows])}
 
@@ -102,11 +101,18 @@ function summaries({ cells }: Results): string {
       return runs.length === 0 ? [title, 'not measured here', '', '', '', ''] : [title, ...totals(runs)]
     })
   }
-  const heads = ['way', 'runs that left processes', 'processes left', 'files left', 'time to a clean world, median (worst)', 'said clean']
+  const heads = [
+    'way',
+    'runs that left processes',
+    'processes left',
+    'files left',
+    'time to a clean system, median (worst)',
+    'reported clean',
+  ]
   return `## Ways to stop
 
-Real agents, all moments together. \`ebb serve\` launches an agent by its provider, which is a part of what it does (prompt on standard
-input, a variable for gemini, SIGINT for claude and codex), except for “any command”; all other ways run the same plain command.
+Real agents, all situations together. \`ebb serve\` launches an agent by its provider (prompt on standard input, a variable for gemini, SIGINT
+for claude and codex), except in the row “any command”. All other ways run the same plain command.
 
 ${markdown([heads, ...rowsOf('agent')])}
 
@@ -123,7 +129,7 @@ function totals(runs: readonly Run[]): readonly string[] {
   return [`${all.leaked} of ${all.runs}`, sum(({ left }) => left), sum(({ files }) => files), cleanTime(all), saidClean(all)]
 }
 
-/** Processes left, at worst: the whole at a glance. */
+/** The overview: the worst number of processes left for each program and way. */
 function matrix({ cells }: Results): string {
   const heads = ['program', ...ways.map(({ title }) => title)]
   const rows = programs.map(({ name }) => [
@@ -147,31 +153,31 @@ function everyCell({ cells }: Results): string {
     if (rows.length === 0) return []
     return [`<details><summary><code>${name}</code>: ${title}</summary>\n\n${markdown([cellHead, ...rows])}\n\n</details>`]
   })
-  return `## Every cell\n\nThe median, and in brackets the worst where that differs.\n\n${sections.join('\n\n')}`
+  return `## Every cell\n\nEach cell shows the median, and in brackets the worst value if it differs.\n\n${sections.join('\n\n')}`
 }
 
 function howCounted(): string {
   const seconds = patienceMs / 1_000
-  return `## How it is counted
+  return `## How leftovers are counted
 
-- **Processes left**: living processes with the mark of the run in their arguments, their environment or their working
-  directory, ${seconds} s after the stop, or when there are none. A chain of forks that outruns every list is seen by a pipe that it
-  holds. Zombies are dead. What a way itself runs around the program (\`timeout\`, \`unshare\`, \`ebb exec\` and its sentinel) counts too.
-- **Files left**: everything in the temp folder and the HOME of the run, empty folders too, that is not listed here as the user's, for
-  every way alike; some of it stays also when an agent ends by itself. Not counted:
+- **Processes left**: running processes with the mark of the run in their arguments, their environment or their working directory, ${seconds} s after
+  the stop, or 0 as soon as there are none. A chain of forks that no list of processes shows is detected by a pipe that it holds. Zombies
+  do not count. Processes that a way runs around the program (\`timeout\`, \`unshare\`, \`ebb exec\` and its sentinel) count too.
+- **Files left**: all files in the temp folder and the HOME of the run, including empty folders, except the files of the user listed here. The
+  list is the same for every way. Some of the counted files also stay when an agent ends by itself. Not counted:
 ${userFiles.map(({ what, names }) => `  - ${what}: ${coded(names)}`).join('\n')}
-  - and, when they are empty: ${coded(standingFolders)}
+  - these folders when they are empty: ${coded(standingFolders)}
 
-  In a container the temp folder is the container's, and HOME is mounted.
-- **Time to a clean world**: from the stop to the first look that finds no process, with 10 ms between two looks. A run that
-  is not clean after ${seconds} s counts as never, in the median too. Of an even number of runs the median is the slower of the two in
-  the middle.
-- **Said clean**: what the way itself says: the exit of the process that was signalled, an exit code, a promise, a report.
-  *false*: it said so, and processes were left for good. *early*: they were there when it said so, and went afterwards. *not said*: it did
-  not say so within ${seconds} s, or said that it failed.
-- Every way is used as its documentation says and gets ${seconds} s; those that escalate do so after 5 s, as Ebb does. No result is
-  replaced by a better one: a further run is added. Each run has a process, a cgroup and, where a network namespace can be made, a
-  network of its own with nothing but loopback; what a way leaves is ended afterwards by the benchmark.`
+  In a container the temp folder is inside of the container, and HOME is mounted.
+- **Time to a clean system**: the time from the stop to the first observation without processes, with 10 ms between two observations. A run
+  that is not clean after ${seconds} s counts as never, also in the median. For an even number of runs the median is the slower of the two in the
+  middle.
+- **Reported clean**: the report of the way itself: the exit of the signalled process, an exit code, a promise, or a report. *true*: it reported
+  the end, and no process existed. *false*: it reported the end, and processes stayed. *early*: processes existed at the report, and
+  ended later. *not reported*: it did not report the end within ${seconds} s, or it reported a failure.
+- Every way is used as its documentation describes and has ${seconds} s. Ways that escalate do so after 5 s, as Ebb does. A further run is added
+  and never replaces an earlier one. Each run has its own process and cgroup and, where a network namespace can be created, a network with
+  loopback only. The benchmark ends what a way leaves.`
 }
 
 const coded = (names: readonly string[]): string => names.map((name) => `\`${name}\``).join(', ')

@@ -9,14 +9,14 @@ import { endAll } from './checker.ts'
 import type { Order } from './order.ts'
 
 /**
- * Runs a measurement in a process, namespaces and a cgroup of its own, and ends whatever is left of it: a
- * benchmark of leaks must not leak. Where the machine has no such things, the mark alone has to do.
+ * Runs a measurement in its own process, namespaces and cgroup, and ends everything that is left of it, because a benchmark of leaks must not
+ * leak. Where the machine has no namespaces or cgroups, only the mark identifies the leftovers.
  */
 export async function runApart(order: Omit<Order, 'base' | 'mark'>): Promise<unknown> {
   const base = mkdtempSync(join(tmpdir(), `${folderPrefix}${ownName()}-`))
   const mark = `leak${randomBytes(6).toString('hex')}`
   const apart = { base, mark, cgroup: makeCgroup() }
-  underWay.add(apart)
+  running.add(apart)
   try {
     return await answerOf({ ...order, base, mark }, apart.cgroup)
   } finally {
@@ -30,22 +30,22 @@ interface Apart {
   readonly cgroup: string | undefined
 }
 
-const underWay = new Set<Apart>()
+const running = new Set<Apart>()
 const folderPrefix = 'leaks-'
 const cgroupPrefix = 'bench-leaks-'
 
 async function endApart(apart: Apart): Promise<void> {
   await endEverything(apart.mark, apart.cgroup)
   rmSync(apart.base, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 })
-  underWay.delete(apart)
+  running.delete(apart)
 }
 
-/** For one who is interrupted. */
+/** Ends all measurements when the benchmark is interrupted. */
 export async function endAllApart(): Promise<void> {
-  await Promise.all([...underWay].map(endApart))
+  await Promise.all([...running].map(endApart))
 }
 
-/** What a benchmark left that was killed itself, by the process in the names; its processes are all in its cgroups. */
+/** Removes what a killed benchmark left. The names contain the pid of that benchmark, and all of its processes are in its cgroups. */
 export async function endAbandoned(): Promise<void> {
   const own = ownCgroup2()
   for (const name of own === undefined ? [] : folders(own).filter(isAbandoned(cgroupPrefix))) await endCgroup(join(own ?? '', name))
@@ -59,12 +59,15 @@ function isAbandoned(prefix: string): (name: string) => boolean {
   }
 }
 
-/** A pid comes again, and means something else in another namespace: what is not known to be dead is left alone. */
+/**
+ * Pid, start time and pid namespace. A pid is reused, and means another process in another namespace. A benchmark that is not known to be dead is
+ * left alone.
+ */
 function ownName(): string {
   return [process.pid, startOf(process.pid), ownNamespace()].join('-')
 }
 
-/** Short, as all names here: agents make sockets below them, and the path of a socket has 107 bytes at most (unix(7)). */
+/** Names are short, because agents create sockets below them, and the path of a socket has at most 107 bytes (unix(7)). */
 const short = (digits: string): string => Number(digits).toString(36)
 
 function startOf(pid: number): string | undefined {
@@ -79,11 +82,14 @@ function ownNamespace(): string {
 const deadlineMs = 240_000
 const cellProgram = join(import.meta.dirname, 'cell.ts')
 
-/** Only the loopback, so that no agent talks to anybody but the model; what is mounted inside goes with it. */
-const door =
+/**
+ * Enters the cgroup and sets up loopback. The network namespace has loopback only, so that an agent can reach only the model. Mounts inside of the
+ * mount namespace end with it.
+ */
+const entryScript =
   '[ -z "$0" ] || echo $$ > "$0/cgroup.procs" || exit 1; if [ "$1" = apart ]; then ip link set lo up || exit 1; fi; shift; exec "$@"'
 
-/** Where a network namespace can be made; elsewhere the agents share the machine's, and only their settings keep them to the model. */
+/** Whether a network namespace can be created. Otherwise the agents use the network of the machine, and only their settings limit them to the model. */
 export function hasOwnNetwork(): boolean {
   ownNetwork ??= spawnSync('unshare', ['--net', '--mount', 'ip', 'link', 'set', 'lo', 'up'], { stdio: 'ignore' }).status === 0
   return ownNetwork
@@ -92,7 +98,7 @@ let ownNetwork: boolean | undefined
 
 async function answerOf(order: Order, cgroup: string | undefined): Promise<unknown> {
   const isApart = hasOwnNetwork()
-  const words = ['sh', '-c', door, cgroup ?? '', isApart ? 'apart' : 'here']
+  const words = ['sh', '-c', entryScript, cgroup ?? '', isApart ? 'apart' : 'here']
   const [program = '', ...before] = isApart ? ['unshare', '--net', '--mount', ...words] : words
   const child = spawn(program, [...before, process.execPath, '--disable-warning=ExperimentalWarning', cellProgram], {
     stdio: ['pipe', 'pipe', 'pipe'],
@@ -100,19 +106,19 @@ async function answerOf(order: Order, cgroup: string | undefined): Promise<unkno
   const timer = setTimeout(() => child.kill('SIGKILL'), deadlineMs)
   child.stdin.end(JSON.stringify(order))
   const exited = new Promise<number | null>((resolve) => child.once('exit', resolve))
-  // Not until they close: what a way has left may hold them. The answer is there when the process has ended.
-  const said = Promise.all([text(child.stdout), text(child.stderr)])
+  // Not awaited here: leftovers of a way may keep these pipes open. The answer is complete when the process has exited.
+  const output = Promise.all([text(child.stdout), text(child.stderr)])
   const code = await exited
   clearTimeout(timer)
   await endEverything(order.mark, cgroup)
-  const [answer, complaint] = await said
-  if (code !== 0) throw new Error(`${order.program} under ${order.way} could not be measured: ${reasonIn(complaint)}`)
+  const [answer, errors] = await output
+  if (code !== 0) throw new Error(`${order.program} under ${order.way} could not be measured: ${reasonIn(errors)}`)
   return JSON.parse(answer)
 }
 
-/** Of what Node prints for an error that nobody caught. */
-function reasonIn(complaint: string): string {
-  return /^\w*Error: (.*)$/m.exec(complaint)?.[1] ?? (complaint.trim().slice(-300) || 'it took too long')
+/** The message in the output of Node for an uncaught error. */
+function reasonIn(errors: string): string {
+  return /^\w*Error: (.*)$/m.exec(errors)?.[1] ?? (errors.trim().slice(-300) || 'it took too long')
 }
 
 function makeCgroup(): string | undefined {
@@ -136,12 +142,12 @@ async function endCgroup(cgroup: string): Promise<void> {
   try {
     writeFileSync(join(cgroup, 'cgroup.kill'), '1')
   } catch {
-    // It is gone already.
+    // The cgroup does not exist any more.
   }
   await waitUntil(() => isRemoved(cgroup), 10_000, `the cgroup ${cgroup} is removed`)
 }
 
-/** From below; a directory with a process that is still dying refuses, and is asked again. */
+/** Removes the cgroups bottom-up. rmdir fails while a process in it is exiting, and the caller retries. */
 function isRemoved(directory: string): boolean {
   for (const name of folders(directory)) isRemoved(join(directory, name))
   try {

@@ -6,15 +6,15 @@ import { dirname, join } from 'node:path'
 import { hasOwnNetwork } from './host.ts'
 import { agentFolderVariable } from './programs/agents.ts'
 
-/** Where and with what it was measured: the head of the document. */
+/** The machine and the versions of a measurement, shown at the top of the document. */
 export interface Machine {
   readonly system: string
   readonly cores: number
   readonly memoryGb: number
-  /** `loopback`: every run had a network namespace with nothing else. `shared`: that of the machine. */
+  /** `loopback`: every run had a network namespace with loopback only. `shared`: the runs used the network of the machine. */
   readonly network: 'loopback' | 'shared'
   readonly versions: Readonly<Record<string, string>>
-  /** What a reader must know of how these results came about; a new run has none. */
+  /** A note for the reader about the origin of these results. A new run has none. */
   readonly note?: string
 }
 
@@ -28,7 +28,7 @@ export function thisMachine(): Machine {
   }
 }
 
-/** What both know and is not the same: results of two such machines, or versions, do not go together. */
+/** Properties that both machines have and that differ. Results of different machines or versions must not be combined. */
 export function differences(one: Machine, other: Machine): readonly string[] {
   const parts = ({ versions, system, cores, memoryGb, network }: Machine): Readonly<Record<string, unknown>> => ({
     ...{ system, cores, memoryGb, network },
@@ -54,11 +54,11 @@ function versions(): Readonly<Record<string, string | undefined>> {
     Node: process.version,
     'tree-kill': inPackage(join(packages, 'node_modules', 'tree-kill')),
     execa: inPackage(join(packages, 'node_modules', 'execa')),
-    tmux: said('tmux', '-V'),
-    coreutils: said('timeout', '--version'),
-    procps: said('pkill', '--version'),
-    'util-linux': said('unshare', '--version'),
-    docker: said('dockerd', '--version'),
+    tmux: versionOf('tmux', '-V'),
+    coreutils: versionOf('timeout', '--version'),
+    procps: versionOf('pkill', '--version'),
+    'util-linux': versionOf('unshare', '--version'),
+    docker: versionOf('dockerd', '--version'),
     claude: inPackage(join(agents, '@anthropic-ai', 'claude-code')),
     codex: inPackage(join(agents, '@openai', 'codex')),
     gemini: inPackage(join(agents, '@google', 'gemini-cli')),
@@ -71,7 +71,7 @@ function inPackage(folder: string): string | undefined {
   return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version : undefined
 }
 
-function said(program: string, option: string): string | undefined {
+function versionOf(program: string, option: string): string | undefined {
   try {
     return /\d+\.[\w.]+/.exec(execFileSync(program, [option], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))?.[0]
   } catch {

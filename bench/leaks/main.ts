@@ -14,9 +14,9 @@ import { baselineTable, cellTable } from './tables.ts'
 import { ways } from './ways.ts'
 
 /**
- * `npm run bench:leaks`: every program stopped in every way, and what is left. With `--way` and `--program` some of them;
- * `--save` adds what was measured to the results and makes the document anew. A whole run does so anyway, and starts with no
- * results, unless `--resume` lets it measure only what is still missing.
+ * `npm run bench:leaks` stops every program in every way and counts what is left. `--way` and `--program` select some of them. `--save` adds the
+ * measurements to the results and generates the document again. A complete run always does so. It starts without results, unless `--resume`
+ * limits it to the missing measurements.
  */
 const options = readOptions()
 const rounds = Number(options.rounds)
@@ -27,7 +27,7 @@ if (options.list) list()
 else if (options.document) writeDocument(readResults() ?? fail('There are no results yet; run "npm run bench:leaks" first.'))
 else await run()
 
-/** What is wrong with them is said before anything is installed or started. */
+/** Invalid options are refused before anything is installed or started. */
 function readOptions() {
   try {
     const { values } = parseArgs({
@@ -47,7 +47,7 @@ function readOptions() {
     pick(programs, values.program, true)
     pick(algorithms, values.baseline, true)
     for (const name of ['rounds', 'at-once'] as const)
-      if (!/^[1-9]\d*$/.test(values[name])) fail(`--${name} must be a whole number from 1 on, not ${JSON.stringify(values[name])}.`)
+      if (!/^[1-9]\d*$/.test(values[name])) fail(`--${name} must be a whole number of at least 1, not ${JSON.stringify(values[name])}.`)
     return values
   } catch (error) {
     process.stderr.write(`bench: ${(error as Error).message}\n`)
@@ -85,7 +85,7 @@ async function run(): Promise<void> {
   if (isSaving) writeDocument(collection.results())
 }
 
-/** Only for those who want them: they are 1.3 GB. */
+/** Installs the agents if a selected program needs them, because they take 1.3 GB. */
 async function findAgents(): Promise<void> {
   const isAgent = (name: string): boolean => named(programs, name).kind === 'agent'
   const isWanted = options.program ? split(options.program).some(isAgent) : true
@@ -95,7 +95,7 @@ async function findAgents(): Promise<void> {
   process.env[agentFolderVariable] = (await agentClis()).bin
 }
 
-/** Round by round, so that a slow time of the machine hits everybody. */
+/** Ordered by rounds, so that a slow phase of the machine affects all ways. */
 function tasksOf(collection: Collection): readonly Task[] {
   const chosenWays = available(pick(ways, options.way, options.baseline !== undefined), collection)
   const chosenPrograms = available(pick(programs, options.program, false), collection)

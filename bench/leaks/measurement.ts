@@ -4,66 +4,66 @@ import type { Place } from './place.ts'
 import type { Program } from './program.ts'
 import { type Answer, patienceMs, type Way, within } from './way.ts'
 
-/** One program, stopped once in one way. */
+/** The result of stopping one program once in one way. */
 export interface Measurement {
   readonly way: string
   readonly program: string
-  /** When it was stopped. */
+  /** Processes at the moment of the stop. */
   readonly processesBefore: number
-  /** After the patience, or when the world was clean. */
+  /** Processes at the time limit, or 0 when the system was clean before it. */
   readonly processesLeft: number
   readonly whatIsLeft: readonly string[]
   readonly filesLeft: FilesLeft
-  /** From the stop to the first look that found nothing; without it, never. */
+  /** Time from the stop to the first observation without processes. Absent when there was none. */
   readonly cleanMs?: number
   readonly answer?: Answer & { readonly afterMs: number; readonly processesThen: number }
   readonly verdict: Verdict
 }
 
 /**
- * `true`: it said done, and nothing was there. `early`: something was, and went afterwards. `false`: something was, and
- * stayed. `none`: it never said that it was done.
+ * Whether the report of the way was correct. `true`: it reported the end, and no process existed. `early`: processes existed and ended later.
+ * `false`: processes existed and stayed. `none`: it did not report the end.
  */
 export type Verdict = 'true' | 'early' | 'false' | 'none'
 
 const startPatienceMs = 60_000
-/** Between two looks, each of which takes some milliseconds itself. */
-const lookEveryMs = 10
+/** The pause between two observations. An observation itself takes some milliseconds. */
+const observeEveryMs = 10
 
 export async function measure(way: Way, program: Program, place: Place): Promise<Measurement> {
   await using prepared = await program.prepare(place)
   const started = await way.start(prepared.launch)
   try {
-    await waitUntil(() => prepared.stands(processesOf(place.mark)), startPatienceMs, `${program.name} stands under ${way.name}`)
+    await waitUntil(() => prepared.isReady(processesOf(place.mark)), startPatienceMs, `${program.name} is ready under ${way.name}`)
     const processesBefore = countProcesses(place)
-    const watched = await watch(place, () => started.stop())
-    return { way: way.name, program: program.name, processesBefore, ...watched }
+    const observed = await observeStop(place, () => started.stop())
+    return { way: way.name, program: program.name, processesBefore, ...observed }
   } finally {
-    // Else a server would be asked to leave while its agent's daemons talk on; the rest is for whoever started this process.
+    // Before the way ends its server, so that no daemon of the agent writes to it. The parent of this process ends everything else.
     endAll(place.mark)
     await started.end?.()
   }
 }
 
-type Watched = Omit<Measurement, 'way' | 'program' | 'processesBefore'>
+type Observed = Omit<Measurement, 'way' | 'program' | 'processesBefore'>
 
-async function watch(place: Place, stop: () => Promise<Answer>): Promise<Watched> {
+async function observeStop(place: Place, stop: () => Promise<Answer>): Promise<Observed> {
   const startedMs = performance.now()
-  const passed = (): number => performance.now() - startedMs
+  const elapsedMs = (): number => performance.now() - startedMs
   let answer: Measurement['answer']
   const answering = stop().then(
     (given) => {
-      answer = { ...given, afterMs: passed(), processesThen: countProcesses(place) }
+      answer = { ...given, afterMs: elapsedMs(), processesThen: countProcesses(place) }
     },
     (error: unknown) => {
-      answer = { isDone: false, words: String(error), afterMs: passed(), processesThen: countProcesses(place) }
+      answer = { isDone: false, words: String(error), afterMs: elapsedMs(), processesThen: countProcesses(place) }
     },
   )
-  const cleanMs = await untilClean(place, passed)
+  const cleanMs = await untilClean(place, elapsedMs)
   const left = cleanMs === undefined ? processesOf(place.mark) : []
   const processesLeft = cleanMs === undefined ? Math.max(1, left.length) : 0
-  // The one patience for all: what is said later is no answer.
-  await within(answering, Math.max(0, patienceMs - passed()))
+  // All ways have the same time limit. A later answer does not count.
+  await within(answering, Math.max(0, patienceMs - elapsedMs()))
   return {
     processesLeft,
     whatIsLeft: left.slice(0, 3).map((one) => withoutPlaces(describe(one)).replaceAll(place.mark, 'MARK').slice(0, 100)),
@@ -74,15 +74,15 @@ async function watch(place: Place, stop: () => Promise<Answer>): Promise<Watched
   }
 }
 
-/** Where things are on this machine is nobody's business, and different at every run. */
+/** Removes folder names, which are private and differ in every run. */
 export function withoutPlaces(text: string): string {
   return text.replace(/(?:\/[^\s/'"]+)+\/([^\s/'"]+)/g, '$1')
 }
 
-async function untilClean(place: Place, passed: () => number): Promise<number | undefined> {
-  while (passed() < patienceMs) {
-    if (countProcesses(place) === 0) return passed()
-    await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
+async function untilClean(place: Place, elapsedMs: () => number): Promise<number | undefined> {
+  while (elapsedMs() < patienceMs) {
+    if (countProcesses(place) === 0) return elapsedMs()
+    await new Promise((resolve) => setTimeout(resolve, observeEveryMs))
   }
   return undefined
 }

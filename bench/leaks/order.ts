@@ -1,4 +1,4 @@
-/** What one measurement process is asked to do. */
+/** The input of a measurement process. */
 export interface Order {
   readonly kind: 'cell' | 'baseline'
   readonly way: string

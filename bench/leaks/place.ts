@@ -3,9 +3,9 @@ import { closeSync, constants, mkdirSync, mkdtempSync, openSync, readSync } from
 import { join } from 'node:path'
 
 /**
- * Where one measurement happens. The program lives below a folder that has the mark in its name, so the mark is in its
- * HOME, its TMPDIR and its working directory, whatever a program does with the rest of its environment. What a way needs
- * for itself (a server's home, a socket) is beside it and carries no mark.
+ * The folders of one measurement. The program runs below a folder whose name contains the mark. So the mark is in its HOME, its TMPDIR and its
+ * working directory, even when the program clears its environment. Folders that a way needs for itself (a server's home, a socket) are
+ * beside it and do not contain the mark.
  */
 export class Place implements Disposable {
   readonly base: string
@@ -13,11 +13,11 @@ export class Place implements Disposable {
   readonly home: string
   readonly temp: string
   readonly work: string
-  /** For what a way needs itself. */
+  /** For files of the way itself. */
   readonly own: string
-  /** Temp folders in which something may be left: the program's, and that of a server which runs it. */
+  /** The temp folders that are searched for leftovers: that of the program, and that of a server that runs it. */
   readonly tempFolders: string[]
-  /** Its standard input, which stays open as long as we are here. */
+  /** A pipe for the standard input of the program. It stays open until the place is disposed. */
   readonly input: string
   readonly leashPath: string
   readonly #input: number
@@ -40,12 +40,12 @@ export class Place implements Disposable {
     this.#leash = openSync(this.leashPath, constants.O_RDONLY | constants.O_NONBLOCK)
   }
 
-  /** A program that reads its input waits there until it is ended. */
+  /** A program that reads from this descriptor blocks until it is ended. */
   get inputDescriptor(): number {
     return this.#input
   }
 
-  /** The kernel's word for the fixtures that take hold of it: at its end a read finds nothing, and EAGAIN while somebody holds on. */
+  /** Whether a process has the leash open for writing: a read then fails with EAGAIN. Without a writer it returns the end of the file. */
   isLeashHeld(): boolean {
     try {
       return readSync(this.#leash, Buffer.alloc(1)) > 0

@@ -2,25 +2,25 @@ import type { Seen } from '../../test/support/world.ts'
 import type { Place } from './place.ts'
 import type { Launch } from './way.ts'
 
-/** Something to be stopped. */
+/** A program that a measurement runs and stops. */
 export interface Program {
   readonly name: string
   readonly title: string
   readonly kind: 'zoo' | 'agent'
   readonly missing?: () => string | undefined
-  /** A program that can do so waits at the gate, a pipe, until somebody opens it for writing. */
+  /** `gate` is a pipe. A program that supports it waits there until the pipe is opened for writing. */
   prepare(place: Place, gate?: string): Promise<Prepared>
 }
 
 export interface Prepared extends AsyncDisposable {
   readonly launch: Launch
-  /** It is at the gate. */
-  waits?(): boolean
-  /** It stands as it should: without this a program that failed to start would count as well stopped. */
-  stands(tree: readonly Seen[]): boolean
+  /** Whether the program waits at the gate. */
+  isAtGate?(): boolean
+  /** Whether the program has reached the state in which it is to be stopped. Without this check a failed start would count as a good stop. */
+  isReady(tree: readonly Seen[]): boolean
 }
 
-/** The least that programs need; HOME, TMPDIR and the working directory are of this measurement alone. */
+/** The minimal environment of a program. HOME, TMPDIR and the working directory belong to this measurement only. */
 export function environmentOf(place: Place, path: string): Record<string, string> {
   return {
     PATH: path,

@@ -5,16 +5,16 @@ import { median } from '../measure.ts'
 import type { Machine } from './machine.ts'
 import { type Measurement, type Verdict, withoutPlaces } from './measurement.ts'
 
-/** What was measured, as it is kept: one line per cell, so that a new run shows what changed. */
+/** The stored results. The file has one line per cell, so that a diff shows what a new run changed. */
 export interface Results {
   readonly machine: Machine
   readonly cells: readonly Cell[]
   readonly baselines: readonly Baseline[]
-  /** Cells that could not be measured on this machine, and why. */
+  /** Cells that this machine could not measure, and the reasons. */
   readonly missing: readonly Missing[]
 }
 
-/** When a run was measured: later ones are added to earlier ones. */
+/** The date of a run. Later runs are added to earlier ones. */
 interface Dated {
   readonly at: string
 }
@@ -29,13 +29,13 @@ export interface Run extends Dated {
   readonly left: number
   readonly files: number
   readonly fileBytes: number
-  /** Null when the world was not clean within the patience. */
+  /** Null when the system was not clean within the time limit. */
   readonly cleanMs: number | null
-  /** When the way answered; null when it did not. */
+  /** The time until the way answered; null when it did not. */
   readonly answerMs: number | null
   readonly words: string
   readonly verdict: Verdict
-  /** A few of those that were left. */
+  /** Some of the processes that were left. */
   readonly what: readonly string[]
 }
 
@@ -67,7 +67,7 @@ export function runOf({ processesLeft, filesLeft, cleanMs, answer, verdict, what
 
 export const today = (): string => new Date().toISOString().slice(0, 10)
 
-/** Several cells, or the runs of one, in the numbers of the tables. */
+/** The numbers of the tables, for the runs of one or several cells. */
 export interface Summary {
   readonly runs: number
   readonly leaked: number
@@ -75,10 +75,10 @@ export interface Summary {
   readonly worstLeft: number
   readonly files: number
   readonly worstFiles: number
-  /** Infinity is never: a run that did not become clean is slower than every other. */
+  /** Infinity means never: a run that did not become clean sorts as the slowest. */
   readonly cleanMs: number
   readonly worstCleanMs: number
-  /** Infinity is no answer. */
+  /** Infinity means no answer. */
   readonly answerMs: number
   readonly said: Readonly<Record<Verdict, number>>
 }

@@ -2,7 +2,7 @@ import { median } from '../measure.ts'
 import { type Baseline, type Cell, type Summary, summary } from './results.ts'
 import { patienceMs } from './way.ts'
 
-/** Rows of words, for a terminal and for the document. */
+/** Tables for a terminal and for the document. */
 
 export type Table = readonly (readonly string[])[]
 
@@ -11,7 +11,7 @@ export const time = (ms: number): string => {
   return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`
 }
 
-/** The usual, and the worst where that differs. */
+/** The median, and the worst value if that differs. */
 const withWorst = (usual: number, worst: number): string => (usual === worst ? `${usual}` : `${usual} (${worst})`)
 
 export function cleanTime({ cleanMs, worstCleanMs }: Summary): string {
@@ -23,13 +23,13 @@ export function saidClean({ runs, said }: Summary): string {
   const parts = [
     said.false > 0 ? `**false ${said.false}/${runs}**` : '',
     said.early > 0 ? `early ${said.early}/${runs}` : '',
-    said.none > 0 ? `not said ${said.none}/${runs}` : '',
+    said.none > 0 ? `not reported ${said.none}/${runs}` : '',
     said.true > 0 ? `true ${said.true}/${runs}` : '',
   ]
   return parts.filter(Boolean).join(', ')
 }
 
-export const cellHead = ['way', 'processes left', 'files left', 'time to a clean world', 'answered after', 'said clean'] as const
+export const cellHead = ['way', 'processes left', 'files left', 'time to a clean system', 'answered after', 'reported clean'] as const
 
 export function cellRow(title: string, result: Summary): readonly string[] {
   return [
@@ -48,7 +48,7 @@ export function cellTable(cells: readonly Cell[]): string {
   return aligned([['program', ...cellHead], ...rows]).replaceAll('**', '')
 }
 
-export const baselineHead = ['cleanup', 'says done after', 'says success', 'processes left then', 'files left then'] as const
+export const baselineHead = ['cleanup', 'reports the end after', 'reports success', 'processes left then', 'files left then'] as const
 
 export function baselineRow(title: string, { runs }: Baseline): readonly string[] {
   const processes = runs.map(({ processesThen }) => processesThen)
@@ -62,7 +62,7 @@ export function baselineRow(title: string, { runs }: Baseline): readonly string[
   ]
 }
 
-/** In one cell: when it said that it was done, and what was left then. */
+/** One cell of the overview: when the cleanup reported its end, and what was left then. */
 export function baselineCell(baseline: Baseline | undefined): string {
   if (!baseline) return '·'
   const left = Math.max(...baseline.runs.map(({ processesThen }) => processesThen))

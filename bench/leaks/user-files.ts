@@ -1,6 +1,6 @@
 /**
- * What in a HOME is the user's and no leak, by name. Everything that is not listed here counts as left, for every way alike,
- * also what a program never takes away itself. A name that ends in `/` is everything below that folder; `*` is part of one name.
+ * Files in HOME that belong to the user and are not leaks. Every other file counts as left, for all ways, also files that a program never
+ * removes itself. A name that ends in `/` means everything below that folder. `*` matches within one name.
  */
 export const userFiles: readonly UserFiles[] = [
   {
@@ -22,7 +22,7 @@ export const userFiles: readonly UserFiles[] = [
   { what: 'caches and logs', names: ['.cache/', '.local/share/opencode/log/', '.local/share/opencode/repos/'] },
 ]
 
-/** Made once, for all runs; when nothing is in them, nothing is left. */
+/** Folders that are created once for all runs. An empty one does not count as left. */
 export const standingFolders: readonly string[] = [
   ...['.claude/sessions/', '.claude/session-env/', '.claude/shell-snapshots/'],
   ...['.codex/shell_snapshots/', '.codex/thread-writer-locks/', '.codex/tmp/arg0-linux/', '.local/state/opencode/locks/'],
@@ -35,7 +35,7 @@ interface UserFiles {
 
 const patterns = userFiles.flatMap(({ names }) => names.map(patternOf))
 
-/** The path from the HOME on; that of an empty folder ends in `/`. */
+/** `path` is relative to HOME. The path of an empty folder ends in `/`. */
 export function isOfUser(path: string): boolean {
   return standingFolders.includes(path) || patterns.some((pattern) => pattern.test(path))
 }

@@ -1,12 +1,12 @@
 import type { Place } from './place.ts'
 
-/** A way to run a program and to stop it. Every way gets the same launch and is used as its documentation says. */
+/** A way to run a program and to stop it. Every way gets the same launch, and is used as its documentation describes. */
 export interface Way {
   readonly name: string
   readonly title: string
-  /** What exactly is done, for the document. */
+  /** The exact steps, shown in the document. */
   readonly how: string
-  /** Why it cannot be measured on this machine. */
+  /** The reason why this machine cannot measure it; undefined when it can. */
   readonly missing?: () => string | undefined
   start(launch: Launch): Promise<Started>
 }
@@ -15,11 +15,11 @@ export interface Launch {
   readonly place: Place
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
-  /** A program that ends when its input does is given one that stays open. */
+  /** `open` for a program that ends at the end of its standard input: its input stays open. */
   readonly input: 'open' | 'none'
-  /** Folders that it needs besides its own place and the system. */
+  /** Folders that the program needs in addition to its own place and the system. */
   readonly readOnly: readonly string[]
-  /** For a way that knows agents by themselves. */
+  /** For a way that launches agents by their provider. */
   readonly agent?: AgentLaunch
 }
 
@@ -30,31 +30,31 @@ export interface AgentLaunch {
 }
 
 export interface Started {
-  /** Settles when the way says that it is over. */
+  /** Settles when the way reports that the stop is complete. */
   stop(): Promise<Answer>
-  /** Of what the way needed for itself. */
+  /** Ends what the way itself needed, such as a server. */
   end?(): Promise<void>
 }
 
 export interface Answer {
-  /** It says that what it was asked to stop has stopped. */
+  /** Whether the way reports that the program has stopped. */
   readonly isDone: boolean
-  /** By what it says so. */
+  /** The form of that report, such as an exit code. */
   readonly words: string
 }
 
 /**
- * Time that every way gets, from the stop on: for its own answer, and for the world to be clean. What is there afterwards is
- * left. It is applied where we measure, and by no way itself.
+ * The time that every way has from the stop on, for its own answer and for the system to become clean. What exists afterwards counts as
+ * left. The measurement applies this limit; the ways do not.
  */
 export const patienceMs = 10_000
 
-/** For ways whose program gets no descriptor of ours. */
+/** For ways that cannot pass a descriptor of this process to the program. */
 export function throughShell({ argv, input, place }: Launch): readonly string[] {
   return ['sh', '-c', 'exec "$@" <"$0"', input === 'open' ? place.input : '/dev/null', ...argv]
 }
 
-/** Settles with undefined when the time is over. */
+/** Settles with undefined at the timeout. */
 export async function within<T>(work: Promise<T>, timeMs: number): Promise<T | undefined> {
   const { promise, resolve } = Promise.withResolvers<undefined>()
   const timer = setTimeout(() => resolve(undefined), timeMs)

@@ -5,13 +5,13 @@ import type { Place } from '../place.ts'
 import { environmentOf, type Prepared, type Program } from '../program.ts'
 import type { AgentLaunch } from '../way.ts'
 
-/** The real command line agents, each in three moments of its life, against a model on loopback that follows a script. */
+/** The real command line agents, each stopped in three situations, against a scripted model on loopback. */
 
 const root = resolve(import.meta.dirname, '..', '..', '..')
 const node = join(root, 'node_modules', 'node', 'bin', 'node')
 const lingeringServer = join(import.meta.dirname, 'lingering-mcp-server.ts')
 
-/** The folder of the four programs; whoever runs a measurement is told by this variable. */
+/** The variable that names the folder of the four programs. */
 export const agentFolderVariable = 'EBB_AGENT_CLIS'
 const folder = (): string => process.env[agentFolderVariable] ?? ''
 
@@ -24,9 +24,9 @@ interface McpServer {
 interface Agent {
   readonly type: string
   readonly program: string
-  /** As a person writes it in a script. */
+  /** The command line as a person writes it in a script. */
   argv(prompt: string, mcp: McpServer | undefined): readonly string[]
-  /** For an agent that takes MCP servers from its settings only. */
+  /** For an agent that reads MCP servers from its settings only. */
   settings?(place: Place, mcp: McpServer): void
 }
 
@@ -71,31 +71,31 @@ interface Moment {
   readonly title: string
   turns(place: Place): Turns
   readonly hasMcpServer: boolean
-  /** Of the model's conversation: what it must have been asked by then. */
+  /** The turn of the conversation that the agent must have requested before the stop. */
   readonly turn: number
 }
 
-/** The tool says that it runs; the folder has the mark in its name, so a command that names it carries the mark. */
-const sign = (place: Place): string => join(place.work, 'up')
+/** The tool creates this file when it runs. The path contains the mark, so a command that names it carries the mark. */
+const readyFile = (place: Place): string => join(place.work, 'up')
 type Turns = NonNullable<Script['rules']>[number]['turns']
 
-/** A tool call before all others, so that the next one begins when the gate opens, in several agents at once. */
-const waiting = (place: Place): string => join(place.work, 'waiting')
-const atGate = (place: Place, gate: string): Turns => [{ shell: `echo up > ${waiting(place)}; : <${gate}` }]
+/** A tool call before all others, which waits at the gate. So the next tool call begins in several agents at once. */
+const waitingFile = (place: Place): string => join(place.work, 'waiting')
+const atGate = (place: Place, gate: string): Turns => [{ shell: `echo up > ${waitingFile(place)}; : <${gate}` }]
 
 const moments: readonly Moment[] = [
   {
     name: 'young-tool',
-    title: 'its shell tool has just begun',
-    turns: (place) => [{ shell: `sh -c 'echo up > ${sign(place)}; sleep 300; true'` }],
+    title: 'its shell tool has just started',
+    turns: (place) => [{ shell: `sh -c 'echo up > ${readyFile(place)}; sleep 300; true'` }],
     hasMcpServer: false,
     turn: 0,
   },
   {
     name: 'daemon',
-    title: 'a tool has left a setsid daemon, the model thinks',
+    title: 'a tool has left a setsid daemon, and the model does not answer',
     turns: (place) => [
-      { shell: `setsid sh -c 'echo up > ${sign(place)}; sleep 300; true' </dev/null >/dev/null 2>&1 &` },
+      { shell: `setsid sh -c 'echo up > ${readyFile(place)}; sleep 300; true' </dev/null >/dev/null 2>&1 &` },
       { stall: 'forever' },
     ],
     hasMcpServer: false,
@@ -103,7 +103,7 @@ const moments: readonly Moment[] = [
   },
   {
     name: 'mcp',
-    title: 'an MCP server that outlives the end of its input, the model thinks',
+    title: 'an MCP server that outlives the end of its input, and the model does not answer',
     turns: () => [{ stall: 'forever' }],
     hasMcpServer: true,
     turn: 0,
@@ -123,9 +123,9 @@ function programOf(agent: Agent, moment: Moment): Program {
 async function prepare(agent: Agent, moment: Moment, place: Place, gate?: string): Promise<Prepared> {
   const before = gate === undefined ? [] : atGate(place, gate)
   const model = await startScriptedModel({ script: { rules: [{ turns: [...before, ...moment.turns(place)] }] } })
-  const standsAt = before.length + moment.turn
+  const readyTurn = before.length + moment.turn
   const prompt = 'Do what you are told.'
-  const mcp = moment.hasMcpServer ? { name: 'lingering', command: node, args: [lingeringServer, sign(place)] } : undefined
+  const mcp = moment.hasMcpServer ? { name: 'lingering', command: node, args: [lingeringServer, readyFile(place)] } : undefined
   const own = await model.homeFor(agent.type, place.home)
   if (mcp) agent.settings?.(place, mcp)
   const path = [folder(), dirname(node), process.env.PATH ?? '/usr/bin:/bin'].join(':')
@@ -138,8 +138,9 @@ async function prepare(agent: Agent, moment: Moment, place: Place, gate?: string
       readOnly: [root, dirname(dirname(folder()))],
       agent: agentLaunch(agent, prompt, mcp),
     },
-    waits: () => existsSync(waiting(place)),
-    stands: () => existsSync(sign(place)) && model.requests.some(({ isAside, turn, rule }) => !isAside && rule >= 0 && turn >= standsAt),
+    isAtGate: () => existsSync(waitingFile(place)),
+    isReady: () =>
+      existsSync(readyFile(place)) && model.requests.some(({ isAside, turn, rule }) => !isAside && rule >= 0 && turn >= readyTurn),
     [Symbol.asyncDispose]: () => model.close(),
   }
 }

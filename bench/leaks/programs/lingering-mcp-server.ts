@@ -3,13 +3,13 @@ import { writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 
 /**
- * A real MCP server, as small as one can be, that does not end when its input does, with a child: as servers do that keep
- * a browser, a language server or a connection pool. Its first argument is the file by which it says that it was greeted.
+ * A minimal real MCP server with a child. It does not exit at the end of its input, like servers that keep a browser, a language server or a
+ * connection pool. It creates the file that its first argument names when a client has listed its tools.
  */
-const [sign = ''] = process.argv.slice(2)
+const [readyFile = ''] = process.argv.slice(2)
 
-const child = spawn('sleep', ['300'], { stdio: 'ignore', env: { ...process.env, LINGERING: sign } })
-// A failing benchmark must not litter the machine.
+const child = spawn('sleep', ['300'], { stdio: 'ignore', env: { ...process.env, LINGERING: readyFile } })
+// Exits by itself, in case the benchmark fails to end it.
 setTimeout(() => process.exit(0), 300_000)
 
 interface Request {
@@ -25,7 +25,7 @@ const results: Readonly<Record<string, (request: Request) => unknown>> = {
     serverInfo: { name: 'lingering', version: '1' },
   }),
   'tools/list': () => {
-    writeFileSync(sign, String(child.pid))
+    writeFileSync(readyFile, String(child.pid))
     return { tools: [{ name: 'wait', description: 'Waits.', inputSchema: { type: 'object', properties: {} } }] }
   },
 }
@@ -36,4 +36,5 @@ createInterface(process.stdin).on('line', (line) => {
   const result = results[request.method]?.(request) ?? {}
   process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id: request.id, result })}\n`)
 })
+// The client may have closed the pipe. This server must stay alive, so the error is ignored.
 process.stdout.on('error', () => {})

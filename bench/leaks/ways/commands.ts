@@ -5,9 +5,9 @@ import { spawnProgram, untilExit } from './spawned.ts'
 
 const run = promisify(execFile)
 
-/** What coreutils, procps and util-linux offer. */
+/** Commands of coreutils, procps and util-linux. */
 
-/** It is meant to end a program at a time; asked to leave earlier, it passes the signal on and keeps its promise to kill. */
+/** timeout(1) ends a program after a time. On an earlier SIGTERM it passes the signal on, and still kills after `-k`. */
 const timeout: Way = {
   name: 'timeout-k',
   title: 'timeout -k',
@@ -18,13 +18,13 @@ const timeout: Way = {
   },
 }
 
-/** pkill(1) says 0 when it signalled somebody, and 1 when nobody is there any more. */
+/** pkill(1) exits with 0 when it signalled a process, and with 1 when no process matches. */
 const session: Way = {
   name: 'setsid-pkill',
   title: 'setsid + pkill -s',
   how: '`setsid CMD`; `pkill -TERM -s SID`, up to 5 s until the session is empty, then `pkill -KILL -s SID`, then wait for the exit',
   start: async (launch) => {
-    // A session of its own is what setsid(1) gives, and its leader is the program itself.
+    // `detached` creates a session as setsid(1) does, and the program is its leader.
     const spawned = await spawnProgram(launch, launch.argv, { detached: true })
     const pkill = async (signal: string): Promise<boolean> =>
       await run('pkill', [`-${signal}`, '-s', String(spawned.pid)]).then(
@@ -43,7 +43,7 @@ const session: Way = {
   },
 }
 
-/** unshare(1) blocks SIGTERM while it waits for its child; what the option promises holds when unshare itself is killed. */
+/** unshare(1) blocks SIGTERM while it waits for its child. `--kill-child` takes effect when unshare itself is killed. */
 const namespace: Way = {
   name: 'unshare-kill-child',
   title: 'unshare --kill-child',

@@ -8,16 +8,16 @@ import { type Launch, throughShell, type Way } from '../way.ts'
 const run = promisify(execFile)
 
 /**
- * A daemon of its own in the network namespace of the measurement, so that `--network host` is the loopback where the
- * model is. No image is pulled: an empty one, with the machine's own programs mounted into it, read-only. The temp folder
- * is the container's, HOME and the working directory are mounted, as people do who want to keep their settings and work.
+ * A separate daemon in the network namespace of the measurement, so that `--network host` is the loopback with the model. No image is pulled: the
+ * image is empty, and the machine's programs are mounted into it, read-only. The temp folder is inside of the container. HOME and the working
+ * directory are mounted, as in a setup that keeps settings and work.
  */
 export const dockerWay: Way = {
   name: 'docker-rm-f',
   title: 'docker rm -f',
   how: '`docker run -d CMD`, then `docker rm -f`; exit code 0',
   missing: () => {
-    if (process.getuid?.() !== 0) return 'a daemon of its own needs root'
+    if (process.getuid?.() !== 0) return 'a separate daemon needs root'
     const isThere = (name: string): boolean => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0
     return isThere('dockerd') && isThere('docker') ? undefined : 'dockerd is not installed'
   },
@@ -41,7 +41,7 @@ export const dockerWay: Way = {
 
 const image = 'ebb-leaks:1'
 
-/** What a program of this machine needs of it. */
+/** The folders that a program of this machine needs. */
 const machineFolders = ['/usr', '/etc', '/opt'].filter((folder) => existsSync(folder))
 
 function optionsOf({ place, env, readOnly }: Launch): readonly string[] {
@@ -83,12 +83,12 @@ async function startDaemon(folder: string): Promise<Daemon> {
   }
 }
 
-/** Only the places where the machine's folders go. */
+/** An image that contains only the mount points of the machine's folders. */
 function importImage(folder: string, socket: string): void {
   const files = join(folder, 'image')
   for (const name of ['proc', 'sys', 'dev', 'tmp', 'root', 'usr', 'etc', 'opt']) mkdirSync(join(files, name), { recursive: true })
   for (const name of ['bin', 'sbin', 'lib', 'lib64']) symlinkSync(`usr/${name}`, join(files, name))
   const tar = spawnSync('tar', ['-C', files, '-c', '.'], { maxBuffer: 1 << 26 })
   const done = spawnSync('docker', ['--host', `unix://${socket}`, 'import', '-', image], { input: tar.stdout })
-  if (done.status !== 0) throw new Error(`The image could not be made: ${String(done.stderr)}`)
+  if (done.status !== 0) throw new Error(`The image could not be created: ${String(done.stderr)}`)
 }

@@ -14,7 +14,7 @@ function execWay(containment: Containment): Way {
   return {
     name: `ebb-exec-${containment}`,
     title: `ebb exec, ${containment}`,
-    how: `\`ebb exec --containment ${containment} -- CMD\`, then SIGTERM to it, then wait for its exit: code 3 would say that something is left`,
+    how: `\`ebb exec --containment ${containment} -- CMD\`, then SIGTERM to it, then wait for its exit; code 3 would report that something is left`,
     start: async (launch) => {
       const home = join(launch.place.own, 'ebb')
       const options = ['--home', home, '--containment', containment, '--log-level', 'error']
@@ -31,25 +31,25 @@ function execWay(containment: Containment): Way {
 }
 
 interface ServerVariant {
-  /** The counterpart of those who begin with SIGKILL. */
+  /** A forced stop, comparable with the ways that begin with SIGKILL. */
   readonly force?: true
-  /** The argv of all other ways, instead of an agent whose program Ebb knows. */
+  /** Launches the same argv as all other ways, instead of an agent by its provider. */
   readonly asCommand?: true
 }
 
-/** What Ebb does differently for an agent that it launches by its provider; the other ways run the command as it stands. */
+/** The differences when Ebb launches an agent by its provider. The other ways run the plain command. */
 export const byProvider =
-  'an agent is launched by its provider: its prompt comes on standard input, gemini gets `GEMINI_CLI_NO_RELAUNCH=true`, claude and codex are asked to leave with SIGINT'
+  'an agent is launched by its provider: the prompt is on standard input, gemini gets `GEMINI_CLI_NO_RELAUNCH=true`, and the polite signal of claude and codex is SIGINT'
 
 function serverWay(containment: Containment, { force, asCommand }: ServerVariant = {}): Way {
   const body = force ? { force } : {}
   const variant = (force && 'force') ?? (asCommand && 'command')
-  const asked = `POST /api/agents/ID/stop${force ? ' {"force": true}' : ''}`
-  const launched = asCommand ? '`"type": "command"` with the very argv of the ways without Ebb' : byProvider
+  const stopCall = `POST /api/agents/ID/stop${force ? ' {"force": true}' : ''}`
+  const launched = asCommand ? '`"type": "command"` with the same argv as the ways without Ebb' : byProvider
   return {
     name: `ebb-server-${variant ?? containment}`,
     title: `ebb serve, ${containment}${force ? ', force' : ''}${asCommand ? ', any command' : ''}`,
-    how: `\`ebb serve --containment ${containment}\`, \`POST /api/agents\`, then \`${asked}\`; \`success\` in its report; ${launched}`,
+    how: `\`ebb serve --containment ${containment}\`, \`POST /api/agents\`, then \`${stopCall}\`; \`success\` in its report; ${launched}`,
     start: async (launch) => {
       const server = await startEbbServer(launch, ['--containment', containment])
       try {
@@ -57,7 +57,7 @@ function serverWay(containment: Containment, { force, asCommand }: ServerVariant
         return {
           stop: async () => {
             const { success, errors } = await server.post<StopReport>(`/api/agents/${id}/stop`, body)
-            return { isDone: success, words: success ? 'the report says success' : errors.join('; ') }
+            return { isDone: success, words: success ? 'success in the report' : errors.join('; ') }
           },
           end: server.end,
         }
@@ -87,7 +87,7 @@ export interface EbbServer {
   end: NonNullable<Started['end']>
 }
 
-/** In a process of its own, with a temp folder of its own, in which its agents find theirs. */
+/** Starts a server in a separate process, with its own temp folder, which contains the temp folders of its agents. */
 export async function startEbbServer({ place, env }: Pick<Launch, 'place' | 'env'>, options: readonly string[]): Promise<EbbServer> {
   const temp = join(place.own, 't')
   mkdirSync(temp)
@@ -101,7 +101,7 @@ export async function startEbbServer({ place, env }: Pick<Launch, 'place' | 'env
   const line = await new Promise<string>((resolve, reject) => {
     createInterface(child.stdout)
       .once('line', resolve)
-      .once('close', () => reject(new Error('The server ended before it said where it is.')))
+      .once('close', () => reject(new Error('The server exited before it printed its address.')))
   })
   const { url } = JSON.parse(line) as { url: string }
   return {
@@ -119,7 +119,7 @@ export async function startEbbServer({ place, env }: Pick<Launch, 'place' | 'env
   }
 }
 
-/** An agent is launched as what it is; anything else is a command. TMPDIR is left to the server. */
+/** Launches an agent by its provider, and every other program as a command. The server sets TMPDIR. */
 export function bodyOf(launch: Launch): Readonly<Record<string, unknown>> {
   if (!launch.agent) return commandOf(launch)
   const { type, prompt, configuration } = launch.agent

@@ -3,7 +3,7 @@ import kill from 'tree-kill'
 import type { Way } from '../way.ts'
 import { spawnProgram, untilExit } from './spawned.ts'
 
-/** What npm offers. */
+/** Packages from npm. */
 
 const treeKill: Way = {
   name: 'tree-kill',
@@ -20,14 +20,14 @@ const treeKill: Way = {
 const execaWay: Way = {
   name: 'execa',
   title: 'execa',
-  how: '`execa(…, {forceKillAfterDelay: 5000, cleanup: true, reject: false, buffer: false})`, of which the first two are its defaults; `subprocess.kill()`, then await the subprocess',
+  how: '`execa(…, {forceKillAfterDelay: 5000, cleanup: true, reject: false, buffer: false})`, where the first two are the defaults; `subprocess.kill()`, then await the subprocess',
   start: async (launch) => {
     const [program = '', ...words] = launch.argv
     const child = execa(program, words, {
       cwd: launch.place.work,
       env: launch.env,
       extendEnv: false,
-      // Its types know 0, 1 and 2 only; it takes every descriptor.
+      // The types of execa allow 0, 1 and 2 only. It accepts every descriptor.
       stdin: launch.input === 'open' ? (launch.place.inputDescriptor as 0) : 'ignore',
       forceKillAfterDelay: 5_000,
       cleanup: true,
@@ -38,7 +38,7 @@ const execaWay: Way = {
       stop: async () => {
         child.kill()
         const { signal, exitCode } = await child
-        return { isDone: true, words: `the promise has settled (${signal ?? `exit code ${exitCode}`})` }
+        return { isDone: true, words: `the promise settled (${signal ?? `exit code ${exitCode}`})` }
       },
     }
   },

@@ -1,7 +1,7 @@
 import type { Way } from '../way.ts'
 import { spawnProgram, untilExit } from './spawned.ts'
 
-/** kill(2), by hand: to the process that was started, or to its group, which it leads. */
+/** kill(2) to the started process, or to the process group that it leads. */
 function signalWay(signal: 'SIGTERM' | 'SIGKILL', target: 'pid' | 'group'): Way {
   const option = signal === 'SIGTERM' ? 'TERM' : 'KILL'
   return {

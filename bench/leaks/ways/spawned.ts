@@ -1,11 +1,11 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import type { Answer, Launch } from '../way.ts'
 
-/** A child of ours, as `node:child_process` gives it. */
+/** A child process from `node:child_process`. */
 export interface Spawned {
   readonly child: ChildProcess
   readonly pid: number
-  /** As a shell would say it: the code, or the name of the signal. */
+  /** The exit code, or the name of the signal. */
   readonly exited: Promise<string>
 }
 
@@ -17,7 +17,7 @@ export async function spawnProgram(launch: Launch, argv: readonly string[] = lau
     stdio: [launch.input === 'open' ? launch.place.inputDescriptor : 'ignore', 'pipe', 'pipe'],
     ...options,
   })
-  // Read, or a talkative program would stop at a full pipe.
+  // Output must be read, or the program would block at a full pipe.
   child.stdout?.resume()
   child.stderr?.resume()
   const exited = new Promise<string>((resolve) => child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`)))
@@ -25,12 +25,12 @@ export async function spawnProgram(launch: Launch, argv: readonly string[] = lau
   return { child, pid: child.pid ?? 0, exited }
 }
 
-/** Whoever sends a signal sees it arrive, and then the exit of the process that it started: more it is not told. */
+/** Sends the signal and waits for the exit of the started process. The sender of a signal gets no other information. */
 export async function untilExit({ exited }: Spawned, send: () => void | Promise<void>): Promise<Answer> {
   try {
     await send()
   } catch (error) {
     return { isDone: false, words: String(error) }
   }
-  return { isDone: true, words: `the process has ended (${await exited})` }
+  return { isDone: true, words: `the process exited (${await exited})` }
 }

@@ -5,14 +5,14 @@ import { throughShell, type Way } from '../way.ts'
 
 const run = promisify(execFile)
 
-/** A server of its own, which lives on with another session, as a person's does. */
+/** A separate tmux server. Another session keeps it running, as on a person's machine. */
 export const tmuxWay: Way = {
   name: 'tmux-kill-session',
   title: 'tmux kill-session',
-  how: '`tmux new-session -d CMD`, then `tmux kill-session`; exit code 0, and `has-session` finds it no more',
+  how: '`tmux new-session -d CMD`, then `tmux kill-session`; exit code 0, and `has-session` no longer finds it',
   start: async (launch) => {
     const socket = join(launch.place.own, 'tmux.sock')
-    // The PATH of a session is that of whoever asks for it, whatever -e says.
+    // tmux takes the PATH of a session from the client that creates it, and ignores -e for it.
     const env = { PATH: launch.env.PATH, TERM: 'xterm' }
     const tmux = (...words: readonly string[]): Promise<unknown> => run('tmux', ['-S', socket, '-f', '/dev/null', ...words], { env })
     await tmux('new-session', '-d', '-s', 'stays', 'sleep', '1000')
@@ -25,7 +25,7 @@ export const tmuxWay: Way = {
           () => true,
           () => false,
         )
-        return { isDone: !isThere, words: isThere ? 'the session is still there' : 'exit code 0, no such session' }
+        return { isDone: !isThere, words: isThere ? 'the session still exists' : 'exit code 0, no such session' }
       },
       end: async () => void (await tmux('kill-server')),
     }
