@@ -15,7 +15,7 @@ class LongestFirst extends BaseSequencer {
 }
 
 const longFiles =
-  /\/test\/(crash\/|core\/(exec\/zoo|runner\/vanishing|server\/killed-server)\.|placements\/(remote\/lost|ecs\/close-under-faults)\.)/
+  /\/test\/(crash\/|core\/exec\/zoo\.|placements\/(remote\/lost|runner\/vanishing|ecs\/close-under-faults)\.)/
 
 const everyTest = './test/support/guard-every-test.ts'
 
