@@ -8,8 +8,9 @@ import { signsOf } from './process-signs.ts'
 import { workBelow } from './wrapper.ts'
 
 /**
- * From what was seen of one process to whether it is a leftover. It must have lost its parent and be known as an agent, an MCP
- * server or something that an agent's tool started; whatever may be in use is `perhaps`, and whatever is somebody's is none.
+ * Decides whether one process is a leftover. A leftover has lost its parent, and is an agent, an MCP server or a program that an
+ * agent's tool started. It is `perhaps` when it may be in use. A process with a known owner (a service, an Ebb, a living agent) is
+ * not a leftover.
  */
 export function judgeProcess(one: ProcessFact, detail: ProcessDetail, scene: ProcessScene): Leftover | undefined {
   const loss = lostParent(one, scene.table)
@@ -34,17 +35,17 @@ export function judgeProcess(one: ProcessFact, detail: ProcessDetail, scene: Pro
     paths: [],
     fixes,
     fix: fixes
-      ? `--fix sends SIGTERM to ${family.length === 1 ? 'it' : `it and the ${family.length - 1} below it`}, and after a grace SIGKILL.`
+      ? `--fix sends SIGTERM to ${family.length === 1 ? 'it' : `it and the ${family.length - 1} below it`}, and SIGKILL after a grace period.`
       : `Left alone, because it may be in use. When you are sure that it is not: kill ${one.pid}`,
   }
 }
 
-/** Worth a closer look: an orphan without a terminal, and not one of those above us. */
+/** True for an orphan without a terminal that is not an ancestor of the doctor. Only suspects are read in detail. */
 export function isSuspect(one: ProcessFact, scene: Pick<ProcessScene, 'table' | 'family'>): boolean {
   return one.tty === 0 && one.argv.length > 0 && !scene.family.has(one.pid) && lostParent(one, scene.table) !== undefined
 }
 
-/** And known as something of an agent's: only of those the descriptors are looked at. */
+/** The kind of a suspect, without its descriptors: only the descriptors of a recognised process are read. */
 export function kindOf(one: ProcessFact, detail: Pick<ProcessDetail, 'exe' | 'environ' | 'cwd'>): Origin['kind'] | undefined {
   return originOf(one, { ...detail, inner: undefined })?.kind
 }
@@ -56,7 +57,7 @@ interface Origin {
   readonly isCertain: boolean
   readonly isByFolder?: boolean
   readonly mark: AgentMark | undefined
-  /** Whose tool it is, when it is one. */
+  /** The agent program whose tool it is, if it is a tool. */
   readonly program: string | undefined
 }
 
@@ -82,7 +83,7 @@ function saysOf({ kind, name }: Recognised, mark: AgentMark | undefined): string
   return mark ? `${is}, and ${mark.program} started it (${mark.by}).` : `${is}.`
 }
 
-/** Servers of terminals, and daemons that everybody of a user shares with whoever happened to need them first. */
+/** Terminal servers, and daemons that all programs of a user share, whichever program started them first. */
 const shared =
   /^(tmux.*|screen|SCREEN|dtach|abduco|zellij|mosh-server|sshd.*|gpg-agent|ssh-agent|dirmngr|scdaemon|keyboxd|dbus-.*|systemd|watchman.*|adb|dockerd|containerd.*|emacs.*|Xorg|Xvfb|pulseaudio|pipewire.*)$/
 
@@ -103,7 +104,7 @@ function isInnocent(one: ProcessFact, detail: ProcessDetail, { kind, mark, isByF
 
 const isCutOff = (stream: StreamFact): boolean => 'others' in stream && stream.others === 'none'
 
-/** A pid that is no agent's any more, or that of a younger one, was given to somebody else. */
+/** The pid in the mark was reused when no agent has it, or a younger one. */
 function ownerLives(one: ProcessFact, mark: AgentMark | undefined, { agents }: ProcessScene): boolean {
   if (mark?.ownerPid === undefined) return false
   return agents.some((agent) => agent.pid === mark.ownerPid && agent.program === mark.program && isOlder(agent.startTime, one.startTime))
@@ -113,7 +114,10 @@ function isOlder(earlier: string, later: string): boolean {
   return Number(earlier) <= Number(later)
 }
 
-/** Marked by an Ebb, in its cgroup, or Ebb itself. Its settings in somebody's environment say nothing: a user may have them in all shells. */
+/**
+ * True for a process that an Ebb marked, one in an Ebb's cgroup, and Ebb itself. Other EBB_ variables do not count: a user may export
+ * them in every shell.
+ */
 export function isEbbs(argv: readonly string[], environ: readonly string[], cgroups: string): boolean {
   return (
     environ.some((entry) => entry.startsWith('EBB_SCOPE=')) ||
@@ -123,7 +127,7 @@ export function isEbbs(argv: readonly string[], environ: readonly string[], cgro
   )
 }
 
-/** A service, or an application of the desktop: whoever started it looks after it. */
+/** True for a systemd service and a desktop application: their manager ends them. */
 function isManaged(cgroups: string): boolean {
   return cgroups.split('\n').some((line) => {
     const units = line
@@ -141,14 +145,14 @@ function doubtsOf(one: ProcessFact, detail: ProcessDetail, origin: Origin, famil
   const stranger = family.find(({ uid }) => uid !== scene.uid)
   if (stranger)
     doubts.push(`${stranger === one ? 'It' : `What runs below it (pid ${stranger.pid})`} belongs to another user (uid ${stranger.uid}).`)
-  if (detail.hasEbbBelow) doubts.push('Something of an Ebb runs below it, which ends its own.')
+  if (detail.hasEbbBelow) doubts.push('A process of an Ebb runs below it, and that Ebb ends it.')
   if (origin.kind !== 'agent' && family.some(({ tty }) => tty !== 0)) doubts.push('A terminal is open below it.')
   const owner = origin.mark?.ownerPid === undefined ? maybeOwner(one, origin, family, scene) : undefined
   if (owner) doubts.push(`A ${owner.program} that still runs (pid ${owner.pid}) may have started it.`)
   if (origin.kind === 'agent' && origin.mark === undefined && detail.stdout.is === 'null') {
-    if (detail.talks) doubts.push('It was told to be silent, and is connected to somebody over the network: it may be at work.')
+    if (detail.talks) doubts.push('Its output goes nowhere, and it has a network connection: it may be at work.')
     const work = workBelow(one, scene.children)
-    if (work) doubts.push(`It was told to be silent, and ${work.command} (pid ${work.pid}) runs below it: it may be at work.`)
+    if (work) doubts.push(`Its output goes nowhere, and ${work.command} (pid ${work.pid}) runs below it: it may be at work.`)
   }
   if (
     origin.kind === 'agent' &&
@@ -159,14 +163,14 @@ function doubtsOf(one: ProcessFact, detail: ProcessDetail, origin: Origin, famil
   return doubts
 }
 
-/** Without a pid in its mark, a tool may be any older agent's of the same program. */
+/** A tool whose mark has no pid may belong to any older agent of the same program. */
 function maybeOwner(one: ProcessFact, { program }: Origin, family: readonly ProcessFact[], { agents }: ProcessScene) {
   if (program === undefined) return undefined
   const own = new Set(family.map(({ pid }) => pid))
   return agents.find((agent) => agent.program === program && !own.has(agent.pid) && isOlder(agent.startTime, one.startTime))
 }
 
-/** An agent that only says nothing to anybody may have been told so; one whose listener is gone was not. */
+/** An agent may have been started with its output at /dev/null on purpose, so this is weaker evidence than a pipe without a reader. */
 function isSure(
   { isProven }: Loss,
   { kind, isCertain, mark, program }: Origin,
