@@ -20,7 +20,10 @@ export interface FilesScene {
   readonly agents: readonly { readonly program: string; readonly startedAtMs: number }[]
   /** Paths that a living process has open, works in or runs from. */
   readonly open: ReadonlySet<string>
-  /** The open files of some process of this user are not visible: they were not readable, or the process may be outside of our container. */
+  /**
+   * The open files of some process of this user are not visible: they were not readable, or the process may be outside of our
+   * container.
+   */
   readonly isPartial: boolean
   readonly nowMs: number
 }

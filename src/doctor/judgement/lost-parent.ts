@@ -15,19 +15,19 @@ const inits = /^(systemd|init|launchd|openrc-init|runit|runsvdir|s6-svscan|tini|
 /** Init programs of containers: they start one program in their own session, and exit when it exits. */
 const inContainers = /^(tini|dumb-init|docker-init|catatonit|init)$/
 
-export function lostParent(one: ProcessFact, table: ReadonlyMap<number, ProcessFact>): Loss | undefined {
-  const parent = table.get(one.ppid)
+export function lostParent(fact: ProcessFact, table: ReadonlyMap<number, ProcessFact>): Loss | undefined {
+  const parent = table.get(fact.ppid)
   // Parent 0 is outside of this pid namespace. A parent that is not in the table started or ended during the scan.
-  if (one.pid === 1 || one.ppid === 0 || !parent) return undefined
+  if (fact.pid === 1 || fact.ppid === 0 || !parent) return undefined
   const isReaper = parent.pid === 1 || isUserManager(parent) || (inits.test(parent.command) && parent.command !== 'busybox')
   // A shell that is pid 1 of a container shares its session with its commands. An init started only the first process of its session.
-  const adopts = parent.pid === 1 && inContainers.test(parent.command) && one.pid !== firstChildOf(parent, table)
-  if (one.sid === parent.sid && !adopts) return undefined
-  const leader = one.sid !== one.pid && !table.has(one.sid)
-  const group = one.pgid !== one.pid && !table.has(one.pgid)
+  const adopts = parent.pid === 1 && inContainers.test(parent.command) && fact.pid !== firstChildOf(parent, table)
+  if (fact.sid === parent.sid && !adopts) return undefined
+  const leader = fact.sid !== fact.pid && !table.has(fact.sid)
+  const group = fact.pgid !== fact.pid && !table.has(fact.pgid)
   if (!isReaper) {
     if (!leader) return undefined
-    return { says: `The session it was started in (${one.sid}) has ended, and ${nameOf(parent)} adopted it.`, isProven: true }
+    return { says: `The session it was started in (${fact.sid}) has ended, and ${nameOf(parent)} adopted it.`, isProven: true }
   }
   const adopter = parent.pid === 1 ? `pid 1 (${parent.command})` : nameOf(parent)
   return {

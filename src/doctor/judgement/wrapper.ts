@@ -28,11 +28,11 @@ export interface Wrapped {
 }
 
 /** The descendants that are reached through wrappers only. Undefined when the process itself is not a wrapper. */
-export function wrappedBy(one: ProcessFact, children: ProcessScene['children']): Wrapped | undefined {
-  if (!isWrapper(one.argv)) return undefined
+export function wrappedBy(fact: ProcessFact, children: ProcessScene['children']): Wrapped | undefined {
+  if (!isWrapper(fact.argv)) return undefined
   const reached = new Set<ProcessFact>()
   const ends: ProcessFact[] = []
-  const walked = new Set([one])
+  const walked = new Set([fact])
   // Iterating a Set also visits the elements that are added meanwhile.
   for (const wrapper of walked)
     for (const child of children.get(wrapper.pid) ?? []) {
@@ -48,8 +48,8 @@ export function wrappedBy(one: ProcessFact, children: ProcessScene['children']):
 export function workBelow(agent: ProcessFact, children: ProcessScene['children']): ProcessFact | undefined {
   // Iterating a Set also visits the elements that are added meanwhile.
   const walked = new Set([agent])
-  for (const one of walked)
-    for (const child of children.get(one.pid) ?? []) {
+  for (const fact of walked)
+    for (const child of children.get(fact.pid) ?? []) {
       const kind = recognise(child.argv, undefined)?.kind
       // A process without a command line is a kernel thread or is exiting.
       if (kind === 'mcp-server' || silent.test(child.command) || child.argv.length === 0) continue

@@ -88,38 +88,38 @@ class Group {
   constructor(first: readonly ProcessName[], readTable: ProcessEnding['readTable'], spared: readonly ProcessName[]) {
     this.#readTable = readTable
     this.#spared = new Set(spared.map(keyOf))
-    for (const one of first) if (!this.#spared.has(keyOf(one))) this.known.set(keyOf(one), one)
+    for (const target of first) if (!this.#spared.has(keyOf(target))) this.known.set(keyOf(target), target)
   }
 
   async living(): Promise<readonly ProcessFact[]> {
     const table = await this.#readTable()
     const children = childrenIn(table.values())
-    const found = [...table.values()].filter((one) => this.known.has(keyOf(one)))
-    this.#adopter ??= found.find((one) => one.pid === [...this.known.values()][0]?.pid)?.ppid
-    for (const one of found) if (one.sid === one.pid) this.#sessions.add(one.sid)
-    const all = new Map(found.map((one) => [one.pid, one]))
-    for (const one of table.values()) if (!all.has(one.pid) && this.#joins(one)) all.set(one.pid, one)
+    const found = [...table.values()].filter((target) => this.known.has(keyOf(target)))
+    this.#adopter ??= found.find((target) => target.pid === [...this.known.values()][0]?.pid)?.ppid
+    for (const target of found) if (target.sid === target.pid) this.#sessions.add(target.sid)
+    const all = new Map(found.map((target) => [target.pid, target]))
+    for (const target of table.values()) if (!all.has(target.pid) && this.#joins(target)) all.set(target.pid, target)
     // Iterating a Map also visits the entries that are added meanwhile.
     for (const [pid] of all)
       for (const child of children.get(pid) ?? []) if (!all.has(child.pid) && this.#mayEnd(child)) all.set(child.pid, child)
-    for (const one of all.values()) {
-      this.known.set(keyOf(one), { pid: one.pid, startTime: one.startTime })
-      if (!this.#seen.has(keyOf(one))) this.#seen.set(keyOf(one), { fact: one, environ: environOf(one.pid)?.join('\0') })
+    for (const target of all.values()) {
+      this.known.set(keyOf(target), { pid: target.pid, startTime: target.startTime })
+      if (!this.#seen.has(keyOf(target))) this.#seen.set(keyOf(target), { fact: target, environ: environOf(target.pid)?.join('\0') })
     }
     return [...all.values()]
   }
 
   /** A process that was in the session before may be in use or belong to an Ebb, so only younger processes join. */
-  #joins(one: ProcessFact): boolean {
-    if (Number(one.startTime) < this.#began) return false
-    return (this.#sessions.has(one.sid) || this.#isHop(one)) && this.#mayEnd(one)
+  #joins(target: ProcessFact): boolean {
+    if (Number(target.startTime) < this.#began) return false
+    return (this.#sessions.has(target.sid) || this.#isHop(target)) && this.#mayEnd(target)
   }
 
-  #mayEnd(one: ProcessFact): boolean {
-    if (one.pid === process.pid || this.#spared.has(keyOf(one))) return false
-    if (this.known.has(keyOf(one))) return true
-    if (!isEbbs(one.argv, environOf(one.pid) ?? [], readText(`/proc/${one.pid}/cgroup`) ?? '')) return true
-    this.#spared.add(keyOf(one))
+  #mayEnd(target: ProcessFact): boolean {
+    if (target.pid === process.pid || this.#spared.has(keyOf(target))) return false
+    if (this.known.has(keyOf(target))) return true
+    if (!isEbbs(target.argv, environOf(target.pid) ?? [], readText(`/proc/${target.pid}/cgroup`) ?? '')) return true
+    this.#spared.add(keyOf(target))
     return false
   }
 
@@ -127,11 +127,11 @@ class Group {
    * A process of the group forked and exited between two scans. Its child was adopted, is younger, and has the same command line
    * and the same environment. A process that only shares an older session does not count.
    */
-  #isHop(one: ProcessFact): boolean {
-    if (this.known.has(keyOf(one)) || one.ppid !== this.#adopter) return false
-    const words = one.argv.join('\0')
-    const likes = [...this.#seen.values()].filter(({ fact }) => fact.uid === one.uid && fact.argv.join('\0') === words)
-    const environ = likes.length === 0 ? undefined : environOf(one.pid)?.join('\0')
+  #isHop(target: ProcessFact): boolean {
+    if (this.known.has(keyOf(target)) || target.ppid !== this.#adopter) return false
+    const words = target.argv.join('\0')
+    const likes = [...this.#seen.values()].filter(({ fact }) => fact.uid === target.uid && fact.argv.join('\0') === words)
+    const environ = likes.length === 0 ? undefined : environOf(target.pid)?.join('\0')
     return environ !== undefined && likes.some((like) => like.environ === environ)
   }
 
@@ -144,25 +144,25 @@ class Group {
       empty = living.length === 0 ? empty + 1 : 0
       if (empty >= emptyPassesNeeded) return true
       if (living.length > 0 && clock.now() > until) return false
-      const fresh = living.filter((one) => !signalled.has(keyOf(one)))
-      for (const one of fresh) {
-        signalled.add(keyOf(one))
-        this.signal(one, ...first)
+      const fresh = living.filter((target) => !signalled.has(keyOf(target)))
+      for (const target of fresh) {
+        signalled.add(keyOf(target))
+        this.signal(target, ...first)
       }
       // Processes that were forked meanwhile are searched for at once.
       if (fresh.length > 0 || living.length === 0) continue
-      for (const one of living) this.signal(one, ...after)
+      for (const target of living) this.signal(target, ...after)
       await new Promise<void>((resolve) => clock.after(rescanMs, new AbortController().signal, resolve))
     }
   }
 
-  signal(one: ProcessName, ...signals: readonly NodeJS.Signals[]): void {
-    const pin = this.#pin(one)
+  signal(target: ProcessName, ...signals: readonly NodeJS.Signals[]): void {
+    const pin = this.#pin(target)
     for (const signal of signals) {
-      if (startTimeOf(one.pid) !== one.startTime) return
+      if (startTimeOf(target.pid) !== target.startTime) return
       try {
-        if (pin === undefined) process.kill(one.pid, signal)
-        else if (!this.#kernel?.signalPidfd(pin, signal) && startTimeOf(one.pid) === one.startTime)
+        if (pin === undefined) process.kill(target.pid, signal)
+        else if (!this.#kernel?.signalPidfd(pin, signal) && startTimeOf(target.pid) === target.startTime)
           this.refusal = ' (the signal was refused)'
       } catch (error) {
         this.refusal = ` (${error instanceof Error ? error.message : String(error)})`
@@ -171,9 +171,9 @@ class Group {
   }
 
   /** The pidfd is opened before the start time is checked: from then on it refers to this process, or to none. */
-  #pin(one: ProcessName): number | undefined {
-    const key = keyOf(one)
-    const pin = this.#pins.get(key) ?? this.#kernel?.openPidfd(one.pid)
+  #pin(target: ProcessName): number | undefined {
+    const key = keyOf(target)
+    const pin = this.#pins.get(key) ?? this.#kernel?.openPidfd(target.pid)
     if (pin !== undefined) this.#pins.set(key, pin)
     return pin
   }

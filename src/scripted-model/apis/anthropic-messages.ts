@@ -13,7 +13,7 @@ import {
 } from '../conversation.ts'
 import type { Outlet } from '../outlet.ts'
 
-/** The Messages API of Anthropic: content blocks, each begun, filled and ended. */
+/** The Messages API of Anthropic: a stream of content blocks, each with a start, deltas and a stop. */
 export const anthropicMessages: Api = {
   name: 'anthropic-messages',
 
@@ -59,7 +59,7 @@ function entries({ role, content }: Json): readonly Entry[] {
     .filter(({ type }) => type === 'tool_result')
     .map(({ content: said }): Entry => ({ by: 'tool', text: textOf(said) }))
   const said = typeof content === 'string' ? content : textOf(results.filter(({ type }) => type === 'text'))
-  // Beside a tool's result there are only the agent's own reminders.
+  // The other texts of a message with tool results are the agent's own reminders.
   return answered.length > 0 ? answered : [{ by: 'person', text: said }]
 }
 

@@ -12,7 +12,7 @@ import {
 } from '../conversation.ts'
 import { array, type Outlet } from '../outlet.ts'
 
-/** The API of Gemini: parts of one candidate; which model, and whether in a stream, is in the path; how, in the query. */
+/** The API of Gemini: parts of one candidate. The path has the model and whether to stream; the query has the stream's format. */
 export const gemini: Api = {
   name: 'gemini',
 

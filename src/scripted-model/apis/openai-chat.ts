@@ -14,7 +14,7 @@ import {
 import type { Outlet } from '../outlet.ts'
 import { openaiError } from './openai-error.ts'
 
-/** The Chat Completions API of OpenAI, which many others speak too: chunks of one message. */
+/** The Chat Completions API of OpenAI, which many other vendors implement, too: a stream of chunks of one message. */
 export const openaiChat: Api = {
   name: 'openai-chat',
 
@@ -95,14 +95,14 @@ class Chunks implements Speaker {
     this.#outlet.close()
   }
 
-  /** The role once, with the first words: clients that put the pieces together add it up like the text. */
+  /** The role is sent only with the first chunk: clients that join the chunks would append it again like text. */
   #say(delta: Json, reason: string | null = null): void {
     const role = this.#isFirst ? { role: 'assistant', content: null } : {}
     this.#isFirst = false
     this.#send([{ index: 0, delta: { ...role, ...delta }, finish_reason: reason }], null)
   }
 
-  /** To who wants to know the usage, it is in every chunk: empty, but for the last one, which has nothing else. */
+  /** A client that asked for the usage gets the field in every chunk: null, except in the last chunk, which has no choices. */
   #send(choices: readonly Json[], usage: Json | null): void {
     if (!this.#isStreaming) return
     this.#outlet.event(undefined, { ...this.#base, object: 'chat.completion.chunk', choices, ...(this.#wantsUsage && { usage }) })

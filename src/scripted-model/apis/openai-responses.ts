@@ -14,7 +14,7 @@ import {
 import type { Outlet } from '../outlet.ts'
 import { openaiError } from './openai-error.ts'
 
-/** The Responses API of OpenAI: items, each added, filled and done. */
+/** The Responses API of OpenAI: a stream of items, each added, filled and done. */
 export const openaiResponses: Api = {
   name: 'openai-responses',
 
@@ -39,7 +39,7 @@ export const openaiResponses: Api = {
   count: (tokens) => ({ input_tokens: tokens }),
 }
 
-/** Tools of one server may come together in a namespace, which a call then names too. */
+/** The tools of one server may be grouped in a namespace, which a call must then name, too. */
 function offered(tool: Json): readonly OfferedTool[] {
   const name = string(tool.name) || string(tool.type)
   if (tool.type !== 'namespace') return [{ name }]
