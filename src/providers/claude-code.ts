@@ -3,7 +3,7 @@ import { carry } from '../core/model/mcp.ts'
 import type { Configuration, Provider } from '../core/ports/provider.ts'
 import { fits, flag, flagList, instructed } from './invocation.ts'
 import { blocksText, type Json, list, object, readable, text } from './json.ts'
-import { call, failure, message, parseLine, type Reading, say, thinking } from './line.ts'
+import { call, failure, message, parseLine, type Reading, readingOf, thinking } from './line.ts'
 
 /** Claude Code in headless mode. Flags and output as of 2.1.325. */
 export const claudeCode: Provider = {
@@ -100,10 +100,10 @@ function mcpOf({ mcp }: Configuration, file: string | undefined): { argv: readon
 function read(event: Json): Reading | undefined {
   switch (event.type) {
     case 'system':
-      return say(system(event))
+      return readingOf(system(event))
     case 'assistant':
     case 'user':
-      return say(...spoken(event, event.type))
+      return readingOf(...contentMessages(event, event.type))
     case 'result':
       return result(event)
     default:
@@ -121,8 +121,8 @@ function system(event: Json): ReturnType<typeof message> {
     })
   if (subtype === 'api_retry')
     return message('system', `${retried(event)}; attempt ${readable(event.attempt)} of ${readable(event.max_retries)}.`, { subtype })
-  const said = text(event.message) ?? text(event.content) ?? text(event.description)
-  return message('system', said ?? (readable(subtype) || 'system'), { subtype: text(subtype) })
+  const description = text(event.message) ?? text(event.content) ?? text(event.description)
+  return message('system', description ?? (readable(subtype) || 'system'), { subtype: text(subtype) })
 }
 
 /** Without a status there was no complete answer: the connection was refused, or broke. */
@@ -131,7 +131,7 @@ function retried({ error, error_status }: Json): string {
   return status ? `The model answered ${readable(error)} (${status})` : `The model gave no whole answer (${readable(error)})`
 }
 
-function spoken(event: Json, role: 'assistant' | 'user'): ReturnType<typeof message>[] {
+function contentMessages(event: Json, role: 'assistant' | 'user'): ReturnType<typeof message>[] {
   const { content } = object(event.message)
   const shared = { parentToolUseId: text(event.parent_tool_use_id), error: text(event.error) }
   if (typeof content === 'string') return [message(role, content, shared)]

@@ -4,7 +4,7 @@ import { type CarriedServer, carry, isRemote } from '../core/model/mcp.ts'
 import type { Configuration, Provider } from '../core/ports/provider.ts'
 import { fits, flag, instructed, refuse } from './invocation.ts'
 import { blocksText, type Json, list, object, readable, text } from './json.ts'
-import { call, failure, message, parseLine, type Reading, say, thinking } from './line.ts'
+import { call, failure, message, parseLine, type Reading, readingOf, thinking } from './line.ts'
 
 /** Codex in headless mode. Flags and output as of 0.166.0. */
 export const codex: Provider = {
@@ -117,9 +117,9 @@ function exportLine([name, carrier]: [string, string]): string {
 function read(event: Json): Reading | undefined {
   switch (event.type) {
     case 'thread.started':
-      return say(message('system', 'The thread began.', { sessionId: text(event.thread_id) }))
+      return readingOf(message('system', 'The thread began.', { sessionId: text(event.thread_id) }))
     case 'turn.started':
-      return say(message('system', 'The turn began.'))
+      return readingOf(message('system', 'The turn began.'))
     case 'turn.completed':
       return { messages: [message('system', 'The turn is complete.', { usage: event.usage })], result: { isSuccess: true } }
     case 'turn.failed': {
@@ -128,7 +128,7 @@ function read(event: Json): Reading | undefined {
     }
     // Not a result: "Reconnecting... 1/5" is such an error, and the turn may still be completed.
     case 'error':
-      return say(message('error', text(event.message) ?? readable(event)))
+      return readingOf(message('error', text(event.message) ?? readable(event)))
     case 'item.started':
     case 'item.updated':
     case 'item.completed':
@@ -142,13 +142,13 @@ function item(item: Json, isCompleted: boolean): Reading | undefined {
   const itemId = text(item.id)
   switch (item.type) {
     case 'agent_message':
-      return say(message('assistant', text(item.text) ?? '', { itemId }))
+      return readingOf(message('assistant', text(item.text) ?? '', { itemId }))
     case 'reasoning':
-      return say(thinking(text(item.text) ?? '', { itemId }))
+      return readingOf(thinking(text(item.text) ?? '', { itemId }))
     case 'error':
-      return say(message('error', text(item.message) ?? readable(item)))
+      return readingOf(message('error', text(item.message) ?? readable(item)))
     case 'todo_list':
-      return say(message('system', list(item.items).map(todo).join('\n'), { itemId }))
+      return readingOf(message('system', list(item.items).map(todo).join('\n'), { itemId }))
     case 'command_execution':
       return tool(item, 'shell', text(item.command) ?? '', isCompleted ? text(item.aggregated_output) : undefined)
     case 'file_change':
@@ -166,7 +166,7 @@ function item(item: Json, isCompleted: boolean): Reading | undefined {
 }
 
 function tool(item: Json, name: string, what: string, output?: string): Reading {
-  return say(
+  return readingOf(
     message('tool', output ? `${what}\n${output}` : what, {
       tool: name,
       toolUseId: text(item.id),

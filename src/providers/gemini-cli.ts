@@ -1,7 +1,7 @@
 import type { Provider } from '../core/ports/provider.ts'
 import { flag, flagList, instructed, refuse } from './invocation.ts'
 import { type Json, object, readable, text } from './json.ts'
-import { call, failure, message, parseLine, type Reading, say } from './line.ts'
+import { call, failure, message, parseLine, type Reading, readingOf } from './line.ts'
 
 /** Gemini CLI in headless mode. Flags and output as of 0.61.0. */
 export const geminiCli: Provider = {
@@ -62,20 +62,20 @@ function model(id: string, name: string, description: string, isDefault: boolean
 function read(event: Json): Reading | undefined {
   switch (event.type) {
     case 'init':
-      return say(
+      return readingOf(
         message('system', `The session began with ${readable(event.model) || 'the default model'}.`, {
           sessionId: text(event.session_id),
           model: text(event.model),
         }),
       )
     case 'message':
-      return say(message(event.role === 'user' ? 'user' : 'assistant', readable(event.content), { delta: event.delta }))
+      return readingOf(message(event.role === 'user' ? 'user' : 'assistant', readable(event.content), { delta: event.delta }))
     case 'tool_use': {
       const tool = text(event.tool_name) ?? 'tool'
-      return say(message('tool', call(tool, object(event.parameters)), { tool, toolUseId: text(event.tool_id) }))
+      return readingOf(message('tool', call(tool, object(event.parameters)), { tool, toolUseId: text(event.tool_id) }))
     }
     case 'tool_result':
-      return say(
+      return readingOf(
         message('tool', readable(event.output) || readable(object(event.error).message), {
           toolUseId: text(event.tool_id),
           status: text(event.status),
@@ -84,7 +84,7 @@ function read(event: Json): Reading | undefined {
       )
     // A warning or a detected loop. Only the event `result` decides about success.
     case 'error':
-      return say(message('error', text(event.message) ?? readable(event), { severity: text(event.severity) }))
+      return readingOf(message('error', text(event.message) ?? readable(event), { severity: text(event.severity) }))
     case 'result':
       return result(event)
     default:

@@ -30,7 +30,7 @@ export function message(type: MessageType, content: string, metadata: Json = {})
   }
 }
 
-export function say(...messages: readonly MessageBody[]): Reading {
+export function readingOf(...messages: readonly MessageBody[]): Reading {
   return { messages }
 }
 

@@ -2,7 +2,7 @@ import { isRemote, type McpServer } from '../core/model/mcp.ts'
 import type { Configuration, Provider } from '../core/ports/provider.ts'
 import { flag, instructed, refuse } from './invocation.ts'
 import { type Json, object, readable, text } from './json.ts'
-import { call, failure, message, parseLine, type Reading, say, thinking } from './line.ts'
+import { call, failure, message, parseLine, type Reading, readingOf, thinking } from './line.ts'
 
 const configVariable = 'OPENCODE_CONFIG_CONTENT'
 
@@ -99,15 +99,15 @@ function read(event: Json): Reading | undefined {
   const part = object(event.part)
   switch (event.type) {
     case 'text':
-      return say(message('assistant', text(part.text) ?? ''))
+      return readingOf(message('assistant', text(part.text) ?? ''))
     case 'reasoning':
-      return say(thinking(text(part.text) ?? ''))
+      return readingOf(thinking(text(part.text) ?? ''))
     case 'tool_use':
-      return say(tool(part))
+      return readingOf(tool(part))
     case 'step_start':
-      return say(message('system', 'A step began.', { sessionId: text(event.sessionID) }))
+      return readingOf(message('system', 'A step began.', { sessionId: text(event.sessionID) }))
     case 'step_finish':
-      return say(
+      return readingOf(
         message('system', `The step is complete: ${readable(part.reason) || 'no reason given'}.`, {
           reason: text(part.reason),
           usage: part.tokens,

@@ -47,7 +47,7 @@ export function synthetic(program: string): Provider {
     parse: (line) => {
       const event = readEvent(line)
       if (event?.type === 'error') return failure(event.data ?? {})
-      return { messages: [event?.type === 'message' ? spoken(event.data ?? {}) : { type: 'response', content: line }] }
+      return { messages: [event?.type === 'message' ? messageOf(event.data ?? {}) : { type: 'response', content: line }] }
     },
   }
 }
@@ -65,7 +65,7 @@ function readEvent(line: string): ScheduledEvent | undefined {
   }
 }
 
-function spoken(data: Readonly<Record<string, unknown>>): MessageBody {
+function messageOf(data: Readonly<Record<string, unknown>>): MessageBody {
   const type = messageTypes.includes(data.type as MessageType) ? (data.type as MessageType) : 'assistant'
   const metadata = data.metadata
   return {

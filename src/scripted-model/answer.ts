@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Api, Failure, Speaker } from './api.ts'
+import type { AnswerWriter, Api, Failure } from './api.ts'
 import type { Conversation, Json, OfferedTool } from './conversation.ts'
 import type { Outlet } from './outlet.ts'
 import type { Pace, Step } from './script.ts'
@@ -17,51 +17,56 @@ export type Ended = 'answered' | 'cut'
 
 export async function play(steps: readonly Step[], context: AnswerContext): Promise<Ended> {
   const { api, conversation, outlet, signal } = context
-  const speaker = api.speak(conversation, outlet)
+  const writer = api.openAnswer(conversation, outlet)
   for (const step of steps) {
     if ('error' in step) {
-      fail(step, context, speaker)
+      fail(step, context, writer)
       return 'answered'
     }
     if ('cut' in step) {
       await outlet.cut()
       return 'cut'
     }
-    if ('text' in step) await say(speaker, step.text, step.pace, context)
-    else if ('endless' in step) await sayEndlessly(speaker, step.endless, step.pace, context)
+    if ('text' in step) await sendText(writer, step.text, step.pace, context)
+    else if ('endless' in step) await sendEndlessly(writer, step.endless, step.pace, context)
     else if ('stall' in step) await stall(step.stall, context)
     else {
       const { tool, input } = toolCall(step, conversation.tools)
       if (!tool) {
-        failWithoutShellTool(conversation, context, speaker)
+        failWithoutShellTool(conversation, context, writer)
         return 'answered'
       }
-      speaker.call(tool, input)
+      writer.call(tool, input)
     }
     await outlet.room(signal)
   }
-  speaker.end()
+  writer.end()
   return 'answered'
 }
 
-async function say(speaker: Speaker, text: string, pace: Pace | undefined, { outlet, signal }: AnswerContext): Promise<void> {
+async function sendText(writer: AnswerWriter, text: string, pace: Pace | undefined, { outlet, signal }: AnswerContext): Promise<void> {
   if (!pace) {
-    speaker.text(text, true)
+    writer.text(text, true)
     return
   }
   for (const piece of pieces(text, pace.chars)) {
-    speaker.text(piece, true)
+    writer.text(piece, true)
     await outlet.room(signal)
     await pause(pace.everyMs, undefined, { signal })
   }
 }
 
-async function sayEndlessly(speaker: Speaker, text: string, pace: Pace, { conversation, outlet, signal }: AnswerContext): Promise<void> {
+async function sendEndlessly(
+  writer: AnswerWriter,
+  text: string,
+  pace: Pace,
+  { conversation, outlet, signal }: AnswerContext,
+): Promise<void> {
   // A client that does not stream waits for a complete answer, which never comes.
   if (!conversation.isStreaming) await untilDisconnected(signal)
   for (;;) {
     for (const piece of pieces(text, pace.chars)) {
-      speaker.text(piece, false)
+      writer.text(piece, false)
       await outlet.room(signal)
       await pause(pace.everyMs, undefined, { signal })
     }
@@ -85,10 +90,14 @@ function pieces(text: string, chars: number): readonly string[] {
   return Array.from({ length: Math.ceil(letters.length / chars) }, (_, index) => letters.slice(index * chars, (index + 1) * chars).join(''))
 }
 
-function fail({ error, message, retryAfterMs }: Extract<Step, { error: number }>, { api, outlet }: AnswerContext, speaker: Speaker): void {
+function fail(
+  { error, message, retryAfterMs }: Extract<Step, { error: number }>,
+  { api, outlet }: AnswerContext,
+  writer: AnswerWriter,
+): void {
   const failure: Failure = { status: error, message: message ?? usualMessages[error] ?? 'The script returns this error.' }
   if (outlet.hasBegun) {
-    speaker.fail(failure)
+    writer.fail(failure)
     return
   }
   const seconds =
@@ -98,13 +107,13 @@ function fail({ error, message, retryAfterMs }: Extract<Step, { error: number }>
 
 const usualMessages: Readonly<Record<number, string>> = { 429: 'Too many requests.', 500: 'Internal server error.', 529: 'Overloaded' }
 
-function failWithoutShellTool(conversation: Conversation, { api, outlet }: AnswerContext, speaker: Speaker): void {
+function failWithoutShellTool(conversation: Conversation, { api, outlet }: AnswerContext, writer: AnswerWriter): void {
   const names = conversation.tools.map(({ name }) => name).join(', ') || 'none'
   const failure = {
     status: 400,
     message: `The script runs a command, but the agent offers no known shell tool; it offers: ${names}.`,
   }
-  if (outlet.hasBegun) speaker.fail(failure)
+  if (outlet.hasBegun) writer.fail(failure)
   else outlet.json(400, api.error(failure))
 }
 

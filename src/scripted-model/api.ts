@@ -7,7 +7,7 @@ export interface Api {
   /** Which call of this API a path is: an answer, a token count, or (undefined) none. */
   call(path: string): 'answer' | 'count' | undefined
   read(body: Json, url: URL): Conversation
-  speak(conversation: Conversation, outlet: Outlet): Speaker
+  openAnswer(conversation: Conversation, outlet: Outlet): AnswerWriter
   /** The body of an error. */
   error(failure: Failure): Json
   count(tokens: number): Json
@@ -16,7 +16,7 @@ export interface Api {
 export type ApiName = 'anthropic-messages' | 'openai-responses' | 'openai-chat' | 'gemini'
 
 /** Writes one answer in the format of its API: piece by piece into a stream, or at once at the end. */
-export interface Speaker {
+export interface AnswerWriter {
   /** `isKept`: keep the text, because `end` repeats all of it. False for an endless answer, which has no end. */
   text(piece: string, isKept: boolean): void
   call(tool: OfferedTool, input: Json): void

@@ -24,6 +24,7 @@ export async function removeHome(home: string): Promise<void> {
 
 /** Removes the homes of processes that have ended. A home that cannot be removed is left: it does not concern this process. */
 export async function removeAbandonedHomes(): Promise<void> {
+  // A temporary folder that cannot be listed is skipped, for the same reason.
   const abandoned = (await readdir(tmpdir()).catch(() => [])).filter(isAbandoned).slice(0, removedAtOnce)
   await Promise.allSettled(
     abandoned.map(async (name) => {

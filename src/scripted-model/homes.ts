@@ -16,7 +16,7 @@ const homes: Readonly<Record<string, (url: string, home: string) => Home>> = {
       CLAUDE_CONFIG_DIR: join(home, '.claude'),
       ANTHROPIC_BASE_URL: url,
       ANTHROPIC_API_KEY: 'scripted',
-      // For --dangerously-skip-permissions as root.
+      // As root, claude accepts --dangerously-skip-permissions only with this.
       IS_SANDBOX: '1',
       DISABLE_TELEMETRY: '1',
       DISABLE_AUTOUPDATER: '1',

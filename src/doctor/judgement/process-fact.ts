@@ -41,7 +41,7 @@ export interface InnerFact {
   readonly beside: readonly string[]
 }
 
-/** What is read of a suspect in addition to `ProcessFact`. */
+/** The details of a suspect, in addition to `ProcessFact`. */
 export interface ProcessDetail extends Streams {
   readonly exe: string | undefined
   readonly cwd: string | undefined
@@ -65,7 +65,7 @@ export interface LivingAgent extends ProcessName {
   readonly program: AgentProgram | string
 }
 
-/** What a judgement needs besides the process itself. */
+/** The input of a judgement besides the process itself. */
 export interface ProcessScene {
   readonly table: ReadonlyMap<number, ProcessFact>
   readonly children: ReadonlyMap<number, readonly ProcessFact[]>

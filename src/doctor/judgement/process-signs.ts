@@ -2,7 +2,7 @@ import type { ProcessDetail, StreamFact, Streams } from './process-fact.ts'
 
 /** Signs that an orphan is still in use, and signs that its output has no reader. Each is a sentence for the report. */
 export interface Signs {
-  /** With any of these, the process is left alone. */
+  /** Signs of use. With any of these, the process is left alone. */
   readonly inUse: readonly string[]
   /** Why its output has no reader. */
   readonly unheard: readonly string[]

@@ -11,7 +11,7 @@ import { findProcesses } from './processes.ts'
 import { endSession, findSessions } from './sessions.ts'
 import { findWorktrees } from './worktrees.ts'
 
-/** What the doctor needs to search this machine for leftovers and to end them. */
+/** The dependencies of the search for leftovers, and of ending them. */
 export interface LeftoverDeps {
   readonly clock: Clock
   readonly cwd: string

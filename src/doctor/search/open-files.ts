@@ -11,7 +11,7 @@ export interface PipeHolder {
 }
 
 export interface OpenFiles {
-  /** By the inode number of a pipe, or the path of a named pipe. */
+  /** The holders by the inode number of a pipe, or the path of a named pipe. */
   readonly pipes: ReadonlyMap<string, readonly PipeHolder[]>
   /** Every path that a process has open, has as its working directory or runs from. */
   readonly paths: ReadonlySet<string>

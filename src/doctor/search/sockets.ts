@@ -4,7 +4,7 @@ import { namesIn, readLink, readText, startTimeOf } from './proc-facts.ts'
 /** Looks up the sockets of processes in the kernel's lists. There is one set of lists per network namespace, and each is read once. */
 
 interface SocketLists {
-  /** By inode number. */
+  /** The sockets by their inode numbers. */
   readonly sockets: ReadonlyMap<string, Socket>
   /** Addresses that have a connected client. */
   readonly connected: ReadonlySet<string>

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type Api, type Failure, type Speaker, tokensIn } from '../api.ts'
+import { type AnswerWriter, type Api, type Failure, tokensIn } from '../api.ts'
 import {
   type Conversation,
   type Entry,
@@ -34,7 +34,7 @@ export const anthropicMessages: Api = {
     }
   },
 
-  speak: (conversation, outlet) => new Blocks(conversation, outlet),
+  openAnswer: (conversation, outlet) => new Blocks(conversation, outlet),
 
   error: ({ status, message }) => ({ type: 'error', error: { type: errorTypes[status] ?? 'api_error', message } }),
 
@@ -63,7 +63,7 @@ function entries({ role, content }: Json): readonly Entry[] {
   return answered.length > 0 ? answered : [{ by: 'person', text: said }]
 }
 
-class Blocks implements Speaker {
+class Blocks implements AnswerWriter {
   readonly #outlet: Outlet
   readonly #isStreaming: boolean
   readonly #message: Json
