@@ -6,7 +6,7 @@ import { absent, type Intent, type Presence, type Proof, present } from '../../c
 import type { Effects } from '../../core/ports/effects.ts'
 import type { FolderDetail, FolderLive, FolderSpec } from '../../core/ports/folder.ts'
 import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
-import { confine, type Inode, inodeOf, isSame, lookAt, refused, stagingPath } from '../../host/path.ts'
+import { confine, findStat, type Inode, inodeOf, isSame, refused, stagingPath } from '../../host/path.ts'
 
 /**
  * The folders of a workspace: the shared one, our own in it, and the rooms that its files need. They are made on need,
@@ -70,7 +70,7 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
 
   /** Its mark, where it is ours: made now, or by one of us before. */
   async #share(ref: FolderRef, known: Inode | undefined, ctx: CreateCtx): Promise<Inode | undefined> {
-    const there = lookAt(ref.sharedPath)
+    const there = findStat(ref.sharedPath)
     if (there) {
       requireOwn(ref.sharedPath)
       const mark = [ref.mark, known].find((one) => isSame(there, one))
@@ -79,12 +79,12 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
       return mark
     }
     this.#ignoring('EEXIST', () => this.#effects.makeDirectory(ref.staging, 0o700))
-    const staged = lookAt(ref.staging)
+    const staged = findStat(ref.staging)
     if (!staged) throw refused(ref.staging, 'it vanished while it was being made')
     const mark = inodeOf(staged)
     await ctx.record({ shared: mark } satisfies FolderDetail)
     // The ledger took its time, and rename(2) would replace an empty folder without a word.
-    if (!lookAt(ref.sharedPath)) {
+    if (!findStat(ref.sharedPath)) {
       this.#effects.rename(ref.staging, ref.sharedPath)
       this.#effects.sync(ref.base)
       return mark
@@ -95,7 +95,7 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
 
   #makeOwn(ref: FolderRef, isNew: boolean): void {
     requireOwn(ref.sharedPath)
-    const there = lookAt(ref.ownPath)
+    const there = findStat(ref.ownPath)
     if (there && isNew) throw refused(ref.ownPath, 'something is there already, and it is not ours')
     if (!there) this.#effects.makeDirectory(ref.ownPath, 0o700)
     requireOwn(ref.ownPath)
@@ -119,18 +119,18 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
   async observe(ref: FolderRef, ctx: Ctx): Promise<Presence> {
     const inside = this.#places.get(ref.ownPath)
     if (inside?.has(ref.id)) return present(ref.ownPath)
-    if (lookAt(ref.staging)) return present(ref.staging)
+    if (findStat(ref.staging)) return present(ref.staging)
     const gone = (method: string): Presence => absent({ method, strength: 'kernel', at: ctx.clock.wall() })
     if (inside) return gone('others are in it, and take it away')
     const [left] = removable(ref)
     if (left !== undefined) return present(left)
-    return gone(lookAt(ref.ownPath) ? 'what is left is not empty, or not ours' : 'no such folder')
+    return gone(findStat(ref.ownPath) ? 'what is left is not empty, or not ours' : 'no such folder')
   }
 
   async release(ref: FolderRef): Promise<StepEffect> {
     this.#leave(ref)
     // Where nothing can be written, rmdir(2) would not say that it is not there.
-    if (lookAt(ref.staging)) this.#ignoring('ENOENT', () => this.#effects.removeDirectory(ref.staging))
+    if (findStat(ref.staging)) this.#ignoring('ENOENT', () => this.#effects.removeDirectory(ref.staging))
     if (this.#places.has(ref.ownPath)) return {}
     // Looked at anew before each: what is empty by now may be gone, or used, by then.
     for (const path of removable(ref))
@@ -184,7 +184,7 @@ function requireOwn(path: string): void {
 }
 
 function isOwn(path: string): boolean {
-  const stat = lookAt(path)
+  const stat = findStat(path)
   return stat?.isDirectory() === true && Number(stat.uid) === process.getuid?.()
 }
 
@@ -192,8 +192,8 @@ function isOwn(path: string): boolean {
 function removable(ref: FolderRef): readonly string[] {
   // Each step of the way is looked at: behind a link would be somebody else's folders.
   if (!isOwn(ref.sharedPath)) return []
-  const isOurs = isSame(lookAt(ref.sharedPath), ref.mark)
-  if (!lookAt(ref.ownPath)) return isOurs && holdsOnly(ref.sharedPath, []) ? [ref.sharedPath] : []
+  const isOurs = isSame(findStat(ref.sharedPath), ref.mark)
+  if (!findStat(ref.ownPath)) return isOurs && holdsOnly(ref.sharedPath, []) ? [ref.sharedPath] : []
   if (!isOwn(ref.ownPath)) return []
   const rooms = ref.rooms.filter((room) => isOwn(join(ref.ownPath, room)) && holdsOnly(join(ref.ownPath, room), []))
   const paths = rooms.map((room) => join(ref.ownPath, room))

@@ -7,10 +7,10 @@ import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '.
 import {
   type Confined,
   confine,
+  findStat,
   type Inode,
   inodeOf,
   isSame,
-  lookAt,
   mountAt,
   refused,
   requireOwnPath,
@@ -59,7 +59,7 @@ abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
     requireOwnPath(ref.confined)
     requireFree(ref.path)
     this.stage(ref, spec, ctx.live)
-    const staged = lookAt(ref.staging)
+    const staged = findStat(ref.staging)
     if (!staged) throw refused(ref.staging, 'it vanished while it was being made')
     const inode = inodeOf(staged)
     await ctx.record(inode)
@@ -74,8 +74,8 @@ abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
   protected abstract remove(path: string): void
 
   async observe(ref: PathRef, ctx: Ctx): Promise<Presence> {
-    if (lookAt(ref.staging)) return present(ref.staging)
-    const stat = lookAt(ref.path)
+    if (findStat(ref.staging)) return present(ref.staging)
+    const stat = findStat(ref.path)
     if (isSame(stat, ref.inode)) {
       return Number(stat?.uid) === process.getuid?.() ? present(ref.path) : unknown(`${ref.path} belongs to somebody else by now`)
     }
@@ -85,7 +85,7 @@ abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
 
   async release(ref: PathRef): Promise<StepEffect> {
     for (const path of [ref.staging, ref.path]) {
-      const stat = lookAt(path)
+      const stat = findStat(path)
       if (!stat || (path === ref.path && !isSame(stat, ref.inode))) continue
       // The way there may have been swapped for a link since; then nothing is removed, and the look says why.
       requireOwnPath(ref.confined)
@@ -145,7 +145,7 @@ export class DirectoryKind extends PathKind {
 }
 
 function requireFree(path: string): void {
-  if (lookAt(path)) throw refused(path, 'something is there already, and it is not ours')
+  if (findStat(path)) throw refused(path, 'something is there already, and it is not ours')
 }
 
 function ignoreMissing(effect: () => void): void {

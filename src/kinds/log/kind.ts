@@ -9,7 +9,7 @@ import type { Effects } from '../../core/ports/effects.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import type { LogHandle, LogSpec } from '../../core/ports/process.ts'
 import type { ScanContainment } from '../../host/containment/scan.ts'
-import { lookAt, makeWay, refused } from '../../host/path.ts'
+import { findStat, makeParents, refused } from '../../host/path.ts'
 import type { ProcessTable } from '../../host/processes/process-table.ts'
 import { Collectors } from './collectors.ts'
 import { Descriptors } from './descriptors.ts'
@@ -108,8 +108,8 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
   #makePlace(ref: LogRef): void {
     const way = wayTo(ref, 'path')
     if (!way) return
-    makeWay(this.#deps.effects, way)
-    if (!lookAt(ref.path)) return
+    makeParents(this.#deps.effects, way)
+    if (!findStat(ref.path)) return
     this.#taken.add(ref.mark.resourceId)
     throw refused(ref.path, 'something is there already, and it is not ours')
   }
@@ -149,7 +149,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     const append = (line: string, mostBytes = Number.POSITIVE_INFINITY): void => {
       if (seal.isSealed) throw new EbbError('scope_closed', `The log ${ref.path} is closed; its agent is over.`)
       const way = wayTo(ref, 'path')
-      if (way) makeWay(effects, way)
+      if (way) makeParents(effects, way)
       if (sizeOf(ref.path) + Buffer.byteLength(line) + 1 > mostBytes) throw tooLarge(ref, mostBytes)
       effects.append(ref.path, `${line}\n`, 0o600)
     }
@@ -177,7 +177,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
   }
 
   #neverMade(ref: LogRef, ctx: Ctx): Presence {
-    if (lookAt(ref.pipe)) return present(ref.pipe)
+    if (findStat(ref.pipe)) return present(ref.pipe)
     return absent({ method: 'never made, because its place was taken', strength: 'kernel', at: ctx.clock.wall() })
   }
 

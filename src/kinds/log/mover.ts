@@ -2,7 +2,7 @@ import { dirname } from 'node:path'
 import { type EbbError, errno } from '../../core/model/errors.ts'
 import type { Effects } from '../../core/ports/effects.ts'
 import type { Ctx } from '../../core/ports/kind.ts'
-import { type Inode, inodeOf, isSame, lookAt, makeWay, mountAt, refused } from '../../host/path.ts'
+import { findStat, type Inode, inodeOf, isSame, makeParents, mountAt, refused } from '../../host/path.ts'
 import { ignore, sizeOf } from './files.ts'
 import { type Holder, Holders } from './holders.ts'
 import { copyThere, type LogRef, requireOwn, wayTo } from './place.ts'
@@ -33,7 +33,7 @@ export class Mover {
   async archive(ref: LogRef, ctx: Ctx): Promise<void> {
     const { effects, onBytes } = this.#deps
     requireOwn(ref)
-    const log = lookAt(ref.path)
+    const log = findStat(ref.path)
     if (!log) return
     const [strangers] = await Promise.all([this.#holders.find(ref.path), effects.flush(ref.path)])
     // It took too long, or nobody wants it any more: what is done to the log now is somebody else's to do.
@@ -62,7 +62,7 @@ export class Mover {
   #makeFolder(ref: LogRef): void {
     const { effects } = this.#deps
     const way = wayTo(ref, 'archive')
-    if (way) makeWay(effects, way)
+    if (way) makeParents(effects, way)
     else ignore('EEXIST', () => effects.makeDirectory(dirname(ref.archive), 0o700))
   }
 
@@ -82,7 +82,7 @@ export class Mover {
     try {
       this.#deps.effects.link(from, ref.archive)
     } catch (error) {
-      if (errno(error) === 'EEXIST' || (isWithoutLinks(error) && lookAt(ref.archive))) throw taken(ref)
+      if (errno(error) === 'EEXIST' || (isWithoutLinks(error) && findStat(ref.archive))) throw taken(ref)
       if (!isWithoutLinks(error)) throw error
       this.#deps.effects.rename(from, ref.archive)
     }
@@ -126,7 +126,7 @@ export class Mover {
 
   /** Nothing may be there any more, perhaps not even the folder. What has come to its place meanwhile was not archived, and stays. */
   #removeArchived(ref: LogRef, archived: Inode): void {
-    const now = lookAt(ref.path)
+    const now = findStat(ref.path)
     if (!now) return
     requireOwn(ref)
     if (!isSame(now, archived))
@@ -136,8 +136,8 @@ export class Mover {
 }
 
 function isSameFile(one: string, other: string): boolean {
-  const stat = lookAt(one)
-  return stat !== undefined && isSame(lookAt(other), inodeOf(stat))
+  const stat = findStat(one)
+  return stat !== undefined && isSame(findStat(other), inodeOf(stat))
 }
 
 /** As link(2) says that a file system has no second names, or not for this file. */

@@ -3,7 +3,7 @@ import { sentence } from '../../core/model/errors.ts'
 import type { Mark } from '../../core/model/identity.ts'
 import type { Intent } from '../../core/model/resource.ts'
 import type { LogSpec } from '../../core/ports/process.ts'
-import { type Confined, confine, lookAt, missingStep, refused, requireOwnPath, stagingPath } from '../../host/path.ts'
+import { type Confined, confine, findStat, missingStep, refused, requireOwnPath, stagingPath } from '../../host/path.ts'
 
 /** Where a log and its archive are, from the intent alone; and what is there now. */
 
@@ -45,7 +45,7 @@ export function logThere(ref: LogRef): string | undefined {
 
 /** The same of everything that belongs to it but its archive. */
 export function anythingThere(ref: LogRef): string | undefined {
-  return logThere(ref) ?? copyThere(ref) ?? (lookAt(ref.pipe) && ref.pipe)
+  return logThere(ref) ?? copyThere(ref) ?? (findStat(ref.pipe) && ref.pipe)
 }
 
 /** A copy that is not complete. Where the way to it leads elsewhere by now, nothing of ours is known. */
@@ -58,7 +58,7 @@ export function requireOwn(ref: LogRef): void {
   const way = wayTo(ref, 'path')
   if (!way) return
   requireOwnPath(way)
-  if (lookAt(ref.path)?.isFile() === false) throw refused(ref.path, 'it is not a file any more; look at what is there, and remove it')
+  if (findStat(ref.path)?.isFile() === false) throw refused(ref.path, 'it is not a file any more; look at what is there, and remove it')
 }
 
 function thereAt(path: string, way: Confined | undefined): string | undefined {
@@ -67,5 +67,5 @@ function thereAt(path: string, way: Confined | undefined): string | undefined {
   } catch (error) {
     return sentence(error)
   }
-  return lookAt(path) ? path : undefined
+  return findStat(path) ? path : undefined
 }

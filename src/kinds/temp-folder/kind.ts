@@ -8,7 +8,7 @@ import type { Effects } from '../../core/ports/effects.ts'
 import type { Host } from '../../core/ports/host.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import { type TempFolderSpec, tempFolderOf } from '../../core/ports/temp.ts'
-import { type Inode, inodeOf, isSame, lookAt, refused } from '../../host/path.ts'
+import { findStat, type Inode, inodeOf, isSame, refused } from '../../host/path.ts'
 
 /**
  * The temp folder of one agent, in the system's. Its name cannot be guessed, so nothing else is at its place when it is
@@ -73,23 +73,23 @@ export class TempFolderKind implements ResourceKind<TempFolderSpec, TempFolderRe
     }
     // Node's threads are there from now on: they could not be started in the middle of a close, when no pid is left (G12).
     lstat(ref.path, () => {})
-    const made = lookAt(ref.path)
+    const made = findStat(ref.path)
     if (!made) throw refused(ref.path, 'it vanished while it was being made')
     return { detail: inodeOf(made) }
   }
 
   async observe(ref: TempFolderRef, ctx: Ctx): Promise<Presence> {
-    const stat = this.#taken.has(ref.id) ? undefined : lookAt(ref.path)
+    const stat = this.#taken.has(ref.id) ? undefined : findStat(ref.path)
     if (stat && isOurs(ref, stat)) return present(ref.path)
     if (stat && isSame(stat, ref.inode))
       return unknown(`${ref.path} belongs to somebody else by now; remove it as that user, or give it back with chown`)
-    if (lookAt(ref.pointer)) return present(ref.pointer)
+    if (findStat(ref.pointer)) return present(ref.pointer)
     const method = this.#taken.has(ref.id) ? 'never made, because its place was taken' : 'no such folder'
     return absent({ method: stat ? 'something of somebody else is at its place' : method, strength: 'kernel', at: ctx.clock.wall() })
   }
 
   async release(ref: TempFolderRef): Promise<StepEffect> {
-    const stat = this.#taken.has(ref.id) ? undefined : lookAt(ref.path)
+    const stat = this.#taken.has(ref.id) ? undefined : findStat(ref.path)
     if (stat && isOurs(ref, stat)) await this.#remove(ref.path, stat)
     // Last: until the folder is gone, this is how it is found.
     ignoreMissing(() => this.#deps.effects.unlink(ref.pointer))

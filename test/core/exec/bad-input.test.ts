@@ -30,7 +30,7 @@ describe('a command that cannot start', () => {
     const home = freshHome()
     const file = join(temporaryHome(), 'plain')
     writeFileSync(file, '#!/bin/sh\n', { mode: 0o644 })
-    expectRefused(await ebb(['exec', '--', file], { home }), 126, /plain is there but cannot be executed/)
+    expectRefused(await ebb(['exec', '--', file], { home }), 126, /plain exists but cannot be executed/)
     expectRefused(await ebb(['exec', '--', '/'], { home }), 126, /cannot be executed/)
     expect(existsSync(home)).toBe(false)
   })

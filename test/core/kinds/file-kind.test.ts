@@ -265,9 +265,7 @@ describe('somebody else', () => {
     const workspace = temporaryHome()
     mkdirSync(join(workspace, 'theirs/deep'), { recursive: true })
     chownSync(join(workspace, 'theirs'), nobody, nobody)
-    await expect(supervisor.launch(() => [at(kind, workspace, 'theirs/deep/ours')])).rejects.toThrow(
-      pathRefused('belongs to somebody else'),
-    )
+    await expect(supervisor.launch(() => [at(kind, workspace, 'theirs/deep/ours')])).rejects.toThrow(pathRefused('belongs to another user'))
     expect(readdirSync(join(workspace, 'theirs/deep'))).toEqual([])
   })
 
@@ -278,7 +276,7 @@ describe('somebody else', () => {
     const report = await close(supervisor, made.scopeId, true)
     expect(report).toMatchObject({
       success: false,
-      resources: [{ outcome: 'stuck', error: expect.stringContaining('belongs to somebody else') }],
+      resources: [{ outcome: 'stuck', error: expect.stringContaining('belongs to another user') }],
     })
     expect(existsSync(made.path)).toBe(true)
     chownSync(made.path, 0, 0)

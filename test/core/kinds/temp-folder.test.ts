@@ -198,7 +198,7 @@ describe('whatever an agent has left in it goes, and nothing else (G2, G10)', ()
     writer.kill('SIGKILL')
     await over
     // Whoever is faster; but neither waits for the other for ever.
-    if (ended !== undefined) expect(ended).toMatch(/somebody still writes into it|cannot be removed/)
+    if (ended !== undefined) expect(ended).toMatch(/a program still writes into it|cannot be removed/)
     await scene.kind.release(scene.ref)
     await expectGone(scene)
   })
