@@ -141,7 +141,9 @@ describe.each(kinds)('where a %s may not be', (kind) => {
     const place = join(workspace, 'ours')
     put(place)
     const before = JSON.stringify(statSync(workspace).mtimeMs)
-    await expect(supervisor.launch(() => [at(kind, workspace, 'ours')])).rejects.toThrow(pathRefused('something is there already'))
+    await expect(supervisor.launch(() => [at(kind, workspace, 'ours')])).rejects.toThrow(
+      pathRefused('a file or folder that Ebb did not make exists there already'),
+    )
     expect(readdirSync(workspace)).toEqual(['ours'])
     expect(JSON.stringify(statSync(workspace).mtimeMs)).toBe(before)
   })
@@ -155,7 +157,9 @@ describe.each(kinds)('where a %s may not be', (kind) => {
         if (method === 'record') mkdirSync(place)
       }),
     })
-    await expect(supervisor.launch(() => [at(kind, workspace, 'ours')])).rejects.toThrow(pathRefused('something is there already'))
+    await expect(supervisor.launch(() => [at(kind, workspace, 'ours')])).rejects.toThrow(
+      pathRefused('a file or folder that Ebb did not make exists there already'),
+    )
     expect(readdirSync(workspace)).toEqual(['ours'])
     expect(readdirSync(place)).toEqual([])
   })

@@ -87,7 +87,7 @@ describe.each(ways)('a log that is %s', (_, strangers, code) => {
         path = ref.path
         await expect(archive(scene, ref)).rejects.toMatchObject({
           code: 'path_refused',
-          message: expect.stringContaining('has come to its place'),
+          message: expect.stringContaining('another file appeared there'),
         })
         expect([text(ref.archive), text(ref.path)]).toEqual(['one\n', 'new'])
         expect(scene.kind.obligations(ref, kept)).toEqual(['archive'])

@@ -47,7 +47,7 @@ describe('a temp folder', () => {
     ).toBeLessThan(104)
     expect(statSync(ref.path).mode & 0o777).toBe(0o700)
     expect(readdirSync(directory)).toEqual([`${host.incarnationId}~${scopeId}.1.temp`])
-    expect(readlinkSync(ref.pointer)).toBe(ref.path)
+    expect(readlinkSync(ref.symlink)).toBe(ref.path)
     expect(await kind.observe(ref, ctx)).toEqual({ is: 'present', detail: ref.path })
   })
 
@@ -160,7 +160,7 @@ describe('whatever an agent has left in it goes, and nothing else (G2, G10)', ()
       await expect(scene.kind.release(scene.ref)).rejects.toEqual(refusal('unmount it first'))
       expect(readFileSync(join(point, 'theirs'), 'utf8')).toBe('theirs')
       expect((await scene.kind.observe(scene.ref, ctx)).is).toBe('present')
-      expect(existsSync(scene.ref.pointer)).toBe(true)
+      expect(existsSync(scene.ref.symlink)).toBe(true)
       mount[Symbol.dispose]()
       await scene.kind.release(scene.ref)
       await expectGone(scene)
@@ -222,8 +222,10 @@ describe('what is at its place and not ours is never touched (G10)', () => {
     const { base, kind, ref, directory } = sceneIn()
     put(ref.path)
     const before = lstatSync(ref.path)
-    await expect(kind.create(ref, intentOf(base).spec, ctx)).rejects.toEqual(refusal('something is there already'))
-    expect(await kind.observe(ref, ctx)).toEqual({ is: 'present', detail: ref.pointer })
+    await expect(kind.create(ref, intentOf(base).spec, ctx)).rejects.toEqual(
+      refusal('a file or folder that Ebb did not make exists there already'),
+    )
+    expect(await kind.observe(ref, ctx)).toEqual({ is: 'present', detail: ref.symlink })
     await kind.release(ref)
     expect(await kind.observe(ref, ctx)).toMatchObject({ is: 'absent', proof: { method: 'never made, because its place was taken' } })
     expect(lstatSync(ref.path)).toMatchObject({ ino: before.ino, ctimeMs: before.ctimeMs })
@@ -235,7 +237,10 @@ describe('what is at its place and not ours is never touched (G10)', () => {
     const { base, kind, ref } = sceneIn()
     symlinkSync(foreign(), ref.path)
     await kind.release(ref)
-    expect(await kind.observe(ref, ctx)).toMatchObject({ is: 'absent', proof: { method: 'something of somebody else is at its place' } })
+    expect(await kind.observe(ref, ctx)).toMatchObject({
+      is: 'absent',
+      proof: { method: 'a file or folder of another user is at its path' },
+    })
     expect(readdirSync(base)).toHaveLength(1)
   })
 
@@ -260,7 +265,10 @@ describe('what is at its place and not ours is never touched (G10)', () => {
       mkdirSync(ref.path)
       chownSync(ref.path, nobody, nobody)
       await kind.release(ref)
-      expect(await kind.observe(ref, ctx)).toMatchObject({ is: 'absent', proof: { method: 'something of somebody else is at its place' } })
+      expect(await kind.observe(ref, ctx)).toMatchObject({
+        is: 'absent',
+        proof: { method: 'a file or folder of another user is at its path' },
+      })
       expect(existsSync(ref.path)).toBe(true)
     })
 
@@ -293,14 +301,14 @@ describe('who has lost the database finds it', () => {
   it('but not what a pointer leads to that is not called after its own id', async () => {
     const scene = sceneIn()
     const theirs = foreign()
-    symlinkSync(theirs, scene.ref.pointer)
+    symlinkSync(theirs, scene.ref.symlink)
     writeFileSync(join(scene.directory, `i~${scopeId}.2.temp`), theirs)
     expect(await listed(scene, { installation: host.installation })).toEqual([])
   })
 
   it('and of its own life, in which none was made, it need not look', async () => {
     const scene = sceneIn()
-    symlinkSync(scene.ref.path, scene.ref.pointer)
+    symlinkSync(scene.ref.path, scene.ref.symlink)
     const { installation, incarnationId: incarnation } = host
     expect(await listed(scene, { installation, incarnation })).toEqual([])
     expect(await listed(scene, { installation })).toHaveLength(1)
