@@ -181,7 +181,7 @@ describe('a search', () => {
   it('of a folder that cannot be read says that, and not that nothing is there (G4)', async () => {
     const loop = join(temporaryHome(), 'loop')
     symlinkSync(loop, loop)
-    await expect(findToolLeftovers(place(loop), signal)).rejects.toThrow('make it readable, and it is looked at again')
+    await expect(findToolLeftovers(place(loop), signal)).rejects.toThrow('make it readable, and Ebb checks it again')
   })
 
   describe('as root', () => {
