@@ -73,7 +73,10 @@ function tree(ended: Ended): Report['resources'][number] | undefined {
   return ended.report?.resources.find(({ kind }) => kind === 'process-tree')
 }
 
-/** Waits until nothing of the run is left: marked processes, processes with `marker` on the command line, files of the home, open ledger entries. */
+/**
+ * Waits until nothing of the run is left: marked processes, processes with `marker` on the command line, files of the home, open ledger
+ * entries.
+ */
 async function requireClean({ home, run }: Running, marker?: string): Promise<void> {
   const left = (): readonly string[] => [
     ...survivors(run.mark).map(show),
