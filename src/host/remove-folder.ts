@@ -163,7 +163,7 @@ function unlink(path: Buffer): Promise<void> {
   return new Promise((resolve, reject) => fs.unlink(path, (error) => (error ? reject(error) : resolve())))
 }
 
-/** Runs `act`. When an own folder refuses access, changes its mode and tries again. */
+/** Runs `act`. When a folder of this user refuses access, changes its mode and tries again. */
 function permitted<T>(path: string | Buffer, act: () => T): T {
   try {
     return act()

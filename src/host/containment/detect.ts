@@ -24,7 +24,7 @@ export interface Containments {
   readonly killSwitch: string | undefined
   /** The gate to the cgroup of the tmux server; undefined without cgroups. */
   terminalGate(): string | undefined
-  /** For a single containment: looking for koffi takes longer than the rest of the detection. */
+  /** The availability of one containment. Checking all of them looks for koffi, which takes longer than the rest of the detection. */
   availabilityOf(name: ContainmentName): Availability
   readonly availability: readonly Availability[]
 }

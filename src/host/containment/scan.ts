@@ -102,7 +102,7 @@ export class ScanContainment implements Containment {
     return true
   }
 
-  /** For use besides a stronger containment: whether a living process carries the tree's tags. */
+  /** Whether a living process carries the tree's tags. Used besides a stronger containment, to find processes that have left it. */
   async hasStrays(tree: Tree): Promise<boolean> {
     return (await this.#deps.processes.marked()).some((entry) => isMarked(entry, tree))
   }

@@ -43,7 +43,7 @@ export class SubreaperHandle {
       for (let turn = 0; turn < 2; turn++) await new Promise<void>((resolve) => setImmediate(resolve))
       this.#end()
     })
-    // `start` awaits the same promise. When it has stopped waiting, the rejection must not end this process.
+    // The launch awaits `started` itself. Without a handler here, a rejection before that await would end this process.
     this.started.catch(() => {})
   }
 

@@ -181,7 +181,7 @@ function awaitFirstOrder(orders: readonly Order[], take: (chunk: Buffer) => void
 }
 
 function run(): void {
-  // So that a `pkill node` that is meant for an agent does not match this process.
+  // The title keeps a `pkill node` that is meant for an agent from matching this process.
   process.title = 'ebb-keeper'
   for (const signal of ignoredSignals) process.on(signal, () => {})
   const orders: Order[] = []

@@ -180,7 +180,7 @@ export class SubreaperContainment implements Containment {
     const subreaperProcess = this.#subreaperProcesses.get(tree.mark.resourceId)
     if (!subreaperProcess) await this.#strandedSubreaperLeft(tree, ctx)
     else {
-      // A failed attempt changes nothing: the wait goes on, and the next kill of the ladder tries again.
+      // A failed attempt changes nothing: the wait goes on, and the next wait of the ladder tries again.
       const takeOver = (): void => void this.#takeOver(tree, subreaperProcess).catch(() => {})
       if (subreaperProcess.isUnresponsive) ctx.clock.after(this.#patienceLeftMs(tree, ctx), ctx.signal, takeOver)
       await Promise.race([subreaperProcess.ended, aborted(ctx)])

@@ -126,14 +126,14 @@ function programOf(field: readonly string[]): string {
 
 const emptyEnviron = Buffer.alloc(0)
 
-/** By field 23, vsize. */
+/** Whether the process has an address space: field 23, vsize, is not 0. */
 function hasMemory(field: readonly string[]): boolean {
   return field[20] !== '0'
 }
 
 /**
- * By field 26, startcode, which an exec sets last. It is 1 for processes that we may not inspect. A system that only imitates the Linux
- * kernel may show 0 for every process, which says nothing.
+ * Whether an exec is under way: field 26, startcode, which an exec sets last, is 0. It is 1 for processes that we may not inspect. A
+ * system that only imitates the Linux kernel may show 0 for every process; there the field has no meaning.
  */
 function isUnfinished(field: readonly string[]): boolean {
   showsStartCode ??= fieldsOf(readFileSync('/proc/self/stat', 'latin1'))[23] !== '0'
@@ -212,7 +212,7 @@ function pids(): readonly number[] {
   return all.length < manyProcesses ? all : withoutZombies(all)
 }
 
-/** From this number of processes on, it saves time to leave out zombies before opening their files. */
+/** With at least this many processes, it saves time to leave out zombies before their files are opened. */
 const manyProcesses = 500
 
 /**

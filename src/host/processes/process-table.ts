@@ -5,7 +5,7 @@ export interface ProcessEntry {
   readonly pgid: number
   readonly sid: number
   readonly state: string
-  /** In the kernel's unit. Boot id, pid and start time together identify a process for good. */
+  /** The start time in the kernel's unit. Boot id, pid and start time together identify a process for good. */
   readonly startTime: string
   readonly command: string
   /** The value of `EBB_SCOPE` in its environment; undefined where there is none or it may not be read. */

@@ -18,7 +18,7 @@ const slice = 100
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
 
-/** What the kernel shows of an open descriptor. */
+/** An open file as `/proc` shows its descriptor. */
 interface OpenFile {
   /** The path as the process sees it, or another name of the kernel for it. */
   readonly name: string

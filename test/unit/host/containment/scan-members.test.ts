@@ -15,7 +15,7 @@ const tree: Tree = {
 }
 const self = 50
 
-/** By default a child of init, in its own session, started after the tree, without tags. */
+/** A process: by default a child of init, in its own session, started after the tree, without tags. */
 function entry(pid: number, more: Partial<ProcessEntry> = {}): ProcessEntry {
   return { pid, ppid: 1, pgid: pid, sid: pid, state: 'S', startTime: '3000', command: 'x', environmentTags: undefined, ...more }
 }
