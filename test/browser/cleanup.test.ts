@@ -220,6 +220,7 @@ describe('stuck resources', () => {
     const { id, free } = await stuck('kept')
     try {
       const other = await launchUnstoppable(server)
+      // The forced stop below ends this request early, so its result is not needed.
       const stopping = server.post(`/api/agents/${other}/stop`, { grace: 60_000 }).catch(() => {})
       const page = await browser.open(server, '#/cleanup')
       // The reaper may close the other agent at the same time, so the row is selected by id.

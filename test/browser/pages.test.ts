@@ -81,7 +81,7 @@ it('navigation: a view sets the page title, and the first Tab offers to skip to 
   await page.keyboard.press('Enter')
   expect(await page.evaluate('document.activeElement.id')).toBe('content')
   await page.getByRole('link', { name: 'System' }).click()
-  await expect.poll(() => page.title()).toBe('World · Ebb')
+  await expect.poll(() => page.title()).toBe('System · Ebb')
   expect(await page.getByRole('link', { name: 'System' }).getAttribute('aria-current')).toBe('page')
 })
 

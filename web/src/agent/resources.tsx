@@ -9,7 +9,7 @@ import { isOf, type PartProps } from './processes.tsx'
 
 const proofSources: Readonly<Record<Proof['strength'], string>> = {
   kernel: 'by the kernel',
-  api: 'by the API of the service',
+  api: 'by the owning service',
   scan: 'by a process scan (the weaker proof)',
 }
 

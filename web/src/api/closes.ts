@@ -113,7 +113,7 @@ export async function fetchNotReleased(signal: Signal): Promise<readonly NotRele
   // One request at a time, so that an agent deleted meanwhile is skipped.
   for (const agent of agents) {
     if (wasDeleted(agent.id)) continue
-    // The agent may be deleted between the two requests; it then has no resources to show.
+    // On failure the list is empty: the agent may have been deleted meanwhile. A stuck agent is still shown by its status.
     const resources = await call<readonly AgentResource[]>('GET', `/agents/${encodeURIComponent(agent.id)}/resources`, { signal }).catch(
       () => [],
     )

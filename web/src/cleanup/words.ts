@@ -53,7 +53,7 @@ const stateTexts: Readonly<Record<ReleaseState, { readonly text: string; readonl
 
 const proofSources: Readonly<Record<Proof['strength'], string>> = {
   kernel: 'the kernel',
-  api: 'the API of the service',
+  api: 'the owning service',
   scan: 'a scan, which can miss processes',
 }
 

@@ -69,10 +69,10 @@ export function totalOf({ resources }: SystemStatus): number {
 
 /** Splits the held-back resources into those with an unmet obligation and those that only wait for their dependents. */
 export function heldBackOf({ heldBack }: SystemStatus): { readonly blocked: readonly string[]; readonly waiting: readonly string[] } {
-  const waits = (thing: string): boolean => isWaiting({ error: thing })
+  const waits = (entry: string): boolean => isWaiting({ error: entry })
   return {
-    blocked: heldBack.filter((thing) => !waits(thing)),
-    waiting: heldBack.filter(waits).map((thing) => thing.replace(/: [^:]*$/, '')),
+    blocked: heldBack.filter((entry) => !waits(entry)),
+    waiting: heldBack.filter(waits).map((entry) => entry.replace(/: [^:]*$/, '')),
   }
 }
 
