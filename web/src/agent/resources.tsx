@@ -10,7 +10,7 @@ import { isOf, type PartProps } from './processes.tsx'
 const proofSources: Readonly<Record<Proof['strength'], string>> = {
   kernel: 'by the kernel',
   api: 'by the owning service',
-  scan: 'by a process scan (the weaker proof)',
+  scan: 'by a scan (the weaker proof)',
 }
 
 /** The agent's resources and their states. The tree shows the release order: a resource is released before the ones below it. */

@@ -41,7 +41,7 @@ export function Summary({ close, rows, isRunning, nowMs }: SummaryProps) {
 function FinishedText({ close, rows }: Pick<SummaryProps, 'close' | 'rows'>) {
   const { released, stuck, report } = close
   const strengths = new Set(report?.resources.flatMap(({ proof }) => proof?.strength ?? []))
-  const weakest = strengths.has('scan') ? ' At least one proof is a scan, which can miss processes.' : ''
+  const weakest = strengths.has('scan') ? ' At least one proof is a scan, which can miss something.' : ''
   const killed = rows.filter(neededKill).length
   return (
     <>

@@ -54,7 +54,7 @@ const stateTexts: Readonly<Record<ReleaseState, { readonly text: string; readonl
 const proofSources: Readonly<Record<Proof['strength'], string>> = {
   kernel: 'the kernel',
   api: 'the owning service',
-  scan: 'a scan, which can miss processes',
+  scan: 'a scan, which can miss something',
 }
 
 /** True if the resource has no error of its own, but waits for its dependents. The server reports this in the error field. */
