@@ -121,7 +121,7 @@ it('agents of the server itself in the namespace of the runner stay', async () =
 it('what has ended is known for its time, and then leaves nothing', async () => {
   await using supervisor = await openSupervisor()
   const control = await supervisor.control()
-  const host = new RunnerHost(control, { rememberMs: 3_000, refuseMs: 300, lookMs: 20 })
+  const host = new RunnerHost(control, { rememberMs: 3_000, refuseMs: 300, sweepMs: 20 })
   try {
     const order = { type: 'command', prompt: '', configuration: { command: ['sleep', '1000'] } }
     const { id } = await host.launch(order, false)

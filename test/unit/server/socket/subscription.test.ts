@@ -88,7 +88,7 @@ it('one who is behind hears everything in order, and the end last', async () => 
   const subscription = subscribe(client, outbox, conversation(30, 900_000))
   subscription.replay()
   subscription.take([message(30)])
-  subscription.tell(() => client.emit('agent:complete', {}))
+  subscription.afterMessages(() => client.emit('agent:complete', {}))
   for (let turn = 0; turn < 30; turn++) {
     await quiet()
     client.take()
@@ -100,7 +100,7 @@ it('one who begins anew while it is behind hears the end once, after the message
   const { client, outbox } = watched()
   const first = subscribe(client, outbox, conversation(10, 900_000))
   first.replay()
-  first.tell(() => client.emit('agent:complete', {}))
+  first.afterMessages(() => client.emit('agent:complete', {}))
   await quiet()
   const heard = client.waiting.length
   expect(heard).toBeLessThan(10)
@@ -120,7 +120,7 @@ it('one who leaves while it is behind is told what was left to tell, and gets no
   const subscription = subscribe(client, outbox, conversation(10, 900_000))
   subscription.replay()
   await quiet()
-  subscription.tell(() => client.emit('agent:status', {}))
+  subscription.afterMessages(() => client.emit('agent:status', {}))
   subscription.end()
   client.emit('unsubscribed', {})
   for (let turn = 0; turn < 20; turn++) {
