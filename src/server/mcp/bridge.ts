@@ -153,7 +153,7 @@ export class Bridge {
   async #repeatInitialize(far: StreamableHTTPClientTransport, initialize: JSONRPCRequest): Promise<void> {
     const id = `ebb-bridge-${++this.#repeats}`
     const answer = new Promise<JSONRPCMessage>((resolve, reject) => this.#repeated.set(id, { resolve, reject }))
-    answer.catch(noop) // It is awaited below, and may fail before.
+    answer.catch(noop) // The promise is awaited below; it may reject before that.
     try {
       await far.send(
         { ...initialize, id },

@@ -45,7 +45,7 @@ export interface RunnerAgent {
   readonly id: string
   readonly pid: number | undefined
   readonly outcome: Promise<Outcome>
-  /** Its standard output, byte for byte, until its end is proven. */
+  /** The standard output of the agent, byte for byte, until its end is proven. */
   output(signal: AbortSignal): AsyncIterable<Uint8Array>
 }
 
