@@ -123,7 +123,8 @@ export class Bridge {
     } catch (error) {
       if (options.requestSignal?.aborted) return
       const status = error instanceof SdkHttpError ? error.status : undefined
-      // No status: the server is gone. 404: it does not know the session. Any other refusal concerns this call alone.
+      // No status: the server is gone. 404: it does not know the session. Any other refusal concerns this call alone. Open streams end by
+      // themselves.
       if ((status === undefined || status === 404) && this.#far === reached) this.#far = undefined
       if (status !== 404 || isRepeat) throw error
       await this.#send(message, options, true)
