@@ -3,7 +3,7 @@ import { othersRecoveryMs } from '../../core/engine/api.ts'
 import { type Agent, activeStatuses, hasEnded } from '../../core/model/agent.ts'
 import { EbbError, isEbbError } from '../../core/model/errors.ts'
 
-/** Only the runner gives agents this namespace with such a name. Both together identify agents of an earlier run. */
+/** Only the runner launches agents with this namespace and this form of name. Both together identify agents of an earlier run. */
 export const runnerNamespace = 'runner'
 
 const namePrefix = 'runner-'

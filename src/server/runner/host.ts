@@ -133,7 +133,7 @@ export class RunnerHost {
     return log && { path: log.name, archive: (log.spec as LogSpec).archive }
   }
 
-  /** Resolves once its processes are proven gone. */
+  /** Stops an agent. Resolves once the processes of the agent are proven gone. */
   async stop(id: string, force: boolean): Promise<void> {
     const entry = this.#agents.get(id)
     // A failed launch may have left resources, which are in the ledger.

@@ -38,7 +38,7 @@ export class Outbox {
     return this.#packets < mostPackets && this.#bytes < mostBytes
   }
 
-  /** Runs `work` when the client has room, or is gone. One after another: together they would fill the room many times over. */
+  /** Runs `work` when the client has room, or is gone. Calls run one after another: together they would exceed the limit many times. */
   turn(work: () => Promise<void>): Promise<void> {
     const turn = this.#turns.then(async () => {
       await this.#room()
