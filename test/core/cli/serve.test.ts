@@ -106,7 +106,7 @@ it('listens after a while also when the recovery of what others left does not co
 
 it('says in a sentence that it cannot listen on an address of another machine', async () => {
   const ended = await ebb(['serve', '--port', '0', '--host', '192.0.2.1', '--token', token], { home: temporaryHome() })
-  expectRefused(ended, 2, /192\.0\.2\.1 is no address of this machine.*--host/)
+  expectRefused(ended, 2, /192\.0\.2\.1 is not an address of this machine.*--host/)
 })
 
 it('says 1, as every command but exec, when something goes wrong that nobody expected', async () => {
