@@ -78,7 +78,7 @@ describe('remote client: a 404 that names no agent', () => {
   it.each([
     ['without a message', {}],
     ['in the format of FastAPI', { detail: 'Not Found' }],
-it("remote client: MCP servers are sent in the format of the programs' own files", async () => {
+  ])("%s means that there is no such agent when the server's health is that of a runner", async (_how, body) => {
     await using server = await listening(createServer(besides(runnerHealth, body)))
     const url = `http://127.0.0.1:${server.port}`
     expect(await looks.status(at(url), id)).toEqual({ is: 'not-found' })

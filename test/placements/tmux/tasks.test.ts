@@ -66,7 +66,7 @@ describe('tmux: an agent of a task', () => {
     expect(silentIds.has(mute)).toBe(false)
     expect(lastWord).not.toHaveBeenCalled()
     expect(farewell).toHaveBeenCalledExactlyOnceWith({ status: 'completed', message: '', by: expect.any(String) }, expect.any(Number))
-    const [[report, patienceMs = 0] = []] = farewell.mock.calls
+    const [[lastReport, patienceMs = 0] = []] = farewell.mock.calls
     expect(patienceMs).toBeGreaterThan(10_000)
     expect(patienceMs).toBeLessThan(30_000)
     const again = await bench.tasks.progress({
@@ -77,7 +77,7 @@ describe('tmux: an agent of a task', () => {
       progress: 100,
       caller: orchestrator,
     })
-    expect(Date.parse(again.cleanup?.by ?? '') - Date.parse((report as Json).by)).toBeLessThan(100)
+    expect(Date.parse(again.cleanup?.by ?? '') - Date.parse((lastReport as Json).by)).toBeLessThan(100)
     // The task accepts agents as before, and knows its agents and their parents.
     expect(await bench.deploy(task, { prompt: 'one' })).toMatchObject({ isDeduplicated: true, agent: { id: first } })
     const child = await bench.deploy(task, { prompt: 'child', parent: first, caller: { agentId: first } })
