@@ -16,13 +16,10 @@ describe.each([
   ['file', (effects: Effects) => new FileKind(effects)],
   ['directory', (effects: Effects) => new DirectoryKind(effects)],
 ] as const)('creation of a %s', (_name, kindOf) => {
-  it.each(['a crash %s any effect leaves only what the recovery finds and removes', 'after'] as const)(
-    'that dies %s any of its effects leaves only what is found and taken away',
-    async (when) => {
-      const points = await crashAtEveryPoint(when)
-      expect(points).toBeGreaterThan(2)
-    },
-  )
+  it.each(['before', 'after'] as const)('a crash %s any effect leaves only what the recovery finds and removes', async (when) => {
+    const points = await crashAtEveryPoint(when)
+    expect(points).toBeGreaterThan(2)
+  })
 
   async function crashAtEveryPoint(when: 'before' | 'after'): Promise<number> {
     for (let point = 1; ; point++) {

@@ -40,7 +40,7 @@ async function killed(server: TestServer): Promise<void> {
  */
 async function loseDaemon(server: TestServer, id: string, gate: Gate): Promise<void> {
   gate.open('halt')
-  await waitUntil(() => gate.isOpen('the agent pauses'), 10_000, 'the agent stands still')
+  await waitUntil(() => gate.isOpen('halted'), 10_000, 'the agent pauses')
   const printed = gate.count()
   await hasSaid(server, id, printed)
   await daemon().kill()

@@ -50,7 +50,7 @@ describe('docker: the output of an agent', () => {
     gate.open('one')
     await waitUntil(() => statSync(log).size > 0, 10_000, 'the agent writes again')
     gate.open('two')
-    await waitUntil(() => readFileSync(log, 'the agent has written everything').includes('last'), 10_000, 'the agent has written all')
+    await waitUntil(() => readFileSync(log, 'utf8').includes('last'), 10_000, 'the agent has written everything')
     const report = await server.post<Json>(`/api/agents/${id}/stop`)
     expect(notesOf(report)).toContainEqual(expect.stringContaining('shortened'))
     expect(archive(server, id)).toBe('before\nafter\nlast\n')
@@ -62,27 +62,24 @@ describe('docker: an agent that had not read its whole prompt when its server wa
   /** More than a pipe, a socket and the daemon can buffer together. */
   const prompt = 'ä'.repeat(1_000_000)
 
-  it.each(['is ended by %s, because it would work on half of its prompt', 'ebb recover'])(
-    'is ended by %s: it would work on half of it',
-    async (recoverer) => {
-      const home = temporaryHome()
-      const gate = gateFolder(daemon())
-      const first = await startServer(gate.words, { home })
-      const id = await inDocker(first, shell(`echo up; ${untilOpen('open')}; wc -c; exec sleep 1000`), {}, { prompt })
-      await hasSaid(first, id, 1)
-      first.ebb.signal('SIGKILL')
-      await first.ebb.ended
-      if (recoverer === 'ebb recover') {
-        expect((await ebb(['recover', ...gate.words], { home })).code).toBe(0)
-        // The sentinel of the first server may have the claim instead.
-        await waitUntil(() => daemon().containers(), 20_000, 'the recovery removes the container')
-      }
-      await using second = await startServer(gate.words, { home })
-      expect(await ended(second, id)).toMatchObject({ status: 'failed' })
-      await waitUntil(() => daemon().containers(), 20_000, 'the container is removed')
-      expect(await lines(second, id)).toEqual(['up'])
-    },
-  )
+  it.each(['the next server', 'ebb recover'])('is ended by %s, because it would work on half of its prompt', async (recoverer) => {
+    const home = temporaryHome()
+    const gate = gateFolder(daemon())
+    const first = await startServer(gate.words, { home })
+    const id = await inDocker(first, shell(`echo up; ${untilOpen('open')}; wc -c; exec sleep 1000`), {}, { prompt })
+    await hasSaid(first, id, 1)
+    first.ebb.signal('SIGKILL')
+    await first.ebb.ended
+    if (recoverer === 'ebb recover') {
+      expect((await ebb(['recover', ...gate.words], { home })).code).toBe(0)
+      // The sentinel of the first server may have the claim instead.
+      await waitUntil(() => daemon().containers(), 20_000, 'the recovery removes the container')
+    }
+    await using second = await startServer(gate.words, { home })
+    expect(await ended(second, id)).toMatchObject({ status: 'failed' })
+    await waitUntil(() => daemon().containers(), 20_000, 'the container is removed')
+    expect(await lines(second, id)).toEqual(['up'])
+  })
 
   it('is kept when it read everything, however late', async () => {
     const home = temporaryHome()

@@ -290,7 +290,7 @@ it('remote: a runner that sends an endless line is cut off at the log limit, wit
   })
   await using server = await startServer(['--remote-url', runner.url, '--limit-log', '5m'])
   const id = await server.launch(body())
-  await waitUntil(async () => (await server.get(`the agent is ended`)).status === 'failed', 60_000, 'it was ended')
+  await waitUntil(async () => (await server.get(`/api/agents/${id}`)).status === 'failed', 60_000, 'the agent is ended')
   expect(await server.get(`/api/agents/${id}`)).toMatchObject({ error: { name: 'output_limit' } })
   expect((await server.get('/api/health')).memoryUsage.rss).toBeLessThan(400_000_000)
 })
