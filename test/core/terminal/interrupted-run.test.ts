@@ -165,7 +165,7 @@ it("ebb run: after the agent's end a signal ends a run that waits for its reader
   const agent = 'sh -c \'echo $$ > $F; exec $E run command hi -- sh -c "seq 1 30000; touch $F.said; sleep 1000"\''
   terminal.type(`${agent} | sh -c 'trap "" INT; exec sleep 1000'`)
   // More than a pipe holds.
-  await waitUntil(() => existsSync('the agent has printed everything'), 15_000, 'the agent has said it')
+  await waitUntil(() => existsSync(`${file}.said`), 15_000, 'the agent has printed everything')
   terminal.press('C-c')
   await terminal.shows('stopping the agent')
   await waitUntil(() => openBooks(home).length === 0, 15_000, 'the agent has ended')
