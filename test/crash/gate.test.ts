@@ -35,7 +35,7 @@ async function requireDeathAtGate(containment: 'cgroup' | 'scan'): Promise<void>
   process.kill(supervisor.pid, 'SIGKILL')
   try {
     expect(await ebb(['recover'], { home })).toMatchObject({ code: 0 })
-    await waitUntil(() => openBooks(home), 15_000, 'the books are closed')
+    await waitUntil(() => openBooks(home), 15_000, 'the ledger is closed')
   } finally {
     goOn(child)
   }

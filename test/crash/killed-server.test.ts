@@ -60,7 +60,7 @@ function requireAllLines(messages: readonly Spoken[], talker: Talker): void {
   const missed = noted(talker)
   expect([missed, missed + 1], `${talker.id} noted ${missed} lines`).toContain(count)
   const upTo = Array.from({ length: count }, (_, index) => index + 1)
-  expect(numbers.toSorted((one, other) => one - other)).toEqual(upTo)
+  expect(numbers.toSorted((a, b) => a - b)).toEqual(upTo)
   const isOnError = (number: number): boolean => number % 3 === 0
   expect(numbers.filter((number) => !isOnError(number))).toEqual(upTo.filter((number) => !isOnError(number)))
   expect(numbers.filter(isOnError)).toEqual(upTo.filter(isOnError))
@@ -70,14 +70,14 @@ function requireAllLines(messages: readonly Spoken[], talker: Talker): void {
 /** The archive equals the conversation. */
 function requireArchive(home: string, id: string, messages: readonly Spoken[]): void {
   const archived = (stream: string): string => readFileSync(join(home, 'archive', id, `${stream}.log`), 'utf8')
-  const said = (isError: boolean): string =>
+  const expected = (isError: boolean): string =>
     messages
       .slice(1)
       .filter(({ type }) => (type === 'error') === isError)
       .map(({ content }) => `${content}\n`)
       .join('')
-  expect(archived('stdout')).toBe(said(false))
-  expect(archived('stderr')).toBe(said(true))
+  expect(archived('stdout')).toBe(expected(false))
+  expect(archived('stderr')).toBe(expected(true))
 }
 
 function requireEnd(agent: Json, { last }: Talker, count: number): void {
@@ -93,8 +93,8 @@ async function requireOver(server: TestServer, agents: number): Promise<void> {
   expect(agentProcesses(server.home)).toEqual([])
   expect(leftInHome(server.home)).toEqual([])
   // A recovery by the sentinel has an incarnation in the ledger until it exits.
-  const isAlone = (): boolean => openBooks(server.home).filter((one) => one.startsWith('incarnation')).length === 1
-  await waitUntil(isAlone, 15_000, 'nobody else recovers')
+  const isAlone = (): boolean => openBooks(server.home).filter((line) => line.startsWith('incarnation')).length === 1
+  await waitUntil(isAlone, 15_000, 'no other recovery is running')
   expect(openBooks(server.home)).toEqual([expect.stringMatching(/^incarnation /)])
   const rows: Json[] = await server.get('/api/agents')
   expect(rows).toHaveLength(agents)

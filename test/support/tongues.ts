@@ -78,7 +78,7 @@ export const tongues: Readonly<Record<string, Tongue>> = {
       expect(type).toBe('message')
       return {
         text: content.map(({ text = '' }: Json) => text).join(''),
-        calls: content.filter((one: Json) => one.type === 'tool_use').map(({ name, input }: Json) => ({ name, input })),
+        calls: content.filter((block: Json) => block.type === 'tool_use').map(({ name, input }: Json) => ({ name, input })),
       }
     },
     shell: { name: 'Bash', input: { command: 'echo hi', description: expect.any(String) } },
@@ -113,17 +113,17 @@ export const tongues: Readonly<Record<string, Tongue>> = {
       expect(response.output).toEqual(items)
       expect(events.map((event) => event.sequence_number)).toEqual(events.map((_, place) => place))
       expect(partsIn(events)).toEqual(items.flatMap(({ content, arguments: words }) => content ?? [words]))
-      const heard = tongues['openai-responses']?.read(response) ?? { text: '', calls: [] }
-      expect(heard.text).toBe(text.join(''))
-      return heard
+      const content = tongues['openai-responses']?.read(response) ?? { text: '', calls: [] }
+      expect(content.text).toBe(text.join(''))
+      return content
     },
     read: (body) => {
       const { output } = body as Json
       return {
         text: output.flatMap(({ content = [] }: Json) => content.map(({ text }: Json) => text)).join(''),
         calls: output
-          .filter((one: Json) => one.type === 'function_call')
-          .map((one: Json) => ({ name: one.name, input: JSON.parse(one.arguments) })),
+          .filter((block: Json) => block.type === 'function_call')
+          .map((call: Json) => ({ name: call.name, input: JSON.parse(call.arguments) })),
       }
     },
     shell: { name: 'exec_command', input: { cmd: 'echo hi', yield_time_ms: 30_000 } },
@@ -167,9 +167,9 @@ export const tongues: Readonly<Record<string, Tongue>> = {
       const { choices } = body as Json
       return {
         text: choices[0].message.content ?? '',
-        calls: (choices[0].message.tool_calls ?? []).map((one: Json) => ({
-          name: one.function.name,
-          input: JSON.parse(one.function.arguments),
+        calls: (choices[0].message.tool_calls ?? []).map((call: Json) => ({
+          name: call.function.name,
+          input: JSON.parse(call.function.arguments),
         })),
       }
     },
@@ -197,7 +197,7 @@ export const tongues: Readonly<Record<string, Tongue>> = {
     hear: (events) => {
       expect(events.at(-1)?.candidates[0].finishReason).toBe('STOP')
       return (
-        tongues.gemini?.read({ candidates: [{ content: { parts: events.flatMap((one) => one.candidates[0].content.parts) } }] }) ?? {
+        tongues.gemini?.read({ candidates: [{ content: { parts: events.flatMap((event) => event.candidates[0].content.parts) } }] }) ?? {
           text: '',
           calls: [],
         }
@@ -222,7 +222,7 @@ export const tongues: Readonly<Record<string, Tongue>> = {
 function partsIn(events: readonly Json[]): readonly unknown[] {
   const ended = events.filter(({ type }) => /^response\.(content_part|function_call_arguments)\.done$/.test(type))
   return ended.map(({ item_id, part, arguments: words }) => {
-    const deltas = events.filter((one) => one.item_id === item_id && one.type.endsWith('.delta')).map(({ delta }) => delta)
+    const deltas = events.filter((event) => event.item_id === item_id && event.type.endsWith('.delta')).map(({ delta }) => delta)
     expect(deltas.join('')).toBe(part?.text ?? words)
     return part ?? words
   })

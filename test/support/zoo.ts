@@ -39,7 +39,7 @@ const named =
   (command: string, count = 1) =>
   (tree: readonly Seen[]) =>
     tree.filter((process) => process.command === command).length >= count
-const isOutside = (one: Seen): boolean => !/^0::.*\/ebb-/m.test(one.cgroups)
+const isOutside = (process: Seen): boolean => !/^0::.*\/ebb-/m.test(process.cgroups)
 
 function ebbInsideEbb(what: string, home: 'same home' | 'own home'): Animal {
   return {
@@ -99,7 +99,7 @@ export const zoo: readonly Animal[] = [
     command: () => [fixture('daemonizes-without-environment'), waits(), unified()],
     heldBy: ['cgroup'],
     endings: always,
-    stands: (tree) => tree.some((one) => one.environ === '' && isOutside(one)),
+    stands: (tree) => tree.some((process) => process.environ === '' && isOutside(process)),
     strays: true,
   },
   {
@@ -193,7 +193,7 @@ export const zoo: readonly Animal[] = [
     command: () => [fixture('leaves-its-cgroup'), waits(), unified()],
     heldBy: ['cgroup'],
     endings: always,
-    stands: (tree) => tree.some((one) => one.command === 'waits' && isOutside(one)),
+    stands: (tree) => tree.some((process) => process.command === 'waits' && isOutside(process)),
     strays: true,
   },
   {

@@ -54,7 +54,7 @@ it('scripted-model: continues when the reader of its lines is gone', async () =>
   await run.says('\n')
   const { url } = JSON.parse(run.output())
   run.child.stdout?.destroy()
-  for (let asked = 0; asked < 5; asked++) expect((await ask(url)).status).toBe(200)
+  for (let turn = 0; turn < 5; turn++) expect((await ask(url)).status).toBe(200)
   run.signal('SIGTERM')
   expect((await run.ended).code).toBe(0)
 })
@@ -64,7 +64,7 @@ it('scripted-model: drops whole lines while its reader is slow', async () => {
   await run.says('\n')
   const { url } = JSON.parse(run.output())
   run.child.stdout?.pause()
-  for (let asked = 0; asked < 100; asked++) await (await ask(url, 'x'.repeat(60_000))).text()
+  for (let turn = 0; turn < 100; turn++) await (await ask(url, 'x'.repeat(60_000))).text()
   run.child.stdout?.resume()
   // When it is read again, it prints lines again.
   while (!run.output().includes('the end')) await (await ask(url, 'the end')).text()

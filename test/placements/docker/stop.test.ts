@@ -207,6 +207,7 @@ describe('docker: stopping an agent', () => {
   })
 
   it('a reset during launches removes what they have created', async () => {
+    // Launches fail when the reset comes first.
     const launches = Array.from({ length: 4 }, () => inDocker(server, ['sleep', '1000']).catch(() => undefined))
     await Promise.race([launches[0], becomesAny()])
     expect(await server.post('/api/test/reset-environment')).toMatchObject({ success: true })

@@ -233,7 +233,8 @@ describe('tmux: a killed server (G9)', () => {
   it('a launch that was not complete is rolled back by the next server', async () => {
     const home = temporaryHome()
     const server = await startServer([], { home })
-    const launches = Array.from({ length: 8 }, () => server.command(['sleep', '1000'], { placement: 'tmux' }).catch(() => undefined)) // Launches fail when the server is killed.
+    // Launches fail when the server is killed.
+    const launches = Array.from({ length: 8 }, () => server.command(['sleep', '1000'], { placement: 'tmux' }).catch(() => undefined))
     await Promise.race(launches)
     await killed(server)
     await Promise.all(launches)

@@ -57,7 +57,7 @@ export async function amongForeignThings(
       return [
         ...tasks.filter(({ status, desired }) => status !== 'RUNNING' || desired !== 'RUNNING').map(({ arn }) => `task ${arn}`),
         ...[lent, '127.0.9.9']
-          .filter((address) => ![...world.targets.all.values()].some((one) => one.address === address && one.state === 'healthy'))
+          .filter((address) => ![...world.targets.all.values()].some((target) => target.address === address && target.state === 'healthy'))
           .map((address) => `target ${address}`),
         ...objects.filter((key) => !there.has(key)).map((key) => `object ${key}`),
         ...parts.filter((key) => !open.has(key)).map((key) => `parts ${key}`),
