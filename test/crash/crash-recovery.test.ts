@@ -8,7 +8,7 @@ import { at, describeCrash, type Matrix, recover, run, untilOneFinishes } from '
 import { Place } from './place.ts'
 import { buildDriver, type DriverEnd, type Program } from './program.ts'
 
-/** G9 for recoveries: the recovery and the reaper are killed too, and the sentinel recovers without an order. */
+/** G9 for recoveries: the recovery and the reaper are killed too, and the sentinel alone recovers. */
 
 const scenarios: readonly Scenario[] = ['terminate', 'rollback', 'complete', 'delete']
 const moments: readonly Moment[] = ['before', 'during']

@@ -76,7 +76,7 @@ test('ecs orphans: a dry run shows them, the first pass leaves them, the second 
   expect(await reap(server)).toMatchObject({ left: [] })
   expect(await world.left(neighbours.names)).toEqual([])
   expect(await neighbours.touched()).toEqual([])
-  // The results are not part of an orphan, and its task was stopped.
+  // An orphan has no upload to wait for, so its task was stopped.
   expect(world.proxy.of('StopTask').length).toBeGreaterThan(0)
 })
 
