@@ -70,7 +70,7 @@ describe('needs: a missing component', () => {
     const { tests, output } = await run('needs-a-component', { PATH: withoutTmux(), CI: '' })
     expect(tests).toMatchObject([{ status: 'skipped' }])
     expect(output).toMatch(
-      /Skipped, and why:\n {2}needs tmux: tmux is not installed\n {4}test\/fixtures\/needs-a-component\.spec\.ts > a suite that needs tmux/,
+      /Skipped tests, by reason:\n {2}needs tmux: tmux is not installed\n {4}test\/fixtures\/needs-a-component\.spec\.ts > a suite that needs tmux/,
     )
   })
 
