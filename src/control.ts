@@ -1,11 +1,12 @@
 import { Adoption } from './agents/adoption.ts'
-import { Agents, type AgentsDeps } from './agents/agents.ts'
+import { Agents, type AgentsDeps, type Launched } from './agents/agents.ts'
 import { Cleanup } from './agents/cleanup.ts'
 import type { AgentEndings } from './agents/endings.ts'
 import { Events } from './agents/events.ts'
 import { History } from './agents/history.ts'
 import { Namespaces } from './agents/namespaces.ts'
 import { Owners } from './agents/owners.ts'
+import type { LaunchRequest } from './agents/preflight.ts'
 import { Retention } from './agents/retention.ts'
 import { RunningCloses } from './agents/running-closes.ts'
 import type { TaskLimits } from './agents/settings.ts'
@@ -138,6 +139,14 @@ export class Control {
   }
 
   /** Adopts agents that outlived an earlier server. */
+  /**
+   * The entry of every launch of an agent. An agent of a task is deployed into it, within the task's limits. A task id that names no
+   * task is a label.
+   */
+  async launch(request: LaunchRequest): Promise<Launched> {
+    return (await this.tasks.launch(request)) ?? (await this.agents.launch(request))
+  }
+
   get adopter(): Adopter {
     const adoption = new Adoption(this)
     return (kept, contents) => adoption.adopt(kept, contents)

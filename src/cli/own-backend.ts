@@ -27,7 +27,7 @@ export async function openOwnBackend(config: Config, wiring: Wiring, tell: (line
     .recover({ releasesClaims: true })
     .catch((error: unknown) => supervisor.log.warn('Earlier runs could not be recovered.', { error: String(error) }))
   return {
-    launch: async (body) => (await agents.launch(readLaunch(body, undefined))).agent.id,
+    launch: async (body) => (await control.launch(readLaunch(body, undefined))).agent.id,
     agent: async (id) => (await agents.get(id)).agent,
     messages: async (id, since, waitMs) => {
       await waiting.forNews(agents, id, since, waitMs)

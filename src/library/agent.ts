@@ -122,7 +122,7 @@ export async function launch(place: Place, options: LaunchOptions): Promise<Agen
     ...(placement !== undefined && { placement }),
     configuration: { ...configuration, ...(folder && { workingDirectory: isHere ? resolve(folder) : folder }) },
   }
-  return new Agent(control, await control.agents.launch({ ...readLaunch(body, namespace), ...owner }), until)
+  return new Agent(control, await control.launch({ ...readLaunch(body, namespace), ...owner }), until)
 }
 
 /** The owner of a launch: the control plane and, for a request, its scope. */

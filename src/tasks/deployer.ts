@@ -5,11 +5,11 @@ import type { TaskLimits } from '../agents/settings.ts'
 import { markIn } from '../agents/workspace.ts'
 import type { Engine } from '../core/engine/api.ts'
 import { noop } from '../core/engine/race.ts'
-import type { Agent } from '../core/model/agent.ts'
 import { EbbError, isEbbError } from '../core/model/errors.ts'
 import type { Report } from '../core/model/report.ts'
 import { orchestrator } from '../core/model/spawn-rule.ts'
 import { agentName, agentTypePattern, workspaceFolder } from '../core/model/task.ts'
+import { defaultPlacement } from '../core/ports/placement.ts'
 import type { ProviderCatalogue } from '../core/ports/provider.ts'
 import type { Runtime } from '../core/ports/runtime.ts'
 import type { TaskRecord, TaskStore } from '../core/ports/tasks.ts'
@@ -48,6 +48,23 @@ interface Order {
   readonly scopeId: string
 }
 
+/** A request that is allowed, with what its launch needs. */
+interface Checked {
+  readonly request: DeployAgent
+  readonly task: TaskRecord
+  readonly taskAgents: TaskAgents
+  readonly parent: Member | undefined
+  readonly knownMark: unknown
+  readonly scopeId: string
+}
+
+/** A deployment that has begun, or one that was joined. */
+interface Begun {
+  readonly task: TaskRecord
+  readonly launching: Promise<Launched>
+  readonly isDeduplicated: boolean
+}
+
 /** Deploys agents into tasks: checks the request and the limits, and joins concurrent requests for the same agent. */
 export class Deployer {
   readonly #deps: DeployerDeps
@@ -58,6 +75,34 @@ export class Deployer {
   }
 
   async deploy(request: DeployAgent): Promise<Deployed> {
+    const { task, launching, isDeduplicated } = await this.#begin(request)
+    const { agent } = await launching
+    return { agent, isDeduplicated, workspace: task.workspace, ...tmuxSessionOf(agent) }
+  }
+
+  /** Launches a new agent into its task, with the task's limits. Nothing when the task id names no task of the namespace: then it is a label. */
+  async launch(request: LaunchRequest): Promise<Launched | undefined> {
+    const { taskId, namespace, parentAgentId: parent = orchestrator, type, prompt, placement = defaultPlacement, configuration } = request
+    const task = taskId === undefined ? undefined : await this.#deps.tasks.find(taskId)
+    if (task?.namespace !== namespace) return undefined
+    const { launching } = await this.#begin({
+      taskId: task.id,
+      namespace,
+      agentType: type,
+      prompt,
+      parent,
+      provider: type,
+      placement,
+      allowDuplicate: true,
+      configuration,
+      ...(request.requestId !== undefined && { requestId: request.requestId }),
+      caller: 'orchestrator',
+    })
+    return await launching
+  }
+
+  /** Checks a request, then joins a deployment of the same agent or begins a new one. */
+  async #begin(request: DeployAgent): Promise<Begun> {
     const { agentType, caller, signal } = request
     // Spawn rules use the name `orchestrator` for the caller that is no agent.
     if (agentType === orchestrator)
@@ -76,45 +121,32 @@ export class Deployer {
     const knownMark = await this.#deps.tasks.findFolder(task.base)
     if (signal?.aborted) throw cancelled()
 
-    // No await from here to the reservation, so that concurrent deployments see each other's reservations.
+    return { task, ...this.#reserve({ request, task, taskAgents, parent, knownMark, scopeId }) }
+  }
+
+  /**
+   * Joins a deployment of the same agent, or checks the limits and takes a place in the task. Synchronous, so that of many requests at
+   * once each sees the places that the ones before it have taken.
+   */
+  #reserve({ request, task, taskAgents, parent, knownMark, scopeId }: Checked): Omit<Begun, 'task'> {
+    const { agentType, signal } = request
     const key = keyOf(agentType, parent?.id, request.prompt)
     const place = `${task.id} ${key}`
     const same = request.allowDuplicate ? undefined : (this.#deployments.join(place, signal) ?? this.#living(taskAgents, key))
-    if (same) return answer(task, await same, true)
+    if (same) return { launching: same, isDeduplicated: true }
     const member = this.#member(taskAgents, agentType, parent, key)
     requireRoom(this.#deps.limits, taskAgents, member, (id) => this.#deps.agents.living.has(id))
     taskAgents.reserve(member)
     const order: Order = { request, task, taskAgents, member, parentName: parent?.name ?? orchestrator, knownMark, scopeId }
-    return answer(task, await this.#deployments.begin(place, signal, (cancellation) => this.#launch(order, cancellation)), false)
+    const launching = this.#deployments.begin(place, signal, (cancellation) => this.#launch(order, cancellation))
+    return { launching, isDeduplicated: false }
   }
 
-  async launch(request: LaunchRequest): Promise<Agent> {
-    const { taskId, namespace, parentAgentId: parent = orchestrator, type, prompt, placement = 'process', configuration } = request
-    const task = taskId === undefined ? undefined : await this.#deps.tasks.find(taskId)
-    // The task id is a label of the client, not a task of this namespace: launch without deploying.
-    if (task?.namespace !== namespace) return (await this.#deps.agents.launch(request)).agent
-    const { agent } = await this.deploy({
-      taskId: task.id,
-      namespace,
-      agentType: type,
-      prompt,
-      parent,
-      provider: type,
-      placement,
-      // `POST /api/agents` always creates a new agent.
-      allowDuplicate: true,
-      configuration,
-      ...(request.requestId !== undefined && { requestId: request.requestId }),
-      caller: 'orchestrator',
-    })
-    return agent
-  }
-
-  #living(taskAgents: TaskAgents, key: string): Promise<Agent> | undefined {
+  #living(taskAgents: TaskAgents, key: string): Promise<Launched> | undefined {
     const { agents } = this.#deps
     for (const { id, key: its } of taskAgents.members) {
-      const status = its === key ? agents.living.get(id)?.status : undefined
-      if (status === 'initializing' || status === 'running') return agents.get(id).then(({ agent }) => agent)
+      const run = its === key ? agents.living.get(id) : undefined
+      if (run?.status === 'initializing' || run?.status === 'running') return agents.get(id).then(({ agent }) => ({ agent, run }))
     }
     return undefined
   }
@@ -128,7 +160,7 @@ export class Deployer {
     }
   }
 
-  async #launch(order: Order, cancellation: AbortSignal): Promise<Agent> {
+  async #launch(order: Order, cancellation: AbortSignal): Promise<Launched> {
     const { engine, agents, callers, silence } = this.#deps
     const { request, task, taskAgents, member } = order
     const rollBack = (): void => {
@@ -145,7 +177,7 @@ export class Deployer {
       if (launchRequest.tokenHash !== undefined) silence.watch(launched.run, task.id)
       await this.#record(order)
       request.onPhase?.('running')
-      return launched.agent
+      return launched
     } catch (error) {
       taskAgents.giveUp(member)
       callers.revoke(member.id)
@@ -223,8 +255,4 @@ export class Deployer {
       log.warn('A deployment could not be recorded in the database.', { agent: member.id, task: task.id, error: String(error) })
     }
   }
-}
-
-function answer(task: TaskRecord, agent: Agent, isDeduplicated: boolean): Deployed {
-  return { agent, isDeduplicated, workspace: task.workspace, ...tmuxSessionOf(agent) }
 }

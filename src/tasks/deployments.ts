@@ -1,9 +1,9 @@
-import type { Agent } from '../core/model/agent.ts'
+import type { Launched } from '../agents/agents.ts'
 import { EbbError } from '../core/model/errors.ts'
 
 /** A running deployment, shared by all callers that requested the same. */
 interface RunningDeployment {
-  readonly agent: Promise<Agent>
+  readonly launched: Promise<Launched>
   /** The number of callers that have not cancelled. */
   callers: number
   readonly cancellation: AbortController
@@ -14,7 +14,7 @@ export class Deployments {
   readonly #deployments = new Map<string, RunningDeployment>()
 
   /** Joins the running deployment of this key, if there is one. */
-  join(key: string, signal: AbortSignal | undefined): Promise<Agent> | undefined {
+  join(key: string, signal: AbortSignal | undefined): Promise<Launched> | undefined {
     const running = this.#deployments.get(key)
     // A deployment that all callers cancelled is being rolled back and cannot be joined.
     if (!running || running.cancellation.signal.aborted) return undefined
@@ -22,21 +22,21 @@ export class Deployments {
   }
 
   /** Starts a deployment. The signal aborts when all callers have cancelled; `work` must then leave nothing behind. */
-  begin(key: string, signal: AbortSignal | undefined, work: (cancellation: AbortSignal) => Promise<Agent>): Promise<Agent> {
+  begin(key: string, signal: AbortSignal | undefined, work: (cancellation: AbortSignal) => Promise<Launched>): Promise<Launched> {
     const cancellation = new AbortController()
-    const agent = work(cancellation.signal)
-    const running: RunningDeployment = { agent, callers: 0, cancellation }
+    const launched = work(cancellation.signal)
+    const running: RunningDeployment = { launched, callers: 0, cancellation }
     this.#deployments.set(key, running)
     const remove = (): void => {
       if (this.#deployments.get(key) === running) this.#deployments.delete(key)
     }
-    agent.then(remove, remove)
+    launched.then(remove, remove)
     return wait(running, signal)
   }
 }
 
 /** Waits for the agent. A caller that cancels is released at once if others wait too; else it waits for the rollback. */
-async function wait(running: RunningDeployment, signal: AbortSignal | undefined): Promise<Agent> {
+async function wait(running: RunningDeployment, signal: AbortSignal | undefined): Promise<Launched> {
   running.callers += 1
   const released = Promise.withResolvers<void>()
   const leave = (): void => {
@@ -47,9 +47,9 @@ async function wait(running: RunningDeployment, signal: AbortSignal | undefined)
   if (signal?.aborted) leave()
   else signal?.addEventListener('abort', leave, { once: true })
   try {
-    const agent = await Promise.race([running.agent, released.promise])
-    if (!agent) throw cancelled()
-    return agent
+    const launched = await Promise.race([running.launched, released.promise])
+    if (!launched) throw cancelled()
+    return launched
   } finally {
     signal?.removeEventListener('abort', leave)
   }

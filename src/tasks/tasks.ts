@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { Agents } from '../agents/agents.ts'
+import type { Agents, Launched } from '../agents/agents.ts'
 import type { Events } from '../agents/events.ts'
 import type { Owners } from '../agents/owners.ts'
 import type { LaunchRequest } from '../agents/preflight.ts'
@@ -7,7 +7,7 @@ import type { Run } from '../agents/run.ts'
 import type { Caps, TaskLimits } from '../agents/settings.ts'
 import { markIn, planWorkspace } from '../agents/workspace.ts'
 import type { Engine } from '../core/engine/api.ts'
-import { type Agent, hasEnded } from '../core/model/agent.ts'
+import { hasEnded } from '../core/model/agent.ts'
 import { EbbError, isEbbError, sentence } from '../core/model/errors.ts'
 import type { Report } from '../core/model/report.ts'
 import { type ProgressReport, priorities, type Task, taskName, workspaceFolder } from '../core/model/task.ts'
@@ -125,7 +125,7 @@ export class Tasks implements types.TaskService {
     return this.#deployer.deploy(request)
   }
 
-  launch(request: LaunchRequest): Promise<Agent> {
+  launch(request: LaunchRequest): Promise<Launched | undefined> {
     return this.#deployer.launch(request)
   }
 

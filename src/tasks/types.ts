@@ -1,3 +1,4 @@
+import type { Launched } from '../agents/agents.ts'
 import type { LaunchRequest } from '../agents/preflight.ts'
 import type { Agent, AgentStatus } from '../core/model/agent.ts'
 import type { Report } from '../core/model/report.ts'
@@ -245,8 +246,8 @@ export interface TaskService {
   callerOf(token: string): Promise<AgentCaller | undefined>
   create(request: CreateTask): Promise<Task>
   deploy(request: DeployAgent): Promise<Deployed>
-  /** Launches an agent by request. When the request names an existing task, it is a deployment with all limits of that task. */
-  launch(request: LaunchRequest): Promise<Agent>
+  /** Deploys a new agent into the task of the request, with all its limits. Undefined when the request names no task of its namespace. */
+  launch(request: LaunchRequest): Promise<Launched | undefined>
   progress(request: ReportProgress): Promise<ProgressTaken>
   finding(request: ReportFinding): Promise<FindingTaken>
   status(request: OfTask): Promise<TaskView>

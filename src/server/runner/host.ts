@@ -93,13 +93,13 @@ export class RunnerHost {
 
   /** Resolves when the agent runs. An id that is already known is refused. */
   async launch(order: Omit<RunnerOrder, 'agentId'> & { readonly agentId?: string }, isStreamed: boolean): Promise<RunnerAgent> {
-    const { agents, store, newId } = this.#control
+    const { store, newId } = this.#control
     const id = order.agentId ?? newId()
     if (this.#agents.has(id) || this.#refused.has(id) || this.#earlier.hasEnded(id)) throw exists(id)
     const launching = (async () => {
       if (order.agentId !== undefined && (await store.find(id))) throw exists(id)
       const { type, prompt, configuration } = order
-      return await agents.launch({ id, type, prompt, configuration, namespace: runnerNamespace, name: nameOf(id) })
+      return await this.#control.launch({ id, type, prompt, configuration, namespace: runnerNamespace, name: nameOf(id) })
     })()
     const outcome = Promise.withResolvers<Outcome>()
     // Entered before the launch has settled: calls for this id wait for it.

@@ -17,9 +17,9 @@ const request = (more: Partial<LaunchRequest>): LaunchRequest => ({
 it('launch into a task: the agent gets a name, files in the workspace and the working directory of the task', async () => {
   await using bench = await openTasks()
   const task = await bench.create()
-  const [one, two] = await Promise.all([
-    bench.tasks.launch(request({ taskId: task.id, requestId: 'r' })),
-    bench.tasks.launch(request({ taskId: task.id })),
+  const [{ agent: one }, { agent: two }] = await Promise.all([
+    bench.control.launch(request({ taskId: task.id, requestId: 'r' })),
+    bench.control.launch(request({ taskId: task.id })),
   ])
   expect(one).toMatchObject({ name: expect.stringMatching(/^command-\d{6}-[0-9a-f]{6}$/), requestId: 'r', taskId: task.id })
   expect(one.session.configuration.workingDirectory).toBe(bench.base)
@@ -35,7 +35,7 @@ it('launch into a task: all task limits apply', async () => {
   })
   const task = await bench.create()
   const refused = { code: 'spawn_refused' }
-  const launch = (more: Partial<LaunchRequest> = {}) => bench.tasks.launch(request({ taskId: task.id, ...more }))
+  const launch = async (more: Partial<LaunchRequest> = {}) => (await bench.control.launch(request({ taskId: task.id, ...more }))).agent
   const one = await launch()
   await expect(launch({ parentAgentId: one.id })).rejects.toMatchObject({ ...refused, message: expect.stringContaining('--task-depth') })
   await expect(launch({ type: 'synthetic', configuration: {} })).rejects.toMatchObject({
@@ -55,7 +55,7 @@ it('launch with a task id: an unknown task, or one of another namespace, is only
   await using bench = await openTasks({ flags: { taskConcurrent: '1' } })
   const task = await bench.create()
   for (const more of [{ taskId: 'mine' }, { taskId: 'mine' }, { taskId: task.id, namespace: 'other' }, {}]) {
-    const agent = await bench.tasks.launch(request(more))
+    const { agent } = await bench.control.launch(request(more))
     expect(agent).not.toHaveProperty('name')
   }
   expect(bench.control.agents.living.size).toBe(4)

@@ -125,7 +125,7 @@ describe('reports of progress and findings', () => {
     await using bench = await openTasks({ flags: { limitLog: '400' } })
     const task = await bench.create()
     const deployed = await bench.deploy(task)
-    const tooLarge = { code: 'too_large', message: expect.stringContaining('may have 400 bytes') }
+    const tooLarge = { code: 'too_large', message: expect.stringContaining('may have at most 400 bytes') }
     for (const say of [() => report(bench, task, deployed, 'working'), () => find(bench, task, deployed)]) {
       await say()
       await expect(Promise.all(Array.from({ length: 4 }, say))).rejects.toMatchObject(tooLarge)

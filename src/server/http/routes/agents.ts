@@ -48,7 +48,7 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
       answers: { 201: schemas.created },
       bodyLimit: launchBytes,
       handle: async ({ body, namespace }) => {
-        const agent = await control.tasks.launch(launchOf(body, namespace))
+        const { agent } = await control.launch(launchOf(body, namespace))
         return { id: agent.id, agentId: agent.id, status: agent.status, createdAt: agent.createdAt }
       },
     }),

@@ -10,7 +10,7 @@ const scheduleBytes = 32 * 1_048_576
 
 /** Routes for tests; they exist only with `--test-endpoints`. */
 export function testRoutes(control: Control): readonly Route[] {
-  const { cleanup, agents } = control
+  const { cleanup } = control
 
   function reset({ force, timeout, namespace }: z.output<typeof schemas.resetBody>, named: string | undefined): Undertaken {
     const chosen = namespace ?? named
@@ -74,7 +74,7 @@ export function testRoutes(control: Control): readonly Route[] {
       answers: { 201: schemas.created },
       bodyLimit: scheduleBytes,
       handle: async ({ body, namespace }) => {
-        const { agent } = await agents.launch({
+        const { agent } = await control.launch({
           type: 'synthetic',
           prompt: body.prompt,
           namespace: body.namespace ?? namespace ?? defaultNamespace,
