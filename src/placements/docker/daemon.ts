@@ -8,25 +8,28 @@ import type { DockerOptions } from 'dockerode'
 import { EbbError } from '../../core/model/errors.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 
-/** The way to a Docker daemon: one client, loaded when it is first needed, and a deadline for every call. */
+/** The connection to a Docker daemon: one client, loaded on first use, and a timeout for every call. */
 
 export interface DaemonPlace {
   /** `unix:///PATH` or `tcp://HOST:PORT`. */
   readonly host: string
-  /** A folder with ca.pem, cert.pem and key.pem, where the daemon wants them (`DOCKER_CERT_PATH`). */
+  /** A folder with ca.pem, cert.pem and key.pem, for a daemon that requires TLS (`DOCKER_CERT_PATH`). */
   readonly certificates?: string
 }
 
 const usualSocket = 'unix:///var/run/docker.sock'
 
-/** What was said, in a setting or in DOCKER_HOST, else the usual socket; its certificates as the docker command finds them. */
+/**
+ * The configured address, from the setting or DOCKER_HOST, else the default socket. Certificates are found as the docker command finds
+ * them.
+ */
 export function daemonPlace(said: string | undefined, environment: Readonly<Record<string, string | undefined>>): DaemonPlace {
   const host = said ?? usualSocket
   const certificates = environment.DOCKER_CERT_PATH
   return { host, ...(host.startsWith('tcp:') && environment.DOCKER_TLS_VERIFY && certificates && { certificates }) }
 }
 
-/** What the daemon answered, with the status of its answer. Without a status there was no answer, and nothing is known. */
+/** An error of the daemon, with the HTTP status of its answer. Without a status there was no answer, and the state is unknown. */
 export class DockerError extends Error {
   override readonly name = 'DockerError'
   readonly status: number | undefined
@@ -37,7 +40,7 @@ export class DockerError extends Error {
   }
 }
 
-/** Cut off, or not of a daemon: what was asked for may have been done all the same. */
+/** The answer was cut off, or is not from a Docker daemon. The daemon may have carried out the request all the same. */
 export function unreadable(wanted: string): DockerError {
   return new DockerError(`the Docker daemon's answer is not ${wanted}; look at what is between it and this host`, undefined, undefined)
 }
@@ -56,7 +59,7 @@ export class Daemon {
     this.#clock = clock
   }
 
-  /** One call, with its deadline: a daemon that hangs must not hang a close. */
+  /** Makes one call with a timeout, so that a daemon that hangs cannot hang a close. */
   async call<T>(
     budgetMs: number,
     signal: AbortSignal | undefined,
@@ -77,17 +80,17 @@ export class Daemon {
     }
   }
 
-  /** Loaded here and nowhere else: most who use Ebb have no Docker. */
+  /** Loads dockerode on first use only: most installations of Ebb have no Docker. */
   client(): Promise<Dockerode> {
     this.#client ??= load().then((Client) => new Client(optionsOf(this.place)))
-    // Who installs it meanwhile need not start anew.
+    // A failed load is retried by the next call, which finds a package that was installed in the meantime.
     this.#client.catch(() => {
       this.#client = undefined
     })
     return this.#client
   }
 
-  /** One answer that comes in pieces; rejects when the daemon refuses. */
+  /** Opens a streamed answer. Rejects when the daemon refuses the request. */
   async stream(request: StreamRequest, signal: AbortSignal): Promise<NodeJS.ReadableStream & AsyncIterable<Uint8Array>> {
     const { modem } = await this.client()
     const { method, path, query } = request
@@ -123,7 +126,7 @@ interface StreamRequest {
   readonly query: Readonly<Record<string, string | boolean>>
 }
 
-/** What docker-modem throws. */
+/** The errors that docker-modem throws. */
 interface Answered {
   readonly statusCode?: number
   readonly json?: { readonly message?: string } | null
@@ -145,14 +148,14 @@ async function load(): Promise<typeof Dockerode> {
 }
 
 /**
- * Connections are used again and again; to make one takes as long as a call. docker-modem prints the options of every request
- * for its debug log, whether there is one or not, with all that hangs on the agent: ten calls at once then took 15 s.
+ * Connections are kept alive, because opening one takes as long as a call. docker-modem formats the options of every request for its debug
+ * log, even when that is off, with everything reachable from the agent: ten concurrent calls took 15 s.
  */
 function quiet<T extends Agent>(agent: T): T {
   return Object.assign(agent, { [inspect.custom]: () => 'agent' })
 }
 
-/** docker-modem looks into the environment for what is not given, so everything is. */
+/** docker-modem reads missing options from the environment, so every option is set. */
 function optionsOf({ host, certificates }: DaemonPlace): DockerOptions {
   const agent = quiet(new Agent({ keepAlive: true }))
   const nothing = { host: undefined, port: undefined, protocol: 'http', ca: undefined, cert: undefined, key: undefined } as const

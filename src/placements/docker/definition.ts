@@ -3,7 +3,7 @@ import { EbbError } from '../../core/model/errors.ts'
 import { definePlacement } from '../definition.ts'
 import { parseDockerHost } from './host-option.ts'
 
-/** The command in a Docker container of its own, of the image in the settings. */
+/** Runs the command in a Docker container of its own, from the configured image. */
 export const docker = definePlacement({
   name: 'docker',
   isRemote: true,
@@ -26,7 +26,7 @@ export const docker = definePlacement({
   },
   requires: { option: 'dockerImage', what: 'an image that the daemon has' },
   recoveryEnvironment: ({ dockerImage, dockerHost }, { DOCKER_HOST, DOCKER_TLS_VERIFY, DOCKER_CERT_PATH }) => ({
-    // The variables by which the docker command finds its daemon.
+    // The docker command finds its daemon by these variables.
     ...{ DOCKER_HOST, DOCKER_TLS_VERIFY, DOCKER_CERT_PATH },
     EBB_DOCKER_IMAGE: dockerImage,
     EBB_DOCKER_HOST: dockerHost,

@@ -6,7 +6,7 @@ import type { DaemonMark, DockerQueries, InspectedContainer } from './ports.ts'
 import { requireSame } from './same-daemon.ts'
 import { waits } from './waits.ts'
 
-/** Nobody saw how it ended. */
+/** No exit code and no signal: the exit is unknown. */
 export const unseen: Exit = { code: null, signal: null }
 
 export interface WatchDeps {
@@ -17,15 +17,15 @@ export interface WatchDeps {
 export interface Watched {
   readonly id: string
   readonly daemon: DaemonMark | undefined
-  /** It has not been started yet, so no end can have been missed. */
+  /** True before the container was started, so that no exit can have been missed. */
   readonly isFresh: boolean
-  /** Told when it ended while the daemon did not answer: what it wrote then is nowhere. */
+  /** Called when the container ended while the daemon did not answer: its output of that time is lost. */
   readonly onUnheard: () => void
 }
 
 /**
- * Hears of the end of a container's main process, also across restarts of the daemon. The end is the first one: that somebody
- * has told the daemon to start it again changes nothing about that.
+ * Waits for the exit of a container's main process, across restarts of the daemon. Only the first exit counts, even when the daemon was
+ * told to restart the container.
  */
 export class ExitWatch {
   readonly exit: Promise<Exit>
@@ -34,7 +34,7 @@ export class ExitWatch {
   readonly #lifetime = new AbortController()
   readonly #deps: WatchDeps
   readonly #onUnheard: () => void
-  /** The daemon did not answer, and nobody has seen it run since. */
+  /** The daemon did not answer, and the container has not been observed running since. */
   #isLost = false
 
   constructor(deps: WatchDeps, watched: Watched) {
@@ -48,22 +48,22 @@ export class ExitWatch {
     )
   }
 
-  /** From when on no end is missed; rejects when the daemon does not answer. */
+  /** Resolves when the daemon has registered the wait: from then on no exit is missed. Rejects when the daemon does not answer. */
   get heard(): Promise<void> {
     return this.#heard.promise
   }
 
-  /** It is known how it ended, or that nobody knows. */
+  /** True when the exit is known, or known to be unknown. */
   get isSettled(): boolean {
     return this.#lifetime.signal.aborted
   }
 
-  /** Somebody else saw it run: all that it writes from here on is heard. */
+  /** The container was observed running, so all its output from now on will be copied. */
   sawRunning(): void {
     this.#isLost = false
   }
 
-  /** Somebody else saw it. The first word counts. */
+  /** Settles the watch with an exit that another observation found. Later calls have no effect. */
   settle(exit: Exit): void {
     if (this.isSettled) return
     if (this.#isLost) this.#onUnheard()
@@ -101,7 +101,7 @@ export class ExitWatch {
     return unseen
   }
 
-  /** Another daemon, or one that does not say which it is, knows nothing about the end of this one (G4). */
+  /** Another daemon, or one without an identity, knows nothing about the exit of this container (G4). */
   async #isSame(daemon: DaemonMark | undefined): Promise<boolean> {
     return await requireSame(this.#deps.looks, daemon, this.#lifetime.signal).then(
       () => true,
@@ -110,12 +110,12 @@ export class ExitWatch {
   }
 }
 
-/** It runs, or was never started. */
+/** The container runs, or was never started. */
 function isStillToEnd({ state }: InspectedContainer): boolean {
   return isRunning(state) || state === 'created'
 }
 
-/** Of one in which nothing runs; a signal shows as 128 and its number, as in a shell. */
+/** The exit of a container in which nothing runs. Docker reports a signal as exit code 128 plus its number. */
 export function exitOf(seen: InspectedContainer | undefined): Exit {
   return seen?.exitCode === undefined ? unseen : { code: seen.exitCode, signal: null }
 }

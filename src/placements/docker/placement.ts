@@ -26,7 +26,7 @@ import { looksAt } from './queries.ts'
 import { ContainerRunKind } from './run.ts'
 import { isOfContainer } from './signal-handlers.ts'
 
-/** Placement `docker`: the command in a container of its own, of the image in the settings. */
+/** Placement `docker`: the command in a container of its own, from the configured image. */
 
 interface DockerSettings {
   readonly dockerImage: string
@@ -39,7 +39,7 @@ interface DockerSettings {
   readonly dockerMemory: number | undefined
   readonly dockerPids: number | undefined
   readonly dockerCpus: number | undefined
-  /** Where a variable without a value has its own from. */
+  /** The values of variables that are configured without a value. */
   readonly environment: Readonly<Record<string, string>>
 }
 
@@ -48,7 +48,7 @@ interface DockerPlacementDeps {
   readonly host: string
   readonly context: LaunchContext
   readonly looks: DockerQueries
-  /** Is this process of our host in that container? The daemon's pids may be another host's. */
+  /** True when this process of this host is in that container. The daemon's pids may be those of another host. */
   readonly isOfContainer: (pid: number, containerId: string) => boolean
 }
 
@@ -88,8 +88,8 @@ export function openDocker(options: DockerOptions, parts: PlacementParts): Place
 }
 
 /**
- * The run depends on the container, which depends on its logs: what runs is seen ended, then all that it wrote is copied,
- * then the container goes, then the logs are archived.
+ * The run depends on the container, and the container on its logs. So the end of the run is observed first, then the output is copied, then
+ * the container is removed, and then the logs are archived.
  */
 function planDocker(context: LaunchContext, settings: DockerSettings, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   const { installation, keepsSessions } = context
@@ -130,7 +130,7 @@ function liveOf(context: LaunchContext, settings: DockerSettings, scopeId: strin
   }
 }
 
-/** Nothing of the host's environment but what was named. */
+/** From the environment of this process, only the variables that the configuration names are passed on. */
 function variablesOf({ dockerEnv, environment }: DockerSettings): Readonly<Record<string, string>> {
   return Object.fromEntries(
     dockerEnv.flatMap((text) => {
@@ -147,7 +147,7 @@ function parseMount(text: string): ContainerMount {
   return { source, target, isReadOnly: mode === 'ro' }
 }
 
-/** What its task and its program look for has the same path inside as outside. */
+/** The folder of the task and the configuration file of the program have the same path inside as outside. */
 function ownMounts(context: LaunchContext, scopeId: string, { workspace, config }: ProcessLaunch): readonly ContainerMount[] {
   const folder = workspace && join(workspace.base, workspace.path)
   const file = config && join(context.home, configPath(context, scopeId, config.name))
@@ -157,7 +157,7 @@ function ownMounts(context: LaunchContext, scopeId: string, { workspace, config 
   ]
 }
 
-/** Also says when the package is not installed. */
+/** Fails also when the package dockerode is not installed. */
 async function requireReady({ looks, settings: { dockerImage } }: DockerPlacementDeps): Promise<void> {
   let isThere: boolean
   try {
@@ -177,10 +177,10 @@ function missingImage(image: string): string {
 
 async function check({ looks, host, settings }: DockerPlacementDeps): Promise<readonly SettingCheck[]> {
   const { dockerImage, dockerNetwork, dockerMount } = settings
-  // The files of a daemon behind an address are another host's.
+  // A daemon behind an address mounts files of its own host, which cannot be checked here.
   const mounts = looks.isLocal ? dockerMount.map((text) => checkMount(parseMount(text))) : []
   const daemon = await tried('docker.host', async () => good(`the daemon at ${host} is version ${await looks.version()}`))
-  // One sentence about a daemon that is away is enough.
+  // When the daemon does not answer, the other checks would only repeat that.
   if (!daemon.isGood) return [daemon, ...mounts]
   const image = tried('docker.image', async () =>
     (await looks.hasImage(dockerImage)) ? good(`${dockerImage} is there`) : bad(missingImage(dockerImage)),
@@ -205,7 +205,7 @@ function checkMount({ source }: ContainerMount): SettingCheck {
     : { setting, ...good(`${source} is there`) }
 }
 
-/** What we may not look at, the daemon may. */
+/** A path that this user may not read may still be readable for the daemon. */
 function isMissing(path: string): boolean {
   try {
     statSync(path)
@@ -226,16 +226,16 @@ async function tried(setting: string, look: () => Promise<Omit<SettingCheck, 'se
   }
 }
 
-/** All that runs in our containers, as far as it can be seen from here: also what has cleared its environment. */
+/** Processes in containers of this installation, as far as this host shows them, including those that cleared their environment. */
 async function running({ looks, context, isOfContainer }: DockerPlacementDeps): Promise<readonly TreeMember[]> {
   if (!looks.isLocal) return []
-  // Without an answer the ledger still says what there is; this only adds what runs in it.
+  // When the daemon does not answer, the ledger still lists the agents. This list only adds their processes.
   const ours = await looks.list({ [containerLabels.installation]: context.installation }).catch(() => [])
   const members = await Promise.all(
     ours
       .filter(({ state }) => state === 'running' || state === 'paused')
       .map(async ({ id, labels }) => {
-        // It may have ended since the list.
+        // The container may have ended since it was listed.
         const pids = await looks.pids(id).catch(() => [])
         const resourceId = labels[containerLabels.resource] ?? ''
         const incarnation = labels[containerLabels.incarnation] ?? ''

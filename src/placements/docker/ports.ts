@@ -68,7 +68,7 @@ export interface OutputPiece {
   readonly bytes: Uint8Array
 }
 
-/** Queries that change nothing. All of them fail when the daemon does not answer, and then the state is unknown (G4). */
+/** Queries that change nothing. Each of them fails when the daemon does not answer, and the state is then unknown (G4). */
 export interface DockerQueries {
   /** True when the daemon is reached through a socket of this host. */
   readonly isLocal: boolean
@@ -94,7 +94,7 @@ export interface DockerQueries {
    */
   output(id: string, follows: boolean, signal: AbortSignal, streams?: readonly OutputStream[]): AsyncIterable<OutputPiece>
   /**
-   * Resolves with the exit code of the next exit. `heard` is called once the daemon has registered the wait: from then on no exit is
+   * Resolves with the exit code of the next exit. `onRegistered` is called once the daemon has registered the wait: from then on no exit is
    * missed.
    */
   nextExit(id: string, signal: AbortSignal, heard: () => void): Promise<number>

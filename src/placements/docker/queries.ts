@@ -5,9 +5,9 @@ import { splitFrames } from './frames.ts'
 import { Listings, type Wanted } from './listings.ts'
 import { containerLabels, type DockerQueries, type InspectedContainer, type OutputPiece, type SeenContainer } from './ports.ts'
 
-/** What we ask the daemon, and what changes nothing there. */
+/** The queries to the Docker daemon. They change nothing. */
 
-/** An answer takes 2 ms. Less than the engine's patience with a look, so that it can be told what was the matter. */
+/** A query takes 2 ms. This is less than the engine's deadline for an observation, so that the reason of a failure is reported. */
 const lookMs = 4_000
 
 export function looksAt(daemon: Daemon): DockerQueries {
@@ -29,7 +29,7 @@ export function looksAt(daemon: Daemon): DockerQueries {
         throw error
       }
     },
-    // Shared with others, so it is only the wait that ends when this one does.
+    // The list is shared with other callers, so an abort only ends the wait.
     list: (labels, signal) => daemon.call(lookMs, signal, () => listings.ask({ labels })),
     output: (id, follows, signal, streams = ['stdout', 'stderr']) =>
       output(daemon, id, { stdout: streams.includes('stdout'), stderr: streams.includes('stderr'), follow: follows }, signal),
@@ -37,7 +37,7 @@ export function looksAt(daemon: Daemon): DockerQueries {
     stopped: (id, signal) => unlessGone(waitFor(daemon, id, 'not-running', signal, () => {})),
     removed: (id, signal) => unlessGone(waitFor(daemon, id, 'removed', signal, () => {})),
     pids: async (id) => {
-      // As `ps -o pid` of the daemon's host sees them.
+      // Pids as `ps -o pid` shows them on the daemon's host.
       const { Processes } = await daemon.call(lookMs, undefined, async (client, abortSignal) =>
         client.getContainer(id).top({ ps_args: '-o pid', abortSignal }),
       )
@@ -51,14 +51,14 @@ async function list(daemon: Daemon, { labels }: Wanted): Promise<readonly SeenCo
   const found = await daemon.call(lookMs, undefined, (client, abortSignal) =>
     client.listContainers({ all: true, filters: { label }, abortSignal }),
   )
-  // docker-modem hands on as bytes what is no JSON, and of no bytes at all a list would be empty (G4).
+  // docker-modem returns a body that is not JSON as bytes. Zero bytes would look like an empty list (G4).
   if (!Array.isArray(found)) throw unreadable('a list of containers')
   return found.map(seen)
 }
 
 /**
- * Its id and the folder of its data. The id alone is not enough: daemons of one host have it from the same key, where there is
- * one (moby, LoadOrCreateID; seen with 28.2).
+ * The daemon's id and its data folder. The id alone is not enough: daemons of one host derive it from the same key, where there is one
+ * (moby, LoadOrCreateID; seen with 28.2).
  */
 async function identity(daemon: Daemon): Promise<string | undefined> {
   type Told = { readonly ID?: string; readonly DockerRootDir?: string }
@@ -66,7 +66,7 @@ async function identity(daemon: Daemon): Promise<string | undefined> {
   return ID ? `${ID} with ${DockerRootDir ?? 'no folder'}` : undefined
 }
 
-/** Who asks while the daemon is answering gets the same answer: it takes 8 ms, and thirty are stopped at once. */
+/** Concurrent callers share one answer: a query takes 8 ms, and a close may stop thirty containers at once. */
 function shared<T>(ask: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined
   return () => {
@@ -77,12 +77,12 @@ function shared<T>(ask: () => Promise<T>): () => Promise<T> {
   }
 }
 
-/** There is no such option: an order with it is refused, but only after the name was given to it (moby, daemon/create.go). */
+/** There is no such option. The daemon refuses an order with it, but only after it has reserved the name (moby, daemon/create.go). */
 const impossible = 'ebb-asks-for-the-name'
 
 /**
- * Asked with an order that cannot be carried out. The daemon gives the name away first, for as long as it works on an order, so
- * it refuses either because of the name or because of the option, and makes nothing (measured with 28.2).
+ * Sends an order that cannot be carried out. The daemon reserves the name first, for as long as it works on an order. So it refuses the
+ * order because of the name or because of the option, and creates nothing (measured with 28.2).
  */
 async function isNameFree(daemon: Daemon, name: string, signal: AbortSignal | undefined): Promise<boolean> {
   const order = { Image: '', Cmd: ['true'], HostConfig: { SecurityOpt: [impossible] } }
@@ -131,8 +131,8 @@ async function* output(
 }
 
 /**
- * The daemon sends its headers when it has taken note (moby, postContainersWait), and the body at the end. An empty body is
- * a daemon that left.
+ * The daemon sends the headers when it has registered the wait (moby, postContainersWait), and the body at the exit. An empty body means
+ * that the daemon stopped.
  */
 async function waitFor(daemon: Daemon, id: string, condition: string, signal: AbortSignal, heard: () => void): Promise<number> {
   const stream = await daemon.stream({ method: 'POST', path: `/containers/${id}/wait`, query: { condition } }, signal)
@@ -162,7 +162,7 @@ function inspected({ Id, Name, Config, State, HostConfig }: Dockerode.ContainerI
   }
 }
 
-/** The daemon's names begin with a slash. */
+/** Names from the daemon begin with a slash. */
 function nameOf(name: string | undefined): string {
   return (name ?? '').replace(/^\//, '')
 }

@@ -14,14 +14,15 @@ import type { BucketPlace, LeaseSpec } from './specs.ts'
 import { type AwsTimes, createBudgetMs, settleMarginMs } from './times.ts'
 
 /**
- * One request owns an address at a time, also across hosts: the lease is an object that is made only where there is none. It is
- * given back after the task has stopped. Who finds one of a task that is gone takes it over; who finds another's, lets go.
+ * The lease of an address: one agent owns an address at a time, also across hosts. The lease is an object in S3, created on the condition
+ * that there is none, and deleted after the task has stopped. A lease whose task is gone is taken over. A lease whose task runs, or whose
+ * state is unknown, is left alone and fails the launch.
  */
 
-/** On the books before the lease is in the world. */
+/** Recorded before the lease is written. */
 interface LeaseDetail {
   readonly address: string
-  /** S3 has said so. Until then a write may be on its way. */
+  /** True when S3 confirmed the write. Until then a write may still be in progress. */
   readonly isMade: boolean
 }
 
@@ -35,11 +36,11 @@ export interface LeaseDeps {
   readonly looks: AwsQueries
   readonly times: AwsTimes
   readonly installation: string
-  /** Where a listing looks, if there is a bucket. */
+  /** Where a listing searches for leases. Undefined without a bucket. */
   readonly place: BucketPlace | undefined
 }
 
-/** Two of us at one address, or a write that meets another: who loses looks again, so often. */
+/** Attempts to write a lease when several writers compete for one address. */
 const mostAttempts = 6
 
 export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
@@ -49,7 +50,7 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
   readonly goesLast = true
   readonly createBudgetMs = createBudgetMs
   readonly #deps: LeaseDeps
-  /** Which object was last seen to be ours: only that very one is deleted. */
+  /** The etag of the lease when it was last observed as ours. Only the object with this etag is deleted. */
   readonly #seen = new Map<string, string>()
   readonly #unconfirmed: Unconfirmed
 
@@ -73,7 +74,7 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
     return ['kill']
   }
 
-  /** What was asked for, and is not to be seen, may still appear for a while. */
+  /** A write that was not confirmed may still take effect for a while. */
   patienceMs({ isMade }: LeaseRef): number {
     return isMade ? 0 : this.#deps.times.settleMs + settleMarginMs
   }
@@ -92,14 +93,14 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
         await this.#deps.aws.putLease({ ...object, metadata, ...(replaces !== undefined && { replaces }) }, body, call)
         return made
       } catch (error) {
-        // `absent`: what was to be replaced has gone by itself.
+        // `absent`: the lease that was to be replaced is gone.
         if (!isAwsTrouble(error, 'taken', 'absent')) {
           if (attempt === 1 && isNotDone(error)) await ctx.record({})
           throw error
         }
       }
       const seen = await this.#deps.looks.head(object, ctx)
-      // The reply was lost, and the lease is ours.
+      // The reply was lost, and the write succeeded.
       if (seen && isOwn(ref.mark, seen.metadata)) return made
       if (seen) await this.#requireGone(address, seen, ctx)
       replaces = seen?.etag
@@ -139,7 +140,7 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
     try {
       await this.#deps.aws.deleteLease(leaseAt(ref, ref.address), etag, ctx)
     } catch (error) {
-      // Somebody took it over between the look and the deletion: then it is theirs.
+      // The lease was taken over between the observation and the deletion, so it is foreign now.
       if (!isAwsTrouble(error, 'taken')) throw error
     }
     return {}
@@ -149,7 +150,7 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
     return { method: 'DeleteObject', strength: 'api', at: ctx.clock.wall() }
   }
 
-  /** The reaper's: in a close the books know the address, because it was written down before. */
+  /** For the reaper. A close gets the address from the ledger, where it was recorded before the write. */
   async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
     const { looks, place, installation } = this.#deps
     if (owner.scopeIds || !place) return

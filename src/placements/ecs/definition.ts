@@ -3,7 +3,7 @@ import { parseDuration } from '../../core/model/duration.ts'
 import { EbbError } from '../../core/model/errors.ts'
 import { definePlacement } from '../definition.ts'
 
-/** A Fargate task of its own for every agent, with a runner in it that starts the agent. */
+/** Runs every agent in a Fargate task of its own, in which a runner starts the agent. */
 export const ecs = definePlacement({
   name: 'ecs',
   isRemote: true,
@@ -50,7 +50,7 @@ export const ecs = definePlacement({
   open: async (settings, parts) => (await import('./placement.ts')).openEcs(settings, parts),
 })
 
-/** It becomes the beginning of a key: no way up, and no slash at either end. */
+/** The prefix becomes the beginning of a key: it has no `.` or `..` parts, and no slash at either end. */
 function parsePrefix(text: string, name: string): string {
   if (/^[A-Za-z0-9._-]+(\/[A-Za-z0-9._-]+)*$/.test(text) && !text.split('/').some((part) => /^\.+$/.test(part))) return text
   throw new EbbError('bad_usage', `${name} must be names of letters, digits, ".", "_" and "-", with slashes between them, not "${text}".`)

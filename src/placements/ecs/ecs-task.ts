@@ -13,13 +13,13 @@ import { findRunning, findStopping } from './task-finder.ts'
 import { type AwsTimes, createBudgetMs, stopPatienceMs } from './times.ts'
 
 /**
- * One Fargate task, in which a runner of ours answers. Ours is what carries our tags; a lost reply of RunTask is found again by
- * its client token, or by `startedBy`. STOPPED in DescribeTasks is the proof that nothing of it runs.
+ * One Fargate task, in which an Ebb runner answers. It is identified by its tags. When the reply of RunTask is lost, the task is found
+ * again by its client token or by `startedBy`. STOPPED in DescribeTasks proves that nothing of it runs.
  */
 
-/** Without it RunTask was never called: it is on the books before. */
+/** Recorded before RunTask is called. Without it, RunTask was never called. */
 interface TaskDetail {
-  /** Not asked any more, once ECS has said that it started none. */
+  /** False once ECS has answered that it started no task. */
   readonly isAsked: boolean
   readonly arn?: string
   readonly address?: string
@@ -41,7 +41,7 @@ export interface EcsTaskDeps {
   readonly looks: AwsQueries
   readonly times: AwsTimes
   readonly installation: string
-  /** What a listing looks for, and what something that it finds is adopted with. */
+  /** What a listing searches for, and the spec with which a found task is adopted. */
   readonly settings: Omit<TaskSpec, 'installation' | 'arn'>
 }
 
@@ -69,7 +69,7 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
     return arn ?? `task ${taskDefinition} of ${mark.resourceId} in ${cluster}`
   }
 
-  /** ECS has a ladder of its own: SIGTERM, then SIGKILL after the container's `stopTimeout`. */
+  /** ECS has its own ladder: SIGTERM, then SIGKILL after the container's `stopTimeout`. */
   steps(): readonly LadderStep[] {
     return ['terminate', 'kill']
   }
@@ -96,7 +96,7 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
     for (let attempt = 1; !ctx.signal.aborted; attempt++) {
       const seen = await this.#describe(ref, ctx)
       if (seen?.status === 'RUNNING' && seen.address !== undefined) return seen.address
-      // On its way out, and never back.
+      // A task in one of these states never runs again.
       if (seen && /^(DEACTIVATING|STOPPING|DEPROVISIONING|STOPPED)$/.test(seen.status))
         throw new EbbError('launch_failed', `The task ${ref.arn} stopped before it ran: ${seen.stoppedReason ?? 'ECS gave no reason'}.`)
       await waits(ctx.clock, jittered(attempt, firstLookMs, longestLookMs), ctx.signal)
@@ -122,7 +122,7 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
     return present(`${seen.arn} is ${seen.status}`)
   }
 
-  /** By its ARN; where the reply that had it was lost, by what it carries. */
+  /** Finds the task by its ARN, or by its tags when the reply with the ARN was lost. */
   async #find(ref: TaskRef, ctx: Ctx): Promise<TaskSeen | undefined> {
     const { arn } = ref
     if (arn !== undefined) return await this.#describe({ ...ref, arn }, ctx)
@@ -162,7 +162,7 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
   }
 }
 
-/** A refusal of the only attempt is certain: then nothing is to be looked for. */
+/** When the only attempt was refused, there certainly is no task to search for. */
 async function refused(error: unknown, ctx: CreateCtx): Promise<never> {
   if (isNotDone(error)) await ctx.record({ isAsked: false } satisfies TaskDetail)
   if (!isAwsTrouble(error, 'refused', 'denied', 'credentials')) throw error

@@ -6,9 +6,9 @@ import { bounded, patiently } from './patience.ts'
 import { required } from './problem.ts'
 import { uploadMs } from './times.ts'
 
-/** Everything that changes something on AWS. Each of these may be asked for again: what is done already stays done. */
+/** The calls that change something on AWS. Each may be repeated: a repetition of a completed call changes nothing. */
 
-/** A close that has no such time ends it earlier, through the signal. */
+/** The minimum timeout of an upload. A close with less time aborts it through the signal. */
 const leastUploadMs = 60_000
 
 export function awsEffects(pool: ClientPool): Aws {
@@ -38,7 +38,7 @@ export function awsEffects(pool: ClientPool): Aws {
         const { tasks = [], failures = [] } = await ecs.send(command, { abortSignal })
         const [task] = tasks
         if (task) return taskSeen(task)
-        // Neither a task nor a reason why there is none.
+        // Fails when the answer has neither a task nor a reason.
         required('RunTask', failures[0])
         const reasons = failures.map(({ reason, detail }) => [reason, detail].filter(Boolean).join(': '))
         throw new AwsProblem('refused', `ECS started no task: ${reasons.join('; ') || 'it gave no reason'}.`)
@@ -51,7 +51,7 @@ export function awsEffects(pool: ClientPool): Aws {
       try {
         await patiently('StopTask', call, (abortSignal) => ecs.send(command, { abortSignal }))
       } catch (error) {
-        // Forgotten by ECS: whether it is gone is for the look that follows.
+        // ECS does not know the task any more. The next observation checks whether it is gone.
         if (!(isAwsTrouble(error, 'refused') && /not found/i.test(error.message))) throw error
       }
     },
@@ -82,7 +82,8 @@ export function awsEffects(pool: ClientPool): Aws {
 
     deleteLease: async ({ bucket, key, region }, etag, call) => {
       const { s3, packages } = await pool.for(region)
-      // On a store without conditional deletes this fails, and the lease stays: without the condition it might be another's by then.
+      // Without the condition, a lease that another host has taken over meanwhile could be deleted. A store without conditional deletes
+      // refuses the call, and the lease stays.
       const command = new packages.s3.DeleteObjectCommand({ Bucket: bucket, Key: key, IfMatch: etag })
       try {
         await patiently('DeleteObject', call, (abortSignal) => s3.send(command, { abortSignal }))
@@ -94,7 +95,8 @@ export function awsEffects(pool: ClientPool): Aws {
     upload: async (object, file, { signal, clock }) => {
       const { transfers, packages } = await pool.for(object.region)
       const Body = createReadStream(file)
-      // Who reads it hears of it by the read. Given up before it was opened, it would tell nobody but the process, which would end.
+      // A read reports the error as well. When the upload is aborted before the file is opened, nobody reads, and an unhandled error event
+      // would end the process.
       Body.on('error', () => {})
       try {
         const budgetMs = leastUploadMs + uploadMs(statSync(file).size)
@@ -143,7 +145,7 @@ export function taskSeen(task: Task): TaskSeen {
   }
 }
 
-/** With awsvpc a task has one network interface, in its attachments before its containers have it. */
+/** With awsvpc a task has one network interface. It appears in the attachments of the task before it appears in its containers. */
 function addressOf({ attachments = [], containers = [] }: Task): string | undefined {
   const details = attachments.flatMap((attachment) => attachment.details ?? [])
   const attached = details.find(({ name }) => name === 'privateIPv4Address')?.value

@@ -3,7 +3,7 @@ import { type AwsCall, type AwsQueries, isAwsTrouble, type ObjectAt, type Object
 import { metadataNames } from './mark.ts'
 import type { BucketPlace } from './specs.ts'
 
-/** Who has an address: an object in the bucket, made on the condition that there is none. S3 lets exactly one succeed. */
+/** Leases of addresses: objects in the bucket, each created on the condition that there is none. S3 lets exactly one writer succeed. */
 
 export const leaseTask = 'ebb-task'
 export const leaseCluster = 'ebb-cluster'
@@ -12,7 +12,7 @@ export function leaseAt({ bucket, prefix, region }: BucketPlace, address: string
   return { bucket, key: `${prefix}/leases/${address}`, ...(region !== undefined && { region }) }
 }
 
-/** What a plan has right after a lease, in this order, so that whoever finds only the lease knows their ids. */
+/** The resources that follow a lease in a plan, in this order. Their ids can be derived from the id of the lease. */
 const followers = ['upload', 'lb-target']
 
 export function afterLease(leaseId: string, kind: string): string {
@@ -24,15 +24,15 @@ export interface Lease {
   readonly seen: ObjectSeen
 }
 
-/** HeadObject of so many at once. */
+/** The number of concurrent calls of HeadObject. */
 const atOnce = 8
 
-/** Looks that are under way, by who looks: three kinds of one pass want the same leases at the same moment. */
+/** Listings in progress, by their queries object. In one reaper pass three kinds list the same leases at the same moment. */
 const underWay = new WeakMap<AwsQueries, Map<string, Promise<readonly Lease[]>>>()
 
 /**
- * Those of one installation. Who asks while another does has the same answer, and nobody has an old one. The calls have timeouts of
- * their own: they do not end with the first of those who wait.
+ * The leases of one installation. Concurrent callers share one listing, and nothing is cached after it. Its calls have their own timeouts
+ * and do not end with the signal of the first caller.
  */
 export function leasesOf(looks: AwsQueries, place: BucketPlace, installation: string, { clock }: AwsCall): Promise<readonly Lease[]> {
   const shared = underWay.get(looks) ?? new Map<string, Promise<readonly Lease[]>>()
@@ -47,7 +47,7 @@ export function leasesOf(looks: AwsQueries, place: BucketPlace, installation: st
   return asked
 }
 
-/** Whose they are only their metadata tell, and no listing does. */
+/** Only the metadata of a lease name its owner, and a listing has no metadata. */
 async function lookAtLeases(looks: AwsQueries, place: BucketPlace, installation: string, call: AwsCall): Promise<readonly Lease[]> {
   const folder = leaseAt(place, '')
   const keys = await looks.listObjects(folder, call)
@@ -65,7 +65,7 @@ async function lookAtLeases(looks: AwsQueries, place: BucketPlace, installation:
 
 export type HolderState = 'lives' | 'is-gone' | 'unknown'
 
-/** Does the task that a lease was made for still run? ECS forgets a stopped task after an hour or more: then it is as dead as one. */
+/** Whether the task of a lease still runs. ECS forgets a stopped task after about an hour, so a task that it does not know is gone. */
 export async function holderOf(looks: AwsQueries, { metadata }: ObjectSeen, call: AwsCall): Promise<HolderState> {
   const arn = metadata[leaseTask]
   const cluster = metadata[leaseCluster]
@@ -75,7 +75,7 @@ export async function holderOf(looks: AwsQueries, { metadata }: ObjectSeen, call
     if (missing.includes(arn) || tasks[0]?.status === 'STOPPED') return 'is-gone'
     return tasks.length > 0 ? 'lives' : 'unknown'
   } catch (error) {
-    // Another's cluster need not be ours to look into.
+    // The policy of this host may forbid to describe tasks of another cluster.
     if (isAwsTrouble(error, 'denied', 'refused')) return 'unknown'
     throw error
   }

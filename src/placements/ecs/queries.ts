@@ -4,12 +4,12 @@ import { taskSeen } from './effects.ts'
 import { patiently } from './patience.ts'
 import { required } from './problem.ts'
 
-/** Everything that is only looked at on AWS. */
+/** The queries to AWS. They change nothing. */
 
-/** DescribeTasks takes a hundred, and ListTasks gives a hundred, at a time. */
+/** The maximum for one call of DescribeTasks or ListTasks. */
 const atATime = 100
 
-/** Of a target group that says nothing else. */
+/** The default of a target group. */
 const usualDelaySeconds = 300
 
 export function awsQueries(pool: ClientPool): AwsQueries {
@@ -27,7 +27,7 @@ export function awsQueries(pool: ClientPool): AwsQueries {
           if (reason !== 'MISSING') throw new AwsProblem('unreachable', `ECS could not describe ${arn}: ${reason ?? 'it gave no reason'}.`)
           missing.push(arn)
         }
-        // Of each it is told what it is, or why that cannot be told.
+        // The answer must have a description or a failure for each task.
         const told = (answer.tasks ?? []).length + (answer.failures ?? []).length
         required('DescribeTasks', told >= new Set(some).size || undefined)
       }

@@ -9,8 +9,8 @@ import { clusterOf, findRunning, findStopping } from './task-finder.ts'
 import { type AwsTimes, stopPatienceMs } from './times.ts'
 
 /**
- * The task in which a runner of ours runs, asked when the runner itself does not answer: the end of the task is the end of the agent
- * in it. By its ARN; an agent of whose task only the scope is known is found by the tags.
+ * The ECS task in which a runner runs. It is observed, and stopped, when the runner itself does not answer: the end of the task is the end
+ * of the agent in it. It is found by its ARN, or by its tags when only the scope of the agent is known.
  */
 
 export interface RunnersTaskDeps {
@@ -20,7 +20,7 @@ export interface RunnersTaskDeps {
   readonly installation: string
 }
 
-/** An agent of which the runner has nothing to say. */
+/** An agent whose runner does not answer. */
 interface LostAgent {
   readonly resourceId: string
   readonly detail: { readonly taskArn?: string } | undefined
@@ -61,7 +61,7 @@ export class RunnersTasks {
     return unsettled('Its runner does not answer, and ECS knows no task of it, which may change; it is looked at again.')
   }
 
-  /** What cannot be asked to end the agent is ended with it. */
+  /** Stops the task, because its runner cannot be called to stop the agent. */
   async #end(task: RunnersTask, agent: LostAgent, ctx: Ctx): Promise<void> {
     for (const { arn, status } of await this.#find(task, agent, ctx))
       if (status !== 'STOPPED') await this.#deps.aws.stopTask({ ...clusterOf(task), arn }, 'ebb: its runner does not answer', ctx)

@@ -16,11 +16,11 @@ export interface EcsSettings {
   readonly ecsRegion: string | undefined
   readonly ecsEndpoint: string | undefined
   readonly ecsUploadDeadline: number | undefined
-  /** The token itself is for the runner alone. */
+  /** Whether a token is set. Only the runner needs the token itself. */
   readonly hasToken: boolean
 }
 
-/** Every setting of the placement `ecs`, tried out with calls that change nothing. */
+/** Checks every setting of the placement `ecs` with calls that change nothing. */
 
 export async function checkSettings(settings: EcsSettings, looks: AwsQueries, call: AwsCall): Promise<readonly SettingCheck[]> {
   const { ecsCluster, ecsTaskDefinition, ecsTargetGroup, ecsBucket, ecsRegion } = settings
@@ -40,7 +40,7 @@ export async function checkSettings(settings: EcsSettings, looks: AwsQueries, ca
   return checks.flat()
 }
 
-/** What no call can try out that changes nothing, or none for which the policy of the guide has a permission: said, and said so. */
+/** Settings that no read-only call, or none that the policy in the guide allows, can try out. They are listed as not tried. */
 function untried(settings: EcsSettings): readonly SettingCheck[] {
   const { ecsSubnets, ecsSecurityGroups, ecsAssignPublicIp, ecsPort, ecsPrefix, ecsRegion, ecsEndpoint, hasToken } = settings
   return [
@@ -111,7 +111,7 @@ async function checkTaskDefinition(
   call: AwsCall,
 ): Promise<readonly SettingCheck[]> {
   const seen = await looks.describeTaskDefinition(name, ecsRegion, call).catch((error: unknown) =>
-    // The API has no other name for it.
+    // ECS reports an unknown task definition with this generic code.
     isAwsTrouble(error, 'refused') && error.code === 'ClientException'
       ? `There is no task definition ${name} in this account and region; register it, or correct the setting or ecs.region.`
       : sentence(error),
@@ -151,7 +151,7 @@ async function checkBucket(bucket: string, region: string | undefined, looks: Aw
     return `The bucket ${bucket} can be reached.`
   } catch (error) {
     if (isAwsTrouble(error, 'absent')) throw new Wrong(`There is no bucket ${bucket}; create it, or correct the setting.`)
-    // S3 answers a call to the wrong region with 301, or 400 where it has no body.
+    // S3 answers a call to the wrong region with 301, or with 400 when the answer has no body.
     if (isAwsTrouble(error, 'refused'))
       throw new Wrong(`The bucket ${bucket} is not in the region of the tasks; correct ecs.region, or use another bucket.`)
     throw error

@@ -15,7 +15,7 @@ import { type LaunchContext, planFiles } from '../files.ts'
 import { HttpRunnerQueries } from './runner.ts'
 import { runnerAgentsOf } from './runner-agents.ts'
 
-/** Placement `remote`: the agent at a runner host, its output in logs of ours. */
+/** Placement `remote`: the agent at a runner host, with its output in logs of this host. */
 
 interface RemoteOptions {
   readonly remoteUrl: string | undefined
@@ -28,7 +28,7 @@ interface RemoteDeps {
   readonly looks: RunnerQueries
 }
 
-/** Any id: what matters is whether the runner lets us ask. */
+/** The id of no agent. The query only tests whether the runner grants access. */
 const nobody = '00000000-0000-4000-8000-000000000000'
 
 export function openRemote({ remoteUrl: url = '', remoteToken: token }: RemoteOptions, parts: PlacementParts): Placement {
@@ -45,7 +45,7 @@ export function openRemote({ remoteUrl: url = '', remoteToken: token }: RemoteOp
     requireReady: async () => {
       try {
         await looks.health(call())
-        // A runner may answer everybody that it is well.
+        // A runner may answer health checks without a token.
         await looks.status(call(), nobody)
       } catch (error) {
         throw new EbbError('launch_refused', `${sentence(error)} Nothing was launched; check remote.url and remote.token.`, {
@@ -72,22 +72,22 @@ async function check({ looks, url, token }: RemoteDeps, call: () => RunnerCall):
     ]
   } catch (error) {
     if (error instanceof RunnerDenied) return [address, { setting, isGood: false, says: sentence(error) }]
-    // Not the token's fault. What is no runner may have a health as well: our own control plane has one below /api.
+    // The token is not the problem. Another server may answer a health check as well: Ebb's control plane has one below /api.
     return [address.isGood ? { ...address, isGood: false, says: withHint(sentence(error), url) } : address]
   }
 }
 
-/** With what to try where there is no runner at an address with a path. */
+/** Adds a hint when the configured address has a path. */
 function withHint(problem: string, url: string): string {
   const { origin, pathname } = new URL(url)
   if (pathname === '/') return problem
   return `${problem} A runner of Ebb answers at the root of its address: set remote.url to ${origin}, without ${pathname}.`
 }
 
-/** Who looks at a page waits for it. */
+/** A dashboard page waits for this observation. */
 const hostMs = 2_000
 
-/** Well is one that an agent could be launched at. */
+/** `well` means that an agent can be launched there. */
 async function lookAtHost(looks: RunnerQueries, url: string, call: (signal: AbortSignal) => RunnerCall): Promise<OtherHost> {
   const known = { name: new URL(url).host, role: 'runner', url } as const
   const deadline = AbortSignal.timeout(hostMs)
@@ -109,7 +109,10 @@ async function tried(setting: string, attempt: () => Promise<string>): Promise<S
   }
 }
 
-/** The agent depends on its logs: they are read to their end when it is gone. It never outlives us: our hang-up stops it. */
+/**
+ * The agent depends on its logs, which are read to their end after it is gone. It never outlives this process, because the closed
+ * connection stops it.
+ */
 function planRemote(context: LaunchContext, url: string, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   if (launch.workspace)
     throw new EbbError(
