@@ -86,7 +86,7 @@ export function wireControl(wiring: Wiring): Control {
     placementTable: wiring.placementTable,
     store: agents,
     endings,
-    openStream: (told) => new Stream({ agents, clock, log, ...told }),
+    openStream: (callbacks) => new Stream({ agents, clock, log, ...callbacks }),
     catalogue,
     environment: config.agentEnvironment,
     caps: {
@@ -129,7 +129,7 @@ export function wireControl(wiring: Wiring): Control {
  * own.
  */
 export async function readToEnd(wiring: Wiring, control: Promise<Control> | undefined, log: CompleteLog): Promise<void> {
-  const { agents, config, clock, log: words } = wiring
+  const { agents, config, clock, log: supervisorLog } = wiring
   const open = async () => {
     const record = await agents.find(log.scopeId)
     if (!record) return undefined
@@ -140,6 +140,6 @@ export async function readToEnd(wiring: Wiring, control: Promise<Control> | unde
   }
   const following = (await control)?.stream
   if (following) return await following.finish(log.path, open)
-  await using own = new Stream({ agents, clock, log: words, onSaved: () => {}, onTooMuch: () => {} })
+  await using own = new Stream({ agents, clock, log: supervisorLog, onSaved: () => {}, onTooMuch: () => {} })
   await own.finish(log.path, open)
 }

@@ -11,7 +11,7 @@ import type { DockerQueries, OutputPaths, OutputPiece, OutputStream } from './po
 
 export interface CopyDeps {
   readonly effects: Effects
-  readonly looks: DockerQueries
+  readonly queries: DockerQueries
 }
 
 export interface Copying {
@@ -52,12 +52,12 @@ export async function copyOutput(deps: CopyDeps, id: string, paths: OutputPaths,
 
 /** Returns false when the daemon's bytes differ from those in the log. */
 async function pour(
-  { looks }: CopyDeps,
+  { queries }: CopyDeps,
   id: string,
   { follows, signal, wanted }: Pick<Copying, 'follows' | 'signal'> & { readonly wanted?: readonly OutputStream[] },
   take: (stream: OutputStream, bytes: Uint8Array) => boolean,
 ): Promise<boolean> {
-  for await (const { stream, bytes } of looks.output(id, follows, signal, wanted) as AsyncIterable<OutputPiece>) {
+  for await (const { stream, bytes } of queries.output(id, follows, signal, wanted) as AsyncIterable<OutputPiece>) {
     // After an abort nothing more is written, because the log may be on its way into the archive.
     if (signal.aborted) return true
     if (!take(stream, bytes)) return false

@@ -17,14 +17,14 @@ export interface DaemonPlace {
   readonly certificates?: string
 }
 
-const usualSocket = 'unix:///var/run/docker.sock'
+const defaultSocket = 'unix:///var/run/docker.sock'
 
 /**
  * The configured address, from the setting or DOCKER_HOST, else the default socket. Certificates are found as the docker command finds
  * them.
  */
-export function daemonPlace(said: string | undefined, environment: Readonly<Record<string, string | undefined>>): DaemonPlace {
-  const host = said ?? usualSocket
+export function daemonPlace(configured: string | undefined, environment: Readonly<Record<string, string | undefined>>): DaemonPlace {
+  const host = configured ?? defaultSocket
   const certificates = environment.DOCKER_CERT_PATH
   return { host, ...(host.startsWith('tcp:') && environment.DOCKER_TLS_VERIFY && certificates && { certificates }) }
 }
@@ -67,8 +67,8 @@ export class Daemon {
   ): Promise<T> {
     const client = await this.client()
     const late = new AbortController()
-    const over = new AbortController()
-    this.#clock.after(budgetMs, over.signal, () => late.abort())
+    const done = new AbortController()
+    this.#clock.after(budgetMs, done.signal, () => late.abort())
     try {
       const aborted = signal ? AbortSignal.any([signal, late.signal]) : late.signal
       return await Promise.race([work(client, aborted), rejected(aborted)])
@@ -76,7 +76,7 @@ export class Daemon {
       if (late.signal.aborted) throw new DockerError(`the Docker daemon did not answer within ${budgetMs} ms`, undefined, error)
       throw this.#translated(error)
     } finally {
-      over.abort('no longer needed')
+      done.abort('no longer needed')
     }
   }
 
@@ -109,7 +109,7 @@ export class Daemon {
 
   #translated(error: unknown): Error {
     if (error instanceof EbbError || error instanceof DockerError) return error
-    const { statusCode, json, message, code } = error as Answered
+    const { statusCode, json, message, code } = error as ModemError
     if (statusCode === undefined)
       return new DockerError(
         `the Docker daemon at ${this.place.host} does not answer (${code ?? message ?? String(error)})`,
@@ -127,7 +127,7 @@ interface StreamRequest {
 }
 
 /** The errors that docker-modem throws. */
-interface Answered {
+interface ModemError {
   readonly statusCode?: number
   readonly json?: { readonly message?: string } | null
   readonly message?: string
@@ -151,20 +151,27 @@ async function load(): Promise<typeof Dockerode> {
  * Connections are kept alive, because opening one takes as long as a call. docker-modem formats the options of every request for its debug
  * log, even when that is off, with everything reachable from the agent: ten concurrent calls took 15 s.
  */
-function quiet<T extends Agent>(agent: T): T {
+function withoutDebugFormat<T extends Agent>(agent: T): T {
   return Object.assign(agent, { [inspect.custom]: () => 'agent' })
 }
 
 /** docker-modem reads missing options from the environment, so every option is set. */
 function optionsOf({ host, certificates }: DaemonPlace): DockerOptions {
-  const agent = quiet(new Agent({ keepAlive: true }))
+  const agent = withoutDebugFormat(new Agent({ keepAlive: true }))
   const nothing = { host: undefined, port: undefined, protocol: 'http', ca: undefined, cert: undefined, key: undefined } as const
   if (host.startsWith('unix://')) return { ...nothing, socketPath: host.slice('unix://'.length), agent } as unknown as DockerOptions
   const url = new URL(host)
   const place = { ...nothing, host: url.hostname, port: url.port || (certificates === undefined ? '2375' : '2376'), pathPrefix: '/' }
   if (certificates === undefined) return { ...place, agent } as unknown as DockerOptions
   const [ca, cert, key] = ['ca.pem', 'cert.pem', 'key.pem'].map((file) => readFileSync(join(certificates, file)))
-  return { ...place, protocol: 'https', ca, cert, key, agent: quiet(new TlsAgent({ keepAlive: true })) } as unknown as DockerOptions
+  return {
+    ...place,
+    protocol: 'https',
+    ca,
+    cert,
+    key,
+    agent: withoutDebugFormat(new TlsAgent({ keepAlive: true })),
+  } as unknown as DockerOptions
 }
 
 function rejected(signal: AbortSignal): Promise<never> {

@@ -7,10 +7,10 @@ import type { ContainerOrder, Docker } from './ports.ts'
 /** The calls that change containers, over dockerode. None of them retries: the engine observes and calls again. */
 
 /** Creating a container from a local image takes 50 ms and starting it 200 ms. A busy daemon takes longer. */
-const makingMs = 25_000
+const createMs = 25_000
 /** The daemon answers a SIGKILL when the container has ended, and waits 10 s for that (moby, daemon/kill.go). */
-const endingMs = 12_000
-const changingMs = 5_000
+const killMs = 12_000
+const changeMs = 5_000
 
 /**
  * The daemon keeps all output until Ebb has copied it. Every option is set, because the daemon fills in missing ones from its own settings
@@ -22,19 +22,19 @@ const logging = { Type: 'json-file', Config: { 'max-size': '1000000g', 'max-file
 export function dockerOver(daemon: Daemon): Docker {
   return {
     create: (order) =>
-      daemon.call(makingMs, undefined, async (client) => {
+      daemon.call(createMs, undefined, async (client) => {
         const request = { _query: { name: order.name }, _body: bodyOf(order) }
         const { id } = await client.createContainer(request as unknown as Dockerode.ContainerCreateOptions)
         if (typeof id !== 'string') throw unreadable('the id of a container')
         return id
       }),
     start: async (id, input, signal) => {
-      requireWanted(signal)
+      requireOpenScope(signal)
       // Attached before the start, so that the program never reads a premature end of its input.
-      const stdin = await daemon.call(makingMs, undefined, (client, abortSignal) => attach(client.getContainer(id), abortSignal))
+      const stdin = await daemon.call(createMs, undefined, (client, abortSignal) => attach(client.getContainer(id), abortSignal))
       try {
-        requireWanted(signal)
-        await daemon.call(makingMs, undefined, async (client) => void (await client.getContainer(id).start()))
+        requireOpenScope(signal)
+        await daemon.call(createMs, undefined, async (client) => void (await client.getContainer(id).start()))
       } catch (error) {
         stdin.destroy()
         throw error
@@ -42,21 +42,21 @@ export function dockerOver(daemon: Daemon): Docker {
       return { done: new Promise<void>((resolve) => stdin.end(input, resolve).once('close', resolve)) }
     },
     signal: (id, signal) =>
-      daemon.call(endingMs, undefined, async (client) => {
-        await quietly([404, 409], client.getContainer(id).kill({ signal }))
+      daemon.call(killMs, undefined, async (client) => {
+        await ignoring([404, 409], client.getContainer(id).kill({ signal }))
       }),
     unpause: (id) =>
-      daemon.call(changingMs, undefined, async (client) => {
-        await quietly([404, 409, 500], client.getContainer(id).unpause())
+      daemon.call(changeMs, undefined, async (client) => {
+        await ignoring([404, 409, 500], client.getContainer(id).unpause())
       }),
     forbidRestart: (id) =>
-      daemon.call(changingMs, undefined, async (client) => {
-        await quietly([404], client.getContainer(id).update({ RestartPolicy: { Name: 'no', MaximumRetryCount: 0 } }))
+      daemon.call(changeMs, undefined, async (client) => {
+        await ignoring([404], client.getContainer(id).update({ RestartPolicy: { Name: 'no', MaximumRetryCount: 0 } }))
       }),
     remove: (id) =>
-      daemon.call(endingMs, undefined, async (client) => {
+      daemon.call(killMs, undefined, async (client) => {
         // 409: somebody else is removing the container.
-        return await quietly([404, 409], client.getContainer(id).remove({ force: true, v: true }))
+        return await ignoring([404, 409], client.getContainer(id).remove({ force: true, v: true }))
       }),
   }
 }
@@ -70,12 +70,12 @@ async function attach(container: Dockerode.Container, abortSignal: AbortSignal):
 }
 
 /** Throws when a close has begun: it would have to wait for the container only to end it. */
-function requireWanted(signal: AbortSignal): void {
+function requireOpenScope(signal: AbortSignal): void {
   if (signal.aborted) throw new EbbError('scope_closed', 'The container was not started: its scope is closing.')
 }
 
 /** Returns false when the daemon answers that there is nothing to do. The next observation checks whether that is true. */
-async function quietly(statuses: readonly number[], work: Promise<unknown>): Promise<boolean> {
+async function ignoring(statuses: readonly number[], work: Promise<unknown>): Promise<boolean> {
   try {
     await work
     return true

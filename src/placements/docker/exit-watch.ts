@@ -4,13 +4,13 @@ import { statusOf } from './daemon.ts'
 import { isRunning } from './follower.ts'
 import type { DaemonMark, DockerQueries, InspectedContainer } from './ports.ts'
 import { requireSame } from './same-daemon.ts'
-import { waits } from './waits.ts'
+import { backoff } from './waits.ts'
 
 /** No exit code and no signal: the exit is unknown. */
-export const unseen: Exit = { code: null, signal: null }
+export const unknownExit: Exit = { code: null, signal: null }
 
 export interface WatchDeps {
-  readonly looks: DockerQueries
+  readonly queries: DockerQueries
   readonly clock: Clock
 }
 
@@ -20,7 +20,7 @@ export interface Watched {
   /** True before the container was started, so that no exit can have been missed. */
   readonly isFresh: boolean
   /** Called when the container ended while the daemon did not answer: its output of that time is lost. */
-  readonly onUnheard: () => void
+  readonly onMissedEnd: () => void
 }
 
 /**
@@ -30,27 +30,27 @@ export interface Watched {
 export class ExitWatch {
   readonly exit: Promise<Exit>
   readonly #ended = Promise.withResolvers<Exit>()
-  readonly #heard = Promise.withResolvers<void>()
+  readonly #registered = Promise.withResolvers<void>()
   readonly #lifetime = new AbortController()
   readonly #deps: WatchDeps
-  readonly #onUnheard: () => void
+  readonly #onMissedEnd: () => void
   /** The daemon did not answer, and the container has not been observed running since. */
   #isLost = false
 
   constructor(deps: WatchDeps, watched: Watched) {
     this.#deps = deps
-    this.#onUnheard = watched.onUnheard
+    this.#onMissedEnd = watched.onMissedEnd
     this.exit = this.#ended.promise
-    this.#heard.promise.catch(() => {})
+    this.#registered.promise.catch(() => {})
     this.#watch(watched).then(
       (exit) => this.settle(exit),
-      () => this.settle(unseen),
+      () => this.settle(unknownExit),
     )
   }
 
   /** Resolves when the daemon has registered the wait: from then on no exit is missed. Rejects when the daemon does not answer. */
-  get heard(): Promise<void> {
-    return this.#heard.promise
+  get registered(): Promise<void> {
+    return this.#registered.promise
   }
 
   /** True when the exit is known, or known to be unknown. */
@@ -66,23 +66,23 @@ export class ExitWatch {
   /** Settles the watch with an exit that another observation found. Later calls have no effect. */
   settle(exit: Exit): void {
     if (this.isSettled) return
-    if (this.#isLost) this.#onUnheard()
+    if (this.#isLost) this.#onMissedEnd()
     this.#lifetime.abort()
     this.#ended.resolve(exit)
   }
 
   async #watch({ id, daemon, isFresh }: Watched): Promise<Exit> {
-    const { looks, clock } = this.#deps
+    const { queries, clock } = this.#deps
     const { signal } = this.#lifetime
     let mayHaveEnded = !isFresh
     for (let attempt = 1; !signal.aborted; attempt++) {
-      const heard = Promise.withResolvers<void>()
-      const next = looks.nextExit(id, signal, heard.resolve)
+      const registered = Promise.withResolvers<void>()
+      const next = queries.nextExit(id, signal, registered.resolve)
       try {
-        await Promise.race([heard.promise, next])
-        this.#heard.resolve()
+        await Promise.race([registered.promise, next])
+        this.#registered.resolve()
         attempt = 1
-        const seen = mayHaveEnded ? await looks.inspect(id, signal) : undefined
+        const seen = mayHaveEnded ? await queries.inspect(id, signal) : undefined
         if (mayHaveEnded && !(seen && isStillToEnd(seen))) {
           next.catch(() => {})
           return exitOf(seen)
@@ -91,19 +91,19 @@ export class ExitWatch {
         return { code: await next, signal: null }
       } catch (error) {
         next.catch(() => {})
-        this.#heard.reject(error)
+        this.#registered.reject(error)
         if (statusOf(error) === undefined) this.#isLost = true
-        if (statusOf(error) === 404 && (await this.#isSame(daemon))) return unseen
+        if (statusOf(error) === 404 && (await this.#isSame(daemon))) return unknownExit
       }
       mayHaveEnded = true
-      await waits(clock, attempt, signal)
+      await backoff(clock, attempt, signal)
     }
-    return unseen
+    return unknownExit
   }
 
   /** Another daemon, or one without an identity, knows nothing about the exit of this container (G4). */
   async #isSame(daemon: DaemonMark | undefined): Promise<boolean> {
-    return await requireSame(this.#deps.looks, daemon, this.#lifetime.signal).then(
+    return await requireSame(this.#deps.queries, daemon, this.#lifetime.signal).then(
       () => true,
       () => false,
     )
@@ -117,5 +117,5 @@ function isStillToEnd({ state }: InspectedContainer): boolean {
 
 /** The exit of a container in which nothing runs. Docker reports a signal as exit code 128 plus its number. */
 export function exitOf(seen: InspectedContainer | undefined): Exit {
-  return seen?.exitCode === undefined ? unseen : { code: seen.exitCode, signal: null }
+  return seen?.exitCode === undefined ? unknownExit : { code: seen.exitCode, signal: null }
 }

@@ -2,7 +2,7 @@ import type { Clock } from '../../core/ports/clock.ts'
 import { type CopyDeps, copyOutput, sizeOf } from './copy.ts'
 import { statusOf } from './daemon.ts'
 import type { OutputPaths } from './ports.ts'
-import { waits } from './waits.ts'
+import { backoff } from './waits.ts'
 
 /** Copies the output of a container while it is written, across restarts of the daemon. */
 
@@ -44,7 +44,7 @@ class Follower {
         await copyOutput(this.#deps, id, paths, { follows: true, signal, mostBytes })
         // A close stops the follower right after it ended the container, so this wait usually saves the query. With thirty containers the
         // queries are a tenth of the daemon's work.
-        await waits(this.#deps.clock, endedAttempt, signal)
+        await backoff(this.#deps.clock, endedAttempt, signal)
         if (signal.aborted || !(await this.#mayWriteMore(id))) return
       } catch (error) {
         // 404: somebody removed the container, and its last output with it. After any other error (the daemon is away, or the disk is full)
@@ -52,13 +52,13 @@ class Follower {
         if (statusOf(error) === 404) return
       }
       if (sizeOf(paths.stdout) + sizeOf(paths.stderr) > before) attempt = 1
-      if (!signal.aborted) await waits(this.#deps.clock, attempt, signal)
+      if (!signal.aborted) await backoff(this.#deps.clock, attempt, signal)
     }
   }
 
   /** A stream may also end because the daemon stopped while the container runs. */
   async #mayWriteMore(id: string): Promise<boolean> {
-    const seen = await this.#deps.looks.inspect(id, this.#lifetime.signal)
+    const seen = await this.#deps.queries.inspect(id, this.#lifetime.signal)
     return seen !== undefined && isRunning(seen.state)
   }
 }

@@ -47,13 +47,13 @@ export interface ContainerRef extends ContainerSpec {
 
 export interface ContainerDeps {
   readonly docker: Docker
-  readonly looks: DockerQueries
+  readonly queries: DockerQueries
   readonly effects: Effects
   readonly clock: Clock
   readonly followers: Followers
   readonly inheritedTag: string | undefined
   /** Scopes whose container ended while the daemon did not answer. run.ts adds them. */
-  readonly unheard: Set<string>
+  readonly missedEnds: Set<string>
   /** The limit of each output stream in bytes, unless the launch sets one. */
   readonly mostBytes: number
 }
@@ -101,10 +101,10 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
   }
 
   async create(ref: ContainerRef, _spec: ContainerSpec, ctx: CreateCtx): Promise<Created> {
-    const { docker, looks, inheritedTag } = this.#deps
+    const { docker, queries, inheritedTag } = this.#deps
     const { env, ...live } = ctx.live as ContainerLive
     const [stdout, stderr] = logLabels.map((label) => (ctx.handle(label) as LogHandle | undefined)?.path)
-    const daemon = await markOf(looks)
+    const daemon = await markOf(queries)
     const detail: ContainerDetail = {
       ...(stdout !== undefined && stderr !== undefined && { paths: { stdout, stderr } }),
       ...(daemon && { daemon }),
@@ -146,16 +146,16 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
     const [seen] = await this.#all(ref, ctx.signal)
     if (seen) return present(`${seen.name}, ${seen.state}`)
     if (ref.detail?.id === undefined || !this.#removed.has(ref.detail.id))
-      await requireSame(this.#deps.looks, ref.detail?.daemon, ctx.signal)
+      await requireSame(this.#deps.queries, ref.detail?.daemon, ctx.signal)
     if (this.#mayAppear(ref)) {
-      await passes(ctx.clock, settlingMs)
+      await delay(ctx.clock, settlingMs)
       const late = await this.#settle(ref, ctx.signal)
       if (late) return late
       this.#settled.add(ref.mark.resourceId)
     }
     // The follower of a container that somebody else removed may still be writing. The log must not change after `absent` is reported.
     await this.#deps.followers.stop(scopeOfResource(ref.mark.resourceId))
-    this.#deps.unheard.delete(scopeOfResource(ref.mark.resourceId))
+    this.#deps.missedEnds.delete(scopeOfResource(ref.mark.resourceId))
     return absent({ method: 'no such container', strength: 'api', at: ctx.clock.wall() })
   }
 
@@ -166,13 +166,13 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
 
   /** Returns undefined when the container cannot appear any more: it does not exist, and no order holds its name. */
   async #settle(ref: ContainerRef, signal: AbortSignal): Promise<Presence | undefined> {
-    const { looks } = this.#deps
-    const isFree = await looks.isNameFree(ref.name, signal)
+    const { queries } = this.#deps
+    const isFree = await queries.isNameFree(ref.name, signal)
     // Listed after the name was checked, so that a container that was created before the check is seen.
     const [late] = await this.#all(ref, signal)
     if (late) return present(`${late.name}, ${late.state}`)
     // A foreign container has the name, so the order was refused.
-    if (isFree || (await looks.inspect(ref.name, signal))) return undefined
+    if (isFree || (await queries.inspect(ref.name, signal))) return undefined
     return unknown(`The Docker daemon is making ${ref.name}, for somebody who is gone.`)
   }
 
@@ -182,7 +182,7 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
    */
   async #all({ mark }: ContainerRef, signal?: AbortSignal): Promise<readonly SeenContainer[]> {
     const labels = { [containerLabels.installation]: mark.installation, [containerLabels.resource]: mark.resourceId }
-    return await this.#deps.looks.list(labels, signal)
+    return await this.#deps.queries.list(labels, signal)
   }
 
   patienceMs(): number {
@@ -198,7 +198,7 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
     await this.#deps.followers.stop(scopeOfResource(ref.mark.resourceId))
     const id = await this.#idOf(ref, signal)
     if (id === undefined || !ref.detail?.paths) return
-    if (this.#deps.unheard.has(scopeOfResource(ref.mark.resourceId)))
+    if (this.#deps.missedEnds.has(scopeOfResource(ref.mark.resourceId)))
       note?.('The Docker daemon did not answer when it ended, so what it wrote last may be missing.')
     try {
       const mostBytes = this.#mostBytes(ref)
@@ -209,7 +209,7 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
     } catch (error) {
       // 409: somebody else is removing the container, and the daemon does not give its output any more. Waiting would not help.
       if (statusOf(error) !== 404 && statusOf(error) !== 409) throw error
-      await requireSame(this.#deps.looks, ref.detail.daemon, signal)
+      await requireSame(this.#deps.queries, ref.detail.daemon, signal)
       note?.('It was removed by somebody else, so what it wrote last may be missing.')
     }
   }
@@ -242,7 +242,7 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
     const first = await this.observe(ref, ctx)
     if (first.is === 'absent') return first.proof
     // Somebody else is removing the container and has not finished.
-    await Promise.all((await this.#all(ref, ctx.signal)).map(({ id }) => this.#deps.looks.removed(id, ctx.signal)))
+    await Promise.all((await this.#all(ref, ctx.signal)).map(({ id }) => this.#deps.queries.removed(id, ctx.signal)))
     const seen = await this.observe(ref, ctx)
     if (seen.is !== 'absent') throw new Error(`${ref.name} is still there`)
     return seen.proof
@@ -254,7 +254,7 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
       [installation]: owner.installation,
       ...(owner.incarnation !== undefined && { [incarnation]: owner.incarnation }),
     }
-    for (const { name, labels } of await this.#deps.looks.list(wanted, signal)) {
+    for (const { name, labels } of await this.#deps.queries.list(wanted, signal)) {
       const resourceId = labels[resource] ?? ''
       if (!isSafeId(resourceId) || (owner.scopeIds && !owner.scopeIds.has(labels[scope] ?? ''))) continue
       const spec: ContainerSpec = { installation: owner.installation, image: 'unknown' }
@@ -280,6 +280,6 @@ function refusalOf({ name, image }: ContainerRef, error: unknown): EbbError {
   return new EbbError('launch_refused', what, { cause: error })
 }
 
-function passes(clock: Clock, ms: number): Promise<void> {
+function delay(clock: Clock, ms: number): Promise<void> {
   return new Promise((resolve) => clock.after(ms, new AbortController().signal, resolve))
 }

@@ -22,7 +22,7 @@ import {
   containerLabels,
   type DockerQueries,
 } from './ports.ts'
-import { looksAt } from './queries.ts'
+import { queriesOf } from './queries.ts'
 import { ContainerRunKind } from './run.ts'
 import { isOfContainer } from './signal-handlers.ts'
 
@@ -47,7 +47,7 @@ interface DockerPlacementDeps {
   readonly settings: DockerSettings
   readonly host: string
   readonly context: LaunchContext
-  readonly looks: DockerQueries
+  readonly queries: DockerQueries
   /** True when this process of this host is in that container. The daemon's pids may be those of another host. */
   readonly isOfContainer: (pid: number, containerId: string) => boolean
 }
@@ -62,21 +62,21 @@ export function openDocker(options: DockerOptions, parts: PlacementParts): Place
   const { clock, effects, environment, inheritedTag, context, limitBytes, wrap } = parts
   const host = options.dockerHost ?? (environment.DOCKER_HOST && parseDockerHost(environment.DOCKER_HOST, 'DOCKER_HOST'))
   const daemon = new Daemon(daemonPlace(host || undefined, environment), clock)
-  const looks = looksAt(daemon)
+  const queries = queriesOf(daemon)
   const shared = {
     docker: wrap('docker', dockerOver(daemon)),
     effects,
-    looks,
+    queries,
     clock,
-    followers: new Followers({ effects, looks, clock }),
-    unheard: new Set<string>(),
+    followers: new Followers({ effects, queries, clock }),
+    missedEnds: new Set<string>(),
   }
   const kinds = [
     new ContainerKind({ ...shared, inheritedTag, mostBytes: limitBytes }),
     new ContainerRunKind(shared),
   ] as readonly ResourceKind[]
   const settings = { ...options, dockerImage: options.dockerImage ?? '', environment }
-  const deps: DockerPlacementDeps = { settings, host: daemon.place.host, context, looks, isOfContainer }
+  const deps: DockerPlacementDeps = { settings, host: daemon.place.host, context, queries, isOfContainer }
   return {
     name: 'docker',
     kinds,
@@ -158,10 +158,10 @@ function ownMounts(context: LaunchContext, scopeId: string, { workspace, config 
 }
 
 /** Fails also when the package dockerode is not installed. */
-async function requireReady({ looks, settings: { dockerImage } }: DockerPlacementDeps): Promise<void> {
+async function requireReady({ queries, settings: { dockerImage } }: DockerPlacementDeps): Promise<void> {
   let isThere: boolean
   try {
-    isThere = await looks.hasImage(dockerImage)
+    isThere = await queries.hasImage(dockerImage)
   } catch (cause) {
     if (cause instanceof EbbError) throw cause
     throw new EbbError('launch_refused', `No container can be started: ${sentence(cause)}. Start the daemon, or set docker.host.`, {
@@ -175,22 +175,22 @@ function missingImage(image: string): string {
   return `The Docker daemon has no image ${image}; "docker pull ${image}" gets it, or set docker.image to one that is there.`
 }
 
-async function check({ looks, host, settings }: DockerPlacementDeps): Promise<readonly SettingCheck[]> {
+async function check({ queries, host, settings }: DockerPlacementDeps): Promise<readonly SettingCheck[]> {
   const { dockerImage, dockerNetwork, dockerMount } = settings
   // A daemon behind an address mounts files of its own host, which cannot be checked here.
-  const mounts = looks.isLocal ? dockerMount.map((text) => checkMount(parseMount(text))) : []
-  const daemon = await tried('docker.host', async () => good(`the daemon at ${host} is version ${await looks.version()}`))
+  const mounts = queries.isLocal ? dockerMount.map((text) => checkMount(parseMount(text))) : []
+  const daemon = await tryOut('docker.host', async () => good(`the daemon at ${host} is version ${await queries.version()}`))
   // When the daemon does not answer, the other checks would only repeat that.
   if (!daemon.isGood) return [daemon, ...mounts]
-  const image = tried('docker.image', async () =>
-    (await looks.hasImage(dockerImage)) ? good(`${dockerImage} is there`) : bad(missingImage(dockerImage)),
+  const image = tryOut('docker.image', async () =>
+    (await queries.hasImage(dockerImage)) ? good(`${dockerImage} is there`) : bad(missingImage(dockerImage)),
   )
   const network =
     dockerNetwork === undefined
       ? []
       : [
-          tried('docker.network', async () =>
-            (await looks.hasNetwork(dockerNetwork))
+          tryOut('docker.network', async () =>
+            (await queries.hasNetwork(dockerNetwork))
               ? good(`${dockerNetwork} is there`)
               : bad(`The Docker daemon has no network ${dockerNetwork}; "docker network create ${dockerNetwork}" makes it.`),
           ),
@@ -218,25 +218,25 @@ function isMissing(path: string): boolean {
 const good = (says: string): Omit<SettingCheck, 'setting'> => ({ isGood: true, says })
 const bad = (says: string): Omit<SettingCheck, 'setting'> => ({ isGood: false, says })
 
-async function tried(setting: string, look: () => Promise<Omit<SettingCheck, 'setting'>>): Promise<SettingCheck> {
+async function tryOut(setting: string, attempt: () => Promise<Omit<SettingCheck, 'setting'>>): Promise<SettingCheck> {
   try {
-    return { setting, ...(await look()) }
+    return { setting, ...(await attempt()) }
   } catch (error) {
     return { setting, ...bad(sentence(error)) }
   }
 }
 
 /** Processes in containers of this installation, as far as this host shows them, including those that cleared their environment. */
-async function running({ looks, context, isOfContainer }: DockerPlacementDeps): Promise<readonly TreeMember[]> {
-  if (!looks.isLocal) return []
+async function running({ queries, context, isOfContainer }: DockerPlacementDeps): Promise<readonly TreeMember[]> {
+  if (!queries.isLocal) return []
   // When the daemon does not answer, the ledger still lists the agents. This list only adds their processes.
-  const ours = await looks.list({ [containerLabels.installation]: context.installation }).catch(() => [])
+  const ours = await queries.list({ [containerLabels.installation]: context.installation }).catch(() => [])
   const members = await Promise.all(
     ours
       .filter(({ state }) => state === 'running' || state === 'paused')
       .map(async ({ id, labels }) => {
         // The container may have ended since it was listed.
-        const pids = await looks.pids(id).catch(() => [])
+        const pids = await queries.pids(id).catch(() => [])
         const resourceId = labels[containerLabels.resource] ?? ''
         const incarnation = labels[containerLabels.incarnation] ?? ''
         return pids.filter((pid) => isOfContainer(pid, id)).map((pid) => ({ pid, resourceId, incarnation }))

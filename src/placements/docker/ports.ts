@@ -27,7 +27,7 @@ export interface Docker {
   /** Returns the daemon's own id of the container, which it never uses twice. */
   create(order: ContainerOrder): Promise<string>
   /** Starts the container and sends the input to its standard input. Throws `scope_closed` when the signal has aborted before. */
-  start(id: string, input: string, signal: AbortSignal): Promise<Handing>
+  start(id: string, input: string, signal: AbortSignal): Promise<InputTransfer>
   signal(id: string, signal: NodeJS.Signals): Promise<void>
   unpause(id: string): Promise<void>
   /** Overrides any restart policy, so that the daemon does not start the container again. */
@@ -37,7 +37,7 @@ export interface Docker {
 }
 
 /** Input that is being sent. The container may read it later, as from a pipe. */
-export interface Handing {
+export interface InputTransfer {
   /** Settles when the daemon has all of the input, or the container can no longer read it. */
   readonly done: Promise<void>
 }
@@ -97,7 +97,7 @@ export interface DockerQueries {
    * Resolves with the exit code of the next exit. `onRegistered` is called once the daemon has registered the wait: from then on no exit is
    * missed.
    */
-  nextExit(id: string, signal: AbortSignal, heard: () => void): Promise<number>
+  nextExit(id: string, signal: AbortSignal, onRegistered: () => void): Promise<number>
   /** Settles when nothing runs in the container, or it does not exist. */
   stopped(id: string, signal: AbortSignal): Promise<void>
   /** Settles when the container does not exist any more. */

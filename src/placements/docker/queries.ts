@@ -8,37 +8,39 @@ import { containerLabels, type DockerQueries, type InspectedContainer, type Outp
 /** The queries to the Docker daemon. They change nothing. */
 
 /** A query takes 2 ms. This is less than the engine's deadline for an observation, so that the reason of a failure is reported. */
-const lookMs = 4_000
+const observeTimeoutMs = 4_000
 
-export function looksAt(daemon: Daemon): DockerQueries {
+export function queriesOf(daemon: Daemon): DockerQueries {
   const identities = shared(() => identity(daemon))
   const listings = new Listings(containerLabels.installation, (wanted) => list(daemon, wanted))
   return {
     isLocal: daemon.place.host.startsWith('unix://'),
     host: daemon.place.host,
-    identity: (signal) => daemon.call(lookMs, signal, () => identities()),
+    identity: (signal) => daemon.call(observeTimeoutMs, signal, () => identities()),
     isNameFree: (name, signal) => isNameFree(daemon, name, signal),
-    version: () => daemon.call(lookMs, undefined, async (client) => (await client.version()).Version),
-    hasImage: (image) => isThere(daemon.call(lookMs, undefined, (client) => client.getImage(image).inspect())),
-    hasNetwork: (network) => isThere(daemon.call(lookMs, undefined, (client) => client.getNetwork(network).inspect())),
+    version: () => daemon.call(observeTimeoutMs, undefined, async (client) => (await client.version()).Version),
+    hasImage: (image) => isThere(daemon.call(observeTimeoutMs, undefined, (client) => client.getImage(image).inspect())),
+    hasNetwork: (network) => isThere(daemon.call(observeTimeoutMs, undefined, (client) => client.getNetwork(network).inspect())),
     inspect: async (id, signal) => {
       try {
-        return inspected(await daemon.call(lookMs, signal, (client, abortSignal) => client.getContainer(id).inspect({ abortSignal })))
+        return inspected(
+          await daemon.call(observeTimeoutMs, signal, (client, abortSignal) => client.getContainer(id).inspect({ abortSignal })),
+        )
       } catch (error) {
         if (statusOf(error) === 404) return undefined
         throw error
       }
     },
     // The list is shared with other callers, so an abort only ends the wait.
-    list: (labels, signal) => daemon.call(lookMs, signal, () => listings.ask({ labels })),
+    list: (labels, signal) => daemon.call(observeTimeoutMs, signal, () => listings.ask({ labels })),
     output: (id, follows, signal, streams = ['stdout', 'stderr']) =>
       output(daemon, id, { stdout: streams.includes('stdout'), stderr: streams.includes('stderr'), follow: follows }, signal),
-    nextExit: async (id, signal, heard) => await waitFor(daemon, id, 'next-exit', signal, heard),
+    nextExit: async (id, signal, onRegistered) => await waitFor(daemon, id, 'next-exit', signal, onRegistered),
     stopped: (id, signal) => unlessGone(waitFor(daemon, id, 'not-running', signal, () => {})),
     removed: (id, signal) => unlessGone(waitFor(daemon, id, 'removed', signal, () => {})),
     pids: async (id) => {
       // Pids as `ps -o pid` shows them on the daemon's host.
-      const { Processes } = await daemon.call(lookMs, undefined, async (client, abortSignal) =>
+      const { Processes } = await daemon.call(observeTimeoutMs, undefined, async (client, abortSignal) =>
         client.getContainer(id).top({ ps_args: '-o pid', abortSignal }),
       )
       return (Processes as readonly (readonly string[])[]).map(([pid]) => Number(pid)).filter((pid) => pid > 0)
@@ -48,7 +50,7 @@ export function looksAt(daemon: Daemon): DockerQueries {
 
 async function list(daemon: Daemon, { labels }: Wanted): Promise<readonly SeenContainer[]> {
   const label = Object.entries(labels).map(([name, value]) => `${name}=${value}`)
-  const found = await daemon.call(lookMs, undefined, (client, abortSignal) =>
+  const found = await daemon.call(observeTimeoutMs, undefined, (client, abortSignal) =>
     client.listContainers({ all: true, filters: { label }, abortSignal }),
   )
   // docker-modem returns a body that is not JSON as bytes. Zero bytes would look like an empty list (G4).
@@ -61,8 +63,8 @@ async function list(daemon: Daemon, { labels }: Wanted): Promise<readonly SeenCo
  * (moby, LoadOrCreateID; seen with 28.2).
  */
 async function identity(daemon: Daemon): Promise<string | undefined> {
-  type Told = { readonly ID?: string; readonly DockerRootDir?: string }
-  const { ID, DockerRootDir } = await daemon.call(lookMs, undefined, async (client) => (await client.info()) as Told)
+  type Info = { readonly ID?: string; readonly DockerRootDir?: string }
+  const { ID, DockerRootDir } = await daemon.call(observeTimeoutMs, undefined, async (client) => (await client.info()) as Info)
   return ID ? `${ID} with ${DockerRootDir ?? 'no folder'}` : undefined
 }
 
@@ -88,8 +90,8 @@ async function isNameFree(daemon: Daemon, name: string, signal: AbortSignal | un
   const order = { Image: '', Cmd: ['true'], HostConfig: { SecurityOpt: [impossible] } }
   const request = { _query: { name }, _body: order } as unknown as Dockerode.ContainerCreateOptions
   try {
-    const made = await daemon.call(lookMs, signal, (client) => client.createContainer(request))
-    await daemon.call(lookMs, undefined, () => made.remove({ force: true }))
+    const made = await daemon.call(observeTimeoutMs, signal, (client) => client.createContainer(request))
+    await daemon.call(observeTimeoutMs, undefined, () => made.remove({ force: true }))
   } catch (error) {
     if (statusOf(error) === 409) return false
     if (statusOf(error) !== undefined && sentence(error).includes(impossible)) return true
@@ -98,9 +100,9 @@ async function isNameFree(daemon: Daemon, name: string, signal: AbortSignal | un
   return true
 }
 
-async function isThere(look: Promise<unknown>): Promise<boolean> {
+async function isThere(query: Promise<unknown>): Promise<boolean> {
   try {
-    await look
+    await query
     return true
   } catch (error) {
     if (statusOf(error) === 404) return false
@@ -134,9 +136,9 @@ async function* output(
  * The daemon sends the headers when it has registered the wait (moby, postContainersWait), and the body at the exit. An empty body means
  * that the daemon stopped.
  */
-async function waitFor(daemon: Daemon, id: string, condition: string, signal: AbortSignal, heard: () => void): Promise<number> {
+async function waitFor(daemon: Daemon, id: string, condition: string, signal: AbortSignal, onRegistered: () => void): Promise<number> {
   const stream = await daemon.stream({ method: 'POST', path: `/containers/${id}/wait`, query: { condition } }, signal)
-  heard()
+  onRegistered()
   const pieces: Uint8Array[] = []
   for await (const piece of stream) pieces.push(piece)
   const { StatusCode } = JSON.parse(Buffer.concat(pieces).toString('utf8')) as { readonly StatusCode?: number }

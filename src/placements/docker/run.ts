@@ -7,7 +7,7 @@ import type { Effects, Exit } from '../../core/ports/effects.ts'
 import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import { type TreeHandle, treeLabel } from '../../core/ports/process.ts'
 import { statusOf } from './daemon.ts'
-import { ExitWatch, exitOf, unseen, type Watched } from './exit-watch.ts'
+import { ExitWatch, exitOf, unknownExit, type Watched } from './exit-watch.ts'
 import { type Followers, isRunning } from './follower.ts'
 import { patienceMs } from './kind.ts'
 import {
@@ -19,12 +19,12 @@ import {
   type DaemonMark,
   type Docker,
   type DockerQueries,
-  type Handing,
+  type InputTransfer,
   type InspectedContainer,
   type SeenContainer,
 } from './ports.ts'
 import { requireSame } from './same-daemon.ts'
-import { isDeaf, isOfContainer } from './signal-handlers.ts'
+import { ignoresSignal, isOfContainer } from './signal-handlers.ts'
 import { inTime, isDoneIn } from './waits.ts'
 
 /**
@@ -50,22 +50,22 @@ type RunDetail = Pick<ContainerRunRef, 'id' | 'daemon' | 'pid' | 'isBeingTold'>
 export interface ContainerRunDeps {
   readonly docker: Docker
   readonly effects: Effects
-  readonly looks: DockerQueries
+  readonly queries: DockerQueries
   readonly clock: Clock
   readonly followers: Followers
   /** Scopes whose container ended while the daemon did not answer. The container reports it (kind.ts). */
-  readonly unheard: Set<string>
+  readonly missedEnds: Set<string>
 }
 
 /** The daemon registers a wait within milliseconds. */
-const listeningMs = 10_000
+const registerMs = 10_000
 /** The daemon takes the input within a millisecond, unless it is larger than the pipe buffers and the program does not read. */
-const handingMs = 1_000
+const inputMs = 1_000
 /**
  * The daemon processes thirty exits in a second. A container that still runs at a later kill may be frozen without the daemon's knowledge
  * (cgroup v1). A direct SIGKILL then waits for ever, whereas the daemon thaws the container after its own.
  */
-const hereMs = 2_000
+const directKillMs = 2_000
 
 /**
  * The runtimes whose containers are processes of this host. Others, such as those with a kernel of their own, must kill their containers
@@ -103,44 +103,44 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
   /** Leaves out signals that the main process ignores: each of them would only cost the daemon's time. */
   steps(ref: ContainerRunRef): readonly LadderStep[] {
     const known = ref.politeSignal ? (['polite', 'terminate'] as const) : (['terminate'] as const)
-    const canHear = (step: LadderStep): boolean =>
-      ref.id === undefined || ref.pid === undefined || !isDeaf(ref.pid, ref.id, signalOf(ref, step))
-    return [...known.filter(canHear), 'kill']
+    const isReached = (step: LadderStep): boolean =>
+      ref.id === undefined || ref.pid === undefined || !ignoresSignal(ref.pid, ref.id, signalOf(ref, step))
+    return [...known.filter(isReached), 'kill']
   }
 
   async create(ref: ContainerRunRef, _spec: ContainerRunSpec, ctx: CreateCtx): Promise<Created> {
-    const { docker, looks, followers } = this.#deps
+    const { docker, queries, followers } = this.#deps
     const { id, paths, mostBytes, daemon } = ctx.handle(containerLabel) as ContainerHandle
     const watch = this.#watch(ref, { id, daemon, isFresh: true })
-    const told: RunDetail = { id, ...(daemon && { daemon }) }
-    await Promise.all([ctx.record({ ...told, isBeingTold: true } satisfies RunDetail), inTime(ctx.clock, listeningMs, watch.heard)])
-    let handing: Handing
+    const recorded: RunDetail = { id, ...(daemon && { daemon }) }
+    await Promise.all([ctx.record({ ...recorded, isBeingTold: true } satisfies RunDetail), inTime(ctx.clock, registerMs, watch.registered)])
+    let transfer: InputTransfer
     try {
-      handing = await docker.start(id, (ctx.live as ContainerRunLive).input, ctx.signal)
+      transfer = await docker.start(id, (ctx.live as ContainerRunLive).input, ctx.signal)
     } catch (error) {
       throw refusalOf(ref, error)
     }
     if (paths) followers.start(scopeOfResource(ref.mark.resourceId), { id, paths, mostBytes })
     // The pid is optional. The start itself shows that the container runs.
-    const seen = looks.isLocal ? looks.inspect(id).catch(() => undefined) : undefined
-    const isTold = await isDoneIn(ctx.clock, handingMs, handing.done)
+    const seen = queries.isLocal ? queries.inspect(id).catch(() => undefined) : undefined
+    const isInputSent = await isDoneIn(ctx.clock, inputMs, transfer.done)
     const pid = (await seen)?.pid
-    const known: RunDetail = { ...told, ...(pid !== undefined && { pid }) }
-    if (!isTold) void handing.done.then(() => ctx.record(known)).catch(() => {})
+    const known: RunDetail = { ...recorded, ...(pid !== undefined && { pid }) }
+    if (!isInputSent) void transfer.done.then(() => ctx.record(known)).catch(() => {})
     const handle: TreeHandle = { exit: watch.exit, ...(pid !== undefined && { pid }) }
-    return { detail: isTold ? known : ({ ...known, isBeingTold: true } satisfies RunDetail), handle }
+    return { detail: isInputSent ? known : ({ ...known, isBeingTold: true } satisfies RunDetail), handle }
   }
 
   async resume(ref: ContainerRunRef): Promise<TreeHandle> {
     if (ref.isBeingTold) throw new Error('its supervisor was lost before all of its input was handed over')
     return {
-      exit: ref.id === undefined ? Promise.resolve(unseen) : this.#watch(ref, { id: ref.id, daemon: ref.daemon, isFresh: false }).exit,
+      exit: ref.id === undefined ? Promise.resolve(unknownExit) : this.#watch(ref, { id: ref.id, daemon: ref.daemon, isFresh: false }).exit,
     }
   }
 
-  #watch(ref: ContainerRunRef, watched: Omit<Watched, 'onUnheard'>): ExitWatch {
-    const onUnheard = (): void => void this.#deps.unheard.add(scopeOfResource(ref.mark.resourceId))
-    const watch = new ExitWatch(this.#deps, { ...watched, onUnheard })
+  #watch(ref: ContainerRunRef, watched: Omit<Watched, 'onMissedEnd'>): ExitWatch {
+    const onMissedEnd = (): void => void this.#deps.missedEnds.add(scopeOfResource(ref.mark.resourceId))
+    const watch = new ExitWatch(this.#deps, { ...watched, onMissedEnd })
     this.#watches.set(ref.mark.resourceId, watch)
     return watch
   }
@@ -148,11 +148,11 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
   /** A daemon that does not answer proves no end (G4). */
   async ended(ref: ContainerRunRef): Promise<Exit | undefined> {
     // The agent would work on an incomplete prompt, so it counts as ended.
-    if (ref.isBeingTold) return unseen
+    if (ref.isBeingTold) return unknownExit
     try {
       const own = ownOf(ref, await this.#all(ref))
-      if (!own) await requireSame(this.#deps.looks, ref.daemon)
-      const seen = own && (await this.#deps.looks.inspect(own.id))
+      if (!own) await requireSame(this.#deps.queries, ref.daemon)
+      const seen = own && (await this.#deps.queries.inspect(own.id))
       return seen && isRunning(seen.state) ? undefined : exitOf(seen)
     } catch {
       return undefined
@@ -165,27 +165,27 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
     if (own && isRunning(own.state)) this.#watches.get(ref.mark.resourceId)?.sawRunning()
     const running = all.find(({ state }) => isRunning(state))
     if (running) return present(`${running.name}, ${running.state}`)
-    if (!own) await requireSame(this.#deps.looks, ref.daemon, ctx.signal)
+    if (!own) await requireSame(this.#deps.queries, ref.daemon, ctx.signal)
     for (const { id } of all) this.#killedMs.delete(id)
-    await this.#tell(ref, own, ctx)
+    await this.#settleWatch(ref, own, ctx)
     const method = own ? `the container is ${own.state}, not running` : 'no such container'
     return absent({ method, strength: 'api', at: ctx.clock.wall() })
   }
 
   /** Settles the exit watch with what this observation found, because the daemon may have been away at the exit. */
-  async #tell({ mark }: ContainerRunRef, seen: SeenContainer | undefined, { signal }: Ctx): Promise<void> {
+  async #settleWatch({ mark }: ContainerRunRef, seen: SeenContainer | undefined, { signal }: Ctx): Promise<void> {
     const watch = this.#watches.get(mark.resourceId)
     if (!watch) return
     this.#watches.delete(mark.resourceId)
     if (watch.isSettled) return
-    const inspected = seen && (await this.#deps.looks.inspect(seen.id, signal).catch(() => undefined))
+    const inspected = seen && (await this.#deps.queries.inspect(seen.id, signal).catch(() => undefined))
     watch.settle(exitOf(inspected))
   }
 
   /** Finds containers by the labels of the scope, which has one container. Others with the same labels are ended with it (kind.ts). */
   async #all({ mark }: ContainerRunRef, signal?: AbortSignal): Promise<readonly SeenContainer[]> {
     const labels = { [containerLabels.installation]: mark.installation, [containerLabels.scope]: scopeOfResource(mark.resourceId) }
-    return await this.#deps.looks.list(labels, signal)
+    return await this.#deps.queries.list(labels, signal)
   }
 
   async #running(ref: ContainerRunRef, signal: AbortSignal): Promise<readonly string[]> {
@@ -198,23 +198,23 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
 
   async release(ref: ContainerRunRef, step: LadderStep, ctx: Ctx): Promise<StepEffect> {
     const running = await this.#running(ref, ctx.signal)
-    const heard = await Promise.all(running.map((id) => this.#end(id, signalOf(ref, step), ctx)))
-    if (heard.every(Boolean)) return {}
+    const reached = await Promise.all(running.map((id) => this.#end(id, signalOf(ref, step), ctx)))
+    if (reached.every(Boolean)) return {}
     // Containers that ignore the signal are not awaited.
-    const leaving = running.filter((_, index) => heard[index]).map((id) => this.#deps.looks.stopped(id, ctx.signal))
+    const leaving = running.filter((_, index) => reached[index]).map((id) => this.#deps.queries.stopped(id, ctx.signal))
     return { exhausted: Promise.allSettled(leaving).then(() => {}) }
   }
 
   /** Returns false when the main process ignores the signal. */
   async #end(id: string, signal: NodeJS.Signals, ctx: Ctx): Promise<boolean> {
-    const { docker, looks } = this.#deps
-    const seen = await looks.inspect(id, ctx.signal)
+    const { docker, queries } = this.#deps
+    const seen = await queries.inspect(id, ctx.signal)
     if (!seen || !isRunning(seen.state)) return true
     // Somebody may have set a restart policy.
     if (seen.restartPolicy !== 'no' && seen.restartPolicy !== '') await docker.forbidRestart(seen.id)
     // For containers whose pid was not recorded, `steps` could not check this.
-    if (signal !== 'SIGKILL' && looks.isLocal && seen.pid !== undefined && isDeaf(seen.pid, seen.id, signal)) return false
-    if (signal === 'SIGKILL' && this.#isKilledHere(seen)) return true
+    if (signal !== 'SIGKILL' && queries.isLocal && seen.pid !== undefined && ignoresSignal(seen.pid, seen.id, signal)) return false
+    if (signal === 'SIGKILL' && this.#killsDirectly(seen)) return true
     await docker.signal(seen.id, signal)
     // A frozen process takes a pending signal as soon as it is thawed, so the signal is sent first.
     if (seen.state === 'paused') await docker.unpause(seen.id)
@@ -225,13 +225,13 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
    * Kills directly. The daemon starts a program for each kill (`runc kill`), which is a third of the time of thirty concurrent stops. Any
    * process of the container will do, because all of them are to end. The observation of their end still comes from the daemon.
    */
-  #isKilledHere({ id, pid, state, runtime }: InspectedContainer): boolean {
-    const { looks, clock, effects } = this.#deps
-    const isHere = looks.isLocal && pid !== undefined && state === 'running' && hostRuntimes.test(runtime)
+  #killsDirectly({ id, pid, state, runtime }: InspectedContainer): boolean {
+    const { queries, clock, effects } = this.#deps
+    const isHere = queries.isLocal && pid !== undefined && state === 'running' && hostRuntimes.test(runtime)
     if (!isHere || !isOfContainer(pid, id)) return false
     const firstMs = this.#killedMs.get(id) ?? clock.now()
     this.#killedMs.set(id, firstMs)
-    if (clock.now() - firstMs > hereMs) return false
+    if (clock.now() - firstMs > directKillMs) return false
     try {
       effects.signal(pid, 'SIGKILL')
       return true
@@ -245,7 +245,7 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
     // After the daemon's own kill this finds the end, because the daemon answers only then.
     const first = await this.observe(ref, ctx)
     if (first.is === 'absent') return first.proof
-    await Promise.all((await this.#running(ref, ctx.signal)).map((id) => this.#deps.looks.stopped(id, ctx.signal)))
+    await Promise.all((await this.#running(ref, ctx.signal)).map((id) => this.#deps.queries.stopped(id, ctx.signal)))
     const seen = await this.observe(ref, ctx)
     if (seen.is !== 'absent') throw new Error(`${ref.program} was started again`)
     return seen.proof

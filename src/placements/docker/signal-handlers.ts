@@ -5,7 +5,7 @@ import { constants } from 'node:os'
  * True when the main process of a container ignores this signal. It is the init of its pid namespace, and the kernel drops a signal for
  * which an init has no handler (pid_namespaces(7)). Sending it would cost the daemon 15 ms, and the wait would be in vain.
  */
-export function isDeaf(pid: number, containerId: string, signal: NodeJS.Signals): boolean {
+export function ignoresSignal(pid: number, containerId: string, signal: NodeJS.Signals): boolean {
   try {
     // The pid must be this container's on this host: the daemon may be in another pid namespace.
     if (!isOfContainer(pid, containerId)) return false

@@ -4,7 +4,7 @@ import type { Clock } from '../../core/ports/clock.ts'
 const longestMs = 500
 
 /** Waits before the next attempt to reach a daemon: from 4 ms, doubling. An abort ends the wait. */
-export function waits(clock: Clock, attempt: number, signal: AbortSignal): Promise<void> {
+export function backoff(clock: Clock, attempt: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve()
     const timer = new AbortController()

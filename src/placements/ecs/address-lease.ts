@@ -8,7 +8,7 @@ import { type Aws, type AwsQueries, isAwsTrouble, type ObjectSeen } from './aws.
 import type { TaskHandle } from './ecs-task.ts'
 import { holderOf, leaseAt, leaseCluster, leasesOf, leaseTask } from './leases.ts'
 import { isOwn, metadataNames, metadataOf, ownedMark } from './mark.ts'
-import { isNotDone, jittered, waits } from './patience.ts'
+import { delay, jittered, wasNotCarriedOut } from './patience.ts'
 import { remember, Unconfirmed } from './settling.ts'
 import type { BucketPlace, LeaseSpec } from './specs.ts'
 import { type AwsTimes, createBudgetMs, settleMarginMs } from './times.ts'
@@ -33,7 +33,7 @@ export interface LeaseRef extends LeaseSpec {
 
 export interface LeaseDeps {
   readonly aws: Aws
-  readonly looks: AwsQueries
+  readonly queries: AwsQueries
   readonly times: AwsTimes
   readonly installation: string
   /** Where a listing searches for leases. Undefined without a bucket. */
@@ -95,22 +95,22 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
       } catch (error) {
         // `absent`: the lease that was to be replaced is gone.
         if (!isAwsTrouble(error, 'taken', 'absent')) {
-          if (attempt === 1 && isNotDone(error)) await ctx.record({})
+          if (attempt === 1 && wasNotCarriedOut(error)) await ctx.record({})
           throw error
         }
       }
-      const seen = await this.#deps.looks.head(object, ctx)
+      const seen = await this.#deps.queries.head(object, ctx)
       // The reply was lost, and the write succeeded.
       if (seen && isOwn(ref.mark, seen.metadata)) return made
       if (seen) await this.#requireGone(address, seen, ctx)
       replaces = seen?.etag
-      await waits(ctx.clock, jittered(attempt, 10, 500), ctx.signal)
+      await delay(ctx.clock, jittered(attempt, 10, 500), ctx.signal)
     }
     throw new EbbError('launch_failed', `The lease of the address ${address} could not be had: others took it again and again.`)
   }
 
   async #requireGone(address: string, seen: ObjectSeen, ctx: Ctx): Promise<void> {
-    const holder = await holderOf(this.#deps.looks, seen, ctx)
+    const holder = await holderOf(this.#deps.queries, seen, ctx)
     if (holder === 'is-gone') return
     const { [metadataNames.resource]: resource = 'somebody', [metadataNames.installation]: installation, [leaseTask]: task } = seen.metadata
     const whose = installation === this.#deps.installation ? resource : `${resource} of another installation`
@@ -120,7 +120,7 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
 
   async observe(ref: LeaseRef, ctx: Ctx): Promise<Presence> {
     if (ref.address === undefined) return absent({ method: 'PutObject was never called', strength: 'api', at: ctx.clock.wall() })
-    const seen = await this.#deps.looks.head(leaseAt(ref, ref.address), ctx)
+    const seen = await this.#deps.queries.head(leaseAt(ref, ref.address), ctx)
     const proof = (method: string): Presence => absent({ method, strength: 'api', at: ctx.clock.wall() })
     if (seen && isOwn(ref.mark, seen.metadata)) {
       remember(this.#seen, ref.mark.resourceId, seen.etag)
@@ -152,9 +152,9 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
 
   /** For the reaper. A close gets the address from the ledger, where it was recorded before the write. */
   async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
-    const { looks, place, installation } = this.#deps
+    const { queries, place, installation } = this.#deps
     if (owner.scopeIds || !place) return
-    for (const { address, seen } of await leasesOf(looks, place, installation, ctx)) {
+    for (const { address, seen } of await leasesOf(queries, place, installation, ctx)) {
       const mark = ownedMark(owner, seen.metadata)
       if (!mark) continue
       const spec: LeaseSpec = { ...place, installation, address }

@@ -6,7 +6,7 @@ import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } 
 import type { AddressHandle } from '../../core/ports/runner.ts'
 import { type Aws, type AwsQueries, isAwsTrouble, type TaskSeen } from './aws.ts'
 import { isOwn, ownedMark, startedBy, tagsOf, tokenOf } from './mark.ts'
-import { isNotDone, jittered, seenGone, waits } from './patience.ts'
+import { delay, jittered, untilAbsent, wasNotCarriedOut } from './patience.ts'
 import { Settling } from './settling.ts'
 import type { TaskSpec } from './specs.ts'
 import { findRunning, findStopping } from './task-finder.ts'
@@ -38,7 +38,7 @@ export interface TaskHandle extends AddressHandle {
 
 export interface EcsTaskDeps {
   readonly aws: Aws
-  readonly looks: AwsQueries
+  readonly queries: AwsQueries
   readonly times: AwsTimes
   readonly installation: string
   /** What a listing searches for, and the spec with which a found task is adopted. */
@@ -92,20 +92,20 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
   }
 
   async #untilRunning(ref: TaskRef & { readonly arn: string }, ctx: Ctx): Promise<string> {
-    const { firstLookMs, longestLookMs } = this.#deps.times
+    const { firstObserveDelayMs, longestObserveDelayMs } = this.#deps.times
     for (let attempt = 1; !ctx.signal.aborted; attempt++) {
       const seen = await this.#describe(ref, ctx)
       if (seen?.status === 'RUNNING' && seen.address !== undefined) return seen.address
       // A task in one of these states never runs again.
       if (seen && /^(DEACTIVATING|STOPPING|DEPROVISIONING|STOPPED)$/.test(seen.status))
         throw new EbbError('launch_failed', `The task ${ref.arn} stopped before it ran: ${seen.stoppedReason ?? 'ECS gave no reason'}.`)
-      await waits(ctx.clock, jittered(attempt, firstLookMs, longestLookMs), ctx.signal)
+      await delay(ctx.clock, jittered(attempt, firstObserveDelayMs, longestObserveDelayMs), ctx.signal)
     }
     throw new EbbError('scope_closed', `Its scope was closed while the task ${ref.arn} was starting.`)
   }
 
   async #describe({ cluster, region, arn }: TaskRef & { readonly arn: string }, ctx: Ctx): Promise<TaskSeen | undefined> {
-    const { tasks } = await this.#deps.looks.describeTasks({ cluster, ...(region !== undefined && { region }) }, [arn], ctx)
+    const { tasks } = await this.#deps.queries.describeTasks({ cluster, ...(region !== undefined && { region }) }, [arn], ctx)
     return tasks.find((task) => task.arn === arn)
   }
 
@@ -126,10 +126,10 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
   async #find(ref: TaskRef, ctx: Ctx): Promise<TaskSeen | undefined> {
     const { arn } = ref
     if (arn !== undefined) return await this.#describe({ ...ref, arn }, ctx)
-    const { looks } = this.#deps
+    const { queries } = this.#deps
     const scopes = new Set([scopeOfResource(ref.mark.resourceId)])
-    const running = (await findRunning(looks, ref, scopes, ctx)).find(({ tags }) => isOwn(ref.mark, tags))
-    return running ?? (await findStopping(looks, ref, ctx)).find(({ tags }) => isOwn(ref.mark, tags))
+    const running = (await findRunning(queries, ref, scopes, ctx)).find(({ tags }) => isOwn(ref.mark, tags))
+    return running ?? (await findStopping(queries, ref, ctx)).find(({ tags }) => isOwn(ref.mark, tags))
   }
 
   #missing({ mark, arn }: TaskRef, ctx: Ctx): Presence {
@@ -148,12 +148,12 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
   }
 
   async gone(ref: TaskRef, ctx: Ctx): Promise<Proof> {
-    return await seenGone(this, ref, this.#deps.times, ctx)
+    return await untilAbsent(this, ref, this.#deps.times, ctx)
   }
 
   async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
-    const { looks, settings, installation } = this.#deps
-    for (const task of await findRunning(looks, settings, owner.scopeIds, ctx)) {
+    const { queries, settings, installation } = this.#deps
+    for (const task of await findRunning(queries, settings, owner.scopeIds, ctx)) {
       const mark = task.status === 'STOPPED' ? undefined : ownedMark(owner, task.tags)
       if (!mark) continue
       const spec: TaskSpec = { ...settings, installation, arn: task.arn }
@@ -164,7 +164,7 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
 
 /** When the only attempt was refused, there certainly is no task to search for. */
 async function refused(error: unknown, ctx: CreateCtx): Promise<never> {
-  if (isNotDone(error)) await ctx.record({ isAsked: false } satisfies TaskDetail)
+  if (wasNotCarriedOut(error)) await ctx.record({ isAsked: false } satisfies TaskDetail)
   if (!isAwsTrouble(error, 'refused', 'denied', 'credentials')) throw error
   throw new EbbError('launch_failed', sentence(error), { cause: error })
 }

@@ -2,7 +2,7 @@ import { createReadStream, statSync } from 'node:fs'
 import type { Task } from '@aws-sdk/client-ecs'
 import { type Aws, AwsProblem, isAwsTrouble, type NewObject, partBytes, type TaskSeen } from './aws.ts'
 import { type ClientPool, regionOfArn } from './clients.ts'
-import { bounded, patiently } from './patience.ts'
+import { bounded, withRetries } from './patience.ts'
 import { required } from './problem.ts'
 import { uploadMs } from './times.ts'
 
@@ -34,7 +34,7 @@ export function awsEffects(pool: ClientPool): Aws {
           },
         },
       })
-      return await patiently('RunTask', call, async (abortSignal) => {
+      return await withRetries('RunTask', call, async (abortSignal) => {
         const { tasks = [], failures = [] } = await ecs.send(command, { abortSignal })
         const [task] = tasks
         if (task) return taskSeen(task)
@@ -49,7 +49,7 @@ export function awsEffects(pool: ClientPool): Aws {
       const { ecs, packages } = await pool.for(regionOfArn(arn) ?? region)
       const command = new packages.ecs.StopTaskCommand({ cluster, task: arn, reason })
       try {
-        await patiently('StopTask', call, (abortSignal) => ecs.send(command, { abortSignal }))
+        await withRetries('StopTask', call, (abortSignal) => ecs.send(command, { abortSignal }))
       } catch (error) {
         // ECS does not know the task any more. The next observation checks whether it is gone.
         if (!(isAwsTrouble(error, 'refused') && /not found/i.test(error.message))) throw error
@@ -60,7 +60,7 @@ export function awsEffects(pool: ClientPool): Aws {
       const { balancing, packages } = await pool.for(regionOfArn(group))
       const Targets = [{ Id: address, Port: port }]
       const command = new packages.balancing.RegisterTargetsCommand({ TargetGroupArn: group, Targets })
-      await patiently('RegisterTargets', call, (abortSignal) => balancing.send(command, { abortSignal }))
+      await withRetries('RegisterTargets', call, (abortSignal) => balancing.send(command, { abortSignal }))
     },
 
     deregisterTarget: async ({ group, address, port }, call) => {
@@ -68,7 +68,7 @@ export function awsEffects(pool: ClientPool): Aws {
       const Targets = [{ Id: address, Port: port }]
       const command = new packages.balancing.DeregisterTargetsCommand({ TargetGroupArn: group, Targets })
       try {
-        await patiently('DeregisterTargets', call, (abortSignal) => balancing.send(command, { abortSignal }))
+        await withRetries('DeregisterTargets', call, (abortSignal) => balancing.send(command, { abortSignal }))
       } catch (error) {
         if (!(isAwsTrouble(error, 'refused') && error.code.startsWith('InvalidTarget'))) throw error
       }
@@ -77,7 +77,7 @@ export function awsEffects(pool: ClientPool): Aws {
     putLease: async (object, Body, call) => {
       const { s3, packages } = await pool.for(object.region)
       const command = new packages.s3.PutObjectCommand({ ...written(object), Body, ContentType: 'application/json' })
-      await patiently('PutObject', call, (abortSignal) => s3.send(command, { abortSignal }))
+      await withRetries('PutObject', call, (abortSignal) => s3.send(command, { abortSignal }))
     },
 
     deleteLease: async ({ bucket, key, region }, etag, call) => {
@@ -86,7 +86,7 @@ export function awsEffects(pool: ClientPool): Aws {
       // refuses the call, and the lease stays.
       const command = new packages.s3.DeleteObjectCommand({ Bucket: bucket, Key: key, IfMatch: etag })
       try {
-        await patiently('DeleteObject', call, (abortSignal) => s3.send(command, { abortSignal }))
+        await withRetries('DeleteObject', call, (abortSignal) => s3.send(command, { abortSignal }))
       } catch (error) {
         if (!isAwsTrouble(error, 'absent')) throw error
       }
@@ -115,7 +115,7 @@ export function awsEffects(pool: ClientPool): Aws {
       const { s3, packages } = await pool.for(region)
       const command = new packages.s3.AbortMultipartUploadCommand({ Bucket: bucket, Key: key, UploadId: uploadId })
       try {
-        await patiently('AbortMultipartUpload', call, (abortSignal) => s3.send(command, { abortSignal }))
+        await withRetries('AbortMultipartUpload', call, (abortSignal) => s3.send(command, { abortSignal }))
       } catch (error) {
         if (!isAwsTrouble(error, 'absent')) throw error
       }

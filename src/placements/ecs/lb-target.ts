@@ -8,7 +8,7 @@ import type { Aws, AwsQueries, Cluster, Target, TargetSeen, TaskSeen } from './a
 import type { TaskHandle } from './ecs-task.ts'
 import { afterLease, leaseAt, leasesOf } from './leases.ts'
 import { isOfScope, metadataNames, ownedMark } from './mark.ts'
-import { isNotDone, jittered, seenGone, waits } from './patience.ts'
+import { delay, jittered, untilAbsent, wasNotCarriedOut } from './patience.ts'
 import { Unconfirmed } from './settling.ts'
 import type { TargetSpec } from './specs.ts'
 import { clusterOf, findRunning } from './task-finder.ts'
@@ -38,7 +38,7 @@ export interface TargetRef extends TargetSpec {
 
 export interface TargetDeps {
   readonly aws: Aws
-  readonly looks: AwsQueries
+  readonly queries: AwsQueries
   readonly times: AwsTimes
   readonly installation: string
   /** What a listing searches for. Without a target group nothing is listed. */
@@ -90,7 +90,7 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
   async create(_ref: TargetRef, { group, port }: TargetSpec, ctx: CreateCtx): Promise<Created> {
     const task = ctx.handle(addressLabel) as TaskHandle
     const { address, arn } = task
-    const drainMs = await this.#deps.looks.deregistrationDelayMs(group, ctx)
+    const drainMs = await this.#deps.queries.deregistrationDelayMs(group, ctx)
     const detail: TargetDetail = { address, arn, drainMs, isRegistered: false }
     await ctx.record(detail)
     const target: Target = { group, address, port }
@@ -101,10 +101,10 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
   }
 
   async #untilInService(target: Target, task: TaskHandle, ctx: Ctx): Promise<void> {
-    const { firstLookMs, longestLookMs, healthyWithinMs } = this.#deps.times
+    const { firstObserveDelayMs, longestObserveDelayMs, healthyWithinMs } = this.#deps.times
     const untilMs = ctx.clock.now() + healthyWithinMs
     for (let attempt = 1; !ctx.signal.aborted; attempt++) {
-      const [seen, ours] = await Promise.all([this.#look(target, ctx), this.#task(task, task.arn, ctx)])
+      const [seen, ours] = await Promise.all([this.#findTarget(target, ctx), this.#task(task, task.arn, ctx)])
       // `unavailable` means that the target group has no health checks, so the target is in service.
       if (seen?.state === 'healthy' || seen?.state === 'unavailable') return
       if (seen?.state === 'unused')
@@ -112,16 +112,16 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
           'launch_failed',
           `The target ${target.address}:${target.port} is not used: ${seen.reason ?? 'its target group has no listener'}.`,
         )
-      requireHope(target, seen, ours)
+      requireTask(target, seen, ours)
       if (ctx.clock.now() >= untilMs) throw neverHealthy(target, seen, healthyWithinMs)
-      await waits(ctx.clock, jittered(attempt, firstLookMs, longestLookMs), ctx.signal)
+      await delay(ctx.clock, jittered(attempt, firstObserveDelayMs, longestObserveDelayMs), ctx.signal)
     }
     throw new EbbError('scope_closed', `Its scope was closed while ${target.address}:${target.port} was not yet healthy.`)
   }
 
   /** The registered target. Undefined when it is missing from the answer, or when the answer only says that it is not registered. */
-  async #look(target: Target, ctx: Ctx): Promise<TargetSeen | undefined> {
-    const all = await this.#deps.looks.targetHealth(target, ctx)
+  async #findTarget(target: Target, ctx: Ctx): Promise<TargetSeen | undefined> {
+    const all = await this.#deps.queries.targetHealth(target, ctx)
     const seen = all.find(({ address, port }) => address === target.address && port === target.port)
     return seen?.state === 'unused' && seen.reason?.startsWith('Target.NotRegistered') ? undefined : seen
   }
@@ -133,7 +133,7 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
     const target = { group, address, port }
     // With a lease the owner costs few calls, so it is queried in parallel.
     const owner = ref.leases ? this.#isAnothers(ref, address, ctx) : undefined
-    const [seen] = await Promise.all([this.#look(target, ctx), owner])
+    const [seen] = await Promise.all([this.#findTarget(target, ctx), owner])
     if (!seen) return this.#missing(ref, ctx) ?? gone('DescribeTargetHealth: not registered')
     this.#unconfirmed.seen(ref.mark.resourceId)
     if (await (owner ?? this.#isAnothers(ref, address, ctx))) return gone('the address belongs to another task by now')
@@ -153,22 +153,22 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
    * address, also one of an owner that uses no leases.
    */
   async #isAnothers(ref: TargetRef, address: string, ctx: Ctx): Promise<boolean> {
-    const { looks } = this.#deps
+    const { queries } = this.#deps
     const scope = scopeOfResource(ref.mark.resourceId)
-    const [lease, ours] = await Promise.all([ref.leases && looks.head(leaseAt(ref.leases, address), ctx), this.#task(ref, ref.arn, ctx)])
+    const [lease, ours] = await Promise.all([ref.leases && queries.head(leaseAt(ref.leases, address), ctx), this.#task(ref, ref.arn, ctx)])
     if (lease) {
       const { [metadataNames.installation]: installation, [metadataNames.resource]: resource = '' } = lease.metadata
       if (installation !== ref.installation || scopeOfResource(resource) !== scope) return true
       if (ours?.status === 'RUNNING') return false
     }
-    const running = await findRunning(looks, ref, undefined, ctx)
+    const running = await findRunning(queries, ref, undefined, ctx)
     const isOurs = ({ arn, tags }: TaskSeen): boolean => arn === ref.arn || isOfScope(ref.installation, scope, tags)
     return running.some((task) => task.address === address && task.status !== 'STOPPED' && !isOurs(task))
   }
 
   async #task(cluster: Cluster, arn: string | undefined, ctx: Ctx): Promise<TaskSeen | undefined> {
     if (arn === undefined) return undefined
-    const { tasks } = await this.#deps.looks.describeTasks(clusterOf(cluster), [arn], ctx)
+    const { tasks } = await this.#deps.queries.describeTasks(clusterOf(cluster), [arn], ctx)
     return tasks.find((task) => task.arn === arn)
   }
 
@@ -181,7 +181,7 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
   }
 
   async gone(ref: TargetRef, ctx: Ctx): Promise<Proof> {
-    return await seenGone(this, ref, this.#deps.times, ctx)
+    return await untilAbsent(this, ref, this.#deps.times, ctx)
   }
 
   /**
@@ -189,10 +189,13 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
    * before the registration.
    */
   async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
-    const { looks, settings, installation } = this.#deps
+    const { queries, settings, installation } = this.#deps
     const { group } = settings
     if (owner.scopeIds || !settings.leases || group === undefined) return
-    const [targets, leases] = await Promise.all([looks.targetHealth({ group }, ctx), leasesOf(looks, settings.leases, installation, ctx)])
+    const [targets, leases] = await Promise.all([
+      queries.targetHealth({ group }, ctx),
+      leasesOf(queries, settings.leases, installation, ctx),
+    ])
     for (const { address, seen } of leases) {
       const mark = ownedMark(owner, seen.metadata)
       if (!mark || !targets.some((target) => target.address === address && target.port === settings.port)) continue
@@ -205,12 +208,12 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
 
 /** When the only attempt was refused, there certainly is no target to search for. */
 async function refused(error: unknown, ctx: CreateCtx): Promise<never> {
-  if (isNotDone(error)) await ctx.record({})
+  if (wasNotCarriedOut(error)) await ctx.record({})
   throw error
 }
 
 /** Throws when the task has stopped: its target can never become healthy. */
-function requireHope({ address, port }: Target, seen: TargetSeen | undefined, task: TaskSeen | undefined): void {
+function requireTask({ address, port }: Target, seen: TargetSeen | undefined, task: TaskSeen | undefined): void {
   if (task?.status !== 'STOPPED') return
   const why = task.stoppedReason ?? 'ECS gave no reason'
   const last = seen?.reason === undefined ? '' : ` The load balancer last said: ${seen.reason}.`

@@ -28,33 +28,33 @@ export interface Lease {
 const atOnce = 8
 
 /** Listings in progress, by their queries object. In one reaper pass three kinds list the same leases at the same moment. */
-const underWay = new WeakMap<AwsQueries, Map<string, Promise<readonly Lease[]>>>()
+const running = new WeakMap<AwsQueries, Map<string, Promise<readonly Lease[]>>>()
 
 /**
  * The leases of one installation. Concurrent callers share one listing, and nothing is cached after it. Its calls have their own timeouts
  * and do not end with the signal of the first caller.
  */
-export function leasesOf(looks: AwsQueries, place: BucketPlace, installation: string, { clock }: AwsCall): Promise<readonly Lease[]> {
-  const shared = underWay.get(looks) ?? new Map<string, Promise<readonly Lease[]>>()
-  underWay.set(looks, shared)
+export function leasesOf(queries: AwsQueries, place: BucketPlace, installation: string, { clock }: AwsCall): Promise<readonly Lease[]> {
+  const shared = running.get(queries) ?? new Map<string, Promise<readonly Lease[]>>()
+  running.set(queries, shared)
   const name = JSON.stringify([place.bucket, place.prefix, place.region, installation])
   const known = shared.get(name)
   if (known) return known
-  const asked = lookAtLeases(looks, place, installation, { signal: new AbortController().signal, clock })
-  shared.set(name, asked)
+  const listing = listLeases(queries, place, installation, { signal: new AbortController().signal, clock })
+  shared.set(name, listing)
   const forget = (): void => void shared.delete(name)
-  asked.then(forget, forget)
-  return asked
+  listing.then(forget, forget)
+  return listing
 }
 
 /** Only the metadata of a lease name its owner, and a listing has no metadata. */
-async function lookAtLeases(looks: AwsQueries, place: BucketPlace, installation: string, call: AwsCall): Promise<readonly Lease[]> {
+async function listLeases(queries: AwsQueries, place: BucketPlace, installation: string, call: AwsCall): Promise<readonly Lease[]> {
   const folder = leaseAt(place, '')
-  const keys = await looks.listObjects(folder, call)
+  const keys = await queries.listObjects(folder, call)
   const found: Lease[] = []
   for (let from = 0; from < keys.length; from += atOnce) {
     const some = keys.slice(from, from + atOnce)
-    const seen = await Promise.all(some.map((key) => looks.head({ ...folder, key }, call)))
+    const seen = await Promise.all(some.map((key) => queries.head({ ...folder, key }, call)))
     for (const [index, one] of seen.entries()) {
       if (one?.metadata[metadataNames.installation] === installation)
         found.push({ address: (some[index] ?? '').slice(folder.key.length), seen: one })
@@ -66,12 +66,12 @@ async function lookAtLeases(looks: AwsQueries, place: BucketPlace, installation:
 export type HolderState = 'lives' | 'is-gone' | 'unknown'
 
 /** Whether the task of a lease still runs. ECS forgets a stopped task after about an hour, so a task that it does not know is gone. */
-export async function holderOf(looks: AwsQueries, { metadata }: ObjectSeen, call: AwsCall): Promise<HolderState> {
+export async function holderOf(queries: AwsQueries, { metadata }: ObjectSeen, call: AwsCall): Promise<HolderState> {
   const arn = metadata[leaseTask]
   const cluster = metadata[leaseCluster]
   if (arn === undefined || cluster === undefined) return 'unknown'
   try {
-    const { tasks, missing } = await looks.describeTasks({ cluster }, [arn], call)
+    const { tasks, missing } = await queries.describeTasks({ cluster }, [arn], call)
     if (missing.includes(arn) || tasks[0]?.status === 'STOPPED') return 'is-gone'
     return tasks.length > 0 ? 'lives' : 'unknown'
   } catch (error) {

@@ -19,12 +19,12 @@ const mostAttempts = 5
 const firstWaitMs = 100
 const longestWaitMs = 2_000
 
-export async function patiently<T>(
+export async function withRetries<T>(
   operation: string,
   { signal, clock, letsAnswer }: AwsCall,
   ask: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  if (signal.aborted) throw gaveUp(operation)
+  if (signal.aborted) throw aborted(operation)
   const caller = letsAnswer ? new AbortController().signal : signal
   for (let attempt = 1; ; attempt++) {
     try {
@@ -32,7 +32,7 @@ export async function patiently<T>(
     } catch (error) {
       if (attempt > 1 && error instanceof AwsProblem) error.isCertain = false
       if (attempt === mostAttempts || !isAwsTrouble(error, 'throttled', 'unreachable')) throw error
-      await waits(clock, jittered(attempt, firstWaitMs, longestWaitMs), signal)
+      await delay(clock, jittered(attempt, firstWaitMs, longestWaitMs), signal)
       if (signal.aborted) throw error
     }
   }
@@ -46,7 +46,7 @@ export async function bounded<T>(
   budgetMs: number,
   ask: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  if (caller.aborted) throw gaveUp(operation)
+  if (caller.aborted) throw aborted(operation)
   const call = new AbortController()
   const timer = new AbortController()
   const stopped = Promise.withResolvers<never>()
@@ -54,7 +54,7 @@ export async function bounded<T>(
     call.abort(problem)
     stopped.reject(problem)
   }
-  const leave = (): void => stop(gaveUp(operation))
+  const leave = (): void => stop(aborted(operation))
   caller.addEventListener('abort', leave, { once: true })
   clock.after(budgetMs, timer.signal, () =>
     stop(new AwsProblem('unreachable', `AWS did not answer ${operation} within ${Math.round(budgetMs / 1_000)} s; it is tried again.`)),
@@ -71,11 +71,11 @@ export async function bounded<T>(
 }
 
 /** True when the only attempt was refused, or none was sent, so that nothing was created. For calls with `letsAnswer`. */
-export function isNotDone(error: unknown): boolean {
+export function wasNotCarriedOut(error: unknown): boolean {
   return isAwsTrouble(error, 'refused', 'denied', 'credentials', 'aborted') && error.isCertain
 }
 
-function gaveUp(operation: string): AwsProblem {
+function aborted(operation: string): AwsProblem {
   return new AwsProblem('aborted', `${operation} was not waited for any longer.`)
 }
 
@@ -86,7 +86,7 @@ export function jittered(attempt: number, firstMs: number, longestMs: number): n
 }
 
 /** Waits between two attempts. An abort ends the wait. */
-export async function waits(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+export async function delay(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return
   const timer = new AbortController()
   let leave = (): void => {}
@@ -100,7 +100,7 @@ export async function waits(clock: Clock, ms: number, signal: AbortSignal): Prom
 }
 
 /** AWS sends no event when a resource is gone, so it is observed with growing delays until its absence is proven. */
-export async function seenGone<Ref>(
+export async function untilAbsent<Ref>(
   kind: Pick<ResourceKind<unknown, Ref>, 'observe' | 'describe'>,
   ref: Ref,
   times: AwsTimes,
@@ -109,7 +109,7 @@ export async function seenGone<Ref>(
   for (let attempt = 1; !ctx.signal.aborted; attempt++) {
     const seen = await kind.observe(ref, ctx)
     if (seen.is === 'absent') return seen.proof
-    await waits(ctx.clock, jittered(attempt, times.firstLookMs, times.longestLookMs), ctx.signal)
+    await delay(ctx.clock, jittered(attempt, times.firstObserveDelayMs, times.longestObserveDelayMs), ctx.signal)
   }
   throw new Error(`${kind.describe(ref)} was not waited for any longer`)
 }

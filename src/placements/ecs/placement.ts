@@ -43,7 +43,7 @@ export function openEcs(options: EcsOptions, parts: PlacementParts): Placement {
   const { clock, context } = parts
   const settings: EcsSettings = { ...options, ecsCluster: options.ecsCluster ?? '', hasToken: options.ecsToken !== undefined }
   const aws = openAws(settings, parts)
-  const { looks } = aws
+  const { queries } = aws
   const agents = runnerAgentsOf(parts)
   const tasks = new RunnersTasks({ ...aws, installation: context.installation })
   agents.useTasks({ token: options.ecsToken, placeOf: (task) => tasks.placeOf(task) })
@@ -55,18 +55,18 @@ export function openEcs(options: EcsOptions, parts: PlacementParts): Placement {
     plan: (scopeId, launch) => planEcs(settings, context, scopeId, launch),
     requireReady: async () => {
       if (clock.now() < goodUntilMs) return
-      const bad = (await checkSettings(settings, looks, call)).filter(({ isGood }) => !isGood)
+      const bad = (await checkSettings(settings, queries, call)).filter(({ isGood }) => !isGood)
       if (bad.length > 0)
         throw new EbbError('launch_refused', bad.map(({ setting, says }) => `${setting}: ${says}`).join(' '), { details: bad })
       goodUntilMs = clock.now() + goodForMs
     },
-    check: () => checkSettings(settings, looks, call),
+    check: () => checkSettings(settings, queries, call),
   }
 }
 
 interface AwsParts {
   readonly aws: Aws
-  readonly looks: AwsQueries
+  readonly queries: AwsQueries
   readonly times: AwsTimes
 }
 
@@ -75,7 +75,7 @@ function openAws({ ecsRegion, ecsEndpoint }: EcsSettings, { wrap }: PlacementPar
     ...(ecsRegion !== undefined && { region: ecsRegion }),
     ...(ecsEndpoint !== undefined && { endpoint: ecsEndpoint }),
   })
-  return { aws: wrap('aws', awsEffects(pool)), looks: awsQueries(pool), times: wrap('aws-times', usualTimes) }
+  return { aws: wrap('aws', awsEffects(pool)), queries: awsQueries(pool), times: wrap('aws-times', usualTimes) }
 }
 
 /** All kinds, whatever is configured now: resources that were created with other settings must still be released. */

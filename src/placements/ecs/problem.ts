@@ -43,7 +43,7 @@ const taken = new Set(['PreconditionFailed', 'ConditionalRequestConflict'])
 const unreachable = new Set(['ECONNREFUSED', 'ECONNRESET', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN', 'EPIPE', 'ETIMEDOUT'])
 
 /** S3 answers 400 when a request body did not arrive in time. The connection was the problem, not the request. */
-const notHeard = new Set(['RequestTimeout', 'RequestTimeoutException'])
+const bodyTimeouts = new Set(['RequestTimeout', 'RequestTimeoutException'])
 
 /** The answer contains the time of the server, with which the SDK signs the next call. */
 const clockSkew = new Set(['RequestTimeTooSkewed', 'RequestInTheFuture'])
@@ -69,7 +69,7 @@ export function problemOf(operation: string, error: unknown): AwsProblem {
       `AWS does not accept the credentials (${code}); set AWS_PROFILE or AWS_ACCESS_KEY_ID and its secret (${operation}).`,
     )
   if (throttled.has(code) || status === 429) return trouble('throttled', `AWS throttles ${operation}; it is tried again.`)
-  if (notHeard.has(code)) return trouble('unreachable', `AWS did not get all of ${operation} in time; it is tried again.`)
+  if (bodyTimeouts.has(code)) return trouble('unreachable', `AWS did not get all of ${operation} in time; it is tried again.`)
   if (clockSkew.has(code)) return trouble('unreachable', `The clock of this host is wrong, says AWS to ${operation}; it is tried again.`)
   if (taken.has(code) || status === 412) return trouble('taken', `${operation}: another one is there.`)
   // The answer to a HEAD has no body, so a 403, or the 400 for an expired token, comes without an error code.
@@ -95,7 +95,7 @@ function isNameless(code: string): boolean {
 }
 
 function known(code: string): boolean {
-  return [expired, badCredentials, denied, throttled, absent, taken, notHeard, clockSkew].some((set) => set.has(code))
+  return [expired, badCredentials, denied, throttled, absent, taken, bodyTimeouts, clockSkew].some((set) => set.has(code))
 }
 
 function networkReason(error: unknown): string {

@@ -15,7 +15,7 @@ import { type AwsTimes, stopPatienceMs } from './times.ts'
 
 export interface RunnersTaskDeps {
   readonly aws: Aws
-  readonly looks: AwsQueries
+  readonly queries: AwsQueries
   readonly times: AwsTimes
   readonly installation: string
 }
@@ -68,12 +68,12 @@ export class RunnersTasks {
   }
 
   async #find(task: RunnersTask, { resourceId, detail }: LostAgent, ctx: Ctx): Promise<readonly TaskSeen[]> {
-    const { looks, installation } = this.#deps
+    const { queries, installation } = this.#deps
     const scope = scopeOfResource(resourceId)
     const isOurs = ({ tags }: TaskSeen): boolean => isOfScope(installation, scope, tags)
     const arn = detail?.taskArn
-    if (arn !== undefined) return (await looks.describeTasks(clusterOf(task), [arn], ctx)).tasks.filter(isOurs)
-    const running = (await findRunning(looks, task, new Set([scope]), ctx)).filter(isOurs)
-    return running.length > 0 ? running : (await findStopping(looks, task, ctx)).filter(isOurs)
+    if (arn !== undefined) return (await queries.describeTasks(clusterOf(task), [arn], ctx)).tasks.filter(isOurs)
+    const running = (await findRunning(queries, task, new Set([scope]), ctx)).filter(isOurs)
+    return running.length > 0 ? running : (await findStopping(queries, task, ctx)).filter(isOurs)
   }
 }

@@ -18,7 +18,7 @@ function familyOf({ taskDefinition }: Family): { readonly family?: string } {
  * another one at the launch, and an address may have gone to any task of the cluster.
  */
 export async function findRunning(
-  looks: AwsQueries,
+  queries: AwsQueries,
   cluster: Cluster,
   scopeIds: ReadonlySet<string> | undefined,
   call: AwsCall,
@@ -26,16 +26,16 @@ export async function findRunning(
   const where = clusterOf(cluster)
   const arns =
     scopeIds && scopeIds.size <= mostScopes
-      ? (await Promise.all([...scopeIds].map((id) => looks.listTasks({ ...where, startedBy: startedBy(id) }, call)))).flat()
-      : await looks.listTasks({ ...where, desiredStatus: 'RUNNING' }, call)
-  return (await looks.describeTasks(where, arns, call)).tasks
+      ? (await Promise.all([...scopeIds].map((id) => queries.listTasks({ ...where, startedBy: startedBy(id) }, call)))).flat()
+      : await queries.listTasks({ ...where, desiredStatus: 'RUNNING' }, call)
+  return (await queries.describeTasks(where, arns, call)).tasks
 }
 
 /** Tasks that are stopping, or have stopped within the last hour or so. */
-export async function findStopping(looks: AwsQueries, family: Family, call: AwsCall): Promise<readonly TaskSeen[]> {
+export async function findStopping(queries: AwsQueries, family: Family, call: AwsCall): Promise<readonly TaskSeen[]> {
   const where = clusterOf(family)
-  const arns = await looks.listTasks({ ...where, ...familyOf(family), desiredStatus: 'STOPPED' }, call)
-  return (await looks.describeTasks(where, arns, call)).tasks
+  const arns = await queries.listTasks({ ...where, ...familyOf(family), desiredStatus: 'STOPPED' }, call)
+  return (await queries.describeTasks(where, arns, call)).tasks
 }
 
 export function clusterOf({ cluster, region }: Cluster): Cluster {

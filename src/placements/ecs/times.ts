@@ -7,13 +7,13 @@ export interface AwsTimes {
    */
   readonly settleMs: number
   /** The first and the longest delay between two observations of a resource that is changing its state. */
-  readonly firstLookMs: number
-  readonly longestLookMs: number
+  readonly firstObserveDelayMs: number
+  readonly longestObserveDelayMs: number
   /** The time in which a target must become healthy. Less than `createBudgetMs`, so that the launch can report the reason. */
   readonly healthyWithinMs: number
 }
 
-export const usualTimes: AwsTimes = { settleMs: 45_000, firstLookMs: 100, longestLookMs: 4_000, healthyWithinMs: 240_000 }
+export const usualTimes: AwsTimes = { settleMs: 45_000, firstObserveDelayMs: 100, longestObserveDelayMs: 4_000, healthyWithinMs: 240_000 }
 
 /** Fargate takes 20 to 90 s to start a task, mostly for pulling the image. A target also takes its health checks. */
 export const createBudgetMs = 300_000

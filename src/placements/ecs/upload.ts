@@ -37,7 +37,7 @@ export interface UploadRef extends UploadSpec {
 
 export interface UploadDeps {
   readonly aws: Aws
-  readonly looks: AwsQueries
+  readonly queries: AwsQueries
   readonly installation: string
   /** Where a listing searches for open parts. Undefined without a bucket. */
   readonly place: BucketPlace | undefined
@@ -55,7 +55,7 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
   /** Uploads that S3 confirmed, with the proof. */
   readonly #confirmed = new Map<string, Proof>()
   /** Uploads that are released: no part is open, and the upload was confirmed, given up or never required. */
-  readonly #over = new Map<string, Proof>()
+  readonly #released = new Map<string, Proof>()
 
   constructor(deps: UploadDeps) {
     this.#deps = deps
@@ -94,7 +94,7 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
   }
 
   async observe({ mark }: UploadRef, _ctx: Ctx): Promise<Presence> {
-    const proof = this.#over.get(mark.resourceId)
+    const proof = this.#released.get(mark.resourceId)
     return proof ? absent(proof) : present(this.#confirmed.has(mark.resourceId) ? 'parts of it may be open' : 'not confirmed yet')
   }
 
@@ -104,15 +104,15 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
   }
 
   async meet(_obligation: string, ref: UploadRef, ctx: Ctx): Promise<void> {
-    await Promise.all(Object.entries(ref.files).map(([stream, log]) => this.#bring(ref, stream, log, ctx)))
+    await Promise.all(Object.entries(ref.files).map(([stream, log]) => this.#uploadFile(ref, stream, log, ctx)))
     if (ctx.signal.aborted) return
     const proof: Proof = { method: 'HeadObject: size and SHA-256 are those of the logs', strength: 'api', at: ctx.clock.wall() }
     remember(this.#confirmed, ref.mark.resourceId, proof)
   }
 
   /** Uploads one file, and verifies it with S3. */
-  async #bring(ref: UploadRef, stream: string, log: LogFile, ctx: Ctx): Promise<void> {
-    const { aws, looks } = this.#deps
+  async #uploadFile(ref: UploadRef, stream: string, log: LogFile, ctx: Ctx): Promise<void> {
+    const { aws, queries } = this.#deps
     const object: ObjectAt = {
       bucket: ref.bucket,
       key: `${folderOf(ref)}${logName(stream)}`,
@@ -124,7 +124,7 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
     const metadata = { ...metadataOf(ref.mark), 'ebb-stream': stream }
     const sum = await sumOf(file, partBytes)
     // An earlier attempt whose reply was lost, or an earlier supervisor, may have uploaded the file. It is not sent again.
-    let seen = await looks.head(object, ctx)
+    let seen = await queries.head(object, ctx)
     for (let attempt = 1; ; attempt++) {
       if (seen && isSameSum(sum, seen) && isOwn(ref.mark, seen.metadata)) return
       if (seen && !isOwn(ref.mark, seen.metadata)) throw new Error(`something else is at ${name}, and it is not overwritten; move it away`)
@@ -136,7 +136,7 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
         // Written meanwhile: by an attempt whose reply was lost, or by somebody else. The next query tells.
         if (!isAwsTrouble(error, 'taken')) throw error
       }
-      seen = await looks.head(object, ctx)
+      seen = await queries.head(object, ctx)
     }
   }
 
@@ -152,19 +152,19 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
       strength: 'api',
       at: ctx.clock.wall(),
     }
-    remember(this.#over, ref.mark.resourceId, this.#confirmed.get(ref.mark.resourceId) ?? nothing)
+    remember(this.#released, ref.mark.resourceId, this.#confirmed.get(ref.mark.resourceId) ?? nothing)
     return {}
   }
 
   /** Only keys that follow from the intent: other objects in the same folder are foreign (G10). */
   async #open(ref: UploadRef, ctx: Ctx): Promise<readonly OpenUpload[]> {
     const { bucket, region } = ref
-    const open = await this.#deps.looks.openUploads({ bucket, key: folderOf(ref), ...(region !== undefined && { region }) }, ctx)
+    const open = await this.#deps.queries.openUploads({ bucket, key: folderOf(ref), ...(region !== undefined && { region }) }, ctx)
     return open.filter(({ key }) => isLog(key.slice(folderOf(ref).length)))
   }
 
   async gone({ mark }: UploadRef, _ctx: Ctx): Promise<Proof> {
-    const proof = this.#over.get(mark.resourceId)
+    const proof = this.#released.get(mark.resourceId)
     if (!proof) throw new Error('it is still owed')
     return proof
   }
@@ -174,13 +174,13 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
    * is deleted after them. A close derives the key from the intent.
    */
   async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
-    const { looks, place, installation } = this.#deps
+    const { queries, place, installation } = this.#deps
     if (owner.scopeIds || !place) return
     const { bucket, prefix, region } = place
     const root = `${prefix}/results/`
     const [open, leases] = await Promise.all([
-      looks.openUploads({ bucket, key: root, ...(region !== undefined && { region }) }, ctx),
-      leasesOf(looks, place, installation, ctx),
+      queries.openUploads({ bucket, key: root, ...(region !== undefined && { region }) }, ctx),
+      leasesOf(queries, place, installation, ctx),
     ])
     const agentIds = new Set(open.flatMap(({ key }) => agentOf(key.slice(root.length))))
     for (const { seen } of leases) {

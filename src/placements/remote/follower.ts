@@ -31,18 +31,18 @@ const shortestPauseMs = 100
 const appendRetryMs = 500
 
 /** When the agent is gone and nothing was received for this time, the end of the stream is lost. */
-const lastWordsMs = 3_000
+const lastOutputMs = 3_000
 
 /** The longest wait for the end of the stream after the agent is gone, however much is received. */
-const mostLastWordsMs = 60_000
+const longestLastOutputMs = 60_000
 
 /** The reader of the log ends an agent that exceeded its limit. It has this time to report that before the exit is reported. */
-const tooMuchMs = 2_000
+const reportLimitMs = 2_000
 
-const nobodySaw: EndOfTree = { code: null, signal: null }
+const unknownExit: EndOfTree = { code: null, signal: null }
 
 /** The last event of the stream, which says how the agent ended. */
-type LastWord = Extract<RunnerNews, { readonly is: 'complete' | 'error' }> | undefined
+type LastEvent = Extract<RunnerNews, { readonly is: 'complete' | 'error' }> | undefined
 
 /**
  * Copies the stream of one agent into its log, and detects a connection that is dead without an error. The agent counts as ended when the
@@ -53,7 +53,7 @@ export class Follower {
   readonly #lifetime = new AbortController()
   readonly #exit = Promise.withResolvers<EndOfTree>()
   readonly #over = Promise.withResolvers<void>()
-  #heardMs: number
+  #receivedMs: number
   #bytes = 0
   /** When the runner first reported that the agent is gone. */
   #goneMs: number | undefined
@@ -64,7 +64,7 @@ export class Follower {
 
   constructor(deps: FollowerDeps) {
     this.#deps = deps
-    this.#heardMs = deps.clock.now()
+    this.#receivedMs = deps.clock.now()
     this.#watch()
     void this.#follow()
   }
@@ -88,7 +88,7 @@ export class Follower {
     // Counted from the first call, so that repeated calls cannot extend the wait for ever.
     this.#goneMs ??= clock.now()
     while (!this.isOver) {
-      const leftMs = Math.min(Math.max(this.#goneMs, this.#heardMs) + lastWordsMs, this.#goneMs + mostLastWordsMs) - clock.now()
+      const leftMs = Math.min(Math.max(this.#goneMs, this.#receivedMs) + lastOutputMs, this.#goneMs + longestLastOutputMs) - clock.now()
       if (leftMs <= 0) {
         this.note = 'the stream had no last word when the agent was gone, so lines may be missing'
         this.#deps.log.warn('The stream of a remote agent had no last word, so lines may be missing.', { agent: stream.agentId })
@@ -108,7 +108,7 @@ export class Follower {
     this.#end()
     this.#deps.stream.hangUp()
     this.#lifetime.abort()
-    this.#exit.resolve(nobodySaw)
+    this.#exit.resolve(unknownExit)
   }
 
   #end(): void {
@@ -118,23 +118,23 @@ export class Follower {
 
   async #follow(): Promise<void> {
     const { stream, log } = this.#deps
-    let said: LastWord
+    let last: LastEvent
     try {
       for await (const news of stream.news) {
-        this.#heardMs = this.#deps.clock.now()
+        this.#receivedMs = this.#deps.clock.now()
         if (this.isOver) break
         if (news.is === 'output' && !(await this.#take(news.bytes))) break
-        if (news.is === 'complete' || news.is === 'error') said = news
+        if (news.is === 'complete' || news.is === 'error') last = news
       }
     } catch (error) {
       if (!this.isOver) log.debug('The stream of a remote agent was lost.', { agent: stream.agentId, error: sentence(error) })
     }
     this.#end()
     stream.hangUp()
-    const how = await this.#howItEnded(said)
-    if (this.#bytes > this.#deps.mostBytes) await this.#pause(tooMuchMs)
+    const exit = await this.#findExit(last)
+    if (this.#bytes > this.#deps.mostBytes) await this.#pause(reportLimitMs)
     this.#lifetime.abort()
-    this.#exit.resolve(how)
+    this.#exit.resolve(exit)
   }
 
   /** Returns false when the limit is exceeded. */
@@ -164,42 +164,42 @@ export class Follower {
    * Gets the exit from the runner, and retries until the runner answers. A lost stream stops the agent by the protocol. An agent that is
    * still alive is stopped by a call.
    */
-  async #howItEnded(said: LastWord): Promise<EndOfTree> {
+  async #findExit(last: LastEvent): Promise<EndOfTree> {
     const { signal } = this.#lifetime
     for (let attempt = 0; !signal.aborted; attempt++) {
       try {
         const status = await this.#deps.status(signal)
-        if (status.is === 'not-found') return endOf(undefined, said)
-        if (!status.isAlive) return endOf(status, said)
+        if (status.is === 'not-found') return endOf(undefined, last)
+        if (!status.isAlive) return endOf(status, last)
         await this.#deps.stop(signal)
       } catch {
         // The stream itself reported success. A runner that does not answer has nothing to add.
-        if (said?.is === 'complete') return endOf(undefined, said)
+        if (last?.is === 'complete') return endOf(undefined, last)
       }
       await this.#pause(Math.min(longestPauseMs, shortestPauseMs * 2 ** Math.min(attempt, 10)))
     }
-    return nobodySaw
+    return unknownExit
   }
 
   /** The kernel does not detect a vanished peer while nothing is sent to it (RFC 9293, 3.8.4). */
   #watch(): void {
     const { clock, stream, status } = this.#deps
     const { signal } = this.#lifetime
-    let isAsking = false
+    let isQuerying = false
     clock.every(silenceMs / 4, signal, () => {
-      if (this.isOver || isAsking || clock.now() - this.#heardMs < silenceMs) return
-      isAsking = true
+      if (this.isOver || isQuerying || clock.now() - this.#receivedMs < silenceMs) return
+      isQuerying = true
       status(signal)
         .then(async (seen) => {
           const isGone = seen.is === 'not-found' || !seen.isAlive
           // The agent has ended and the end of the stream was lost. The output that is still arriving is written first.
           if (isGone && (await this.finishes(signal))) stream.hangUp()
           // The agent is alive, so the runner was heard from now.
-          else this.#heardMs = clock.now()
+          else this.#receivedMs = clock.now()
         })
         .catch(() => {}) // Unknown does not mean ended. The next tick queries again.
         .finally(() => {
-          isAsking = false
+          isQuerying = false
         })
     })
   }
@@ -221,13 +221,13 @@ export class Follower {
   }
 }
 
-function endOf(status: Extract<RunnerStatus, { readonly is: 'known' }> | undefined, said: LastWord): EndOfTree {
+function endOf(status: Extract<RunnerStatus, { readonly is: 'known' }> | undefined, last: LastEvent): EndOfTree {
   const { exitCode = null, signal = null } = status ?? {}
   const hasExit = exitCode !== null || signal !== null
-  const exit = hasExit ? { code: exitCode, signal: exitCode === null ? (signal as NodeJS.Signals) : null } : nobodySaw
+  const exit = hasExit ? { code: exitCode, signal: exitCode === null ? (signal as NodeJS.Signals) : null } : unknownExit
   // An exit code of 0 is no success when the runner reports an error.
-  if (said?.is === 'error') return { ...exit, error: errorOf(exit, said.message) }
-  return hasExit || said?.is !== 'complete' ? exit : { code: 0, signal: null }
+  if (last?.is === 'error') return { ...exit, error: errorOf(exit, last.message) }
+  return hasExit || last?.is !== 'complete' ? exit : { code: 0, signal: null }
 }
 
 /** Names the error by the exit, and takes the message of the runner. */

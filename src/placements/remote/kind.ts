@@ -63,7 +63,7 @@ export interface RemoteAgentDeps {
   readonly clock: Clock
   readonly log: Log
   readonly runner: Runner
-  readonly looks: RunnerQueries
+  readonly queries: RunnerQueries
   /** The limit of the output in bytes, unless the launch sets one. */
   readonly limitBytes: number
   /** The token is a setting and never in the ledger. */
@@ -82,7 +82,7 @@ const startPatienceMs = 45_000
 const mostRefused = 1_000
 
 /** A runner in the same network answers within milliseconds. */
-const shortlyMs = 250
+const soonMs = 250
 
 /** A runner that does not answer any query for this long is ended with its place. Pauses of a host or a network are shorter. */
 const silentMs = 3_000
@@ -128,7 +128,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     const { order } = ctx.live as RemoteAgentLaunch
     const url = urlOf(spec, ctx)
     const call = { place: { url }, token: tokenFor(spec) }
-    const { installation } = await this.#answers({ ...call, signal: ctx.signal }, spec)
+    const { installation } = await this.#untilAnswering({ ...call, signal: ctx.signal }, spec)
     const taskArn = 'url' in spec ? undefined : (ctx.handle(addressLabel) as { readonly arn?: string } | undefined)?.arn
     const detail: RemoteAgentDetail = {
       url,
@@ -145,7 +145,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
       stream,
       path: (ctx.handle(logLabels[0]) as LogHandle).path,
       mostBytes: order.configuration.limits?.logBytes ?? limitBytes,
-      status: (signal) => this.#askOrSee({ ...call, signal }, { ...ref, agentId: stream.agentId, detail }),
+      status: (signal) => this.#statusOrEnd({ ...call, signal }, { ...ref, agentId: stream.agentId, detail }),
       stop: (signal) => runner.stop({ ...call, signal }, stream.agentId, false),
     })
     this.#followers.set(ref.resourceId, follower)
@@ -155,14 +155,14 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
   }
 
   /** Waits until the runner answers. A runner that was started for this agent has an address before it listens there. */
-  async #answers(call: RunnerCall, spec: RemoteAgentSpec): Promise<RunnerHealth> {
-    const { clock, looks, placeOf } = this.#deps
+  async #untilAnswering(call: RunnerCall, spec: RemoteAgentSpec): Promise<RunnerHealth> {
+    const { clock, queries, placeOf } = this.#deps
     const untilMs = clock.now() + (placeOf?.(spec) ? startPatienceMs : 0)
     for (let attempt = 1; ; attempt++) {
       try {
-        return await looks.health(call)
+        return await queries.health(call)
       } catch (error) {
-        if (call.signal.aborted || clock.now() >= untilMs || error instanceof RunnerDenied) throw explained(error, spec)
+        if (call.signal.aborted || clock.now() >= untilMs || error instanceof RunnerDenied) throw withTokenHint(error, spec)
         await pause({ clock, signal: call.signal }, Math.min(longestPauseMs, 2 ** Math.min(attempt, 20) * 2))
       }
     }
@@ -175,10 +175,10 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
 
   /** Never hangs up: that would end the agent, and the runner's answer may be wrong. */
   async observe(ref: RemoteAgentRef, ctx: Ctx): Promise<Presence> {
-    return await this.#look(ref, ctx, async (follower) => follower.isOver)
+    return await this.#presence(ref, ctx, async (follower) => follower.isOver)
   }
 
-  async #look(ref: RemoteAgentRef, ctx: Ctx, hasAll: (follower: Follower) => Promise<boolean>): Promise<Presence> {
+  async #presence(ref: RemoteAgentRef, ctx: Ctx, hasAll: (follower: Follower) => Promise<boolean>): Promise<Presence> {
     const { detail } = ref
     const at = ctx.clock.wall()
     // Recorded before the first call. Without it no call was made.
@@ -186,9 +186,9 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     const place = this.#deps.placeOf?.(ref.spec)
     let status: RunnerStatus
     try {
-      status = await (place ? this.#askShortly(ref, ctx) : this.#ask(this.#call(ref, ctx.signal), ref))
+      status = await (place ? this.#statusSoon(ref, ctx) : this.#status(this.#call(ref, ctx.signal), ref))
     } catch (error) {
-      if (place) return await this.#lost(ref, place, ctx)
+      if (place) return await this.#presenceOfPlace(ref, place, ctx)
       return unknown(`${sentence(error)} Its agent stays on the books until a runner answers there.`)
     }
     if (status.is === 'known' && status.isAlive) return present(`the runner at ${detail.url} says that it is alive`)
@@ -202,7 +202,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
   }
 
   /** The runner does not answer, so its place is observed instead. */
-  async #lost(ref: RemoteAgentRef, place: RunnersPlace, ctx: Ctx): Promise<Presence> {
+  async #presenceOfPlace(ref: RemoteAgentRef, place: RunnersPlace, ctx: Ctx): Promise<Presence> {
     const seen = await place.observe(ref, ctx)
     if (seen.is !== 'absent') return seen
     const follower = this.#followers.get(ref.resourceId)
@@ -215,7 +215,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
   async release(ref: RemoteAgentRef, step: LadderStep, ctx: Ctx): Promise<StepEffect> {
     if (!ref.detail) return {}
     const place = step === 'kill' ? this.#deps.placeOf?.(ref.spec) : undefined
-    if (place && !(await this.#isHeard(ref, ctx))) await this.#endSilent(ref, place, ctx)
+    if (place && !(await this.#isAnswering(ref, ctx))) await this.#endSilent(ref, place, ctx)
     else await this.#deps.runner.stop(this.#call(ref, ctx.signal), ref.agentId, step === 'kill')
     if (ref.detail.agentId === undefined) this.#refuse(ref.resourceId)
     return {}
@@ -239,7 +239,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
   async gone(ref: RemoteAgentRef, ctx: Ctx): Promise<Proof> {
     for (let attempt = 1; ; attempt++) {
       // The end of the agent was requested, so a silent stream may be hung up.
-      const seen = await this.#look(ref, ctx, (follower) => follower.finishes(ctx.signal))
+      const seen = await this.#presence(ref, ctx, (follower) => follower.finishes(ctx.signal))
       if (seen.is === 'absent') return seen.proof
       ctx.signal.throwIfAborted()
       const follower = this.#followers.get(ref.resourceId)
@@ -251,10 +251,10 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
   async *list(): AsyncIterable<Found> {}
 
   /** When the runner is silent because its place has ended, it has no agents. */
-  async #askOrSee(call: RunnerCall, ref: RemoteAgentRef): Promise<RunnerStatus> {
+  async #statusOrEnd(call: RunnerCall, ref: RemoteAgentRef): Promise<RunnerStatus> {
     const { clock, placeOf } = this.#deps
     try {
-      return await this.#ask(call, ref)
+      return await this.#status(call, ref)
     } catch (error) {
       const seen = await placeOf?.(ref.spec)?.observe(ref, { signal: call.signal, clock })
       if (seen?.is === 'absent') return { is: 'not-found' }
@@ -263,9 +263,9 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
   }
 
   /** False when the runner does not answer. It was called to stop the agent in the step before, so its place may be ended now. */
-  async #isHeard(ref: RemoteAgentRef, ctx: Ctx): Promise<boolean> {
+  async #isAnswering(ref: RemoteAgentRef, ctx: Ctx): Promise<boolean> {
     try {
-      await this.#askShortly(ref, ctx)
+      await this.#statusSoon(ref, ctx)
       this.#silentSince.delete(ref.resourceId)
       return true
     } catch (error) {
@@ -275,20 +275,20 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
   }
 
   /** Uses half of the time of the first kill, so that the rest is left for the place. */
-  async #askShortly(ref: RemoteAgentRef, ctx: Ctx): Promise<RunnerStatus> {
+  async #statusSoon(ref: RemoteAgentRef, ctx: Ctx): Promise<RunnerStatus> {
     const late = new AbortController()
     const timer = new AbortController()
-    ctx.clock.after(shortlyMs, timer.signal, () => late.abort(noLongerNeeded))
+    ctx.clock.after(soonMs, timer.signal, () => late.abort(noLongerNeeded))
     try {
-      return await this.#ask(this.#call(ref, AbortSignal.any([ctx.signal, late.signal])), ref)
+      return await this.#status(this.#call(ref, AbortSignal.any([ctx.signal, late.signal])), ref)
     } finally {
       timer.abort(noLongerNeeded)
     }
   }
 
   /** The answer of the runner that has the agent. Another runner at the same address knows nothing about the agent (G10). */
-  async #ask(call: RunnerCall, { agentId, detail }: RemoteAgentRef): Promise<RunnerStatus> {
-    const status = await this.#deps.looks.status(call, agentId)
+  async #status(call: RunnerCall, { agentId, detail }: RemoteAgentRef): Promise<RunnerStatus> {
+    const status = await this.#deps.queries.status(call, agentId)
     if (detail?.runner !== undefined && status.installation !== detail.runner)
       throw new Error(
         `At ${call.place.url} answers another runner than the one that has the agent ${agentId}; ` +
@@ -309,7 +309,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
 }
 
 /** Adds which setting holds the token. That depends on where the runner is. */
-function explained(error: unknown, spec: RemoteAgentSpec): unknown {
+function withTokenHint(error: unknown, spec: RemoteAgentSpec): unknown {
   if (!(error instanceof RunnerDenied) || !('task' in spec)) return error
   return new EbbError('launch_failed', `${error.message} ecs.token must be the EBB_TOKEN of the task definition.`, { cause: error })
 }

@@ -25,18 +25,18 @@ interface RemoteOptions {
 interface RemoteDeps {
   readonly url: string
   readonly token: string | undefined
-  readonly looks: RunnerQueries
+  readonly queries: RunnerQueries
 }
 
 /** The id of no agent. The query only tests whether the runner grants access. */
-const nobody = '00000000-0000-4000-8000-000000000000'
+const noAgentId = '00000000-0000-4000-8000-000000000000'
 
 export function openRemote({ remoteUrl: url = '', remoteToken: token }: RemoteOptions, parts: PlacementParts): Placement {
   const { clock, context } = parts
   const agents = runnerAgentsOf(parts)
   agents.useRunner(url, token)
-  const looks = new HttpRunnerQueries(clock)
-  const deps: RemoteDeps = { url, token, looks }
+  const queries = new HttpRunnerQueries(clock)
+  const deps: RemoteDeps = { url, token, queries }
   const call = (signal = new AbortController().signal): RunnerCall => ({ place: { url }, token, signal })
   return {
     name: 'remote',
@@ -44,28 +44,28 @@ export function openRemote({ remoteUrl: url = '', remoteToken: token }: RemoteOp
     plan: (scopeId, launch) => planRemote(context, url, scopeId, launch),
     requireReady: async () => {
       try {
-        await looks.health(call())
+        await queries.health(call())
         // A runner may answer health checks without a token.
-        await looks.status(call(), nobody)
+        await queries.status(call(), noAgentId)
       } catch (error) {
         throw new EbbError('launch_refused', `${sentence(error)} Nothing was launched; check remote.url and remote.token.`, {
           cause: error,
         })
       }
     },
-    host: () => lookAtHost(looks, url, call),
+    host: () => observeHost(queries, url, call),
     check: () => check(deps, call),
   }
 }
 
-async function check({ looks, url, token }: RemoteDeps, call: () => RunnerCall): Promise<readonly SettingCheck[]> {
-  const address = await tried('remote.url', async () => {
-    const { activeAgents } = await looks.health(call())
+async function check({ queries, url, token }: RemoteDeps, call: () => RunnerCall): Promise<readonly SettingCheck[]> {
+  const address = await tryOut('remote.url', async () => {
+    const { activeAgents } = await queries.health(call())
     return `The runner at ${url} answers, with ${activeAgents} agents.`
   })
   const setting = 'remote.token'
   try {
-    await looks.status(call(), nobody)
+    await queries.status(call(), noAgentId)
     return [
       address,
       { setting, isGood: true, says: token === undefined ? 'None is set, and the runner wants none.' : 'The runner takes it.' },
@@ -88,12 +88,12 @@ function withHint(problem: string, url: string): string {
 const hostMs = 2_000
 
 /** `well` means that an agent can be launched there. */
-async function lookAtHost(looks: RunnerQueries, url: string, call: (signal: AbortSignal) => RunnerCall): Promise<OtherHost> {
+async function observeHost(queries: RunnerQueries, url: string, call: (signal: AbortSignal) => RunnerCall): Promise<OtherHost> {
   const known = { name: new URL(url).host, role: 'runner', url } as const
   const deadline = AbortSignal.timeout(hostMs)
   try {
-    const { activeAgents } = await looks.health(call(deadline))
-    await looks.status(call(deadline), nobody)
+    const { activeAgents } = await queries.health(call(deadline))
+    await queries.status(call(deadline), noAgentId)
     return { ...known, status: 'well', activeAgents }
   } catch (error) {
     if (deadline.aborted) return { ...known, status: 'unreachable', says: `The runner did not answer within ${hostMs / 1_000} s.` }
@@ -101,7 +101,7 @@ async function lookAtHost(looks: RunnerQueries, url: string, call: (signal: Abor
   }
 }
 
-async function tried(setting: string, attempt: () => Promise<string>): Promise<SettingCheck> {
+async function tryOut(setting: string, attempt: () => Promise<string>): Promise<SettingCheck> {
   try {
     return { setting, isGood: true, says: await attempt() }
   } catch (error) {

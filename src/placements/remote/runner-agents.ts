@@ -26,7 +26,7 @@ export class RunnerAgents {
       clock,
       log,
       runner: wrap<Runner>('runner', new HttpRunner(clock)),
-      looks: new HttpRunnerQueries(clock),
+      queries: new HttpRunnerQueries(clock),
       limitBytes,
       tokenFor: (spec) => ('url' in spec ? this.#tokenAt(spec.url) : this.#tasks?.token),
       placeOf: (spec) => ('task' in spec && spec.task ? this.#tasks?.placeOf(spec.task) : undefined),

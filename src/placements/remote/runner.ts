@@ -25,7 +25,7 @@ import { EventReader } from './events.ts'
  */
 
 /** The timeout of a query, less than the engine's deadline for an observation. */
-const lookMs = 4_000
+const observeTimeoutMs = 4_000
 
 /** The runner goes through the whole ladder and proves the end. A caller with less time aborts the call. */
 const stopMs = 60_000
@@ -99,7 +99,7 @@ export class HttpRunnerQueries implements RunnerQueries {
   }
 
   async health(call: RunnerCall): Promise<RunnerHealth> {
-    const ask: Ask = { ...call, method: 'GET', path: 'health', deadlineMs: lookMs }
+    const ask: Ask = { ...call, method: 'GET', path: 'health', deadlineMs: observeTimeoutMs }
     const { status, json } = await answer(this.#clock, ask)
     // The runner protocol prescribes no value for `status`.
     if (status !== 200 || typeof json.status !== 'string') throw refusal(ask, status, json)
@@ -111,7 +111,7 @@ export class HttpRunnerQueries implements RunnerQueries {
   }
 
   async status(call: RunnerCall, agentId: string): Promise<RunnerStatus> {
-    const ask: Ask = { ...call, method: 'GET', path: `agent/status/${encodeURIComponent(agentId)}`, deadlineMs: lookMs }
+    const ask: Ask = { ...call, method: 'GET', path: `agent/status/${encodeURIComponent(agentId)}`, deadlineMs: observeTimeoutMs }
     const { status, json, installation } = await answer(this.#clock, ask)
     const who = installation === undefined ? {} : { installation }
     if (status === 404 && (await isAboutAgent(this.#clock, ask, json, agentId))) return { is: 'not-found', ...who }
@@ -269,7 +269,7 @@ async function isAboutAgent(clock: Clock, ask: Ask, said: Reply['json'], agentId
   if (texts.some((text) => saysNoAgent(text, agentId))) return true
   if (said === noJson || named !== undefined || texts.some((text) => text.includes('agent/'))) return false
   const { place, token, signal } = ask
-  const { status, json } = await answer(clock, { place, token, signal, method: 'GET', path: 'health', deadlineMs: lookMs })
+  const { status, json } = await answer(clock, { place, token, signal, method: 'GET', path: 'health', deadlineMs: observeTimeoutMs })
   return status === 200 && typeof json.status === 'string' && typeof json.active_agents === 'number'
 }
 

@@ -20,7 +20,7 @@ export interface PaneEvents {
   close(): void
 }
 
-const unseen: Exit = { code: null, signal: null }
+const unknownExit: Exit = { code: null, signal: null }
 
 /**
  * Reads the events of one pane. A pipe that is opened before its first writer reports the end at once, so it is opened for writing, too,
@@ -78,7 +78,7 @@ export class PaneListener implements PaneEvents {
     this.#socket = socket
     // Waiting for the end of the pane must not keep this process alive.
     socket.unref()
-    socket.on('data', (chunk: Buffer) => this.#hear(chunk.toString('latin1')))
+    socket.on('data', (chunk: Buffer) => this.#read(chunk.toString('latin1')))
     socket.on('error', () => {})
     socket.on('close', () => {
       if (this.#socket === socket) this.#end()
@@ -86,7 +86,7 @@ export class PaneListener implements PaneEvents {
     before?.destroy()
   }
 
-  #hear(chunk: string): void {
+  #read(chunk: string): void {
     const lines = (this.#text + chunk).split('\n')
     this.#text = lines.pop() ?? ''
     for (const line of lines) {
@@ -114,7 +114,7 @@ export class PaneListener implements PaneEvents {
     this.#ready.reject(problem)
     this.#collectors.reject(problem)
     this.#pid.reject(problem)
-    this.#exit.resolve(readExit(this.#exitFile) ?? unseen)
+    this.#exit.resolve(readExit(this.#exitFile) ?? unknownExit)
     this.#isOver = true
     this.#over.resolve()
   }

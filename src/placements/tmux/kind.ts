@@ -13,8 +13,8 @@ import { type LogHandle, type SessionHandle, type SessionSpec, sessionLabel } fr
 import { signalEntry } from '../../host/containment/scan.ts'
 import type { ProcessTable } from '../../host/processes/process-table.ts'
 import { PaneListener, readExit } from './events.ts'
-import { lastWords } from './pane-output.ts'
-import { addressed, announced, ordersFor, waitForOrders } from './script.ts'
+import { lastLine } from './pane-output.ts'
+import { announced, ordersFor, waitForOrders, withLength } from './script.ts'
 import type { Session, Tmux } from './tmux.ts'
 
 /**
@@ -63,21 +63,21 @@ const paneBudgetMs = 5_000
  * An agent that ends within this time has failed to start. The launch waits for it, counted from the orders, and at least for the second
  * value after the agent entered its cgroup, which can take 20 ms.
  */
-const firstMomentsMs = 30
-const leastMomentsMs = 12
+const startWindowMs = 30
+const leastStartMs = 12
 
 /**
  * A program that fails to start has used less processor time than the first value. On a busy machine the launch waits for that, but not
  * longer than the second value.
  */
-const ownMomentsMs = 5
-const busyMomentsMs = 1_000
+const startProcessorMs = 5
+const busyStartMs = 1_000
 
 /** Processes in a pane that was hung up end within milliseconds, or not by themselves. */
 const hangupMs = 100
 
 /** How long the collectors may take to write the last output. */
-const lastWordsMs = 1_000
+const lastOutputMs = 1_000
 
 export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   readonly kind = tmuxSession
@@ -119,7 +119,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
       },
       throughGate,
     })
-    await settles(clock, paneBudgetMs, listener.ready, `The pane of ${ref.session} did not start.`)
+    await within(clock, paneBudgetMs, listener.ready, `The pane of ${ref.session} did not start.`)
     const startTime = processes.find(panePid)?.startTime
     return {
       handle: this.#handle(ref, listener),
@@ -156,7 +156,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
         logs = [streams.stdout.path, streams.stderr.path]
         const orderedMs = this.#deps.clock.now()
         const child = await this.#start(ref, listener, command, streams)
-        const leftMs = Math.max(leastMomentsMs, orderedMs + firstMomentsMs - this.#deps.clock.now())
+        const leftMs = Math.max(leastStartMs, orderedMs + startWindowMs - this.#deps.clock.now())
         await this.#requireGoodStart(listener, logs, leftMs)
         return child
       },
@@ -173,8 +173,8 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     streams: { readonly stdin: string; readonly stdout: LogHandle; readonly stderr: LogHandle },
   ): Promise<Child> {
     const { effects, clock } = this.#deps
-    this.#order(ref, addressed(ordersFor({ command, ...streams, exit: ref.exit })))
-    const pid = await settles(clock, paneBudgetMs, listener.pid, `The command did not start in ${ref.session}.`)
+    this.#order(ref, withLength(ordersFor({ command, ...streams, exit: ref.exit })))
+    const pid = await within(clock, paneBudgetMs, listener.pid, `The command did not start in ${ref.session}.`)
     const [one, two] = await listener.collectors
     streams.stdout.collectedBy?.(one)
     streams.stderr.collectedBy?.(two)
@@ -193,20 +193,20 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   }
 
   /** Throws when the agent has ended with an error, or without output. An agent that ended with output was only fast. */
-  async #requireGoodStart(listener: PaneListener, logs: readonly string[], momentsMs: number): Promise<void> {
+  async #requireGoodStart(listener: PaneListener, logs: readonly string[], windowMs: number): Promise<void> {
     const { clock } = this.#deps
-    let early = await Promise.race([listener.exit, passes(clock, momentsMs)])
+    let exit = await Promise.race([listener.exit, delay(clock, windowMs)])
     // On a busy machine the agent may have had no processor time yet. Then it gets more time.
-    const untilMs = clock.now() + (momentsMs > 0 ? busyMomentsMs : 0)
-    while (!early && clock.now() < untilMs && this.#isStillBeginning(await listener.pid))
-      early = await Promise.race([listener.exit, passes(clock, leastMomentsMs)])
-    if (!early) return
+    const untilMs = clock.now() + (windowMs > 0 ? busyStartMs : 0)
+    while (!exit && clock.now() < untilMs && this.#isStillBeginning(await listener.pid))
+      exit = await Promise.race([listener.exit, delay(clock, leastStartMs)])
+    if (!exit) return
     // The collectors write the last output after the agent has ended.
-    await Promise.race([listener.over, passes(clock, lastWordsMs)])
-    const hasSpoken = logs.some((log) => (statSync(log, { throwIfNoEntry: false })?.size ?? 0) > 0)
-    if (early.code === 0 && hasSpoken) return
-    const how = early.code === 0 ? 'without one line of output' : `with exit code ${early.code ?? 'unknown'}`
-    const said = await lastWords(logs.toReversed())
+    await Promise.race([listener.over, delay(clock, lastOutputMs)])
+    const hasOutput = logs.some((log) => (statSync(log, { throwIfNoEntry: false })?.size ?? 0) > 0)
+    if (exit.code === 0 && hasOutput) return
+    const how = exit.code === 0 ? 'without one line of output' : `with exit code ${exit.code ?? 'unknown'}`
+    const said = await lastLine(logs.toReversed())
     const why = said === undefined ? 'start its command by hand to see why.' : `it last said: ${said}`
     throw new EbbError('launch_failed', `The agent's session ended at once, ${how}; ${why}`)
   }
@@ -217,7 +217,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   #isStillBeginning(pid: number): boolean {
     const entry = this.#deps.processes.find(pid)
     if (!entry) return true
-    return (entry.state === 'R' || entry.state === 'D') && processorMs(pid) < ownMomentsMs
+    return (entry.state === 'R' || entry.state === 'D') && processorMs(pid) < startProcessorMs
   }
 
   async observe(ref: SessionRef, ctx: Ctx): Promise<Presence> {
@@ -236,7 +236,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     const { effects, tmux } = this.#deps
     for (const { id } of await this.#find(ref.mark)) await tmux.kill(id)
     const listener = this.#listeners.get(ref.mark.resourceId)
-    if (listener) await Promise.race([listener.over, passes(this.#deps.clock, hangupMs)])
+    if (listener) await Promise.race([listener.over, delay(this.#deps.clock, hangupMs)])
     if (!listener?.isOver) await this.#endPane(ref)
     for (const file of [ref.orders, ref.events, ref.exit, `${ref.exit}.new`]) {
       try {
@@ -324,7 +324,7 @@ function isSameMark(a: Mark, b: Mark): boolean {
   return a.resourceId === b.resourceId && a.installation === b.installation
 }
 
-async function settles<T>(clock: Clock, budgetMs: number, event: Promise<T>, problem: string): Promise<T> {
+async function within<T>(clock: Clock, budgetMs: number, event: Promise<T>, problem: string): Promise<T> {
   const late = new AbortController()
   const deadline = new Promise<never>((_, reject) => clock.after(budgetMs, late.signal, () => reject(new Error(problem))))
   try {
@@ -334,6 +334,6 @@ async function settles<T>(clock: Clock, budgetMs: number, event: Promise<T>, pro
   }
 }
 
-function passes(clock: Clock, ms: number): Promise<undefined> {
+function delay(clock: Clock, ms: number): Promise<undefined> {
   return new Promise((resolve) => clock.after(ms, new AbortController().signal, () => resolve(undefined)))
 }

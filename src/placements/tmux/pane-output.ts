@@ -6,7 +6,7 @@ const endBytes = 4_096
 const quotedCharacters = 200
 
 /** The last line that an agent wrote, for the error about its early end. Its logs are removed with the failed launch. */
-export async function lastWords(logs: readonly string[]): Promise<string | undefined> {
+export async function lastLine(logs: readonly string[]): Promise<string | undefined> {
   for (const log of logs) {
     const line = (await endOf(log))
       .split('\n')

@@ -22,7 +22,7 @@ eval "$orders"
 `
 
 /** Puts the length before the orders, as the script expects it. */
-export function addressed(orders: string): string {
+export function withLength(orders: string): string {
   return `${Buffer.byteLength(orders)}\n${orders}`
 }
 

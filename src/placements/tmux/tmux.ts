@@ -114,7 +114,7 @@ export class Tmux {
 
   async #list(): Promise<Listing> {
     const [program = 'tmux', ...args] = this.argv('list-sessions', '-F', `#{session_id} #{pane_pid} #{${markOption}}`)
-    const answer = await ask(program, args, this.#environment())
+    const answer = await runTmux(program, args, this.#environment())
     if (answer.error === undefined) return answer.text.split('\n').flatMap(parseSession)
     // "No server" has the same exit code as other failures, so the socket is checked.
     if (!(await isListening(this.#deps.socket))) return 'none'
@@ -143,7 +143,7 @@ function parseSession(line: string): readonly Session[] {
 }
 
 /** When tmux is ended by a signal that it handles, it exits with 0 and no output. */
-function ask(
+function runTmux(
   program: string,
   args: readonly string[],
   env: Readonly<Record<string, string>>,

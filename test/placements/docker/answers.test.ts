@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { realClock } from '../../../src/host/clock.ts'
 import { Daemon, statusOf } from '../../../src/placements/docker/daemon.ts'
 import { dockerOver } from '../../../src/placements/docker/docker.ts'
-import { looksAt } from '../../../src/placements/docker/queries.ts'
+import { queriesOf } from '../../../src/placements/docker/queries.ts'
 import { temporaryHome } from '../../support/home.ts'
 
 /** Something between us and the daemon answers with success, and with half of the daemon's words, or none of them. */
@@ -37,7 +37,7 @@ describe.each([
 ])('an answer of success with %s', (_name, text) => {
   test('is no empty list of containers (G4)', async () => {
     answer = text
-    await expect(looksAt(daemon).list({ 'ebb.installation': 'x' })).rejects.toThrow(/the Docker daemon's answer is not a list/)
+    await expect(queriesOf(daemon).list({ 'ebb.installation': 'x' })).rejects.toThrow(/the Docker daemon's answer is not a list/)
   })
 
   test('is no container, and no refusal to make one', async () => {
@@ -51,5 +51,5 @@ describe.each([
 
 test('an empty list is one', async () => {
   answer = '[]'
-  expect(await looksAt(daemon).list({ 'ebb.installation': 'x' })).toEqual([])
+  expect(await queriesOf(daemon).list({ 'ebb.installation': 'x' })).toEqual([])
 })

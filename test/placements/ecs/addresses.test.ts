@@ -98,7 +98,7 @@ function hostOf(number: number, arn: string): Host {
   const pool = new ClientPool({ region: 'us-east-1', endpoint: world.proxy.url })
   const place = { bucket: world.bucket, prefix: 'ebb', region: 'us-east-1' }
   const installation = `host-${number}`
-  const kind = new AddressLeaseKind({ aws: awsEffects(pool), looks: awsQueries(pool), times: usualTimes, installation, place })
+  const kind = new AddressLeaseKind({ aws: awsEffects(pool), queries: awsQueries(pool), times: usualTimes, installation, place })
   const spec = { ...place, installation }
   const handle = (): unknown => ({ address: '127.0.7.12', arn, cluster: 'agents' })
   const rest = { incarnation: '1-2-3-4', kind: kind.kind, dependsOn: [], onLoss: 'end' as const, detail: { address: '127.0.7.12' } }

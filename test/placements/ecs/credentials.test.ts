@@ -43,10 +43,10 @@ function logIn(key: string): void {
   writeFileSync(file, `[default]\naws_access_key_id = ${key}\naws_secret_access_key = secret\naws_session_token = token-of-${key}\n`)
 }
 
-function look(): { readonly looks: AwsQueries; readonly call: { readonly signal: AbortSignal; readonly clock: typeof realClock } } {
+function look(): { readonly queries: AwsQueries; readonly call: { readonly signal: AbortSignal; readonly clock: typeof realClock } } {
   const endpoint = `http://127.0.0.1:${(service.address() as AddressInfo).port}`
-  const looks = awsQueries(new ClientPool({ region: 'us-east-1', endpoint }))
-  return { looks, call: { signal: new AbortController().signal, clock: realClock } }
+  const queries = awsQueries(new ClientPool({ region: 'us-east-1', endpoint }))
+  return { queries, call: { signal: new AbortController().signal, clock: realClock } }
 }
 
 const query = { cluster: 'agents', desiredStatus: 'RUNNING' } as const
@@ -54,25 +54,25 @@ const object = { bucket: 'results', key: 'ebb/leases/10.0.0.1' }
 
 test('credentials that expired and were renewed in their profile are used by the same process', async () => {
   logIn('OLD')
-  const { looks, call } = look()
-  await expect(looks.listTasks(query, call)).rejects.toThrow(/credentials have expired; renew them, and it is tried again/)
+  const { queries, call } = look()
+  await expect(queries.listTasks(query, call)).rejects.toThrow(/credentials have expired; renew them, and it is tried again/)
   // Nobody has renewed them yet: asked once, not again with the same.
   expect(keys).toEqual(['OLD'])
   logIn('NEW')
   isGood.add('NEW')
-  expect(await looks.listTasks(query, call)).toEqual(['arn:1'])
+  expect(await queries.listTasks(query, call)).toEqual(['arn:1'])
   expect(keys).toEqual(['OLD', 'OLD', 'NEW'])
   // Also where the answer says no reason, by another client.
-  expect(await looks.head(object, call)).toBeDefined()
+  expect(await queries.head(object, call)).toBeDefined()
 })
 
 test('a profile that is made only when the server runs is found', async () => {
-  const { looks, call } = look()
-  await expect(looks.listTasks(query, call)).rejects.toThrow(/set AWS_PROFILE or AWS_ACCESS_KEY_ID/)
+  const { queries, call } = look()
+  await expect(queries.listTasks(query, call)).rejects.toThrow(/set AWS_PROFILE or AWS_ACCESS_KEY_ID/)
   logIn('NEW')
   isGood.add('NEW')
-  expect(await looks.listTasks(query, call)).toEqual(['arn:1'])
+  expect(await queries.listTasks(query, call)).toEqual(['arn:1'])
   rmSync(file)
   // What is good stays good: nothing is read again for it.
-  expect(await looks.listTasks(query, call)).toEqual(['arn:1'])
+  expect(await queries.listTasks(query, call)).toEqual(['arn:1'])
 })

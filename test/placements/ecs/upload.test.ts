@@ -153,7 +153,7 @@ test('what is in the bucket already is not sent again, by whoever brings it', as
   const bring = async (): Promise<number> => {
     world.proxy.calls.length = 0
     const pool = new ClientPool({ region: 'us-east-1', endpoint: world.proxy.url })
-    const deps = { aws: awsEffects(pool), looks: awsQueries(pool), installation: 'here', place, givesUpAfterMs: undefined }
+    const deps = { aws: awsEffects(pool), queries: awsQueries(pool), installation: 'here', place, givesUpAfterMs: undefined }
     const kind = new UploadKind(deps)
     const rest = { incarnation: '1-2-3-4', kind: kind.kind, dependsOn: [], onLoss: 'end' as const, detail: { files } }
     const ref = kind.name({ id: 'agent.5', scopeId: 'agent', spec: { ...place, installation: 'here' }, ...rest })

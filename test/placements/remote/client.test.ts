@@ -14,7 +14,7 @@ import { needs } from '../../support/real.ts'
 
 /** The client of a runner, against servers that answer this or that. */
 
-const looks = new HttpRunnerQueries(realClock)
+const queries = new HttpRunnerQueries(realClock)
 const id = '7b0f9f6e-5a53-4d1c-9d0e-0a1b2c3d4e5f'
 
 interface Listening extends AsyncDisposable {
@@ -48,7 +48,7 @@ describe('a 404', () => {
   ])('%s says nothing of an agent', async (_who, body) => {
     await using server = await listening(createServer(answering(404, body)))
     const url = `http://127.0.0.1:${server.port}`
-    await expect(looks.status(at(url), id)).rejects.toThrow(/answered 404/)
+    await expect(queries.status(at(url), id)).rejects.toThrow(/answered 404/)
     await expect(new HttpRunner(realClock).stop(at(url), id, false)).rejects.toThrow(/answered 404/)
   })
 
@@ -62,7 +62,7 @@ describe('a 404', () => {
   ])('with %s says that there is no such agent', async (_what, body) => {
     await using server = await listening(createServer(answering(404, body)))
     const url = `http://127.0.0.1:${server.port}`
-    expect(await looks.status(at(url), id)).toEqual({ is: 'not-found' })
+    expect(await queries.status(at(url), id)).toEqual({ is: 'not-found' })
     expect(await new HttpRunner(realClock).stop(at(url), id, false)).toBe('not-found')
   })
 })
@@ -81,7 +81,7 @@ describe('a 404 that names no agent', () => {
   ])('%s says that there is no such agent, where a runner is', async (_how, body) => {
     await using server = await listening(createServer(besides(runnerHealth, body)))
     const url = `http://127.0.0.1:${server.port}`
-    expect(await looks.status(at(url), id)).toEqual({ is: 'not-found' })
+    expect(await queries.status(at(url), id)).toEqual({ is: 'not-found' })
     expect(await new HttpRunner(realClock).stop(at(url), id, false)).toBe('not-found')
   })
 
@@ -91,13 +91,13 @@ describe('a 404 that names no agent', () => {
     ['where a runner names another agent', runnerHealth, { error: 'Not Found', agent_id: 'somebody-else' }],
   ])('says nothing %s', async (_where, health, body) => {
     await using server = await listening(createServer(besides(health, body)))
-    await expect(looks.status(at(`http://127.0.0.1:${server.port}`), id)).rejects.toThrow(/answered 404/)
+    await expect(queries.status(at(`http://127.0.0.1:${server.port}`), id)).rejects.toThrow(/answered 404/)
   })
 })
 
 it('a runner that is well in other words is well', async () => {
   await using server = await listening(createServer(answering(200, { status: 'healthy', active_agents: 3 })))
-  expect(await looks.health(at(`http://127.0.0.1:${server.port}`))).toEqual({ activeAgents: 3 })
+  expect(await queries.health(at(`http://127.0.0.1:${server.port}`))).toEqual({ activeAgents: 3 })
 })
 
 it('MCP servers are sent as the programs’ own files have them', async () => {
@@ -160,10 +160,10 @@ describe('the certificate of a runner', () => {
   }
 
   it('must be for the number that is called', async () => {
-    await withCertificate('IP:127.0.0.1', async (url) => expect(await looks.health(at(url))).toEqual({ activeAgents: 0 }))
+    await withCertificate('IP:127.0.0.1', async (url) => expect(await queries.health(at(url))).toEqual({ activeAgents: 0 }))
   })
 
   it('for another name is not taken, though that name is usual', async () => {
-    await withCertificate('DNS:localhost', async (url) => await expect(looks.health(at(url))).rejects.toThrow(/cannot be reached/))
+    await withCertificate('DNS:localhost', async (url) => await expect(queries.health(at(url))).rejects.toThrow(/cannot be reached/))
   })
 })

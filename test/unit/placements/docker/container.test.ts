@@ -24,11 +24,11 @@ function kindAt(more: Partial<DockerQueries>, ...answers: readonly (readonly See
   const list = async (): Promise<readonly SeenContainer[]> => answers[Math.min(count++, answers.length - 1)] ?? []
   const refuse = async (): Promise<never> => Promise.reject(new DockerError('the Docker daemon says: conflict', 409, undefined))
   const usual = { isLocal: true, host: 'unix:///sock', identity: async () => 'THIS', isNameFree: async () => true }
-  const looks = { ...usual, list, ...more } as unknown as DockerQueries
+  const queries = { ...usual, list, ...more } as unknown as DockerQueries
   const clock = { ...realClock, after: (_ms: number, _signal: AbortSignal, callback: () => void): void => callback() }
-  const followers = new Followers({ effects: realEffects, looks, clock })
+  const followers = new Followers({ effects: realEffects, queries, clock })
   const docker = { create: refuse } as unknown as Docker
-  const shared = { docker, looks, clock, followers, unheard: new Set<string>() }
+  const shared = { docker, queries, clock, followers, missedEnds: new Set<string>() }
   const kind = new ContainerKind({ ...shared, effects: realEffects, inheritedTag: undefined, mostBytes: 1_000 })
   return { kind, looked: () => count }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { AwsProblem } from '../../../../src/placements/ecs/aws.ts'
-import { patiently } from '../../../../src/placements/ecs/patience.ts'
+import { withRetries } from '../../../../src/placements/ecs/patience.ts'
 import { problemOf } from '../../../../src/placements/ecs/problem.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'
 
@@ -47,7 +47,7 @@ describe('a call that is repeated', () => {
   test('after a lost answer is not certain any more', async () => {
     const clock = new VirtualClock()
     let asked = 0
-    const work = patiently('RunTask', { signal: never, clock }, async () => {
+    const work = withRetries('RunTask', { signal: never, clock }, async () => {
       asked += 1
       throw sdkError(asked < 3 ? 'TimeoutError' : 'ClientException', asked < 3 ? undefined : 400)
     })
@@ -58,7 +58,7 @@ describe('a call that is repeated', () => {
   test('is asked five times at most', async () => {
     const clock = new VirtualClock()
     let asked = 0
-    const work = patiently('RunTask', { signal: never, clock }, async () => {
+    const work = withRetries('RunTask', { signal: never, clock }, async () => {
       asked += 1
       throw sdkError('TimeoutError')
     })
@@ -68,20 +68,20 @@ describe('a call that is repeated', () => {
 
   test('that is refused at once is certain', async () => {
     const clock = new VirtualClock()
-    const work = patiently('RunTask', { signal: never, clock }, () => Promise.reject(sdkError('ClientException', 400)))
+    const work = withRetries('RunTask', { signal: never, clock }, () => Promise.reject(sdkError('ClientException', 400)))
     await expect(clock.run(work)).rejects.toMatchObject({ isCertain: true })
   })
 
   test('that never answers is not waited for', async () => {
     const clock = new VirtualClock()
-    const work = patiently('DescribeTasks', { signal: never, clock }, () => new Promise(() => {}))
+    const work = withRetries('DescribeTasks', { signal: never, clock }, () => new Promise(() => {}))
     await expect(clock.run(work)).rejects.toMatchObject({ trouble: 'unreachable' })
   })
 
   test('ends with whoever asked', async () => {
     const clock = new VirtualClock()
     const caller = new AbortController()
-    const work = patiently('DescribeTasks', { signal: caller.signal, clock }, () => new Promise(() => {}))
+    const work = withRetries('DescribeTasks', { signal: caller.signal, clock }, () => new Promise(() => {}))
     caller.abort()
     await expect(work).rejects.toMatchObject({ trouble: 'aborted' })
   })

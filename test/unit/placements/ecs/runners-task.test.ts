@@ -28,14 +28,14 @@ class Scene {
 
   readonly places = new RunnersTasks({
     aws: { stopTask: async (one) => void this.calls.push(`StopTask ${one.arn}`) } as Partial<Aws> as Aws,
-    looks: {
+    queries: {
       listTasks: async () => {
         this.calls.push('ListTasks')
         return this.tasks.map((one) => one.arn)
       },
       describeTasks: async (_cluster, arns) => ({ tasks: this.tasks.filter((one) => arns.includes(one.arn)), missing: [] }),
     } as Partial<AwsQueries> as AwsQueries,
-    times: { settleMs: 45_000, firstLookMs: 100, longestLookMs: 1_000, healthyWithinMs: 1 },
+    times: { settleMs: 45_000, firstObserveDelayMs: 100, longestObserveDelayMs: 1_000, healthyWithinMs: 1 },
     installation: 'here',
   })
 
@@ -46,7 +46,7 @@ class Scene {
     limitBytes: 1_000,
     tokenFor: () => 'token',
     placeOf: () => this.places.placeOf(task),
-    looks: { health: async () => ({ activeAgents: 0 }), status: this.#status },
+    queries: { health: async () => ({ activeAgents: 0 }), status: this.#status },
     runner: {
       stop: async (_call, agentId, isForced) => {
         this.calls.push(`stop ${agentId}${isForced ? ' by force' : ''}`)

@@ -38,7 +38,7 @@ class Scene {
     log: silent,
     limitBytes: 1_000,
     tokenFor: () => 'token',
-    looks: {
+    queries: {
       health: async () => ({ activeAgents: 0, ...(this.installation !== undefined && { installation: this.installation }) }),
       status: async (_call, agentId) => {
         this.calls.push(`status ${agentId}`)
