@@ -111,7 +111,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     which: basename(import.meta.dirname),
     node: process.execPath,
     log: home.sentinelLog,
-    onLost: (reason) => log.error('No sentinel watches; it is tried again.', { reason }),
+    onLost: (reason) => log.error('The sentinel was lost; Ebb starts another one.', { reason }),
     environment: sentinelEnvironment(config),
   })
   if (isWatched) sentinel.ready().catch(() => {}) // Starts while the database opens. The engine waits for it and gets the error.
@@ -187,7 +187,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
       const { available, reason } = containments.availabilityOf(containment.name)
       return [
         ...(sentinel.isLost
-          ? ['No sentinel watches; until one is started, a SIGKILL of this process would leave its agents to the next start.']
+          ? ['No sentinel is running. Until one is started, a SIGKILL of this process leaves its agents running until the next start.']
           : []),
         ...(available ? [] : [`The containment ${containment.name} is broken: ${reason}.`]),
       ]

@@ -44,7 +44,7 @@ function requireBase(base: string): void {
   if (isAbsolute(base) && isFolder(base)) return
   throw new EbbError(
     'launch_refused',
-    `There is no folder ${base} for temporary files; set TMPDIR to one that is there, or give the agent its own in configuration.env.`,
+    `There is no folder ${base} for temporary files; set TMPDIR to an existing folder, for Ebb or in configuration.env.`,
   )
 }
 

@@ -42,7 +42,11 @@ export class DockerError extends Error {
 
 /** The answer was cut off, or is not from a Docker daemon. The daemon may have carried out the request all the same. */
 export function unreadable(wanted: string): DockerError {
-  return new DockerError(`the Docker daemon's answer is not ${wanted}; look at what is between it and this host`, undefined, undefined)
+  return new DockerError(
+    `the Docker daemon's answer is not ${wanted}; check the proxy or tunnel between it and this host`,
+    undefined,
+    undefined,
+  )
 }
 
 export function statusOf(error: unknown): number | undefined {
@@ -116,7 +120,7 @@ export class Daemon {
         undefined,
         error,
       )
-    return new DockerError(`the Docker daemon says: ${json?.message ?? message ?? statusCode}`.trim(), statusCode, error)
+    return new DockerError(`the Docker daemon answered: ${json?.message ?? message ?? statusCode}`.trim(), statusCode, error)
   }
 }
 
@@ -141,7 +145,7 @@ async function load(): Promise<typeof Dockerode> {
   } catch (cause) {
     throw new EbbError(
       'launch_refused',
-      'The placement docker needs the package dockerode, which is not installed; "npm install dockerode" beside ebb installs it.',
+      'The placement docker needs the package dockerode, which is not installed; run "npm install dockerode" beside Ebb.',
       { cause },
     )
   }
@@ -176,7 +180,7 @@ function optionsOf({ host, certificates }: DaemonPlace): DockerOptions {
 
 function rejected(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
-    const fail = (): void => reject(new Error('the call was given up'))
+    const fail = (): void => reject(new Error('the call was aborted'))
     if (signal.aborted) fail()
     else signal.addEventListener('abort', fail, { once: true })
   })

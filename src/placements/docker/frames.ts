@@ -41,7 +41,7 @@ export async function* splitFrames(chunks: AsyncIterable<Uint8Array>): AsyncIter
     for (const name of ['stdout', 'stderr'] as const) if (pieces[name].length > 0) yield { stream: name, bytes: joined(pieces[name]) }
     if (words !== '' && left === 0) break
   }
-  if (words !== '') throw new Error(`the Docker daemon could not read on: ${words.trim()}`)
+  if (words !== '') throw new Error(`the Docker daemon could not read the output: ${words.trim()}`)
 }
 
 function joined(pieces: readonly Buffer[]): Buffer {
@@ -51,6 +51,6 @@ function joined(pieces: readonly Buffer[]): Buffer {
 
 function streamOf(number: number): OutputStream {
   const stream = streams[number]
-  if (!stream) throw new Error(`the Docker daemon sent output of a stream ${number}, which there is not`)
+  if (!stream) throw new Error(`the Docker daemon sent output of the unknown stream ${number}`)
   return stream
 }

@@ -173,7 +173,7 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
     if (late) return present(`${late.name}, ${late.state}`)
     // A foreign container has the name, so the order was refused.
     if (isFree || (await queries.inspect(ref.name, signal))) return undefined
-    return unknown(`The Docker daemon is making ${ref.name}, for somebody who is gone.`)
+    return unknown(`The Docker daemon is still creating ${ref.name}, which an earlier process ordered.`)
   }
 
   /**
@@ -199,18 +199,17 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
     const id = await this.#idOf(ref, signal)
     if (id === undefined || !ref.detail?.paths) return
     if (this.#deps.missedEnds.has(scopeOfResource(ref.mark.resourceId)))
-      note?.('The Docker daemon did not answer when it ended, so what it wrote last may be missing.')
+      note?.('The Docker daemon did not answer when the container ended, so its last output may be missing.')
     try {
       const mostBytes = this.#mostBytes(ref)
       const copied = await copyOutput(this.#deps, id, ref.detail.paths, { follows: false, signal, mostBytes })
-      if (copied.isShortened)
-        note?.("Somebody shortened the daemon's log of it, so some of what it wrote may be missing, or be there twice.")
-      if (copied.isCut) note?.(`It wrote more than ${mostBytes} bytes on a stream; what came after them is not kept.`)
+      if (copied.isShortened) note?.("The daemon's log of the container was shortened, so some output may be missing or repeated.")
+      if (copied.isCut) note?.(`The container wrote more than ${mostBytes} bytes to a stream; the rest was discarded.`)
     } catch (error) {
       // 409: somebody else is removing the container, and the daemon does not give its output any more. Waiting would not help.
       if (statusOf(error) !== 404 && statusOf(error) !== 409) throw error
       await requireSame(this.#deps.queries, ref.detail.daemon, signal)
-      note?.('It was removed by somebody else, so what it wrote last may be missing.')
+      note?.('Somebody else removed the container, so its last output may be missing.')
     }
   }
 
@@ -244,7 +243,7 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
     // Somebody else is removing the container and has not finished.
     await Promise.all((await this.#all(ref, ctx.signal)).map(({ id }) => this.#deps.queries.removed(id, ctx.signal)))
     const seen = await this.observe(ref, ctx)
-    if (seen.is !== 'absent') throw new Error(`${ref.name} is still there`)
+    if (seen.is !== 'absent') throw new Error(`the container ${ref.name} still exists`)
     return seen.proof
   }
 
@@ -275,8 +274,8 @@ function labelsOf({ mark }: ContainerRef): Readonly<Record<string, string>> {
 function refusalOf({ name, image }: ContainerRef, error: unknown): EbbError {
   const what =
     statusOf(error) === 409
-      ? `There is a container ${name} already, and it is not of this launch; it was left alone. Remove or rename it.`
-      : `The container of ${image} could not be made; ${sentence(error)}`
+      ? `A container ${name} exists already and is not of this launch; it was left alone. Remove or rename it.`
+      : `The container of ${image} could not be created; ${sentence(error)}`
   return new EbbError('launch_refused', what, { cause: error })
 }
 

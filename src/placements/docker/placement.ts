@@ -172,7 +172,7 @@ async function requireReady({ queries, settings: { dockerImage } }: DockerPlacem
 }
 
 function missingImage(image: string): string {
-  return `The Docker daemon has no image ${image}; "docker pull ${image}" gets it, or set docker.image to one that is there.`
+  return `The Docker daemon has no image ${image}; run "docker pull ${image}", or set docker.image to an image that it has.`
 }
 
 async function check({ queries, host, settings }: DockerPlacementDeps): Promise<readonly SettingCheck[]> {
@@ -192,7 +192,7 @@ async function check({ queries, host, settings }: DockerPlacementDeps): Promise<
           tryOut('docker.network', async () =>
             (await queries.hasNetwork(dockerNetwork))
               ? good(`${dockerNetwork} is there`)
-              : bad(`The Docker daemon has no network ${dockerNetwork}; "docker network create ${dockerNetwork}" makes it.`),
+              : bad(`The Docker daemon has no network ${dockerNetwork}; run "docker network create ${dockerNetwork}".`),
           ),
         ]
   return [daemon, ...(await Promise.all([image, ...network])), ...mounts]
@@ -201,7 +201,7 @@ async function check({ queries, host, settings }: DockerPlacementDeps): Promise<
 function checkMount({ source }: ContainerMount): SettingCheck {
   const setting = 'docker.mount'
   return isMissing(source)
-    ? { setting, ...bad(`There is no ${source} on this host, and Ebb does not make it; make it, or mount something else.`) }
+    ? { setting, ...bad(`There is no ${source} on this host, and Ebb does not create it; create it, or mount something else.`) }
     : { setting, ...good(`${source} is there`) }
 }
 

@@ -132,7 +132,7 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
   }
 
   async resume(ref: ContainerRunRef): Promise<TreeHandle> {
-    if (ref.isBeingTold) throw new Error('its supervisor was lost before all of its input was handed over')
+    if (ref.isBeingTold) throw new Error('the supervisor was lost before the agent had received all of its input')
     return {
       exit: ref.id === undefined ? Promise.resolve(unknownExit) : this.#watch(ref, { id: ref.id, daemon: ref.daemon, isFresh: false }).exit,
     }

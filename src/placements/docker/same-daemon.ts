@@ -15,6 +15,6 @@ export async function requireSame(queries: DockerQueries, made: DaemonMark | und
   const identity = await queries.identity(signal)
   if (identity === made.identity) return
   throw new Error(
-    `The container was made by the Docker daemon ${made.identity} at ${made.host}, and the one at ${queries.host} is ${identity ?? 'another'}; set docker.host to the first.`,
+    `The container was created by the Docker daemon ${made.identity} at ${made.host}, but the one at ${queries.host} is ${identity ?? 'another'}; set docker.host to the daemon that created it.`,
   )
 }

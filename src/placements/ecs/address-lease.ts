@@ -106,7 +106,10 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
       replaces = seen?.etag
       await delay(ctx.clock, jittered(attempt, 10, 500), ctx.signal)
     }
-    throw new EbbError('launch_failed', `The lease of the address ${address} could not be had: others took it again and again.`)
+    throw new EbbError(
+      'launch_failed',
+      `The lease of the address ${address} could not be acquired, because other writers changed it at each of ${mostAttempts} attempts; launch again.`,
+    )
   }
 
   async #requireGone(address: string, seen: ObjectSeen, ctx: Ctx): Promise<void> {
@@ -114,7 +117,7 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
     if (holder === 'is-gone') return
     const { [metadataNames.resource]: resource = 'somebody', [metadataNames.installation]: installation, [leaseTask]: task } = seen.metadata
     const whose = installation === this.#deps.installation ? resource : `${resource} of another installation`
-    const why = holder === 'lives' ? `whose task ${task} runs` : 'of whose task nothing can be said'
+    const why = holder === 'lives' ? `whose task ${task} runs` : 'whose task cannot be queried'
     throw new EbbError('launch_failed', `The address ${address} is leased to ${whose}, ${why}; use another ecs.prefix for another network.`)
   }
 
@@ -130,8 +133,10 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
     this.#seen.delete(ref.mark.resourceId)
     const leftMs = seen || ref.isMade ? 0 : this.#unconfirmed.leftMs(ref.mark.resourceId, ctx.clock)
     if (leftMs > 0)
-      return unsettled(`Its lease was asked for and not confirmed, so it may appear: it is looked at for ${Math.ceil(leftMs / 1_000)} s.`)
-    return proof(seen ? 'HeadObject: the lease is another one by now' : 'HeadObject: 404')
+      return unsettled(
+        `The write of its lease was not confirmed, so the lease may still appear; it is observed for ${Math.ceil(leftMs / 1_000)} s.`,
+      )
+    return proof(seen ? 'HeadObject: another lease has replaced it' : 'HeadObject: 404')
   }
 
   async release(ref: LeaseRef, _step: LadderStep, ctx: Ctx): Promise<StepEffect> {

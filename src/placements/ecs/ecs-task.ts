@@ -116,7 +116,7 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
     this.#settling.seen(ref.mark.resourceId)
     if (!isOwn(ref.mark, seen.tags))
       return unknown(
-        `The task ${seen.arn} does not carry the tags of ${ref.mark.resourceId}, so it is not touched; look at it in the console.`,
+        `The task ${seen.arn} does not carry the tags of ${ref.mark.resourceId}, so it is not touched; check it in the AWS console.`,
       )
     if (seen.status === 'STOPPED') return absent({ method: 'DescribeTasks: STOPPED', strength: 'api', at: ctx.clock.wall() })
     return present(`${seen.arn} is ${seen.status}`)
@@ -134,9 +134,9 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
 
   #missing({ mark, arn }: TaskRef, ctx: Ctx): Presence {
     const { isLong, leftMs } = this.#settling.missing(mark.resourceId, ctx.clock)
-    const method = arn === undefined ? 'ListTasks: none that carries its tags' : 'DescribeTasks: MISSING'
+    const method = arn === undefined ? 'ListTasks: no task has its tags' : 'DescribeTasks: MISSING'
     if (isLong) return absent({ method: `${method}, for ${this.#deps.times.settleMs / 1_000} s`, strength: 'api', at: ctx.clock.wall() })
-    return unsettled(`ECS knows no such task, which may change: it is looked at again for ${Math.ceil(leftMs / 1_000)} s.`)
+    return unsettled(`ECS does not show the task, which may be a delay; it is observed for ${Math.ceil(leftMs / 1_000)} s.`)
   }
 
   async release(ref: TaskRef, _step: LadderStep, ctx: Ctx): Promise<StepEffect> {

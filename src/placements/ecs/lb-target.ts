@@ -110,7 +110,7 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
       if (seen?.state === 'unused')
         throw new EbbError(
           'launch_failed',
-          `The target ${target.address}:${target.port} is not used: ${seen.reason ?? 'its target group has no listener'}.`,
+          `The target ${target.address}:${target.port} is unused: ${seen.reason ?? 'its target group has no listener'}.`,
         )
       requireTask(target, seen, ours)
       if (ctx.clock.now() >= untilMs) throw neverHealthy(target, seen, healthyWithinMs)
@@ -144,7 +144,9 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
   #missing({ isRegistered, mark }: TargetRef, ctx: Ctx): Presence | undefined {
     const leftMs = isRegistered ? 0 : this.#unconfirmed.leftMs(mark.resourceId, ctx.clock)
     if (leftMs === 0) return undefined
-    return unsettled(`Its target was asked for and not confirmed, so it may appear: it is looked at for ${Math.ceil(leftMs / 1_000)} s.`)
+    return unsettled(
+      `The registration was not confirmed, so the target may still appear; it is observed for ${Math.ceil(leftMs / 1_000)} s.`,
+    )
   }
 
   /**
@@ -216,7 +218,7 @@ async function refused(error: unknown, ctx: CreateCtx): Promise<never> {
 function requireTask({ address, port }: Target, seen: TargetSeen | undefined, task: TaskSeen | undefined): void {
   if (task?.status !== 'STOPPED') return
   const why = task.stoppedReason ?? 'ECS gave no reason'
-  const last = seen?.reason === undefined ? '' : ` The load balancer last said: ${seen.reason}.`
+  const last = seen?.reason === undefined ? '' : ` The load balancer last reported: ${seen.reason}.`
   throw new EbbError('launch_failed', `Its task stopped before the target ${address}:${port} was healthy: ${why}.${last}`)
 }
 

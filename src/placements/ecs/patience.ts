@@ -57,7 +57,7 @@ export async function bounded<T>(
   const leave = (): void => stop(aborted(operation))
   caller.addEventListener('abort', leave, { once: true })
   clock.after(budgetMs, timer.signal, () =>
-    stop(new AwsProblem('unreachable', `AWS did not answer ${operation} within ${Math.round(budgetMs / 1_000)} s; it is tried again.`)),
+    stop(new AwsProblem('unreachable', `AWS did not answer ${operation} within ${Math.round(budgetMs / 1_000)} s; the call is retried.`)),
   )
   try {
     return await Promise.race([ask(call.signal), stopped.promise])
@@ -76,7 +76,7 @@ export function wasNotCarriedOut(error: unknown): boolean {
 }
 
 function aborted(operation: string): AwsProblem {
-  return new AwsProblem('aborted', `${operation} was not waited for any longer.`)
+  return new AwsProblem('aborted', `${operation} was aborted, because its caller no longer waits.`)
 }
 
 /** Exponential backoff, at a random point between half and all of the delay, so that waiting callers do not retry together. */
@@ -111,5 +111,5 @@ export async function untilAbsent<Ref>(
     if (seen.is === 'absent') return seen.proof
     await delay(ctx.clock, jittered(attempt, times.firstObserveDelayMs, times.longestObserveDelayMs), ctx.signal)
   }
-  throw new Error(`${kind.describe(ref)} was not waited for any longer`)
+  throw new Error(`the wait for the end of ${kind.describe(ref)} was aborted`)
 }

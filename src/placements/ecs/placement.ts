@@ -102,7 +102,7 @@ function planEcs(settings: EcsSettings, context: LaunchContext, scopeId: string,
   if (launch.workspace)
     throw new EbbError(
       'launch_refused',
-      'An agent of a task works in its folder, which a Fargate task does not have; use another placement.',
+      'An agent of a task works in the folder of the task, which is not in the Fargate task; use another placement.',
     )
   if (!launch.order) throw new EbbError('launch_refused', 'The placement ecs runs agents, not commands; use the placement process.')
   const { installation } = context

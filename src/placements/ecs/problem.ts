@@ -62,30 +62,32 @@ export function problemOf(operation: string, error: unknown): AwsProblem {
   const trouble = (kind: AwsProblem['trouble'], says: string): AwsProblem => new AwsProblem(kind, says, { code, cause: error })
 
   if (expired.has(code))
-    return trouble('credentials', `The AWS credentials have expired; renew them, and it is tried again (${operation}).`)
+    return trouble('credentials', `The AWS credentials have expired; renew them, then the call is retried (${operation}).`)
   if (badCredentials.has(code))
     return trouble(
       'credentials',
       `AWS does not accept the credentials (${code}); set AWS_PROFILE or AWS_ACCESS_KEY_ID and its secret (${operation}).`,
     )
-  if (throttled.has(code) || status === 429) return trouble('throttled', `AWS throttles ${operation}; it is tried again.`)
-  if (bodyTimeouts.has(code)) return trouble('unreachable', `AWS did not get all of ${operation} in time; it is tried again.`)
-  if (clockSkew.has(code)) return trouble('unreachable', `The clock of this host is wrong, says AWS to ${operation}; it is tried again.`)
-  if (taken.has(code) || status === 412) return trouble('taken', `${operation}: another one is there.`)
+  if (throttled.has(code) || status === 429) return trouble('throttled', `AWS throttles ${operation}; the call is retried.`)
+  if (bodyTimeouts.has(code)) return trouble('unreachable', `AWS did not receive all of ${operation} in time; the call is retried.`)
+  if (clockSkew.has(code))
+    return trouble('unreachable', `AWS refused ${operation}, because the clock of this host is wrong; set the clock. The call is retried.`)
+  if (taken.has(code) || status === 412) return trouble('taken', `${operation}: another object is there.`)
   // The answer to a HEAD has no body, so a 403, or the 400 for an expired token, comes without an error code.
   if (status === 400 && !known(code) && isNameless(code))
     return trouble('credentials', `AWS answered ${operation} with 400 and no reason, as for credentials that have expired; renew them.`)
   if (denied.has(code) || status === 403)
-    return trouble('denied', `AWS denies ${operation}; allow it in the IAM policy, as the guide on AWS has it, or renew the credentials.`)
-  if (absent.has(code)) return trouble('absent', `${operation}: there is no such thing.`)
+    return trouble('denied', `AWS denies ${operation}; allow it in the IAM policy, as the guide on AWS shows, or renew the credentials.`)
+  if (absent.has(code)) return trouble('absent', `${operation}: the object does not exist.`)
   // The answer was cut off, or is not from AWS. The call may have been carried out all the same.
   if (status >= 200 && status < 300)
-    return trouble('unreachable', `The answer to ${operation} could not be read: ${shortened(sentence(error))}; it is tried again.`)
-  if (status >= 500) return trouble('unreachable', `AWS answered ${operation} with ${status} (${code}); it is tried again.`)
+    return trouble('unreachable', `The answer to ${operation} could not be read: ${shortened(sentence(error))}; the call is retried.`)
+  if (status >= 500) return trouble('unreachable', `AWS answered ${operation} with ${status} (${code}); the call is retried.`)
   // The SDK's message when no call was made.
   if (status === 0 && (error as SdkError).message === 'Region is missing')
     return trouble('credentials', `No AWS region is known for ${operation}; set ecs.region, or AWS_REGION.`)
-  if (status === 0) return trouble('unreachable', `AWS could not be reached for ${operation}: ${networkReason(error)}; it is tried again.`)
+  if (status === 0)
+    return trouble('unreachable', `AWS could not be reached for ${operation}: ${networkReason(error)}; the call is retried.`)
   return trouble('refused', `AWS refused ${operation}: ${shortened(sentence(error))} (${code})`)
 }
 
@@ -114,6 +116,6 @@ export function required<T>(operation: string, value: T | undefined): T {
   if (value !== undefined) return value
   throw new AwsProblem(
     'unreachable',
-    `The answer to ${operation} is none of AWS; look at what is between it and this host. It is tried again.`,
+    `The answer to ${operation} is not from AWS; check the proxies between AWS and this host. The call is retried.`,
   )
 }

@@ -54,11 +54,11 @@ export class RunnersTasks {
     const found = await this.#find(task, agent, ctx)
     if (found.length > 0) this.#settling.seen(resourceId)
     const alive = found.find(({ status }) => status !== 'STOPPED')
-    if (alive) return present(`its runner does not answer, and its task ${alive.arn} is ${alive.status}`)
+    if (alive) return present(`its runner does not answer, and the runner's task ${alive.arn} is ${alive.status}`)
     const gone = (method: string): Presence => absent({ method, strength: 'api', at: ctx.clock.wall() })
     if (found.length > 0) return gone('DescribeTasks: the task of its runner is STOPPED')
-    if (this.#settling.missing(resourceId, ctx.clock).isLong) return gone('ECS knows no task that carries the tags of its scope')
-    return unsettled('Its runner does not answer, and ECS knows no task of it, which may change; it is looked at again.')
+    if (this.#settling.missing(resourceId, ctx.clock).isLong) return gone('ECS has no task with the tags of the scope')
+    return unsettled('The runner does not answer, and ECS does not show its task, which may be a delay; it is observed again.')
   }
 
   /** Stops the task, because its runner cannot be called to stop the agent. */

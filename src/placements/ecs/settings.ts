@@ -27,7 +27,7 @@ export async function checkSettings(settings: EcsSettings, queries: AwsQueries, 
   const checks = await Promise.all([
     tryOut('ecs.cluster', () => checkCluster(ecsCluster, ecsRegion, queries, call)),
     ecsTaskDefinition === undefined
-      ? [absent('ecs.taskDefinition', 'Name the task definition that is to be run.')]
+      ? [absent('ecs.taskDefinition', 'Not set: name the task definition to run.')]
       : checkTaskDefinition(settings, ecsTaskDefinition, queries, call),
     notTried(settings),
     ecsTargetGroup === undefined
@@ -45,7 +45,7 @@ function notTried(settings: EcsSettings): readonly SettingCheck[] {
   const { ecsSubnets, ecsSecurityGroups, ecsAssignPublicIp, ecsPort, ecsPrefix, ecsRegion, ecsEndpoint, hasToken } = settings
   return [
     ecsSubnets.length === 0
-      ? absent('ecs.subnets', 'Name at least one subnet in which tasks may run.')
+      ? absent('ecs.subnets', 'Not set: name at least one subnet for the tasks.')
       : note('ecs.subnets', `${ecsSubnets.join(', ')}: not tried; the first launch shows whether tasks may run there.`),
     note(
       'ecs.securityGroups',
@@ -53,8 +53,8 @@ function notTried(settings: EcsSettings): readonly SettingCheck[] {
         ? 'Not set: tasks get the default group of their network; not tried.'
         : `${ecsSecurityGroups.join(', ')}: not tried; they must let this host reach port ${ecsPort}.`,
     ),
-    note('ecs.assignPublicIp', ecsAssignPublicIp ? 'Tasks get a public address as well; not tried.' : 'Tasks get a private address alone.'),
-    note('ecs.port', `${ecsPort}: not tried before there is a runner that answers there.`),
+    note('ecs.assignPublicIp', ecsAssignPublicIp ? 'Tasks get a public address as well; not tried.' : 'Tasks get only a private address.'),
+    note('ecs.port', `${ecsPort}: not tried, because a runner answers there only while a task runs.`),
     note('ecs.prefix', `${ecsPrefix}: not tried; leases and results are below it.`),
     note(
       'ecs.region',
@@ -68,14 +68,14 @@ function notTried(settings: EcsSettings): readonly SettingCheck[] {
     note(
       'ecs.token',
       hasToken
-        ? 'Set; not tried before there is a runner to show it to.'
-        : 'Not set: a runner that has an EBB_TOKEN lets nobody in without it, and the launch fails; set EBB_ECS_TOKEN.',
+        ? 'Set; not tried, because a runner answers only while a task runs.'
+        : 'Not set: a runner with an EBB_TOKEN refuses access without it, and the launch fails; set EBB_ECS_TOKEN.',
     ),
   ]
 }
 
 function uploadDeadline({ ecsUploadDeadline }: EcsSettings): string {
-  if (ecsUploadDeadline === undefined) return 'Not set: an upload is given up by force alone.'
+  if (ecsUploadDeadline === undefined) return 'Not set: only a forced close gives up an upload.'
   return `An upload that cannot be confirmed for ${ecsUploadDeadline / 1_000} s is given up.`
 }
 
@@ -122,9 +122,7 @@ async function checkTaskDefinition(
   const definition = tryOut('ecs.taskDefinition', async () => {
     if (seen.status !== 'ACTIVE') throw new BadSetting(`The task definition ${name} is ${seen.status}; register a new revision.`)
     if (seen.networkMode !== 'awsvpc')
-      throw new BadSetting(
-        `The task definition ${name} has the network mode ${seen.networkMode}; Fargate and an address of its own need awsvpc.`,
-      )
+      throw new BadSetting(`The task definition ${name} has the network mode ${seen.networkMode}; Fargate needs awsvpc.`)
     return `The task definition ${name} is ACTIVE.`
   })
   const container = tryOut('ecs.containerName', async () => {
@@ -140,13 +138,10 @@ async function checkTaskDefinition(
 async function checkTargetGroup(group: string, queries: AwsQueries, call: AwsCall): Promise<string> {
   const type = await queries.targetType(group, call).catch((error: unknown) => {
     if (!isAwsTrouble(error, 'refused')) throw error
-    throw new BadSetting(
-      `There is no target group ${group}, says AWS (${error.code}); create it, or correct the setting, which is its ARN.`,
-    )
+    throw new BadSetting(`There is no target group ${group} (${error.code}); create it, or correct the setting, which is its ARN.`)
   })
-  if (type !== 'ip')
-    throw new BadSetting(`The target group takes targets of the type ${type}; tasks with an address of their own need one for ip.`)
-  return 'The target group takes addresses.'
+  if (type !== 'ip') throw new BadSetting(`The target group has the target type ${type}; tasks with their own address need the type ip.`)
+  return 'The target group accepts IP addresses.'
 }
 
 async function checkBucket(bucket: string, region: string | undefined, queries: AwsQueries, call: AwsCall): Promise<string> {

@@ -95,7 +95,7 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
 
   async observe({ mark }: UploadRef, _ctx: Ctx): Promise<Presence> {
     const proof = this.#released.get(mark.resourceId)
-    return proof ? absent(proof) : present(this.#confirmed.has(mark.resourceId) ? 'parts of it may be open' : 'not confirmed yet')
+    return proof ? absent(proof) : present(this.#confirmed.has(mark.resourceId) ? 'parts of the upload may be open' : 'not confirmed yet')
   }
 
   obligations({ mark, files }: UploadRef, policy: Policy): readonly string[] {
@@ -120,15 +120,15 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
     }
     const name = `s3://${object.bucket}/${object.key}`
     const file = [log.path, log.archive].find((one) => existsSync(one))
-    if (file === undefined) throw new Error(`the log ${log.path} is gone, so ${name} cannot be made of it; force gives it up`)
+    if (file === undefined) throw new Error(`the log ${log.path} is gone, so it cannot be uploaded to ${name}; a forced close gives it up`)
     const metadata = { ...metadataOf(ref.mark), 'ebb-stream': stream }
     const sum = await sumOf(file, partBytes)
     // An earlier attempt whose reply was lost, or an earlier supervisor, may have uploaded the file. It is not sent again.
     let seen = await queries.head(object, ctx)
     for (let attempt = 1; ; attempt++) {
       if (seen && isSameSum(sum, seen) && isOwn(ref.mark, seen.metadata)) return
-      if (seen && !isOwn(ref.mark, seen.metadata)) throw new Error(`something else is at ${name}, and it is not overwritten; move it away`)
-      if (attempt === 3) throw new Error(`S3 does not confirm size and checksum of ${name}; it is tried again`)
+      if (seen && !isOwn(ref.mark, seen.metadata)) throw new Error(`something else is at ${name} and is not overwritten; move or delete it`)
+      if (attempt === 3) throw new Error(`S3 does not confirm size and checksum of ${name}; the upload is retried`)
       const replaces = seen?.etag
       try {
         await aws.upload({ ...object, metadata, ...(replaces !== undefined && { replaces }) }, file, ctx)
@@ -146,9 +146,9 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
     const open = await this.#open(ref, ctx)
     await Promise.all(open.map((one) => aws.abortUpload(one, ctx)))
     // An upload that is aborted while a part is being sent may keep that part and must be aborted again (AbortMultipartUpload, S3 API).
-    if (open.length > 0 && (await this.#open(ref, ctx)).length > 0) throw new Error('parts of it are still open')
+    if (open.length > 0 && (await this.#open(ref, ctx)).length > 0) throw new Error('parts of the upload are still open')
     const nothing: Proof = {
-      method: 'nothing is owed, and ListMultipartUploads shows no part of it',
+      method: 'no upload is owed, and ListMultipartUploads shows no open part',
       strength: 'api',
       at: ctx.clock.wall(),
     }
@@ -165,7 +165,7 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
 
   async gone({ mark }: UploadRef, _ctx: Ctx): Promise<Proof> {
     const proof = this.#released.get(mark.resourceId)
-    if (!proof) throw new Error('it is still owed')
+    if (!proof) throw new Error('the upload has not been released')
     return proof
   }
 

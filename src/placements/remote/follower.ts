@@ -90,8 +90,8 @@ export class Follower {
     while (!this.isOver) {
       const leftMs = Math.min(Math.max(this.#goneMs, this.#receivedMs) + lastOutputMs, this.#goneMs + longestLastOutputMs) - clock.now()
       if (leftMs <= 0) {
-        this.note = 'the stream had no last word when the agent was gone, so lines may be missing'
-        this.#deps.log.warn('The stream of a remote agent had no last word, so lines may be missing.', { agent: stream.agentId })
+        this.note = 'the stream had no final event when the agent was gone, so lines may be missing'
+        this.#deps.log.warn('The stream of a remote agent had no final event, so lines may be missing.', { agent: stream.agentId })
         this.#end()
         stream.hangUp()
         break
@@ -154,7 +154,7 @@ export class Follower {
         effects.append(path, bytes, 0o600)
         return
       } catch (error) {
-        if (isFirst) log.warn('The log of a remote agent cannot be written, and is tried again.', { path, error: sentence(error) })
+        if (isFirst) log.warn('The log of a remote agent cannot be written; the write is retried.', { path, error: sentence(error) })
         await this.#pause(appendRetryMs, this.over)
       }
     }
@@ -233,5 +233,5 @@ function endOf(status: Extract<RunnerStatus, { readonly is: 'known' }> | undefin
 /** Names the error by the exit, and takes the message of the runner. */
 function errorOf({ code, signal }: EndOfTree, message: string): AgentError {
   const name = signal !== null ? 'signal' : code !== null && code !== 0 ? 'exit_code' : 'runner_error'
-  return { name, message: message.trim() || 'The runner says that the agent failed.' }
+  return { name, message: message.trim() || 'The runner reports that the agent failed.' }
 }

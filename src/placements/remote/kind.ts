@@ -182,21 +182,21 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     const { detail } = ref
     const at = ctx.clock.wall()
     // Recorded before the first call. Without it no call was made.
-    if (!detail) return absent({ method: 'no runner was ever asked for it', strength: 'api', at })
+    if (!detail) return absent({ method: 'no call to a runner was made', strength: 'api', at })
     const place = this.#deps.placeOf?.(ref.spec)
     let status: RunnerStatus
     try {
       status = await (place ? this.#statusSoon(ref, ctx) : this.#status(this.#call(ref, ctx.signal), ref))
     } catch (error) {
       if (place) return await this.#presenceOfPlace(ref, place, ctx)
-      return unknown(`${sentence(error)} Its agent stays on the books until a runner answers there.`)
+      return unknown(`${sentence(error)} The agent stays in the ledger until a runner answers there.`)
     }
     if (status.is === 'known' && status.isAlive) return present(`the runner at ${detail.url} says that it is alive`)
     // The runner may not have read the launch yet. After a stop of that id it refuses the launch.
     if (status.is === 'not-found' && detail.agentId === undefined && !this.#refused.has(ref.resourceId))
       return present('its launch may still be on its way to the runner')
     const follower = this.#followers.get(ref.resourceId)
-    if (follower && !(await hasAll(follower))) return present('its last lines are on their way')
+    if (follower && !(await hasAll(follower))) return present('its last output is still arriving')
     this.#forget(ref)
     return absent({ method: methodOf(detail, status, follower?.note), strength: 'api', at })
   }
@@ -226,7 +226,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     const sinceMs = this.#silentSince.get(ref.resourceId) ?? ctx.clock.now()
     this.#silentSince.set(ref.resourceId, sinceMs)
     if (ctx.clock.now() - sinceMs < silentMs)
-      throw new Error(`The runner at ${ref.detail?.url} does not answer; what it runs in is ended when it stays silent.`)
+      throw new Error(`The runner at ${ref.detail?.url} does not answer; its task is stopped when it stays silent.`)
     await place.end(ref, ctx)
   }
 
@@ -291,8 +291,8 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     const status = await this.#deps.queries.status(call, agentId)
     if (detail?.runner !== undefined && status.installation !== detail.runner)
       throw new Error(
-        `At ${call.place.url} answers another runner than the one that has the agent ${agentId}; ` +
-          'start that one there again, or see its task or machine ended.',
+        `The runner at ${call.place.url} is another runner than the one that has the agent ${agentId}; ` +
+          'start that one there again, or end its task or machine.',
       )
     return status
   }
@@ -330,7 +330,7 @@ function methodOf({ url, runner, agentId }: RemoteAgentDetail, status: RunnerSta
   const isWeak = status.is === 'not-found' && runner === undefined && agentId === undefined
   const says = status.is === 'known' ? 'its processes are gone' : 'it has no such agent'
   const method = isWeak
-    ? `the connection is closed, which ends it by the runner protocol, and the runner at ${url} has no agent of our id`
+    ? `the connection is closed, which ends the agent by the runner protocol, and the runner at ${url} has no agent with our id`
     : `the runner at ${url} says that ${says}`
   return note === undefined ? method : `${method}; ${note}`
 }

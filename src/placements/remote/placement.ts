@@ -68,7 +68,7 @@ async function check({ queries, url, token }: RemoteDeps, call: () => RunnerCall
     await queries.status(call(), noAgentId)
     return [
       address,
-      { setting, isGood: true, says: token === undefined ? 'None is set, and the runner wants none.' : 'The runner takes it.' },
+      { setting, isGood: true, says: token === undefined ? 'Not set, and the runner requires none.' : 'The runner accepts it.' },
     ]
   } catch (error) {
     if (error instanceof RunnerDenied) return [address, { setting, isGood: false, says: sentence(error) }]
@@ -117,7 +117,7 @@ function planRemote(context: LaunchContext, url: string, scopeId: string, launch
   if (launch.workspace)
     throw new EbbError(
       'launch_refused',
-      'An agent of a task works in its folder, which a runner host does not have; use another placement.',
+      'An agent of a task works in the folder of the task, which is not on the runner host; use another placement.',
     )
   if (!launch.order) throw new EbbError('launch_refused', 'The placement remote runs agents, not commands; use the placement process.')
   const { config: _written, ...rest } = launch

@@ -46,7 +46,7 @@ export class RunnerAgents {
     const token = this.#runner?.token
     if (token === undefined || originOf(this.#runner?.url) === originOf(url)) return token
     throw new Error(
-      `Its runner is at ${url}, which is not the remote.url of now, and remote.token is not sent there; set both as they were.`,
+      `The runner of the agent is at ${url}, which is not the current remote.url, so remote.token is not sent there; set both as they were at the launch.`,
     )
   }
 }

@@ -69,7 +69,7 @@ export class HttpRunner implements Runner {
       const response = await open(this.#clock, ask)
       if (response.statusCode !== 200) throw notStarted(ask, response.statusCode ?? 0, await jsonOf(response))
       const agentId = String(response.headers['x-agent-id'] ?? '')
-      if (!isId(agentId)) throw new Error(`${named(ask)} gave its agent no id that can be used (X-Agent-Id).`)
+      if (!isId(agentId)) throw new Error(`${named(ask)} returned no valid agent id (X-Agent-Id).`)
       return { agentId, news: news(response, ask), hangUp: cancel }
     } catch (error) {
       // Closing the connection stops the agent that may have been started.
@@ -215,7 +215,7 @@ async function inTime<T>(clock: Clock, ask: Ask, work: (late: AbortSignal) => Pr
   } catch (error) {
     if (late.signal.aborted)
       throw new RunnerUnreachable(`${named(ask)} did not answer within ${ask.deadlineMs / 1_000} s.`, { cause: error })
-    if (ask.signal.aborted) throw new RunnerUnreachable(`Nobody waits for ${named(ask)} any more.`, { cause: error })
+    if (ask.signal.aborted) throw new RunnerUnreachable(`${named(ask)} was called, but the caller no longer waits.`, { cause: error })
     throw new RunnerUnreachable(`${named(ask)} cannot be reached: ${sentence(error) || 'no connection'}.`, { cause: error })
   } finally {
     over.abort(noLongerNeeded)
@@ -286,9 +286,9 @@ function notStarted(ask: Ask, status: number, json: Reply['json']): Error {
 
 function refusal(ask: Ask, status: number, { message, error, detail }: Reply['json']): Error {
   if (status === 401 || status === 403)
-    return new RunnerDenied(`${named(ask)} does not let us in (${status}); check the token, and that it knows itself by this name.`)
+    return new RunnerDenied(`${named(ask)} refuses access (${status}); check the token, and that the runner allows this host name.`)
   const said = [message, error, detail].find((text) => typeof text === 'string' && text !== '') as string | undefined
-  const words = said === undefined ? ', which is no answer of a runner' : `: ${said.slice(0, 1_000).replace(/\.$/, '')}`
+  const words = said === undefined ? ', which is not an answer of a runner' : `: ${said.slice(0, 1_000).replace(/\.$/, '')}`
   return new Error(`${named(ask)} answered ${status}${words}.`)
 }
 

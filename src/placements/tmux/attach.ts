@@ -11,7 +11,7 @@ export async function attach(tmux: Tmux, agentId: string, env: Readonly<Record<s
   const listing = await tmux.sessions()
   const session = listing === 'none' ? undefined : listing.find(({ mark }) => scopeOfResource(mark.resourceId) === agentId)
   if (!session)
-    throw new EbbError('agent_not_found', `The agent ${agentId} has no tmux session any more; "ebb show ${agentId}" says how it ended.`)
+    throw new EbbError('agent_not_found', `The agent ${agentId} has no tmux session any more; "ebb show ${agentId}" shows how it ended.`)
   // `-E` keeps the environment of this terminal out of the session.
   const [program = 'tmux', ...args] = tmux.argv('attach-session', '-E', '-t', session.id)
   // tmux refuses to nest when TMUX is set.

@@ -207,7 +207,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     if (exit.code === 0 && hasOutput) return
     const how = exit.code === 0 ? 'without one line of output' : `with exit code ${exit.code ?? 'unknown'}`
     const said = await lastLine(logs.toReversed())
-    const why = said === undefined ? 'start its command by hand to see why.' : `it last said: ${said}`
+    const why = said === undefined ? 'start its command by hand to see why.' : `its last line was: ${said}`
     throw new EbbError('launch_failed', `The agent's session ended at once, ${how}; ${why}`)
   }
 
@@ -261,7 +261,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   async gone(ref: SessionRef, ctx: Ctx): Promise<Proof> {
     await this.#listeners.get(ref.mark.resourceId)?.over
     const seen = await this.observe(ref, ctx)
-    if (seen.is !== 'absent') throw new Error(`${ref.session} is still there`)
+    if (seen.is !== 'absent') throw new Error(`the session ${ref.session} still exists`)
     return seen.proof
   }
 

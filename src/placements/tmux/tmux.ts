@@ -61,7 +61,7 @@ export class Tmux {
     // A server exits with its last session. A client that connects at that moment is refused, or finds no server. A tmux before 3.2 does
     // not know `-N` and is retried here, too.
     const second = (await this.#carries(mark)) ? first : await this.#make(throughGate(argv))
-    if (typeof second === 'string') throw new Error(`tmux could not make the session ${name}: ${second}`)
+    if (typeof second === 'string') throw new Error(`tmux could not create the session ${name}: ${second}`)
     return second
   }
 

@@ -82,7 +82,7 @@ describe('a lease that another host has', () => {
     await world.put('ebb/leases/127.0.7.11', 'who knows')
     world.tasks.nextAddresses.push('127.0.7.11')
     const answer = await server.call('POST', '/api/agents', { body })
-    expect(answer.body).toMatchObject({ message: expect.stringMatching(/of whose task nothing can be said/) })
+    expect(answer.body).toMatchObject({ message: expect.stringMatching(/whose task cannot be queried/) })
     expect(await world.left()).toEqual(['lease ebb/leases/127.0.7.11'])
   })
 })
@@ -129,7 +129,7 @@ test('a lease that is taken over between the look and its deletion stays with it
   expect(await next.kind.observe(next.ref, next.ctx)).toMatchObject({ is: 'present' })
   expect(await old.kind.observe(old.ref, old.ctx)).toMatchObject({
     is: 'absent',
-    proof: { method: 'HeadObject: the lease is another one by now' },
+    proof: { method: 'HeadObject: another lease has replaced it' },
   })
 })
 

@@ -55,7 +55,7 @@ const object = { bucket: 'results', key: 'ebb/leases/10.0.0.1' }
 test('credentials that expired and were renewed in their profile are used by the same process', async () => {
   logIn('OLD')
   const { queries, call } = look()
-  await expect(queries.listTasks(query, call)).rejects.toThrow(/credentials have expired; renew them, and it is tried again/)
+  await expect(queries.listTasks(query, call)).rejects.toThrow(/credentials have expired; renew them, then the call is retried/)
   // Nobody has renewed them yet: asked once, not again with the same.
   expect(keys).toEqual(['OLD'])
   logIn('NEW')

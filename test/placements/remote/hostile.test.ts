@@ -224,7 +224,7 @@ it.each([
   [
     'gives an id that cannot be used',
     { 'agent/stream': (_, response) => void response.writeHead(200, { 'x-agent-id': 'a b' }).write('\n') },
-    /no id/,
+    /no valid agent id/,
   ],
   [
     'has headers without end',
@@ -238,7 +238,7 @@ it.each([
     { 'agent/status': (request, response) => json(response, 404, { message: `Cannot GET ${request.url}` }) },
     /answered 404: Cannot GET .*\. Nothing was launched/,
   ],
-  ['says a health that is none', { health: (_, response) => json(response, 200, ['ok']) }, /no answer of a runner/],
+  ['says a health that is none', { health: (_, response) => json(response, 200, ['ok']) }, /not an answer of a runner/],
   ['never says how it is', { health: () => {} }, /did not answer within 4 s/],
   ['has a health without end', { health: (_, response) => endless(response) }, /longer than/],
 ] as readonly (readonly [string, Readonly<Record<string, Handler>>, RegExp])[])(
@@ -302,7 +302,7 @@ it.each([
   [
     'answers a look about another agent',
     { 'agent/status': (_, response) => json(response, 200, { agent_id: 'x', process_alive: false }) },
-    /no answer of a runner/,
+    /not an answer of a runner/,
   ],
   ['is no runner any more', { 'agent/status': (_, response) => void response.writeHead(404).end('<html>') }, /answered 404/],
   ['does not know the token any more', { 'agent/status': (_, response) => json(response, 401, {}) }, /401/],

@@ -22,7 +22,7 @@ function kindSeeing(...answers: readonly (readonly SeenContainer[])[]): Seeing {
 function kindAt(more: Partial<DockerQueries>, ...answers: readonly (readonly SeenContainer[])[]): Seeing {
   let count = 0
   const list = async (): Promise<readonly SeenContainer[]> => answers[Math.min(count++, answers.length - 1)] ?? []
-  const refuse = async (): Promise<never> => Promise.reject(new DockerError('the Docker daemon says: conflict', 409, undefined))
+  const refuse = async (): Promise<never> => Promise.reject(new DockerError('the Docker daemon answered: conflict', 409, undefined))
   const usual = { isLocal: true, host: 'unix:///sock', identity: async () => 'THIS', isNameFree: async () => true }
   const queries = { ...usual, list, ...more } as unknown as DockerQueries
   const clock = { ...realClock, after: (_ms: number, _signal: AbortSignal, callback: () => void): void => callback() }
@@ -81,7 +81,10 @@ describe('a container that the daemon is making for somebody who is gone', () =>
 
   it('is unknown while its name is taken and nobody has it', async () => {
     const { kind } = kindAt({ isNameFree, inspect: async () => undefined }, [])
-    expect(await kind.observe(refWith(kind, {}), ctx)).toMatchObject({ is: 'unknown', reason: expect.stringContaining('is making') })
+    expect(await kind.observe(refWith(kind, {}), ctx)).toMatchObject({
+      is: 'unknown',
+      reason: expect.stringContaining('is still creating'),
+    })
     expect(await kind.observe(refWith(kind, {}), ctx)).toMatchObject({ is: 'unknown' })
   })
 
@@ -141,7 +144,7 @@ describe('the frames of an output', () => {
       }
       for await (const { bytes } of splitFrames(chunks())) said.push(Buffer.from(bytes).toString())
     }
-    await expect(broken()).rejects.toThrow('could not read on: error from daemon:')
+    await expect(broken()).rejects.toThrow('could not read the output: error from daemon:')
     expect(said).toEqual(['one\n'])
   })
 

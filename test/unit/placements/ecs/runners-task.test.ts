@@ -98,7 +98,7 @@ test('a runner that was silent once is asked again, and its task is not stopped'
   const scene = new Scene()
   scene.silences = 2
   for (let attempt = 1; attempt <= 2; attempt++)
-    await expect(scene.kind.release(scene.ref(), 'kill', scene.ctx())).rejects.toThrow(/does not answer; what it runs in is ended when/)
+    await expect(scene.kind.release(scene.ref(), 'kill', scene.ctx())).rejects.toThrow(/does not answer; its task is stopped when/)
   await scene.kind.release(scene.ref(), 'kill', scene.ctx())
   expect(scene.calls).toEqual([`stop ${scope} by force`])
 })

@@ -278,7 +278,7 @@ describe('an agent at a runner', () => {
     const ref = scene.ref({ url })
     await scene.kind.release(ref, 'terminate', scene.ctx())
     const seen = await scene.kind.observe(ref, scene.ctx())
-    expect(seen).toMatchObject({ is: 'absent', proof: { method: expect.stringMatching(/connection is closed.*no agent of our id/) } })
+    expect(seen).toMatchObject({ is: 'absent', proof: { method: expect.stringMatching(/connection is closed.*no agent with our id/) } })
     // One that gave it a name, or is ours, knows it.
     for (const detail of [
       { url, agentId: 'theirs-1' },
