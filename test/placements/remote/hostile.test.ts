@@ -220,7 +220,7 @@ it('a token is shown to the runner that it was set for, and to nobody else', { t
 
 it.each([
   ['answers 500', { 'agent/stream': (_, response) => json(response, 500, { message: 'broken' }) }, /answered 500: broken\.$/],
-  ['gives no id', { 'agent/stream': (_, response) => void response.writeHead(200).write('data: x\n\n') }, /no id/],
+  ['gives no id', { 'agent/stream': (_, response) => void response.writeHead(200).write('data: x\n\n') }, /no valid agent id/],
   [
     'gives an id that cannot be used',
     { 'agent/stream': (_, response) => void response.writeHead(200, { 'x-agent-id': 'a b' }).write('\n') },
