@@ -86,7 +86,7 @@ async function rejoin(deps: CopyDeps, id: string, paths: OutputPaths, how: Copyi
   return copies
 }
 
-/** One stream that is being copied into its log. */
+/** The copy of one stream into its log. */
 class Copy {
   readonly #effects: Effects
   readonly #path: string

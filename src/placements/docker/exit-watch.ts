@@ -41,7 +41,7 @@ export class ExitWatch {
     this.#deps = deps
     this.#onMissedEnd = watched.onMissedEnd
     this.exit = this.#ended.promise
-    this.#registered.promise.catch(() => {})
+    this.#registered.promise.catch(() => {}) // Swallowed: only a start awaits it. A resumed watch retries without it.
     this.#watch(watched).then(
       (exit) => this.settle(exit),
       () => this.settle(unknownExit),
@@ -84,13 +84,13 @@ export class ExitWatch {
         attempt = 1
         const seen = mayHaveEnded ? await queries.inspect(id, signal) : undefined
         if (mayHaveEnded && !(seen && isStillToEnd(seen))) {
-          next.catch(() => {})
+          next.catch(() => {}) // Swallowed: the exit is known already.
           return exitOf(seen)
         }
         this.sawRunning()
         return { code: await next, signal: null }
       } catch (error) {
-        next.catch(() => {})
+        next.catch(() => {}) // Swallowed: it rejects with the same error, or its wait is not needed any more.
         this.#registered.reject(error)
         if (statusOf(error) === undefined) this.#isLost = true
         if (statusOf(error) === 404 && (await this.#isSame(daemon))) return unknownExit

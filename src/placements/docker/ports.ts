@@ -106,7 +106,7 @@ export interface DockerQueries {
   pids(id: string): Promise<readonly number[]>
 }
 
-/** The labels that mark a container as ours, whatever its name is. */
+/** The labels that mark a container of Ebb, whatever its name is. */
 export const containerLabels = {
   installation: 'ebb.installation',
   incarnation: 'ebb.incarnation',
@@ -139,7 +139,7 @@ export interface ContainerHandle {
   readonly daemon: DaemonMark | undefined
 }
 
-/** Which daemon was asked. A container that another daemon does not know may still exist. */
+/** Identifies a daemon. A container that another daemon does not know may still exist. */
 export interface DaemonMark {
   readonly identity: string
   /** The daemon's address at that time, for display. */

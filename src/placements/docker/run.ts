@@ -126,6 +126,7 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
     const isInputSent = await isDoneIn(ctx.clock, inputMs, transfer.done)
     const pid = (await seen)?.pid
     const known: RunDetail = { ...recorded, ...(pid !== undefined && { pid }) }
+    // Swallowed: without this record, a later adoption assumes that the input is incomplete.
     if (!isInputSent) void transfer.done.then(() => ctx.record(known)).catch(() => {})
     const handle: TreeHandle = { exit: watch.exit, ...(pid !== undefined && { pid }) }
     return { detail: isInputSent ? known : ({ ...known, isBeingTold: true } satisfies RunDetail), handle }
@@ -178,6 +179,7 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
     if (!watch) return
     this.#watches.delete(mark.resourceId)
     if (watch.isSettled) return
+    // Swallowed: the exit is then unknown.
     const inspected = seen && (await this.#deps.queries.inspect(seen.id, signal).catch(() => undefined))
     watch.settle(exitOf(inspected))
   }

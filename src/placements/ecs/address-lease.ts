@@ -50,7 +50,7 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
   readonly goesLast = true
   readonly createBudgetMs = createBudgetMs
   readonly #deps: LeaseDeps
-  /** The etag of the lease when it was last observed as ours. Only the object with this etag is deleted. */
+  /** The etag of the lease when it was last observed to be this agent's. Only the object with this etag is deleted. */
   readonly #seen = new Map<string, string>()
   readonly #unconfirmed: Unconfirmed
 
@@ -115,7 +115,11 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
   async #requireGone(address: string, seen: ObjectSeen, ctx: Ctx): Promise<void> {
     const holder = await holderOf(this.#deps.queries, seen, ctx)
     if (holder === 'is-gone') return
-    const { [metadataNames.resource]: resource = 'somebody', [metadataNames.installation]: installation, [leaseTask]: task } = seen.metadata
+    const {
+      [metadataNames.resource]: resource = 'an unknown owner',
+      [metadataNames.installation]: installation,
+      [leaseTask]: task,
+    } = seen.metadata
     const whose = installation === this.#deps.installation ? resource : `${resource} of another installation`
     const why = holder === 'lives' ? `whose task ${task} runs` : 'whose task cannot be queried'
     throw new EbbError('launch_failed', `The address ${address} is leased to ${whose}, ${why}; use another ecs.prefix for another network.`)

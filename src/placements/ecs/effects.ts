@@ -103,6 +103,7 @@ export function awsEffects(pool: ClientPool): Aws {
         await bounded('the upload', clock, signal, budgetMs, async (aborted) => {
           const params = { ...written(object), Body, ContentType: 'text/plain; charset=utf-8', ChecksumAlgorithm: 'SHA256' as const }
           const upload = new packages.storage.Upload({ client: transfers, params, partSize: partBytes, queueSize: 4 })
+          // Swallowed: the release of the upload aborts open parts again, and verifies that none is left.
           aborted.addEventListener('abort', () => void upload.abort().catch(() => {}), { once: true })
           await upload.done()
         })

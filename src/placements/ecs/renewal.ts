@@ -30,6 +30,7 @@ export function renewing<T extends Client>(client: T): T {
         return await next(args)
       } catch (error) {
         if (!isAwsTrouble(problemOf('a call', error), 'credentials')) throw error
+        // Swallowed: without new credentials the original error is thrown.
         const found = await credentials({ forceRefresh: true }).catch(() => used)
         if (!found || isSame(found, used)) throw error
         return await next(args)

@@ -194,7 +194,7 @@ export class Follower {
           const isGone = seen.is === 'not-found' || !seen.isAlive
           // The agent has ended and the end of the stream was lost. The output that is still arriving is written first.
           if (isGone && (await this.finishes(signal))) stream.hangUp()
-          // The agent is alive, so the runner was heard from now.
+          // The agent is alive, and its runner answers.
           else this.#receivedMs = clock.now()
         })
         .catch(() => {}) // Unknown does not mean ended. The next tick queries again.

@@ -262,12 +262,12 @@ async function* news(response: IncomingMessage, ask: Ask): AsyncGenerator<Runner
  * "agent" and "not found" (Fastify: "Route GET:/agent/status/ID not found"; NestJS: "Cannot GET /agent/…"). Proxies send a page. The runner
  * protocol prescribes no body, so a 404 without any of these counts when a runner answers the health check at the same address.
  */
-async function isAboutAgent(clock: Clock, ask: Ask, said: Reply['json'], agentId: string): Promise<boolean> {
-  const { code, agent_id: named, error, detail, message } = said
+async function isAboutAgent(clock: Clock, ask: Ask, reply: Reply['json'], agentId: string): Promise<boolean> {
+  const { code, agent_id: named, error, detail, message } = reply
   if (code === 'agent_not_found' || named === agentId) return true
   const texts = [error, detail, message].filter((text) => typeof text === 'string').map((text) => text.slice(0, 1_000))
   if (texts.some((text) => saysNoAgent(text, agentId))) return true
-  if (said === noJson || named !== undefined || texts.some((text) => text.includes('agent/'))) return false
+  if (reply === noJson || named !== undefined || texts.some((text) => text.includes('agent/'))) return false
   const { place, token, signal } = ask
   const { status, json } = await answer(clock, { place, token, signal, method: 'GET', path: 'health', deadlineMs: observeTimeoutMs })
   return status === 200 && typeof json.status === 'string' && typeof json.active_agents === 'number'
@@ -288,8 +288,8 @@ function refusal(ask: Ask, status: number, { message, error, detail }: Reply['js
   if (status === 401 || status === 403)
     return new RunnerDenied(`${named(ask)} refuses access (${status}); check the token, and that the runner allows this host name.`)
   const said = [message, error, detail].find((text) => typeof text === 'string' && text !== '') as string | undefined
-  const words = said === undefined ? ', which is not an answer of a runner' : `: ${said.slice(0, 1_000).replace(/\.$/, '')}`
-  return new Error(`${named(ask)} answered ${status}${words}.`)
+  const reason = said === undefined ? ', which is not an answer of a runner' : `: ${said.slice(0, 1_000).replace(/\.$/, '')}`
+  return new Error(`${named(ask)} answered ${status}${reason}.`)
 }
 
 function named({ place }: RunnerCall): string {

@@ -51,6 +51,7 @@ export class PaneListener implements PaneEvents {
     this.#effects = effects
     this.#pipe = pipe
     this.#exitFile = exitFile
+    // Swallowed: a launch awaits these promises, and an adopted pane needs none of them.
     for (const promise of [this.ready, this.collectors, this.pid]) promise.catch(() => {})
   }
 
@@ -79,6 +80,7 @@ export class PaneListener implements PaneEvents {
     // Waiting for the end of the pane must not keep this process alive.
     socket.unref()
     socket.on('data', (chunk: Buffer) => this.#read(chunk.toString('latin1')))
+    // Swallowed: `close` follows every error, and ends the events.
     socket.on('error', () => {})
     socket.on('close', () => {
       if (this.#socket === socket) this.#end()
