@@ -23,10 +23,11 @@ async function bundle() {
   writeFileSync(join(root, 'dist', 'fresh.sh'), freshness())
 }
 
-/** A script for bin/ebb that sets `m` to `dist`, or to `src` if a source is newer. A new file needs no check, because a changed file imports it. */
+/** A script for bin/start.sh that sets `ebb_from` to `dist`, or to `src` if a source is newer. A new file needs no check, because a changed file imports it. */
 function freshness() {
   const names = sources().map((path) => `'${relative(root, path)}'`)
-  return `m=dist\nfor f in ${names.join(' ')}; do [ "$d/$f" -nt "$d/dist/main.cjs" ] && m=src && break; done\n`
+  const loop = `for ebb_file in ${names.join(' ')}; do [ "$ebb_root/$ebb_file" -nt "$ebb_root/dist/main.cjs" ] && ebb_from=src && break; done`
+  return `ebb_from=dist\n${loop}\n`
 }
 
 function sources() {

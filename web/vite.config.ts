@@ -1,6 +1,6 @@
 import { defineConfig } from 'vite'
 
-/** One script, one stylesheet, nothing inline and nothing from elsewhere: the page runs under the strictest policy there is. */
+/** Builds one script and one stylesheet, with nothing inline and nothing from other origins, as the strict content security policy requires. */
 export default defineConfig({
   root: import.meta.dirname,
   oxc: { jsx: { runtime: 'automatic' } },
@@ -8,7 +8,7 @@ export default defineConfig({
     outDir: '../dist/web',
     emptyOutDir: true,
     target: 'es2023',
-    // `light-dark()` stays as it is written: a browser that does not know it is older than the rest that we use.
+    // These browsers know `light-dark()`, so it is not compiled away. Older browsers lack other features that the page uses.
     cssTarget: ['chrome123', 'firefox120', 'safari17.5'],
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },

@@ -1,7 +1,7 @@
 import type { Clock } from '../core/ports/clock.ts'
 
 export const realClock: Clock = {
-  // CLOCK_MONOTONIC: the same for all processes of one boot, and never set back.
+  // CLOCK_MONOTONIC: shared by all processes of one boot, and never set back.
   now: () => Number(process.hrtime.bigint() / 1_000n) / 1_000,
   wall: () => new Date().toISOString(),
   after: (ms, signal, callback) => {

@@ -10,10 +10,10 @@ import { compress, copy, discard, flush } from './slow-effects.ts'
 
 const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR, O_APPEND, O_NONBLOCK } = fs.constants
 
-/** open(2); Node does not name it. */
+/** The value of open(2)'s O_TMPFILE, which Node does not export. */
 const O_TMPFILE = 0o20200000
 
-/** The real world. Calls on kernel files are synchronous: they take microseconds and must work in an exit handler. */
+/** Effects on the real system. Calls on kernel files are synchronous: they take microseconds and must work in an exit handler. */
 export const realEffects: Effects = {
   makeDirectory: (path, mode = 0o700) => fs.mkdirSync(path, { mode }),
   removeDirectory: (path) => fs.rmdirSync(path),
@@ -42,7 +42,7 @@ export const realEffects: Effects = {
   openText: (directory, text) =>
     withFile(directory, O_TMPFILE | O_RDWR, 0o600, (fd) => {
       fs.writeFileSync(fd, text)
-      // Opened anew: at its start, and for reading only.
+      // Opened a second time, to read from the start and without the right to write.
       return fs.openSync(`/proc/self/fd/${fd}`, O_RDONLY)
     }),
   spawn,
@@ -60,15 +60,18 @@ function withFile<T>(path: string, flags: number, mode: number | undefined, use:
   }
 }
 
-/** A pipe at its place would keep us waiting, and a second name means that it is somebody else's file as well. */
+/**
+ * O_NONBLOCK, because opening a pipe at this path would block. A file with a second hard link may belong to another program, so it is
+ * refused.
+ */
 function append(path: string, text: string | Uint8Array, mode: number): void {
   withFile(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, mode, (fd) => {
     const stat = fs.fstatSync(fd)
-    if (!stat.isFile() || stat.nlink > 1) throw refused(path, 'it is not a file of its own')
+    if (!stat.isFile() || stat.nlink > 1) throw refused(path, 'it is not a regular file with a single name')
     try {
       fs.writeFileSync(fd, text)
     } catch (error) {
-      // Half a line would spoil the next one.
+      // Without this the next line would be appended to half a line.
       fs.ftruncateSync(fd, stat.size)
       throw error
     }
@@ -78,8 +81,8 @@ function append(path: string, text: string | Uint8Array, mode: number): void {
 let turn: Promise<void> = Promise.resolve()
 
 /**
- * Node starts a process synchronously, which takes milliseconds: one of them in a turn of the event loop, so that two
- * hundred launches at once do not keep everybody else waiting.
+ * Starts at most one process per turn of the event loop. Node starts a process synchronously, which takes milliseconds, and two
+ * hundred launches at once would block everything else.
  */
 async function spawn(command: Command): Promise<Child> {
   const mine = turn
@@ -98,11 +101,11 @@ function spawnNow(command: Command): Promise<Child> {
       detached: command.detached ?? false,
       ...(command.uid !== undefined && { uid: command.uid }),
     })
-    // First: without a free descriptor Node gives a child that has no streams at all, and tells the error later.
+    // Attached first: without a free descriptor Node returns a child without streams, and emits the error later.
     child.once('error', reject)
-    // `exit`, not `close`: close waits for every holder of the pipes, and a daemon may hold them for ever.
+    // `exit`, not `close`: `close` waits for every process that holds the pipes, and a daemon may hold them forever.
     const exit = new Promise<Exit>((settle) => child.once('exit', (code, signal) => settle({ code, signal })))
-    // Whoever reads may be gone before we write; that is told by the exit, not by an exception.
+    // The reader may be gone before the write. The exit reports that, so the error of the stream is ignored.
     child.stdin?.on('error', () => {})
     child.once('spawn', () => {
       const channel = command.stdio.length > 3 ? (child.stdio.at(-1) as Duplex | null) : undefined
@@ -121,7 +124,7 @@ function spawnNow(command: Command): Promise<Child> {
   })
 }
 
-/** By the call where it can be had, else by the program. */
+/** Uses mkfifo(3) where koffi is installed, else the program mkfifo(1). */
 async function makePipe(path: string): Promise<void> {
   const mkfifo = findMkfifo()
   if (mkfifo) {
@@ -135,10 +138,10 @@ async function makePipe(path: string): Promise<void> {
     stdio: ['ignore', 'ignore', 'ignore'],
   })
   const { code } = await child.exit
-  if (code !== 0) throw new Error(`mkfifo could not make ${path}`)
+  if (code !== 0) throw new Error(`The pipe ${path} could not be made (mkfifo exited with code ${code}).`)
 }
 
-/** Of whichever comes first, where both are pipes: one that fails says so on the other. */
+/** The first line on any of the streams. A program that fails may write its error to the other stream. */
 function firstLine(...streams: readonly (NodeJS.ReadableStream | null)[]): Promise<string | undefined> {
   return new Promise((resolve) => {
     const open = new Set(streams.filter((stream) => stream !== null))

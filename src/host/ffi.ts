@@ -1,18 +1,18 @@
 import { createRequire } from 'node:module'
 import { constants } from 'node:os'
 
-/** The system calls that Node does not have. Loading koffi takes 10 ms, so only a keeper does it. */
+/** System calls that Node does not offer. Loading koffi takes 10 ms, so only a subreaper process does it. */
 export interface Kernel {
-  /** Orphans among our descendants become our children from now on (PR_SET_CHILD_SUBREAPER(2const)). */
+  /** From now on orphaned descendants become children of this process (PR_SET_CHILD_SUBREAPER(2const)). */
   adoptOrphans(): void
-  /** Node does it for low numbers only (uv_disable_stdio_inheritance). */
+  /** Sets FD_CLOEXEC. Node sets it on low numbers only (uv_disable_stdio_inheritance). */
   closeOnExec(fd: number): void
-  /** One dead child; `alive` when there are only living ones, `none` when there is no child at all (ECHILD). */
+  /** Reaps one dead child. `alive`: all children are living; `none`: there is no child (ECHILD). */
   reap(): DeadChild | 'alive' | 'none'
-  /** A descriptor that means this process and no later one of the same pid; undefined where it cannot be had. */
+  /** A descriptor that refers to this process and to no later process with the same pid; undefined when pidfd_open(2) fails. */
   openPidfd(pid: number): number | undefined
   signalPidfd(fd: number, signal: NodeJS.Signals | 0): boolean
-  /** _exit(2): at once, without Node's own goodbye of several milliseconds. */
+  /** _exit(2): ends the process at once. Node's own exit takes several milliseconds. */
   exit(code: number): void
 }
 
@@ -26,9 +26,9 @@ const prSetChildSubreaper = 36
 const fSetFd = 2
 const fdCloExec = 1
 const wNoHang = 1
-/** Children of clone(2) that announce their end by another signal than SIGCHLD count too. */
+/** __WALL: also waits for children of clone(2) whose exit signal is not SIGCHLD. */
 const wAll = 0x40000000
-/** The same numbers on every architecture (kernel 5.1 and later). */
+/** These numbers are the same on every architecture (kernel 5.1 and later). */
 const sysPidfdSendSignal = 424
 const sysPidfdOpen = 434
 
@@ -36,7 +36,7 @@ type Syscall = (number: number, first: number, second: number, third: number, fo
 
 export function openKernel(): Kernel {
   const koffi = createRequire(import.meta.url)('koffi') as typeof import('koffi')
-  // Our own process: its C library is loaded already, whatever it is called.
+  // `null` means this process, which has the C library loaded already, under whatever file name.
   const libc = koffi.load(null)
   const prctl: Syscall = libc.func('int prctl(int, long, long, long, long)')
   const fcntl: (fd: number, command: number, flags: number) => number = libc.func('int fcntl(int, int, int)')

@@ -5,7 +5,7 @@ import type { Host } from '../core/ports/host.ts'
 import { pidNamespace, readEntry } from './processes/proc.ts'
 import type { ProcessTable } from './processes/process-table.ts'
 
-/** This machine: our own identity, and whether another supervisor still lives. */
+/** This machine: the identity of this supervisor, and whether another supervisor is still alive. */
 export function openHost(installation: string, processes: ProcessTable, inheritedTag = ''): Host {
   const incarnation = process.platform === 'darwin' ? darwinIncarnation(processes) : linuxIncarnation()
   const id = incarnationId(incarnation)
@@ -24,7 +24,7 @@ export function openHost(installation: string, processes: ProcessTable, inherite
       try {
         return processes.find(name.pid)?.startTime === name.startTime ? 'alive' : 'dead'
       } catch {
-        return 'unknown' // Nobody could look: that is no death certificate (G4).
+        return 'unknown' // The process table could not be read, which does not prove that the supervisor is dead (G4).
       }
     },
   }

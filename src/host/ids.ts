@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { NewId } from '../core/ports/ids.ts'
 
-/** random(4): the kernel makes them; loading `node:crypto` for this alone would cost a start 11 ms. */
+/** A UUID from the kernel (random(4)). Loading `node:crypto` for this alone would add 11 ms to each start. */
 export const kernelId: NewId = () => {
   try {
     return readFileSync('/proc/sys/kernel/random/uuid', 'latin1').trim()

@@ -2,15 +2,16 @@ import { createRequire } from 'node:module'
 
 type MakePipe = (path: string) => void
 
-let known: MakePipe | undefined | null = null
+/** `null` until koffi has been looked for. */
+let loaded: MakePipe | undefined | null = null
 
 /**
- * mkfifo(3), which Node does not have, where koffi is installed: a call of microseconds instead of a process that keeps
- * the event loop waiting for 2 ms. Loading koffi takes 10 ms, so only who makes logs does it.
+ * mkfifo(3), which Node does not offer; undefined where koffi is not installed. The call takes microseconds, while starting
+ * the program mkfifo(1) blocks the event loop for 2 ms. Loading koffi takes 10 ms, so it is loaded with the first log.
  */
 export function findMkfifo(): MakePipe | undefined {
-  if (known === null) known = load()
-  return known
+  if (loaded === null) loaded = load()
+  return loaded
 }
 
 function load(): MakePipe | undefined {
@@ -18,7 +19,7 @@ function load(): MakePipe | undefined {
     const koffi = createRequire(import.meta.url)('koffi') as typeof import('koffi')
     const mkfifo: (path: string, mode: number) => number = koffi.load(null).func('int mkfifo(const char *, unsigned int)')
     return (path) => {
-      if (mkfifo(path, 0o600) !== 0) throw new Error(`mkfifo could not make ${path} (errno ${koffi.errno()})`)
+      if (mkfifo(path, 0o600) !== 0) throw new Error(`The pipe ${path} could not be made (mkfifo: errno ${koffi.errno()}).`)
     }
   } catch {
     return undefined

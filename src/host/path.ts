@@ -3,7 +3,7 @@ import { basename, dirname, isAbsolute, join, normalize } from 'node:path'
 import { EbbError, errno } from '../core/model/errors.ts'
 import type { Effects } from '../core/ports/effects.ts'
 
-/** Where a file or directory of ours may be: inside its workspace, through no link, owned by us. */
+/** A file or directory of Ebb must lie inside its workspace, be reached through no symlink, and belong to this user. */
 
 export interface Confined {
   readonly workspace: string
@@ -11,7 +11,7 @@ export interface Confined {
   readonly path: string
 }
 
-/** Pure: the absolute path, or a refusal. */
+/** The absolute path, or an error when it would lie outside the workspace. Reads no file system. */
 export function confine({ workspace, path }: Confined): string {
   const parts = path.split('/')
   if (
@@ -28,14 +28,14 @@ export function confine({ workspace, path }: Confined): string {
   return join(normalize(workspace), path)
 }
 
-/** Looks at every step from the workspace to the parent: a link there would lead us out of it (G10). */
+/** Checks every folder from the workspace to the parent: a symlink there would lead out of the workspace (G10). */
 export function requireOwnPath(confined: Confined): void {
   const missing = missingStep(confined)
   if (missing === normalize(confined.workspace)) throw refused(missing, 'the workspace is not a directory')
   if (missing !== undefined) throw refused(confine(confined), `${missing} does not exist`)
 }
 
-/** The same walk, for those to whom a missing folder is no surprise: the first one that is not there. */
+/** Like `requireOwnPath`, for callers that expect missing folders: returns the first folder that does not exist. */
 export function missingStep(confined: Confined): string | undefined {
   const full = confine(confined)
   let current = normalize(confined.workspace)
@@ -47,33 +47,35 @@ export function missingStep(confined: Confined): string | undefined {
     const stat = lstatSync(current, { throwIfNoEntry: false })
     if (!stat) return current
     if (!stat.isDirectory()) throw refused(full, `${current} is a link or a file, not a directory`)
-    if (stat.uid !== process.getuid?.()) throw refused(full, `${current} belongs to somebody else`)
+    if (stat.uid !== process.getuid?.()) throw refused(full, `${current} belongs to another user`)
   }
   return undefined
 }
 
-/** Makes the folders on the way that are not there; those that are must be ours. The workspace itself is not made. */
-export function makeWay(effects: Pick<Effects, 'makeDirectory'>, confined: Confined): void {
+/**
+ * Makes the missing folders between the workspace and the path. Existing ones must belong to this user. The workspace itself is not made.
+ */
+export function makeParents(effects: Pick<Effects, 'makeDirectory'>, confined: Confined): void {
   for (let missing = missingStep(confined); missing !== undefined; missing = missingStep(confined)) {
     if (missing === normalize(confined.workspace)) throw refused(missing, 'the workspace is not a directory')
     try {
       effects.makeDirectory(missing, 0o700)
     } catch (error) {
-      // Another one of the same workspace was faster; the next look says what it is.
+      // Another process made it first. The next check decides whether it can be used.
       if (errno(error) !== 'EEXIST') throw error
     }
   }
 }
 
 /**
- * A path to something in a folder, by its name as the kernel has it: bytes but for `/` and NUL. Agents need not write UTF-8, and
- * what was read as text could not be found again.
+ * The path of an entry in a folder, as bytes. The kernel allows every byte but `/` and NUL in a name. An agent may use names that are
+ * not UTF-8, and a name that was decoded as text would not find the file again.
  */
 export function inFolder(folder: string | Buffer, name: string | Buffer): Buffer {
   return Buffer.concat([Buffer.from(folder), Buffer.from('/'), Buffer.from(name)])
 }
 
-/** What names a file for good: a path can be taken over by another file, and inode numbers are reused. */
+/** Identifies a file for good. A path can come to name another file, and inode numbers are reused, so the birth time belongs to it. */
 export interface Inode {
   readonly device: string
   readonly inode: string
@@ -84,7 +86,8 @@ export function inodeOf(stat: BigIntStats): Inode {
   return { device: String(stat.dev), inode: String(stat.ino), bornNs: String(stat.birthtimeNs) }
 }
 
-export function lookAt(path: string): BigIntStats | undefined {
+/** lstat(2); undefined when there is no such path. */
+export function findStat(path: string): BigIntStats | undefined {
   try {
     return lstatSync(path, { bigint: true })
   } catch (error) {
@@ -99,21 +102,21 @@ export function isSame(stat: BigIntStats | undefined, inode: Inode | undefined):
   return now.device === inode.device && now.inode === inode.inode && now.bornNs === inode.bornNs
 }
 
-/** Beside the final place, under a name that only the resource's id can give: whatever is there is ours. */
+/** A path beside the final one. Its name contains the resource's id, so a file with this name belongs to the resource. */
 export function stagingPath(path: string, resourceId: string): string {
   return join(dirname(path), `.${basename(path).slice(0, 100)}.${resourceId}.ebb`)
 }
 
 /**
- * A mount on the path or below it: also a bind mount, which shares a device with what it hides. The kernel knows them by
- * their real path, and the workspace may be reached through a link.
+ * The first mount point at the path or below it. A bind mount has the same device number as what it hides, so device numbers cannot
+ * show it. The kernel lists mounts by real path, and the workspace may be reached through a symlink.
  */
 export function mountAt(path: string): string | undefined {
   const real = join(realpathSync(dirname(path)), basename(path))
   return mountPoints().find((point) => point === real || point.startsWith(`${real}/`))
 }
 
-/** None are known where there is no /proc. */
+/** Without /proc the list is empty. */
 function mountPoints(): readonly string[] {
   try {
     return readFileSync('/proc/self/mountinfo', 'utf8')
@@ -121,7 +124,7 @@ function mountPoints(): readonly string[] {
       .map((line) => line.split(' ')[4] ?? '')
       .map((point) => point.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8))))
   } catch (error) {
-    // No free descriptor is no answer: nothing is removed before we know what is mounted there (G10).
+    // Other errors, such as no free descriptor, are thrown: nothing may be removed before the mounts are known (G10).
     if (errno(error) === 'ENOENT') return []
     throw error
   }

@@ -1,9 +1,12 @@
 import { spawn } from 'node:child_process'
 
-/** Lends out a folder for temporary files, and removes it with all that is in it. */
+/** Calls `use` with a new folder for temporary files, and removes the folder with its contents afterwards. */
 export type LendFolder = <T>(use: (path: string) => Promise<T>) => Promise<T>
 
-/** What a program prints when it is asked for its version. It has a temp folder of its own: some unpack themselves there each time. */
+/**
+ * Runs a version command and returns its output. The program gets its own temp folder, because some programs unpack themselves there at
+ * each start.
+ */
 export async function readVersion(
   argv: readonly string[],
   env: Readonly<Record<string, string>>,
@@ -12,19 +15,19 @@ export async function readVersion(
   return await lend((TMPDIR) => firstOutput(argv, { ...env, TMPDIR }))
 }
 
-/** A program that does not say its version by then has something else in mind. */
+/** A program that has not printed its version by then probably does something else. */
 const probeBudgetMs = 5_000
-const mostBytes = 4_096
+const maxBytes = 4_096
 
 /**
- * What a program prints when it is asked for its version; undefined when it fails or takes too long. It has a process
- * group of its own, which is ended with it: a question must not leave anything running.
+ * The first bytes that a command prints; undefined when it fails or takes too long. The command gets its own process group, and the
+ * whole group is killed with it, so that the probe leaves nothing running.
  */
 export function firstOutput(argv: readonly string[], env: Readonly<Record<string, string>>): Promise<string | undefined> {
   const [program = '', ...args] = argv
   return new Promise((resolve) => {
     const child = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'ignore'], detached: true })
-    // First: without a free descriptor Node gives a child that has no streams at all, and tells the error later.
+    // Attached first: without a free descriptor Node returns a child without streams, and emits the error later.
     child.once('error', () => finish(undefined))
     let text = ''
     let isRunning = true
@@ -36,14 +39,14 @@ export function firstOutput(argv: readonly string[], env: Readonly<Record<string
       resolve(answer)
     }
     child.stdout?.on('data', (chunk: Buffer) => {
-      if (text.length < mostBytes) text += chunk.toString('utf8')
+      if (text.length < maxBytes) text += chunk.toString('utf8')
     })
     child.once('exit', () => {
-      // In the moment of the exit the number of the group is still its own; later it may be somebody else's (G10).
+      // At the exit event the group's number cannot have been reused yet; later it may name another group (G10).
       endGroup(child.pid)
       isRunning = false
     })
-    child.once('close', (code) => finish(code === 0 ? text.slice(0, mostBytes).trim() : undefined))
+    child.once('close', (code) => finish(code === 0 ? text.slice(0, maxBytes).trim() : undefined))
     const timer = setTimeout(() => finish(undefined), probeBudgetMs)
   })
 }
@@ -53,6 +56,6 @@ function endGroup(pid: number | undefined): void {
   try {
     process.kill(-pid, 'SIGKILL')
   } catch {
-    // ESRCH: nobody is left. EPERM: it has become another user's, and is not ours to end.
+    // ESRCH: the group is empty. EPERM: its processes run as another user by now, and this one may not signal them.
   }
 }

@@ -2,16 +2,19 @@ import { accessSync, constants, readFileSync, statSync } from 'node:fs'
 import { delimiter, isAbsolute, join, resolve } from 'node:path'
 import { EbbError, errno } from '../core/model/errors.ts'
 
-/** Whether a program can start is asked before the intent: 127 from the trampoline and from the command look the same. */
+/**
+ * Checks before the intent is written that the program can start. Afterwards exit code 127 could come from the trampoline or from the
+ * command.
+ */
 export function requireProgram(argv: readonly string[], env: Readonly<Record<string, string>>, cwd: string): void {
   const [program] = argv
   if (program === undefined) throw new EbbError('launch_refused', 'There is no command to run; name one.')
   if (argv.some((argument) => argument.includes('\0')))
-    throw new EbbError('launch_refused', 'An argument of the command holds a NUL character, which no program can be given.')
-  requireRoom(argv, env)
+    throw new EbbError('launch_refused', 'An argument of the command contains a NUL character, which no program can receive; remove it.')
+  requireSize(argv, env)
   requireFolder(cwd)
-  // An empty name is found nowhere, though it would lead to the folders of the PATH themselves.
-  const files = program === '' ? [] : candidates(program, env, cwd).filter(isThere)
+  // execvp(3) finds no program for an empty name. Joined with a folder of the PATH it would name that folder.
+  const files = program === '' ? [] : candidates(program, env, cwd).filter(exists)
   if (files.length === 0)
     throw new EbbError(
       'program_not_found',
@@ -20,29 +23,29 @@ export function requireProgram(argv: readonly string[], env: Readonly<Record<str
   if (!files.some(isExecutable))
     throw new EbbError(
       'program_not_executable',
-      `${files[0] ?? program} is there but cannot be executed; check that it is a program and that its mode allows it.`,
+      `${files[0] ?? program} exists but cannot be executed; check that it is a program and that its mode allows it.`,
     )
 }
 
-/** For what comes between us and the command: a shell with its lines, doors, and a few variables. */
-const ownBytes = 16_384
+/** Reserved for the trampoline: the shell script, the gates and a few variables. */
+const trampolineBytes = 16_384
 
-/** execve(2) takes so much of arguments and environment together, each with its NUL and its pointer. */
-function requireRoom(argv: readonly string[], env: Readonly<Record<string, string>>): void {
+/** execve(2) limits the total size of arguments and environment. Each string counts with its NUL and its pointer. */
+function requireSize(argv: readonly string[], env: Readonly<Record<string, string>>): void {
   const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
-  // Those that a shell cannot speak are arguments too, on their way through it.
-  const twice = variables.filter((one) => !/^[A-Za-z_][A-Za-z0-9_]*=/.test(one))
-  const bytes = [...argv, ...variables, ...twice].reduce((sum, one) => sum + Buffer.byteLength(one) + 9, ownBytes)
-  const most = mostTogether()
-  if (bytes > most)
+  // The trampoline passes variables that are no shell names a second time, as arguments of env(1).
+  const twice = variables.filter((variable) => !/^[A-Za-z_][A-Za-z0-9_]*=/.test(variable))
+  const bytes = [...argv, ...variables, ...twice].reduce((sum, text) => sum + Buffer.byteLength(text) + 9, trampolineBytes)
+  const maxBytes = maxArgumentBytes()
+  if (bytes > maxBytes)
     throw new EbbError(
       'launch_refused',
-      `The arguments of the command and its environment take ${bytes} bytes together, and no program can be given more than ${most}; put some into a file.`,
+      `The arguments of the command and its environment take ${bytes} bytes together, and a program can receive at most ${maxBytes}; put some into a file.`,
     )
 }
 
-/** A quarter of the stack, within bounds; where /proc does not say how large that is, ARG_MAX of macOS. */
-function mostTogether(): number {
+/** execve(2) allows a quarter of the stack limit, within bounds. Without /proc the ARG_MAX of macOS is used. */
+function maxArgumentBytes(): number {
   try {
     const [, stack = '4194304'] = /^Max stack size +(\d+|unlimited)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
     const quarter = stack === 'unlimited' ? Number.POSITIVE_INFINITY : Number(stack) / 4
@@ -64,9 +67,9 @@ function requireFolder(path: string): void {
   if (!isFolder) throw new EbbError('launch_refused', `The working directory ${path} does not exist or is not a directory.`)
 }
 
-/** Where a program is, as execvp(3) would find it; undefined when it cannot be started. */
+/** The path of a program, as execvp(3) would find it; undefined when it cannot be started. */
 export function findProgram(program: string, env: Readonly<Record<string, string>>, cwd = '/'): string | undefined {
-  return candidates(program, env, cwd).find((path) => isThere(path) && isExecutable(path))
+  return candidates(program, env, cwd).find((path) => exists(path) && isExecutable(path))
 }
 
 function candidates(program: string, env: Readonly<Record<string, string>>, cwd: string): readonly string[] {
@@ -74,8 +77,8 @@ function candidates(program: string, env: Readonly<Record<string, string>>, cwd:
   return (env.PATH ?? '/usr/bin:/bin').split(delimiter).map((folder) => join(folder === '' ? cwd : resolve(cwd, folder), program))
 }
 
-/** A folder of the PATH that we may not enter holds nothing for us, as for execvp(3). */
-function isThere(path: string): boolean {
+/** Like execvp(3), treats a folder of the PATH that may not be entered as empty. */
+function exists(path: string): boolean {
   try {
     return statSync(path, { throwIfNoEntry: false }) !== undefined
   } catch {

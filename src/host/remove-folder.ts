@@ -5,18 +5,18 @@ import { nextTurn } from '../core/ports/turn.ts'
 import { inFolder, mountAt, refused } from './path.ts'
 
 /**
- * Removes a folder with all that is in it, a little in each turn of the event loop. No link is followed, no file system is
- * crossed, and it does not matter how deep it is: a path has 4,096 bytes at most, so a folder in a folder first moves to the top.
+ * Removes a folder with its contents, a few entries per turn of the event loop. It follows no symlink and stays on one file system.
+ * A path has at most 4,096 bytes, so each nested folder is first moved to the top. Thus any depth can be removed.
  */
 export async function removeFolder(path: string): Promise<void> {
-  if (isGoneWhenEmpty(path)) return
+  if (removeEmpty(path)) return
   const mounted = mountAt(path)
   if (mounted !== undefined) throw refused(mounted, 'another file system is mounted there; unmount it first')
   await new Removal(path).run()
 }
 
-/** Most are empty: one call instead of ten. It takes no link, nothing that is mounted, and nothing with something in it. */
-function isGoneWhenEmpty(path: string): boolean {
+/** Most folders are empty, and one rmdir(2) replaces ten calls. It fails for symlinks, mount points and folders with contents. */
+function removeEmpty(path: string): boolean {
   try {
     fs.rmdirSync(path)
     return true
@@ -25,14 +25,14 @@ function isGoneWhenEmpty(path: string): boolean {
   }
 }
 
-/** So many at once keep the threads of Node's pool busy, and the event loop free. */
-const atOnce = 256
+/** The number of unlinks under way together: enough to keep Node's thread pool busy. */
+const batchSize = 256
 
-/** What is done at once takes microseconds, but there may be a hundred thousand of it. */
+/** Synchronous calls take microseconds each, but there may be a hundred thousand; after this time the event loop gets a turn. */
 const turnMs = 5
 
-/** Who still finds something then is up against somebody who writes into it. */
-const mostPasses = 3
+/** When entries are left after this many passes, another program is still writing into the folder. */
+const maxPasses = 3
 
 const hints: ReadonlyMap<string, string> = new Map([
   ['EPERM', 'take its flags away (chattr -i) and remove it'],
@@ -46,7 +46,7 @@ class Removal {
   #device = 0
   #moved = 0
   #turnBegan = performance.now()
-  /** Why something is still there; the first of them is told, and the rest goes all the same. */
+  /** The first failure. The removal continues with the other entries, and then throws this error. */
   #problem: Error | undefined
 
   constructor(root: string) {
@@ -54,7 +54,7 @@ class Removal {
   }
 
   async run(): Promise<void> {
-    for (let pass = 1; pass <= mostPasses; pass++) {
+    for (let pass = 1; pass <= maxPasses; pass++) {
       try {
         await this.#inside(this.#root, (top, device) => this.#pass(top, device))
         fs.rmdirSync(this.#root)
@@ -65,22 +65,22 @@ class Removal {
         if (this.#problem) throw this.#problem
       }
     }
-    throw refused(this.#root, 'somebody still writes into it; end that program')
+    throw refused(this.#root, 'a program still writes into it; end that program')
   }
 
   async #pass(top: string | Buffer, device: number): Promise<void> {
     this.#device = device
     const folders: Buffer[] = []
     await this.#empty(top, this.#root, (name) => void folders.push(name))
-    // What is moved to the top on the way joins them.
+    // Nested folders that are moved to the top join the list.
     for (let name = folders.pop(); name !== undefined; name = folders.pop()) {
       const folder = name
-      await this.#noting(join(this.#root, String(folder)), () => this.#removeOne(top, folder, folders))
+      await this.#recordingFailure(join(this.#root, String(folder)), () => this.#removeTopFolder(top, folder, folders))
     }
   }
 
-  /** Its files go, its folders move to the top, then it goes itself. */
-  async #removeOne(top: string | Buffer, name: Buffer, folders: Buffer[]): Promise<void> {
+  /** Unlinks the files of a folder, moves its folders to the top, and removes it. */
+  async #removeTopFolder(top: string | Buffer, name: Buffer, folders: Buffer[]): Promise<void> {
     const shown = join(this.#root, String(name))
     await this.#inside(inFolder(top, name), async (folder, device) => {
       if (device !== this.#device) throw refused(shown, 'another file system is mounted there; unmount it first')
@@ -96,25 +96,25 @@ class Removal {
         permitted(from, () => fs.renameSync(from, inFolder(top, name)))
         return name
       } catch (error) {
-        // The name is taken: by a file, or by a folder with something in it.
+        // The name is taken by a file or by a folder that is not empty: try the next name.
         if (errno(error) !== 'ENOTDIR' && errno(error) !== 'ENOTEMPTY' && errno(error) !== 'EEXIST') throw error
       }
     }
   }
 
-  /** Files beside the event loop, because one of gigabytes takes its time; of folders, `onFolder` is told. */
+  /** Unlinks files in the thread pool, because a file of gigabytes takes long. Calls `onFolder` for each folder. */
   async #empty(folder: string | Buffer, shown: string, onFolder: (name: Buffer) => void): Promise<void> {
-    const entries = fs.opendirSync(folder, { bufferSize: atOnce, encoding: 'buffer' as BufferEncoding })
+    const entries = fs.opendirSync(folder, { bufferSize: batchSize, encoding: 'buffer' as BufferEncoding })
     try {
       const unlinks: Promise<void>[] = []
       for (let entry = entries.readSync(); entry; entry = entries.readSync()) {
-        // As the encoding says; the types of Node know it only for readdir.
+        // The encoding makes it a Buffer; Node's types declare that for readdir only.
         const name = entry.name as unknown as Buffer
-        const what = join(shown, String(name))
-        if (entry.isDirectory()) await this.#noting(what, async () => onFolder(name))
-        else unlinks.push(this.#noting(what, () => unlink(inFolder(folder, name))))
-        if (unlinks.length >= atOnce) await Promise.all(unlinks.splice(0))
-        await this.#breathe()
+        const path = join(shown, String(name))
+        if (entry.isDirectory()) await this.#recordingFailure(path, async () => onFolder(name))
+        else unlinks.push(this.#recordingFailure(path, () => unlink(inFolder(folder, name))))
+        if (unlinks.length >= batchSize) await Promise.all(unlinks.splice(0))
+        await this.#yieldTurn()
       }
       await Promise.all(unlinks)
     } finally {
@@ -122,15 +122,15 @@ class Removal {
     }
   }
 
-  async #breathe(): Promise<void> {
+  async #yieldTurn(): Promise<void> {
     if (performance.now() - this.#turnBegan < turnMs) return
     await nextTurn()
     this.#turnBegan = performance.now()
   }
 
   /**
-   * By its descriptor, where the kernel lets us: what happens to the path meanwhile leads nowhere else. It becomes
-   * readable and writable first: it is ours, and an agent may have taken all permissions away.
+   * Opens the folder and uses it by descriptor where the system allows it, so that a swapped path cannot lead elsewhere. An agent may
+   * have removed all permissions, so the folder is made readable and writable first.
    */
   async #inside(path: string | Buffer, use: (folder: string | Buffer, device: number) => Promise<void>): Promise<void> {
     const fd = permitted(path, () => fs.openSync(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW))
@@ -143,19 +143,19 @@ class Removal {
     }
   }
 
-  /** One thing that does not go keeps no other from going. */
-  async #noting(what: string, act: () => Promise<void>): Promise<void> {
+  /** An entry that cannot be removed does not stop the removal of the others. */
+  async #recordingFailure(path: string, act: () => Promise<void>): Promise<void> {
     try {
       await act()
     } catch (error) {
       if (errno(error) === 'ENOENT') return
-      this.#problem ??= error instanceof EbbError ? error : this.#explain(what, errno(error) ?? String(error))
+      this.#problem ??= error instanceof EbbError ? error : this.#explain(path, errno(error) ?? String(error))
     }
   }
 
-  #explain(what: string, code: string): Error {
-    if (code === 'ENOTEMPTY') return refused(what, 'somebody still writes into it; end that program')
-    return refused(this.#root, `${what} cannot be removed (${code}); ${hints.get(code) ?? 'remove it by hand'}`)
+  #explain(path: string, code: string): Error {
+    if (code === 'ENOTEMPTY') return refused(path, 'a program still writes into it; end that program')
+    return refused(this.#root, `${path} cannot be removed (${code}); ${hints.get(code) ?? 'remove it by hand'}`)
   }
 }
 
@@ -163,7 +163,7 @@ function unlink(path: Buffer): Promise<void> {
   return new Promise((resolve, reject) => fs.unlink(path, (error) => (error ? reject(error) : resolve())))
 }
 
-/** Of a folder of ours that forbids it, tried again when it does not. */
+/** Runs `act`. When a folder of this user refuses access, changes its mode and tries again. */
 function permitted<T>(path: string | Buffer, act: () => T): T {
   try {
     return act()

@@ -4,14 +4,14 @@ import type { Child, Effects } from '../core/ports/effects.ts'
 import type { Sentinel } from '../core/ports/host.ts'
 
 /**
- * The tiny process that outlives us by a moment. It waits at the end of a pipe that only we hold; when the pipe closes
- * without a goodbye we are dead, and it writes the kill switch and becomes `ebb recover`. 1.7 MB of memory, a session of
- * its own, and nothing of the user's in its argv, so that no `pkill -f` that is meant for an agent hits it. PIPE is
- * ignored because we may be dead before it says that it is ready.
+ * The script of the sentinel. It reads from a pipe whose other end only the supervisor holds. When the pipe closes without the word
+ * `bye`, the supervisor is dead: the script writes to the kill switch and execs `ebb recover`. It takes 1.7 MB of memory. It has its own
+ * session, and no text of the user in its argv, so that a `pkill -f` that is meant for an agent does not match it. It ignores SIGPIPE,
+ * because the supervisor may be dead before the script prints `ready`.
  *
- * A Node that gets only some of its threads waits for the others for ever, so it is not started before ten pids are
- * free at once (tried with nested subshells; `command eval` keeps sh alive when a fork fails). Those of the killed come
- * back when they are reaped; when none do, the books are for the next start.
+ * A Node that gets only some of its threads waits for the others forever. So Node is not started before ten pids are free at once,
+ * which nested subshells try out (`command eval` keeps sh alive when a fork fails). The pids of killed processes become free when those
+ * are reaped. When no pids become free within 30 s, the ledger is left for the next start.
  */
 const script = `
 umask 077
@@ -38,26 +38,26 @@ export interface SentinelSettings {
   readonly effects: Effects
   readonly clock: Clock
   readonly home: string
-  /** Whom it watches. */
+  /** The incarnation that it watches. */
   readonly incarnation: string
-  /** The file to write `1` to; empty where the containment has none and the recovery does it all. */
+  /** The file to write `1` to; empty where the containment has none, and only the recovery kills. */
   readonly killSwitch: string
   /** The command line's entry, and whether it runs the sources or the bundle. */
   readonly start: string
   readonly which: string
   readonly node: string
   readonly log: string
-  /** Nothing watches over us, and a new one could not be had at once; it is tried again. */
+  /** Called when the sentinel ended and its successor could not run either. More attempts follow. */
   readonly onLost: (reason: string) => void
-  /** An Ebb inside another's agent: its sentinel belongs to the outer one's tree too. */
+  /** Carries the environment tags of an outer Ebb: a sentinel inside an agent belongs to the tree of that agent. */
   readonly environment: Readonly<Record<string, string>>
 }
 
-/** One that ends is replaced at once; where its successors end too, or cannot be started, they come ever more slowly. */
+/** A sentinel that ends is replaced at once. When successors end too, or cannot be started, the pause doubles each time. */
 const firstPauseMs = 100
 const longestPauseMs = 10_000
-/** One that watched for so long was well: its end is the first of a row again. */
-const wellMs = 60_000
+/** After a sentinel has watched for this long, its end counts as the first failure again. */
+const healthyMs = 60_000
 
 export class PipeSentinel implements Sentinel {
   readonly #settings: SentinelSettings
@@ -65,8 +65,8 @@ export class PipeSentinel implements Sentinel {
   #starting: Promise<void> | undefined
   #isDismissed = false
   #isLost = false
-  /** When the last one began to watch. */
-  #watchedMs: number | undefined
+  /** When the last sentinel began to watch. */
+  #watchingSinceMs: number | undefined
   #restarts = 0
   #pause = new AbortController()
 
@@ -87,10 +87,10 @@ export class PipeSentinel implements Sentinel {
       hasEnded = true
       this.#lost('it was ended')
     })
-    if (this.#isDismissed) this.dismiss() // It was, while this one was being started.
-    if ((await child.firstLine()) !== 'ready' || hasEnded) throw new Error('The sentinel did not start; /bin/sh may be missing.')
+    if (this.#isDismissed) this.dismiss() // `dismiss` was called while this sentinel was being started.
+    if ((await child.firstLine()) !== 'ready' || hasEnded) throw new Error('The sentinel did not start; check that /bin/sh exists.')
     child.unref()
-    this.#watchedMs = this.#settings.clock.now()
+    this.#watchingSinceMs = this.#settings.clock.now()
     this.#isLost = false
   }
 
@@ -115,11 +115,11 @@ export class PipeSentinel implements Sentinel {
     }
   }
 
-  /** A first one that never watched is no loss: whoever waits for it is told, and nothing is made. */
+  /** A first sentinel that never watched is not replaced: `ready` rejects, so the launch fails and creates nothing. */
   #lost(reason: string): void {
     const { clock, onLost } = this.#settings
-    if (this.#isDismissed || this.#watchedMs === undefined) return
-    if (!this.#isLost && clock.now() - this.#watchedMs >= wellMs) this.#restarts = 0
+    if (this.#isDismissed || this.#watchingSinceMs === undefined) return
+    if (!this.#isLost && clock.now() - this.#watchingSinceMs >= healthyMs) this.#restarts = 0
     this.#isLost = true
     const failures = this.#restarts++
     if (failures === 0) {
@@ -129,7 +129,7 @@ export class PipeSentinel implements Sentinel {
     if (failures === 1) onLost(reason)
     const pause = new AbortController()
     this.#pause = pause
-    // Not `after`: a wait for a sentinel must not keep us alive.
+    // `every` has an unreferenced timer, `after` has not: this wait must not keep the process alive.
     clock.every(Math.min(longestPauseMs, firstPauseMs * 2 ** (failures - 1)), pause.signal, () => {
       pause.abort()
       this.#restart()
@@ -138,10 +138,11 @@ export class PipeSentinel implements Sentinel {
 
   #restart(): void {
     this.#starting = this.#start()
+    // `#lost` handles the failure and schedules the next attempt; callers of `ready` get the rejection itself.
     this.#starting.catch(() => {})
   }
 
-  /** Nobody watches over us just now. */
+  /** No sentinel watches this process at the moment. */
   get isLost(): boolean {
     return this.#isLost
   }

@@ -1,15 +1,15 @@
-// As a property, which Node fills when it is asked for: to load it costs those who have no logs 4 ms.
+// `promises` is a lazy property of `node:fs`. Loading it takes 4 ms, which a run without logs does not pay this way.
 import { constants, promises as files } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { refused } from './path.ts'
 
-/** What may take long with a log of gigabytes: done beside the event loop, in pieces. */
+/** File operations that take long with a log of gigabytes: they run in the thread pool, in pieces. */
 
 const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = constants
 
 const pieceBytes = 1_024 * 1_024
 
-/** A file and nothing else: a link would lead elsewhere, and a pipe would keep us waiting. */
+/** Opens a regular file only: a symlink would lead elsewhere, and opening a pipe would block. */
 export async function openRegular(path: string): Promise<FileHandle> {
   const file = await files.open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
   try {
@@ -21,7 +21,10 @@ export async function openRegular(path: string): Promise<FileHandle> {
   }
 }
 
-/** The new file comes first: whoever removes the old one, and then this one, can be sure that none is made any more. */
+/**
+ * Makes the target before it opens the source. A caller that removes first the source and then the target can rely on it that no target
+ * is made later.
+ */
 async function remake(from: string, to: string, work: (source: FileHandle, target: FileHandle) => Promise<void>): Promise<void> {
   const target = await files.open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
   try {
@@ -53,7 +56,7 @@ async function writeAll(target: FileHandle, bytes: Buffer): Promise<void> {
 }
 
 export async function compress(from: string, to: string): Promise<void> {
-  // Loaded by who needs them: a run of somebody else's command has no time for them.
+  // Loaded here, because `ebb exec` never compresses and must start fast.
   const [{ createZstdCompress }, { pipeline }] = await Promise.all([import('node:zlib'), import('node:stream/promises')])
   await remake(from, to, async (source, target) => {
     const out = async (pieces: AsyncIterable<Buffer>): Promise<void> => {

@@ -1,6 +1,6 @@
 import type { ResourceKind } from '../core/ports/kind.ts'
 
-/** The same kind, with a word whenever a look at the world brought no answer. */
+/** Wraps a kind so that `onUnknown` is called whenever an observation answers `unknown`. */
 export function watchedKind(kind: ResourceKind, onUnknown: (kind: string) => void): ResourceKind {
   return new Proxy(kind, {
     get: (target, property) => {

@@ -4,8 +4,8 @@ import { codex } from './codex.ts'
 import { geminiCli } from './gemini-cli.ts'
 import { opencode } from './opencode.ts'
 
-/** Those with a program that people install, and may also run by themselves. */
+/** The providers whose program users install, and may also run without Ebb. */
 export const installed: readonly Provider[] = [claudeCode, codex, geminiCli, opencode]
 
-/** Every type of agents; the last two need no program. */
+/** All provider types; the last two need no installed program. */
 export const providerTypes: readonly string[] = [...installed.map(({ type }) => type), 'command', 'synthetic']

@@ -6,22 +6,22 @@ type Environment = Readonly<Record<string, string>>
 export interface CatalogueDeps {
   /** The environment that agents get. */
   readonly environment: Environment
-  /** The path of a program that can be executed, by the PATH of `env`. */
+  /** Finds an executable program on the PATH of `env`. */
   readonly findProgram: (program: string, env: Environment) => string | undefined
-  /** Runs `argv` and answers what it printed; ends what it started. */
+  /** Runs `argv`, returns its output, and ends every process that it started. */
   readonly readVersion: (argv: readonly string[]) => Promise<string | undefined>
   /** How long a listing waits for a version. */
   readonly patienceMs?: number
 }
 
-/** Somebody looks at the listing: a version that takes longer is in the next one. */
+/** A user waits for the listing. A version that takes longer is included in the next one. */
 const usualPatienceMs = 3_000
 
-/** The providers there are, and which of them can be used here. */
+/** Lists the providers, and whether each can be used on this machine. */
 export class Catalogue implements ProviderCatalogue {
   readonly #providers: ReadonlyMap<string, Provider>
   readonly #deps: CatalogueDeps
-  /** By the file's path and its age: a program that was updated is asked again, and another one is not. */
+  /** The key is the file's path and modification time, so the version of an updated program is read again. */
   readonly #versions = new Map<string, Promise<string | undefined>>()
 
   constructor(providers: readonly Provider[], deps: CatalogueDeps) {
@@ -37,7 +37,7 @@ export class Catalogue implements ProviderCatalogue {
     return this.#providers.get(type)
   }
 
-  /** Side by side; a program that fails or is slow costs its own version and nothing else. */
+  /** Reads all versions at the same time. A program that fails or is slow is listed without a version. */
   async describe(): Promise<readonly ProviderInfo[]> {
     return Promise.all([...this.#providers.values()].map((provider) => this.#describeOne(provider)))
   }
@@ -70,13 +70,14 @@ export class Catalogue implements ProviderCatalogue {
     for (const old of this.#versions.keys()) if (old.endsWith(` ${file}`)) this.#versions.delete(old)
     const version = this.#deps.readVersion([path, '--version']).then(numberOf)
     this.#versions.set(key, version)
-    // What failed is asked again by the next listing; one that hangs is not started a second time.
+    // A failed attempt is dropped, so the next listing tries again. The caller gets the error from `version`. A hanging program stays
+    // in the map.
     version.catch(() => this.#versions.delete(key))
     return version
   }
 }
 
-/** `2.1.197 (Claude Code)` and `codex-cli 0.166.0` say the same kind of thing. */
+/** Extracts the number from outputs such as `2.1.197 (Claude Code)` and `codex-cli 0.166.0`. */
 function numberOf(printed: string | undefined): string | undefined {
   return printed === undefined ? undefined : (/\d+\.\d+\S*/.exec(printed)?.[0] ?? (printed.trim().split('\n')[0] || undefined))
 }

@@ -3,9 +3,9 @@ import { carry } from '../core/model/mcp.ts'
 import type { Configuration, Provider } from '../core/ports/provider.ts'
 import { fits, flag, flagList, instructed } from './invocation.ts'
 import { blocksText, type Json, list, object, readable, text } from './json.ts'
-import { call, failure, message, parseLine, type Reading, say, thinking } from './line.ts'
+import { call, failure, message, parseLine, type Reading, readingOf, thinking } from './line.ts'
 
-/** Claude Code, headless. Flags and lines as of 2.1.325. */
+/** Claude Code in headless mode. Flags and output as of 2.1.325. */
 export const claudeCode: Provider = {
   type: 'claude-code',
   name: 'Claude Code',
@@ -37,12 +37,12 @@ export const claudeCode: Provider = {
         'claude',
         '--print',
         `--output-format=${outputFormat || 'stream-json'}`,
-        // Without it stream-json is refused.
+        // Claude refuses stream-json without --verbose.
         '--verbose',
         ...permissions.argv,
         ...flagList('--disallowedTools', disallowedTools),
         ...flag('--model', model),
-        // Not --session-id, which refuses a session that exists.
+        // --session-id would refuse an existing session.
         ...flag('--resume', sessionId),
         ...(isAppended ? appended : []),
         ...mcp.argv,
@@ -50,7 +50,7 @@ export const claudeCode: Provider = {
       ],
       env: { ...permissions.env, ...mcp.env },
       stdin: isAppended ? prompt : instructed(prompt, configuration.instructions),
-      // To SIGTERM it may leave the shell of a young tool behind; SIGINT takes its tools with it in 150 ms.
+      // After SIGTERM it may leave the shell of a tool that it has just started. After SIGINT its tools end within 150 ms.
       politeSignal: 'SIGINT',
     }
   },
@@ -61,9 +61,9 @@ export const claudeCode: Provider = {
     const folder = env.CLAUDE_CONFIG_DIR || (env.HOME ? join(env.HOME, '.claude') : '')
     if (!isAbsolute(folder)) return []
     return [
-      // How each shell of a tool begins; its last line is the PATH.
+      // Shell snapshots, which every tool shell sources. The last line sets the PATH.
       { folder: join(folder, 'shell-snapshots'), name: 'snapshot-.+\\.sh' },
-      // By which others find it: it names the socket in its temp folder. The key beside it is of the same process.
+      // Session files, by which other processes find the socket of this one. The key file beside it belongs to the same process.
       {
         folder: join(folder, 'sessions'),
         name: '\\d+\\.json',
@@ -78,16 +78,18 @@ function model(id: string, name: string, description: string, isDefault: boolean
 }
 
 /**
- * Nobody is there to be asked, and an agent that may not use its tools is of no use: all of them are allowed, which as
- * root it only believes with IS_SANDBOX. Whoever names the allowed ones gets a mode in which what would have to be
- * asked for is denied; with the bypass such a list would limit nothing.
+ * No user can approve anything, so by default all tools are allowed; as root claude accepts that only with IS_SANDBOX. With
+ * `allowedTools` the mode is `dontAsk`, which denies everything that would need approval. The bypass would ignore the list.
  */
 function permissionsOf({ allowedTools }: Configuration): { argv: readonly string[]; env?: Record<string, string> } {
   if (allowedTools?.length) return { argv: ['--permission-mode=dontAsk', ...flagList('--allowedTools', allowedTools)] }
   return { argv: ['--dangerously-skip-permissions'], env: { IS_SANDBOX: '1' } }
 }
 
-/** In a file, which claude expands `${NAME}` in: everybody sees arguments in `ps`, and the values stay out of the file too. */
+/**
+ * MCP servers are passed in a file, because arguments are visible in `ps`. Claude expands `${NAME}` in the file, so the values are not
+ * in it either.
+ */
 function mcpOf({ mcp }: Configuration, file: string | undefined): { argv: readonly string[]; env: Readonly<Record<string, string>> } {
   return {
     argv: [...flag('--mcp-config', file), ...(mcp?.strict ? ['--strict-mcp-config'] : [])],
@@ -98,10 +100,10 @@ function mcpOf({ mcp }: Configuration, file: string | undefined): { argv: readon
 function read(event: Json): Reading | undefined {
   switch (event.type) {
     case 'system':
-      return say(system(event))
+      return readingOf(system(event))
     case 'assistant':
     case 'user':
-      return say(...spoken(event, event.type))
+      return readingOf(...contentMessages(event, event.type))
     case 'result':
       return result(event)
     default:
@@ -119,17 +121,17 @@ function system(event: Json): ReturnType<typeof message> {
     })
   if (subtype === 'api_retry')
     return message('system', `${retried(event)}; attempt ${readable(event.attempt)} of ${readable(event.max_retries)}.`, { subtype })
-  const said = text(event.message) ?? text(event.content) ?? text(event.description)
-  return message('system', said ?? (readable(subtype) || 'system'), { subtype: text(subtype) })
+  const description = text(event.message) ?? text(event.content) ?? text(event.description)
+  return message('system', description ?? (readable(subtype) || 'system'), { subtype: text(subtype) })
 }
 
-/** Without a status nobody answered: the connection was refused, or broke in the middle. */
+/** Without a status there was no complete answer: the connection was refused, or broke. */
 function retried({ error, error_status }: Json): string {
   const status = readable(error_status)
   return status ? `The model answered ${readable(error)} (${status})` : `The model gave no whole answer (${readable(error)})`
 }
 
-function spoken(event: Json, role: 'assistant' | 'user'): ReturnType<typeof message>[] {
+function contentMessages(event: Json, role: 'assistant' | 'user'): ReturnType<typeof message>[] {
   const { content } = object(event.message)
   const shared = { parentToolUseId: text(event.parent_tool_use_id), error: text(event.error) }
   if (typeof content === 'string') return [message(role, content, shared)]
@@ -156,7 +158,7 @@ function spoken(event: Json, role: 'assistant' | 'user'): ReturnType<typeof mess
   })
 }
 
-/** `is_error` and not `subtype`: a model that answered 400 is a "success" with an error in it. */
+/** `is_error` decides, not `subtype`: after a 400 of the model the subtype is "success" and `is_error` is true. */
 function result(event: Json): Reading {
   const subtype = text(event.subtype)
   const isError = event.is_error === undefined ? subtype !== 'success' : Boolean(event.is_error)

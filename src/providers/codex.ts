@@ -4,9 +4,9 @@ import { type CarriedServer, carry, isRemote } from '../core/model/mcp.ts'
 import type { Configuration, Provider } from '../core/ports/provider.ts'
 import { fits, flag, instructed, refuse } from './invocation.ts'
 import { blocksText, type Json, list, object, readable, text } from './json.ts'
-import { call, failure, message, parseLine, type Reading, say, thinking } from './line.ts'
+import { call, failure, message, parseLine, type Reading, readingOf, thinking } from './line.ts'
 
-/** Codex, headless. Flags and lines as of 0.166.0. */
+/** Codex in headless mode. Flags and output as of 0.166.0. */
 export const codex: Provider = {
   type: 'codex',
   name: 'Codex',
@@ -41,19 +41,20 @@ export const codex: Provider = {
         ...(sessionId ? ['resume'] : []),
         ...(outputFormat === 'text' ? [] : ['--json']),
         '--skip-git-repo-check',
-        // Nobody is there to approve. This also turns its own sandbox off, and a scope is none: it bounds lives, not files.
+        // No user can approve anything. This also disables its sandbox, which an Ebb scope does not replace: a scope does not protect
+        // files.
         '--dangerously-bypass-approvals-and-sandbox',
         ...flag('--model', model),
         ...(isDeveloper ? developer : []),
         ...mcp.argv,
         ...(sessionId ? [sessionId] : []),
-        // The prompt is on the standard input.
+        // `-`: read the prompt from the standard input.
         '-',
         ...(customArgs ?? []),
       ],
       env: { ...mcp.env },
       stdin: isDeveloper ? prompt : instructed(prompt, instructions),
-      // At anything else it leaves MCP servers that ignore the end of their input.
+      // After any other signal it leaves MCP servers behind that ignore the end of their input.
       politeSignal: 'SIGINT',
     }
   },
@@ -62,7 +63,7 @@ export const codex: Provider = {
 
   leaves: (env) => {
     const folder = env.CODEX_HOME || (env.HOME ? join(env.HOME, '.codex') : '')
-    // How each shell of a tool begins, with the whole environment. Its locks and the folder of its links its next start takes away.
+    // Shell snapshots contain the whole environment. The next start of codex removes its locks and its folder of symlinks.
     return isAbsolute(folder) ? [{ folder: join(folder, 'shell_snapshots'), name: '.+\\.sh' }] : []
   },
 }
@@ -71,7 +72,7 @@ function model(id: string, name: string, description: string, contextWindow: num
   return { id, name, description, contextWindow, capabilities: ['text', 'tools'], isAvailable: true, isDefault }
 }
 
-/** JSON's strings are TOML's but for DEL and for halves of surrogate pairs; codex takes what is no TOML literally, quotes and all. */
+/** A JSON string is a valid TOML string, except for DEL and lone surrogates. Codex takes invalid TOML literally, with its quotes. */
 function toml(value: string): string {
   return JSON.stringify(value.toWellFormed()).replaceAll('\u007f', '\\u007f')
 }
@@ -80,7 +81,10 @@ function tomlList(values: readonly string[]): string {
   return `[${values.map(toml).join(',')}]`
 }
 
-/** As one table, because a dotted key cannot hold a name with a dot in it. Codex adds it to the servers of its own configuration. */
+/**
+ * Passes all servers as one table, because a name with a dot cannot be part of a dotted key. Codex adds them to those of its own
+ * configuration.
+ */
 function mcpOf({ mcp }: Configuration): { argv: readonly string[]; env?: Readonly<Record<string, string>> } {
   if (!mcp) return { argv: [] }
   if (mcp.strict)
@@ -93,8 +97,8 @@ function mcpOf({ mcp }: Configuration): { argv: readonly string[]; env?: Readonl
 }
 
 /**
- * Codex gives a server a few variables only, and those it is told to forward under their own names: the cookie is
- * forwarded, or a server that outlives codex could not be recognised, and a shell gives the carried values their names.
+ * Codex passes only a few variables to an MCP server, and those listed in `env_vars` under their own names. The environment tag is
+ * listed, because otherwise a server that outlives codex could not be recognised. A shell renames the carried variables.
  */
 function serverTable({ server, carriers }: CarriedServer): string {
   if (isRemote(server)) return `url=${toml(server.command)}`
@@ -113,18 +117,18 @@ function exportLine([name, carrier]: [string, string]): string {
 function read(event: Json): Reading | undefined {
   switch (event.type) {
     case 'thread.started':
-      return say(message('system', 'The thread began.', { sessionId: text(event.thread_id) }))
+      return readingOf(message('system', 'The thread began.', { sessionId: text(event.thread_id) }))
     case 'turn.started':
-      return say(message('system', 'The turn began.'))
+      return readingOf(message('system', 'The turn began.'))
     case 'turn.completed':
       return { messages: [message('system', 'The turn is complete.', { usage: event.usage })], result: { isSuccess: true } }
     case 'turn.failed': {
       const reason = text(object(event.error).message) ?? 'Codex reported that its turn failed.'
       return { messages: [message('error', reason)], result: failure({ name: 'turn_failed', message: reason }) }
     }
-    // "Reconnecting... 1/5" is one of these, and the turn may yet be completed: no verdict.
+    // Not a result: "Reconnecting... 1/5" is such an error, and the turn may still be completed.
     case 'error':
-      return say(message('error', text(event.message) ?? readable(event)))
+      return readingOf(message('error', text(event.message) ?? readable(event)))
     case 'item.started':
     case 'item.updated':
     case 'item.completed':
@@ -138,13 +142,13 @@ function item(item: Json, isCompleted: boolean): Reading | undefined {
   const itemId = text(item.id)
   switch (item.type) {
     case 'agent_message':
-      return say(message('assistant', text(item.text) ?? '', { itemId }))
+      return readingOf(message('assistant', text(item.text) ?? '', { itemId }))
     case 'reasoning':
-      return say(thinking(text(item.text) ?? '', { itemId }))
+      return readingOf(thinking(text(item.text) ?? '', { itemId }))
     case 'error':
-      return say(message('error', text(item.message) ?? readable(item)))
+      return readingOf(message('error', text(item.message) ?? readable(item)))
     case 'todo_list':
-      return say(message('system', list(item.items).map(todo).join('\n'), { itemId }))
+      return readingOf(message('system', list(item.items).map(todo).join('\n'), { itemId }))
     case 'command_execution':
       return tool(item, 'shell', text(item.command) ?? '', isCompleted ? text(item.aggregated_output) : undefined)
     case 'file_change':
@@ -162,7 +166,7 @@ function item(item: Json, isCompleted: boolean): Reading | undefined {
 }
 
 function tool(item: Json, name: string, what: string, output?: string): Reading {
-  return say(
+  return readingOf(
     message('tool', output ? `${what}\n${output}` : what, {
       tool: name,
       toolUseId: text(item.id),

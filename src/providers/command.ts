@@ -2,7 +2,7 @@ import type { Provider } from '../core/ports/provider.ts'
 import { refuse } from './invocation.ts'
 import { parseLine } from './line.ts'
 
-/** Any command: the prompt on its standard input, its lines as they are, its exit code the verdict. */
+/** Runs any command with the prompt on its standard input. Its lines are messages, and its exit code is the result. */
 export const command: Provider = {
   type: 'command',
   name: 'Command',

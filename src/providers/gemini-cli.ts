@@ -1,9 +1,9 @@
 import type { Provider } from '../core/ports/provider.ts'
 import { flag, flagList, instructed, refuse } from './invocation.ts'
 import { type Json, object, readable, text } from './json.ts'
-import { call, failure, message, parseLine, type Reading, say } from './line.ts'
+import { call, failure, message, parseLine, type Reading, readingOf } from './line.ts'
 
-/** Gemini CLI, headless. Flags and lines as of 0.61.0. */
+/** Gemini CLI in headless mode. Flags and output as of 0.61.0. */
 export const geminiCli: Provider = {
   type: 'gemini-cli',
   name: 'Gemini CLI',
@@ -14,7 +14,7 @@ export const geminiCli: Provider = {
     toolUse: true,
     fileAccess: true,
     customInstructions: true,
-    // It reads MCP servers from settings files only, and a provider writes none.
+    // It reads MCP servers only from settings files, which a provider does not write.
     mcpSupport: false,
     modelSelection: true,
   },
@@ -34,19 +34,19 @@ export const geminiCli: Provider = {
       argv: [
         'gemini',
         `--output-format=${outputFormat || 'stream-json'}`,
-        // Nobody is there to be asked. With a list, what would have to be asked for and is not on it is denied.
+        // No user can approve anything. With a list, a tool that needs approval and is not on the list is denied.
         ...(allowedTools?.length ? ['--approval-mode=default', ...flagList('--allowed-tools', allowedTools)] : ['--approval-mode=yolo']),
         ...flag('--model', model),
         ...flag('--resume', sessionId),
         ...(customArgs ?? []),
       ],
       env: {
-        // It would start itself again as a child and then hear no signal at all: 20 s and no end.
+        // Otherwise it relaunches itself as a child and then reacts to no signal: it was still running after 20 s.
         GEMINI_CLI_NO_RELAUNCH: 'true',
-        // Nobody is there to be asked whether the folder is trusted, and whoever launches an agent in it has answered.
+        // No user can be asked whether the folder is trusted. Launching an agent in it counts as trust.
         GEMINI_CLI_TRUST_WORKSPACE: 'true',
       },
-      // GEMINI_SYSTEM_MD is a file, and in place of its own system prompt.
+      // GEMINI_SYSTEM_MD is no alternative: it names a file, which replaces the system prompt.
       stdin: instructed(prompt, instructions),
       politeSignal: 'SIGTERM',
     }
@@ -62,29 +62,29 @@ function model(id: string, name: string, description: string, isDefault: boolean
 function read(event: Json): Reading | undefined {
   switch (event.type) {
     case 'init':
-      return say(
+      return readingOf(
         message('system', `The session began with ${readable(event.model) || 'the default model'}.`, {
           sessionId: text(event.session_id),
           model: text(event.model),
         }),
       )
     case 'message':
-      return say(message(event.role === 'user' ? 'user' : 'assistant', readable(event.content), { delta: event.delta }))
+      return readingOf(message(event.role === 'user' ? 'user' : 'assistant', readable(event.content), { delta: event.delta }))
     case 'tool_use': {
       const tool = text(event.tool_name) ?? 'tool'
-      return say(message('tool', call(tool, object(event.parameters)), { tool, toolUseId: text(event.tool_id) }))
+      return readingOf(message('tool', call(tool, object(event.parameters)), { tool, toolUseId: text(event.tool_id) }))
     }
     case 'tool_result':
-      return say(
+      return readingOf(
         message('tool', readable(event.output) || readable(object(event.error).message), {
           toolUseId: text(event.tool_id),
           status: text(event.status),
           isError: event.status !== 'success',
         }),
       )
-    // A warning, or a loop that it saw; the verdict comes with the result.
+    // A warning or a detected loop. Only the event `result` decides about success.
     case 'error':
-      return say(message('error', text(event.message) ?? readable(event), { severity: text(event.severity) }))
+      return readingOf(message('error', text(event.message) ?? readable(event), { severity: text(event.severity) }))
     case 'result':
       return result(event)
     default:

@@ -1,16 +1,16 @@
 import { EbbError } from '../core/model/errors.ts'
 
-/** What the providers share in making an argv. */
+/** Helpers that the providers share to build an argv. */
 
-/** MAX_ARG_STRLEN of execve(2), the closing NUL included. */
+/** MAX_ARG_STRLEN of execve(2): the limit of one argument with its closing NUL. */
 const argumentLimitBytes = 131_072
 
-/** In one argument: a value that begins with a dash is still a value. */
+/** Joins name and value in one argument, so that a value that begins with a dash is not taken for an option. */
 export function flag(name: string, value: string | undefined): readonly string[] {
   return value ? [`${name}=${value}`] : []
 }
 
-/** Clients send empty lists for what they do not mean to say. */
+/** An empty list counts as none, because clients send empty lists for unset values. */
 export function flagList(name: string, values: readonly string[] | undefined): readonly string[] {
   return flag(name, values?.join(','))
 }
@@ -19,12 +19,12 @@ export function fits(argument: string): boolean {
   return Buffer.byteLength(argument) < argumentLimitBytes
 }
 
-/** For programs without a place for instructions, and for instructions that are too long for it. */
+/** Puts instructions in front of the prompt: for programs without an option for them, and when they are too long for that option. */
 export function instructed(prompt: string, instructions: string | undefined): string {
   return instructions ? `${instructions}\n\n${prompt}` : prompt
 }
 
-/** Rather no agent than one that may do more than it was told, or lacks what it was promised. */
+/** Refuses a launch: the program cannot enforce a restriction, or cannot provide what was requested. */
 export function refuse(sentence: string): never {
   throw new EbbError('launch_refused', sentence)
 }

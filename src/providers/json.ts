@@ -1,11 +1,11 @@
-/** Fields of lines that somebody else wrote: every one may be missing or of another type than it should be. */
+/** Reads fields of JSON that other programs wrote: any field may be missing or have an unexpected type. */
 
 export type Json = Readonly<Record<string, unknown>>
 
-/** `JSON.stringify` recurses and fails at some thousand levels; a shorter line cannot be nested that deeply. */
+/** `JSON.stringify` recurses and fails at some thousand levels of nesting. A line up to this length cannot be nested that deeply. */
 const alwaysShallowLength = 4_096
 
-/** An object that can be written again, as whoever stores it will; anything else is undefined. */
+/** Parses an object that `JSON.stringify` can also write, because it is stored as JSON. Anything else is undefined. */
 export function parseObject(line: string): Json | undefined {
   if (!line.trimStart().startsWith('{')) return undefined
   try {
@@ -33,12 +33,12 @@ export function text(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
-/** Something to read, whatever it is. */
+/** A value as text for people. */
 export function readable(value: unknown): string {
   return typeof value === 'string' ? value : value === undefined || value === null ? '' : JSON.stringify(value)
 }
 
-/** The text of a result that is a string, a list of blocks with texts in it, or something else. */
+/** The text of a tool result: a string, a list of blocks with texts, or any other JSON. */
 export function blocksText(value: unknown): string {
   if (!Array.isArray(value)) return readable(value)
   return value.map((block) => text(object(block).text) ?? readable(block)).join('\n')

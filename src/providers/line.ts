@@ -3,15 +3,14 @@ import type { MessageBody, MessageType } from '../core/model/message.ts'
 import type { Parsed } from '../core/ports/provider.ts'
 import { type Json, parseObject, readable, text } from './json.ts'
 
-/** What a provider makes of one JSON line. */
+/** The result of parsing one JSON line. */
 export interface Reading {
   readonly messages: readonly MessageBody[]
   readonly result?: AgentResult
 }
 
 /**
- * Every line is a message, also one that nobody understands. The object goes with the first message only: a line that
- * gives several is kept once.
+ * Every line gives at least one message, also an unknown line. Only the first message has the raw object, so that it is stored once.
  */
 export function parseLine(line: string, read: (event: Json) => Reading | undefined): Parsed {
   const raw = parseObject(line)
@@ -31,7 +30,7 @@ export function message(type: MessageType, content: string, metadata: Json = {})
   }
 }
 
-export function say(...messages: readonly MessageBody[]): Reading {
+export function readingOf(...messages: readonly MessageBody[]): Reading {
   return { messages }
 }
 
@@ -43,10 +42,10 @@ export function failure(error: AgentError): AgentResult {
   return { isSuccess: false, error }
 }
 
-/** The one argument that says the most about a call; whole files and edits are in the raw line. */
-const tellingArguments = ['command', 'file_path', 'filePath', 'path', 'pattern', 'query', 'url', 'description']
+/** The first of these arguments summarises a tool call. Long arguments, such as file contents, are only in the raw line. */
+const summaryArguments = ['command', 'file_path', 'filePath', 'path', 'pattern', 'query', 'url', 'description']
 
 export function call(tool: string, input: Json): string {
-  const telling = tellingArguments.map((name) => text(input[name])).find((value) => value !== undefined)
-  return `${tool}: ${telling ?? readable(input)}`
+  const summary = summaryArguments.map((name) => text(input[name])).find((value) => value !== undefined)
+  return `${tool}: ${summary ?? readable(input)}`
 }

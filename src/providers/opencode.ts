@@ -2,11 +2,11 @@ import { isRemote, type McpServer } from '../core/model/mcp.ts'
 import type { Configuration, Provider } from '../core/ports/provider.ts'
 import { flag, instructed, refuse } from './invocation.ts'
 import { type Json, object, readable, text } from './json.ts'
-import { call, failure, message, parseLine, type Reading, say, thinking } from './line.ts'
+import { call, failure, message, parseLine, type Reading, readingOf, thinking } from './line.ts'
 
 const configVariable = 'OPENCODE_CONFIG_CONTENT'
 
-/** OpenCode, headless. Flags and lines as of 1.18.33. It has no last word: the exit code decides. */
+/** OpenCode in headless mode. Flags and output as of 1.18.33. Its output has no final result, so the exit code decides. */
 export const opencode: Provider = {
   type: 'opencode',
   name: 'OpenCode',
@@ -20,7 +20,7 @@ export const opencode: Provider = {
     mcpSupport: true,
     modelSelection: true,
   },
-  // Which models there are, and which one is used by default, is in its own configuration; `opencode models` lists hundreds.
+  // A selection: the user's configuration decides which models exist and which is the default; `opencode models` lists hundreds.
   models: [
     model('anthropic/claude-opus-5', 'Claude Opus 5', 1_000_000),
     model('anthropic/claude-sonnet-5', 'Claude Sonnet 5', 1_000_000),
@@ -35,23 +35,25 @@ export const opencode: Provider = {
     const rules = rulesOf(configuration)
     const content = contentOf(rules, mcp?.servers ?? [])
     if (content && configuration.env?.[configVariable] !== undefined)
-      refuse(`Tools and MCP servers are told to OpenCode by ${configVariable}; leave them out, or leave it out of configuration.env.`)
+      refuse(
+        `Ebb passes tools and MCP servers to OpenCode in ${configVariable}; leave them out, or remove the variable from configuration.env.`,
+      )
     return {
       argv: [
         'opencode',
         'run',
         ...(outputFormat === 'text' ? [] : ['--format=json']),
-        // Nobody is there to be asked; what is denied stays denied.
+        // No user can approve anything, so everything is approved that is not denied.
         '--auto',
         ...flag('--model', model),
         ...flag('--session', sessionId),
-        // It believes PWD more than the folder it is in.
+        // It trusts the variable PWD more than its real working directory.
         ...flag('--dir', workingDirectory?.startsWith('/') ? workingDirectory : undefined),
         ...(rules ? ['--agent=build'] : []),
         ...(customArgs ?? []),
       ],
       env: content ? { [configVariable]: JSON.stringify(content) } : {},
-      // An agent's prompt in its configuration would take the place of its own system prompt.
+      // A prompt in its configuration would replace its own system prompt.
       stdin: instructed(prompt, instructions),
     }
   },
@@ -64,7 +66,7 @@ function model(id: string, name: string, contextWindow: number): Provider['model
   return { id, name, description, contextWindow, capabilities: ['text', 'tools'], isAvailable: true, isDefault: false }
 }
 
-/** Its rule for everything that writes files has one name. */
+/** OpenCode has one rule, `edit`, for all tools that write files. */
 const editTools = new Set(['edit', 'write', 'patch', 'multiedit', 'apply_patch'])
 
 type Rules = Readonly<Record<string, 'allow' | 'deny'>>
@@ -77,8 +79,8 @@ function rulesOf({ allowedTools = [], disallowedTools = [] }: Configuration): Ru
 }
 
 /**
- * The rules twice: an agent's own come last and so outweigh what the user's configuration allows, and the general ones
- * are for the agents it starts itself.
+ * The configuration in OPENCODE_CONFIG_CONTENT. It has the rules twice: those of the agent `build` come last, so they override the
+ * user's configuration; the general ones apply to the subagents.
  */
 function contentOf(rules: Rules | undefined, servers: readonly McpServer[]): Json | undefined {
   if (!rules && servers.length === 0) return undefined
@@ -97,15 +99,15 @@ function read(event: Json): Reading | undefined {
   const part = object(event.part)
   switch (event.type) {
     case 'text':
-      return say(message('assistant', text(part.text) ?? ''))
+      return readingOf(message('assistant', text(part.text) ?? ''))
     case 'reasoning':
-      return say(thinking(text(part.text) ?? ''))
+      return readingOf(thinking(text(part.text) ?? ''))
     case 'tool_use':
-      return say(tool(part))
+      return readingOf(tool(part))
     case 'step_start':
-      return say(message('system', 'A step began.', { sessionId: text(event.sessionID) }))
+      return readingOf(message('system', 'A step began.', { sessionId: text(event.sessionID) }))
     case 'step_finish':
-      return say(
+      return readingOf(
         message('system', `The step is complete: ${readable(part.reason) || 'no reason given'}.`, {
           reason: text(part.reason),
           usage: part.tokens,
@@ -122,7 +124,7 @@ function read(event: Json): Reading | undefined {
 function tool(part: Json): ReturnType<typeof message> {
   const state = object(part.state)
   const input = object(state.input)
-  // By this one it answers a call of a tool that it does not have; the real name is in the input.
+  // A call of an unknown tool is reported as a call of `invalid`; the real name is in the input.
   const isUnknown = part.tool === 'invalid'
   const name = (isUnknown ? text(input.tool) : text(part.tool)) ?? 'tool'
   const output = text(state.error) ?? text(state.output)
@@ -133,7 +135,7 @@ function tool(part: Json): ReturnType<typeof message> {
     toolUseId: text(part.callID),
     status: text(state.status),
     exitCode: exit,
-    // A command that failed is "completed" to it.
+    // OpenCode reports a command with a non-zero exit code as "completed".
     isError: state.status === 'error' || isUnknown || (typeof exit === 'number' && exit !== 0),
   })
 }
@@ -142,6 +144,6 @@ function error(reported: Json): Reading {
   const name = text(reported.name) ?? 'agent_failed'
   const reason = text(object(reported.data).message) ?? text(reported.message) ?? (readable(reported) || name)
   const messages = [message('error', reason, { name })]
-  // After this one it makes its context smaller and goes on.
+  // After this error it compacts its context and continues.
   return name === 'ContextOverflowError' ? { messages } : { messages, result: failure({ name, message: reason }) }
 }

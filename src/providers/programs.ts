@@ -1,2 +1,2 @@
-/** The programs of the installed providers, by name alone: whoever runs another command loads no provider to find that out. */
+/** The program names of the installed providers, in a module of their own: commands that need only the names load no provider. */
 export const agentPrograms: ReadonlySet<string> = new Set(['claude', 'codex', 'gemini', 'opencode'])

@@ -1,17 +1,20 @@
 import { type MessageBody, type MessageType, messageTypes } from '../core/model/message.ts'
 import type { Assignment, Parsed, Provider, ScheduledEvent } from '../core/ports/provider.ts'
 
-/** What it says when nobody wrote a script for it. */
-function builtIn(prompt: string): readonly ScheduledEvent[] {
+/** The default schedule. */
+function defaultSchedule(prompt: string): readonly ScheduledEvent[] {
   return [
     { delay: 20, type: 'message', data: { content: `You said: ${prompt.slice(0, 200)}` } },
-    { delay: 40, type: 'message', data: { content: 'I am a synthetic agent: I look at nothing, and I change nothing.' } },
+    { delay: 40, type: 'message', data: { content: 'I am a synthetic agent: I read nothing and change nothing.' } },
     { delay: 60, type: 'message', data: { content: 'That was all.' } },
     { delay: 80, type: 'complete', data: { success: true } },
   ]
 }
 
-/** Plays a schedule, in the supervisor's memory or by `program`, a real child process: for tests, demonstrations and benchmarks. */
+/**
+ * Plays a schedule of messages, in the supervisor itself or in a real child process (`program`). For tests, demonstrations and
+ * benchmarks.
+ */
 export function synthetic(program: string): Provider {
   return {
     type: 'synthetic',
@@ -32,7 +35,7 @@ export function synthetic(program: string): Provider {
     script: (assignment) => {
       const hasProcess = assignment.configuration.process === true
       const events = scheduleOf(assignment)
-      // The child has no other way to speak than its lines; what is no line, the supervisor says.
+      // The child can only print lines, so the supervisor emits the status events.
       return { hasProcess, events: hasProcess ? events.filter((event) => event.type === 'status') : events }
     },
 
@@ -44,13 +47,13 @@ export function synthetic(program: string): Provider {
     parse: (line) => {
       const event = readEvent(line)
       if (event?.type === 'error') return failure(event.data ?? {})
-      return { messages: [event?.type === 'message' ? spoken(event.data ?? {}) : { type: 'response', content: line }] }
+      return { messages: [event?.type === 'message' ? messageOf(event.data ?? {}) : { type: 'response', content: line }] }
     },
   }
 }
 
 function scheduleOf({ prompt, configuration }: Assignment): readonly ScheduledEvent[] {
-  return configuration.schedule ?? builtIn(prompt)
+  return configuration.schedule ?? defaultSchedule(prompt)
 }
 
 function readEvent(line: string): ScheduledEvent | undefined {
@@ -62,7 +65,7 @@ function readEvent(line: string): ScheduledEvent | undefined {
   }
 }
 
-function spoken(data: Readonly<Record<string, unknown>>): MessageBody {
+function messageOf(data: Readonly<Record<string, unknown>>): MessageBody {
   const type = messageTypes.includes(data.type as MessageType) ? (data.type as MessageType) : 'assistant'
   const metadata = data.metadata
   return {

@@ -1,12 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Api, Failure, Speaker } from './api.ts'
+import type { AnswerWriter, Api, Failure } from './api.ts'
 import type { Conversation, Json, OfferedTool } from './conversation.ts'
 import type { Outlet } from './outlet.ts'
 import type { Pace, Step } from './script.ts'
 
-/** Plays the steps of one turn to one client. Ends early, without a word, when `signal` says that the client went. */
+/** Sends the steps of one turn to one client. Ends early when `signal` is aborted, because the client has disconnected. */
 
-export interface Audience {
+export interface AnswerContext {
   readonly api: Api
   readonly conversation: Conversation
   readonly outlet: Outlet
@@ -15,65 +15,70 @@ export interface Audience {
 
 export type Ended = 'answered' | 'cut'
 
-export async function play(steps: readonly Step[], audience: Audience): Promise<Ended> {
-  const { api, conversation, outlet, signal } = audience
-  const speaker = api.speak(conversation, outlet)
+export async function play(steps: readonly Step[], context: AnswerContext): Promise<Ended> {
+  const { api, conversation, outlet, signal } = context
+  const writer = api.openAnswer(conversation, outlet)
   for (const step of steps) {
     if ('error' in step) {
-      fail(step, audience, speaker)
+      fail(step, context, writer)
       return 'answered'
     }
     if ('cut' in step) {
       await outlet.cut()
       return 'cut'
     }
-    if ('text' in step) await say(speaker, step.text, step.pace, audience)
-    else if ('endless' in step) await sayForEver(speaker, step.endless, step.pace, audience)
-    else if ('stall' in step) await stall(step.stall, audience)
+    if ('text' in step) await sendText(writer, step.text, step.pace, context)
+    else if ('endless' in step) await sendEndlessly(writer, step.endless, step.pace, context)
+    else if ('stall' in step) await stall(step.stall, context)
     else {
       const { tool, input } = toolCall(step, conversation.tools)
       if (!tool) {
-        refuse(conversation, audience, speaker)
+        failWithoutShellTool(conversation, context, writer)
         return 'answered'
       }
-      speaker.call(tool, input)
+      writer.call(tool, input)
     }
     await outlet.room(signal)
   }
-  speaker.end()
+  writer.end()
   return 'answered'
 }
 
-async function say(speaker: Speaker, text: string, pace: Pace | undefined, { outlet, signal }: Audience): Promise<void> {
+async function sendText(writer: AnswerWriter, text: string, pace: Pace | undefined, { outlet, signal }: AnswerContext): Promise<void> {
   if (!pace) {
-    speaker.text(text, true)
+    writer.text(text, true)
     return
   }
   for (const piece of pieces(text, pace.chars)) {
-    speaker.text(piece, true)
+    writer.text(piece, true)
     await outlet.room(signal)
     await pause(pace.everyMs, undefined, { signal })
   }
 }
 
-async function sayForEver(speaker: Speaker, text: string, pace: Pace, { conversation, outlet, signal }: Audience): Promise<void> {
-  // Whoever wants it in one piece waits for ever.
-  if (!conversation.isStreaming) await untilGone(signal)
+async function sendEndlessly(
+  writer: AnswerWriter,
+  text: string,
+  pace: Pace,
+  { conversation, outlet, signal }: AnswerContext,
+): Promise<void> {
+  // A client that does not stream waits for a complete answer, which never comes.
+  if (!conversation.isStreaming) await untilDisconnected(signal)
   for (;;) {
     for (const piece of pieces(text, pace.chars)) {
-      speaker.text(piece, false)
+      writer.text(piece, false)
       await outlet.room(signal)
       await pause(pace.everyMs, undefined, { signal })
     }
   }
 }
 
-async function stall(ms: number | 'forever', { conversation, outlet, signal }: Audience): Promise<void> {
+async function stall(ms: number | 'forever', { conversation, outlet, signal }: AnswerContext): Promise<void> {
   if (conversation.isStreaming) outlet.open()
-  await (ms === 'forever' ? untilGone(signal) : pause(ms, undefined, { signal }))
+  await (ms === 'forever' ? untilDisconnected(signal) : pause(ms, undefined, { signal }))
 }
 
-function untilGone(signal: AbortSignal): Promise<never> {
+function untilDisconnected(signal: AbortSignal): Promise<never> {
   return new Promise((_resolve, reject) => {
     if (signal.aborted) reject(signal.reason)
     signal.addEventListener('abort', () => reject(signal.reason), { once: true })
@@ -85,10 +90,14 @@ function pieces(text: string, chars: number): readonly string[] {
   return Array.from({ length: Math.ceil(letters.length / chars) }, (_, index) => letters.slice(index * chars, (index + 1) * chars).join(''))
 }
 
-function fail({ error, message, retryAfterMs }: Extract<Step, { error: number }>, { api, outlet }: Audience, speaker: Speaker): void {
-  const failure: Failure = { status: error, message: message ?? usualMessages[error] ?? 'The script says that this fails.' }
+function fail(
+  { error, message, retryAfterMs }: Extract<Step, { error: number }>,
+  { api, outlet }: AnswerContext,
+  writer: AnswerWriter,
+): void {
+  const failure: Failure = { status: error, message: message ?? usualMessages[error] ?? 'The script returns this error.' }
   if (outlet.hasBegun) {
-    speaker.fail(failure)
+    writer.fail(failure)
     return
   }
   const seconds =
@@ -98,13 +107,13 @@ function fail({ error, message, retryAfterMs }: Extract<Step, { error: number }>
 
 const usualMessages: Readonly<Record<number, string>> = { 429: 'Too many requests.', 500: 'Internal server error.', 529: 'Overloaded' }
 
-function refuse(conversation: Conversation, { api, outlet }: Audience, speaker: Speaker): void {
+function failWithoutShellTool(conversation: Conversation, { api, outlet }: AnswerContext, writer: AnswerWriter): void {
   const names = conversation.tools.map(({ name }) => name).join(', ') || 'none'
   const failure = {
     status: 400,
-    message: `The script runs a command, but the agent offers no shell tool that we know; it offers: ${names}.`,
+    message: `The script runs a command, but the agent offers no known shell tool; it offers: ${names}.`,
   }
-  if (outlet.hasBegun) speaker.fail(failure)
+  if (outlet.hasBegun) writer.fail(failure)
   else outlet.json(400, api.error(failure))
 }
 
@@ -118,16 +127,17 @@ function toolCall(step: Extract<Step, { shell: string } | { tool: string }>, too
   }
   const { tool: name, input } = step
   const found = tools.find((one) => one.name === name) ?? tools.find((one) => new RegExp(`[_.]${RegExp.escape(name)}$`).test(one.name))
-  // Tools that are loaded on demand are not in the list: the agent knows the name, or says that it does not.
+  // Tools that the agent loads on demand are not in the list, so an unknown name is passed on; the agent reports an error if it has no
+  // such tool.
   return { tool: found ?? { name }, input }
 }
 
-/** What each agent calls the tool that runs a command, and how it wants the command. */
+/** The name of each agent's shell tool, and the input that it expects. */
 const shells: readonly (readonly [name: string, input: (command: string) => Json])[] = [
   ['Bash', (command) => ({ command, description: 'From the script' })],
   ['bash', (command) => ({ command, description: 'From the script' })],
   ['run_shell_command', (command) => ({ command })],
-  // Its longest: a command that takes longer is left in the background.
+  // The longest time that codex allows; a command that takes longer continues in the background.
   ['exec_command', (command) => ({ cmd: command, yield_time_ms: 30_000 })],
   ['shell_command', (command) => ({ command })],
   ['shell', (command) => ({ command: ['bash', '-lc', command] })],

@@ -1,13 +1,13 @@
 import type { Conversation, Json, OfferedTool } from './conversation.ts'
 import type { Outlet } from './outlet.ts'
 
-/** One of the APIs that models are spoken to with. */
+/** One of the HTTP APIs of model vendors. */
 export interface Api {
   readonly name: ApiName
-  /** Is this one of its calls? `count` is the one that asks how many tokens something has. */
+  /** Which call of this API a path is: an answer, a token count, or (undefined) none. */
   call(path: string): 'answer' | 'count' | undefined
   read(body: Json, url: URL): Conversation
-  speak(conversation: Conversation, outlet: Outlet): Speaker
+  openAnswer(conversation: Conversation, outlet: Outlet): AnswerWriter
   /** The body of an error. */
   error(failure: Failure): Json
   count(tokens: number): Json
@@ -15,13 +15,13 @@ export interface Api {
 
 export type ApiName = 'anthropic-messages' | 'openai-responses' | 'openai-chat' | 'gemini'
 
-/** Says one answer in the words of its API: in a stream as it comes, else all at once at the end. */
-export interface Speaker {
-  /** `isKept`: will there be an end, at which all of it is said again? An endless answer has none. */
+/** Writes one answer in the format of its API: piece by piece into a stream, or at once at the end. */
+export interface AnswerWriter {
+  /** `isKept`: keep the text, because `end` repeats all of it. False for an endless answer, which has no end. */
   text(piece: string, isKept: boolean): void
   call(tool: OfferedTool, input: Json): void
   end(): void
-  /** In the middle of a stream. */
+  /** Reports an error in a stream that has begun. */
   fail(failure: Failure): void
 }
 
@@ -30,7 +30,7 @@ export interface Failure {
   readonly message: string
 }
 
-/** About four letters each: what clients show, and what nobody is billed for. */
+/** An estimate of four characters per token. Clients only display it. */
 export function tokensIn(text: string): number {
   return Math.ceil(text.length / 4)
 }

@@ -1,38 +1,38 @@
-/** What an agent sent, whatever API it speaks. */
+/** A request of an agent, independent of its API. */
 export interface Conversation {
   readonly model: string
-  /** What the person asked for last, without what the agent wraps around it. */
+  /** The last prompt of the user, without the context that the agent adds. */
   readonly prompt: string
   readonly system: string
   readonly tools: readonly OfferedTool[]
   readonly toolResults: readonly string[]
-  /** How often the model has spoken since the prompt. */
+  /** How often the model has answered since the prompt. */
   readonly turn: number
   readonly isStreaming: boolean
-  /** Is a stream one JSON array, instead of events? */
+  /** The stream must be one JSON array instead of events. */
   readonly isArray?: boolean
-  /** Does the client ask that a stream tells how many tokens it had? Where that must be asked for. */
+  /** The client asked for the token usage in the stream; only some APIs have that option. */
   readonly wantsUsage?: boolean
-  /** The JSON schema that the answer must have, where one is asked for. */
+  /** The JSON schema that the answer must match, if one was given. */
   readonly schema?: Json
 }
 
 export interface OfferedTool {
-  /** As a person would call it. */
+  /** The name for scripts. */
   readonly name: string
-  /** As the API wants it called, where that is another one. */
+  /** The fields that name it in the API, where these differ. */
   readonly wire?: Json
 }
 
 export type Json = Readonly<Record<string, unknown>>
 
-/** One entry of a conversation, in the order in which they came. */
+/** One entry of a conversation. */
 export interface Entry {
   readonly by: 'person' | 'model' | 'tool' | 'other'
   readonly text: string
 }
 
-/** The last prompt, how often the model has spoken since, and what the tools answered to its last words. */
+/** The last prompt, how often the model has answered since, and the tool results since its last answer. */
 export function sinceLastPrompt(entries: readonly Entry[]): Pick<Conversation, 'prompt' | 'turn' | 'toolResults'> {
   const asked = entries.map(({ by, text }) => (by === 'person' ? unwrapped(text) : ''))
   const last = asked.findLastIndex((text) => text !== '')
@@ -42,14 +42,14 @@ export function sinceLastPrompt(entries: readonly Entry[]): Pick<Conversation, '
   return { prompt: asked[last] ?? '', turn, toolResults }
 }
 
-/** Agents put what they know about the machine beside the prompt, in tags of their own. */
+/** Agents add context to the prompt, such as facts about the machine, in tags of their own. */
 const wrappings = ['system-reminder', 'environment_context', 'user_instructions', 'session_context', 'INSTRUCTIONS']
 
 function unwrapped(text: string): string {
   return wrappings.reduce((left, tag) => left.replaceAll(new RegExp(`<${tag}>[\\s\\S]*?</${tag}>`, 'g'), ''), text).trim()
 }
 
-/** The agent asks for itself: a title for its list of sessions, or which model to take. A program of the person's own never does. */
+/** True when the agent asks for its own purposes: a title for its list of sessions, or a choice of model. Other clients never do that. */
 export function isAside({ tools, schema, system }: Conversation, userAgent: string): boolean {
   const isAgent = /^(claude-cli|codex|GeminiCLI|opencode)/i.test(userAgent)
   if (!isAgent || tools.length > 0) return false
@@ -68,7 +68,7 @@ export function string(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** Text as it stands, or the texts of a list of parts. */
+/** A plain text, or the texts of a list of parts. */
 export function textOf(content: unknown): string {
   if (typeof content === 'string') return content
   return list(content)
@@ -77,7 +77,7 @@ export function textOf(content: unknown): string {
     .join('\n')
 }
 
-/** The smallest value that a schema allows: enough for an agent that asks for a choice. */
+/** A simple value that matches a schema, which is enough for an agent that asks for a choice. */
 export function fitting(schema: Json): unknown {
   const options = list(schema.enum)
   if (options.length > 0) return options[0]

@@ -4,26 +4,27 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { errno } from '../core/model/errors.ts'
 
-/** Homes to throw away. Each is named after the process it was made for, so that one that was killed leaves nothing for good. */
+/** Temporary homes. Each name contains the process it was made for, so that a later start can remove the homes of killed processes. */
 
 const prefix = 'ebb-agent-home-'
 const pattern = new RegExp(`^${prefix}(\\d+)-(\\d+)-(\\d+)-\\w{6}$`)
-/** Where there is no /proc. */
+/** Used for values that are not known, for example without /proc. */
 const unknown = '0'
-/** Somebody else may have filled the temporary folder; the rest is for the start after this one. */
+/** The temporary folder may be full of such names. The next start removes the rest. */
 const removedAtOnce = 100
 
 export async function makeHome(): Promise<string> {
   return await mkdtemp(join(tmpdir(), `${prefix}${namespace()}-${process.pid}-${startOf(process.pid)}-`))
 }
 
-/** An agent that has just been killed may still be writing: some four seconds are given to it. */
+/** An agent that has just been killed may still be writing, so the removal is retried for about four seconds. */
 export async function removeHome(home: string): Promise<void> {
   await rm(home, { recursive: true, force: true, maxRetries: 20, retryDelay: 20 })
 }
 
-/** Those of processes that are no more. What cannot be removed is left: nobody has asked for it here. */
+/** Removes the homes of processes that have ended. A home that cannot be removed is left: it does not concern this process. */
 export async function removeAbandonedHomes(): Promise<void> {
+  // A temporary folder that cannot be listed is skipped, for the same reason.
   const abandoned = (await readdir(tmpdir()).catch(() => [])).filter(isAbandoned).slice(0, removedAtOnce)
   await Promise.allSettled(
     abandoned.map(async (name) => {
@@ -36,14 +37,14 @@ export async function removeAbandonedHomes(): Promise<void> {
 
 function isAbandoned(name: string): boolean {
   const [, made, pid, start] = pattern.exec(name) ?? []
-  // Containers may share the folder, but not the numbers of their processes.
+  // Containers may share the temporary folder, but pids are only comparable within one pid namespace.
   if (made === undefined || made !== namespace()) return false
   if (!isAlive(Number(pid))) return true
   const now = startOf(Number(pid))
   return now !== unknown && start !== unknown && now !== start
 }
 
-/** namespaces(7). */
+/** The inode number of the own pid namespace, see namespaces(7). */
 function namespace(): string {
   try {
     return /\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? unknown
@@ -52,7 +53,7 @@ function namespace(): string {
   }
 }
 
-/** proc_pid_stat(5), field 22: a number may have been given to another process since. */
+/** The start time of a process: proc_pid_stat(5), field 22. It detects a reused pid. */
 function startOf(pid: number): string {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
@@ -62,7 +63,7 @@ function startOf(pid: number): string {
   }
 }
 
-/** Only that there is no such process is an answer; anything else may be one of ours. */
+/** Only ESRCH proves that there is no such process. After any other error it counts as alive. */
 function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0)

@@ -1,12 +1,12 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
-/** What each agent needs to talk to this model and to nobody else: files for a home of its own, and an environment. */
+/** The files and the environment with which each agent uses only this model. */
 
 interface Home {
   readonly files?: Readonly<Record<string, string>>
   readonly env: Readonly<Record<string, string>>
-  /** Would lead it to another model, or to the person's own login. Empty, each counts as not set. */
+  /** Variables that would select another model or the user's own login. They are set to '', which counts as not set. */
   readonly empty: readonly string[]
 }
 
@@ -16,7 +16,7 @@ const homes: Readonly<Record<string, (url: string, home: string) => Home>> = {
       CLAUDE_CONFIG_DIR: join(home, '.claude'),
       ANTHROPIC_BASE_URL: url,
       ANTHROPIC_API_KEY: 'scripted',
-      // For --dangerously-skip-permissions as root.
+      // As root, claude accepts --dangerously-skip-permissions only with this.
       IS_SANDBOX: '1',
       DISABLE_TELEMETRY: '1',
       DISABLE_AUTOUPDATER: '1',
@@ -99,7 +99,7 @@ const homes: Readonly<Record<string, (url: string, home: string) => Home>> = {
       }),
     },
     env: { OPENCODE_DISABLE_AUTOUPDATE: '1', OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_LSP_DOWNLOAD: '1' },
-    // Not OPENCODE_CONFIG_CONTENT: Ebb tells it its tools and MCP servers by that, and refuses to where it is taken.
+    // OPENCODE_CONFIG_CONTENT is left alone: Ebb passes tools and MCP servers in it, and refuses a launch that sets it.
     empty: ['OPENCODE_CONFIG', 'OPENCODE_CONFIG_DIR'],
   }),
 }
@@ -115,11 +115,11 @@ export async function furnish(type: string, home: string, url: string): Promise<
     await mkdir(dirname(join(home, name)), { recursive: true, mode: 0o700 })
     await writeFile(join(home, name), text, { mode: 0o600 })
   }
-  return { ...everybody(home), ...Object.fromEntries(empty.map((name) => [name, ''])), ...env }
+  return { ...sharedEnvironment(home), ...Object.fromEntries(empty.map((name) => [name, ''])), ...env }
 }
 
-/** What would lead any of them to the person's own configuration, or around loopback. */
-function everybody(home: string): Readonly<Record<string, string>> {
+/** The variables for every agent: they keep it away from the user's own configuration, and from proxies. */
+function sharedEnvironment(home: string): Readonly<Record<string, string>> {
   return {
     HOME: home,
     XDG_CONFIG_HOME: join(home, '.config'),

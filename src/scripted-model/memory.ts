@@ -1,26 +1,26 @@
 import type { ApiName } from './api.ts'
 
-/** What was asked, as far as it is kept: bounded in number and in size, whatever agents send. */
+/** Keeps the latest requests, bounded in number and in size. */
 
-/** One call of an agent, as it was understood. */
+/** One request of an agent, parsed. */
 export interface ModelRequest {
   readonly api: ApiName
   readonly model: string
-  /** What the person asked for, without what the agent wraps around it; its first 64 Ki characters. */
+  /** The prompt of the user without the context that the agent adds; its first 64 Ki characters. */
   readonly prompt: string
   /** The names of the tools that the agent offered. */
   readonly tools: readonly string[]
-  /** What the tools of the turn before answered, as text; together at most 64 Ki characters. */
+  /** The results of the previous turn's tools, as text; at most 64 Ki characters together. */
   readonly toolResults: readonly string[]
   /** 0 for the prompt, 1 for the results of the first tools, … */
   readonly turn: number
-  /** The place of the rule in the script; -1 when none matched, or for an aside. */
+  /** The index of the rule in the script; -1 when none matched, or for an aside. */
   readonly rule: number
-  /** The agent asks for itself: a title, or which model to take. */
+  /** The agent asks for its own purposes: a title for its session, or a choice of model. */
   readonly isAside: boolean
-  /** `open` while it is being answered; `gone` when the client went before the end; `cut` when the script broke it off. */
+  /** `open` while it is being answered; `gone` when the client disconnected first; `cut` when the script broke the connection. */
   readonly state: 'open' | 'answered' | 'gone' | 'cut'
-  /** As it was sent; of the latest hundred, and of fewer when they are more than 32 MiB. */
+  /** The request body. Only the latest hundred requests keep it, or fewer when these exceed 32 MiB. */
   readonly body?: unknown
 }
 
@@ -29,12 +29,12 @@ export type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 const requestsKept = 1_000
 const bodiesKept = 100
 const bodyBytesKept = 32 * 1024 * 1024
-/** Of a prompt; and of the results of all tools of a request, and of their names. */
+/** The limit for a prompt, for all tool results of a request together, and for all tool names together. */
 const charsKept = 64 * 1024
 
 export class Memory {
   readonly requests: Mutable<ModelRequest>[] = []
-  /** Those with a body, oldest first. */
+  /** The requests that still have a body, oldest first. */
   readonly #bodies: { readonly of: Mutable<ModelRequest>; readonly bytes: number }[] = []
   #bodyBytes = 0
 
@@ -66,13 +66,13 @@ function together(texts: readonly string[]): readonly string[] {
   for (const text of texts) {
     if (room <= 0) break
     kept.push(ownCopy(text, room))
-    // Empty ones need room too.
+    // An empty text counts as one character, so the number of texts is bounded, too.
     room -= text.length + 1
   }
   return kept
 }
 
-/** A part of a string holds on to all of it, and these are parts of the body; a clone does not. */
+/** Clones the text: in V8 a slice keeps the whole original string in memory, here the request body. */
 function ownCopy(text: string, chars = charsKept): string {
   return structuredClone(text.slice(0, chars))
 }

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { within } from '../testing/race.ts'
-import { type Audience, type Ended, play } from './answer.ts'
+import { type AnswerContext, type Ended, play } from './answer.ts'
 import { type Api, tokensIn } from './api.ts'
 import { anthropicMessages } from './apis/anthropic-messages.ts'
 import { gemini } from './apis/gemini.ts'
@@ -18,34 +18,37 @@ import type { Script, Step } from './script.ts'
 
 export interface ModelOptions {
   readonly script?: Script
-  /** A free one unless given. */
+  /** Default: a free port. */
   readonly port?: number
-  /** Told when a request has come, and again when its state has changed. */
+  /** Called when a request arrives, and again when its state changes. */
   readonly onRequest?: (request: ModelRequest) => void
 }
 
 export interface ScriptedModel extends AsyncDisposable {
   /** `http://127.0.0.1:PORT`. */
   readonly url: string
-  /** The latest thousand, oldest first. */
+  /** The latest thousand requests, oldest first. */
   readonly requests: readonly ModelRequest[]
-  /** From now on this script; what is being answered goes on as it began. */
+  /** Uses this script for new requests. Answers that have begun continue with the old script. */
   follow(script: Script): void
-  /** The first request that fits, come or still to come; asked again whenever a request changes its state. Throws at the deadline. */
+  /**
+   * Resolves with the first matching request, past or future. `fits` is called again when a request changes its state. Throws at the
+   * deadline.
+   */
   waitFor(fits: (request: ModelRequest) => boolean, timeoutMs?: number): Promise<ModelRequest>
   /**
-   * Writes into `home`, or into a folder that goes when the model closes, what this agent needs to talk to this model and to
-   * nobody else, and gives the environment to run it with. `type` is a provider's: `claude-code`, `codex`, `gemini-cli`,
+   * Writes the files with which an agent uses only this model into `home`, or into a temporary folder that is removed when the model
+   * closes. Returns the environment to run the agent with. `type` is that of a provider: `claude-code`, `codex`, `gemini-cli` or
    * `opencode`.
    */
   homeFor(type: string, home?: string): Promise<Readonly<Record<string, string>>>
-  /** Breaks off what is being answered. */
+  /** Stops the server. Unfinished answers are broken off. */
   close(): Promise<void>
 }
 
 const apis: readonly Api[] = [anthropicMessages, openaiResponses, openaiChat, gemini]
 
-/** A model on loopback that says what its script says. Use it with `await using`. */
+/** Starts a model server on loopback that answers from a script. Use it with `await using`. */
 export async function startScriptedModel({ script = {}, port = 0, onRequest }: ModelOptions = {}): Promise<ScriptedModel> {
   const model = new Model(script, onRequest)
   await removeAbandonedHomes()
@@ -66,10 +69,10 @@ class Model implements ScriptedModel {
     this.#plot = new Plot(script)
     this.#onRequest = onRequest
     this.#server = createServer((request, response) => {
-      // Who hangs up while asking is not answered.
-      this.#take(request, response).catch(() => response.destroy())
+      // The request could not be read, for example because the client disconnected.
+      this.#handle(request, response).catch(() => response.destroy())
     })
-    // An agent may think for hours between two requests on one connection.
+    // An agent may pause for hours between two requests on one connection.
     this.#server.keepAliveTimeout = 0
     this.#server.requestTimeout = 0
   }
@@ -91,7 +94,7 @@ class Model implements ScriptedModel {
 
   async waitFor(fits: (request: ModelRequest) => boolean, timeoutMs = 30_000): Promise<ModelRequest> {
     const { promise, resolve, reject } = Promise.withResolvers<ModelRequest>()
-    const look = (): void => {
+    const check = (): void => {
       try {
         const found = this.requests.find(fits)
         if (found) resolve(found)
@@ -99,14 +102,14 @@ class Model implements ScriptedModel {
         reject(error)
       }
     }
-    this.#waiting.add(look)
-    look()
+    this.#waiting.add(check)
+    check()
     try {
       return await within(timeoutMs, promise, () => {
         throw new Error(`No request that fits came within ${timeoutMs} ms; ${this.requests.length} came.`)
       })
     } finally {
-      this.#waiting.delete(look)
+      this.#waiting.delete(check)
     }
   }
 
@@ -129,7 +132,7 @@ class Model implements ScriptedModel {
     await this.close()
   }
 
-  /** One that cannot be removed keeps no other one, and is tried again by whoever closes again. */
+  /** Removes every home. One that cannot be removed does not stop the others, and a second `close` tries it again. */
   async #removeHomes(): Promise<void> {
     const homes = [...this.#homes]
     const removed = await Promise.allSettled(homes.map(async (home) => await removeHome(home)))
@@ -139,9 +142,9 @@ class Model implements ScriptedModel {
       throw new AggregateError(problems, `Homes of agents could not be removed; remove them by hand: ${[...this.#homes].join(', ')}.`)
   }
 
-  async #take(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const outlet = new Outlet(response)
-    // Two slashes would begin a host: a base URL that ends with one makes them.
+    // A base URL that ends with a slash leads to `//path`, which URL would parse as a host.
     const url = new URL((request.url ?? '/').replace(/^\/+/, '/'), 'http://localhost')
     const path = url.pathname
     const refused = refusal(request)
@@ -167,23 +170,23 @@ class Model implements ScriptedModel {
     const { rule, steps, isAside } = this.#choose(conversation, request)
     const asked: ModelRequest = { ...pick(conversation), api: api.name, rule, isAside, state: 'open', body: body.json }
     const known: Mutable<ModelRequest> = this.#memory.keep(asked, body.bytes)
-    this.#tell(known)
+    this.#notify(known)
     const gone = new AbortController()
     response.once('close', () => gone.abort())
-    const audience: Audience = { api, conversation, outlet, signal: gone.signal }
+    const context: AnswerContext = { api, conversation, outlet, signal: gone.signal }
     let ended: Ended | 'gone'
     try {
-      ended = await play(steps, audience)
+      ended = await play(steps, context)
       if (ended === 'answered' && !response.writableFinished) await finished(response)
       if (ended === 'answered' && !response.writableFinished) ended = 'gone'
     } catch (error) {
-      // Whoever went is not answered; anything else is ours, and is said where it can be seen.
+      // After a disconnect there is no one to answer. Any other error is a defect of this server, so it is emitted as a warning.
       if (!gone.signal.aborted) response.destroy()
       if (!gone.signal.aborted) process.emitWarning(`The scripted model failed: ${String(error)}`)
       ended = 'gone'
     }
     known.state = ended
-    this.#tell(known)
+    this.#notify(known)
   }
 
   #choose(conversation: Conversation, request: IncomingMessage): { rule: number; steps: readonly Step[]; isAside: boolean } {
@@ -194,9 +197,9 @@ class Model implements ScriptedModel {
     return { ...this.#plot.next(conversation, sessionOf(request)), isAside: false }
   }
 
-  #tell(request: ModelRequest): void {
+  #notify(request: ModelRequest): void {
     this.#onRequest?.(request)
-    for (const look of this.#waiting) look()
+    for (const check of this.#waiting) check()
   }
 }
 
@@ -210,13 +213,13 @@ function pick({
   return { model, prompt, tools: tools.map(({ name }) => name), toolResults, turn }
 }
 
-/** The last bytes are with the kernel, or the client went before. */
+/** Resolves when the last bytes are handed to the kernel, or the client has disconnected. */
 async function finished(response: ServerResponse): Promise<void> {
   if (response.closed) return
   await new Promise<void>((resolve) => response.once('close', resolve).once('finish', resolve))
 }
 
-/** Two agents may ask the same; each says in a header of its own which session it is. */
+/** The session id that each agent sends in its own header: it distinguishes two agents with the same prompt. */
 function sessionOf({ headers }: IncomingMessage): string {
   return String(headers['x-claude-code-session-id'] ?? headers['session-id'] ?? headers['x-session-id'] ?? '')
 }

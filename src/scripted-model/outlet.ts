@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import type { Json } from './conversation.ts'
 
-/** How the pieces of a stream stand in it. */
+/** How a stream separates its pieces. */
 interface Framing {
   readonly type: string
   piece(name: string | undefined, data: string, isFirst: boolean): string
@@ -15,16 +15,16 @@ const events: Framing = {
   end: '',
 }
 
-/** One JSON array, of which the elements come as they are said. */
+/** One JSON array, whose elements are sent one by one. */
 export const array: Framing = {
   type: 'application/json',
   piece: (_name, data, isFirst) => `${isFirst ? '[' : ',\r\n'}${data}`,
   end: ']',
 }
 
-/** The way back to one client: JSON, or a stream. */
+/** The response to one client: a JSON body or a stream. */
 export class Outlet {
-  /** Chosen before the first piece. */
+  /** Must be set before the first piece is sent. */
   framing = events
   readonly #response: ServerResponse
   #isFirst = true
@@ -47,7 +47,7 @@ export class Outlet {
     this.#isFirst = false
   }
 
-  /** The headers alone: the client knows that it was heard. */
+  /** Sends the headers only, so that the client knows that its request has arrived. */
   open(): void {
     if (this.hasBegun) return
     this.#begin()
@@ -58,14 +58,14 @@ export class Outlet {
     this.#response.end(this.framing.end)
   }
 
-  /** What was said before is with the kernel first, or the client would hear nothing at all. */
+  /** Breaks the connection. The data written before is handed to the kernel first; otherwise the client would receive none of it. */
   async cut(): Promise<void> {
-    // Nothing of our own: a client that reads lines takes a comment for a broken piece of the answer.
+    // An empty write, because a client that reads lines would take a comment for a damaged piece of the answer.
     if (this.hasBegun) await new Promise<void>((resolve) => this.#response.write('', () => resolve()))
     this.#response.destroy()
   }
 
-  /** A client that does not read must not fill our memory. */
+  /** Waits until the response can take more data: output for a client that does not read must not fill the memory. */
   async room(signal: AbortSignal): Promise<void> {
     if (this.#response.writableNeedDrain) await once(this.#response, 'drain', { signal })
   }

@@ -2,13 +2,13 @@ import { createHash } from 'node:crypto'
 import type { Conversation } from './conversation.ts'
 import { type ReadScript, type Rule, type Script, type Step, script as schema } from './script.ts'
 
-/** Of sessions that come and go without end, the oldest are forgotten. */
+/** At most this many error counts are kept; the oldest are dropped. */
 const countsKept = 10_000
 
-/** A script, and how far each conversation has come in it. */
+/** A script, with the number of errors it has already returned to each conversation. */
 export class Plot {
   readonly #script: ReadScript
-  /** How often an error that comes a few times only has come, by what it is for; a hash, as prompts may be large. */
+  /** How often each error with `times` was returned. The key is a hash, because prompts may be large. */
   readonly #errors = new Map<string, number>()
 
   constructor(script: Script) {
@@ -20,23 +20,23 @@ export class Plot {
     this.#script = read.data
   }
 
-  /** What is said next. The turn is counted in the conversation itself: who asks again is told the same again. */
+  /** The next steps. The turn is counted from the conversation itself, so a repeated request gets the same answer. */
   next(conversation: Conversation, session: string): { readonly rule: number; readonly steps: readonly Step[] } {
     const place = this.#script.rules.findIndex((one) => fits(one, conversation))
     const turn = this.#script.rules[place]?.turns[conversation.turn] ?? []
     const key = hash([place, conversation.turn, session, conversation.prompt])
-    const steps = turn.filter((step, index) => !('times' in step && this.#isOver(step.times, `${key} ${index}`)))
-    // No model answers with nothing, and agents take that for an error.
+    const steps = turn.filter((step, index) => !('times' in step && this.#isUsedUp(step.times, `${key} ${index}`)))
+    // Agents treat an empty answer as an error.
     return { rule: place, steps: steps.length > 0 ? steps : [{ text: this.#script.otherwise }] }
   }
 
-  #isOver(times: number | undefined, key: string): boolean {
+  #isUsedUp(times: number | undefined, key: string): boolean {
     if (times === undefined) return false
-    const come = this.#errors.get(key) ?? 0
-    if (come < times) this.#errors.set(key, come + 1)
+    const count = this.#errors.get(key) ?? 0
+    if (count < times) this.#errors.set(key, count + 1)
     const [oldest] = this.#errors.keys()
     if (this.#errors.size > countsKept && oldest !== undefined) this.#errors.delete(oldest)
-    return come >= times
+    return count >= times
   }
 }
 

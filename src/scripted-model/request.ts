@@ -1,13 +1,16 @@
 import type { IncomingMessage } from 'node:http'
 import { type Json, object } from './conversation.ts'
 
-/** A conversation with pictures in it is large, and a mistake is larger. */
+/** Large enough for a conversation with pictures. */
 const bodyLimit = 64 * 1024 * 1024
 
-/** Far more than any conversation has; thousands overflow the stack of whoever walks through them, `GET /requests` first. */
+/**
+ * Far more than any conversation has. Thousands of levels overflow the stack of recursive code, such as JSON.stringify in `GET
+ * /requests`.
+ */
 const levelLimit = 500
 
-/** A web page must not drive it: browsers say where a request comes from, and whom it was meant for. */
+/** Refuses requests of web pages: a browser sends `Origin`, and a rebound name shows in `Host`. */
 export function refusal({ headers }: IncomingMessage): string | undefined {
   if (headers.origin !== undefined) return 'The scripted model answers no web pages.'
   const host = (headers.host ?? '').replace(/:\d+$/, '')

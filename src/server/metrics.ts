@@ -1,26 +1,30 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Report } from '../core/model/report.ts'
 
-/** What the world looks like now, asked when somebody reads the metrics. */
+/** Values that are read at each request of `/metrics`. */
 export interface Gauges {
   readonly resources: () => Promise<readonly { readonly kind: string; readonly state: string }[]>
 }
 
-/** Every metric of Ebb, once. Names and labels are public (docs/reference/metrics.md). The metrics of the process are added to them. */
+/** All metrics of Ebb. Names and labels are public (docs/reference/metrics.md). `collectDefaultMetrics` adds those of the process. */
 export const metricTable = {
-  cleanups: { name: 'ebb_cleanup_total', help: 'Closes of scopes, by why and how they ended', labelNames: ['trigger', 'outcome'] },
-  durations: { name: 'ebb_cleanup_duration_seconds', help: 'How long closes took', labelNames: [] },
-  failures: { name: 'ebb_cleanup_consecutive_failures', help: 'Failed closes since the last good one', labelNames: [] },
-  steps: { name: 'ebb_ladder_steps_total', help: 'Steps that were taken to end things', labelNames: ['kind', 'step'] },
-  resources: { name: 'ebb_resources', help: 'Resources on the books, by kind and state', labelNames: ['kind', 'state'] },
-  orphans: { name: 'ebb_orphans_found_total', help: 'Things that nobody had closed, found by the reaper', labelNames: ['kind'] },
-  unknown: { name: 'ebb_probe_unknown_total', help: 'Looks at the world that brought no answer', labelNames: ['kind'] },
-  archived: { name: 'ebb_archived_bytes_total', help: 'Bytes of logs that were archived', labelNames: [] },
-  freed: { name: 'ebb_freed_bytes_total', help: 'Bytes of logs that were deleted', labelNames: [] },
-  messages: { name: 'ebb_messages_total', help: 'Messages that were saved', labelNames: [] },
+  cleanups: { name: 'ebb_cleanup_total', help: 'Closes of scopes, by trigger and outcome', labelNames: ['trigger', 'outcome'] },
+  durations: { name: 'ebb_cleanup_duration_seconds', help: 'Durations of closes, in seconds', labelNames: [] },
+  failures: { name: 'ebb_cleanup_consecutive_failures', help: 'Failed closes since the last successful one', labelNames: [] },
+  steps: { name: 'ebb_ladder_steps_total', help: 'Steps of the ladder that were taken, by kind of resource', labelNames: ['kind', 'step'] },
+  resources: {
+    name: 'ebb_resources',
+    help: 'Resources in the ledger that are not released, by kind and state',
+    labelNames: ['kind', 'state'],
+  },
+  orphans: { name: 'ebb_orphans_found_total', help: 'Leftovers found by the reaper, by kind of resource', labelNames: ['kind'] },
+  unknown: { name: 'ebb_probe_unknown_total', help: 'Observations that failed, by kind of resource', labelNames: ['kind'] },
+  archived: { name: 'ebb_archived_bytes_total', help: 'Bytes of logs archived', labelNames: [] },
+  freed: { name: 'ebb_freed_bytes_total', help: 'Bytes of logs deleted', labelNames: [] },
+  messages: { name: 'ebb_messages_total', help: 'Messages of agents saved', labelNames: [] },
 } as const
 
-/** Prometheus' view of us. */
+/** Collects the metrics and renders them for Prometheus. */
 export class Metrics {
   readonly #registry = new Registry()
   readonly #cleanups: Counter<'trigger' | 'outcome'>

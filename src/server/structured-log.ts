@@ -1,9 +1,9 @@
 import { destination, type Logger, pino } from 'pino'
 import type { Log, LogLevel } from '../core/ports/log.ts'
 
-/** The server's log: one JSON object a line, with scope and trigger as fields of their own. */
+/** The server's log: one JSON object per line, with scope and trigger as fields. */
 export function structuredLog(level: LogLevel): { readonly log: Log; readonly logger: Logger } {
-  // Synchronous: the last lines before an end are the ones that matter.
+  // Synchronous, so that the last lines before the process ends are written.
   const logger = pino({ level, base: { pid: process.pid } }, destination({ dest: 2, sync: true }))
   const log: Log = {
     debug: (message, fields) => logger.debug(fields ?? {}, message),

@@ -1,35 +1,35 @@
 import type { z } from 'zod'
 
-/** What does not fit its schema, told so that whoever wrote it knows what to write instead. */
+/** Validation by zod schemas, with messages that say what to write instead. */
 
 interface Problem {
   readonly path: string
-  /** A sentence. What was written is not repeated in it: it may be a secret. */
+  /** A sentence. It does not repeat the value, which may be a secret. */
   readonly message: string
 }
 
-/** So many are told: of 10,000 bad events nobody reads more. */
+/** The most problems that one error lists. */
 const mostProblems = 20
 
 interface Refusal {
   readonly problems: readonly Problem[]
-  /** All of them, after a colon. */
+  /** All problems in one text, for the message of an error. */
   readonly named: string
 }
 
-/** The value as the schema understands it, or every place that is wrong. What a schema says of itself begins with a verb, as ours do. */
-export function understand(schema: z.ZodType, value: unknown): { readonly value: unknown } | Refusal {
-  const parsed = schema.safeParse(value ?? {}, { error: wordsOf })
+/** Returns the parsed value, or the problems. A message in a schema must begin with a verb, like the messages here. */
+export function validate(schema: z.ZodType, value: unknown): { readonly value: unknown } | Refusal {
+  const parsed = schema.safeParse(value ?? {}, { error: problemText })
   if (parsed.success) return { value: parsed.data }
-  const found = parsed.error.issues.slice(0, mostProblems).map(({ path, message }) => ({ path: path.map(shown).join('.'), message }))
+  const found = parsed.error.issues.slice(0, mostProblems).map(({ path, message }) => ({ path: path.map(shownKey).join('.'), message }))
   return {
     problems: found.map(({ path, message }) => ({ path, message: `It ${message}.` })),
     named: `${found.map(({ path, message }) => `${path === '' ? 'it' : path} ${message}`).join('; ')}.`,
   }
 }
 
-/** A key is the caller's text too: who wrote `NAME=value` where a name belongs gets no value back. */
-function shown(key: PropertyKey): string {
+/** A key of the caller's, for a message. The value is cut off where the caller wrote `NAME=value` instead of a name. */
+function shownKey(key: PropertyKey): string {
   return String(key).replace(/=.*$/s, '=…').slice(0, 100)
 }
 
@@ -44,7 +44,7 @@ const typeWords: Readonly<Record<string, string>> = {
   null: 'null',
 }
 
-function wordsOf(issue: z.core.$ZodRawIssue): string {
+function problemText(issue: z.core.$ZodRawIssue): string {
   switch (issue.code) {
     case 'invalid_type':
       return typeProblem(issue.expected, issue.input)
@@ -53,15 +53,15 @@ function wordsOf(issue: z.core.$ZodRawIssue): string {
     case 'too_big':
       return bound('most', issue.maximum, issue.origin)
     case 'invalid_format':
-      return issue.format === 'uuid' ? 'must be a UUID' : `must be of the format ${issue.format}`
+      return issue.format === 'uuid' ? 'must be a UUID' : `must have the format ${issue.format}`
     case 'invalid_value':
-      return `must be one of ${issue.values.filter((one) => one !== '').join(', ')}`
+      return `must be one of ${issue.values.filter((value) => value !== '').join(', ')}`
     case 'invalid_key':
       return issue.issues[0]?.message ?? 'has a name that is not allowed'
     case 'invalid_union':
-      return issue.errors[0]?.[0]?.message ?? 'fits none of the forms that it may have'
+      return issue.errors[0]?.[0]?.message ?? 'matches none of the allowed forms'
     default:
-      return 'is not as it should be'
+      return 'is not valid'
   }
 }
 
@@ -69,7 +69,7 @@ function typeProblem(expected: string, input: unknown): string {
   const wanted = typeWords[expected] ?? expected
   if (input === undefined) return `is missing, and must be ${wanted}`
   const given = input === null ? 'null' : Array.isArray(input) ? 'a list' : (typeWords[typeof input] ?? typeof input)
-  // A number that is not whole is a number.
+  // For 1.5 where a whole number is expected, "not a number" would be wrong.
   return typeof input === 'number' && expected === 'int' ? `must be ${wanted}` : `must be ${wanted}, not ${given}`
 }
 

@@ -1,23 +1,23 @@
 import type { Report } from '../core/model/report.ts'
-import { lookUntil } from './race.ts'
+import { pollUntil } from './race.ts'
 import { type Client, clientOf, messageOf, type Target } from './request.ts'
-import { type CleanupStatus, issuesOf, look } from './world.ts'
+import { type CleanupStatus, issuesOf, observe } from './world.ts'
 
 export interface CleanupManagerOptions {
-  /** For polite and terminate together, in ms; what is still there is then killed, and the answer comes at most 5 s later. */
+  /** The time for the polite and terminate steps together, in ms. What is left is then killed, and the answer comes at most 5 s later. */
   readonly resetTimeout?: number
-  /** The most that a reset may take to show in the world, in ms. */
+  /** The longest wait after a reset until the server is clean, in ms. */
   readonly verifyTimeout?: number
-  /** The most between two attempts, in ms; the second one is not needed when the world turns out clean meanwhile. */
+  /** The longest wait between two attempts, in ms. The second attempt is skipped when the server becomes clean meanwhile. */
   readonly backoff?: number
 }
 
 const attemptsAllowed = 2
 
-/** On top of the reset's own time, for the kill and the answer. */
+/** Added to the reset's own time, for the kill and the answer. */
 const answerMs = 15_000
 
-/** Brings a server with `--test-endpoints`, or one namespace of it, back to nothing, and proves it. */
+/** Removes everything from a server with `--test-endpoints`, or from one of its namespaces, and verifies that. */
 export class TestCleanupManager {
   readonly #client: Client
   readonly #resetMs: number
@@ -31,7 +31,7 @@ export class TestCleanupManager {
     this.#backoffMs = backoff
   }
 
-  /** Resets, verifies, then forces; twice. Throws, naming what is left. Safe to call at any time, also on a clean world. */
+  /** Resets, verifies, then resets by force; at most twice. Throws an error that names what is left. Safe to call at any time. */
   async cleanupAll(): Promise<void> {
     for (let attempt = 1; attempt <= attemptsAllowed; attempt++) {
       await this.#reset(false)
@@ -39,7 +39,7 @@ export class TestCleanupManager {
       await this.forceCleanup()
       if (await this.#becomesClean(attempt < attemptsAllowed ? this.#backoffMs : 0)) return
     }
-    const issues = await issuesOf(this.#client, await look(this.#client))
+    const issues = await issuesOf(this.#client, await observe(this.#client))
     if (issues.length > 0) throw new Error(`The environment could not be reset in ${attemptsAllowed} attempts: ${issues.join('; ')}.`)
   }
 
@@ -47,7 +47,7 @@ export class TestCleanupManager {
     return (await this.#client.ask<CleanupStatus>('get', '/api/cleanup/status')).isClean
   }
 
-  /** Kills what is there, without asking it to leave first; the report says what became of it. */
+  /** Kills everything without a polite step first, and returns the report. */
   async forceCleanup(): Promise<Report> {
     return await this.#reset(true)
   }
@@ -64,7 +64,7 @@ export class TestCleanupManager {
   }
 
   async #becomesClean(ms: number): Promise<boolean> {
-    return (await lookUntil(ms, async () => (await this.isClean()) || undefined)) ?? false
+    return (await pollUntil(ms, async () => (await this.isClean()) || undefined)) ?? false
   }
 }
 

@@ -1,29 +1,29 @@
 import { randomBytes } from 'node:crypto'
 import { type CleanupOptions, type CleanupResult, cleanupRealAgents } from './cleanup.ts'
 import { NoTestEndpoints, TestCleanupManager } from './cleanup-manager.ts'
-import { lookUntil } from './race.ts'
+import { pollUntil } from './race.ts'
 import { type Address, type Client, clientOf } from './request.ts'
 import { type TerminalState, waitForAgentTerminalState } from './wait.ts'
-import { type AgentSummary, hasEnded, leaksOf, look, type World } from './world.ts'
+import { type AgentSummary, hasEnded, leaksOf, observe, type SystemState } from './world.ts'
 
-/** What a test gets: a part of a server that is its own, and words to use it. It may be given to every function of the kit. */
+/** The handle of a test: a namespace of a server, and functions to use it. Every function of the testing kit accepts it as target. */
 export interface EbbHandle extends Address {
   readonly url: string
   readonly namespace: string
-  /** For calls of your own, so that they mean this test's namespace. */
+  /** Headers for your own calls, so that they apply to this test's namespace. */
   readonly headers: Readonly<Record<string, string>>
   /** Launches an agent and answers with its id. */
   launch(body: LaunchBody): Promise<string>
-  /** Its end, by event: see `waitForAgentTerminalState`. */
+  /** Waits until the agent has ended: see `waitForAgentTerminalState`. */
   wait(agentId: string, timeoutMs?: number): Promise<TerminalState>
   /** The agents of this test, newest first. */
   agents(): Promise<readonly AgentSummary[]>
-  /** The answer to a call under `/api`, such as `/agents/ID/messages`; throws when it is no success. */
+  /** Calls a path under `/api`, such as `/agents/ID/messages`. Throws unless the answer is a success. */
   get<T>(path: string): Promise<T>
   post<T>(path: string, data?: unknown): Promise<T>
-  /** Deletes this test's agents, proven: see `cleanupRealAgents`. */
+  /** Deletes this test's agents and verifies that: see `cleanupRealAgents`. */
   cleanup(options?: CleanupOptions): Promise<CleanupResult>
-  /** Brings this test's namespace back to nothing, proven; needs a server with `--test-endpoints`. */
+  /** Removes everything from this test's namespace and verifies that. Needs a server with `--test-endpoints`. */
   reset(): Promise<void>
 }
 
@@ -37,7 +37,7 @@ export interface LaunchBody {
   readonly placement?: string
 }
 
-/** `fail`: a test that ends while something of it lives has failed. `clean`: it is only cleaned up. */
+/** `fail`: a test fails when something of it is still running at its end. `clean`: that is only cleaned up. */
 export type Leaks = 'fail' | 'clean'
 
 export function handleOf(address: Address & { readonly namespace: string }): EbbHandle {
@@ -58,7 +58,7 @@ export function handleOf(address: Address & { readonly namespace: string }): Ebb
   }
 }
 
-/** A namespace that nobody else has, in which a person finds the test again. */
+/** A unique namespace that contains the title of the test. */
 export function namespaceFor(title: string): string {
   const readable = title
     .normalize('NFKD')
@@ -68,12 +68,12 @@ export function namespaceFor(title: string): string {
   return `test-${readable}-${randomBytes(6).toString('hex')}`.replaceAll('--', '-')
 }
 
-/** What ends by itself, such as a closing socket or an agent after its last word, may take this long to be seen ended. */
+/** The longest wait for what is ending by itself, such as a closing socket or an agent after its last message. */
 const settleMs = 2_000
 
 /**
- * The end of a test: everything of it goes, proven, or this throws; and so does a test that left something living.
- * `allowance` is how a test says that it may.
+ * Ends a test: removes everything from its namespace and verifies that. Throws when something is left, and when the test left
+ * something running. `allowance` is the code that allows that, for the error message.
  */
 export async function finish(handle: EbbHandle, leaks: Leaks, allowance: string): Promise<void> {
   const found = leaks === 'fail' ? await leaksAtTheEnd(clientOf(handle)) : []
@@ -89,15 +89,15 @@ export async function finish(handle: EbbHandle, leaks: Leaks, allowance: string)
 
 async function leaksAtTheEnd(client: Client): Promise<readonly string[]> {
   let found: readonly string[] = []
-  await lookUntil(settleMs, async (): Promise<true | undefined> => {
-    const world = await look(client)
-    found = await leaksOf(client, world)
-    return found.length === 0 || isRunning(world) ? true : undefined
+  await pollUntil(settleMs, async (): Promise<true | undefined> => {
+    const state = await observe(client)
+    found = await leaksOf(client, state)
+    return found.length === 0 || isRunning(state) ? true : undefined
   })
   return found
 }
 
-/** These do not end by themselves in the time that is waited for the rest. */
-function isRunning({ agents }: World): boolean {
+/** True when an agent is still running: it does not end by itself within `settleMs`. */
+function isRunning({ agents }: SystemState): boolean {
   return agents.some(({ status }) => !hasEnded(status) && status !== 'stopping')
 }

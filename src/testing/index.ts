@@ -1,4 +1,4 @@
-/** For tests of what runs agents: a server to throw away, cleanups that prove themselves, waits that end at the event. */
+/** The testing kit, for tests of programs that run agents: throw-away servers, verified cleanups, and waits that end at the event. */
 export { type CleanupOptions, type CleanupResult, cleanupRealAgents, cleanupRealAgents as cleanupAllAgents } from './cleanup.ts'
 export { type CleanupManagerOptions, TestCleanupManager } from './cleanup-manager.ts'
 export type { EbbHandle, LaunchBody, Leaks } from './handle.ts'

@@ -2,8 +2,8 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /**
- * `bin/ebb` of the package that this file belongs to. Not by `import.meta`: Playwright makes CommonJS of us in a project
- * that is not one of modules, where that is a syntax error. Every loader tells V8 the file, so a call site knows it.
+ * The path of `bin/ebb` in the package of this file. `import.meta` cannot be used: in a project without ES modules Playwright
+ * compiles this file to CommonJS, where that is a syntax error. A V8 call site has the file name with every loader.
  */
 export function ebbProgram(): string {
   return join(dirname(thisFile()), '..', '..', 'bin', 'ebb')

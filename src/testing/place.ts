@@ -1,9 +1,9 @@
 import type { Address } from './request.ts'
 import { type ServerOptions, startServer } from './server.ts'
 
-/** Which server the tests talk to. */
+/** Selects the server that the tests use. */
 export interface PlaceOptions extends ServerOptions {
-  /** A server that runs already; default `EBB_URL`. Without either, one is started, and ended with the tests. */
+  /** A running server; default `EBB_URL`. Without either, a server is started, and stopped after the tests. */
   readonly url?: string
   /** Default `EBB_TOKEN`. */
   readonly token?: string
@@ -11,7 +11,7 @@ export interface PlaceOptions extends ServerOptions {
 
 export interface Place {
   readonly address: Address
-  /** Ends the server, if it is ours. */
+  /** Stops the server, if `openPlace` started it. */
   close(): Promise<void>
 }
 

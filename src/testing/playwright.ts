@@ -4,22 +4,22 @@ import type * as Playwright from '@playwright/test'
 import { type EbbHandle, finish, handleOf, type Leaks, namespaceFor } from './handle.ts'
 import { openPlace, type Place, type PlaceOptions } from './place.ts'
 
-/** Playwright's `test` with an `ebb` fixture: every test has a namespace of its own, and fails when it leaves something in it. */
+/** Playwright's `test` with an `ebb` fixture: every test has a namespace of its own, and fails when it leaves something in it running. */
 
 export interface EbbFixtures {
-  /** This test's own part of the server. */
+  /** The namespace of this test on the server. */
   readonly ebb: EbbHandle
   /** Option: whether a test that leaks fails, or is only cleaned up. */
   readonly ebbLeaks: Leaks
 }
 
 export interface EbbWorkerFixtures {
-  /** Option: which server the tests talk to. */
+  /** Option: the server that the tests use. */
   readonly ebbServer: PlaceOptions
   readonly ebbPlace: Place
 }
 
-/** A start and a proven stop take seconds on a busy machine; the tests' own timeout is not charged for them. */
+/** Starting and stopping a server takes seconds on a busy machine. This timeout is separate from that of the tests. */
 const fixtureTimeoutMs = 60_000
 
 const { test: base, expect: baseExpect } = runningPlaywright()
@@ -49,14 +49,14 @@ export const test: Playwright.TestType<
       await use(handle)
       await finish(handle, ebbLeaks, `test.use({ ebbLeaks: 'clean' })`)
     },
-    // Automatic fixtures are the first to come and the last to go: a page has closed its sockets before we look.
+    // Automatic fixtures are set up first and torn down last, so a page has closed its sockets before leaks are checked.
     { auto: true, timeout: fixtureTimeoutMs },
   ],
 })
 
 /**
- * The Playwright that runs this test, which is not the one beside this file when the kit is linked from a checkout;
- * Playwright refuses to be loaded twice. Found from the program that runs, else from the folder it runs in.
+ * Loads the Playwright that runs this test. An import could load another copy when the kit is linked from a checkout, and
+ * Playwright refuses to be loaded twice. It is resolved from the running program, else from the working directory.
  */
 function runningPlaywright(): typeof Playwright {
   for (const place of [process.argv[1], join(process.cwd(), 'package.json')]) {

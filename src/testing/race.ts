@@ -1,4 +1,4 @@
-/** Deadlines are races: a wait ends at the event, and the timer only bounds it. */
+/** Resolves when `work` does. If that takes longer than `ms`, the result is that of `onLate`. */
 export async function within<T>(ms: number, work: Promise<T>, onLate: () => T): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<T>((resolve, reject) => {
@@ -20,15 +20,15 @@ export async function within<T>(ms: number, work: Promise<T>, onLate: () => T): 
   }
 }
 
-/** Between two looks at a server that has no event for what is waited for: short at first, then not hammered. */
+/** The pause between two polls, for what has no event. It starts short and doubles, so that the server is not overloaded. */
 const firstPauseMs = 10
 const longestPauseMs = 250
 
-/** Looks until there is something to answer, or until the deadline has passed; there is always one look. */
-export async function lookUntil<T>(ms: number, look: () => Promise<T | undefined>): Promise<T | undefined> {
+/** Polls until `observe` returns a value, or the deadline has passed. Polls at least once. */
+export async function pollUntil<T>(ms: number, observe: () => Promise<T | undefined>): Promise<T | undefined> {
   const untilMs = performance.now() + ms
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
-    const found = await look()
+    const found = await observe()
     const leftMs = untilMs - performance.now()
     if (found !== undefined || leftMs <= 0) return found
     await new Promise((resolve) => setTimeout(resolve, Math.min(pauseMs, leftMs)))

@@ -1,15 +1,15 @@
 import { within } from './race.ts'
 
-/** How the kit speaks to a server: through whatever the test already has, or by itself with a URL. */
+/** How the testing kit calls a server: through the request object of the test, or by itself with a URL. */
 
 export interface RequestOptions {
   headers?: Record<string, string>
   data?: unknown
-  /** Milliseconds. */
+  /** In milliseconds. */
   timeout?: number
 }
 
-/** Playwright's `APIResponse`, or one of `fetch`: there `ok` and `status` are values. */
+/** Playwright's `APIResponse`, or a `Response` of `fetch`, where `ok` and `status` are values. */
 export interface ResponseLike {
   ok: boolean | (() => boolean)
   status: number | (() => number)
@@ -24,17 +24,17 @@ export interface RequestLike {
   delete(url: string, options?: RequestOptions): Promise<ResponseLike>
 }
 
-/** A server by its address; with a namespace, only that part of it is looked at and cleaned up. */
+/** The address of a server. With a namespace, only that namespace is observed and cleaned up. */
 export interface Address {
   readonly url: string
   readonly namespace?: string | undefined
   readonly token?: string | undefined
 }
 
-/** A request that has its own way, and the part of the server that is meant. */
+/** A request object of the test, with the namespace to use. */
 export interface NamespacedRequest {
   readonly request: RequestLike
-  /** Where the request has no base URL, or another one. */
+  /** Needed when the request object has no base URL, or another one. */
   readonly url?: string | undefined
   readonly namespace?: string | undefined
   readonly token?: string | undefined
@@ -56,13 +56,13 @@ export interface CallOptions {
 export type Method = 'get' | 'post' | 'delete'
 
 export interface Client {
-  /** Any answer of the server; throws when there is none. */
+  /** Resolves with any answer of the server. Throws when there is none. */
   call(method: Method, path: string, options?: CallOptions): Promise<Answer>
-  /** The body of an answer that is a success; throws the server's own sentence otherwise. */
+  /** Resolves with the body of a successful answer. Otherwise throws an error with the server's message. */
   ask<T>(method: Method, path: string, options?: CallOptions): Promise<T>
 }
 
-/** For calls that wait for nothing. */
+/** The timeout of calls for which the server does not wait. */
 const defaultTimeoutMs = 15_000
 
 export function clientOf(target: Target): Client {
@@ -105,7 +105,7 @@ interface Parts {
 function partsOf(target: Target): Parts {
   if (typeof target === 'string' || target instanceof URL) return { request: fetching, url: withoutSlash(String(target)) }
   if ('request' in target) return { ...target, url: withoutSlash(target.url ?? '') }
-  // Asked before the methods: a test's own handle has both, and an address is the narrower wish.
+  // Checked before the methods: an EbbHandle has both, and its address includes the namespace.
   if ('url' in target && typeof target.url === 'string') {
     const { url, namespace, token } = target
     return { request: fetching, url: withoutSlash(url), namespace, token }
@@ -116,7 +116,7 @@ function partsOf(target: Target): Parts {
 
 const withoutSlash = (url: string): string => url.replace(/\/+$/, '')
 
-/** `fetch` in the shape of the others. */
+/** `fetch` as a `RequestLike`. */
 const fetching: RequestLike = {
   get: (url, options) => fetch(url, { ...init(options) }),
   post: (url, options) => fetch(url, { method: 'POST', ...init(options) }),
@@ -136,7 +136,7 @@ async function read(response: ResponseLike): Promise<Answer> {
   return { isOk, status, body: status === 204 ? undefined : await bodyOf(response) }
 }
 
-/** Not everything on the way speaks JSON: a proxy's error page is passed on as text. */
+/** The body as JSON, else as text: the error page of a proxy is not JSON. */
 async function bodyOf(response: ResponseLike): Promise<unknown> {
   if (!response.text) return await response.json()
   const text = await response.text()
@@ -149,7 +149,7 @@ async function bodyOf(response: ResponseLike): Promise<unknown> {
 
 export function messageOf(body: unknown): string {
   if (typeof body === 'object' && body !== null && 'message' in body) return String(body.message)
-  return typeof body === 'string' && body !== '' ? body.slice(0, 500) : 'nothing more was said'
+  return typeof body === 'string' && body !== '' ? body.slice(0, 500) : 'the answer has no message'
 }
 
 function reason(cause: unknown): string {

@@ -7,7 +7,7 @@ import { ebbProgram } from './location.ts'
 import { within } from './race.ts'
 
 export interface ServerOptions {
-  /** More words for `ebb serve`, such as `['--max-agents', '5']`. */
+  /** More arguments for `ebb serve`, such as `['--max-agents', '5']`. */
   readonly args?: readonly string[]
   /** Added to the environment of the server, and so of its agents. */
   readonly env?: Readonly<Record<string, string>>
@@ -15,31 +15,34 @@ export interface ServerOptions {
 
 export interface ThrowAwayServer extends AsyncDisposable {
   readonly url: string
-  /** Its own, and gone with it. */
+  /** The home folder of this server. It is removed when the server stops. */
   readonly home: string
   readonly token?: string
   readonly pid: number
-  /** Closes everything, proven, and removes the home. Throws when something is left; the home is then kept, and named. */
+  /**
+   * Closes everything, verifies that, and removes the home. Throws when something is left; the error then names the home, which is
+   * kept.
+   */
   stop(): Promise<void>
 }
 
 /**
- * The server lives while its standard input is open, so it ends with us even when we are killed; then nobody is there
- * to remove its home but this shell, which does so only after a clean end.
+ * The server runs while its standard input is open, so it ends with the test process, even when that is killed. The shell then
+ * removes the home, and only after a clean end.
  */
 const script = 'home=$1; shift; "$@"; code=$?; [ "$code" = 0 ] && rm -rf -- "$home"; exit "$code"'
 
-/** What would make it somebody's server instead of one to throw away. */
-const settingsOfOthers = ['EBB_CONFIG', 'EBB_STORE', 'EBB_HOST', 'EBB_TOKEN', 'EBB_KEEP_ON_EXIT', 'EBB_URL']
+/** Settings in the environment that would make it use the user's store, address or token. */
+const userSettings = ['EBB_CONFIG', 'EBB_STORE', 'EBB_HOST', 'EBB_TOKEN', 'EBB_KEEP_ON_EXIT', 'EBB_URL']
 
 const logName = 'server.log'
 
 const startMs = 30_000
 
-/** `ebb serve` closes within 8 s; later it is killed, and its sentinel finishes. */
+/** `ebb serve` closes within 8 s. After this time it is killed, and its sentinel finishes the close. */
 const stopMs = 20_000
 
-/** A server of your own on a free port, with the test endpoints and a home of its own. Use it with `await using`. */
+/** Starts a server on a free port, with the test endpoints and a temporary home. Use it with `await using`. */
 export async function startServer({ args = [], env = {} }: ServerOptions = {}): Promise<ThrowAwayServer> {
   const home = mkdtempSync(join(tmpdir(), 'ebb-testing-'))
   const child = spawnServer(home, args, env)
@@ -62,14 +65,14 @@ export async function startServer({ args = [], env = {} }: ServerOptions = {}): 
 
 function spawnServer(home: string, args: readonly string[], env: Readonly<Record<string, string>>): ChildProcess {
   const words = ['serve', '--port', '0', '--test-endpoints', '--json', '--while-stdin', ...args]
-  const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !settingsOfOthers.includes(name)))
-  // A file, not a pipe: what it says after our death must not end it.
+  const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !userSettings.includes(name)))
+  // A file, not a pipe: a write to a pipe without a reader would end the server after the test process has died.
   const errors = openSync(join(home, logName), 'a', 0o600)
   try {
     return spawn('/bin/sh', ['-c', script, 'ebb-throw-away', home, ebbProgram(), ...words], {
       env: { ...inherited, ...env, EBB_HOME: home },
       stdio: ['pipe', 'pipe', errors],
-      // In a session of its own: Ctrl-C is for the test, and the server hears of it from us.
+      // A session of its own: Ctrl-C ends only the test process, which then stops the server.
       detached: true,
     })
   } finally {
@@ -88,7 +91,7 @@ function firstLine({ stdout }: ChildProcess): Promise<string> {
   })
 }
 
-/** A server that nobody stopped must not keep the test process alive: when that ends, so does the server. */
+/** Without a hold, a server that was not stopped does not keep the test process alive; it ends with the test process. */
 function hold(child: ChildProcess, isHeld: boolean): void {
   for (const one of [child, child.stdin as Socket | null, child.stdout as Socket | null]) {
     if (isHeld) one?.ref()
@@ -96,13 +99,13 @@ function hold(child: ChildProcess, isHeld: boolean): void {
   }
 }
 
-/** A wrong word is told as `ebb` told it, and its home goes: nothing was ever launched in it. */
+/** The error for a server that did not start, with its own error output. Its home is removed, because nothing was launched in it. */
 async function notStarted(child: ChildProcess, why: number | string, exit: Promise<number | string>, home: string): Promise<Error> {
-  const said = saidIn(home)
+  const said = logIn(home)
   const code = await endInput(child, exit)
   if (typeof code === 'number') rmSync(home, { recursive: true, force: true })
   return new Error(
-    `The throw-away server did not start (${why})${said}${typeof code === 'number' ? '' : `; its home is kept for a look: ${home}`}`,
+    `The throw-away server did not start (${why})${said}${typeof code === 'number' ? '' : `; its home is kept for inspection: ${home}`}`,
   )
 }
 
@@ -110,19 +113,19 @@ async function end(child: ChildProcess, exit: Promise<number | string>, home: st
   hold(child, true)
   const code = await endInput(child, exit)
   if (code === 0) return
-  throw new Error(`The throw-away server did not end cleanly (${code}); its home is kept for a look: ${home}${saidIn(home)}`)
+  throw new Error(`The throw-away server did not end cleanly (${code}); its home is kept for inspection: ${home}${logIn(home)}`)
 }
 
 function endInput(child: ChildProcess, exit: Promise<number | string>): Promise<number | string> {
   child.stdin?.end()
   return within<number | string>(stopMs, exit, () => {
-    // The shell and the server; the sentinel is in a session of its own, and finishes.
+    // Kills the process group of the shell and the server. The sentinel is in a session of its own, and finishes the close.
     if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
     return `not within ${stopMs} ms`
   })
 }
 
-function saidIn(home: string): string {
+function logIn(home: string): string {
   const log = join(home, logName)
   const text = existsSync(log) ? readFileSync(log, 'utf8').trim() : ''
   return text === '' ? '' : `: ${text}`

@@ -7,12 +7,12 @@ export interface UseEbbOptions extends PlaceOptions {
   readonly leaks?: Leaks
 }
 
-/** A start and a proven stop take seconds on a busy machine. */
+/** Starting and stopping a server takes seconds on a busy machine. */
 const hookTimeoutMs = 60_000
 
 /**
- * For the tests of this file or `describe`: each has a namespace of its own, and fails when it leaves something in it.
- * The answer is, at any time, the handle of the test that runs. Call it first: hooks that come later are undone before.
+ * Gives each test of this file or `describe` a namespace of its own. A test fails when it leaves something in it running. The returned
+ * handle always refers to the current test. Call it first, because Vitest runs the `after` hooks of later calls earlier.
  */
 export function useEbb({ leaks = 'fail', ...options }: UseEbbOptions = {}): EbbHandle {
   let place: Place | undefined
@@ -26,7 +26,7 @@ export function useEbb({ leaks = 'fail', ...options }: UseEbbOptions = {}): EbbH
   }, hookTimeoutMs)
 
   beforeEach(({ task }) => {
-    if (task.concurrent) throw new Error('useEbb() knows one test at a time; take "concurrent" away, or use the functions of ebb/testing.')
+    if (task.concurrent) throw new Error('useEbb() supports one test at a time; remove "concurrent", or use the functions of ebb/testing.')
     if (place) current = handleOf({ ...place.address, namespace: namespaceFor(task.name) })
   })
   afterEach(async () => {
@@ -35,13 +35,13 @@ export function useEbb({ leaks = 'fail', ...options }: UseEbbOptions = {}): EbbH
     if (handle) await finish(handle, leaks, `useEbb({ leaks: 'clean' })`)
   }, hookTimeoutMs)
 
-  return following(() => {
-    if (!current) throw new Error('The handle of useEbb() is for tests and their hooks, while they run.')
+  return handleFor(() => {
+    if (!current) throw new Error('The handle of useEbb() can only be used in tests and their hooks, while they run.')
     return current
   })
 }
 
-function following(current: () => EbbHandle): EbbHandle {
+function handleFor(current: () => EbbHandle): EbbHandle {
   return {
     get url() {
       return current().url

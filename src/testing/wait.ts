@@ -1,26 +1,26 @@
 import type { AgentStatus, FinalStatus } from '../core/model/agent.ts'
-import { lookUntil } from './race.ts'
+import { pollUntil } from './race.ts'
 import { clientOf, messageOf, type Target } from './request.ts'
 import { hasEnded } from './world.ts'
 
 export type TerminalState = FinalStatus | 'deleted'
 
-/** One call waits so long at most: a test's own request may give up after 30 s. */
+/** The longest wait of one call: the request object of a test may time out after 30 s. */
 const sliceMs = 20_000
 
-/** On top of what the server waits, for the answer's own way. */
+/** Added to the server's wait, for the transfer of the answer. */
 const answerMs = 10_000
 
 /**
- * Resolves at the event: the server answers when the agent has ended, proven, or is deleted. Throws when that does not
- * come in time, and at once when the agent is stuck, because it will not end by waiting.
+ * Resolves at the event: the server answers when the agent is verified to have ended, or is deleted. Throws when that takes too
+ * long, and at once when the agent is stuck, because waiting does not end it.
  */
 export async function waitForAgentTerminalState(target: Target, agentId: string, timeoutMs = 60_000): Promise<TerminalState> {
   const client = clientOf(target)
   const untilMs = performance.now() + timeoutMs
   let last: AgentStatus | undefined
-  // Spaced, should the server answer before its time: one that does not know `wait` would be hammered.
-  const ended = await lookUntil(timeoutMs, async (): Promise<TerminalState | undefined> => {
+  // Polled with pauses, because a server without support for `wait` answers at once and would be overloaded.
+  const ended = await pollUntil(timeoutMs, async (): Promise<TerminalState | undefined> => {
     const waitMs = Math.round(Math.max(0, Math.min(sliceMs, untilMs - performance.now())))
     const { isOk, status, body } = await client.call('get', `/api/agents/${agentId}/status?wait=${waitMs}`, {
       timeoutMs: waitMs + answerMs,

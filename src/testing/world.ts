@@ -1,11 +1,11 @@
 import type { Agent, AgentStatus } from '../core/model/agent.ts'
 import type { Client } from './request.ts'
 
-/** What is there, as the server sees it in the world, and each thing by its name. */
+/** Observes what exists on a server, and names each thing. */
 
 export type AgentSummary = Pick<Agent, 'id' | 'type' | 'status' | 'namespace'>
 
-/** `GET /api/cleanup/status`. */
+/** The body of `GET /api/cleanup/status`. */
 export interface CleanupStatus {
   readonly isClean: boolean
   readonly agentCount: number
@@ -18,17 +18,17 @@ export interface CleanupStatus {
   readonly heldBack: readonly string[]
 }
 
-export interface World {
+export interface SystemState {
   readonly agents: readonly AgentSummary[]
   readonly status: CleanupStatus
 }
 
-/** So many agents are asked for their processes; the counts tell of the rest. */
-const askedAtMost = 20
+/** The processes of at most this many agents are listed; the rest is only counted. */
+const maxAgentsListed = 20
 
-export async function look(client: Client): Promise<World> {
+export async function observe(client: Client): Promise<SystemState> {
   const agents = await client.ask<readonly AgentSummary[]>('get', '/api/agents')
-  // The later of the two answers is the one that counts; of what another running ebb owns it says nothing.
+  // The status is read last and decides. It does not include what another running Ebb owns.
   const status = await client.ask<CleanupStatus>('get', '/api/cleanup/status')
   return { agents: status.agentCount === 0 ? [] : agents, status }
 }
@@ -37,8 +37,8 @@ export const hasEnded = (status: AgentStatus): boolean => status === 'completed'
 
 export const nameOf = ({ id, type, status }: AgentSummary): string => `agent ${id} (${type}, ${status})`
 
-/** Everything that is there, rows of ended agents too. Nothing when the world is clean. */
-export async function issuesOf(client: Client, { agents, status }: World): Promise<readonly string[]> {
+/** Names everything that exists, the rows of ended agents included. Empty when the server is clean. */
+export async function issuesOf(client: Client, { agents, status }: SystemState): Promise<readonly string[]> {
   if (status.isClean) return []
   const issues = [...agents.map(nameOf), ...(await livingIssues(client, agents, status))]
   if (agents.length === 0) issues.push(...counted(status.agentCount, 'agent'), ...counted(status.messageCount, 'message'))
@@ -48,8 +48,8 @@ export async function issuesOf(client: Client, { agents, status }: World): Promi
   )
 }
 
-/** What lives on: running agents, processes, subscriptions, and what could not be released. Rows alone are no leak. */
-export async function leaksOf(client: Client, { agents, status }: World): Promise<readonly string[]> {
+/** Names what is still running or could not be released: agents, processes, subscriptions. The row of an ended agent is not a leak. */
+export async function leaksOf(client: Client, { agents, status }: SystemState): Promise<readonly string[]> {
   const living = agents.filter((agent) => !hasEnded(agent.status))
   return [...living.map(nameOf), ...(await livingIssues(client, agents, status))]
 }
@@ -69,10 +69,10 @@ interface Processes {
 }
 
 async function processes(client: Client, agents: readonly AgentSummary[], count: number): Promise<readonly string[]> {
-  const living = agents.filter(({ status }) => !hasEnded(status)).slice(0, askedAtMost)
+  const living = agents.filter(({ status }) => !hasEnded(status)).slice(0, maxAgentsListed)
   const named = await Promise.all(
     living.map(async ({ id }) => {
-      // It may have gone between the two calls.
+      // The agent may have been deleted between the two calls.
       const { isOk, body } = await client.call('get', `/api/agents/${id}/process`)
       return isOk ? (body as Processes).processes.map(({ pid, command }) => `process ${pid} (${command})`) : []
     }),

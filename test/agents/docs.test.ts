@@ -2,9 +2,9 @@ import { expect, it } from 'vitest'
 import { examplesOf, realAgents, testsIn } from '../support/documents.ts'
 import { userProject, vitest } from '../support/user-project.ts'
 
-/** The page is all that somebody has: what it shows runs, in a project of theirs, with the real claude. */
+/** Runs the examples of the page in a user's project, with the real claude. */
 for (const { name, body } of examplesOf(realAgents)) {
-  it(`${realAgents}, ${name} runs`, async () => {
+  it(`${realAgents}: ${name} runs`, async () => {
     const project = userProject()
     project.write(name, body)
     const ran = await project.run([vitest, 'run', name], { PATH: `${process.env.EBB_AGENT_CLIS}:${process.env.PATH}` })

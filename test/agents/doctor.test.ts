@@ -10,7 +10,7 @@ import { agentTypes, needsAgent, programs } from './support/programs.ts'
 import { openScene, prompt, type Scene, stands } from './support/scene.ts'
 import { processesOf } from './support/sight.ts'
 
-/** Real agents that nobody of ours started, and whose end was a SIGKILL: the doctor finds what they leave, and ends it. */
+/** Real agents that Ebb did not start and whose supervisor or agent was killed by SIGKILL. The doctor finds what they leave and ends it. */
 
 function start(scene: Scene): ChildProcess {
   const shell = `true; bash -c "bash -c 'exec -a ${scene.name('tool')} sleep 600'; :"; :`
@@ -18,7 +18,7 @@ function start(scene: Scene): ChildProcess {
   const env = Object.fromEntries(
     Object.entries({ ...process.env, ...scene.ebbEnv, ...scene.env }).filter(([, value]) => value !== undefined),
   )
-  // Whoever started it is a shell in a session of its own, and goes.
+  // The parent is a shell in a session of its own, which exits.
   const child = spawn('sh', ['-c', '"$@"; :', 'sh', ...programs[scene.type].words(prompt)], {
     cwd: scene.work,
     env,
@@ -32,22 +32,22 @@ function start(scene: Scene): ChildProcess {
 
 function doctor(scene: Scene): Leftovers {
   const isOurs = (pid: number): boolean => {
-    const one = seen(pid)
-    return one !== undefined && isMarked(one, scene.name(''))
+    const found = seen(pid)
+    return found !== undefined && isMarked(found, scene.name(''))
   }
   const environment = { PATH: process.env.PATH ?? '', HOME: scene.agentHome, TMUX_TMPDIR: scene.temp }
   return openLeftovers({ clock: realClock, cwd: '/', temp: scene.temp, environment, only: isOurs })
 }
 
 async function hangUp(child: ChildProcess): Promise<void> {
-  // Those of an agent that is dead may have closed by themselves.
+  // The streams of a dead agent may have closed already.
   const streams = [child.stdout, child.stderr].flatMap((stream) => (stream === null || stream.closed ? [] : stream))
   const closed = streams.map((stream) => new Promise((resolve) => stream.once('close', resolve)))
   for (const stream of streams) stream.destroy()
   await Promise.all(closed)
 }
 
-/** One of several may go with another before its turn comes. */
+/** Kills a process that may have ended with another one. */
 function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
@@ -59,14 +59,16 @@ function kill(pid: number): void {
 const isProcess = ({ kind }: Leftover): boolean => kind === 'agent' || kind === 'tool'
 
 async function requireEnded(scene: Scene): Promise<readonly Leftover[]> {
-  // A process with many threads takes its time to die, and only then its children are adopted.
+  // A process with many threads takes time to die. Its children are adopted only after that.
   await waitUntil(() => processesOf(scene).filter(({ ppid }) => !seen(ppid)), 10_000, 'orphans are adopted')
   const leftovers = doctor(scene)
   let shown: readonly Leftover[] = []
-  // An agent that notices that nobody listens may be on its way out: what it leaves is a leftover once it is gone.
+  // An agent that notices the lost connection may be exiting. What it leaves is a leftover only when it is gone.
   const isFound = async (): Promise<boolean> => {
     shown = (await leftovers.find()).leftovers
-    const covered = new Set(shown.filter((one) => isProcess(one) && one.fixes).flatMap(({ processes }) => processes.map(({ pid }) => pid)))
+    const covered = new Set(
+      shown.filter((leftover) => isProcess(leftover) && leftover.fixes).flatMap(({ processes }) => processes.map(({ pid }) => pid)),
+    )
     return named(scene.name('tool')).every(({ pid }) => covered.has(pid))
   }
   await waitUntil(isFound, 10_000, 'the tool is found as a leftover, or gone')
@@ -76,10 +78,10 @@ async function requireEnded(scene: Scene): Promise<readonly Leftover[]> {
 }
 
 for (const type of agentTypes) {
-  describe(`of ${type}, the doctor`, () => {
+  describe(`doctor: leftovers of ${type}`, () => {
     needsAgent(type)
 
-    it('finds the agent whose supervisor was killed, with its tool, and ends both', async () => {
+    it('finds an agent whose supervisor was killed and its tool, and ends both', async () => {
       await using scene = await openScene(type)
       const child = start(scene)
       await stands(scene, ['tool'])
@@ -89,12 +91,12 @@ for (const type of agentTypes) {
       if (type === 'claude-code') expect(shown.some(({ kind, fixes }) => kind === 'agent' && fixes)).toBe(true)
     })
 
-    it('finds the tool whose agent was killed, and ends it', async () => {
+    it('finds a tool whose agent was killed, and ends it', async () => {
       await using scene = await openScene(type)
       const child = start(scene)
       await stands(scene, ['tool'])
-      const staff = processesOf(scene).filter(({ pid }) => pid !== child.pid)
-      const agents = staff.filter(
+      const others = processesOf(scene).filter(({ pid }) => pid !== child.pid)
+      const agents = others.filter(
         ({ argv, command }) =>
           /claude|codex|gemini|opencode/.test(`${command} ${argv.split('\0').slice(0, 3).join(' ')}`) && !/^(bash|sh)$/.test(command),
       )

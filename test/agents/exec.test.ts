@@ -6,22 +6,22 @@ import { hardest, type Scenario, scenarios } from './support/scenarios.ts'
 import { mcpServers, openScene, prompt, type Scene } from './support/scene.ts'
 import { leftOf, requireNothing } from './support/sight.ts'
 
-/** `ebb exec` around a real agent, as a person runs it: no server, no provider. */
+/** `ebb exec` around a real agent, as a user runs it: without a server and without a provider. */
 
 interface Ending {
   readonly what: string
   readonly flags?: readonly string[]
-  /** Settles when it is time. */
+  /** Resolves when the end should begin. */
   until(run: RunningEbb, scene: Scene): Promise<unknown>
   end(run: RunningEbb): void
-  /** Of `ebb exec`; where the agent's own passes through, we do not know better. */
+  /** The exit code of `ebb exec`. Undefined where the agent's own code passes through. */
   readonly code?: number | null
 }
 
-const nobody = new Set<string>()
+const noProcesses = new Set<string>()
 async function whenItStands(run: RunningEbb, scene: Scene): Promise<void> {
   const early = await Promise.race([run.ended, hardest.ready?.(scene).then(() => undefined)])
-  if (early) throw new Error(`It ended before it was stopped: ${said(early)}`)
+  if (early) throw new Error(`The run ended before it was stopped: ${said(early)}`)
 }
 
 const signalled = (signal: NodeJS.Signals) => (run: RunningEbb) => run.signal(signal)
@@ -29,15 +29,15 @@ const signalled = (signal: NodeJS.Signals) => (run: RunningEbb) => run.signal(si
 const endings: readonly Ending[] = [
   { what: 'SIGTERM', until: whenItStands, end: signalled('SIGTERM') },
   { what: 'SIGINT', until: whenItStands, end: signalled('SIGINT') },
-  // Its sentinel does the rest.
+  // Its sentinel cleans up.
   { what: 'SIGKILL of ebb itself', until: whenItStands, end: signalled('SIGKILL'), code: null },
-  // Long enough for everything to stand, which is not required of it.
-  { what: 'its time being up', flags: ['--timeout', '12s'], until: (run) => run.ended, end: () => {}, code: 124 },
+  // Long enough for the whole process tree to start. The test does not require it.
+  { what: 'its time limit', flags: ['--timeout', '12s'], until: (run) => run.ended, end: () => {}, code: 124 },
 ]
 
 function start(scene: Scene, { hasMcp }: Scenario, flags: readonly string[] = []): RunningEbb {
-  const { words, tell } = programs[scene.type]
-  const more = hasMcp ? tell(scene.agentHome, mcpServers(scene)) : []
+  const { words, configureMcp } = programs[scene.type]
+  const more = hasMcp ? configureMcp(scene.agentHome, mcpServers(scene)) : []
   return startEbb(['exec', ...flags, '--', ...words(prompt), ...more], {
     home: scene.home,
     cwd: scene.work,
@@ -54,8 +54,8 @@ async function stopped(scene: Scene, { flags, until, end, code }: Ending): Promi
   end(run)
   const ended = await run.ended
   if (code !== undefined) expect(ended.code, said(ended)).toBe(code)
-  if (ended.signal === 'SIGKILL') await waitUntil(() => leftOf(scene, nobody), 15_000, 'the sentinel has ended everything')
-  requireNothing(leftOf(scene, nobody))
+  if (ended.signal === 'SIGKILL') await waitUntil(() => leftOf(scene, noProcesses), 15_000, 'the sentinel has ended everything')
+  requireNothing(leftOf(scene, noProcesses))
 }
 
 function said({ code, stdout, stderr }: Ended): string {
@@ -70,7 +70,7 @@ for (const type of agentTypes) {
         await using scene = await openScene(type)
         scene.model.follow(scenario.script(scene, 'process'))
         const ended = await start(scene, scenario).ended
-        requireNothing(leftOf(scene, nobody))
+        requireNothing(leftOf(scene, noProcesses))
         expect(ended.code, said(ended)).toBe(0)
       })
     }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { useServer } from '../support/shared-server.ts'
-import { isFocused, look, patient, requireNoSidewaysScroll, seriousViolations, useBrowser } from './support.ts'
+import { isFocused, patient, requireNoSidewaysScroll, reviewScreenshot, seriousViolations, useBrowser } from './support.ts'
 
 const server = useServer()
 const browser = useBrowser()
@@ -12,7 +12,7 @@ const rows = (page: Page) => page.getByRole('table', { name: 'Agents' }).locator
 const waiting = (text: string, more: object = {}) => ({
   type: 'synthetic',
   prompt: text,
-  configuration: { schedule: [{ delay: 20, type: 'message', data: { content: 'I wait.' } }] },
+  configuration: { schedule: [{ delay: 20, type: 'message', data: { content: 'Waiting.' } }] },
   ...more,
 })
 
@@ -23,18 +23,18 @@ async function someAgents(): Promise<void> {
   await server.command(['sh', '-c', 'echo no such target >&2; exit 2'], { prompt: 'Deploy to staging' })
 }
 
-describe('the list of agents', () => {
-  it('says what to do while there is none, and launches one with a click', async () => {
+describe('agents view', () => {
+  it('agents view: without agents it explains how to launch one, and launches one with a click', async () => {
     const page = await browser.open(server)
     await page.getByText('No agents yet.').waitFor()
     expect(await page.locator('.snippet').textContent()).toContain(`curl -X POST ${server.url}/api/agents`)
-    await look(page, 'agents-empty')
-    await page.getByRole('button', { name: 'Launch a synthetic one' }).click()
+    await reviewScreenshot(page, 'agents-empty')
+    await page.getByRole('button', { name: 'Launch a synthetic agent' }).click()
     await page.getByRole('heading', { level: 1, name: 'Show me what an agent looks like.' }).waitFor()
-    await page.getByText('I look at the beach first.').waitFor()
+    await page.getByText('I list the files first.').waitFor()
   })
 
-  it('shows agents that others launch, change and delete, without being asked', async () => {
+  it('agents view: agents launched, stopped and deleted elsewhere appear, change and disappear live', async () => {
     const page = await browser.open(server)
     const id = await server.launch(waiting('Somebody else launched this'))
     const row = rows(page).filter({ hasText: 'Somebody else launched this' })
@@ -45,7 +45,7 @@ describe('the list of agents', () => {
     await row.waitFor({ state: 'detached' })
   })
 
-  it('is searched and filtered, and the way back leads to the same list', async () => {
+  it('agents view: search and filters narrow the list, and Back restores them', async () => {
     await someAgents()
     const page = await browser.open(server)
     await expect.poll(() => rows(page).count(), patient).toBe(4)
@@ -64,13 +64,13 @@ describe('the list of agents', () => {
     await expect.poll(() => rows(page).count(), patient).toBe(1)
     await page.getByLabel('Provider').selectOption('synthetic')
     await page.getByLabel('Status').selectOption('stuck')
-    await page.getByText('No agent fits.').waitFor()
+    await page.getByText('No matching agents.').waitFor()
     await page.getByRole('button', { name: 'Show all' }).click()
     await page.getByLabel('Namespace').selectOption('night')
     await expect.poll(() => rows(page).count(), patient).toBe(1)
   })
 
-  it('is what its address says, and the address what the list is', async () => {
+  it('agents view: filters and search are stored in the address, and follow it', async () => {
     await someAgents()
     const page = await browser.open(server)
     await rows(page).filter({ hasText: 'Deploy to staging' }).getByText('failed').waitFor()
@@ -88,16 +88,16 @@ describe('the list of agents', () => {
     await page.getByRole('link', { name: '← Agents' }).click()
     await expect.poll(() => rows(page).count(), patient).toBe(1)
     expect(page.url()).toContain('#/agents?status=failed')
-    // Where one was, as with the browser's own way back.
+    // The focus returns to the same row, as with the browser's Back button.
     await expect.poll(() => isFocused(rows(page).getByRole('link')), patient).toBe(true)
   })
 
-  it('keeps names that are written from right to left out of what stands beside them', async () => {
+  it('agents view: a right-to-left name does not reorder the labels beside it', async () => {
     const prompt = 'שלום עולם 12'
     await server.launch(waiting(prompt, { requestId: '34-request' }))
     const page = await browser.open(server)
     await rows(page).filter({ hasText: prompt }).waitFor()
-    // Where each begins and ends, from left to right: the name, and then the id and the request.
+    // Horizontal positions: the name must end before its labels (id and request) begin.
     const [nameEnd, labelsStart, parts] = await page.evaluate<[number, number, string]>(`(() => {
       const link = document.querySelector('td.main a'), labels = link.querySelector('.agent-labels')
       const rectOf = (node) => { const range = document.createRange(); range.selectNodeContents(node); return range.getBoundingClientRect() }
@@ -107,7 +107,7 @@ describe('the list of agents', () => {
     expect(parts).toMatch(/^[0-9a-f]{8} · 34-request$/)
   })
 
-  it('with many rows keeps only those in sight, and goes through all of them by keyboard', async () => {
+  it('agents view: with many rows only the visible ones are rendered, and the keyboard reaches all of them', async () => {
     const many = Array.from({ length: 260 }, (_, index) => ({ type: 'synthetic', prompt: `Agent number ${index + 1}.` }))
     for (const body of many) await server.launch(body)
     const page = await browser.open(server)
@@ -123,19 +123,19 @@ describe('the list of agents', () => {
     await expect.poll(() => page.evaluate('document.activeElement?.textContent'), patient).toContain('Agent number 141.')
   })
 
-  it('of more living ones than come at once keeps the oldest true, even where no event is heard', async () => {
+  it('agents view: with more active agents than one page holds, the oldest is kept current without events', async () => {
     const go = join(server.home, 'go')
     const script = 'until [ -e "$0" ]; do sleep 0.05; done; seq 1 41; exec sleep 1000'
     const id = await server.command(['sh', '-c', script, go], { prompt: 'The oldest of all' })
     for (let number = 1; number <= 255; number++) await server.launch(waiting(`Younger, number ${number}.`))
-    const page = await browser.open(server, '#/world')
+    const page = await browser.open(server, '#/system')
     await page.routeWebSocket(/socket\.io/, (socket) => {
       const upstream = socket.connectToServer()
       upstream.onMessage((message) => {
         if (!String(message).includes('"agent:')) socket.send(message)
       })
     })
-    await page.goto(`${server.url}/?deaf#/agents`)
+    await page.goto(`${server.url}/?no-events#/agents`)
     await page.getByText('256 agents').waitFor()
     await page.getByRole('searchbox').fill('The oldest')
     const row = rows(page).filter({ hasText: 'The oldest of all' })
@@ -147,21 +147,21 @@ describe('the list of agents', () => {
   })
 
   for (const colorScheme of ['light', 'dark'] as const)
-    it(`has nothing that axe calls serious in ${colorScheme}, wide or narrow`, async () => {
+    it(`agents view: no serious axe violations in ${colorScheme} mode, wide or narrow`, async () => {
       await someAgents()
       const page = await browser.open(server, '#/agents', { colorScheme })
       await rows(page).filter({ hasText: 'Deploy to staging' }).getByText('failed').waitFor()
       await rows(page).filter({ hasText: 'Say three lines' }).getByText('completed').waitFor()
       await expect.poll(() => rows(page).filter({ hasText: 'Build everything' }).textContent(), patient).toMatch(/[kM]B/)
-      await look(page, `agents${colorScheme === 'dark' ? '-dark' : ''}`)
+      await reviewScreenshot(page, `agents${colorScheme === 'dark' ? '-dark' : ''}`)
       expect(await seriousViolations(page)).toEqual([])
       await page.setViewportSize({ width: 390, height: 844 })
-      await look(page, `agents-narrow-${colorScheme}`)
+      await reviewScreenshot(page, `agents-narrow-${colorScheme}`)
       await requireNoSidewaysScroll(page)
       expect(await seriousViolations(page)).toEqual([])
       await page.getByRole('button', { name: 'Launch an agent' }).click()
       await page.getByRole('radio', { name: /Synthetic/ }).check()
-      await look(page, `launch-narrow-${colorScheme}`)
+      await reviewScreenshot(page, `launch-narrow-${colorScheme}`)
       await requireNoSidewaysScroll(page)
       expect(await seriousViolations(page)).toEqual([])
     })

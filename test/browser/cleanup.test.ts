@@ -8,22 +8,22 @@ import { fixture } from '../support/fixtures.ts'
 import { needs } from '../support/real.ts'
 import { type Json, startServer } from '../support/server.ts'
 import { useServer } from '../support/shared-server.ts'
-import { deaf, screenshot, seriousViolations, stopped, useBrowser } from './support.ts'
+import { launchStopped, launchUnstoppable, screenshot, seriousViolations, useBrowser } from './support.ts'
 
 const server = useServer()
 const browser = useBrowser()
 
 const closes = (page: Page) => page.getByRole('table', { name: 'Closes' })
-const stuckRegion = (page: Page) => page.getByRole('region', { name: 'What is stuck' })
+const stuckRegion = (page: Page) => page.getByRole('region', { name: 'Stuck resources' })
 
-describe('a close', () => {
-  it('is seen while it happens, step by step, and then what proves it', async () => {
+describe('close page', () => {
+  it('close page: a running close is shown live, step by step, and then with its proofs', async () => {
     const page = await browser.open(server, '#/cleanup')
-    await page.getByRole('heading', { name: 'Nothing was closed yet.' }).or(closes(page)).waitFor()
-    const id = await deaf(server)
-    // Longer than all that is looked at takes; whoever asked may give up before.
+    await page.getByRole('heading', { name: 'No closes yet.' }).or(closes(page)).waitFor()
+    const id = await launchUnstoppable(server)
+    // The grace period outlasts all assertions below. The forced stop ends this request early, so its result is not needed.
     const stopping = server.post(`/api/agents/${id}/stop`, { grace: 60_000 }).catch(() => {})
-    await closes(page).getByText('under way').waitFor()
+    await closes(page).getByText('in progress').waitFor()
     await closes(page)
       .getByRole('link', { name: `agent ${id.slice(0, 8)}` })
       .click()
@@ -31,16 +31,16 @@ describe('a close', () => {
     const open = page.locator('.bar-piece--terminate.bar-piece--open')
     await open.waitFor({ state: 'attached' })
     const tree = page.getByRole('row', { name: /process-tree/ })
-    await tree.getByText('told to end').first().waitFor()
+    await tree.getByText('termination requested').first().waitFor()
     await page.getByRole('row', { name: /^log/ }).first().getByText('waiting').first().waitFor()
-    // It grows by itself, without anything being told.
+    // The open bar grows with the clock, without events.
     const widthOf = async (): Promise<number> => (await open.boundingBox())?.width ?? 0
     const before = await widthOf()
     await expect.poll(widthOf, { timeout: 30_000 }).toBeGreaterThan(before)
-    // The sentence goes by the same clock.
+    // The elapsed time in the text uses the same clock.
     const clock = page.locator('.close__clock')
-    const told = await clock.textContent()
-    await expect.poll(() => clock.textContent(), { timeout: 30_000 }).not.toBe(told)
+    const textBefore = await clock.textContent()
+    await expect.poll(() => clock.textContent(), { timeout: 30_000 }).not.toBe(textBefore)
     const report = await server.post<Json>(`/api/agents/${id}/stop`, { force: true })
     await stopping
     await page.getByText('clean', { exact: true }).waitFor()
@@ -50,30 +50,32 @@ describe('a close', () => {
     expect(await page.locator('.bar-piece--open').count()).toBe(0)
     for (const phase of ['waiting', 'terminate', 'kill', 'obligations', 'removed'])
       expect(await page.locator(`.fall .bar-piece--${phase}`).count(), phase).toBeGreaterThan(0)
-    // Nothing but the tree was killed, and that it had to be is said: above, at its row, and by a bar that can be seen.
+    // Only the process tree was killed. The summary, its row and a visible bar show it.
     expect(await page.locator('.fall__track .bar-piece--kill').count()).toBe(1)
     expect((await page.locator('.fall__track .bar-piece--kill').boundingBox())?.width).toBeGreaterThanOrEqual(12)
-    await tree.getByText('needed a kill').waitFor()
-    await page.getByText('1 resource did not end when told to, and needed a kill.').waitFor()
-    // Who cannot see the bars is told the same.
+    await tree.getByText('kill needed').waitFor()
+    await page.getByText('1 resource did not end when asked to, and had to be killed.').waitFor()
+    // The tooltip gives screen readers the same facts.
     await tree.getByRole('button', { name: 'process-tree' }).focus()
     const { took } = steps.find(({ step }: Json) => step === 'terminate')
-    expect(await tree.getByRole('tooltip').textContent()).toMatch(new RegExp(`told it to end: ${duration(took)}[\\s\\S]*killed it: `))
+    expect(await tree.getByRole('tooltip').textContent()).toMatch(
+      new RegExp(`requested termination: ${duration(took)}[\\s\\S]*killed it: `),
+    )
   })
 
-  it('of many agents is told agent by agent, folded, and unfolds by keyboard', async () => {
+  it('close page: a close of many agents is grouped by agent, folded, and unfolds by keyboard', async () => {
     for (let n = 0; n < 5; n++) {
       const id = await server.command(['sh', '-c', 'echo up; exec sleep 1000'], { namespace: 'many' })
       await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
     }
-    await deaf(server, { namespace: 'many' })
+    await launchUnstoppable(server, { namespace: 'many' })
     await server.post('/api/cleanup', { scope: 'all', namespace: 'many' })
     const [newest] = await server.get('/api/cleanup/history?limit=1')
     const page = await browser.open(server, `#/cleanup/${newest.id}`)
-    await page.getByText('4 of 4 proven gone').first().waitFor()
-    expect(await page.getByText('4 of 4 proven gone').count()).toBe(6)
-    const needed = page.getByRole('cell', { name: 'needed a kill' })
-    expect(await needed.textContent()).toBe('4 of 4 proven gone needed a kill')
+    await page.getByText('4 of 4 verified gone').first().waitFor()
+    expect(await page.getByText('4 of 4 verified gone').count()).toBe(6)
+    const needed = page.getByRole('cell', { name: 'kill needed' })
+    expect(await needed.textContent()).toBe('4 of 4 verified gone kill needed')
     expect(await page.getByRole('row', { name: /process-tree/ }).count()).toBe(0)
     const fold = page.getByRole('button', { name: /^agent / }).first()
     await fold.focus()
@@ -82,7 +84,7 @@ describe('a close', () => {
     await page.getByRole('row', { name: /process-tree/ }).waitFor()
   })
 
-  it('is called what its agent is called, also when that is gone', async () => {
+  it('close page: the title is the name of the agent, also after the agent was deleted', async () => {
     const prompt = 'Fix the <b>reconnect</b> test'
     const id = await server.command(['sleep', '1000'], { prompt, namespace: 'named' })
     await server.post(`/api/agents/${id}/stop`)
@@ -91,7 +93,7 @@ describe('a close', () => {
     await link.getByText(`agent ${id.slice(0, 8)}`).waitFor()
     const gone = await server.command(['sleep', '1000'], { prompt, namespace: 'named' })
     await server.call('DELETE', `/api/agents/${gone}`)
-    await link.getByText(/it was deleted/).waitFor()
+    await link.getByText(/· deleted/).waitFor()
     expect((await server.call('GET', `/api/agents/${gone}`)).status).toBe(404)
     await link.first().click()
     await page.getByRole('heading', { level: 1, name: `Close of “${prompt}”` }).waitFor()
@@ -99,24 +101,24 @@ describe('a close', () => {
     await closes(page).waitFor()
   })
 
-  it('that needed no kill shows none', async () => {
-    const id = await stopped(server)
+  it('close page: a close without a kill shows no kill', async () => {
+    const id = await launchStopped(server)
     const page = await browser.open(server, '#/cleanup')
     await closes(page)
       .getByRole('link', { name: `agent ${id.slice(0, 8)}` })
       .click()
     await page.locator('.bar-piece--removed').first().waitFor({ state: 'attached' })
     expect(await page.locator('.bar-piece--kill').count()).toBe(0)
-    expect(await page.getByText('needed a kill').count()).toBe(0)
+    expect(await page.getByText('kill needed').count()).toBe(0)
   })
 
-  it('that nobody knows is told as a sentence', async () => {
+  it('close page: an unknown or invalid id shows a message and a link to all closes', async () => {
     const page = await browser.open(server, '#/cleanup/6f0f7a2e-9c60-4f6a-9d3c-2f7f0f8f6a11', { allows: [/404/] })
     await page.getByText('There is no cleanup 6f0f7a2e').waitFor()
-    // Nor will there be one: only the way back helps.
+    // A retry would not help, so only the link back is offered.
     for (const id of ['nonsense', '6f0f7a2e-9c60-4f6a-9d3c-2f7f0f8f6a12']) {
       const other = await browser.open(server, `#/cleanup/${id}`, { allows: [/40[04]/] })
-      await other.getByRole('heading', { name: 'This close is not here.' }).waitFor()
+      await other.getByRole('heading', { name: 'This close was not found.' }).waitFor()
       expect(await other.getByRole('button', { name: 'Try again' }).count()).toBe(0)
       await other.getByRole('link', { name: 'All closes' }).click()
       await other.getByRole('heading', { level: 1, name: 'Cleanup' }).waitFor()
@@ -124,11 +126,12 @@ describe('a close', () => {
   })
 })
 
-describe('a server that dies', () => {
-  it('in the middle of a close leaves a page that says so, and nothing grows any more', async () => {
+describe('server crash', () => {
+  it('server crash: during a close the page shows the state as unknown, and the bars stop growing', async () => {
     const own = await startServer()
     const id = await own.command([fixture('ignores-sigterm'), fixture('waits')])
     await own.get(`/api/agents/${id}/messages?since=1&wait=15000`)
+    // The server is killed before it can answer.
     own.post(`/api/agents/${id}/stop`, { grace: 60_000 }).catch(() => {})
     const [close] = await expect
       .poll(() => own.get<Json[]>('/api/cleanup/history'), { timeout: 30_000 })
@@ -138,7 +141,7 @@ describe('a server that dies', () => {
     await page.locator('.bar-piece--terminate.bar-piece--open').waitFor({ state: 'attached' })
     own.ebb.signal('SIGKILL')
     await own.ebb.ended
-    await page.getByText('not known', { exact: true }).waitFor()
+    await page.getByText('unknown', { exact: true }).waitFor()
     await page.getByText('The server cannot be reached').waitFor()
     const open = page.locator('.bar-piece--terminate.bar-piece--open')
     const width = (await open.boundingBox())?.width
@@ -147,7 +150,7 @@ describe('a server that dies', () => {
   })
 })
 
-/** An agent with a file that cannot be removed, whose stop therefore failed; `free` lets it go. */
+/** Launches an agent whose temp folder has an immutable file, and stops it, which fails. `free` makes the file removable again. */
 async function stuck(name: string): Promise<{ readonly id: string; free(): void }> {
   const id = await server.command(['sh', '-c', 'touch "$TMPDIR/$0"; chattr +i "$TMPDIR/$0"; echo "$TMPDIR"; exec sleep 1000', name])
   const [, message] = await server.get(`/api/agents/${id}/messages?since=0&limit=2`)
@@ -162,12 +165,12 @@ async function stuck(name: string): Promise<{ readonly id: string; free(): void 
   }
 }
 
-describe('what is stuck', () => {
+describe('stuck resources', () => {
   needs('root')
 
-  it('is shown with why, as text, and is tried again until it goes', { timeout: 180_000 }, async () => {
+  it('stuck resources: shown with their error as plain text, and retried until they are released', { timeout: 180_000 }, async () => {
     const name = '<img src=x onerror=document.title=1>'
-    await stopped(server)
+    await launchStopped(server)
     const { free } = await stuck(name)
     try {
       const page = await browser.open(server, '#/cleanup', { allows: [/ERR_FAILED/] })
@@ -176,59 +179,60 @@ describe('what is stuck', () => {
       await region.getByText(`${name} cannot be removed (EPERM)`).waitFor()
       expect(await page.title()).toBe('Cleanup · Ebb')
       const escalations = page.getByRole('figure', { name: 'Escalations' })
-      await escalations.getByText(/Of the last \d+ closes that had something to take away, 1 was not clean/).waitFor()
-      await escalations.getByRole('list', { name: 'What the colours mean' }).getByText('not clean', { exact: true }).waitFor()
+      await escalations.getByText(/Of the last \d+ closes with resources, 1 was not clean/).waitFor()
+      await escalations.getByRole('list', { name: 'Legend' }).getByText('not clean', { exact: true }).waitFor()
       expect((await escalations.locator('g rect.plot__failed').boundingBox())?.height).toBeGreaterThan(0)
       expect(await seriousViolations(page)).toEqual([])
-      const world = await browser.open(server, '#/world')
-      await world.getByText('Something is left').waitFor()
-      await world
+      const system = await browser.open(server, '#/system')
+      await system.getByText('Something is left').waitFor()
+      await system
         .getByRole('region', { name: /^Stuck/ })
         .getByText(`${name} cannot be removed (EPERM)`)
         .waitFor()
-      expect(await seriousViolations(world)).toEqual([])
+      expect(await seriousViolations(system)).toEqual([])
       await region.getByRole('button', { name: 'Force' }).click()
       const dialog = page.getByRole('dialog')
-      // Without an answer nobody knows.
+      // Without an answer the result is unknown.
       await page.route('**/api/agents/*/stop', (route) => route.abort(), { times: 1 })
       await dialog.getByRole('button', { name: 'Force' }).click()
-      await dialog.getByText('It is not known whether it is still there: The server cannot be reached').waitFor()
+      await dialog.getByText('The result is unknown: The server cannot be reached').waitFor()
       await dialog.getByRole('button', { name: 'Try again' }).click()
-      await dialog.getByText('It is still there:').waitFor()
+      await dialog.getByText('Still present:').waitFor()
       free()
       await dialog.getByRole('button', { name: 'Try again' }).click()
       await dialog.waitFor({ state: 'detached' })
       await region.waitFor({ state: 'detached' })
-      await page.getByText(/^Clean now: /).waitFor()
-      // The close that failed stays in the history; what it left does not.
+      await page.getByText(/^Clean: /).waitFor()
+      // The failed close stays in the history, and says that its resources were released later.
       await closes(page)
         .getByRole('row', { name: /not clean/ })
         .first()
         .getByRole('link')
         .click()
-      await page.getByText('was proven gone by a later one').waitFor()
-      await page.getByText('1 resource still there.').waitFor()
+      await page.getByText('A later close released the resources').waitFor()
+      await page.getByText('1 resource still present.').waitFor()
     } finally {
       free()
     }
   })
 
-  it('is shown while something else closes, and while it is tried again, which its button says', { timeout: 180_000 }, async () => {
+  it('stuck resources: stay listed while another close runs, and their button shows a running retry', { timeout: 180_000 }, async () => {
     const { id, free } = await stuck('kept')
     try {
-      const other = await deaf(server)
+      const other = await launchUnstoppable(server)
+      // The forced stop below ends this request early, so its result is not needed.
       const stopping = server.post(`/api/agents/${other}/stop`, { grace: 60_000 }).catch(() => {})
       const page = await browser.open(server, '#/cleanup')
-      // The reaper may try the other one meanwhile.
+      // The reaper may close the other agent at the same time, so the row is selected by id.
       await closes(page)
         .getByRole('row', { name: new RegExp(other.slice(0, 8)) })
-        .getByText('under way')
+        .getByText('in progress')
         .waitFor()
       await stuckRegion(page).getByRole('button', { name: 'Try again' }).waitFor()
       await server.post(`/api/agents/${other}/stop`, { force: true })
       await stopping
       const again = server.post(`/api/agents/${id}/stop`, { force: true })
-      const button = stuckRegion(page).getByRole('button', { name: 'Being tried…' })
+      const button = stuckRegion(page).getByRole('button', { name: 'Retrying…' })
       await button.waitFor()
       await button.click({ force: true })
       expect(await page.getByRole('dialog').count()).toBe(0)
@@ -240,10 +244,10 @@ describe('what is stuck', () => {
   })
 })
 
-describe('what is held back', () => {
+describe('held-back resources', () => {
   needs('root')
 
-  it('is called that, and not stuck, in the list and above its buttons; force says what it does not keep', async () => {
+  it('held-back resources: shown as held back and not as stuck, and the force dialog omits the archive from what it keeps', async () => {
     const archive = join(server.home, 'archive')
     mkdirSync(archive, { recursive: true })
     const id = await server.command(['sh', '-c', 'echo precious; exec sleep 1000'], { prompt: 'Keep my log' })
@@ -253,10 +257,10 @@ describe('what is held back', () => {
       await server.post(`/api/agents/${id}/stop`, { grace: 0 })
       const page = await browser.open(server, '#/cleanup')
       await stuckRegion(page)
-        .getByRole('heading', { name: /^Held back: it is tried again/ })
+        .getByRole('heading', { name: /^Held back: retried automatically/ })
         .waitFor()
       await stuckRegion(page).getByRole('button', { name: 'Force' }).click()
-      await page.getByRole('dialog').getByText('The agent on record and its messages', { exact: true }).waitFor()
+      await page.getByRole('dialog').getByText('The agent in the list and its messages', { exact: true }).waitFor()
       await page.keyboard.press('Escape')
       await page.getByRole('link', { name: 'Agents', exact: true }).click()
       const tile = (name: string) => page.locator('.tile').filter({ hasText: name }).locator('dd')
@@ -268,11 +272,11 @@ describe('what is held back', () => {
   })
 })
 
-describe('a close of several agents', () => {
+describe('close of several agents', () => {
   needs('tmux')
 
-  it('is grouped by agent, and says which of them needed a kill: the picture of the README', async () => {
-    await deaf(server, { namespace: 'nightly', prompt: 'Fix the reconnect test that fails once in forty runs' })
+  it('close of several agents: grouped by agent, with the kills marked (makes the README screenshot)', async () => {
+    await launchUnstoppable(server, { namespace: 'nightly', prompt: 'Fix the reconnect test that fails once in forty runs' })
     const slow = 'trap "sleep 0.8; exit" TERM; echo up; while :; do sleep 0.1; done'
     const id = await server.command(['sh', '-c', slow], {
       namespace: 'nightly',
@@ -284,7 +288,7 @@ describe('a close of several agents', () => {
     const [newest] = await server.get('/api/cleanup/history?limit=1')
     const page = await browser.open(server, `#/cleanup/${newest.id}`, { height: 960 })
     await page.getByText('clean', { exact: true }).waitFor()
-    await page.getByText('1 resource did not end when told to, and needed a kill.').waitFor()
+    await page.getByText('1 resource did not end when asked to, and had to be killed.').waitFor()
     for (const name of ['Fix the reconnect test that fails once in forty runs', 'Upgrade TypeScript to 7 and mend what breaks'])
       await page.getByText(name).first().waitFor()
     expect(await page.getByText('the kernel: cgroup removed').count()).toBe(2)

@@ -3,34 +3,46 @@ import { describe, expect, it } from 'vitest'
 import { temporaryHome } from '../support/home.ts'
 import { startServer } from '../support/server.ts'
 import { useServer } from '../support/shared-server.ts'
-import { deaf, focused, look, patient, requireNoSidewaysScroll, seriousViolations, stopped, tabTo, useBrowser } from './support.ts'
+import {
+  focused,
+  launchStopped,
+  launchUnstoppable,
+  patient,
+  requireNoSidewaysScroll,
+  reviewScreenshot,
+  seriousViolations,
+  tabTo,
+  useBrowser,
+} from './support.ts'
 
 const server = useServer()
 const browser = useBrowser()
 
 const closes = (page: Page) => page.getByRole('table', { name: 'Closes' })
 
-describe('the history', () => {
-  it('is told in numbers and words, can be filtered, and leads from a plot to a close by keyboard', { timeout: 180_000 }, async () => {
-    // More of them where a picture is made.
-    for (let n = 0; n < (process.env.EBB_SCREENSHOTS_MORE ? 40 : 4); n++) await stopped(server)
-    const id = await deaf(server)
+describe('cleanup history', () => {
+  it('cleanup history: plots have text summaries, filters work, and a plot opens a close by keyboard', { timeout: 180_000 }, async () => {
+    // A screenshot needs more closes.
+    for (let n = 0; n < (process.env.EBB_SCREENSHOTS_MORE ? 40 : 4); n++) await launchStopped(server)
+    const id = await launchUnstoppable(server)
     await server.call('DELETE', `/api/agents/${id}?force=true`)
-    const slow = await deaf(server)
+    const slow = await launchUnstoppable(server)
     await server.post(`/api/agents/${slow}/stop`, { grace: 300 })
     const page = await browser.open(server, '#/cleanup')
     await closes(page).waitFor()
     const plot = page.getByRole('slider', { name: /^Time to clean/ })
-    expect(await plot.getAttribute('aria-label')).toMatch(/Half of the last \d+ closes .*took at most [\d.]+ m?s, 95 of 100 at most/)
-    expect(await page.getByRole('slider', { name: /^Escalations/ }).getAttribute('aria-label')).toMatch(/[1-9]\d* a kill\./)
-    await page.getByLabel('Why').selectOption('deleted')
-    await closes(page).getByText('it was deleted').first().waitFor()
-    expect(await closes(page).getByText('it was stopped').count()).toBe(0)
+    expect(await plot.getAttribute('aria-label')).toMatch(
+      /Median duration of the last \d+ closes with resources: [\d.]+ m?s\. 95th percentile: /,
+    )
+    expect(await page.getByRole('slider', { name: /^Escalations/ }).getAttribute('aria-label')).toMatch(/[1-9]\d* had to be killed\./)
+    await page.getByLabel('Reason').selectOption('deleted')
+    await closes(page).getByText('· deleted').first().waitFor()
+    expect(await closes(page).getByText('· stopped').count()).toBe(0)
     await page.getByLabel('Outcome').selectOption('not-clean')
-    await page.getByRole('heading', { name: 'No close is like that.' }).waitFor()
+    await page.getByRole('heading', { name: 'No matching closes.' }).waitFor()
     await page.getByRole('button', { name: 'Show all' }).click()
     await requireReadablePlots(page)
-    await look(page, 'closes')
+    await reviewScreenshot(page, 'closes')
     await plot.focus()
     await page.keyboard.press('End')
     expect(await plot.getAttribute('aria-valuetext')).toContain(`agent ${slow.slice(0, 8)}`)
@@ -38,27 +50,29 @@ describe('the history', () => {
     await page.getByRole('heading', { level: 1, name: `Close of agent ${slow.slice(0, 8)}` }).waitFor()
   })
 
-  it('has more pages than one', { timeout: 180_000 }, async () => {
+  it('cleanup history: older closes are added without losing the list, the focus or the scroll position', {
+    timeout: 180_000,
+  }, async () => {
     for (let n = 0; n < 101; n++) await server.post('/api/cleanup', { scope: 'all', namespace: 'empty' })
     const page = await browser.open(server, '#/cleanup')
     await closes(page).waitFor()
     expect(await closes(page).getByRole('row').count()).toBe(101)
-    // Who asks for more stays where they are: the list never goes away, nor the focus, nor the place on the page.
+    // The table element stays mounted, and the focus and the scroll position are kept.
     await page.evaluate(`window.sameTable = document.querySelector('table[aria-label="Closes"]')`)
-    const older = page.getByRole('button', { name: 'Show 100 older ones' })
+    const older = page.getByRole('button', { name: 'Show 100 older closes' })
     await older.focus()
     const before = await page.evaluate<number>('window.scrollY')
     expect(before).toBeGreaterThan(0)
     await page.keyboard.press('Enter')
     await expect.poll(() => closes(page).getByRole('row').count(), { timeout: 30_000 }).toBeGreaterThan(101)
     expect(await page.evaluate<boolean>('window.sameTable.isConnected')).toBe(true)
-    expect(await focused(page)).toBe('All of them are shown')
+    expect(await focused(page)).toBe('All closes are shown')
     expect(await page.evaluate<number>('window.scrollY')).toBeGreaterThanOrEqual(before)
   })
 
-  it('is filtered and plotted as far as it goes, and not only where it is shown', { timeout: 180_000 }, async () => {
-    await stopped(server)
-    const slow = await deaf(server)
+  it('cleanup history: filters and plots cover all closes, not only the listed ones', { timeout: 180_000 }, async () => {
+    await launchStopped(server)
+    const slow = await launchUnstoppable(server)
     await server.post(`/api/agents/${slow}/stop`, { grace: 300 })
     for (let n = 0; n < 101; n++) await server.post('/api/cleanup', { scope: 'all', namespace: 'empty' })
     const page = await browser.open(server, '#/cleanup')
@@ -79,40 +93,40 @@ describe('the history', () => {
     expect(await closes(page).getByRole('link', { name: 'namespace empty' }).count()).toBe(0)
   })
 
-  it('has its filters in the address, and follows it', async () => {
-    await stopped(server)
+  it('cleanup history: filters are stored in the address, and follow it', async () => {
+    await launchStopped(server)
     await server.call('DELETE', `/api/agents/${await server.command(['sleep', '1000'])}`)
     const page = await browser.open(server, '#/cleanup')
-    await page.getByLabel('Why').selectOption('terminated')
+    await page.getByLabel('Reason').selectOption('terminated')
     await page.getByLabel('Outcome').selectOption('clean')
     await expect.poll(() => page.url(), patient).toMatch(/#\/cleanup\?trigger=terminated&outcome=clean$/)
-    const isKept = async (): Promise<void> => {
+    const requireFilters = async (): Promise<void> => {
       await closes(page).waitFor()
-      expect([await page.getByLabel('Why').inputValue(), await page.getByLabel('Outcome').inputValue()]).toEqual(['terminated', 'clean'])
-      expect(await closes(page).getByText('it was deleted').count()).toBe(0)
+      expect([await page.getByLabel('Reason').inputValue(), await page.getByLabel('Outcome').inputValue()]).toEqual(['terminated', 'clean'])
+      expect(await closes(page).getByText('· deleted').count()).toBe(0)
     }
-    await isKept()
+    await requireFilters()
     await page.reload()
-    await isKept()
+    await requireFilters()
     await closes(page).getByRole('link').first().click()
     await page.getByRole('link', { name: '← Cleanup' }).click()
-    await isKept()
+    await requireFilters()
     await page.goBack()
     await page.goBack()
-    await isKept()
-    // Who writes another address there, or takes the way to all of them, gets what it says.
+    await requireFilters()
+    // A changed address changes the filters; unknown values are ignored. The navigation link resets them.
     await page.evaluate(`window.location.hash = '#/cleanup?trigger=deleted&outcome=nonsense'`)
-    await closes(page).getByText('it was deleted').first().waitFor()
-    expect([await page.getByLabel('Why').inputValue(), await page.getByLabel('Outcome').inputValue()]).toEqual(['deleted', ''])
+    await closes(page).getByText('· deleted').first().waitFor()
+    expect([await page.getByLabel('Reason').inputValue(), await page.getByLabel('Outcome').inputValue()]).toEqual(['deleted', ''])
     await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: 'Cleanup' }).click()
-    await closes(page).getByText('it was stopped').first().waitFor()
-    expect(await page.getByLabel('Why').inputValue()).toBe('')
+    await closes(page).getByText('· stopped').first().waitFor()
+    expect(await page.getByLabel('Reason').inputValue()).toBe('')
   })
 
-  it('is there after a restart, with what was proven', async () => {
+  it('cleanup history: closes and their proofs are kept across a restart of the server', async () => {
     const home = temporaryHome()
     const first = await startServer([], { home })
-    const id = await stopped(first)
+    const id = await launchStopped(first)
     await first.stop()
     await using second = await startServer([], { home })
     const page = await browser.open(second, '#/cleanup')
@@ -127,13 +141,13 @@ describe('the history', () => {
     await page.close()
   })
 
-  it('is reached and read by keyboard alone', async () => {
-    const id = await stopped(server)
+  it('cleanup history: usable by keyboard alone', async () => {
+    const id = await launchStopped(server)
     const page = await browser.open(server, '#/agents')
     await tabTo(page, 'Cleanup')
     await page.keyboard.press('Enter')
     await closes(page).waitFor()
-    // A table hears keys a moment after it is seen; the first that it hears leads into its first row.
+    // The table registers its key listener shortly after it is rendered, so the key is repeated until the focus is in a row.
     const hasStepped = async (): Promise<boolean> => {
       await page.keyboard.press('j')
       return await page.evaluate<boolean>('document.activeElement.closest("tr[data-index]") !== null')
@@ -149,7 +163,7 @@ describe('the history', () => {
   })
 })
 
-/** The plots are drawn, no word of theirs is cut off, and none covers what is measured. */
+/** Requires that the plots are drawn, no label is cut off, and no label covers a point. */
 async function requireReadablePlots(page: Page): Promise<void> {
   const measure = `
     (() => {
@@ -166,15 +180,15 @@ async function requireReadablePlots(page: Page): Promise<void> {
       const named = (fits) => words.filter(fits).map((text) => text.textContent)
       return { isDrawn: words.length > 4, cut: named(isCut), covering: named(covers) }
     })()`
-  // The table and the plots are asked for apart, and a page that was made narrow draws them once more.
+  // Polled, because the plots load separately from the table, and are redrawn after a resize.
   await expect.poll(() => page.evaluate(measure), patient).toEqual({ isDrawn: true, cut: [], covering: [] })
 }
 
-describe('with something in it', () => {
+describe('cleanup history accessibility', () => {
   for (const colorScheme of ['light', 'dark'] as const)
-    it(`in ${colorScheme} has nothing that axe calls serious, and fits a narrow page`, async () => {
-      await stopped(server)
-      await stopped(server)
+    it(`cleanup history: no serious axe violations in ${colorScheme} mode, and it fits a narrow page`, async () => {
+      await launchStopped(server)
+      await launchStopped(server)
       await server.post('/api/cleanup', { scope: 'all' })
       const page = await browser.open(server, '#/cleanup', { colorScheme })
       await closes(page).waitFor()
@@ -189,11 +203,11 @@ describe('with something in it', () => {
       await page.setViewportSize({ width: 390, height: 800 })
       expect(await seriousViolations(page)).toEqual([])
       await requireNoSidewaysScroll(page)
-      await look(page, `close-narrow-${colorScheme}`)
+      await reviewScreenshot(page, `close-narrow-${colorScheme}`)
       await page.goBack()
       await closes(page).waitFor()
       await requireNoSidewaysScroll(page)
       await requireReadablePlots(page)
-      await look(page, `cleanup-narrow-${colorScheme}`)
+      await reviewScreenshot(page, `cleanup-narrow-${colorScheme}`)
     })
 })

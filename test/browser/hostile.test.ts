@@ -7,9 +7,9 @@ const browser = useBrowser()
 
 const markup = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`
 
-it('why a resource is stuck is told as text, whatever a file of it is called', async () => {
+it('hostile text: the error of a stuck resource shows direction-changing characters as visible text', async () => {
   const id = await server.launch({ type: 'synthetic', prompt: 'Name it' })
-  const page = await browser.open(server, '#/world')
+  const page = await browser.open(server, '#/system')
   const stuck = { id: 'one', kind: 'temp-folder', name: '/tmp/one', state: 'stuck', dependsOn: [], intendedAt: new Date(), attempts: 1 }
   const error = 'Still present: /tmp/one/\u202egnp.exe cannot be removed.'
   await page.route(`**/api/agents/${id}/resources`, (route) => route.fulfill({ json: [{ ...stuck, error }] }))
@@ -17,7 +17,7 @@ it('why a resource is stuck is told as text, whatever a file of it is called', a
   await page.getByText('Still present: /tmp/one/⟨U+202E⟩gnp.exe cannot be removed.').waitFor()
 })
 
-it('what an agent writes is shown as text, whatever it is', async () => {
+it('hostile text: markup, escape sequences and a megabyte on one line are shown as plain text', async () => {
   const script = `
     process.stdout.write(${JSON.stringify(`${markup}\n`)})
     process.stdout.write('\\u001b[31mred\\u001b[0m \\u0007bell \\u202egnp.exe\\n')
@@ -31,7 +31,7 @@ it('what an agent writes is shown as text, whatever it is', async () => {
   expect(await page.locator('.message img, .message script').count()).toBe(0)
   expect(await page.title()).not.toBe('owned')
   expect(await page.locator('.message__text', { hasText: 'red' }).textContent()).toBe('red ␇bell ⟨U+202E⟩gnp.exe')
-  // All of it only when somebody asks.
+  // The full text is loaded only on demand.
   const held: number = await page.evaluate('document.body.textContent.length')
   expect(held).toBeLessThan(20_000)
   await page.getByText('Show all 1.0 MB').click()

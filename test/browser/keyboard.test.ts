@@ -5,7 +5,7 @@ import { focused, isInSight, patient, tabTo, useBrowser } from './support.ts'
 const server = useServer()
 const browser = useBrowser()
 
-it('launches, opens and stops an agent without a mouse', async () => {
+it('keyboard: an agent is launched, opened and stopped without a mouse', async () => {
   await server.launch({ type: 'synthetic', prompt: 'An older one' })
   const page = await browser.open(server)
   await page.getByText('An older one').waitFor()
@@ -26,9 +26,9 @@ it('launches, opens and stops an agent without a mouse', async () => {
 
   await page.goBack()
   await page.getByRole('heading', { level: 1, name: 'Agents' }).waitFor()
-  // Back where one was; a view that one comes to anew begins at its heading.
+  // Back restores the focus to the same row. A newly opened view starts at its heading.
   await expect.poll(() => focused(page), patient).toMatch(/Only keys/)
-  // Those that live may be there before the others.
+  // Active agents may be loaded before ended ones.
   await page.getByText('An older one').waitFor()
   await page.keyboard.press('j')
   expect(await focused(page)).toMatch(/An older one/)
@@ -41,17 +41,17 @@ it('launches, opens and stops an agent without a mouse', async () => {
   await page.getByRole('dialog', { name: 'Stop this agent?' }).waitFor()
   await page.keyboard.press('Escape')
   await page.getByRole('dialog').waitFor({ state: 'detached' })
-  // Where it was before.
+  // The focus returns to the button that opened the dialog.
   expect(await focused(page)).toBe('Stop')
   await page.keyboard.press('Enter')
-  await tabTo(page, 'Stop it')
+  await tabTo(page, 'Stop agent')
   await page.keyboard.press('Enter')
   await page.locator('.agent-facts').getByText('terminated').waitFor()
-  // What had the focus is gone with the agent.
+  // The Stop button disappears when the agent has ended, so the heading gets the focus.
   await expect.poll(() => focused(page), patient).toBe('Only keys')
 })
 
-it('keeps the focus in the list when the row that had it goes, by an undo or by somebody else', async () => {
+it('keyboard: when the focused row disappears, by an undo or a deletion elsewhere, the heading gets the focus', async () => {
   const older = await server.launch({ type: 'synthetic', prompt: 'An older one' })
   const page = await browser.open(server)
   await page.getByRole('link', { name: 'An older one' }).waitFor()
@@ -61,40 +61,40 @@ it('keeps the focus in the list when the row that had it goes, by an undo or by 
   expect((await server.call('DELETE', `/api/agents/${gone}`)).status).toBe(204)
   await row.waitFor({ state: 'detached' })
   await expect.poll(() => focused(page), patient).toBe('Agents')
-  // With the last row the whole table goes.
+  // When the last row disappears, the table does as well.
   await page.getByRole('link', { name: 'An older one' }).focus()
   expect((await server.call('DELETE', `/api/agents/${older}`)).status).toBe(204)
   await page.getByText('No agents yet.').waitFor()
   await expect.poll(() => focused(page), patient).toBe('Agents')
-  await page.getByRole('button', { name: 'Launch a synthetic one' }).click()
-  await page.getByRole('button', { name: 'Undo: stop and delete it' }).click()
-  await page.getByText('It was stopped and deleted').waitFor()
+  await page.getByRole('button', { name: 'Launch a synthetic agent' }).click()
+  await page.getByRole('button', { name: 'Undo: stop and delete' }).click()
+  await page.getByText('Stopped and deleted').waitFor()
   await page.getByText('No agents yet.').waitFor()
   await expect.poll(() => focused(page), patient).toBe('Agents')
 })
 
-it('keeps the focus while something is under way, when it is refused, and when what had it is gone', async () => {
+it('keyboard: a dialog button keeps the focus while its action runs and after it fails', async () => {
   const id = await server.command(['sleep', '1000'], { prompt: 'Hold on' })
   const page = await browser.open(server, `#/agents/${id}`, { width: 390, height: 500, allows: [/500/] })
   const answer = Promise.withResolvers<void>()
-  let asked = 0
+  let requests = 0
   await page.route('**/stop', async (route) => {
-    asked += 1
+    requests += 1
     await answer.promise
-    await route.fulfill({ status: 500, json: { message: 'The tide is out.' } })
+    await route.fulfill({ status: 500, json: { message: 'The database is locked.' } })
   })
   await tabTo(page, 'Force stop')
   await page.keyboard.press('Enter')
   await tabTo(page, 'Force stop')
   await page.keyboard.press('Enter')
-  await page.getByText('Killing, and looking that it is gone').waitFor()
+  await page.getByText('Killing, and checking that everything is gone').waitFor()
   expect(await focused(page)).toBe('Force stop')
-  // Once is enough.
+  // A second Enter while the action runs sends no second request.
   await page.keyboard.press('Enter')
   answer.resolve()
   const alert = page.getByRole('dialog').getByRole('alert')
-  await alert.getByText('The tide is out.').waitFor()
-  expect([await focused(page), asked]).toEqual(['Try again', 1])
+  await alert.getByText('The database is locked.').waitFor()
+  expect([await focused(page), requests]).toEqual(['Try again', 1])
   expect(await isInSight(alert)).toBe(true)
   await page.unroute('**/stop')
   await page.keyboard.press('Enter')
@@ -102,16 +102,16 @@ it('keeps the focus while something is under way, when it is refused, and when w
   await expect.poll(() => focused(page), patient).toBe('Hold on')
 })
 
-it('has the focus at the heading after an Undo', async () => {
+it('keyboard: after an undo the heading gets the focus', async () => {
   const page = await browser.open(server)
-  await page.getByRole('button', { name: 'Launch a synthetic one' }).click()
-  await page.getByRole('link', { name: 'World', exact: true }).click()
-  await page.getByRole('heading', { level: 1, name: 'World' }).waitFor()
-  // It stays while the pointer is in it, however long the way of the keys takes.
-  await page.getByRole('button', { name: 'Undo: stop and delete it' }).hover()
-  await tabTo(page, 'Undo: stop and delete it')
+  await page.getByRole('button', { name: 'Launch a synthetic agent' }).click()
+  await page.getByRole('link', { name: 'System', exact: true }).click()
+  await page.getByRole('heading', { level: 1, name: 'System' }).waitFor()
+  // A toast stays while the pointer is over it, however long the Tab presses take.
+  await page.getByRole('button', { name: 'Undo: stop and delete' }).hover()
+  await tabTo(page, 'Undo: stop and delete')
   await page.keyboard.press('Enter')
-  await page.getByText('It was stopped and deleted; nothing of it is left.').waitFor()
+  await page.getByText('Stopped and deleted. Nothing of the agent is left.').waitFor()
   await page.getByRole('button', { name: /^Undo|^Undoing/ }).waitFor({ state: 'detached' })
   expect(await page.evaluate('document.activeElement?.tagName')).toBe('H1')
 })

@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { useServer } from '../support/shared-server.ts'
-import { isFocused, isInSight, look, patient, useBrowser } from './support.ts'
+import { isFocused, isInSight, patient, reviewScreenshot, useBrowser } from './support.ts'
 
 const server = useServer()
 const browser = useBrowser()
@@ -10,8 +10,8 @@ const button = (page: Page, name: string) => page.getByRole('button', { name, ex
 const prompt = (page: Page) => page.getByLabel('Prompt', { exact: true })
 const dialog = (page: Page) => page.getByRole('dialog')
 
-describe('the launch form', () => {
-  it('is as it was after Escape, and empty after Cancel', async () => {
+describe('launch form', () => {
+  it('launch form: keeps its contents after Escape, and is empty after Cancel', async () => {
     const page = await browser.open(server)
     await button(page, 'Launch an agent').click()
     await prompt(page).fill('A long thought')
@@ -29,7 +29,7 @@ describe('the launch form', () => {
     [1280, 800],
     [390, 700],
   ] as const)
-    it(`says in sight why it is refused, and leads to the field that it is about, at ${width}x${height}`, async () => {
+    it(`launch form: a refusal is visible and focuses the field that it is about, at ${width}x${height}`, async () => {
       const page = await browser.open(server, '#/agents', { width, height, allows: [/400|409/] })
       await button(page, 'Launch an agent').click()
       await page.getByRole('radio', { name: /^Command/ }).check()
@@ -40,7 +40,7 @@ describe('the launch form', () => {
       await alert.getByText('/tmp/nosuch was not found').waitFor()
       await expect.poll(() => isFocused(command), patient).toBe(true)
       expect([await isInSight(alert), await isInSight(command)]).toEqual([true, true])
-      await look(page, `launch-refused-${width}`)
+      await reviewScreenshot(page, `launch-refused-${width}`)
       const folder = page.getByLabel('Working directory')
       await command.fill('true')
       await folder.fill('/tmp/nosuch')
@@ -48,7 +48,7 @@ describe('the launch form', () => {
       await alert.getByText('The working directory /tmp/nosuch does not exist').waitFor()
       await expect.poll(() => isFocused(folder), patient).toBe(true)
       expect([await isInSight(alert), await isInSight(folder)]).toEqual([true, true])
-      // About no field: then the sentence itself.
+      // An error that is about no field focuses the error message.
       await page.route('**/api/agents', async (route) =>
         route.request().method() === 'POST'
           ? await route.fulfill({ status: 409, json: { code: 'resetting', message: 'The namespace is being reset.' } })
@@ -60,7 +60,7 @@ describe('the launch form', () => {
       expect(await isInSight(alert)).toBe(true)
     })
 
-  it('holds nobody while a launch takes its time, and tells how it ended', async () => {
+  it('launch form: a slow launch can continue in the background, and its result is shown as a toast', async () => {
     const page = await browser.open(server, '#/agents', { allows: [/409/] })
     const isRefused = { value: true }
     const answers: PromiseWithResolvers<void>[] = []
@@ -74,7 +74,7 @@ describe('the launch form', () => {
     })
     const launchAndLeave = async (): Promise<void> => {
       await button(page, 'Launch').click()
-      await button(page, 'Leave; it goes on by itself').click()
+      await button(page, 'Continue in background').click()
       await dialog(page).waitFor({ state: 'detached' })
     }
     await button(page, 'Launch an agent').click()
@@ -82,27 +82,27 @@ describe('the launch form', () => {
     await prompt(page).fill('Far away')
     await launchAndLeave()
     answers[0]?.resolve()
-    await page.getByText('Launch: The namespace is being reset.').waitFor()
-    // What was refused is not lost.
+    await page.getByText('Launch failed: The namespace is being reset.').waitFor()
+    // The contents of a refused launch are kept.
     await button(page, 'Launch an agent').click()
     expect(await prompt(page).inputValue()).toBe('Far away')
     isRefused.value = false
     await launchAndLeave()
-    await page.getByRole('link', { name: 'World', exact: true }).click()
+    await page.getByRole('link', { name: 'System', exact: true }).click()
     answers[1]?.resolve()
-    await page.getByText('Launched synthetic.').waitFor()
-    // Who has gone elsewhere is not fetched back.
-    expect(page.url()).toContain('#/world')
+    await page.getByText('Agent launched (synthetic).').waitFor()
+    // A user who has navigated away stays there.
+    expect(page.url()).toContain('#/system')
   })
 
-  it('is not in the way of who goes elsewhere, also from the first click, and tells a refusal there', async () => {
+  it('launch form: after navigating away during a launch, the page stays, and a refusal is shown as a toast', async () => {
     const page = await browser.open(server, '#/agents', { allows: [/409/] })
     const to = async (view: string): Promise<void> => {
       await page.getByRole('link', { name: view, exact: true }).click()
       await page.getByRole('heading', { level: 1, name: view }).waitFor()
     }
-    const first = button(page, 'Launch a synthetic one')
-    /** From here on a launch is answered when that is asked for. */
+    const first = button(page, 'Launch a synthetic agent')
+    /** Holds back the answers to launches. The returned function releases them. */
     const held = async (refusal?: string): Promise<() => void> => {
       const answer = Promise.withResolvers<void>()
       await page.unroute('**/api/agents')
@@ -115,28 +115,28 @@ describe('the launch form', () => {
     }
     const refuse = await held('The namespace is being reset.')
     await first.click()
-    await to('World')
+    await to('System')
     refuse()
-    await page.getByText('Launch: The namespace is being reset.').waitFor()
-    // Who is back is not who asked: what would be said to that one is said by nobody else.
-    const refuseAgain = await held('The tide is out.')
+    await page.getByText('Launch failed: The namespace is being reset.').waitFor()
+    // After leaving and returning, the component that started the launch is unmounted, so the refusal is still shown as a toast.
+    const refuseAgain = await held('The database is locked.')
     await to('Agents')
     await first.click()
-    await to('World')
+    await to('System')
     await to('Agents')
     await first.waitFor()
     refuseAgain()
-    await page.getByText('Launch: The tide is out.').waitFor()
+    await page.getByText('Launch failed: The database is locked.').waitFor()
     const launch = await held()
     await first.click()
-    await to('World')
+    await to('System')
     launch()
-    await page.getByText('Launched synthetic.').waitFor()
-    expect(page.url()).toContain('#/world')
+    await page.getByText('Agent launched (synthetic).').waitFor()
+    expect(page.url()).toContain('#/system')
   })
 
-  it('keeps what was filled in for who goes back to the page before, and is refused there', async () => {
-    const page = await browser.open(server, '#/world', { allows: [/409/] })
+  it('launch form: contents are kept when the user goes back during a launch that is then refused', async () => {
+    const page = await browser.open(server, '#/system', { allows: [/409/] })
     await page.getByRole('link', { name: 'Agents', exact: true }).click()
     const answer = Promise.withResolvers<void>()
     await page.route('**/api/agents', async (route) => {
@@ -147,11 +147,11 @@ describe('the launch form', () => {
     await page.getByRole('radio', { name: /^Synthetic/ }).check()
     await prompt(page).fill('A long thought')
     await button(page, 'Launch').click()
-    await button(page, 'Leave; it goes on by itself').waitFor()
+    await button(page, 'Continue in background').waitFor()
     await page.goBack()
-    await page.getByRole('heading', { level: 1, name: 'World' }).waitFor()
+    await page.getByRole('heading', { level: 1, name: 'System' }).waitFor()
     answer.resolve()
-    await page.getByText('Launch: The namespace is being reset.').waitFor()
+    await page.getByText('Launch failed: The namespace is being reset.').waitFor()
     await page.goForward()
     await button(page, 'Launch an agent').click()
     expect(await prompt(page).inputValue()).toBe('A long thought')

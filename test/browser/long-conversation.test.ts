@@ -12,18 +12,18 @@ const browser = useBrowser()
 const rows = (page: Page) => page.getByRole('feed').locator('article')
 const elements = (page: Page): Promise<number> => page.evaluate('document.querySelectorAll("*").length')
 
-/** The longest time between two frames from now on, in ms; reported, and judged by people. */
+/** Measures the longest time between two frames from now on, in ms. It is printed and not asserted. */
 async function measureFrames(page: Page): Promise<() => Promise<number>> {
   await page.evaluate(`(() => {
     globalThis.longestFrame = 0
     let before = performance.now()
-    const look = (now) => { globalThis.longestFrame = Math.max(globalThis.longestFrame, now - before); before = now; requestAnimationFrame(look) }
-    requestAnimationFrame(look)
+    const measure = (now) => { globalThis.longestFrame = Math.max(globalThis.longestFrame, now - before); before = now; requestAnimationFrame(measure) }
+    requestAnimationFrame(measure)
   })()`)
   return () => page.evaluate('Math.round(globalThis.longestFrame)')
 }
 
-/** What the page holds when all garbage is gone. */
+/** The heap size of the page after a garbage collection. */
 async function usedHeap(page: Page): Promise<number> {
   const session = await page.context().newCDPSession(page)
   await session.send('HeapProfiler.enable')
@@ -38,7 +38,7 @@ interface Box {
 
 const topOf = (page: Page): Promise<number> => page.getByRole('feed').evaluate((box: Box) => box.scrollTop)
 
-/** Two frames later it is where it was. */
+/** Whether the scroll position is the same two frames later. */
 const isStill = (page: Page): Promise<boolean> =>
   page.evaluate(`(async () => {
     const box = document.querySelector('[role=feed]')
@@ -47,21 +47,21 @@ const isStill = (page: Page): Promise<boolean> =>
     return box.scrollTop === before
   })()`)
 
-describe('a conversation of 100,000 messages', () => {
-  it('is read from end to end, while only what is in sight is in the page', async () => {
+describe('long conversation', () => {
+  it('long conversation: 100,000 messages can be read from end to end, and only the visible ones are rendered', async () => {
     const go = join(server.home, 'go')
     const script = `until [ -e "$0" ]; do sleep 0.05; done; seq -f 'line number %.0f' 1 100000; sleep 1000`
     const id = await server.command(['sh', '-c', script, go], { prompt: 'Count' })
     const page = await browser.open(server, `#/agents/${id}`)
     await page.getByRole('feed').getByText('Count').waitFor()
-    // All of them while somebody watches.
+    // The messages arrive while the page is open.
     const startedMs = performance.now()
     writeFileSync(go, '')
     const longest = await measureFrames(page)
     const written = async (): Promise<number> => (await server.get<Json>(`/api/agents/${id}`)).session.messageCount
     await expect.poll(written, { timeout: 120_000, interval: 200 }).toBe(100_001)
     const writtenMs = performance.now()
-    // Who watches a fast writer sees what it says now.
+    // The page shows the newest messages of a fast writer.
     await expect.poll(() => page.locator('.conversation__count').textContent(), patient).toBe('100,001')
     await page.getByText('line number 100000', { exact: true }).waitFor()
     const behindMs = Math.round(performance.now() - writtenMs)
@@ -75,7 +75,7 @@ describe('a conversation of 100,000 messages', () => {
     await page.getByText('line number 1', { exact: true }).waitFor()
     await page.getByRole('feed').hover()
     for (let turn = 0; turn < 50; turn++) await page.mouse.wheel(0, 4_000)
-    // A wheel goes on turning for a while.
+    // Wheel scrolling continues for a while after the last event.
     let before = -1
     await expect
       .poll(async () => {
@@ -85,7 +85,7 @@ describe('a conversation of 100,000 messages', () => {
         return isStill
       }, patient)
       .toBe(true)
-    // Somewhere in the middle, at once, as by the bar at the side.
+    // Jump to the middle, as by dragging the scroll bar.
     await page.getByRole('feed').evaluate((box: Box) => {
       box.scrollTop = box.scrollHeight / 2
     })
@@ -105,7 +105,7 @@ describe('a conversation of 100,000 messages', () => {
     )
   })
 
-  it('follows the end, stays where the reader went, and says how many are new', async () => {
+  it('long conversation: follows the end, stays where the reader scrolled, and counts new messages', async () => {
     const go = join(server.home, 'go-on')
     const script = 'seq 1 300; until [ -e "$0" ]; do sleep 0.05; done; seq -f "late %.0f" 1 30; sleep 1000'
     const id = await server.command(['sh', '-c', script, go])
@@ -114,7 +114,7 @@ describe('a conversation of 100,000 messages', () => {
     await page.getByRole('feed').hover()
     await page.mouse.wheel(0, -3_000)
     await page.getByText('300', { exact: true }).waitFor({ state: 'detached' })
-    // A wheel goes on turning for a while.
+    // Wheel scrolling continues for a while after the last event.
     await expect.poll(() => isStill(page), patient).toBe(true)
     writeFileSync(go, '')
     await page.getByRole('button', { name: '30 new' }).waitFor()
@@ -126,7 +126,7 @@ describe('a conversation of 100,000 messages', () => {
     expect(await page.getByRole('button', { name: /new/ }).count()).toBe(0)
   })
 
-  it('is left by the Home key and followed again by the End key, however fast it grows', async () => {
+  it('long conversation: Home stops following and End resumes it, also while messages arrive fast', async () => {
     const id = await server.command(['sh', '-c', 'seq 1 300; n=0; while n=$((n+1)); do echo "more $n"; sleep 0.01; done'])
     const page = await browser.open(server, `#/agents/${id}`)
     await page

@@ -6,10 +6,10 @@ import { requireNoSidewaysScroll, seriousViolations, useBrowser } from './suppor
 const server = useServer()
 const browser = useBrowser()
 
-describe('every view', () => {
-  for (const view of ['agents', 'cleanup', 'world'])
+describe('all views', () => {
+  for (const view of ['agents', 'cleanup', 'system'])
     for (const colorScheme of ['light', 'dark'] as const)
-      it(`${view} in ${colorScheme} has nothing that axe calls serious`, async () => {
+      it(`${view} view: no serious axe violations in ${colorScheme} mode, wide or narrow`, async () => {
         const page = await browser.open(server, `#/${view}`, { colorScheme })
         expect(await seriousViolations(page)).toEqual([])
         await page.setViewportSize({ width: 390, height: 800 })
@@ -18,21 +18,21 @@ describe('every view', () => {
       })
 })
 
-it('what is long takes no room from all else, at 1280 and at 390', async () => {
+it('layout: long namespaces and names do not squeeze other elements, at any width', async () => {
   const namespace = 'n'.repeat(60)
   const prompt = 'A prompt of some words that are about as long as people write them'
   const id = await server.command(['sleep', '1000'], { prompt, namespace })
   await server.command(['sleep', '1000'])
   const page = await browser.open(server)
-  const widthOf = async (one: Locator): Promise<number> => (await one.boundingBox())?.width ?? 0
+  const widthOf = async (element: Locator): Promise<number> => (await element.boundingBox())?.width ?? 0
   await page.getByLabel('Namespace').waitFor()
   expect(await widthOf(page.getByLabel('Namespace'))).toBeLessThanOrEqual(240)
-  await page.goto(`${server.url}/#/world`)
+  await page.goto(`${server.url}/#/system`)
   await page.getByLabel('Namespace').getByRole('option', { name: namespace }).waitFor({ state: 'attached' })
   expect(await widthOf(page.getByLabel('Namespace'))).toBeLessThanOrEqual(280)
 
   await page.setViewportSize({ width: 390, height: 800 })
-  // A few short columns stay a table, whose heads can be seen.
+  // A table with few short columns stays a table on a narrow page.
   const kinds = page.getByRole('table', { name: 'Resources by kind' })
   await kinds.getByRole('columnheader', { name: 'Held' }).waitFor()
   expect(await widthOf(kinds.getByRole('columnheader', { name: 'Held' }))).toBeGreaterThan(20)
@@ -43,7 +43,7 @@ it('what is long takes no room from all else, at 1280 and at 390', async () => {
   const heading = page.getByRole('heading', { level: 1, name: `Close of “${prompt}”` })
   await heading.waitFor()
   expect(await widthOf(heading)).toBeGreaterThan(340)
-  // Between the two a name can still be read.
+  // At widths between narrow and wide, names stay readable.
   for (const width of [641, 760, 810]) {
     await page.setViewportSize({ width, height: 800 })
     await page.goto(`${server.url}/#/cleanup`)
@@ -53,7 +53,7 @@ it('what is long takes no room from all else, at 1280 and at 390', async () => {
   }
 })
 
-it('an agent that goes by its id has that once in its row', async () => {
+it('agents view: an unnamed agent shows its id only once', async () => {
   const id = await server.command(['sleep', '1000'])
   const page = await browser.open(server)
   const link = page.getByRole('table', { name: 'Agents' }).getByRole('link')
@@ -61,26 +61,33 @@ it('an agent that goes by its id has that once in its row', async () => {
   expect((await link.textContent())?.trim()).toBe(`agent ${id.slice(0, 8)}`)
 })
 
-it('the theme is the one of the system until somebody chooses, and then stays', async () => {
+it('theme: follows the operating system until the user chooses one, which is then kept', async () => {
   const page = await browser.open(server, '#/agents', { colorScheme: 'dark' })
-  const ground = (): Promise<string> => page.evaluate('getComputedStyle(document.body).backgroundColor')
-  const dark = await ground()
+  const background = (): Promise<string> => page.evaluate('getComputedStyle(document.body).backgroundColor')
+  const dark = await background()
   await page.getByRole('button', { name: /system/ }).click()
-  await expect.poll(ground).not.toBe(dark)
+  await expect.poll(background).not.toBe(dark)
   await page.reload()
   await page.getByRole('button', { name: /light/ }).waitFor()
-  expect(await ground()).not.toBe(dark)
+  expect(await background()).not.toBe(dark)
   await page.getByRole('button', { name: /light/ }).click()
-  await expect.poll(ground).toBe(dark)
+  await expect.poll(background).toBe(dark)
 })
 
-it('a view that was gone to has its own title, and the first key leads past the bar', async () => {
+it('navigation: a view sets the page title, and the first Tab offers to skip to the content', async () => {
   const page = await browser.open(server)
   expect(await page.title()).toBe('Agents · Ebb')
   await page.keyboard.press('Tab')
   await page.keyboard.press('Enter')
   expect(await page.evaluate('document.activeElement.id')).toBe('content')
-  await page.getByRole('link', { name: 'World' }).click()
-  await expect.poll(() => page.title()).toBe('World · Ebb')
-  expect(await page.getByRole('link', { name: 'World' }).getAttribute('aria-current')).toBe('page')
+  await page.getByRole('link', { name: 'System' }).click()
+  await expect.poll(() => page.title()).toBe('System · Ebb')
+  expect(await page.getByRole('link', { name: 'System' }).getAttribute('aria-current')).toBe('page')
+})
+
+it('navigation: the former address #/world shows the System view', async () => {
+  const page = await browser.open(server, '#/world?namespace=default')
+  await page.getByRole('heading', { level: 1, name: 'System' }).waitFor()
+  expect(await page.getByRole('link', { name: 'System' }).getAttribute('aria-current')).toBe('page')
+  expect(await page.getByLabel('Namespace').inputValue()).toBe('default')
 })

@@ -4,9 +4,9 @@ import { expect, it } from 'vitest'
 import { nodeProgram, temporaryHome } from '../support/home.ts'
 import { needs } from '../support/real.ts'
 import { startServer, type TestServer } from '../support/server.ts'
-import { look, screenshot, useBrowser } from './support.ts'
+import { reviewScreenshot, screenshot, useBrowser } from './support.ts'
 
-/** The pictures of the README, of agents that speak as the real ones do. `EBB_SCREENSHOTS=docs/images` makes them. */
+/** Makes screenshots for the README with `EBB_SCREENSHOTS=docs/images`. Fake agent programs print what the real ones print. */
 
 needs('tmux')
 const browser = useBrowser()
@@ -40,7 +40,7 @@ const conversation = [
   ]),
 ]
 
-/** A program of that name, on the PATH of the server, which says these lines and then does as `rest` says. */
+/** Writes a fake agent program of that name. It prints the lines and then runs the JavaScript in `rest`. */
 function program(folder: string, name: string, lines: readonly object[], rest: string): void {
   const path = join(folder, name)
   const script = `if (process.argv.includes('--version')) { console.log('2.1.0'); process.exit() }
@@ -71,7 +71,7 @@ async function launchAll(server: TestServer): Promise<{ readonly watching: strin
   return { watching: await launch('claude-code', 'Fix the reconnect test that fails once in forty runs') }
 }
 
-it('agents as the real ones are shown in the list, and one of them with the proof that it is gone', async () => {
+it('screenshots: the list shows agents of all providers, and a stopped one shows its proofs', async () => {
   const folder = temporaryHome()
   program(folder, 'claude', conversation, watches)
   program(folder, 'codex', [{ type: 'thread.started', thread_id: 'one' }, { type: 'turn.started' }], watches)
@@ -99,12 +99,12 @@ it('agents as the real ones are shown in the list, and one of them with the proo
     .waitFor()
   expect(await page.locator('.message--failure').count()).toBe(1)
   await page.getByRole('region', { name: 'Processes' }).getByText('4 processes').waitFor()
-  await look(page, 'agent-running')
+  await reviewScreenshot(page, 'agent-running')
   await page.getByRole('button', { name: 'Stop', exact: true }).click()
-  await page.getByRole('button', { name: 'Stop it' }).click()
+  await page.getByRole('button', { name: 'Stop agent' }).click()
   await page
     .getByRole('region', { name: 'Resources' })
-    .getByText(/all \d+ seen gone/)
+    .getByText(/all \d+ verified gone/)
     .waitFor()
   await page.getByRole('button', { name: 'Dismiss' }).click()
   await screenshot(page, 'agent')

@@ -3,15 +3,15 @@ import { expect, it } from 'vitest'
 import { temporaryHome } from '../support/home.ts'
 import { needs } from '../support/real.ts'
 import { type Json, startServer } from '../support/server.ts'
-import { deaf, patient, useBrowser } from './support.ts'
+import { launchUnstoppable, patient, useBrowser } from './support.ts'
 
 needs('tmux')
 const browser = useBrowser()
 
-/** What a browser says of a server that is not there. */
+/** Console messages of the browser while the server is down. */
 const lost = [/WebSocket connection/, /ERR_CONNECTION_REFUSED/, /ERR_EMPTY_RESPONSE/, /ERR_CONNECTION_RESET/, /ERR_SOCKET_NOT_CONNECTED/]
 
-/** Reads the conversation from its beginning, as a person would, and answers with what was seen under each number. */
+/** Scrolls through the conversation from its beginning. Returns the text shown under each message number. */
 async function readAll(page: Page, total: number): Promise<ReadonlyMap<number, string>> {
   const seen = new Map<number, string>()
   const toStart = async (): Promise<void> => {
@@ -30,10 +30,10 @@ async function readAll(page: Page, total: number): Promise<ReadonlyMap<number, s
           expect(seen.get(number) ?? text).toBe(text)
           seen.set(number, text)
         }
-        // What is still being fetched is waited for: nobody reads what has not come.
+        // Wait until all rendered messages are loaded.
         if (shown.some(([, text]) => typeof text !== 'string')) return seen.size
-        // To the last row that is drawn, which is then the first: a page that draws late is sent to the same place again. Rows that
-        // are measured meanwhile may still move it past a few, as they would a person, who then reads again.
+        // Scroll the last rendered row to the top. If the page renders late, the same position is requested again. Rows measured
+        // meanwhile may shift the position past a few messages; a second pass reads those.
         if (shown.at(-1)?.[0] === total && seen.size < total) await toStart()
         else await page.evaluate(`[...document.querySelectorAll('[role=feed] article')].at(-1)?.scrollIntoView({ block: 'start' })`)
         return seen.size
@@ -43,12 +43,12 @@ async function readAll(page: Page, total: number): Promise<ReadonlyMap<number, s
     .toBe(total)
     .catch(async (error: unknown) => {
       const missing = Array.from({ length: total }, (_, index) => index + 1).filter((number) => !seen.has(number))
-      throw new Error(`Not seen: ${missing.join(' ')}. The page says:\n${await page.locator('main').textContent()}`, { cause: error })
+      throw new Error(`Messages not seen: ${missing.join(' ')}. Page text:\n${await page.locator('main').textContent()}`, { cause: error })
     })
   return seen
 }
 
-it('a page that was open while its server was stopped and started again has every message once, and goes on', async () => {
+it('reconnect: after a restart of the server an open page has every message once, and continues live', async () => {
   const home = temporaryHome()
   let server = await startServer(['--keep-on-exit'], { home })
   try {
@@ -58,7 +58,7 @@ it('a page that was open while its server was stopped and started again has ever
     const page = await browser.open(server, `#/agents/${id}`, { allows: lost })
     await expect.poll(async () => Number(await page.locator('.conversation__count').textContent()), patient).toBeGreaterThan(20)
     await server.stop()
-    await page.getByText('Not connected; trying again.').waitFor()
+    await page.getByText('Not connected to the server.').waitFor()
     server = await startServer(['--keep-on-exit'], { home, port: new URL(url).port })
     expect(server.url).toBe(url)
     await page.getByText('live', { exact: true }).waitFor()
@@ -69,7 +69,7 @@ it('a page that was open while its server was stopped and started again has ever
     expect([...seen].sort(([one], [other]) => one - other)).toEqual(messages.map((one) => [one.sequenceNumber, one.content]))
     expect(messages.slice(1, -1).map(({ content }) => content)).toEqual(Array.from({ length: 250 }, (_, index) => `line ${index + 1}`))
 
-    // Lists were fetched again, and events are heard again.
+    // Lists are loaded again, and events arrive again.
     await page.goto(`${url}/#/agents`)
     await server.launch({ type: 'synthetic', prompt: 'Launched after the restart' })
     await page.getByText('Launched after the restart').waitFor()
@@ -80,26 +80,26 @@ it('a page that was open while its server was stopped and started again has ever
   }
 })
 
-it('a reset whose server died can be put away, and the next server says what is left', async () => {
+it('reconnect: a reset whose server died can be dismissed, and the next server shows what is left', async () => {
   const home = temporaryHome()
   let server = await startServer([], { home })
   try {
-    await deaf(server)
-    const page = await browser.open(server, '#/world', { allows: [...lost, /404/] })
+    await launchUnstoppable(server)
+    const page = await browser.open(server, '#/system', { allows: [...lost, /404/] })
     await page.getByRole('button', { name: 'Reset…' }).click()
-    await page.getByLabel(/Something lives/).fill('everything')
+    await page.getByLabel(/are running\. Type/).fill('everything')
     await page.getByRole('dialog').getByRole('button', { name: 'Reset', exact: true }).click()
-    const reset = page.getByRole('region', { name: 'The reset' })
-    await reset.getByText('told to end').first().waitFor()
+    const reset = page.getByRole('region', { name: 'Reset progress' })
+    await reset.getByText('termination requested').first().waitFor()
     expect(await reset.getByRole('button', { name: 'Done' }).isDisabled()).toBe(true)
     server.ebb.signal('SIGKILL')
     await server.ebb.ended
-    await reset.getByText('not known', { exact: true }).waitFor()
+    await reset.getByText('unknown', { exact: true }).waitFor()
     server = await startServer([], { home, port: new URL(server.url).port })
     await page
-      .getByRole('region', { name: 'Is the world clean' })
-      .getByText('Nothing of an agent is left')
-      .or(page.getByText('The world is clean'))
+      .getByRole('region', { name: 'System status' })
+      .getByText('No resources are left')
+      .or(page.getByText('The system is clean'))
       .waitFor()
     await reset.getByRole('button', { name: 'Done' }).click()
     await reset.waitFor({ state: 'detached' })

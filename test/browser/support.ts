@@ -10,20 +10,20 @@ import { chromiumProgram, missing, needs } from '../support/real.ts'
 import type { TestServer } from '../support/server.ts'
 
 /**
- * A real Chromium on the real dashboard. Every page fails its test on a console error, an error of its script, a call to
- * another origin, and anything that the page's own policy had to forbid.
+ * Runs a real Chromium on the real dashboard. A test fails if its page logs a console error or warning, throws, calls another
+ * origin, or violates the page's content security policy.
  */
 
 export interface OpenOptions {
   readonly width?: number
   readonly height?: number
   readonly colorScheme?: 'light' | 'dark'
-  /** What the browser itself says on the console when a call fails that the test lets fail, such as `401`. */
+  /** Console messages that the test expects, such as the browser's message for a `401`. */
   readonly allows?: readonly RegExp[]
 }
 
 export interface Browsing {
-  /** A page of its own, with storage of its own; `to` is a hash such as `#/agents`. */
+  /** Opens a page in its own browser context. `to` is a hash such as `#/agents`. */
   open(server: Pick<TestServer, 'url'>, to?: string, options?: OpenOptions): Promise<Page>
 }
 
@@ -42,14 +42,14 @@ const flags = [
   '--disable-dev-shm-usage',
 ]
 
-/** A deadline on a loaded machine with two cores, not a measurement: what waits ends at the event. */
+/** The deadline of every wait, generous for a loaded machine with two cores. Waits end at the event. */
 const patienceMs = 30_000
-/** For `expect.poll`. */
+/** Options for `expect.poll`. */
 export const patient = { timeout: patienceMs }
-/** Several such waits fit into one test, or its own end would hide which of them was in vain. */
+/** Long enough for several waits, so that the failing wait is reported, and not the timeout of the test. */
 const testMs = 180_000
 
-/** One browser for all tests of the file; its profile is in a folder that goes with it. */
+/** Starts a browser for all tests of the file. Its profile is in a temporary folder. */
 export function useBrowser(): Browsing {
   needs('chromium')
   vi.setConfig({ testTimeout: testMs })
@@ -60,7 +60,7 @@ export function useBrowser(): Browsing {
     const executablePath = chromiumProgram()
     if (missing('chromium') !== undefined || executablePath === undefined) return
     execFileSync(nodeProgram, [join(root, 'scripts', 'dashboard.mjs'), '--if-stale'])
-    // A folder that the guard looks for: playwright puts the profile into it, and so does the browser with all else.
+    // Playwright and the browser write all their files to this folder, which the leak guard of the tests checks.
     const folder = temporaryHome()
     browser = await chromium.launch({ executablePath, args: flags, env: { ...variables(), TMPDIR: folder, HOME: folder } })
   })
@@ -81,7 +81,7 @@ export function useBrowser(): Browsing {
       opened.push({ context, complaints })
       const page = await context.newPage()
       const complain = (text: string): void => {
-        if (!allows.some((one) => one.test(text))) complaints.push(text)
+        if (!allows.some((pattern) => pattern.test(text))) complaints.push(text)
       }
       page.setDefaultTimeout(patienceMs)
       page.on('console', (message) => {
@@ -115,9 +115,9 @@ interface Violation {
   readonly nodes: readonly { readonly target: readonly string[]; readonly failureSummary?: string }[]
 }
 
-/** What axe calls serious or critical, each with where it is. */
+/** Returns the serious and critical axe violations, each with its elements. */
 export async function seriousViolations(page: Page): Promise<readonly string[]> {
-  // Evaluated, not added as a script: the page's own policy would not let it in.
+  // Evaluated, because the page's content security policy forbids added scripts.
   await page.evaluate(axe)
   const violations = await page.evaluate<readonly Violation[]>('axe.run().then(({ violations }) => violations)')
   return violations
@@ -125,7 +125,7 @@ export async function seriousViolations(page: Page): Promise<readonly string[]> 
     .flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) => `${id} at ${target.join(' ')}: ${failureSummary ?? ''}`))
 }
 
-/** No part of the page is wider than the page. */
+/** Requires that the page cannot be scrolled sideways. */
 export async function requireNoSidewaysScroll(page: Page): Promise<void> {
   const tooWide = await page.evaluate(`document.documentElement.scrollWidth - document.documentElement.clientWidth`)
   expect(tooWide).toBeLessThanOrEqual(0)
@@ -144,25 +144,25 @@ interface Shown {
   contains(other: unknown): boolean
 }
 
-/** Whether it can be read where it is: all of it within the page, and nothing over it. */
-export function isInSight(one: Locator): Promise<boolean> {
-  return one.evaluate((element: Shown) => {
+/** Whether the element is fully within the viewport and not covered. */
+export function isInSight(locator: Locator): Promise<boolean> {
+  return locator.evaluate((element: Shown) => {
     const { top, bottom, left, right } = element.getBoundingClientRect()
     const isShown = (y: number): boolean => element.contains(element.ownerDocument.elementFromPoint((left + right) / 2, y))
     return bottom > top && isShown(top + 1) && isShown((top + bottom) / 2) && isShown(bottom - 1)
   })
 }
 
-export function isFocused(one: Locator): Promise<boolean> {
-  return one.evaluate((element: Shown) => element === element.ownerDocument.activeElement)
+export function isFocused(locator: Locator): Promise<boolean> {
+  return locator.evaluate((element: Shown) => element === element.ownerDocument.activeElement)
 }
 
-/** What a screen reader would call it, or what stands in it. */
+/** The label or text of the focused element. */
 export function focused(page: Page): Promise<string> {
   return page.evaluate('(document.activeElement?.labels?.[0]?.textContent || document.activeElement?.textContent || "").trim()')
 }
 
-/** Presses Tab until what has the focus says so; never more often than there are things to reach. */
+/** Presses Tab until the focused element has the given label or text. Fails after 60 presses. */
 export async function tabTo(page: Page, text: string | RegExp): Promise<void> {
   const passed: string[] = []
   for (let step = 0; step < 60; step++) {
@@ -171,16 +171,16 @@ export async function tabTo(page: Page, text: string | RegExp): Promise<void> {
     if (typeof text === 'string' ? at === text : text.test(at)) return
     passed.push(at.slice(0, 40))
   }
-  throw new Error(`Nothing says ${text}; these were passed: ${passed.join(' | ')}`)
+  throw new Error(`No focusable element is named ${text}. Tab reached: ${passed.join(' | ')}`)
 }
 
-/** For the README, and for those who look: only where EBB_SCREENSHOTS names a folder. */
+/** Takes a screenshot for the documentation, if EBB_SCREENSHOTS names a folder. */
 export async function screenshot(page: Page, name: string): Promise<void> {
   await picture(process.env.EBB_SCREENSHOTS, page, name)
 }
 
-/** Of what no document shows: where EBB_SCREENSHOTS_MORE names a folder. */
-export async function look(page: Page, name: string): Promise<void> {
+/** Takes a screenshot for review only, if EBB_SCREENSHOTS_MORE names a folder. */
+export async function reviewScreenshot(page: Page, name: string): Promise<void> {
   await picture(process.env.EBB_SCREENSHOTS_MORE, page, name)
 }
 
@@ -190,15 +190,15 @@ async function picture(folder: string | undefined, page: Page, name: string): Pr
   await page.screenshot({ path: join(folder, `${name}.png`) })
 }
 
-/** An agent that is deaf to everything but a kill, by the time that this answers. */
-export async function deaf(on: TestServer, more: object = {}): Promise<string> {
+/** Launches an agent that only a kill can end, and waits until it ignores signals. */
+export async function launchUnstoppable(on: TestServer, more: object = {}): Promise<string> {
   const id = await on.command([fixture('ignores-sigterm'), fixture('waits')], more)
   await on.get(`/api/agents/${id}/messages?since=1&wait=15000`)
   return id
 }
 
-/** An agent that was stopped, so that there is something to look at. */
-export async function stopped(on: TestServer): Promise<string> {
+/** Launches an agent and stops it. Returns its id. */
+export async function launchStopped(on: TestServer): Promise<string> {
   const id = await on.command(['sh', '-c', 'echo up; exec sleep 1000'])
   await on.get(`/api/agents/${id}/messages?since=1&wait=15000`)
   await on.post(`/api/agents/${id}/stop`)

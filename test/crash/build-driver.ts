@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { rolldown } from 'rolldown'
 
-/** Bundles the driver, and what its sentinel and keepers start, into the folder that is its argument. */
+/** FOLDER: bundles the driver, and the programs that its sentinel and subreaper processes run, into FOLDER. */
 
 const [, , folder = ''] = process.argv
 const root = join(import.meta.dirname, '..', '..')
@@ -13,6 +13,6 @@ async function bundle(input: Record<string, string>): Promise<void> {
   await build.close()
 }
 
-// Each by itself: a chunk that they shared could be the driver, and would run when main loads it.
+// Separate bundles: a chunk that both share could contain the driver, which would then run when main loads it.
 await bundle({ main: join(root, 'src/main.ts'), 'subreaper-process': join(root, 'src/host/containment/subreaper-process.ts') })
 await bundle({ driver: join(root, 'test/crash/driver.ts') })

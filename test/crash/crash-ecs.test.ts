@@ -10,7 +10,7 @@ import { at, describeCrash, untilOneFinishes } from './matrix.ts'
 import { Place } from './place.ts'
 import { buildDriver, type DriverEnd, type Program, runDriver } from './program.ts'
 
-/** G9 of an agent on ECS: a supervisor killed at any effect of its launch or its end is recovered, and the account is clean. */
+/** G9 for an agent on ECS: after a supervisor was killed at any effect of a launch or a close, a recovery cleans up the account. */
 
 needs('moto', 'cgroup')
 
@@ -33,7 +33,7 @@ afterAll(async () => {
   console.log(`Crash points of an agent on ECS: ${covered.join(', ')}`)
 })
 
-/** Each point has a prefix of its own, so that many share one account. */
+/** Settings with a prefix per crash point, so that many points share one account. */
 function settingsOf(prefix: string): Readonly<Record<string, string>> {
   const camel = (name: string): string => name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())
   return Object.fromEntries(Object.entries(world.flags({ 'ecs-prefix': prefix })).map(([name, value]) => [camel(name), value]))
@@ -51,7 +51,7 @@ async function recover(place: Place, settings: Readonly<Record<string, string>>)
   return [...reports.filter((report) => !report.success).map((report) => JSON.stringify(report.errors)), ...unknown, ...errors]
 }
 
-/** Of one installation, asked of the world's own books. */
+/** AWS resources of one installation, read from the simulated account. */
 async function left(installation: string | undefined, prefix: string): Promise<readonly string[]> {
   const tasks = [...world.tasks.all.values()].filter(({ tags }) =>
     tags.some(({ key, value }) => key === 'ebb:installation' && value === installation),
@@ -82,7 +82,7 @@ async function crashAndRecover(k: number, when: Moment): Promise<DriverEnd> {
     if (end.isKilled) expect(await recover(place, settings)).toEqual([])
     await place.becomesClean(5_000)
     await waitUntil(() => left(installation, prefix), 5_000, 'the account is clean')
-    // What it said before the crash is in the bucket, unless there was never a log to be uploaded.
+    // The output before the crash is in the bucket, if the launch got as far as its logs.
     if (end.isReady)
       expect((await world.objects(`${prefix}/results/`)).map(({ key }) => key.split('/').at(-1))).toEqual(['stderr.log', 'stdout.log'])
   })
@@ -90,6 +90,6 @@ async function crashAndRecover(k: number, when: Moment): Promise<DriverEnd> {
   return end
 }
 
-test.each(moments)('a supervisor killed %s any effect of an agent on ECS is recovered', { timeout }, async (when) => {
+test.each(moments)('ecs: a supervisor killed %s any effect of an agent is recovered', { timeout }, async (when) => {
   covered.push(`${when} ${await untilOneFinishes((k) => crashAndRecover(k, when))}`)
 })

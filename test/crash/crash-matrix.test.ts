@@ -7,12 +7,12 @@ import { Place } from './place.ts'
 import { buildDriver, type DriverEnd, type Program } from './program.ts'
 
 /**
- * The matrix is generated: k = 1, 2, 3… until a run came to its end alive. Nobody lists effects here, so a new one is
- * covered the day it is written.
+ * The matrix is generated: k = 1, 2, 3 … until a run ends without a crash. It has no list of effects, so a new effect is covered from the
+ * start.
  */
 
 const scenarios: readonly Scenario[] = ['terminate', 'rollback', 'complete', 'delete']
-/** What follows an answer at once is before the next effect; where both are tried, they find the same. */
+/** An effect without a delay has the same state after it as before the next effect, so `after` is not tried everywhere. */
 const moments: Record<Scenario, readonly Moment[]> = {
   terminate: ['before', 'during', 'after'],
   rollback: ['before', 'during'],
@@ -21,7 +21,7 @@ const moments: Record<Scenario, readonly Moment[]> = {
   remove: ['before', 'during', 'after'],
   'logs-only': [],
   deploy: ['before', 'during'],
-  // In a file of its own: it needs another world.
+  // In crash-ecs.test.ts, with its own simulated account.
   ecs: [],
 }
 const cleanWithinMs = 5_000
@@ -39,7 +39,7 @@ afterAll(() => {
   console.log(`Crash points of launches and closes:\n  ${covered.join('\n  ')}`)
 })
 
-/** One supervisor killed at one effect, one recovery, one look at the world. */
+/** One supervisor killed at one effect, one recovery, one check of the system. */
 async function crashAndRecover(matrix: Matrix, role: Scenario, k: number, when: Moment): Promise<DriverEnd> {
   const place = new Place()
   const crash = { at: k, when }
@@ -59,7 +59,9 @@ async function crashAndRecover(matrix: Matrix, role: Scenario, k: number, when: 
   return end
 }
 
-/** An agent that is deleted is launched as one that is terminated: that part of the matrix is done once. */
+/**
+ * The number of effects of a launch. Launches are the same for `delete` and `terminate`, so the crash points of a launch are tried once.
+ */
 async function launchOf(matrix: Matrix, role: 'delete' | 'remove'): Promise<Readonly<Record<Moment, number>>> {
   const place = new Place()
   const { effectsToReady } = await run(matrix, { place, role })
@@ -72,10 +74,10 @@ async function launchOf(matrix: Matrix, role: 'delete' | 'remove'): Promise<Read
 describe.each(['cgroup', 'scan', 'subreaper'] as const)('G9 under %s', (containment) => {
   needs(containment)
   const matrix = (): Matrix => ({ program, containment })
-  // A keeper is a Node of its own per tree, so there one point in three must do.
+  // Each tree has a subreaper process with its own Node, which is slow. There, one point in three is tried.
   const stride = containment === 'subreaper' ? 3 : 1
 
-  test.each(scenarios)('a supervisor killed at any effect of a "%s" is recovered', { timeout }, async (role) => {
+  test.each(scenarios)('a supervisor killed at any effect of "%s" is recovered', { timeout }, async (role) => {
     let points = 0
     const launched = role === 'delete' ? await launchOf(matrix(), role) : undefined
     await amongNeighbours(async () => {
@@ -88,10 +90,10 @@ describe.each(['cgroup', 'scan', 'subreaper'] as const)('G9 under %s', (containm
   })
 })
 
-describe('G9 of the removal of an agent that has ended', () => {
+describe('G9: removal of an ended agent', () => {
   needs('cgroup')
 
-  test('a supervisor killed at any effect of it either has kept row and archive, or loses both with the recovery', {
+  test('a supervisor killed at any effect keeps row and archive, or the recovery removes both', {
     timeout,
   }, async () => {
     let points = 0
@@ -105,10 +107,10 @@ describe('G9 of the removal of an agent that has ended', () => {
   })
 })
 
-describe('G9 of an agent that is deployed into tmux', () => {
+describe('G9: an agent deployed into tmux', () => {
   needs('tmux', 'cgroup')
 
-  test('a supervisor killed at any effect of it, its end, or the end of its task, is recovered', { timeout }, async () => {
+  test('a supervisor killed at any effect of the deployment, its end or the end of its task is recovered', { timeout }, async () => {
     let points = 0
     const matrix: Matrix = { program, containment: 'cgroup' }
     await amongNeighbours(async () => {

@@ -1,18 +1,18 @@
 import { writeSync } from 'node:fs'
 import type { Crash, Moment, Said } from './job.ts'
 
-/** Looking at the books changes nothing, so a crash there is a crash between two effects. */
-const looks = new Set(['ledger.incarnations', 'ledger.contents', 'ledger.reports'])
+/** Reads of the ledger change nothing. A crash there is the same as a crash between two effects. */
+const reads = new Set(['ledger.incarnations', 'ledger.contents', 'ledger.reports'])
 
 /**
- * Wraps the ports, counts what they are asked to do, and ends this process with SIGKILL at one of those effects. No
- * list of effects exists anywhere: a new function of a port is a new crash point by itself.
+ * Wraps the ports, counts their calls, and ends this process with SIGKILL at one of them. It has no list of effects: a new function of
+ * a port is a crash point at once.
  */
 export class CrashPoint {
   readonly #crash: Crash | undefined
   #count = 0
   #later = 0
-  /** Effects so far that the crash could have been at. */
+  /** The number of effects so far that match the crash. */
   #candidates = 0
 
   constructor(crash: Crash | undefined) {
@@ -23,7 +23,7 @@ export class CrashPoint {
     return this.#count
   }
 
-  /** By the moments that count them. */
+  /** The number of effects for each moment. */
   get counts(): Readonly<Record<Moment, number>> {
     return { before: this.#count, during: this.#later, after: this.#later }
   }
@@ -34,8 +34,8 @@ export class CrashPoint {
         const value: unknown = Reflect.get(target, key)
         if (typeof value !== 'function') return value
         const effect = `${name}.${String(key)}`
-        const call = (...given: unknown[]): unknown => Reflect.apply(value, target, given)
-        return typeof key === 'symbol' || looks.has(effect) ? call : (...given: unknown[]) => this.#around(effect, () => call(...given))
+        const call = (...args: unknown[]): unknown => Reflect.apply(value, target, args)
+        return typeof key === 'symbol' || reads.has(effect) ? call : (...args: unknown[]) => this.#around(effect, () => call(...args))
       },
     })
   }
@@ -43,15 +43,15 @@ export class CrashPoint {
   #around(effect: string, act: () => unknown): unknown {
     this.#count += 1
     const when = this.#crash?.when
-    if (when === 'before' && this.#isIt(effect)) die(`before ${effect}`)
+    if (when === 'before' && this.#isCrashPoint(effect)) die(`before ${effect}`)
     const answer = act()
     if (answer instanceof Promise) this.#later += 1
-    if (!(answer instanceof Promise) || when === undefined || when === 'before' || !this.#isIt(effect)) return answer
+    if (!(answer instanceof Promise) || when === undefined || when === 'before' || !this.#isCrashPoint(effect)) return answer
     if (when === 'during') die(`during ${effect}`)
     return answer.finally(() => die(`after ${effect}`))
   }
 
-  #isIt(effect: string): boolean {
+  #isCrashPoint(effect: string): boolean {
     if (this.#crash?.effect !== undefined && this.#crash.effect !== effect) return false
     this.#candidates += 1
     return this.#candidates === this.#crash?.at
@@ -63,7 +63,7 @@ function die(effect: string): void {
   process.kill(process.pid, 'SIGKILL')
 }
 
-/** Synchronous: there is no later. */
+/** Writes synchronously, because the process may be killed right after it. */
 export function say(said: Said): void {
   writeSync(1, `${JSON.stringify(said)}\n`)
 }

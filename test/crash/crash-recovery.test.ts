@@ -8,7 +8,7 @@ import { at, describeCrash, type Matrix, recover, run, untilOneFinishes } from '
 import { Place } from './place.ts'
 import { buildDriver, type DriverEnd, type Program } from './program.ts'
 
-/** The recovery is killed as well, the reaper too, and the sentinel does it without being asked. */
+/** G9 for recoveries: the recovery and the reaper are killed too, and the sentinel alone recovers. */
 
 const scenarios: readonly Scenario[] = ['terminate', 'rollback', 'complete', 'delete']
 const moments: readonly Moment[] = ['before', 'during']
@@ -35,7 +35,7 @@ interface Death {
   readonly losesDatabase?: boolean
 }
 
-/** Where the supervisor was when it died: everything launched and nothing closed, or in the middle of a deletion. */
+/** The place where the supervisor died: everything launched and nothing closed, or in the middle of a deletion. */
 const launched: Crash = { at: 1, when: 'before', effect: 'ledger.beginClose' }
 const deaths = {
   running: { role: 'terminate', crash: launched },
@@ -51,7 +51,7 @@ async function diedAt(matrix: Matrix, { role, crash, losesDatabase = false }: De
   return place
 }
 
-/** A dead supervisor's world, a helper that is killed at one effect, and the same helper again. */
+/** Starts from the state that a dead supervisor left, kills a helper at one effect, and runs the helper again. */
 async function crashHelper(matrix: Matrix, place: Place, role: Role, crash: Crash): Promise<DriverEnd> {
   const end = await run(matrix, { place, role, crash })
   await at(describeCrash(crash, end), async () => {
@@ -69,7 +69,7 @@ async function crashHelper(matrix: Matrix, place: Place, role: Role, crash: Cras
 describe.each(['cgroup', 'scan', 'subreaper'] as const)('G9 under %s', (containment) => {
   needs(containment)
   const matrix = (): Matrix => ({ program, containment })
-  // A keeper is a Node of its own per tree, so there fewer points must do.
+  // Each tree has a subreaper process with its own Node, which is slow, so fewer points are tried.
   const isSampled = containment === 'subreaper'
 
   async function crashEverywhere(role: Role, death: Death, when: Moment, stride: number): Promise<number> {
@@ -80,7 +80,7 @@ describe.each(['cgroup', 'scan', 'subreaper'] as const)('G9 under %s', (containm
     )
   }
 
-  test('a recovery of a running agent, killed at any effect, is recovered', { timeout }, async () => {
+  test('a recovery of a running agent that is killed at any effect is recovered', { timeout }, async () => {
     let points = 0
     await amongNeighbours(async () => {
       for (const when of moments) points += await crashEverywhere('recover', deaths.running, when, 1)
@@ -88,12 +88,12 @@ describe.each(['cgroup', 'scan', 'subreaper'] as const)('G9 under %s', (containm
     covered.push(`${containment}: recovery of a running agent at ${points}`)
   })
 
-  test('a recovery of a deletion under way, killed before any effect, is recovered', { timeout }, async () => {
+  test('a recovery of a running deletion that is killed before any effect is recovered', { timeout }, async () => {
     const points = await crashEverywhere('recover', deaths.deleting, 'before', 1)
     covered.push(`${containment}: recovery of a deletion under way at ${points}`)
   })
 
-  test('recoveries that are killed one after the other, each an effect later, end in a clean world', { timeout }, async () => {
+  test('recoveries killed in a row, each one effect later, end in a clean system', { timeout }, async () => {
     const place = await diedAt(matrix(), deaths.running)
     let inARow = 0
     while ((await run(matrix(), { place, role: 'recover', crash: { at: inARow + 1, when: 'before' } })).isKilled) inARow += 1
@@ -102,10 +102,11 @@ describe.each(['cgroup', 'scan', 'subreaper'] as const)('G9 under %s', (containm
     covered.push(`${containment}: ${inARow} recoveries died in a row`)
   })
 
-  test('a reaper that is killed while it ends what a lost database knew leaves nothing for ever', { timeout }, async () => {
+  test('a reaper killed at any effect after the database was lost leaves nothing in the end', { timeout }, async () => {
     let points = 0
     await amongNeighbours(async () => {
-      // A reaper asks politely first, so a point takes seconds: one in six, and another one under each containment.
+      // The reaper starts with the polite step, so each point takes seconds. One point in six is tried, with another offset per
+      // containment.
       points = await crashEverywhere('reap', deaths.unrecorded, 'before', 6)
     })
     covered.push(`${containment}: reaper at ${points}`)

@@ -8,7 +8,7 @@ import { at, describeCrash, type Matrix, recover, run, untilOneFinishes } from '
 import { Place } from './place.ts'
 import { buildDriver, type DriverEnd, type Program } from './program.ts'
 
-/** The matrix over agents in containers: what is left of them is asked of the docker command. */
+/** The crash matrix for agents in containers. Leftovers are read with the docker command. */
 
 needs('docker', 'cgroup')
 const daemon = useDockerd()
@@ -16,9 +16,9 @@ const cleanWithinMs = 10_000
 const timeout = 300_000
 
 /**
- * A point takes a container. Every effect that answers later, which all of the daemon's do, is tried `during`, where the
- * request is on its way at most, and `after`, where it is done and nobody knows; and one in three `before`: what is done at
- * once is the same as in the other matrices.
+ * Each point costs a container. Effects with a delayed answer, which all of the daemon's have, are tried `during`, where the request may
+ * be on its way, and `after`, where it is done and its answer unread. One point in three is tried `before`: effects without a delay are
+ * the same as in the other matrices.
  */
 const passes: Record<DockerScenario, readonly { readonly when: Moment; readonly first: number; readonly stride: number }[]> = {
   'docker-terminate': [
@@ -30,7 +30,7 @@ const passes: Record<DockerScenario, readonly { readonly when: Moment; readonly 
     { when: 'during', first: 1, stride: 2 },
     { when: 'before', first: 2, stride: 5 },
   ],
-  // Only what it has beyond the others, which is in its close.
+  // Only the effects that the other scenarios do not have, which are in the close.
   'docker-paused': [
     { when: 'during', first: 9, stride: 1 },
     { when: 'after', first: 9, stride: 1 },
@@ -70,7 +70,7 @@ async function crashAndRecover(role: DockerScenario, crash: Crash): Promise<Driv
     await place.becomesClean(cleanWithinMs)
     expect(daemon().containers(`ebb.installation=${installationOf(place.home)}`)).toEqual([])
     if (isDeleted) expect([place.agentRows(), place.archivedOutput()]).toEqual([0, undefined])
-    // Everything that it had said when it was killed is in the archive, once.
+    // Everything that the agent had printed when it was killed is in the archive, once.
     else if (end.isReady && role === 'docker-terminate')
       expect(place.archivedOutput()?.split('\n').toSorted()).toEqual(['', 'daemon', 'line'])
   })
@@ -78,9 +78,9 @@ async function crashAndRecover(role: DockerScenario, crash: Crash): Promise<Driv
   return end
 }
 
-describe('G9 of an agent in a container', () => {
+describe('G9: an agent in a container', () => {
   test.each(Object.keys(passes) as DockerScenario[])(
-    'a supervisor killed at any effect of a "%s" is recovered',
+    'a supervisor killed at any effect of "%s" is recovered',
     { timeout },
     async (role) => {
       for (const { when, first, stride } of passes[role])
@@ -88,7 +88,7 @@ describe('G9 of an agent in a container', () => {
     },
   )
 
-  test('and the matrix was at every effect that a launch and a close have in the daemon', () => {
+  test('docker: the crash points include every effect of a launch and a close in the daemon', () => {
     for (const when of ['during', 'after'])
       expect([...crashedAt].filter((effect) => effect.startsWith(`${when} docker.`)).toSorted()).toEqual(
         ['create', 'forbidRestart', 'remove', 'signal', 'start', 'unpause'].map((effect) => `${when} docker.${effect}`),

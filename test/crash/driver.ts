@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { loadConfig } from '../../src/config/config.ts'
 import type { ScopeView } from '../../src/core/engine/api.ts'
 import { Reaper } from '../../src/core/engine/reap.ts'
-import { leftOver } from '../../src/core/model/report.ts'
+import { leftOver, type ResourceReport } from '../../src/core/model/report.ts'
 import type { Planned } from '../../src/core/ports/kind.ts'
 import type { LogHandle, TreeHandle } from '../../src/core/ports/process.ts'
 import { compose } from '../../src/main.ts'
@@ -13,14 +13,14 @@ import { partsOf } from '../support/engine-parts.ts'
 import { CrashPoint, say } from './crash-point.ts'
 import type { Job, Role } from './job.ts'
 
-/** A supervisor that does one thing and may be killed at any of its effects: the real composition, a real process. */
+/** A supervisor process that plays one role and may be killed at any of its effects. It is the real composition in a real process. */
 
-/** A daemon of its own session that will not hear SIGTERM; its parents are gone when it speaks. */
+/** A daemon in its own session that ignores SIGTERM. Its parents have exited when it prints its line. */
 const daemon = `(setsid sh -c 'trap "" TERM HUP; echo daemon; exec sleep 600' &)`
-/** Rollback and reaper have a grace of their own, so there the daemon listens. */
+/** Rollback and reaper use a grace of their own, so this daemon does not ignore SIGTERM. */
 const politeDaemon = `(setsid sh -c 'echo daemon; exec sleep 600' &)`
 const graceMs = 20
-/** The emulator needs less patience than AWS. */
+/** The emulator settles faster than AWS. */
 const shortTimes = { settleMs: 300, firstObserveDelayMs: 20, longestObserveDelayMs: 200 }
 
 const job = JSON.parse(process.argv[2] ?? '{}') as Job
@@ -39,7 +39,7 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
     await supervisor.engine.close(scope.id, { trigger: 'deleted', graceMs })
     return await leave(supervisor)
   },
-  // As DELETE of an agent that has ended: its archive and its rows go.
+  // Like DELETE of an ended agent: its archive and its rows are removed.
   remove: async (supervisor, job) => {
     await supervisor.engine.begin()
     const control = await supervisor.control()
@@ -51,7 +51,7 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
     await control.close()
     return await leave(supervisor)
   },
-  // The last thing of the plan cannot be made, because its place is taken: all before it goes again.
+  // The last resource of the plan cannot be created, because its path is taken. Everything before it is rolled back.
   rollback: async (supervisor, job) => {
     const scope = openAgent(supervisor)
     const plan = [...planWithLogs(supervisor, job, scope, politeDaemon), file(job, 'taken', 'taken.txt', ['tree'])]
@@ -61,7 +61,7 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
     )
     return [...outcome, ...(await leave(supervisor))]
   },
-  // As `ebb exec` does it: nothing in between, the command ends by itself, its daemon stays behind.
+  // Like `ebb exec`: the command exits by itself and leaves its daemon behind.
   complete: async (supervisor, job) => {
     const scope = openAgent(supervisor)
     const plan = supervisor.plan(scope.id, { ...command(job, `${daemon}; exit 7`), output: 'inherit' })
@@ -71,7 +71,7 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
     await supervisor.engine.close(scope.id, { trigger: 'completed', forget: true, graceMs })
     return await leave(supervisor)
   },
-  // From the task to its end, as an MCP client asks for it: files, logs, session, rows.
+  // A task from its creation to its end, as an MCP client requests it: files, logs, session and rows.
   deploy: async (supervisor, job) => {
     await supervisor.engine.begin()
     const control = await supervisor.control()
@@ -82,16 +82,16 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
       ...{ taskId: task.id, agentType: 'builder', prompt: 'a prompt', parent: caller, provider: 'command', placement: 'tmux', caller },
       command: ['/bin/sh', '-c', `${daemon}; echo line; exec sleep 600`],
     })
-    const of = { taskId: task.id, agentId: agent.id, caller } as const
-    await control.tasks.progress({ ...of, status: 'working', message: 'half', progress: 50 })
-    await control.tasks.finding({ ...of, findingType: 'bug', severity: 'low', message: 'found' })
+    const report = { taskId: task.id, agentId: agent.id, caller } as const
+    await control.tasks.progress({ ...report, status: 'working', message: 'half', progress: 50 })
+    await control.tasks.finding({ ...report, findingType: 'bug', severity: 'low', message: 'found' })
     await control.agents.stop(agent.id, { graceMs })
-    const { report } = await control.tasks.complete({ taskId: task.id, caller })
-    const left = leftOver(report).map((one) => `${one.kind} ${one.name}: ${one.error ?? one.outcome}`)
+    const { report: completion } = await control.tasks.complete({ taskId: task.id, caller })
+    const left = leftOver(completion).map(describeEntry)
     await control.close()
     return [...left, ...(await leave(supervisor))]
   },
-  // A task with its lease, its target and its upload, and in it the agent.
+  // An ECS task with its lease, target and upload, and the agent in it.
   ecs: async (supervisor, job) => {
     const scope = openAgent(supervisor)
     const configuration = { command: ['/bin/sh', '-c', `${daemon}; echo line; exec sleep 600`] }
@@ -101,7 +101,7 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
     await supervisor.engine.close(scope.id, { trigger: 'terminated', graceMs: 2_000 })
     return await leave(supervisor)
   },
-  // Only what carries a mark of its own, for a ledger that gets lost.
+  // Only resources that carry a mark of their own, for a test that loses the ledger.
   'logs-only': async (supervisor, job) => {
     const scope = openAgent(supervisor)
     await launchAndListen(
@@ -124,7 +124,7 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
     await supervisor.engine.close(scope.id, { trigger: 'deleted', graceMs })
     return await leave(supervisor)
   },
-  // Somebody else has told the daemon to start it again whenever it ends, and has paused it.
+  // A foreign client has set the restart policy `always` and has paused the container.
   'docker-paused': async (supervisor, job) => {
     const scope = openAgent(supervisor)
     await launchAndListen(supervisor, scope, planDocker(supervisor, job, scope))
@@ -167,7 +167,7 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
   recover: async (supervisor) => {
     await supervisor.engine.begin()
     const recovery = await supervisor.engine.recover()
-    const left = recovery.reports.flatMap(leftOver).map((one) => `${one.kind} ${one.name}: ${one.error ?? one.outcome}`)
+    const left = recovery.reports.flatMap(leftOver).map(describeEntry)
     return [...left, ...recovery.errors, ...recovery.unknown, ...(await leave(supervisor))]
   },
   reap: async (supervisor) => {
@@ -175,7 +175,7 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
     const reaper = new Reaper({ ...partsOf(supervisor.engine), reaper: { intervalMs: 1_000, minimumAgeMs: 0 } })
     await reaper.pass({ dryRun: false })
     const { left, errors } = await reaper.pass({ dryRun: false })
-    return [...left.map((one) => `${one.kind} ${one.name} (${one.why})`), ...errors, ...(await leave(supervisor))]
+    return [...left.map(({ kind, name, why }) => `${kind} ${name} (${why})`), ...errors, ...(await leave(supervisor))]
   },
 }
 
@@ -184,13 +184,17 @@ function openAgent({ engine, newId }: Supervisor): ScopeView {
 }
 
 async function leave({ engine }: Supervisor): Promise<readonly string[]> {
-  return leftOver(await engine.shutDown()).map((one) => `${one.kind} ${one.name}: ${one.error ?? one.outcome}`)
+  return leftOver(await engine.shutDown()).map(describeEntry)
 }
 
-/** With a temp folder, and a file elsewhere that it leaves: both hold something before it says its first word. */
+function describeEntry({ kind, name, error, outcome }: ResourceReport): string {
+  return `${kind} ${name}: ${error ?? outcome}`
+}
+
+/** The command has a temp folder and leaves a file outside of it. Both have contents before the command prints its first line. */
 function command(job: Job, script: string, hasToolLeftovers = true): Omit<Parameters<Supervisor['plan']>[1], 'output'> {
   const folder = join(job.workspace, 'traces')
-  // By rename: one that is killed between making a file and writing to it leaves nothing that tells whose it is.
+  // By rename: a process killed between creating and writing the file would leave one without a mark.
   const trace = hasToolLeftovers ? `echo "$TMPDIR/x" >"$TMPDIR/trace" && mv "$TMPDIR/trace" '${folder}/left.sh'` : 'true'
   const leaving = `mkdir -p "$TMPDIR/a/b" && echo x >"$TMPDIR/a/b/c" && ${trace}`
   return {
@@ -211,7 +215,7 @@ function file(job: Job, label: string, path: string, dependsOn: readonly string[
   return { label, kind: 'file', spec: { workspace: job.workspace, path }, live: 'ours', dependsOn }
 }
 
-/** A folder, a file in it and one beside it; then the logs, and the tree that needs them all. */
+/** A folder, a file in it and one beside it, the logs, and the process tree, which depends on them all. */
 function planWithLogs(supervisor: Supervisor, job: Job, scope: ScopeView, script: string): readonly Planned[] {
   const files: Planned[] = [
     { label: 'folder', kind: 'directory', spec: { workspace: job.workspace, path: 'folder' } },
@@ -219,8 +223,8 @@ function planWithLogs(supervisor: Supervisor, job: Job, scope: ScopeView, script
     file(job, 'settings', 'settings.txt'),
   ]
   const plan = supervisor.plan(scope.id, { ...command(job, `${script}; echo line; exec sleep 600`), output: 'logs' })
-  const needsFiles = (one: Planned): Planned =>
-    one.label === 'tree' ? { ...one, dependsOn: [...(one.dependsOn ?? []), ...files.map(({ label }) => label)] } : one
+  const needsFiles = (planned: Planned): Planned =>
+    planned.label === 'tree' ? { ...planned, dependsOn: [...(planned.dependsOn ?? []), ...files.map(({ label }) => label)] } : planned
   return [...files, ...plan.map(needsFiles)]
 }
 
@@ -228,7 +232,7 @@ function docker(...words: readonly string[]): string {
   return execFileSync('docker', ['--host', process.env.EBB_DOCKER_HOST ?? '', ...words], { encoding: 'utf8' }).trim()
 }
 
-/** In a container; the daemon and the image are in the environment. */
+/** An agent in a container. The environment holds the daemon and the image. */
 function planDocker(supervisor: Supervisor, job: Job, scope: ScopeView): readonly Planned[] {
   return supervisor.plan(scope.id, {
     placement: 'docker',
@@ -240,7 +244,7 @@ function planDocker(supervisor: Supervisor, job: Job, scope: ScopeView): readonl
   })
 }
 
-/** At a runner, whose address is in the environment. What it runs there is known by the path of the workspace. */
+/** An agent at a runner, whose address is in the environment. Its processes are recognised by the path of the workspace. */
 function planRemote(supervisor: Supervisor, job: Job, scope: ScopeView): readonly Planned[] {
   const command = ['/bin/sh', '-c', `${daemon}; echo line; exec sleep 600`]
   return supervisor.plan(scope.id, {
@@ -254,13 +258,13 @@ function planRemote(supervisor: Supervisor, job: Job, scope: ScopeView): readonl
   })
 }
 
-/** Returns when the daemon runs and has spoken. */
+/** Resolves when the daemon runs and the agent has printed both lines. */
 async function launchAndListen(supervisor: Supervisor, scope: ScopeView, plan: readonly Planned[]): Promise<void> {
   const handles = await supervisor.engine.launch(scope, plan)
   for (const label of ['stdout', 'stderr']) (handles.get(label) as LogHandle).done()
   const { path } = handles.get('stdout') as LogHandle
   const { clock } = supervisor
-  for (let said = ''; !said.includes('daemon') || !said.includes('line'); said = readFileSync(path, 'utf8')) {
+  for (let output = ''; !output.includes('daemon') || !output.includes('line'); output = readFileSync(path, 'utf8')) {
     await new Promise<void>((resolve) => clock.after(1, new AbortController().signal, resolve))
   }
   say({ is: 'ready', effects: point.counts })

@@ -10,13 +10,13 @@ import { DirectoryKind, FileKind, type PathSpec } from '../../src/kinds/file/kin
 import { Crash, Fuse, fused } from '../support/fuse.ts'
 import { temporaryHome } from '../support/home.ts'
 
-/** A creation that dies between any two of its effects leaves nothing that a later look would not find as ours (G1, G9). */
+/** G1, G9: a creation that dies between any two of its effects leaves only what the next observation finds as Ebb's. */
 
 describe.each([
   ['file', (effects: Effects) => new FileKind(effects)],
   ['directory', (effects: Effects) => new DirectoryKind(effects)],
-] as const)('the creation of a %s', (_name, kindOf) => {
-  it.each(['before', 'after'] as const)('that dies %s any of its effects leaves only what is found and taken away', async (when) => {
+] as const)('creation of a %s', (_name, kindOf) => {
+  it.each(['before', 'after'] as const)('a crash %s any effect leaves only what the recovery finds and removes', async (when) => {
     const points = await crashAtEveryPoint(when)
     expect(points).toBeGreaterThan(2)
   })
@@ -61,7 +61,7 @@ describe.each([
     })
   }
 
-  /** As the next supervisor would: from the intent and what was recorded of it, and from nothing else. */
+  /** Observes and releases as the next supervisor does: only from the intent and its recorded detail. */
   async function requireFound(workspace: string, intent: Intent<PathSpec>): Promise<void> {
     const kind = kindOf(realEffects)
     const ref = kind.name(intent)

@@ -7,35 +7,35 @@ import { needs } from '../support/real.ts'
 import { processes, type Seen, waitUntil } from '../support/world.ts'
 
 /**
- * G9: between fork and exec a child carries no mark and stands in no cgroup, so a recovery in that moment cannot see
- * it. It must die at the door that the recovery has taken away. strace makes the moment long enough.
+ * G9: between fork and exec a child carries no tag and is in no cgroup, so a recovery cannot see it at that moment. The child must exit at
+ * its gate, which the recovery has removed. strace makes the moment long enough.
  */
 const momentMs = 3_000
 
-describe('a child that was forked just before its supervisor was killed', () => {
+describe('gate: a child forked just before its supervisor was killed', () => {
   needs('strace', 'cgroup')
 
-  it('dies at the door when a recovery was there first, whatever the containment', async () => {
-    await Promise.all((['cgroup', 'scan'] as const).map(requireDeathAtTheDoor))
+  it('dies at its gate when a recovery has removed the gate, under cgroup and scan', async () => {
+    await Promise.all((['cgroup', 'scan'] as const).map(requireDeathAtGate))
   })
 })
 
-async function requireDeathAtTheDoor(containment: 'cgroup' | 'scan'): Promise<void> {
+async function requireDeathAtGate(containment: 'cgroup' | 'scan'): Promise<void> {
   const home = temporaryHome()
   const proof = join(temporaryHome(), 'it-ran')
-  // Nobody is held up but who becomes a shell: the sentinel, and the command at its door.
+  // Delays only the exec of a shell: the sentinel, and the command at its gate.
   const inject = ['-P', '/bin/sh', '-e', 'trace=execve', '-e', `inject=execve:delay_enter=${momentMs * 1_000}:when=1`]
   const through = ['strace', '-f', '-qq', '--seccomp-bpf', '-o', '/dev/null', ...inject]
   const run = startEbb(['exec', '--containment', containment, '--', 'touch', proof], { home, through, deadlineMs: 50_000 })
   await waitUntil(() => openBooks(home).some((line) => line.startsWith('intended')), 30_000, 'the intent is written')
   const supervisor = findSupervisor(run.mark)
   const child = await forkedBy(supervisor.pid)
-  // It waits in strace's hands until the exec, and then before the first line of its program, however late the recovery is.
+  // SIGSTOP holds the child at the exec, or before the first line of its program, however late the recovery is.
   process.kill(child.pid, 'SIGSTOP')
   process.kill(supervisor.pid, 'SIGKILL')
   try {
     expect(await ebb(['recover'], { home })).toMatchObject({ code: 0 })
-    await waitUntil(() => openBooks(home), 15_000, 'the books are closed')
+    await waitUntil(() => openBooks(home), 15_000, 'the ledger is closed')
   } finally {
     goOn(child)
   }
@@ -43,7 +43,7 @@ async function requireDeathAtTheDoor(containment: 'cgroup' | 'scan'): Promise<vo
   expect(existsSync(proof)).toBe(false)
 }
 
-/** A child that has been forked and has not reached its exec looks like the supervisor, and may have the lower pid. */
+/** The supervisor. A child between fork and exec has the same arguments and may have the lower pid. */
 function findSupervisor(mark: string): Seen {
   const alike = processes().filter(({ environ, argv }) => environ.includes(mark) && argv.includes('--disable-warning'))
   const found = alike.find(({ ppid }) => !alike.some(({ pid }) => pid === ppid))
@@ -51,20 +51,20 @@ function findSupervisor(mark: string): Seen {
   return found
 }
 
-/** A child that still is what its parent is: the same program with the same arguments. */
+/** A child that has not called exec yet: it has the same arguments as its parent. */
 async function forkedBy(pid: number): Promise<Seen> {
   let children: readonly Seen[] = []
-  const look = (): boolean => {
+  const isForked = (): boolean => {
     const all = processes()
-    const parent = all.find((one) => one.pid === pid)
-    children = all.filter((one) => one.ppid === pid && one.argv === parent?.argv)
+    const parent = all.find((process) => process.pid === pid)
+    children = all.filter((process) => process.ppid === pid && process.argv === parent?.argv)
     return children.length > 0
   }
-  await waitUntil(look, 15_000, 'the command is forked')
+  await waitUntil(isForked, 15_000, 'the command is forked')
   return children[0] as Seen
 }
 
-/** A recovery that came after the exec has seen its mark, and ended it. */
+/** Continues the child. A recovery that came after its exec has found its tag and ended it (ESRCH). */
 function goOn({ pid }: Seen): void {
   try {
     process.kill(pid, 'SIGCONT')

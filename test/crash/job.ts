@@ -1,15 +1,15 @@
-/** What the test asks of a driver process; one JSON argument. */
+/** The JSON argument of a driver process. */
 export interface Job {
   readonly role: Role
   readonly home: string
   readonly workspace: string
-  /** The system's folder for temporary files. */
+  /** The value of TMPDIR. */
   readonly temp: string
   readonly containment: string
-  /** With a sentinel, or alone. */
+  /** Whether the supervisor has a sentinel. */
   readonly watched: boolean
   readonly crash?: Crash
-  /** Further settings, for agents elsewhere. */
+  /** Further settings, for remote placements. */
   readonly settings?: Readonly<Record<string, string>>
 }
 
@@ -19,23 +19,23 @@ export type RemoteScenario = 'remote-terminate' | 'remote-delete' | 'remote-roll
 export type Role = Scenario | DockerScenario | RemoteScenario | 'recover' | 'reap'
 
 /**
- * `before` counts every effect; after an effect that is done at once is before the next one. `during` (asked for, the
- * answer never seen) and `after` count the effects that answer later.
+ * `before` counts every effect. The moment after an effect without a delay is the same as before the next one. `during` (called, answer
+ * not received) and `after` count the effects that answer with a delay.
  */
 export type Moment = 'before' | 'during' | 'after'
 
 export interface Crash {
-  /** The k-th effect of those that the moment counts, from 1. */
+  /** The k-th effect, from 1, of those that the moment counts. */
   readonly at: number
   readonly when: Moment
-  /** Counts only the effects of this name, such as `ledger.hold`. */
+  /** Counts only effects of this name, such as `ledger.hold`. */
   readonly effect?: string
 }
 
-/** What a driver says on its standard output, one JSON object per line. */
+/** The lines on a driver's standard output, one JSON object each. */
 export type Said =
-  /** So many effects were asked for until then, and of those so many answer later. */
+  /** The launch is complete. `effects` are the counts so far, by moment. */
   | { readonly is: 'ready'; readonly effects: Readonly<Record<Moment, number>> }
   | { readonly is: 'crash'; readonly effect: string }
-  /** All that was asked for is done; `effects` were counted. */
+  /** The role is complete. `effects` were counted in total. */
   | { readonly is: 'done'; readonly effects: number; readonly left: readonly string[] }

@@ -11,9 +11,8 @@ import { agentProcesses } from '../support/shared-server.ts'
 import { processesOfHome, describe as show, waitUntil } from '../support/world.ts'
 
 /**
- * G9 for streams: the server dies by SIGKILL, and what its agents had written is in the next one's books, once and in
- * order. Who knows what they had written? Each of them: it notes the number of a line in a file of its own when that
- * line has left it. Ebb has no part in that file.
+ * G9 for streams: after SIGKILL of the server, the next server has every line that its agents wrote, once and in order. Each agent notes
+ * the number of every line that it has written in a file that Ebb does not use.
  */
 
 needs('gcc')
@@ -21,7 +20,7 @@ needs('gcc')
 interface Talker {
   readonly id: string
   readonly notes: string
-  /** Of the last line it would write; 0 for one that never ends by itself. */
+  /** The number of the last line; 0 for an agent that never ends by itself. */
   readonly last: number
 }
 
@@ -42,7 +41,7 @@ async function kill(server: TestServer): Promise<void> {
   await server.ebb.ended
 }
 
-/** It may have ended since it was seen. */
+/** Kills a process that may have ended meanwhile. */
 function killIfThere(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
@@ -51,48 +50,51 @@ function killIfThere(pid: number): void {
   }
 }
 
-/** Every line that left the agent, once, in the order of its stream; at most one more, which it had no time to note. */
+/**
+ * Requires every line that the agent wrote, once, in the order of its stream. One more line may be there, which the agent had no time to
+ * note.
+ */
 function requireAllLines(messages: readonly Spoken[], talker: Talker): void {
   const numbers = messages.slice(1).map(lineNumber)
   const count = numbers.length
   const missed = noted(talker)
   expect([missed, missed + 1], `${talker.id} noted ${missed} lines`).toContain(count)
   const upTo = Array.from({ length: count }, (_, index) => index + 1)
-  expect(numbers.toSorted((one, other) => one - other)).toEqual(upTo)
+  expect(numbers.toSorted((a, b) => a - b)).toEqual(upTo)
   const isOnError = (number: number): boolean => number % 3 === 0
   expect(numbers.filter((number) => !isOnError(number))).toEqual(upTo.filter((number) => !isOnError(number)))
   expect(numbers.filter(isOnError)).toEqual(upTo.filter(isOnError))
   for (const message of messages.slice(1)) expect(message.type === 'error').toBe(isOnError(lineNumber(message)))
 }
 
-/** What was archived is what was said. */
+/** The archive equals the conversation. */
 function requireArchive(home: string, id: string, messages: readonly Spoken[]): void {
   const archived = (stream: string): string => readFileSync(join(home, 'archive', id, `${stream}.log`), 'utf8')
-  const said = (isError: boolean): string =>
+  const expected = (isError: boolean): string =>
     messages
       .slice(1)
       .filter(({ type }) => (type === 'error') === isError)
       .map(({ content }) => `${content}\n`)
       .join('')
-  expect(archived('stdout')).toBe(said(false))
-  expect(archived('stderr')).toBe(said(true))
+  expect(archived('stdout')).toBe(expected(false))
+  expect(archived('stderr')).toBe(expected(true))
 }
 
 function requireEnd(agent: Json, { last }: Talker, count: number): void {
   const isWhole = last !== endless && count === last
-  // It had said everything, but whether its end was seen before the server's own is a matter of luck.
+  // The agent may have ended before the server saw its exit.
   if (isWhole && agent.status === 'completed') expect(agent).toMatchObject({ exitCode: 0 })
   else expect(agent).toMatchObject({ status: 'failed', error: { name: 'supervisor_lost', message: expect.stringMatching(/\.$/) } })
   expect(agent.completedAt).toEqual(expect.any(String))
 }
 
-/** With our own eyes first, then what the server says of it. */
+/** Checks processes and files first, then what the server reports. */
 async function requireOver(server: TestServer, agents: number): Promise<void> {
   expect(agentProcesses(server.home)).toEqual([])
   expect(leftInHome(server.home)).toEqual([])
-  // A sentinel's recovery is on them with an incarnation of its own until it leaves.
-  const isAlone = (): boolean => openBooks(server.home).filter((one) => one.startsWith('incarnation')).length === 1
-  await waitUntil(isAlone, 15_000, 'nobody else recovers')
+  // A recovery by the sentinel has an incarnation in the ledger until it exits.
+  const isAlone = (): boolean => openBooks(server.home).filter((line) => line.startsWith('incarnation')).length === 1
+  await waitUntil(isAlone, 15_000, 'no other recovery is running')
   expect(openBooks(server.home)).toEqual([expect.stringMatching(/^incarnation /)])
   const rows: Json[] = await server.get('/api/agents')
   expect(rows).toHaveLength(agents)
@@ -110,7 +112,7 @@ async function requireOver(server: TestServer, agents: number): Promise<void> {
   })
 }
 
-async function requireTold(server: TestServer, talkers: readonly Talker[]): Promise<void> {
+async function requireConversations(server: TestServer, talkers: readonly Talker[]): Promise<void> {
   for (const talker of talkers) {
     const messages = await conversation(server, talker.id)
     requireAllLines(messages, talker)
@@ -127,13 +129,13 @@ async function requireClean(server: TestServer): Promise<void> {
   await requireOver(server, 0)
 }
 
-/** Settles when the last of them has noted that many lines. */
+/** Resolves when every agent has noted that many lines, or its last one. */
 async function requireSpeech(talkers: readonly Talker[], lines: number): Promise<void> {
-  await waitUntil(() => talkers.every((talker) => noted(talker) >= Math.min(lines, talker.last || lines)), 30_000, 'everybody speaks')
+  await waitUntil(() => talkers.every((talker) => noted(talker) >= Math.min(lines, talker.last || lines)), 30_000, 'all agents write')
 }
 
-describe('a server that is killed', () => {
-  it('amid 30 agents that stream loses no line of them, and repeats none', async () => {
+describe('server: SIGKILL', () => {
+  it('loses and repeats no line of 30 streaming agents', async () => {
     const home = temporaryHome()
     const notes = temporaryHome()
     const first = await startServer([], { home })
@@ -154,7 +156,7 @@ describe('a server that is killed', () => {
 
     await using second = await startServer([], { home })
     await requireOver(second, 30)
-    await requireTold(second, commands)
+    await requireConversations(second, commands)
     for (const id of scripted) {
       const messages = await conversation(second, id)
       expect(messages.length).toBeGreaterThan(20)
@@ -168,7 +170,7 @@ describe('a server that is killed', () => {
     await requireClean(second)
   }, 180_000)
 
-  it('and whose recoveries are killed too, leaves it to the next one', async () => {
+  it('with recoveries that are killed too leaves its agents to the next server', async () => {
     const home = temporaryHome()
     const notes = temporaryHome()
     const first = await startServer([], { home })
@@ -176,14 +178,14 @@ describe('a server that is killed', () => {
     await requireSpeech(talkers, 500)
     await kill(first)
     const archived = (): number => (existsSync(join(home, 'archive')) ? readdirSync(join(home, 'archive')).length : 0)
-    // The sentinel's recovery, as soon as it is one.
+    // The recovery by the sentinel, as soon as it has started.
     const recoveries = (): readonly number[] =>
       processesOfHome(home, installationOf(home))
         .filter(({ argv }) => argv.split('\0').includes('recover'))
         .map(({ pid }) => pid)
     await waitUntil(() => recoveries().length > 0 || archived() > 0, 30_000, 'the recovery begins')
     for (const pid of recoveries()) killIfThere(pid)
-    // And that of a server that has only just begun, before it answers.
+    // The recovery of a server that has just started and does not answer yet.
     const between = startEbb(['serve', '--port', '0', '--json'], { home, deadlineMs: 60_000 })
     await Promise.race([waitUntil(() => archived() > 0, 30_000, 'the second recovery archives the first log'), between.says('\n')])
     between.signal('SIGKILL')
@@ -191,17 +193,17 @@ describe('a server that is killed', () => {
 
     await using last = await startServer([], { home })
     await requireOver(last, 8)
-    await requireTold(last, talkers)
+    await requireConversations(last, talkers)
     await requireClean(last)
   }, 120_000)
 
-  it('is recovered by its sentinel where its books are, and within its limits', async () => {
+  it('with a ledger outside its home is recovered by its sentinel there, within its limits', async () => {
     const home = temporaryHome()
     const notes = temporaryHome()
     const store = ['--store', `sqlite:${join(temporaryHome(), 'books.db')}`]
     const first = await startServer([...store, '--limit-messages', '1000'], { home })
     const lines = 15_000
-    // It sees nothing of what they write.
+    // SIGSTOP: the server reads nothing of what they write.
     const speakers = await Promise.all([
       first.command(waitsFor(notes, 'a', lines)),
       first.launch(limited(waitsFor(notes, 'b', lines), 5_000)),
@@ -217,7 +219,7 @@ describe('a server that is killed', () => {
 
     await using second = await startServer(store, { home })
     const many = await conversation(second, chatty)
-    // A read of 4,000 lines is saved as a whole, on each of the two streams.
+    // Up to 4,000 lines are read and saved at once, on each of the two streams.
     expect(many.length).toBeGreaterThan(1_000)
     expect(many.length).toBeLessThan(1_000 + 2 * 4_000 + 4)
     expect(many.at(-1)).toMatchObject({ type: 'system', metadata: { truncated: true } })
@@ -233,38 +235,41 @@ describe('a server that is killed', () => {
     expect(await second.get('/api/test/verify-clean-state')).toMatchObject({ isClean: true, issues: [] })
   })
 
-  it.each([11, 23, 37, 58, 94])('at any moment of the lives of its agents, leaves books that the next one can finish: %i', async (seed) => {
-    const home = temporaryHome()
-    const notes = temporaryHome()
-    const random = randomNumbers(seed)
-    const first = await startServer([], { home })
-    const client = await first.socket()
-    const lives = [endless, endless, ...Array.from({ length: 5 }, () => random(400) + 1)]
-    const talkers = await Promise.all(lives.map((last, index) => talk(first, join(notes, String(index)), 200 + random(800), last)))
-    for (const { id } of talkers) client.socket.emit('subscribe', { agentId: id, since: 0 })
-    await events(client, random(900) + 1)
-    const [stopped, deleted] = talkers as [Talker, Talker]
-    const asked = Promise.allSettled([
-      first.call('POST', `/api/agents/${stopped.id}/stop`),
-      first.call('DELETE', `/api/agents/${deleted.id}`),
-    ])
-    await Promise.race([events(client, random(300)), asked])
-    await kill(first)
-    await asked
+  it.each([11, 23, 37, 58, 94])(
+    "at any moment of its agents' lives leaves a ledger that the next server can complete: seed %i",
+    async (seed) => {
+      const home = temporaryHome()
+      const notes = temporaryHome()
+      const random = randomNumbers(seed)
+      const first = await startServer([], { home })
+      const client = await first.socket()
+      const lives = [endless, endless, ...Array.from({ length: 5 }, () => random(400) + 1)]
+      const talkers = await Promise.all(lives.map((last, index) => talk(first, join(notes, String(index)), 200 + random(800), last)))
+      for (const { id } of talkers) client.socket.emit('subscribe', { agentId: id, since: 0 })
+      await events(client, random(900) + 1)
+      const [stopped, deleted] = talkers as [Talker, Talker]
+      const calls = Promise.allSettled([
+        first.call('POST', `/api/agents/${stopped.id}/stop`),
+        first.call('DELETE', `/api/agents/${deleted.id}`),
+      ])
+      await Promise.race([events(client, random(300)), calls])
+      await kill(first)
+      await calls
 
-    await using second = await startServer([], { home })
-    const isDeleted = (await second.call('GET', `/api/agents/${deleted.id}`)).status === 404
-    await requireOver(second, talkers.length - (isDeleted ? 1 : 0))
-    if (isDeleted) expect(existsSync(join(home, 'archive', deleted.id))).toBe(false)
-    const { status } = await second.get(`/api/agents/${stopped.id}`)
-    if (status === 'terminated') requireAllLines(await conversation(second, stopped.id), stopped)
-    const others = talkers.filter((one) => !(one === deleted && isDeleted) && !(one === stopped && status === 'terminated'))
-    await requireTold(second, others)
-    await requireClean(second)
-  })
+      await using second = await startServer([], { home })
+      const isDeleted = (await second.call('GET', `/api/agents/${deleted.id}`)).status === 404
+      await requireOver(second, talkers.length - (isDeleted ? 1 : 0))
+      if (isDeleted) expect(existsSync(join(home, 'archive', deleted.id))).toBe(false)
+      const { status } = await second.get(`/api/agents/${stopped.id}`)
+      if (status === 'terminated') requireAllLines(await conversation(second, stopped.id), stopped)
+      const others = talkers.filter((talker) => !(talker === deleted && isDeleted) && !(talker === stopped && status === 'terminated'))
+      await requireConversations(second, others)
+      await requireClean(second)
+    },
+  )
 })
 
-/** A talker that begins when the file `go` is there. */
+/** An agent that starts to write when the file `go` exists. */
 function waitsFor(notes: string, name: string, lines: number): readonly string[] {
   const speak = `exec "$0" "${join(notes, name)}" 0 ${lines}`
   return ['sh', '-c', `until [ -e "${join(notes, 'go')}" ]; do sleep 0.01; done; ${speak}`, fixture('counts-and-notes')]
@@ -274,7 +279,7 @@ function limited(command: readonly string[], logBytes: number): object {
   return { type: 'command', prompt: '', configuration: { command, limits: { logBytes } } }
 }
 
-/** The same numbers for the same seed, from 0 to below `most` (a linear congruential generator). */
+/** A linear congruential generator: the same numbers for the same seed, from 0 to below `most`. */
 function randomNumbers(seed: number): (most: number) => number {
   let state = seed
   return (most) => {
@@ -283,17 +288,17 @@ function randomNumbers(seed: number): (most: number) => number {
   }
 }
 
-/** Settles when so many more events have come, of whatever kind. */
+/** Resolves after this many further events of any name. */
 async function events({ socket }: Client, count: number): Promise<void> {
   if (count === 0) return
   await new Promise<void>((resolve) => {
     let left = count
-    const look = (): void => {
+    const countDown = (): void => {
       left -= 1
       if (left > 0) return
-      socket.offAny(look)
+      socket.offAny(countDown)
       resolve()
     }
-    socket.onAny(look)
+    socket.onAny(countDown)
   })
 }

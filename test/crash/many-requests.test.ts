@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { root, temporaryHome } from '../support/home.ts'
 import { startServer } from '../support/server.ts'
 
-/** Requests come and go for months: what serves them must not grow. */
+/** A process that serves requests for months must not grow. */
 
 const megabyte = 1_048_576
 const schedule = [{ delay: 3_600_000, type: 'complete' }]
@@ -18,8 +18,8 @@ interface Held {
   readonly timers: number
 }
 
-describe('requests opened and closed, thousands of them', () => {
-  it('5,000 in a process of its own: memory, descriptors and timers stay as they were after the first thousand', async () => {
+describe('requests: thousands opened and closed', () => {
+  it('5,000 in one process: memory, descriptors and timers stay as after the first thousand', async () => {
     const fixture = join(root, 'test/fixtures/serves-many-requests.ts')
     const flags = ['--expose-gc', '--disable-warning=ExperimentalWarning']
     const child = spawn(process.execPath, [...flags, fixture, temporaryHome()], { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -27,15 +27,15 @@ describe('requests opened and closed, thousands of them', () => {
     const held = lines.slice(0, -1).map((line) => JSON.parse(line) as Held)
     expect(held.map(({ served }) => served)).toEqual([1_000, 2_000, 3_000, 4_000, 5_000])
     const [first, last] = [held.at(0), held.at(-1)]
-    if (!first || !last) throw new Error('It said nothing.')
+    if (!first || !last) throw new Error('The fixture printed nothing.')
     expect(last.heapUsed - first.heapUsed).toBeLessThan(4 * megabyte)
     expect(last.descriptors).toBeLessThanOrEqual(first.descriptors + 5)
-    // Twenty are served at a time.
+    // Twenty requests are served at a time.
     expect(last.timers).toBeLessThan(100)
     expect(JSON.parse(lines.at(-1) ?? '')).toEqual({ runningProcesses: 0, resources: {} })
   })
 
-  it('2,500 over HTTP, some with an agent: the server holds no more memory, descriptors or scopes than before', async () => {
+  it("2,500 over HTTP, some with an agent: the server's memory, descriptors and scopes do not grow", async () => {
     await using server = await startServer()
     const held = (): { rss: number; descriptors: number } => ({
       rss: Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.ebb.pid}/status`, 'utf8'))?.[1]) * 1_024,
@@ -54,7 +54,7 @@ describe('requests opened and closed, thousands of them', () => {
     const before = held()
     await Promise.all(Array.from({ length: 10 }, () => serve(2_500)))
     const after = held()
-    // Not collected from outside, so with room for what the collector has not seen yet.
+    // No garbage collection is forced, so the limit leaves room for uncollected memory.
     expect(after.rss - before.rss).toBeLessThan(40 * megabyte)
     expect(after.descriptors).toBeLessThanOrEqual(before.descriptors + 20)
     expect(await server.get('/api/cleanup/status')).toMatchObject({ runningProcesses: 0, resources: {}, leaks: [] })

@@ -5,11 +5,11 @@ import type { Crash, Role } from './job.ts'
 import type { Place } from './place.ts'
 import { type DriverEnd, type Program, runDriver } from './program.ts'
 
-/** SIGKILL loses nothing that was written, so the matrix needs no disk: in memory, a thousand homes cost half the time. */
+/** SIGKILL loses nothing that was written, so the matrix needs no disk. In memory, a thousand homes cost half the time. */
 if (existsSync('/dev/shm')) process.env.TMPDIR = '/dev/shm'
 
-/** Two cores: one point computes while another waits for its disk or its processes. */
-const sideBySide = 3
+/** Crash points that run at once on two cores: one computes while another waits for its disk or its processes. */
+const parallelPoints = 3
 
 export interface Matrix {
   readonly program: Program
@@ -17,8 +17,8 @@ export interface Matrix {
 }
 
 /**
- * Every k from `first` on, some points at a time, until a run came to its end alive. Answers with the number of crashes;
- * all points are tried, and all that failed are told together.
+ * Tries every k from `first` on, several at a time, until a run ends without a crash. Returns the number of crashes. All points are tried,
+ * and their failures are reported together.
  */
 export async function untilOneFinishes(point: (k: number) => Promise<DriverEnd>, first = 1, stride = 1): Promise<number> {
   const failures: string[] = []
@@ -37,7 +37,7 @@ export async function untilOneFinishes(point: (k: number) => Promise<DriverEnd>,
       }
     }
   }
-  await Promise.all(Array.from({ length: sideBySide }, worker))
+  await Promise.all(Array.from({ length: parallelPoints }, worker))
   if (failures.length > 0) throw new Error(`${failures.length} points failed:\n${failures.join('\n')}`)
   return crashes
 }
@@ -56,7 +56,7 @@ export function run({ program, containment }: Matrix, { place, role, watched = f
   return runDriver(program, { role, home, workspace, temp, containment, watched, ...(crash && { crash }) })
 }
 
-/** What `ebb recover` does, in this process: a thousand starts of another one would tell nothing more. */
+/** Does what `ebb recover` does, in this process. Starting a thousand processes would test nothing more. */
 export async function recover(place: Place): Promise<readonly string[]> {
   const config = loadConfig({
     flags: new Map([
@@ -72,7 +72,7 @@ export async function recover(place: Place): Promise<readonly string[]> {
   return [...reports.filter((report) => !report.success).map((report) => JSON.stringify(report.errors)), ...unknown, ...errors]
 }
 
-/** The point is named in whatever fails at it. */
+/** Adds the crash point to the message of any error. */
 export async function at<T>(what: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()

@@ -6,16 +6,16 @@ import { installationOf, leftInHome, openBooks } from '../support/ledger-file.ts
 import { cgroupsOf, describe, processesOfHome, waitUntil } from '../support/world.ts'
 
 /**
- * One crash point's own home and workspace, with things in it that are not Ebb's. What is left, and what was touched, is
- * read from the kernel's files, the folders and the database file; no code of the engine takes part in it.
+ * The home and workspace of one crash point, with foreign things in them. What is left or touched is read from the kernel's files, the
+ * folders and the database file, without code of the engine.
  */
 export class Place {
   readonly home = temporaryHome()
   readonly workspace = temporaryHome()
-  /** By path relative to the workspace: the inode that must still be there. */
+  /** Foreign paths relative to the workspace, with the inode that must still be there. */
   readonly #foreign = new Map<string, bigint>()
 
-  /** The system's folder for temporary files, as the supervisor sees it. */
+  /** The value of TMPDIR for the supervisor. */
   readonly temp = temporaryHome()
 
   constructor() {
@@ -31,7 +31,7 @@ export class Place {
     this.#foreign.set(path, inode(join(this.workspace, path)))
   }
 
-  /** Where a resource of ours is not, or not any more, somebody else puts something of the same name. */
+  /** Creates foreign files of the same names where Ebb's resources do not exist, or do not exist any more. */
   takeFreedPlaces(): void {
     if (!existsSync(join(this.workspace, 'settings.txt'))) this.#add('settings.txt')
     if (existsSync(join(this.workspace, 'folder'))) return
@@ -40,10 +40,10 @@ export class Place {
     this.#add('folder/inner.txt')
   }
 
-  /** Waits until nothing is left; throws with the list of what is. */
+  /** Waits until nothing is left. Throws with a list of leftovers. */
   async becomesClean(deadlineMs: number): Promise<void> {
     await waitUntil(() => this.#left(), deadlineMs, 'nothing of the supervisor is left').catch((error: Error) => {
-      throw new Error(`${error.message}\nThe sentinel said: ${this.#sentinelLog()}`)
+      throw new Error(`${error.message}\nThe sentinel's log: ${this.#sentinelLog()}`)
     })
     const touched = [...this.#foreign].filter(([path, was]) => inode(join(this.workspace, path)) !== was || !this.#isAsItWas(path))
     if (touched.length > 0) throw new Error(`Foreign things were touched: ${touched.map(([path]) => path).join(', ')}`)
@@ -62,7 +62,7 @@ export class Place {
   #left(): readonly string[] {
     const installation = installationOf(this.home)
     return [
-      ...processesOfHome(this.home, installation).map((one) => `process ${describe(one)}`),
+      ...processesOfHome(this.home, installation).map((found) => `process ${describe(found)}`),
       ...cgroupsOf(installation ?? 'none').map((directory) => `cgroup ${directory}`),
       ...leftInHome(this.home),
       ...walk(this.workspace)
@@ -73,7 +73,7 @@ export class Place {
     ]
   }
 
-  /** A database that cannot be read now is no proof of anything, and is read again. */
+  /** Open records of the ledger. A database that cannot be read at the moment proves nothing and is read again. */
   #contents(): readonly string[] {
     try {
       const scopes = this.#query("SELECT id, state FROM scope WHERE state != 'closed'")
@@ -83,22 +83,22 @@ export class Place {
     }
   }
 
-  /** What an agent of a task said, with the folders above it. */
+  /** The archive of an agent of a task, and the folders above it, stay. */
   #isKept(path: string): boolean {
-    const archived = walk(this.workspace).filter((one) => /^\.agent-workspace\/TASK-[^/]+\/archive\/[^/]+$/.test(one))
-    return archived.some((one) => one === path || one.startsWith(`${path}/`))
+    const archived = walk(this.workspace).filter((file) => /^\.agent-workspace\/TASK-[^/]+\/archive\/[^/]+$/.test(file))
+    return archived.some((file) => file === path || file.startsWith(`${path}\0`))
   }
 
-  /** Was the deletion of the agent on the books when the supervisor died? */
+  /** Whether the deletion of the agent was in the ledger when the supervisor died. */
   isDeletionRecorded(): boolean {
-    return this.#query("SELECT wish FROM scope WHERE kind = 'agent'").some(({ closeRequest }) => String(closeRequest).includes('"deleted"'))
+    return this.#query("SELECT wish FROM scope WHERE kind = 'agent'").some(({ wish }) => String(wish).includes('"deleted"'))
   }
 
   agentRows(): number {
     return this.#query("SELECT id FROM scope WHERE kind = 'agent'").length
   }
 
-  /** What the archive holds of the agent's standard output; undefined when there is none. */
+  /** The archived standard output of the agent, or undefined without one. */
   archivedOutput(): string | undefined {
     const archive = join(this.home, 'archive')
     const found = walk(archive).find((path) => path.endsWith('stdout.log'))
@@ -116,7 +116,7 @@ export class Place {
     }
   }
 
-  /** Only when all was well: a failed point's folders are for the guard to look at. */
+  /** Removes the folders of a successful point. Those of a failed point stay for the guard. */
   remove(): void {
     removeHomes([this.home, this.workspace, this.temp])
   }
@@ -126,7 +126,7 @@ function inode(path: string): bigint {
   return lstatSync(path, { bigint: true, throwIfNoEntry: false })?.ino ?? 0n
 }
 
-/** Step by step: a folder may go while we look, and is then still named by the one above it. */
+/** All paths below a folder. A folder may be removed while it is read; its parent has listed it. */
 function walk(folder: string, below = ''): readonly string[] {
   return entries(join(folder, below)).flatMap((entry) => {
     const path = join(below, entry.name)

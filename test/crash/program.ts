@@ -5,20 +5,23 @@ import { promisify } from 'node:util'
 import { nodeProgram, root } from '../support/home.ts'
 import type { Job, Moment, Said } from './job.ts'
 
-/** The driver as a bundled program: a thousand starts from source would take most of the suite's time. */
+/** The driver as a bundled program. A thousand starts from source would take most of the suite's time. */
 export interface Program extends Disposable {
   readonly driver: string
   readonly compileCache: string
 }
 
-/** Laid out as an installation is, so that sentinel and keeper find their way; in the repository, so that they find koffi. */
+/**
+ * Built with the layout of an installation, so that sentinel and subreaper process are found, and inside the repository, so that koffi is
+ * found.
+ */
 export async function buildDriver(): Promise<Program> {
   const cache = join(root, 'node_modules', '.cache')
   mkdirSync(cache, { recursive: true })
   const folder = mkdtempSync(join(cache, 'ebb-crash-'))
   mkdirSync(join(folder, 'bin'))
   copyFileSync(join(root, 'bin', 'start.cjs'), join(folder, 'bin', 'start.cjs'))
-  // In a process of its own: a bundler takes 400 MB, and every fork of a process so large costs 10 ms.
+  // In a separate process: the bundler needs 400 MB, and every fork of a process of that size costs 10 ms.
   await promisify(execFile)(nodeProgram, [join(import.meta.dirname, 'build-driver.ts'), folder])
   return {
     driver: join(folder, 'dist', 'driver.cjs'),
@@ -30,9 +33,9 @@ export async function buildDriver(): Promise<Program> {
 export interface DriverEnd {
   readonly isKilled: boolean
   readonly isReady: boolean
-  /** How many effects it had asked for by then. */
+  /** The number of effects until the launch was complete. */
   readonly effectsToReady: Readonly<Record<Moment, number>> | undefined
-  /** Where it was killed. */
+  /** The effect at which it was killed. */
   readonly effect: string | undefined
   readonly done: Extract<Said, { is: 'done' }> | undefined
 }
@@ -40,13 +43,13 @@ export interface DriverEnd {
 const driverDeadlineMs = 30_000
 let runs = 0
 
-/** Its output goes to files: a pipe would be held open by what the driver started, and is not complete at its exit. */
+/** Output goes to files. Processes that the driver started would hold a pipe open, and a pipe may be incomplete at the exit. */
 export function runDriver(program: Program, job: Job): Promise<DriverEnd> {
   runs += 1
   const files = ['out', 'err'].map((stream) => join(job.home, `driver-${runs}.${stream}`))
   const descriptors = files.map((file) => openSync(file, 'w', 0o600))
   const child = spawn(nodeProgram, ['--disable-warning=ExperimentalWarning', program.driver, JSON.stringify(job)], {
-    // Its home is in its environment, so that a child between fork and exec is known by it too.
+    // EBB_HOME marks a child between fork and exec too.
     env: { ...process.env, EBB_HOME: job.home, TMPDIR: job.temp, NODE_COMPILE_CACHE: program.compileCache },
     stdio: ['ignore', ...descriptors],
   })
@@ -64,14 +67,14 @@ export function runDriver(program: Program, job: Job): Promise<DriverEnd> {
   })
 }
 
-function endOf(isKilled: boolean, said: readonly Said[]): DriverEnd {
+function endOf(isKilled: boolean, lines: readonly Said[]): DriverEnd {
   const find = <K extends Said['is']>(is: K): Extract<Said, { is: K }> | undefined =>
-    said.find((one): one is Extract<Said, { is: K }> => one.is === is)
+    lines.find((line): line is Extract<Said, { is: K }> => line.is === is)
   const ready = find('ready')
   return { isKilled, isReady: ready !== undefined, effectsToReady: ready?.effects, effect: find('crash')?.effect, done: find('done') }
 }
 
-/** The command of the `complete` scenario writes to the same stream. */
+/** Ignores other lines: the command of the `complete` scenario writes to the same stream. */
 function parse(stdout: string): readonly Said[] {
   return stdout
     .split('\n')

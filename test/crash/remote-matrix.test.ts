@@ -8,7 +8,7 @@ import { at, describeCrash, type Matrix, recover, run, untilOneFinishes } from '
 import { Place } from './place.ts'
 import { buildDriver, type DriverEnd, type Program } from './program.ts'
 
-/** The matrix over an agent at a runner host: a control plane that dies at any effect leaves a clean runner and clean books. */
+/** The crash matrix for an agent at a runner: a control plane that dies at any effect leaves a clean runner and a clean ledger. */
 
 const moments: Record<RemoteScenario, readonly Moment[]> = {
   'remote-terminate': ['before', 'during', 'after'],
@@ -17,7 +17,7 @@ const moments: Record<RemoteScenario, readonly Moment[]> = {
 }
 const scenarios = Object.keys(moments) as readonly RemoteScenario[]
 const cleanWithinMs = 5_000
-/** It starts a recovery of its own. */
+/** The sentinel starts a recovery process. */
 const sentinelWithinMs = 20_000
 const timeout = 300_000
 
@@ -46,7 +46,7 @@ async function crashAndRecover(matrix: Matrix, role: RemoteScenario, k: number, 
   await at(describeCrash(crash, end), async () => {
     const isDeleted = role === 'remote-delete' && (place.isDeletionRecorded() || !end.isKilled)
     if (end.isKilled) expect(await recover(place)).toEqual([])
-    // The recovery has proven it, so nobody waits: what the runner had of it carries the path of the workspace.
+    // The recovery has observed the end, so no wait is needed. Processes at the runner carry the path of the workspace.
     expect(survivors(place.workspace).map(show)).toEqual([])
     await place.becomesClean(cleanWithinMs)
     if (isDeleted) expect([place.agentRows(), place.archivedOutput()]).toEqual([0, undefined])
@@ -56,22 +56,18 @@ async function crashAndRecover(matrix: Matrix, role: RemoteScenario, k: number, 
   return end
 }
 
-describe('G9 of an agent at a runner', () => {
+describe('G9: an agent at a runner', () => {
   needs('cgroup')
 
-  test.each(scenarios)(
-    'a control plane killed at any effect of a "%s" is recovered, and the runner is clean',
-    { timeout },
-    async (role) => {
-      let points = 0
-      await amongNeighbours(async () => {
-        for (const when of moments[role])
-          points += await untilOneFinishes((k) => crashAndRecover({ program, containment: 'cgroup' }, role, k, when))
-      })
-      covered.push(`${role} at ${points}`)
-      await waitUntil(async () => (await runner.get<Json[]>('/api/agents')).map((one) => one.id), 15_000, 'the runner has no rows left')
-    },
-  )
+  test.each(scenarios)('a control plane killed at any effect of "%s" is recovered, and the runner is clean', { timeout }, async (role) => {
+    let points = 0
+    await amongNeighbours(async () => {
+      for (const when of moments[role])
+        points += await untilOneFinishes((k) => crashAndRecover({ program, containment: 'cgroup' }, role, k, when))
+    })
+    covered.push(`${role} at ${points}`)
+    await waitUntil(async () => (await runner.get<Json[]>('/api/agents')).map(({ id }) => id), 15_000, 'the runner has no rows left')
+  })
 
   test.each([
     ['runner.stream', 'before'],
@@ -79,7 +75,7 @@ describe('G9 of an agent at a runner', () => {
     ['runner.stream', 'after'],
     ['runner.stop', 'during'],
     ['runner.stop', 'after'],
-  ] as const)('%s is among them, %s', async (effect, when) => {
+  ] as const)('the crash points include %s, %s', async (effect, when) => {
     const place = new Place()
     const end = await run({ program, containment: 'cgroup' }, { place, role: 'remote-terminate', crash: { at: 1, when, effect } })
     expect(end).toMatchObject({ isKilled: true, effect: `${when} ${effect}` })
@@ -89,13 +85,13 @@ describe('G9 of an agent at a runner', () => {
     place.remove()
   })
 
-  test('a recovery of a running one, killed at any effect, is recovered', { timeout }, async () => {
+  test('a recovery of a running agent that is killed at any effect is recovered', { timeout }, async () => {
     const matrix: Matrix = { program, containment: 'cgroup' }
     let points = 0
     for (const when of ['before', 'during'] as const)
       points += await untilOneFinishes(async (k) => {
         const place = new Place()
-        // Everything launched, and nothing closed.
+        // Everything is launched and nothing is closed.
         const launched = { at: 1, when: 'before', effect: 'ledger.beginClose' } as const
         expect((await run(matrix, { place, role: 'remote-terminate', crash: launched })).isKilled).toBe(true)
         const crash = { at: k, when }
@@ -111,7 +107,7 @@ describe('G9 of an agent at a runner', () => {
     covered.push(`recovery at ${points}`)
   })
 
-  test('the sentinel alone cleans up after it', { timeout }, async () => {
+  test('the sentinel alone cleans up after any effect', { timeout }, async () => {
     const points = await untilOneFinishes(
       async (k) => {
         const place = new Place()

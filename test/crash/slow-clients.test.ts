@@ -8,14 +8,14 @@ import { temporaryHome } from '../support/home.ts'
 import { type Json, startServer, type TestServer } from '../support/server.ts'
 import { useServer } from '../support/shared-server.ts'
 
-/** Clients that do not read what they asked for. They cost the server next to nothing, and nobody else anything. */
+/** Clients that do not read what they requested. They cost the server little memory, and do not slow other clients. */
 
-// Few and long: whoever does not read for 45 s is let go, and by then the other one has heard all of it.
+// Few long lines: the server disconnects a client that does not read for 45 s, and by then the other client has everything.
 const lines = 10_000
 const padding = 'x'.repeat(8_000)
 const mostBytes = 200_000_000
 
-/** Of the server's own memory; the kernel keeps the peak, and forgets it when asked to (proc(5), clear_refs). */
+/** The growth of the server's peak memory. The kernel keeps the peak and resets it on request (proc(5), clear_refs). */
 class Peak {
   readonly #pid: number
   readonly #before: number
@@ -39,22 +39,23 @@ class Peak {
   }
 }
 
-/** A client that looks at each message once and keeps none: hundreds of megabytes go by. */
+/** A client that checks each message and keeps none, because hundreds of megabytes pass. */
 class Listener implements Disposable {
   readonly socket: Socket
-  heard = 0
+  received = 0
   stray: string | undefined
   readonly #complete = Promise.withResolvers<Json>()
 
   private constructor(url: string) {
     this.socket = io(url, { transports: ['websocket'], reconnection: false, forceNew: true })
     this.socket.on('agent:message', ({ message }: Json) => {
-      this.heard += 1
-      const isExpected = message.sequenceNumber === this.heard && (this.heard === 1 || message.content === line(this.heard - 1))
-      if (!isExpected) this.stray ??= `${this.heard}: ${JSON.stringify(message).slice(0, 200)}`
+      this.received += 1
+      const isExpected = message.sequenceNumber === this.received && (this.received === 1 || message.content === line(this.received - 1))
+      if (!isExpected) this.stray ??= `${this.received}: ${JSON.stringify(message).slice(0, 200)}`
     })
     this.socket.on('agent:complete', (event) => this.#complete.resolve(event))
     this.socket.on('disconnect', (reason) => this.#complete.reject(new Error(`disconnected: ${reason}`)))
+    // `complete` rejects for the callers that await it. Not every test does.
     this.#complete.promise.catch(() => {})
   }
 
@@ -66,7 +67,7 @@ class Listener implements Disposable {
     return listener
   }
 
-  /** Settles with the event that comes after the last message. */
+  /** Resolves with the event that follows the last message. */
   get complete(): Promise<Json> {
     return this.#complete.promise
   }
@@ -76,7 +77,7 @@ class Listener implements Disposable {
   }
 }
 
-/** The websocket below the client: paused, it reads nothing more, as a program that is stopped. */
+/** The websocket of the client. While paused, it reads nothing, like a stopped program. */
 function wire(socket: Socket): { pause(): void; resume(): void; terminate(): void } {
   return (socket.io.engine as Json).transport.ws
 }
@@ -88,12 +89,12 @@ describe('a conversation of 80 MB', () => {
   let id: string
 
   beforeAll(async () => {
-    // A heap that it would not fit into.
+    // A heap that is too small for the conversation.
     server = await startServer([], { env: { NODE_OPTIONS: '--max-old-space-size=80' } })
   })
   afterAll(() => server.stop())
 
-  it('is not slowed by a subscriber who stops reading, and that one misses nothing when it goes on', async () => {
+  it('a subscriber that stops reading slows no other, and misses nothing when it continues', async () => {
     const gate = join(temporaryHome(), 'gate')
     id = await server.command(['sh', '-c', `until [ -e ${gate} ]; do sleep 0.01; done; exec seq -f '%06.0f ${padding}' 1 ${lines}`])
     using slow = await Listener.to(server.url, id)
@@ -102,26 +103,26 @@ describe('a conversation of 80 MB', () => {
     const peak = await Peak.of(server)
     writeFileSync(gate, '')
     expect(await healthy.complete).toMatchObject({ result: { status: 'success', messageCount: lines + 1 } })
-    expect([healthy.stray, healthy.heard]).toEqual([undefined, lines + 1])
+    expect([healthy.stray, healthy.received]).toEqual([undefined, lines + 1])
     expect(await statusAtEnd(server, id)).toBe('completed')
-    expect(slow.heard).toBeLessThan(lines)
+    expect(slow.received).toBeLessThan(lines)
     expect(peak.grownBytes).toBeLessThan(mostBytes)
     expect(await server.get('/api/cleanup/status')).toMatchObject({ activeSubscriptions: 2 })
 
     wire(slow.socket).resume()
     expect(await slow.complete).toMatchObject({ result: { messageCount: lines + 1 } })
-    expect([slow.stray, slow.heard]).toEqual([undefined, lines + 1])
+    expect([slow.stray, slow.received]).toEqual([undefined, lines + 1])
     expect(peak.grownBytes).toBeLessThan(mostBytes)
   }, 180_000)
 
-  it('is not gathered for callers who do not read the answer', async () => {
+  it('the server does not buffer it for callers that do not read their answer', async () => {
     const peak = await Peak.of(server)
     const { hostname, port } = new URL(server.url)
     const callers = await Promise.all(
       Array.from({ length: 30 }, async () => {
         const caller = connect(Number(port), hostname).pause()
         caller.write(`GET /api/agents/${id}/messages HTTP/1.1\r\nHost: ${hostname}:${port}\r\n\r\n`)
-        // The answer has begun, so the server is at it.
+        // The answer has begun, so the server is working on it.
         await new Promise<void>((resolve, reject) => caller.once('readable', resolve).once('error', reject))
         return caller
       }),
@@ -130,19 +131,19 @@ describe('a conversation of 80 MB', () => {
     expect(answered).toMatchObject([{ content: line(lines) }])
     expect(peak.grownBytes).toBeLessThan(mostBytes)
     for (const caller of callers) caller.destroy()
-    // Deleting it does not wait for them, nor for anybody who is in the middle of it.
+    // The deletion waits neither for these callers nor for an answer that is being sent.
     expect((await server.call('DELETE', `/api/agents/${id}`)).status).toBe(204)
   })
 })
 
-describe('clients that come and go', () => {
+describe('clients that connect and leave', () => {
   const server = useServer()
 
   async function serverFiles(): Promise<number> {
     return readdirSync(`/proc/${(await server.get('/api/health')).pid}/fd`).length
   }
 
-  /** Settles when the server has noticed that they are gone; it says what it still counts when it does not. */
+  /** Waits until the server has noticed that all clients are gone. Fails with the number that it still counts. */
   async function requireNobody(): Promise<void> {
     const until = performance.now() + 45_000
     const left = async (): Promise<number> => (await server.get('/api/cleanup/status')).activeSubscriptions
@@ -158,21 +159,21 @@ describe('clients that come and go', () => {
       const socket = io(server.url, { transports: ['websocket'], reconnection: false, forceNew: true })
       await new Promise((resolve) => socket.once('connected', resolve))
       socket.emit('subscribe', { agentId: id, since: 0 })
-      // Before the answer, after it, in the middle of the messages, without a word.
+      // By turns: before the answer, after it, during the messages, and without a close frame.
       if (turn % 4 > 0) await new Promise((resolve) => socket.once(turn % 4 === 1 ? 'subscribed' : 'agent:message', resolve))
       if (turn % 4 === 3) wire(socket).terminate()
       else socket.disconnect()
     }
     for (let turn = 0; turn < 500; turn += 25) await Promise.all(Array.from({ length: 25 }, (_, index) => visit(turn + index)))
     await requireNobody()
-    // Connections that HTTP keeps for the next call are a few.
+    // A few HTTP connections stay open for the next call (keep-alive).
     const until = performance.now() + 30_000
     while ((await serverFiles()) > files + 5 && performance.now() < until) await server.get('/api/health')
     expect(await serverFiles()).toBeLessThanOrEqual(files + 5)
     expect((await server.get(`/api/agents/${id}/status`)).status).toBe('running')
   }, 120_000)
 
-  it('one that asks without end and reads no answer is let go, and others are served', async () => {
+  it('a client that sends requests and reads no answer is disconnected, and others are served', async () => {
     const id = await server.command(['sleep', '1000'])
     const socket = io(server.url, { transports: ['websocket'], reconnection: false, forceNew: true })
     await new Promise((resolve) => socket.once('connected', resolve))
@@ -180,9 +181,9 @@ describe('clients that come and go', () => {
     await new Promise((resolve) => socket.once('subscribed', resolve))
     wire(socket).pause()
     const peak = await Peak.of(server)
-    // Each is answered with an error that repeats the id.
-    const ask = { agentId: 'x'.repeat(100) }
-    for (let turn = 0; turn < 60_000; turn++) socket.emit('subscribe', ask)
+    // Each request is answered with an error that repeats the id.
+    const badRequest = { agentId: 'x'.repeat(100) }
+    for (let turn = 0; turn < 60_000; turn++) socket.emit('subscribe', badRequest)
     await requireNobody()
     expect(peak.grownBytes).toBeLessThan(mostBytes)
     const other = await server.socket()

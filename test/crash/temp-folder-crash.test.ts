@@ -6,23 +6,20 @@ import { TempFolderKind } from '../../src/kinds/temp-folder/kind.ts'
 import { Crash, Fuse, fused } from '../support/fuse.ts'
 import { ctx, host, intentOf, type Scene, sceneIn } from '../support/temp-folder.ts'
 
-/** Whoever makes or removes a temp folder and dies between any two effects leaves nothing that the next would not find (G1, G9). */
+/** G1, G9: a process that dies between any two effects of creating or removing a temp folder leaves only what the next supervisor finds. */
 
-it.each(['before', 'after'] as const)(
-  'a life that ends %s any of its effects leaves what is found by the intent, and by the pointer',
-  async (when) => {
-    for (let point = 1, isOver = false; !isOver; point++) {
-      const fuse = new Fuse(point, when)
-      const scene = sceneIn(undefined, fused(fuse))
-      await live(scene).catch((error: unknown) => {
-        if (!(error instanceof Crash)) throw error
-      })
-      isOver = !fuse.hasBlown
-      await requireFound(scene)
-      if (isOver) expect(point).toBeGreaterThan(4)
-    }
-  },
-)
+it.each(['before', 'after'] as const)('temp folder: a crash %s any effect leaves what the intent and the symlink find', async (when) => {
+  for (let point = 1, isComplete = false; !isComplete; point++) {
+    const fuse = new Fuse(point, when)
+    const scene = sceneIn(undefined, fused(fuse))
+    await live(scene).catch((error: unknown) => {
+      if (!(error instanceof Crash)) throw error
+    })
+    isComplete = !fuse.hasBlown
+    await requireFound(scene)
+    if (isComplete) expect(point).toBeGreaterThan(4)
+  }
+})
 
 async function live({ kind, ref, base }: Scene): Promise<void> {
   await kind.create(ref, intentOf(base).spec, ctx)
@@ -31,7 +28,7 @@ async function live({ kind, ref, base }: Scene): Promise<void> {
   await kind.release(ref)
 }
 
-/** As the next supervisor would, which knows the intent; and as one would that knows nothing. */
+/** Observes as the next supervisor does, which knows the intent, and lists as one without the intent. */
 async function requireFound({ base, directory }: Scene): Promise<void> {
   const kind = new TempFolderKind({ effects: realEffects, host: { ...host, incarnationId: 'next' }, directory })
   const ref = kind.name(intentOf(base))

@@ -1,7 +1,10 @@
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** A program called `claude` in a folder of a test: it hears its prompt, says these lines as claude does, and waits as long as it is told. */
+/**
+ * Creates a program called `claude` in a folder. It reads its prompt, prints these lines in the format of Claude Code, and then runs
+ * `then`.
+ */
 export function speakingClaude(folder: string, lines: readonly object[], then = 'true'): string {
   const script = join(folder, 'claude')
   writeFileSync(`${script}.jsonl`, lines.map((line) => `${JSON.stringify(line)}\n`).join(''))

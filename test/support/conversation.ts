@@ -2,7 +2,7 @@ import { expect } from 'vitest'
 import { nodeProgram } from './home.ts'
 import type { Json, TestServer } from './server.ts'
 
-/** What an agent said, as a client reads it, and what must be true of it whatever it is. */
+/** An agent's messages as a client reads them, and the checks that hold for every conversation. */
 
 export interface Spoken {
   readonly id: string
@@ -13,15 +13,15 @@ export interface Spoken {
   readonly metadata?: Json
 }
 
-/** An agent that runs a piece of JavaScript. */
+/** The command of an agent that runs a piece of JavaScript. */
 export function script(code: string): readonly string[] {
   return [nodeProgram, '-e', code]
 }
 
-/** One call waits no longer, so that it is answered before its own patience is over. */
+/** Longest wait in one call: less than the client's own timeout. */
 const longestCallMs = 30_000
 
-/** Its last status, or that of the deadline: the wait ends with the agent. */
+/** The agent's last status, or its status at the deadline. The wait ends with the agent. */
 export async function statusAtEnd(server: TestServer, id: string, waitMs = 40_000): Promise<string> {
   const untilMs = performance.now() + waitMs
   for (;;) {
@@ -31,7 +31,7 @@ export async function statusAtEnd(server: TestServer, id: string, waitMs = 40_00
   }
 }
 
-/** The whole conversation; every test that reads one checks that its numbers have no gap and its ids no repeat. */
+/** The whole conversation. Fails when the sequence numbers have a gap or an id occurs twice. */
 export async function conversation(server: TestServer, id: string): Promise<readonly Spoken[]> {
   const messages = await server.get<Spoken[]>(`/api/agents/${id}/messages`)
   requireWhole(messages)
@@ -44,7 +44,7 @@ export function requireWhole(messages: readonly Spoken[], from = 1): void {
   expect(new Set(messages.map(({ id }) => id)).size).toBe(messages.length)
 }
 
-/** Without the prompt. */
+/** The conversation without its first message, the prompt. */
 export async function said(server: TestServer, id: string): Promise<readonly Spoken[]> {
   return (await conversation(server, id)).slice(1)
 }

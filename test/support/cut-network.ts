@@ -1,19 +1,19 @@
 import { execFileSync, spawn } from 'node:child_process'
 
-/** As many networks of four addresses as the block has. */
+/** The number of /30 networks in 198.18.0.0/15. */
 const subnets = 32_768
 
-/** On loopback, and of no other process: a port that was left here stays free for whoever comes back to it. */
+/** A loopback address that no other test process uses. A port that was closed here stays free until it is used again. */
 export const ownAddress = `127.${64 + (process.pid >> 16)}.${(process.pid >> 8) & 255}.${process.pid & 255}`
 
 /**
- * A second network on this machine, with one cable to ours that can be pulled: what is at its other end is then gone without
- * a word, as a machine without power is. Addresses are of the block for such tests (RFC 2544).
+ * A second network on this host, connected by a veth pair that can be cut. After the cut, a peer in it is gone without FIN or RST, like a
+ * host that lost its power. Addresses are from 198.18.0.0/15, the block for such tests (RFC 2544).
  */
 export class CutNetwork implements Disposable {
-  /** Of the network and of our end of the cable. */
+  /** Name of the network namespace and of the host's end of the veth pair. */
   readonly #name: string
-  /** Ours, as seen from there. */
+  /** The address of this host in the second network. */
   readonly address: string
 
   constructor() {
@@ -32,7 +32,7 @@ export class CutNetwork implements Disposable {
     }
   }
 
-  /** argv of a command that runs at the other end. */
+  /** argv of a command that runs inside the second network. */
   there(argv: readonly string[]): readonly string[] {
     return ['ip', 'netns', 'exec', this.#name, ...argv]
   }
@@ -42,7 +42,7 @@ export class CutNetwork implements Disposable {
     return spawn(program, words, { stdio: ['ignore', 'pipe', 'inherit'] })
   }
 
-  /** Packets vanish in both directions, and nobody is told. */
+  /** Drops packets in both directions, without an error at either end. */
   cut(): void {
     ip('-n', this.#name, 'link', 'set', 'there', 'down')
   }
@@ -52,7 +52,7 @@ export class CutNetwork implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    // By itself it would go with the last connection in there, which may wait for an answer for minutes.
+    // The kernel would remove the link only with the last connection in the namespace, which may wait for an answer for minutes.
     ip('netns', 'exec', this.#name, 'ip', 'link', 'del', 'there')
     ip('netns', 'del', this.#name)
   }
@@ -65,7 +65,10 @@ function addressIn(subnet: number, host: number): string {
   return `198.${18 + (place >> 16)}.${(place >> 8) & 255}.${place & 255}`
 }
 
-/** The names say which addresses are whose, and the kernel gives each of them once: another file takes the next. */
+/**
+ * Claims a free network by creating the namespace and the link of its name. The kernel creates each name once, so test files that run at
+ * the same time get different networks.
+ */
 function claim(): number {
   for (let tries = 0; tries < subnets; tries++) {
     const subnet = (process.pid + tries) % subnets
@@ -79,7 +82,7 @@ function claim(): number {
       if (!hasCable) ip('netns', 'del', name)
     }
   }
-  throw new Error('Every network of the block for tests is taken.')
+  throw new Error('Every network of 198.18.0.0/15 is taken. Remove old ones with: ip netns del ebbtN')
 }
 
 function isNew(...words: readonly string[]): boolean {

@@ -8,7 +8,7 @@ import { markVariable } from './mark.ts'
 import { cgroupAvailable } from './real.ts'
 import { ownCgroup2, type Seen, seen, survivors, waitUntil } from './world.ts'
 
-/** Things that look like ours and are not: whatever a test does, they must still be there afterwards (G10). */
+/** Processes and cgroups that look like Ebb's and are not. They must be unchanged after every test (G10). */
 
 export interface Decoy {
   readonly what: string
@@ -16,7 +16,7 @@ export interface Decoy {
   remove(): Promise<void>
 }
 
-/** In the session and group of the test, and so of the `ebb` that it starts, with any command line. */
+/** Starts a process in the session and process group of the test, and so of the `ebb` that it starts, with any command line. */
 export async function decoyProcess(what: string, words: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Decoy> {
   const child = spawn(fixture('waits'), words, {
     stdio: 'ignore',
@@ -38,13 +38,13 @@ async function ended(child: ChildProcess): Promise<void> {
   await exit
 }
 
-/** The decoys that a whole file keeps: another installation's cookie, its cgroup beside ours, and its running command. */
+/** The decoys that stay for a whole test file: an environment tag and a cgroup of another installation, and its running command. */
 export async function placeNeighbours(): Promise<readonly Decoy[]> {
   const installation = randomBytes(6).toString('hex')
   const environmentTag = `${installation}/aaaaaaaaaaaa-1-2-3/neighbour.1`
   return [
-    await decoyProcess('a process with the cookie of another installation', [], { EBB_SCOPE: environmentTag }),
-    await decoyProcess('a process with a cookie that nobody wrote', [], { EBB_SCOPE: '///:a/b/c/d:' }),
+    await decoyProcess('a process with the environment tag of another installation', [], { EBB_SCOPE: environmentTag }),
+    await decoyProcess('a process with a malformed environment tag', [], { EBB_SCOPE: '///:a/b/c/d:' }),
     ...(cgroupAvailable() ? [await neighbourCgroup(installation)] : []),
     await neighbourExec(),
   ]
@@ -71,9 +71,9 @@ async function neighbourExec(): Promise<Decoy> {
     deadlineMs: 300_000,
   })
   const find = (): Seen | undefined => survivors(mark).find(({ command }) => command === 'waits')
-  const failed = run.ended.then(({ stderr }) => Promise.reject(new Error(`The neighbour ended: ${stderr}`)))
+  const failed = run.ended.then(({ stderr }) => Promise.reject(new Error(`The neighbour's ebb exec ended: ${stderr}`)))
   await Promise.race([waitUntil(() => find() !== undefined, 10_000, 'the neighbour runs'), failed])
-  failed.catch(() => {}) // Later it may end, when it is told to.
+  failed.catch(() => {}) // A later end is caused by `remove`, when the race is over.
   const remove = async (): Promise<void> => {
     run.signal('SIGTERM')
     await run.ended
@@ -81,7 +81,7 @@ async function neighbourExec(): Promise<Decoy> {
   return { what: "another home's running command", process: find() as Seen, remove }
 }
 
-/** Decoys that are gone, or are stopped, or are not the same process in the same cgroup any more. */
+/** Decoys that ended, are stopped, or are in another cgroup, or whose pid belongs to another process now. */
 export function disturbed(decoys: readonly Decoy[]): readonly string[] {
   return decoys
     .filter(({ process: { pid, startTime, cgroups } }) => {
@@ -91,13 +91,13 @@ export function disturbed(decoys: readonly Decoy[]): readonly string[] {
     .map(({ what }) => what)
 }
 
-/** Does the work with decoys all around it, and fails when one was disturbed. */
+/** Runs `work` among decoys. Fails when one of them was disturbed. */
 export async function amongNeighbours(work: () => Promise<void>): Promise<void> {
   const neighbours = await placeNeighbours()
   try {
     await work()
     const gone = disturbed(neighbours)
-    if (gone.length > 0) throw new Error(`Disturbed, though none of ours: ${gone.join('; ')}`)
+    if (gone.length > 0) throw new Error(`Foreign processes were disturbed: ${gone.join('; ')}`)
   } finally {
     for (const decoy of neighbours) await decoy.remove()
   }

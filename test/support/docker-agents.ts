@@ -7,9 +7,9 @@ import { missing } from './real.ts'
 import type { TestServer } from './server.ts'
 import { waitUntil } from './world.ts'
 
-/** What the suites of the placement docker share: one daemon for a file, and agents in its containers. */
+/** Helpers that the suites of the docker placement share: one daemon per file, and agents in its containers. */
 
-/** Started before the first test of the file, and seen gone after its last. */
+/** Starts a daemon before the first test of the file. Checks after the last test that it is gone. */
 export function useDockerd(): () => TestDaemon {
   let daemon: TestDaemon | undefined
   beforeAll(async () => {
@@ -24,11 +24,11 @@ export function useDockerd(): () => TestDaemon {
 
 export const shell = (script: string): readonly string[] => ['sh', '-c', script]
 
-/** Counts up, a line at a time, until the file is there; then says so and ends with the code. */
+/** Counts up, one line at a time, until the gate file exists. Then prints the last number and exits with the code. */
 export const counter = (gate: string, code = 0): readonly string[] =>
   shell(`n=0; while [ ! -e ${gate} ]; do n=$((n+1)); echo "line $n"; sleep 0.01; done; echo "last $n"; exit ${code}`)
 
-/** As `counter('/gate/open')`; says in the gate how far it is, and stands still where it is told to. */
+/** Like `counter('/gate/open')`, but writes its progress to `/gate/count` and pauses while `/gate/halt` exists. */
 export const haltingCounter = shell(
   `n=0; while [ ! -e /gate/open ]; do if [ -e /gate/halt ]; then touch /gate/halted; while [ -e /gate/halt ]; do sleep 0.01; done; fi;
   n=$((n+1)); echo "line $n"; echo $n >/gate/count; sleep 0.01; done; echo "last $n"`,
@@ -61,16 +61,16 @@ export async function becomes(daemon: TestDaemon, id: string, state: string): Pr
 }
 
 export interface Gate {
-  /** The settings of a server whose agents see the folder as `/gate`. */
+  /** Settings of a server whose agents see the folder as `/gate`. */
   readonly words: readonly string[]
   open(name?: string): void
   close(name: string): void
   isOpen(name: string): boolean
-  /** What `haltingCounter` has printed for certain. */
+  /** The last line that `haltingCounter` has certainly printed. */
   count(): number
 }
 
-/** A folder that agents see, so that a test can tell them something. */
+/** A folder that agents see, through which a test controls them. */
 export function gateFolder(daemon: TestDaemon, folder = temporaryHome()): Gate {
   mkdirSync(folder, { recursive: true })
   return {
@@ -78,10 +78,10 @@ export function gateFolder(daemon: TestDaemon, folder = temporaryHome()): Gate {
     open: (name = 'open') => writeFileSync(join(folder, name), ''),
     close: (name) => rmSync(join(folder, name)),
     isOpen: (name) => existsSync(join(folder, name)),
-    // Empty for the moment in which it is written.
+    // The file is empty for a moment while it is written. `Number('')` is 0.
     count: () => Number(readFileSync(join(folder, 'count'), 'utf8')),
   }
 }
 
-/** For a shell: waits until the test has opened it. */
+/** Shell code that waits until the test opens the named gate. */
 export const untilOpen = (name: string): string => `while [ ! -e /gate/${name} ]; do sleep 0.02; done`

@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, processesWhere, waitUntil } from './world.ts'
 
-/** A Docker daemon of a test file's own, and its containers as the docker command shows them; shares no code with `src/`. */
+/** A Docker daemon of its own for a test file, and its containers as the docker command shows them. Shares no code with `src/`. */
 
 export interface TestContainer {
   readonly id: string
@@ -24,33 +24,33 @@ export interface TestContainer {
 }
 
 export interface TestDaemon {
-  /** `unix:///…/sock` */
+  /** For example `unix:///…/sock`. */
   readonly host: string
   readonly folder: string
-  /** The settings of a server that uses it. */
+  /** Settings of a server that uses this daemon. */
   readonly words: readonly string[]
-  /** The docker command; throws with what it said. */
+  /** Runs the docker command. Throws with its output when it fails. */
   docker(...words: readonly string[]): string
-  /** All that carry a label, or all there are. */
+  /** All containers, or only those with a label. */
   containers(label?: string): readonly TestContainer[]
-  /** SIGKILL: what runs in containers runs on. */
+  /** Sends SIGKILL to the daemon. Its containers keep running. */
   kill(): Promise<void>
   start(): Promise<void>
-  /** Stopped and continued, as one that hangs. */
+  /** Sends SIGSTOP, so that the daemon hangs. `thaw` sends SIGCONT. */
   freeze(): void
   thaw(): void
-  /** Continued, or started again, if it does not answer. */
+  /** Continues or restarts the daemon when it does not answer. */
   revive(): Promise<void>
-  /** Removes every container, ends the daemon, and fails when anything of it is left. */
+  /** Removes every container and ends the daemon. Fails when anything of it is left. */
   end(): Promise<void>
 }
 
 export const image = 'bb:1'
 
 const patienceMs = 30_000
-/** A command that asks a daemon that hangs would hang the test with it. */
+/** Without a timeout, a docker command to a hanging daemon would hang the test. */
 const commandMs = 30_000
-/** statfs(2) of a file system that overlay2 cannot be put upon: itself. */
+/** statfs(2) type of overlayfs. overlay2 does not work on top of it. */
 const overlayfs = 0x794c7630
 
 export async function startDockerd(): Promise<TestDaemon> {
@@ -61,6 +61,7 @@ export async function startDockerd(): Promise<TestDaemon> {
     daemon.importImage()
     return daemon
   } catch (error) {
+    // The error of the start is more useful than an error of the clean-up.
     await daemon.end().catch(() => {})
     throw error
   }
@@ -70,14 +71,14 @@ class Dockerd implements TestDaemon {
   readonly folder: string
   readonly host: string
   readonly words: readonly string[]
-  /** As it was at the first start: one that is started again belongs to the file, not to the test that does so. */
+  /** The environment of the first start. A daemon that a test restarts keeps the file's mark, because it belongs to the file. */
   readonly #env: NodeJS.ProcessEnv
   #child: ChildProcess | undefined
   #ended: Promise<void> = Promise.resolve()
 
   constructor(folder: string) {
     this.folder = folder
-    // What it writes when it is told to say where it hangs, goes with it.
+    // dockerd writes its stack dumps to TMPDIR, so they are removed with the folder.
     this.#env = { ...process.env, TMPDIR: folder }
     this.host = `unix://${join(folder, 'sock')}`
     this.words = ['--docker-image', image, '--docker-host', this.host, '--docker-network', 'none']
@@ -95,7 +96,7 @@ class Dockerd implements TestDaemon {
       `--host=${host}`,
     ]
     const places = [`--data-root=${join(folder, 'data')}`, `--exec-root=${join(folder, 'exec')}`, `--pidfile=${join(folder, 'pid')}`]
-    // Not a pipe: a test that waits for a command would not empty it, and the daemon would wait for the test.
+    // A file, not a pipe: a test that blocks in a docker command does not read the pipe, and the daemon would block on it.
     const log = openSync(join(folder, 'log'), 'a')
     const child = spawn('dockerd', [...options, ...places], { env: this.#env, stdio: ['ignore', 'ignore', log] })
     closeSync(log)
@@ -111,7 +112,7 @@ class Dockerd implements TestDaemon {
     const containerd = pidIn(join(this.folder, 'exec', 'containerd', 'containerd.pid'))
     this.#child?.kill('SIGKILL')
     await this.#ended
-    // It dies with its parent; a new daemon must not meet it.
+    // containerd is killed when dockerd dies (PDEATHSIG). A new daemon must not meet the old one.
     await waitUntil(() => containerd === undefined || !existsSync(`/proc/${containerd}`), patienceMs, 'containerd has ended')
   }
 
@@ -169,12 +170,12 @@ class Dockerd implements TestDaemon {
   }
 
   async end(): Promise<void> {
-    // A test that failed may have left it dead, with its containers alive.
+    // A failed test may have left the daemon dead with its containers running.
     await this.revive()
     for (const { id } of this.containers()) this.docker('rm', '-f', '-v', id)
     this.#child?.kill('SIGTERM')
     await this.#ended
-    // A daemon mounts its folder on itself, and one that was killed leaves that to nobody.
+    // dockerd mounts its folder on itself. A killed daemon leaves that mount behind.
     for (const line of this.#mounts()) spawnSync('umount', [line.split(' ')[1] ?? ''])
     await waitUntil(() => this.#left(), patienceMs, 'nothing of the docker daemon is left')
     rmSync(this.folder, { recursive: true, force: true })
@@ -184,7 +185,7 @@ class Dockerd implements TestDaemon {
     return [...processesWhere(({ argv }) => argv.includes(this.folder)).map(describe), ...this.#mounts()]
   }
 
-  /** The last one first: it may be upon another. */
+  /** The latest mount comes first, because it may be on top of another. */
   #mounts(): readonly string[] {
     const all = readFileSync('/proc/self/mounts', 'utf8').split('\n')
     return all.filter((line) => line.includes(this.folder)).toReversed()

@@ -2,17 +2,17 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from './home.ts'
 
-/** The examples in our documents, as somebody would copy them out. */
+/** The TypeScript examples in the documents, as a user would copy them. */
 
 export interface Example {
-  /** Its first line says so, as in `// agents.test.ts`; one that does not is a program. */
+  /** The file name from the first line, as in `// agents.test.ts`. Examples without one are programs. */
   readonly name: string
   readonly body: string
-  /** Configurations that the document has shown before it. */
+  /** Configurations that the document shows before this example. */
   readonly given: readonly Example[]
 }
 
-/** Its examples need a real agent on the PATH: they run with those of the agents' suite. */
+/** Examples of this page need a real agent on the PATH. They run with the suite in test/agents. */
 export const realAgents = join('docs', 'in-depth', 'real-agents.md')
 
 export const blocks = (file: string, language: string): string[] =>

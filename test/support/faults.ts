@@ -1,29 +1,29 @@
 import type { VirtualClock } from './virtual-clock.ts'
 
-/** How one call to the outside goes. */
+/** The outcome of one call to a port. */
 export type Fate =
   | 'well'
-  /** Nothing happens, and it says so. */
+  /** No effect, and an error. */
   | 'refused'
-  /** It happens, and the answer is an error: a lost reply. */
+  /** The effect happens, and the answer is an error, as with a lost reply. */
   | 'lost'
-  /** It happens, after a while. */
+  /** The effect happens after a delay. */
   | 'slow'
-  /** It happens, and no answer ever comes. */
+  /** The effect happens, and no answer ever comes. */
   | 'mute'
-  /** Nothing happens, and no answer ever comes. */
+  /** No effect, and no answer ever comes. */
   | 'deaf'
 
 export interface Fault {
   readonly fate: Fate
   readonly delayMs: number
-  /** An observation that answers answers with `unknown`. */
+  /** The observation answers `unknown`. */
   readonly isBlind: boolean
 }
 
 /**
- * Deals out fates in the order of the calls, from a list that a property generates. Calm means that all goes well; dead
- * means that this process is no more: nothing that it asks for happens, and nothing answers it.
+ * Assigns faults to calls in their order, from a list that a property test generates. `isCalm`: all calls succeed. `isDead`: the simulated
+ * process is dead; its calls have no effect and no answer.
  */
 export class Faults {
   readonly #clock: VirtualClock
@@ -39,7 +39,7 @@ export class Faults {
     this.#deck = deck
   }
 
-  /** The fates of the next calls of one operation, for a test that tells a story. */
+  /** Sets the fates of the next calls of one operation, for a test with a fixed scenario. */
   next(operation: string, fates: readonly Fate[], delayMs = 0): void {
     this.#scripted.set(
       operation,
@@ -47,20 +47,20 @@ export class Faults {
     )
   }
 
-  /** The next observations that answer know nothing. */
-  blind(looks: number): void {
+  /** The next observations answer `unknown`. */
+  blind(count: number): void {
     this.#scripted.set(
       'observe',
-      Array.from({ length: looks }, () => ({ ...well, isBlind: true })),
+      Array.from({ length: count }, () => ({ ...well, isBlind: true })),
     )
   }
 
-  /** How often an operation was asked for. */
+  /** The number of calls of an operation. */
   calls(operation: string): number {
     return this.#calls.get(operation) ?? 0
   }
 
-  /** A fate that the operation does not have is taken as `slow`. */
+  /** Runs one call with its fault. A fate that the operation cannot have is replaced by `slow`. */
   async around<T>(operation: string, act: (fault: Fault) => T | Promise<T>, without: readonly Fate[] = []): Promise<T> {
     if (this.isDead) return await never()
     this.#calls.set(operation, this.calls(operation) + 1)
@@ -83,7 +83,7 @@ export class Faults {
 
 const well: Fault = { fate: 'well', delayMs: 0, isBlind: false }
 
-/** An answer that does not come. */
+/** A promise that never settles. */
 export function never(): Promise<never> {
   return new Promise(() => {})
 }

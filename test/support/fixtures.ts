@@ -7,7 +7,7 @@ import { root } from './home.ts'
 const sources = join(root, 'test', 'fixtures')
 const cache = join(root, 'node_modules', '.cache', 'ebb-fixtures')
 
-/** The path of a fixture by what it does; one that is written in C is compiled once, and again when it changes. */
+/** The path of a fixture by name. A fixture in C is compiled once, and again when its source changes. */
 export function fixture(name: string): string {
   const script = join(sources, `${name}.sh`)
   return existsSync(script) ? script : compiled(name)

@@ -1,17 +1,17 @@
 import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 
-/** A cable between a client and a server that a test can spoil. It knows no HTTP: only connections, and which way bytes go. */
+/** A TCP proxy whose connections a test can break. It knows nothing of HTTP, only connections and directions. */
 export class FlakyProxy implements AsyncDisposable {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
-  /** Connections whose first bytes match are spoilt: the call arrives, and its answer never does. */
+  /** Requests whose first bytes match reach the server, and their answers are lost. */
   loses: RegExp | undefined
-  /** As `loses`, but the connection is reset where the answer would have come. */
+  /** Like `loses`, but the connection is reset at the moment of the answer. */
   cuts: RegExp | undefined
-  /** New connections are taken, and nothing ever comes of them. */
+  /** New connections are accepted and never answered. */
   isDeaf = false
-  /** Every connection is refused by a reset. */
+  /** Every new connection is reset. */
   isDown = false
   lost = 0
 
@@ -30,12 +30,12 @@ export class FlakyProxy implements AsyncDisposable {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  /** What is connected now is cut. */
+  /** Resets all open connections. */
   cutAll(): void {
     for (const socket of this.#sockets) socket.resetAndDestroy()
   }
 
-  /** What is connected now stays so, and nothing passes any more. */
+  /** Keeps all open connections open, and stops their traffic. */
   freezeAll(): void {
     for (const socket of this.#sockets) {
       socket.unpipe()
@@ -67,6 +67,7 @@ export class FlakyProxy implements AsyncDisposable {
 
   #keep(socket: Socket): void {
     this.#sockets.add(socket)
+    // A reset is an error of the socket, and resets are what this proxy is for.
     socket.on('error', () => {})
     socket.once('close', () => this.#sockets.delete(socket))
   }

@@ -1,10 +1,10 @@
 import type { Effects } from '../../src/core/ports/effects.ts'
 import { realEffects } from '../../src/host/effects.ts'
 
-/** What a process throws that dies. */
+/** The error that stands for the death of a process. */
 export class Crash extends Error {}
 
-/** Counts the effects, the ledger's among them, and dies before or after the one at `point`. */
+/** Counts all effects, calls of the ledger included, and throws before or after the one at `point`. */
 export class Fuse {
   readonly #point: number
   readonly #when: 'before' | 'after'

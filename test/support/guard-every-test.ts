@@ -4,8 +4,8 @@ import { fileMark, markVariable, nextTestMark } from './mark.ts'
 import { requireCleanFile, requireCleanWorld } from './world-guard.ts'
 
 /**
- * Set-up of all tiers that start processes. After every test it observes the system and fails the test that left something. Processes
- * that a file starts for all its tests carry the file's mark and are looked for when the file ends.
+ * Set-up of all suites that start processes. After every test it checks the system, and fails a test that left something. Processes that a
+ * file starts for all its tests carry the file's mark and are checked when the file ends.
  */
 
 process.env[markVariable] = fileMark

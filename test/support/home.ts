@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { installationOf } from './ledger-file.ts'
 import { currentMark, fileMark, markVariable } from './mark.ts'
 
-/** Fresh homes, and `bin/ebb` as a real child process. The guard removes the homes when the test that made them ends. */
+/** Fresh homes, and `bin/ebb` as a real child process. The guard removes the homes when their test ends. */
 
 export const root = join(import.meta.dirname, '..', '..')
 export const ebbProgram = join(root, 'bin', 'ebb')
@@ -14,14 +14,14 @@ export const nodeProgram = join(root, 'node_modules', 'node', 'bin', 'node')
 const prefix = 'ebb-test-'
 const made = new Map<string, string | undefined>()
 
-/** A folder that does not exist twice; `ebb` makes it a home at its first start. */
+/** Creates a new empty folder. `ebb` turns it into a home at its first start. */
 export function temporaryHome(): string {
   const directory = mkdtempSync(join(tmpdir(), `${prefix}${currentMark()}`))
   made.set(directory, undefined)
   return directory
 }
 
-/** Homes that are looked after, each with its installation as far as it ever had one. */
+/** Homes that were created and not removed, each with its last known installation id. */
 export function knownHomes(): ReadonlyMap<string, string | undefined> {
   for (const [home, known] of made) made.set(home, installationOf(home) ?? known)
   return made
@@ -29,7 +29,7 @@ export function knownHomes(): ReadonlyMap<string, string | undefined> {
 
 const spoiled = new Set<string>()
 
-/** Its database is made unreadable on purpose: nobody can ask it what is left. */
+/** Marks a home whose database a test makes unreadable. The guard does not read its ledger. */
 export function spoil(home: string): string {
   spoiled.add(home)
   return home
@@ -46,7 +46,7 @@ export function removeHomes(homes: Iterable<string>): void {
   }
 }
 
-/** Folders of this test file that are still there, by name alone. */
+/** Folders of this test file that still exist, found by name alone. */
 export function leftoverFolders(): readonly string[] {
   return readdirSync(tmpdir())
     .filter((name) => name.startsWith(`${prefix}${fileMark}`))
@@ -79,37 +79,37 @@ export interface Ended {
   readonly stdout: Buffer
   readonly stderr: string
   readonly pid: number
-  /** Where one was asked for with `report`. */
+  /** The report, when the option `report` was given. */
   readonly report: Report | undefined
 }
 
 export interface EbbOptions {
   readonly home: string
-  /** Added to our own environment. */
+  /** Added to the environment of the test process. */
   readonly env?: Readonly<Record<string, string | undefined>>
   readonly cwd?: string
-  /** Given at once, then closed. Without it standard input stays open until `endInput`. */
+  /** Written to standard input, which is then closed. Without it, standard input stays open until `endInput`. */
   readonly input?: string | Buffer
-  /** Where the report goes; it is read back at the end. */
+  /** The file for the report, which is read when the run ends. */
   readonly report?: string
-  /** After which the run is killed and the test told. */
+  /** After this time the run is killed and the test fails. */
   readonly deadlineMs?: number
-  /** Another way to start it, such as under strace; `bin/ebb` and its words follow. */
+  /** A wrapper command, such as strace, in front of `bin/ebb` and its arguments. */
   readonly through?: readonly string[]
-  /** Another one than that of this checkout. */
+  /** Another program than `bin/ebb` of this checkout. */
   readonly program?: string
 }
 
 export interface RunningEbb {
   readonly pid: number
-  /** In the environment of everything it starts, and of nothing else. */
+  /** The mark in the environment of this run and its descendants, and of no other process. */
   readonly mark: string
-  /** Exited, and let go of by whoever held its streams. */
+  /** Resolves when the process has exited and no process holds its streams. */
   readonly ended: Promise<Ended>
   readonly child: ChildProcess
   /** Settles when standard output holds the text; fails when the run ends without it. */
   says(text: string): Promise<void>
-  /** What it has written to standard output so far. */
+  /** Standard output so far. */
   output(): string
   errorOutput(): string
   endInput(): void
@@ -119,7 +119,7 @@ export interface RunningEbb {
 const defaultDeadlineMs = 25_000
 let runs = 0
 
-/** Runs to its end. */
+/** Runs `ebb` to its end. */
 export async function ebb(words: readonly string[], options: EbbOptions): Promise<Ended> {
   return await startEbb(words, { input: '', ...options }).ended
 }
@@ -135,7 +135,7 @@ export function startEbb(words: readonly string[], options: EbbOptions): Running
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   const output = collect(child)
-  child.stdin.on('error', () => {}) // It may have ended before it read.
+  child.stdin.on('error', () => {}) // EPIPE: the process may end before it reads its input.
   if (options.input !== undefined) child.stdin.end(options.input)
   return {
     pid: child.pid ?? 0,
@@ -164,27 +164,30 @@ interface Output {
 function collect(child: ChildProcess): Output {
   const out: Buffer[] = []
   const err: Buffer[] = []
-  const told: (() => void)[] = []
+  const listeners: (() => void)[] = []
   child.stdout?.on('data', (chunk: Buffer) => {
     out.push(chunk)
-    for (const tell of told) tell()
+    for (const notify of listeners) notify()
   })
   child.stderr?.on('data', (chunk: Buffer) => err.push(chunk))
   const stdout = (): Buffer => Buffer.concat(out)
   const stderr = (): string => Buffer.concat(err).toString('utf8')
   const says = (text: string): Promise<void> =>
     new Promise((resolve, reject) => {
-      const look = (): void => {
+      const check = (): void => {
         if (stdout().includes(text)) resolve()
       }
-      told.push(look)
-      look()
-      child.once('close', () => reject(new Error(`It ended without saying "${text}": ${stdout().toString('utf8')}${stderr()}`)))
+      listeners.push(check)
+      check()
+      child.once('close', () => reject(new Error(`ebb ended before it printed "${text}": ${stdout().toString('utf8')}${stderr()}`)))
     })
   return { stdout, stderr, says }
 }
 
-/** Ended means exited and let go of: `close` comes when nobody holds the pipes any more, so a leaked holder is seen here. */
+/**
+ * Resolves on `close`: the process has exited and no process holds its pipes. A leaked process that holds a pipe becomes visible here as a
+ * timeout.
+ */
 function whenEnded(child: ChildProcess, output: Output, words: readonly string[], options: EbbOptions): Promise<Ended> {
   const deadlineMs = options.deadlineMs ?? defaultDeadlineMs
   const ended = new Promise<Ended>((resolve, reject) => {
@@ -201,7 +204,8 @@ function whenEnded(child: ChildProcess, output: Output, words: readonly string[]
       resolve({ code, signal, stdout: output.stdout(), stderr: output.stderr(), pid: child.pid ?? 0, report })
     })
   })
-  ended.catch(() => {}) // Whoever waits is told; a test that fails before must not fail twice.
+  // Callers that await `ended` still get the error. A test that failed earlier must not fail again with an unhandled rejection.
+  ended.catch(() => {})
   return ended
 }
 

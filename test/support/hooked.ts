@@ -1,6 +1,6 @@
 import type { Composition } from '../../src/supervisor.ts'
 
-/** Called before every call of a port's method; what it throws, the caller of the method gets. */
+/** Called before every method of a port. An error that the hook throws goes to the caller of the method. */
 export type Hook = (method: string, args: readonly unknown[]) => void
 
 export function hooked<T extends object>(port: T, before: Hook): T {
@@ -16,7 +16,7 @@ export function hooked<T extends object>(port: T, before: Hook): T {
   })
 }
 
-/** The same for one port of a composition. */
+/** The same hook, for one port of a composition. */
 export function hookOn(name: 'effects' | 'ledger', before: Hook): NonNullable<Composition['wrap']> {
   return (port, implementation) => (port === name ? hooked(implementation, before) : implementation)
 }

@@ -3,8 +3,8 @@ import { closeSync, constants, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * A named pipe that every fixture written in C takes hold of, and hands down through fork and exec. The kernel says
- * whether anybody holds it: no list of processes can be outrun or misread.
+ * A named pipe that every C fixture opens and passes down through fork and exec. The kernel knows whether any process holds it, so this
+ * check does not depend on a process list.
  */
 export class Leash implements Disposable {
   readonly path: string
@@ -16,7 +16,7 @@ export class Leash implements Disposable {
     this.#fd = openSync(this.path, constants.O_RDONLY | constants.O_NONBLOCK)
   }
 
-  /** A read finds the end of the file when nobody holds the other side, and nothing to read (EAGAIN) when somebody does. */
+  /** A read returns end of file when no process holds the other end, and fails with EAGAIN when one does. */
   isHeld(): boolean {
     try {
       return readSync(this.#fd, Buffer.alloc(1)) > 0
@@ -31,5 +31,5 @@ export class Leash implements Disposable {
   }
 }
 
-/** The environment by which a fixture finds it. */
+/** The environment variable that holds the path of the pipe for fixtures. */
 export const leashVariable = 'EBB_TEST_LEASH'

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
-/** What a home says about itself, read from its files without the engine's help. */
+/** Reads the state of a home from its files, without the engine. */
 
 export function installationOf(home: string): string | undefined {
   try {
@@ -12,13 +12,13 @@ export function installationOf(home: string): string | undefined {
   }
 }
 
-/** Resources and incarnations that the ledger still has on its books. */
+/** Resources and incarnations that the ledger still records as open. */
 export function openBooks(home: string): readonly string[] {
   const file = join(home, 'ebb.db')
   if (!existsSync(file)) return []
   const db = new DatabaseSync(file, { readOnly: true, timeout: 1_000 })
   try {
-    // A first start may be about to make the tables.
+    // Version 0: a first start has not created the tables yet.
     if (db.prepare('PRAGMA user_version').get()?.user_version === 0) return []
     const resources = db.prepare("SELECT kind, name, state, error FROM resource WHERE state != 'released'").all()
     const incarnations = db.prepare('SELECT id FROM incarnation').all()
@@ -31,7 +31,7 @@ export function openBooks(home: string): readonly string[] {
   }
 }
 
-/** Temp folders that the home still points to, and pointers that lead nowhere. */
+/** Temp folders that the home links to, and symlinks whose target does not exist. */
 export function tempFoldersOf(home: string): readonly string[] {
   const run = join(home, 'run')
   const names = existsSync(run) ? readdirSync(run).filter((name) => name.endsWith('.temp')) : []
@@ -39,14 +39,14 @@ export function tempFoldersOf(home: string): readonly string[] {
     try {
       return [readlinkSync(join(run, name))]
     } catch (error) {
-      // A recovery took it away between the two looks.
+      // A recovery removed the link after readdir.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
       throw error
     }
   })
 }
 
-/** Doors of the containments, and live logs with their pipes. */
+/** Gates of the containments, live logs, and their pipes. */
 export function leftInHome(home: string): readonly string[] {
   return ['doors', 'logs', 'run'].flatMap((folder) =>
     existsSync(join(home, folder)) ? readdirSync(join(home, folder)).map((name) => `${folder}/${name}`) : [],

@@ -7,18 +7,18 @@ import { currentMark } from './mark.ts'
 import { isMarked, seen, survivors, waitUntil } from './world.ts'
 
 /**
- * Planted leftovers and innocents: real processes with the names and words of the real ones, that lose their parent as the real
- * ones do. Everything carries the test's mark, by which it is found again and ended.
+ * Planted leftovers and innocent processes: real processes with the names and arguments of real agents, which lose their parent as those
+ * do. All carry the test's mark, by which they are found and ended.
  */
 
-/** Variables by which what we plant would be somebody's. */
+/** Variables that would make a planted process look owned by an agent or by Ebb. */
 const foreign = /^(EBB_(?!TEST)|CLAUDE|GEMINI|OPENCODE|CODEX|TMUX)/
 
 export interface Planting {
   readonly env?: Readonly<Record<string, string>>
-  /** For the shell that starts it and goes; `"$@"` are the words. */
+  /** Code of the shell that starts the process and exits. `"$@"` is the command. */
   readonly shell?: string
-  /** Before `setsid`, such as another user. */
+  /** A wrapper in front of `setsid`, such as one that changes the user. */
   readonly through?: readonly string[]
 }
 
@@ -26,7 +26,7 @@ export class Garden implements AsyncDisposable {
   readonly folder = temporaryHome()
   readonly mark = currentMark()
 
-  /** A program of this name that waits for ever; with a path, in folders of that name. */
+  /** A copy of the waiting program under this name or path. */
   program(name: string): string {
     const path = join(this.folder, name)
     mkdirSync(dirname(path), { recursive: true })
@@ -34,7 +34,7 @@ export class Garden implements AsyncDisposable {
     return path
   }
 
-  /** A script of this name that waits for ever in a child. */
+  /** A script of this name that waits forever in a child process. */
   script(name: string, body = 'sleep 10000; :'): string {
     const path = join(this.folder, name)
     mkdirSync(dirname(path), { recursive: true })
@@ -42,34 +42,34 @@ export class Garden implements AsyncDisposable {
     return path
   }
 
-  /** What is planted gets nothing of the tester's but the mark. */
+  /** The environment of a planted process: the tester's own, without variables of an agent or of Ebb. */
   environment(more: Readonly<Record<string, string>> = {}): Record<string, string> {
     const own = Object.entries(process.env).filter((entry): entry is [string, string] => entry[1] !== undefined && !foreign.test(entry[0]))
     return { ...Object.fromEntries(own), HOME: this.folder, ...more }
   }
 
-  /** Its session's leader starts it, says its pid, and is gone. */
+  /** Starts a process whose session leader prints the pid and exits. */
   async orphan(
     words: readonly string[],
     { env, shell = '"$@" </dev/null >/dev/null 2>&1 & echo $!', through = [] }: Planting = {},
   ): Promise<number> {
     const argv = [...through, 'setsid', 'sh', '-c', shell, 'sh', ...words]
-    const said = execFileSync(argv[0] ?? '', argv.slice(1), {
+    const output = execFileSync(argv[0] ?? '', argv.slice(1), {
       env: this.environment(env),
       encoding: 'utf8',
       cwd: '/',
       timeout: 20_000,
       stdio: ['ignore', 'pipe', 'ignore'],
     })
-    const pid = Number(said.trim().split('\n').at(-1))
-    await waitUntil(() => isItself(pid), 20_000, `${words.join(' ')} has become itself`)
+    const pid = Number(output.trim().split('\n').at(-1))
+    await waitUntil(() => isItself(pid), 20_000, `${words.join(' ')} has called exec`)
     return pid
   }
 
-  /** None of those, and all of these. */
+  /** Whether a process carries this test's mark. */
   isOurs = (pid: number): boolean => {
-    const one = seen(pid)
-    return one !== undefined && isMarked(one, this.mark)
+    const found = seen(pid)
+    return found !== undefined && isMarked(found, this.mark)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -80,12 +80,12 @@ export class Garden implements AsyncDisposable {
         return left
       },
       10_000,
-      'what was planted is gone',
+      'the planted processes are gone',
     )
   }
 }
 
-/** Forked, but not yet what it will be: its words are still those of the shell, or, in the middle of an exec, none. */
+/** False between fork and exec: the arguments are still those of the shell, or empty in the middle of an exec. */
 function isItself(pid: number): boolean {
   const [first, second] = seen(pid)?.argv.split('\0') ?? []
   return first !== undefined && first !== '' && !(first === 'sh' && second === '-c') && first !== 'setsid'
@@ -95,11 +95,11 @@ function quietKill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // It went by itself.
+    // The process ended by itself (ESRCH).
   }
 }
 
-/** The same process, not stopped, and not another with its pid. */
+/** Returns a check that the process still runs, is not stopped, and is the same one (start time). */
 export function watch(pid: number): () => boolean {
   const before = seen(pid)
   return () => before !== undefined && seen(pid)?.startTime === before.startTime && seen(pid)?.state !== 'T'

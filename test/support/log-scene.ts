@@ -14,16 +14,16 @@ import { LogKind } from '../../src/kinds/log/kind.ts'
 import { temporaryHome } from './home.ts'
 import { type Hook, hooked } from './hooked.ts'
 
-/** The kind of logs by itself, with a home and a workspace. */
+/** The log kind without an engine, with a home and a workspace. */
 export interface LogScene {
   readonly kind: LogKind
   readonly ctx: CreateCtx
   readonly home: string
   readonly workspace: string
-  /** What the kind said for the report. */
+  /** Notes of the kind for the report. */
   readonly notes: readonly string[]
   readonly counted: readonly string[]
-  /** In the workspace, as the logs of agents of a task are. */
+  /** A reference to a log in the workspace, as agents of a task have it. */
   inside(name: string, more?: Partial<LogSpec>): LogRef
   make(ref: LogRef): Promise<LogHandle>
 }
@@ -80,7 +80,8 @@ export async function inLogScene(test: (scene: LogScene) => Promise<void>, optio
     await test({ kind, ctx, home, workspace, notes, counted, inside, make })
   } finally {
     for (const ref of made.values()) {
-      await kind.release(ref, 'kill', ctx).catch(() => {}) // What a test has put in the way stays, and goes with its folder.
+      // A release that a test has blocked may fail. The rest is removed with the folder.
+      await kind.release(ref, 'kill', ctx).catch(() => {})
       await kind.gone(ref, ctx)
     }
     lifetime.abort()

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 
 /**
- * Every process that a test starts inherits this variable, unless it clears its environment, and is known by it. A
- * mark is never the beginning of another one.
+ * Every process that a test starts inherits this variable, unless it clears its environment. The mark identifies the process. No mark is a
+ * prefix of another.
  */
 export const markVariable = 'EBB_TEST_MARK'
 

@@ -6,16 +6,16 @@ import { ebbProgram } from './home.ts'
 import { currentMark, markVariable } from './mark.ts'
 import type { Json } from './server.ts'
 
-/** The official MCP client against a real server, over HTTP or as the child process that a client starts. */
+/** The official MCP client, connected to a real server over HTTP, or over stdio to a child process as a client starts it. */
 
 export interface McpClient extends AsyncDisposable {
   readonly client: Client
-  /** The structured answer; it must be there as text too, the same. */
+  /** Returns the structured answer. Fails when the text content differs from it. */
   call(name: string, args?: object, options?: CallOptions): Promise<Json>
-  /** Of the process that it started. */
+  /** The pid of the child process; 0 without one. */
   readonly pid: number
   readonly errorOutput: () => string
-  /** Every step that was told, of all calls that asked for it with an `onprogress`, whether that heard it or not. */
+  /** All progress notifications for calls with an `onprogress`, including those that `onprogress` itself misses. */
   readonly progress: readonly Json[]
   close(): Promise<void>
 }
@@ -63,8 +63,8 @@ export async function mcpOverStdio({ home, words = [], cwd, env = {}, is2026 = f
     stderr: 'pipe',
     ...(cwd !== undefined && { cwd }),
   })
-  const said: Buffer[] = []
-  transport.stderr?.on('data', (chunk: Buffer) => said.push(chunk))
+  const output: Buffer[] = []
+  transport.stderr?.on('data', (chunk: Buffer) => output.push(chunk))
   const client = new Client(about, is2026 ? revision2026 : {})
   const progress = progressOn(transport)
   await client.connect(transport)
@@ -73,14 +73,14 @@ export async function mcpOverStdio({ home, words = [], cwd, env = {}, is2026 = f
     client,
     call: caller(client),
     pid: transport.pid ?? 0,
-    errorOutput: () => Buffer.concat(said).toString('utf8'),
+    errorOutput: () => Buffer.concat(output).toString('utf8'),
     progress,
     close,
     [Symbol.asyncDispose]: close,
   }
 }
 
-/** A server in this very process: for faults that can only be made here. */
+/** Connects to an MCP server in this process, for faults that only code in this process can inject. */
 export async function mcpOf(server: McpServer): Promise<McpClient> {
   const [near, far] = InMemoryTransport.createLinkedPair()
   const client = new Client(about)
@@ -91,13 +91,16 @@ export async function mcpOf(server: McpServer): Promise<McpClient> {
   return { client, call: caller(client), pid: 0, errorOutput: () => '', progress, close, [Symbol.asyncDispose]: close }
 }
 
-/** Who listens before the client connects hears everything; its own listeners miss a step that comes together with the answer. */
+/**
+ * A handler set before the client connects receives every notification. The client's own `onprogress` misses a step that arrives together
+ * with the answer.
+ */
 function progressOn(transport: Transport): readonly Json[] {
-  const told: Json[] = []
+  const received: Json[] = []
   transport.onmessage = (message) => {
-    if ('method' in message && message.method === 'notifications/progress') told.push(message.params)
+    if ('method' in message && message.method === 'notifications/progress') received.push(message.params)
   }
-  return told
+  return received
 }
 
 const patienceMs = 30_000
@@ -108,8 +111,9 @@ function caller(client: Client): McpClient['call'] {
     const result = await client.callTool({ name, arguments: { ...args } }, { timeout: patienceMs, ...options })
     const [content] = result.content as readonly { readonly type: string; readonly text?: string }[]
     const { structuredContent } = result
-    if (structuredContent === undefined) throw new Error(`The answer is words alone: ${content?.text}`)
-    if (JSON.stringify(structuredContent) !== content?.text) throw new Error(`The text says something else: ${content?.text}`)
+    if (structuredContent === undefined) throw new Error(`The answer has no structuredContent, only text: ${content?.text}`)
+    if (JSON.stringify(structuredContent) !== content?.text)
+      throw new Error(`The text content differs from structuredContent: ${content?.text}`)
     const { success } = structuredContent as { readonly success?: boolean }
     if ((result.isError === true) !== (success === false)) throw new Error(`isError is ${result.isError}: ${content?.text}`)
     await requireFit(name, structuredContent)
@@ -117,14 +121,14 @@ function caller(client: Client): McpClient['call'] {
   }
 }
 
-/** As clients of the first SDK do it: also a failure has to fit what the tool says that it answers. */
+/** Checks each answer against the tool's outputSchema, as clients of the first SDK do. Failures must fit it too. */
 function fitting(client: Client): (name: string, answer: unknown) => Promise<void> {
   let listing: ReturnType<Client['listTools']> | undefined
   return async (name, answer) => {
     listing ??= client.listTools()
     const schema = (await listing).tools.find((tool) => tool.name === name)?.outputSchema
-    if (!schema) throw new Error(`${name} does not say what it answers.`)
+    if (!schema) throw new Error(`${name} has no outputSchema.`)
     const { valid, errorMessage } = new AjvJsonSchemaValidator().getValidator(schema as { $schema: string })(answer)
-    if (!valid) throw new Error(`${name} answers what does not fit its own schema: ${errorMessage}: ${JSON.stringify(answer)}`)
+    if (!valid) throw new Error(`${name} returned an answer that does not fit its outputSchema: ${errorMessage}: ${JSON.stringify(answer)}`)
   }
 }

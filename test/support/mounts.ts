@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 
-/** Mounts of a test, which needs root for them; leaving the block takes them away. */
+/** Mounts for tests, which need root for them. Leaving the block unmounts them. */
 export interface Mount extends Disposable {
   readonly point: string
 }
@@ -9,12 +9,12 @@ export function tmpfs(point: string, size: string): Mount {
   return mount(['-t', 'tmpfs', '-o', `size=${size},mode=700`, 'ebb-test', point], point)
 }
 
-/** What is at `from` is seen at `point` too. */
+/** Bind mount: the contents of `from` appear at `point` too. */
 export function bindMount(from: string, point: string): Mount {
   return mount(['--bind', from, point], point)
 }
 
-/** What is at `point` can only be read. */
+/** Makes `point` read-only. */
 export function readOnly(point: string): Mount {
   const bound = bindMount(point, point)
   execFileSync('mount', ['-o', 'remount,ro,bind', point])

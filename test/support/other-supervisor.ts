@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline'
 import type { Limits } from '../../src/core/ports/process.ts'
 import { nodeProgram, root } from './home.ts'
 
-/** A supervisor in a process of its own, that can be killed; a test that fails before it does so kills it when it leaves. */
+/** A supervisor in a process of its own that a test can kill. Leaving the block kills it too. */
 export interface OtherSupervisor extends AsyncDisposable {
   readonly pid: number
   readonly scopeId: string
@@ -13,7 +13,7 @@ export interface OtherSupervisor extends AsyncDisposable {
   /** The pid of its command. */
   readonly tree: number
   readonly archive: string
-  /** SIGKILL; settles when the kernel says that it is over. */
+  /** Sends SIGKILL and resolves when the process has exited. */
   kill(): Promise<void>
 }
 
@@ -26,13 +26,13 @@ export interface OtherOptions {
 
 export async function startOther(options: OtherOptions): Promise<OtherSupervisor> {
   const child = spawn(nodeProgram, otherArguments(options), { stdio: ['ignore', 'pipe', 'inherit'] })
-  const told = await firstLine(child)
+  const announced = await firstLine(child)
   const gone = once(child, 'exit')
   const kill = async (): Promise<void> => {
     child.kill('SIGKILL')
     await gone
   }
-  return { pid: child.pid ?? 0, ...told, kill, [Symbol.asyncDispose]: kill }
+  return { pid: child.pid ?? 0, ...announced, kill, [Symbol.asyncDispose]: kill }
 }
 
 export function otherArguments({ home, containment, limits, argv }: OtherOptions): readonly string[] {
@@ -40,11 +40,11 @@ export function otherArguments({ home, containment, limits, argv }: OtherOptions
   return ['--disable-warning=ExperimentalWarning', program, home, containment, limits ? JSON.stringify(limits) : '', ...argv]
 }
 
-/** What it says of itself. */
-type Told = Pick<OtherSupervisor, 'scopeId' | 'incarnation' | 'tree' | 'archive'>
+/** The first line that the supervisor prints. */
+type Announced = Pick<OtherSupervisor, 'scopeId' | 'incarnation' | 'tree' | 'archive'>
 
-export async function firstLine(child: ChildProcess): Promise<Told> {
+export async function firstLine(child: ChildProcess): Promise<Announced> {
   if (!child.stdout) throw new Error('The supervisor was started without a pipe.')
-  for await (const line of createInterface({ input: child.stdout })) return JSON.parse(line) as Told
+  for await (const line of createInterface({ input: child.stdout })) return JSON.parse(line) as Announced
   throw new Error('The supervisor ended before it had launched its command.')
 }

@@ -8,9 +8,9 @@ import { Terminal } from './terminal.ts'
 import { waitUntil } from './world.ts'
 
 /**
- * Somebody who types what a page shows, one line after the other, in a project of his own. What is different: servers take a
- * free port of this machine, an id is that of an agent which is there, and the agent CLIs, which this machine may not have,
- * are stand-ins that say one word; the real ones are met by the suite of the real agents.
+ * Runs the console commands of a documentation page, line by line, in a project of its own. Three things differ from the page: servers use
+ * a free port, ids are those of existing agents, and the agent programs, which this host may not have, are stand-ins that print one
+ * result. The real programs are tested in test/agents.
  */
 
 export interface Typed {
@@ -18,7 +18,7 @@ export interface Typed {
   readonly output: string
 }
 
-/** Commands, without those of a usage line, which nobody types. */
+/** The commands of a page, without usage lines. */
 export function commandsOf(page: string): readonly string[] {
   return blocks(page, 'console')
     .flatMap((body) => body.replaceAll(/\\\n\s*/g, '').split('\n'))
@@ -28,7 +28,7 @@ export function commandsOf(page: string): readonly string[] {
 
 const deadlineMs = 40_000
 
-/** For those servers of a page that want one. */
+/** For servers of a page that need a token. */
 const token = 'a-token-of-the-page'
 const headers = { authorization: `Bearer ${token}` }
 
@@ -60,23 +60,24 @@ export class PageReader implements AsyncDisposable {
     this.#env = { ...process.env, ...tokens, EBB_URL: undefined, PATH: `${bin}:${process.env.PATH}`, ...env }
   }
 
-  /** The server that was started last; one with the routes for tests where the page has started none. */
+  /** The server that was started last. Starts one with the test routes when the page has started none. */
   async server(): Promise<TestServer> {
     return this.#servers.at(-1) ?? (await this.#serve([]))
   }
 
   async type(command: string): Promise<Typed> {
     if (/^(ebb serve|npm start)\b/.test(command)) return await this.#typeServe(command)
-    const line = await this.#meant(command)
+    const line = await this.#localLine(command)
     if (/\battach\b/.test(command)) return await this.#attach(line)
     const child = spawn('sh', ['-c', line], {
       cwd: this.#work,
-      // Settings of a placement are the server's; who gives them to `ebb run` has none.
+      // Placement settings belong to the server that receives the agent. A run with `--docker-…` flags therefore needs a home without a
+      // server.
       env: { ...this.#env, EBB_HOME: / run .*--docker-/.test(line) ? temporaryHome() : this.#home },
       stdio: ['pipe', 'pipe', 'pipe'],
     })
-    const output = heard(child)
-    // A prompt, for what reads one; and the end of input is how a client of `ebb mcp` goes away.
+    const output = collect(child)
+    // A prompt for commands that read one. A client of `ebb mcp` leaves by the end of input.
     child.stdin?.end('a prompt\n')
     if (isEndless(command)) {
       const file = />\s*(\S+)$/.exec(command)?.[1]
@@ -86,10 +87,10 @@ export class PageReader implements AsyncDisposable {
     return { code: await ended(child, command, output), output: output.text() }
   }
 
-  /** Which needs a terminal, and is left with Ctrl-B D. */
+  /** `ebb attach` needs a terminal. Ctrl-B D detaches from it. */
   async #attach(line: string): Promise<Typed> {
     await using terminal = await Terminal.open({ EBB_HOME: this.#home })
-    // Its shell has a PATH of its own.
+    // The shell of the terminal has a PATH of its own.
     terminal.type(`clear; ${line.replace(/^ebb/, ebbProgram)}; echo "code $?"`)
     await terminal.shows('here')
     terminal.press('C-b', 'd')
@@ -100,7 +101,7 @@ export class PageReader implements AsyncDisposable {
   async #typeServe(command: string): Promise<Typed> {
     const words = command.startsWith('npm')
       ? []
-      : (await this.#meant(command))
+      : (await this.#localLine(command))
           .replace(/\$(RUNNER_)?TOKEN/, token)
           .replaceAll(/["']/g, '')
           .replace(/--host \S+/, '--host 127.0.0.1')
@@ -121,8 +122,8 @@ export class PageReader implements AsyncDisposable {
     return server
   }
 
-  /** The same line with what is so here. */
-  async #meant(command: string): Promise<string> {
+  /** The same line with the addresses and ids of this test. */
+  async #localLine(command: string): Promise<string> {
     let line = command
     const called = this.#servers.at(-1)
     if (called) line = line.replaceAll(/http:\/\/[\w.]+:4400/g, called.url)
@@ -133,7 +134,7 @@ export class PageReader implements AsyncDisposable {
     return isEndless(line) ? `exec ${line}` : line
   }
 
-  /** One that suits the command: a terminal to attach to, an archive to read, or something that runs. */
+  /** An agent that suits the command: one in tmux to attach to, one that ended and has an archive, or one that runs. */
   async #agentFor(line: string): Promise<string> {
     if (/\battach\b/.test(line)) return await this.#launch(['sh', '-c', 'echo here; exec sleep 1000'], { placement: 'tmux' })
     if (!/\b(logs|archive)\b/.test(line)) return await this.#launch(['sleep', '1000'])
@@ -150,12 +151,12 @@ export class PageReader implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // Those that use another one go first.
+    // Reverse order: servers that use another one stop first.
     for (const server of this.#servers.toReversed()) await server.stop()
   }
 }
 
-/** What each says when it has done its work, in its own language; asked to add an MCP server, claude starts it once. */
+/** Each prints the end of its work in its provider's format. When asked to add an MCP server, claude starts that server once. */
 const standIns = {
   claude: `[ "$1" = mcp ] && { shift 4; "$@" </dev/null && echo "added" && exit; }
 echo '{"type":"result","subtype":"success","is_error":false,"result":"done","num_turns":1}'`,
@@ -163,13 +164,13 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"done","num
   gemini: `echo '{"type":"result","status":"success"}'`,
 }
 
-interface Heard {
-  /** Once it has said something. */
+interface Output {
+  /** Resolves when the child has printed something. */
   readonly first: Promise<void>
   text(): string
 }
 
-function heard(child: ChildProcess): Heard {
+function collect(child: ChildProcess): Output {
   const pieces: Buffer[] = []
   const first = new Promise<void>((resolve) => {
     for (const stream of [child.stdout, child.stderr])
@@ -185,7 +186,7 @@ function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0
 }
 
-function ended(child: ChildProcess, command: string, output: Heard): Promise<number | null> {
+function ended(child: ChildProcess, command: string, output: Output): Promise<number | null> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
       child.kill('SIGKILL')

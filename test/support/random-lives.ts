@@ -7,18 +7,18 @@ import type { Planned } from '../../src/core/ports/kind.ts'
 import type { Fault } from './faults.ts'
 import { type Life, listedKind, type Simulation, thing, unlistedKind } from './simulation.ts'
 
-/** Random scope trees, plans, wishes, faults and interleavings, and the one who carries them out. */
+/** Random scope trees, plans, close requests, faults and interleavings, and the player that runs them. */
 
 export type Command =
   | { readonly does: 'open'; readonly parent: number }
-  /** Where `above` is set, everything in the plan also depends on something of a scope further up. */
+  /** With `above`, every resource of the plan also depends on a resource of a parent scope. */
   | { readonly does: 'launch' | 'acquire'; readonly scope: number; readonly plan: readonly Planned[]; readonly above?: number }
   | { readonly does: 'close'; readonly scope: number; readonly closeRequest: CloseRequest }
   | { readonly does: 'reap' }
   | { readonly does: 'recover' }
   | { readonly does: 'wait'; readonly ms: number }
 
-/** Mostly well, or nothing would ever get far enough to go wrong in an interesting place. */
+/** Most calls succeed. With more faults, hardly any command would get far enough to find an interesting failure. */
 const fault: fc.Arbitrary<Fault> = fc.record({
   fate: fc.oneof(
     { weight: 8, arbitrary: fc.constant('well' as const) },
@@ -44,7 +44,7 @@ export const plans: fc.Arbitrary<readonly Planned[]> = fc
   )
   .map((items) =>
     items.map(({ needs, ...is }, index) => {
-      // On earlier ones of the same plan only: a launch walks its plan in order.
+      // Resources depend only on earlier ones of the same plan, because a launch walks its plan in order.
       const dependsOn = [...new Set(needs.filter((other) => other < index).map((other) => `thing${other}`))]
       return thing(`thing${index}`, { ...is, dependsOn })
     }),
@@ -79,7 +79,7 @@ export const commands: fc.Arbitrary<readonly Command[]> = fc.array(
   { minLength: 3, maxLength: 25 },
 )
 
-/** Carries the commands out without waiting for any but `wait`; what they asked for may still be under way at the end. */
+/** Runs the commands without waiting for any but `wait`. Their operations may still be running at the end. */
 export class Player {
   readonly #simulation: Simulation
   readonly #life: Life
@@ -100,10 +100,11 @@ export class Player {
 
   #begin(command: Exclude<Command, { does: 'wait' }>): void {
     if (command.does === 'open') this.#open(command.parent)
-    else this.pending.push(this.#ask(command).catch(() => {}))
+    // A refused operation is a legal outcome. The guarantees are checked on the simulated system.
+    else this.pending.push(this.#run(command).catch(() => {}))
   }
 
-  #ask(command: Exclude<Command, { does: 'wait' | 'open' }>): Promise<unknown> {
+  #run(command: Exclude<Command, { does: 'wait' | 'open' }>): Promise<unknown> {
     const { engine, reaper } = this.#life
     if (command.does === 'reap') return reaper.pass({ dryRun: false })
     if (command.does === 'recover') return engine.recover()
@@ -121,7 +122,7 @@ export class Player {
         this.#life.engine.openScope({ id: this.#life.engine.parts.newId(), kind: 'agent', ...(parentId !== undefined && { parentId }) }),
       )
     } catch {
-      // The parent is closing: refused, as it should be.
+      // The parent scope is closing and refuses the child (G13).
     }
   }
 
@@ -132,6 +133,6 @@ export class Player {
       ids.push(...[...up.entries.values()].filter(({ state }) => state === 'held').map(({ intent }) => intent.id))
     }
     const id = above === undefined ? undefined : ids[above % Math.max(1, ids.length)]
-    return id === undefined ? plan : plan.map((one) => ({ ...one, dependsOn: [...(one.dependsOn ?? []), id] }))
+    return id === undefined ? plan : plan.map((planned) => ({ ...planned, dependsOn: [...(planned.dependsOn ?? []), id] }))
   }
 }

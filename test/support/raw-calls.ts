@@ -4,7 +4,7 @@ import { expect } from 'vitest'
 import type { Json, TestServer } from './server.ts'
 import { agentProcesses } from './shared-server.ts'
 
-/** Calls with every header and byte as the test says it, and what a call that is refused must not have changed. */
+/** HTTP calls with exactly the headers and bytes that a test gives, and the state that a refused call must not change. */
 
 export const unknown = '6f0f7a2e-9c60-4f6a-9d3c-2f7f0f8f6a11'
 export const sleeper = { type: 'command', prompt: '', configuration: { command: ['sleep', '1000'] } }
@@ -13,10 +13,10 @@ export const json = { 'content-type': 'application/json' }
 export interface Question {
   readonly method?: string
   readonly path?: string
-  /** `host: undefined` sends none. */
+  /** `host: undefined` sends no Host header. */
   readonly headers?: Readonly<Record<string, string | undefined>>
   readonly body?: string
-  /** Nothing but the head is sent. */
+  /** Sends only the head of the request. */
   readonly isUnfinished?: boolean
 }
 
@@ -26,13 +26,13 @@ export interface Told {
   readonly body: Json
 }
 
-/** As fetch, but every header is ours to say; a browser would not let a page, and a page's browser is what is played here. */
+/** Like fetch, but every header is free to choose. fetch does not set the headers that a browser sets for a page. */
 export function ask(url: string, { method = 'GET', path = '/api/health', headers = {}, body, isUnfinished }: Question = {}): Promise<Told> {
   const { hostname, port, host } = new URL(url)
-  const said = Object.entries({ host, ...headers }).filter((one): one is [string, string] => one[1] !== undefined)
+  const sent = Object.entries({ host, ...headers }).filter((entry): entry is [string, string] => entry[1] !== undefined)
   return new Promise((resolve, reject) => {
     const call = open(
-      { host: hostname.replaceAll(/[[\]]/g, ''), port, method, path, headers: Object.fromEntries(said), setHost: false, agent: false },
+      { host: hostname.replaceAll(/[[\]]/g, ''), port, method, path, headers: Object.fromEntries(sent), setHost: false, agent: false },
       (answer) => {
         const parts: Buffer[] = []
         answer.on('data', (part: Buffer) => parts.push(part))
@@ -44,7 +44,7 @@ export function ask(url: string, { method = 'GET', path = '/api/health', headers
         })
       },
     )
-    call.setTimeout(10_000, () => call.destroy(new Error(`${method} ${path} was not answered.`)))
+    call.setTimeout(10_000, () => call.destroy(new Error(`${method} ${path} was not answered within 10 s.`)))
     call.on('error', reject)
     call.on('upgrade', (answer, socket) => {
       socket.destroy()
@@ -55,27 +55,27 @@ export function ask(url: string, { method = 'GET', path = '/api/health', headers
   })
 }
 
-/** The bytes as they are; resolves with everything that came until the other side closed. */
+/** Sends the bytes as they are. Resolves with everything that arrives until the server closes the connection. */
 export function say(url: string, text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = []
     const socket = connect(Number(new URL(url).port), '127.0.0.1', () => socket.write(text))
-    socket.setTimeout(10_000, () => socket.destroy(new Error('It was not answered.')))
+    socket.setTimeout(10_000, () => socket.destroy(new Error('The server did not answer within 10 s.')))
     socket.on('data', (part) => parts.push(part))
     socket.on('error', reject)
     socket.on('close', () => resolve(Buffer.concat(parts).toString('utf8')))
   })
 }
 
-/** What refused calls would have changed. */
+/** The state that a refused call must not change. */
 export async function state(to: TestServer, headers: Record<string, string> = {}): Promise<Json> {
   const get = async (path: string): Promise<Json> => (await to.call('GET', path, { headers })).body
   return {
     agents: (await get('/api/agents')).map(({ id, status }: Json) => [id, status]),
     status: await get('/api/cleanup/status'),
     history: (await get('/api/cleanup/history')).map(({ id }: Json) => id),
-    // By their ids: what one of them is called changes when it becomes its command.
-    processes: agentProcesses(to.home).map((one) => one.split(' ', 1)[0]),
+    // By pid: the name of a process changes at its exec.
+    processes: agentProcesses(to.home).map((line) => line.split(' ', 1)[0]),
   }
 }
 

@@ -8,8 +8,8 @@ import { ebbProgram, removeHomes, temporaryHome } from './home.ts'
 import { hierarchies, ownCgroup2 } from './world.ts'
 
 /**
- * Real components or none: under `CI=true` a suite whose component is missing fails; elsewhere it is skipped, and the
- * skip reporter lists it with the reason.
+ * Suites use real components. When one is missing, the suite fails under `CI=true`; otherwise it is skipped, and the skip reporter lists
+ * it with the reason.
  */
 const components = {
   tmux: () => program('tmux'),
@@ -37,13 +37,13 @@ export type Component = keyof typeof components
 
 const answers = new Map<Component, string | undefined>()
 
-/** Why the component is missing; undefined when it is there. */
+/** Why the component is missing, or undefined when it is available. */
 export function missing(component: Component): string | undefined {
   if (!answers.has(component)) answers.set(component, components[component]())
   return answers.get(component)
 }
 
-/** For the suite it is called in, or for the whole file. */
+/** Skips or fails the tests of the current suite, or of the whole file, when a component is missing. */
 export function needs(...wanted: readonly Component[]): void {
   beforeEach((context) => {
     for (const component of wanted) {
@@ -55,7 +55,7 @@ export function needs(...wanted: readonly Component[]): void {
   })
 }
 
-/** The browser for the dashboard's tests, by whichever name it has here. */
+/** The browser for the dashboard's tests, under any of its names. */
 export function chromiumProgram(): string | undefined {
   const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable']
   const found = spawnSync('sh', ['-c', 'for n; do command -v "$n" && exit; done', 'sh', ...names], { encoding: 'utf8' })
@@ -85,14 +85,14 @@ function isWritable(path: string): boolean {
   }
 }
 
-/** What the command itself says of this machine. */
+/** Asks `ebb doctor` of this checkout whether a containment is available. */
 function containment(name: string): string | undefined {
   if (name === 'cgroup' && !cgroupAvailable()) return 'cgroup v2 is not there, or not ours to write'
   const home = temporaryHome()
   try {
     const facts = execFileSync(ebbProgram, ['doctor', '--json', '--home', home], { cwd: tmpdir(), encoding: 'utf8' })
     const { containments } = JSON.parse(facts) as { containments: { name: string; available: boolean; reason?: string }[] }
-    const found = containments.find((one) => one.name === name)
+    const found = containments.find((containment) => containment.name === name)
     return found?.available ? undefined : (found?.reason ?? 'ebb doctor does not know it')
   } finally {
     removeHomes([home])

@@ -1,13 +1,13 @@
 import type { Json, TestServer } from './server.ts'
 
-/** What an agent of a test server has said, and the wait for more of it. */
+/** The output of an agent on a test server, and the wait for more of it. */
 
-/** Without the prompt. */
+/** The output of an agent without its first message, the prompt. */
 export async function lines(server: TestServer, id: string): Promise<string[]> {
   return (await server.get<Json[]>(`/api/agents/${id}/messages`)).slice(1).map(({ content }) => content)
 }
 
-/** Beside other work, the next server, or a daemon that was started again, has taken more than ten seconds to go on. */
+/** On a busy host, a restarted server or daemon has taken more than ten seconds to continue. */
 const patienceMs = 30_000
 
 export async function hasSaid(server: TestServer, id: string, count: number): Promise<void> {
@@ -20,10 +20,10 @@ export async function hasSaid(server: TestServer, id: string, count: number): Pr
   }
 }
 
-/** What is known about an agent that says nothing more. */
+/** The state of an agent whose output stopped, for the error message. */
 async function silence(server: TestServer, id: string, seen: number): Promise<string> {
   const [agent, processes] = await Promise.all([server.get<Json>(`/api/agents/${id}`), server.get<Json>(`/api/agents/${id}/process`)])
-  return `The agent says nothing after message ${seen}: ${JSON.stringify(agent)} ${JSON.stringify(processes)}\n${server.ebb.errorOutput().slice(-4_000)}`
+  return `The agent sent no message after number ${seen}: ${JSON.stringify(agent)} ${JSON.stringify(processes)}\n${server.ebb.errorOutput().slice(-4_000)}`
 }
 
 export const ended = (server: TestServer, id: string): Promise<Json> => server.get(`/api/agents/${id}/status?wait=20000`)

@@ -3,7 +3,7 @@ import { type EbbOptions, type RunningEbb, startEbb, temporaryHome } from './hom
 
 /** A real `ebb serve` on a free port, driven from outside: HTTP by fetch, events by the public socket.io client. */
 
-/** What came over the wire; tests say what they expect of it. */
+/** A value received over the network; each test asserts its shape. */
 // biome-ignore lint/suspicious/noExplicitAny: the point of these tests is to look at it without our types
 export type Json = any
 
@@ -25,30 +25,30 @@ export interface TestServer extends AsyncDisposable {
   call<T = Json>(method: string, path: string, options?: CallOptions): Promise<Answer<T>>
   get<T = Json>(path: string): Promise<T>
   post<T = Json>(path: string, body?: unknown): Promise<T>
-  /** Launches an agent and answers with its id. */
+  /** Launches an agent and returns its id. */
   launch(body: object): Promise<string>
-  /** Launches `type: command`. */
+  /** Launches an agent of `type: command`. */
   command(argv: readonly string[], more?: object): Promise<string>
-  /** A connected client; it is closed with the server. */
+  /** A connected client. It is closed with the server. */
   socket(auth?: object): Promise<Client>
-  /** SIGTERM, and its end. */
+  /** Sends SIGTERM and waits for the end. */
   stop(): Promise<void>
 }
 
-/** A socket that remembers what it was told. */
+/** A socket that records all events it receives. */
 export interface Client {
   readonly socket: Socket
   readonly events: { readonly name: string; readonly data: Json }[]
-  /** Settles with the first event, past or future, that fits. */
+  /** Resolves with the first matching event, past or future. */
   event(name: string, fits?: (data: Json) => boolean): Promise<Json>
   of(name: string): Json[]
 }
 
-/** A deadline, not a measurement; below that of a test, which would hide who did not answer. */
+/** A deadline, not a measurement. It is shorter than a test's own timeout, which would not name the call that got no answer. */
 const patienceMs = 45_000
 
 export interface ServerOptions extends Partial<EbbOptions> {
-  /** A free one, unless it is to be the one of a server before. */
+  /** The port of an earlier server, for example. Default: a free one. */
   readonly port?: string
 }
 
@@ -70,7 +70,7 @@ export async function startServer(words: readonly string[] = [], options: Server
     return { status: response.status, headers: response.headers, body: (text === '' ? undefined : parse(text)) as T }
   }
 
-  /** A call that fails because the server has died says so, with the server's last words: "fetch failed" hides an exhausted heap. */
+  /** When the server has died, the error contains the end of its output: "fetch failed" would hide an exhausted heap. */
   async function explain(error: unknown): Promise<never> {
     const { exitCode, signalCode } = ebb.child
     if (exitCode === null && signalCode === null) throw error
@@ -119,7 +119,7 @@ function parse(text: string): unknown {
   }
 }
 
-function told(events: readonly { readonly name: string }[]): string {
+function countEvents(events: readonly { readonly name: string }[]): string {
   const counts = new Map<string, number>()
   for (const { name } of events) counts.set(name, (counts.get(name) ?? 0) + 1)
   return [...counts].map(([name, count]) => `${name} × ${count}`).join(', ')
@@ -128,31 +128,31 @@ function told(events: readonly { readonly name: string }[]): string {
 export function remember(socket: Socket): Client {
   const events: { name: string; data: Json }[] = []
   const waiting = new Set<(name: string, data: Json) => void>()
-  const tell = (name: string, data: Json): void => {
+  const record = (name: string, data: Json): void => {
     events.push({ name, data })
-    for (const look of waiting) look(name, data)
+    for (const check of waiting) check(name, data)
   }
-  socket.onAny(tell)
-  socket.on('connect_error', (error) => tell('connect_error', { message: error.message }))
+  socket.onAny(record)
+  socket.on('connect_error', (error) => record('connect_error', { message: error.message }))
   return {
     socket,
     events,
-    of: (name) => events.filter((one) => one.name === name).map((one) => one.data),
+    of: (name) => events.filter((event) => event.name === name).map((event) => event.data),
     event: (name, fits = () => true) => {
-      const known = events.find((one) => one.name === name && fits(one.data))
+      const known = events.find((event) => event.name === name && fits(event.data))
       if (known) return Promise.resolve(known.data)
       return new Promise((resolve, reject) => {
         const timer = setTimeout(() => {
-          waiting.delete(look)
-          reject(new Error(`No ${name} came; these did: ${told(events)}`))
+          waiting.delete(check)
+          reject(new Error(`No event ${name} within ${patienceMs} ms. Received: ${countEvents(events)}`))
         }, patienceMs)
-        const look = (seen: string, data: Json): void => {
+        const check = (seen: string, data: Json): void => {
           if (seen !== name || !fits(data)) return
           clearTimeout(timer)
-          waiting.delete(look)
+          waiting.delete(check)
           resolve(data)
         }
-        waiting.add(look)
+        waiting.add(check)
       })
     },
   }

@@ -4,7 +4,7 @@ import { installationOf } from './ledger-file.ts'
 import { startServer, type TestServer } from './server.ts'
 import { describe, processesOfHome } from './world.ts'
 
-/** One server for all tests of a file. After each of them everything is reset, and the world is looked at with our own eyes. */
+/** One server for all tests of a file. After each test everything is reset, and the system is checked without Ebb's help. */
 export function useServer(words: readonly string[] = [], options: Partial<EbbOptions> = {}): TestServer {
   let running: TestServer | undefined
   const server = (): TestServer => {
@@ -23,7 +23,7 @@ export function useServer(words: readonly string[] = [], options: Partial<EbbOpt
   return new Proxy({} as TestServer, { get: (_, key) => Reflect.get(server(), key) })
 }
 
-/** What agents of this home left running: it carries the cookie, which neither the server nor its sentinel has. */
+/** Processes that agents of this home left running. They carry the environment tag, which neither the server nor its sentinel has. */
 export function agentProcesses(home: string): readonly string[] {
   return processesOfHome(home, installationOf(home))
     .filter(({ environ }) => `\0${environ}`.includes('\0EBB_SCOPE='))

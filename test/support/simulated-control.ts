@@ -7,21 +7,21 @@ import type { TreeMember } from '../../src/core/ports/process.ts'
 import type { Provider } from '../../src/core/ports/provider.ts'
 import type { Life, LifeOptions, Simulation } from './simulation.ts'
 
-/** The real control plane over a simulated life: what an agent makes is up to the test. */
+/** The real control plane over a simulated supervisor. The test chooses what an agent creates. */
 export interface SimulatedControl {
   readonly control: Control
   readonly life: Life
-  /** Of agents whose archives cannot be removed. */
+  /** Ids of agents whose archives cannot be removed. */
   readonly immovable: Set<string>
-  /** Whose archives were removed. */
+  /** Ids of agents whose archives were removed. */
   readonly removed: string[]
-  /** What runs in the world besides. */
+  /** Processes that the simulated system reports as running. */
   readonly processes: TreeMember[]
-  /** How often they were looked for. */
+  /** How often those processes were listed. */
   readonly looks: { count: number }
 }
 
-/** As soon as nothing else moves, simulated time would come to any other. */
+/** No timeout. With any finite timeout, simulated time would reach it as soon as nothing else happens. */
 const never = Number.POSITIVE_INFINITY
 
 export interface ControlOptions extends LifeOptions {

@@ -6,22 +6,22 @@ import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } 
 import { type Faults, never } from './faults.ts'
 
 /**
- * A world of named things in memory, with kinds over it that fail as a test asks them to. Every call of the engine is
- * watched as it happens: what breaks a guarantee is written to `violations`, with the guarantee's number.
+ * Named things in memory, and kinds for them that fail as a test demands. Every call of the engine is checked as it happens. A broken
+ * guarantee is added to `violations` with its number.
  */
 
 export interface ThingSpec {
-  /** The gentlest step that it hears. */
+  /** The gentlest step that ends the thing. */
   readonly hears: LadderStep
-  /** How many of those it takes. */
+  /** How many of those steps it takes. */
   readonly times: number
-  /** Obligations: work that must be done before it goes. */
+  /** Obligations: work that must be done before the thing is destroyed. */
   readonly owes: readonly string[]
-  /** How long it takes to go, by its nature. */
+  /** The time that the thing needs to end, as its kind reports it. */
   readonly patienceMs?: number
-  /** After how long what it owes is given up. */
+  /** The time after which its obligations are given up. */
   readonly givesUpAfterMs?: number
-  /** What a look at it does not know is known after a while. */
+  /** An observation without an answer is `unsettled`: it becomes known after a while. */
   readonly settles?: boolean
 }
 
@@ -44,20 +44,20 @@ export class SimulatedWorld {
   readonly clock: Clock
   readonly things = new Map<string, Thing>()
   readonly violations: string[] = []
-  /** Ids whose intent is durable: told by the ledger's wrapper. */
+  /** Ids whose intent is durable. Filled by the ledger's wrapper. */
   readonly intended = new Set<string>()
-  /** What the engine last learnt of a thing. */
+  /** The last observation of each thing that the engine received. */
   readonly lastSeen = new Map<string, Presence['is']>()
-  /** Destroyed though work was still owed on it, and though the ledger had no request to drop it. */
+  /** Things that were destroyed with unmet obligations, though the ledger had no request to drop them. */
   readonly lost = new Set<string>()
-  /** Scopes of which the ledger has a request to drop what is owed: told by the ledger's wrapper. */
+  /** Scopes for which the ledger has a request to drop obligations. Filled by the ledger's wrapper. */
   readonly dropped = new Set<string>()
   readonly archive = new Set<string>()
-  /** Incarnations whose shared things were taken away. */
+  /** Incarnations whose shared parts were removed. */
   readonly tidied: string[] = []
-  /** Releases that were asked for, by id. */
+  /** Ids of the things that were released, in order. */
   readonly releases: string[] = []
-  /** By incarnation: may this scope take something in? Told by the book of each engine. */
+  /** By incarnation: whether a scope accepts resources. Read from the scope registry of each engine. */
   readonly isOpen = new Map<string, (scopeId: string) => boolean>()
   readonly #returning = new Map<string, { readonly ref: ThingRef; times: number }>()
   readonly #departures = new Map<string, PromiseWithResolvers<void>>()
@@ -71,13 +71,13 @@ export class SimulatedWorld {
     this.things.set(ref.id, { ...ref, owes: new Set(ref.spec.owes), timesLeft: ref.spec.times })
   }
 
-  /** A thing that was there before, or that somebody else made. */
+  /** Adds a thing that existed before, or that another program made. */
   place(ref: ThingRef): void {
     this.intended.add(ref.id)
     this.add(ref)
   }
 
-  /** When it was seen gone and somebody lists, it is there again: so many times. */
+  /** The thing exists again at the next listing after it was gone, this many times. */
   comesBack(id: string, is: Pick<ThingSpec, 'hears' | 'times'>, times = 1): void {
     const thing = this.things.get(id)
     if (thing) this.#returning.set(id, { ref: { ...thing, spec: { ...thing.spec, ...is } }, times })
@@ -92,7 +92,7 @@ export class SimulatedWorld {
     return [...this.things.values()]
   }
 
-  /** From now on it hears the first word. */
+  /** From now on, the first step ends the thing. */
   heal(id: string): void {
     const thing = this.things.get(id)
     if (thing) thing.timesLeft = 1
@@ -123,13 +123,13 @@ export class SimulatedWorld {
   }
 
   noteCreate(ref: ThingRef): void {
-    if (!this.isOpen.get(ref.incarnation)?.(ref.scopeId)) this.violations.push(`G13: ${ref.id} was begun in a scope that takes nothing in`)
+    if (!this.isOpen.get(ref.incarnation)?.(ref.scopeId)) this.violations.push(`G13: ${ref.id} was created in a scope that accepts nothing`)
   }
 
   noteRelease(ref: ThingRef): void {
     this.releases.push(ref.id)
     const seen = this.lastSeen.get(ref.id)
-    if (seen !== 'present') this.violations.push(`G4: ${ref.id} was acted upon, though it was last seen as ${seen ?? 'never looked at'}`)
+    if (seen !== 'present') this.violations.push(`G4: ${ref.id} was released, though its last observation was ${seen ?? 'missing'}`)
   }
 
   obligations(ref: ThingRef, policy: Policy): readonly string[] {
@@ -138,18 +138,18 @@ export class SimulatedWorld {
 
   meet(id: string, obligation: string): void {
     const thing = this.things.get(id)
-    if (!thing) throw new Error(`${id} is gone, and what was owed on it is lost`)
+    if (!thing) throw new Error(`${id} is gone, and its obligations are lost`)
     thing.owes.delete(obligation)
     this.archive.add(`${obligation} of ${id}`)
   }
 
-  /** Things of ours in the world, for a look that the engine has no part in. */
+  /** Things that still exist, read without the engine. */
   left(isOurs: (thing: Thing) => boolean = () => true): readonly string[] {
     return [...this.things.values()].filter(isOurs).map(({ kind, id }) => `${kind} ${id}`)
   }
 }
 
-/** One kind of the simulated world; `isListed` is false for things that are found through the ledger or not at all. */
+/** One kind of the simulated system. With `isListed` false, its things can be found only through the ledger. */
 export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
   readonly kind: string
   readonly outlivesPower?: true
@@ -191,7 +191,7 @@ export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
   async create(ref: ThingRef, _spec: ThingSpec, _ctx: CreateCtx): Promise<Created> {
     if (this.#faults.isDead) return await never()
     this.#world.noteCreate(ref)
-    // One that never answers is for the tests that end the process: here it comes back at last.
+    // A creation that never answers needs a test that ends the process. Here every creation answers eventually.
     const make = (): Created => {
       this.#world.add(ref)
       return {}
@@ -208,7 +208,7 @@ export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
       if (this.#world.things.has(ref.id)) return present()
       return absent({ method: 'not in the simulated world', strength: 'api', at: clock.wall() })
     })
-    // An answer that nobody waits for any more was not learnt.
+    // The engine ignores an answer that comes after the abort, so it counts as not received.
     if (!ctx.signal.aborted) lastSeen.set(ref.id, seen.is)
     return seen
   }

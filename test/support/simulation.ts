@@ -18,7 +18,7 @@ import { type Fault, Faults } from './faults.ts'
 import { SimulatedKind, SimulatedWorld, type ThingSpec } from './simulated-world.ts'
 import { VirtualClock } from './virtual-clock.ts'
 
-/** The real engine and the real ledger, in a simulated world, on simulated time, one supervisor's life after the other. */
+/** The real engine and the real ledger in a simulated system, on simulated time. `live` starts one supervisor after another. */
 
 export const listedKind = 'listed'
 export const unlistedKind = 'unlisted'
@@ -27,12 +27,12 @@ export const lastKind = 'last'
 
 export interface LifeOptions {
   readonly deck?: readonly Fault[]
-  /** False: a creation may never answer, as before a crash. */
+  /** False: a creation may never answer, as when the process is killed. */
   readonly creationsComeBack?: boolean
   readonly minimumAgeMs?: number
   readonly endings?: Endings
   readonly adopter?: Adopter
-  /** It was given no settings for what is elsewhere. */
+  /** False: this supervisor has no settings for remote placements. */
   readonly knowsElsewhere?: boolean
 }
 
@@ -44,7 +44,7 @@ export interface Life {
   readonly ledger: Ledger
   readonly reports: readonly Report[]
   readonly logged: readonly string[]
-  /** SIGKILL: nothing that it still asks for happens. */
+  /** SIGKILL: later calls of this supervisor have no effect. */
   die(): void
 }
 
@@ -64,16 +64,16 @@ export class Simulation implements AsyncDisposable {
     this.world = new SimulatedWorld(this.clock)
   }
 
-  /** Where one call makes many others, one after the other, each takes its turns. */
+  /** `turns`: event loop turns per step. A call that makes many calls in sequence needs more of them. */
   static async open(turns?: number): Promise<Simulation> {
     const simulation = new Simulation(turns)
-    // The engine loads this on first use. That takes real time, during which simulated time would stand still.
+    // The engine imports this module on first use. That takes real time, during which simulated time would stand still.
     await import('../../src/core/engine/status.ts')
     simulation.#store = await openSqliteStore({ file: join(simulation.#folder, 'ebb.db'), clock: simulation.clock })
     return simulation
   }
 
-  /** The books themselves, without faults. */
+  /** The ledger itself, without faults. */
   get store(): Ledger {
     return this.#opened.ledger
   }
@@ -143,19 +143,22 @@ export class Simulation implements AsyncDisposable {
     }
   }
 
-  /** A ledger that fails, and tells the world what is durable. It never keeps silent: the real one has a budget for that. */
+  /**
+   * A ledger with faults, which records in the simulated system what is durable. It always answers: the real ledger has a deadline of its
+   * own.
+   */
   #wrapLedger(faults: Faults): Ledger {
     return new Proxy(this.store, {
       get: (target, key) => {
         const value: unknown = Reflect.get(target, key)
         if (typeof value !== 'function' || typeof key === 'symbol') return value
-        return async (...given: unknown[]): Promise<unknown> =>
+        return async (...args: unknown[]): Promise<unknown> =>
           await faults.around(`ledger.${key}`, async () => {
-            if (key === 'settle') this.#checkSettlement(given[0] as Settlement)
-            const answer: unknown = await Reflect.apply(value, target, given)
-            if (key === 'intend') for (const intent of given[1] as readonly NewIntent[]) this.world.intended.add(intent.id)
+            if (key === 'settle') this.#checkSettlement(args[0] as Settlement)
+            const answer: unknown = await Reflect.apply(value, target, args)
+            if (key === 'intend') for (const intent of args[1] as readonly NewIntent[]) this.world.intended.add(intent.id)
             if (key === 'beginClose') await this.#noteDropped()
-            if (key === 'adopt') this.world.intended.add((given[1] as NewIntent).id)
+            if (key === 'adopt') this.world.intended.add((args[1] as NewIntent).id)
             return answer
           }, ['mute', 'deaf'])
       },
@@ -171,16 +174,16 @@ export class Simulation implements AsyncDisposable {
     const { things, lastSeen, violations } = this.world
     for (const { resourceId, state } of settlement.outcomes) {
       if (state !== 'released') continue
-      if (things.has(resourceId)) violations.push(`G3: ${resourceId} was booked as released while it was there`)
+      if (things.has(resourceId)) violations.push(`G3: ${resourceId} was recorded as released while it existed`)
       if (lastSeen.get(resourceId) !== 'absent')
-        violations.push(`G4: ${resourceId} was booked as released, last seen ${lastSeen.get(resourceId)}`)
+        violations.push(`G4: ${resourceId} was recorded as released, but its last observation was ${lastSeen.get(resourceId)}`)
     }
     for (const { id, scopeId } of things.values()) {
-      if (settlement.closedScopeIds.includes(scopeId)) violations.push(`G2: ${scopeId} was booked as closed while ${id} was there`)
+      if (settlement.closedScopeIds.includes(scopeId)) violations.push(`G2: ${scopeId} was recorded as closed while ${id} existed`)
     }
   }
 
-  /** What the books still hold open. */
+  /** Resources and scopes that are still open in the ledger. */
   async openBooks(): Promise<readonly string[]> {
     const { scopes, resources } = await this.clock.run(this.store.contents())
     return [

@@ -1,6 +1,6 @@
 import type { Reporter, TestModule } from 'vitest/node'
 
-/** Lists at the end what was skipped, and why: a skipped suite must not look like a passed one. */
+/** Lists skipped tests with their reasons at the end of a run. A skipped suite must not look like a passed one. */
 export default class SkipReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const byReason = new Map<string, string[]>()
@@ -13,6 +13,6 @@ export default class SkipReporter implements Reporter {
     }
     if (byReason.size === 0) return
     const lines = [...byReason].flatMap(([reason, tests]) => [`  ${reason}`, ...tests.map((test) => `    ${test}`)])
-    process.stdout.write(`\nSkipped, and why:\n${lines.join('\n')}\n`)
+    process.stdout.write(`\nSkipped tests, by reason:\n${lines.join('\n')}\n`)
   }
 }

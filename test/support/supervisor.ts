@@ -6,7 +6,7 @@ import { compose } from '../../src/main.ts'
 import type { Composition, Supervisor } from '../../src/supervisor.ts'
 import { temporaryHome } from './home.ts'
 
-/** The engine as the command line composes it, inside the test's own process, on a throw-away home. */
+/** The engine as the command line composes it, inside the test's own process, on a temporary home. */
 
 export interface SupervisorOptions extends Composition {
   readonly home?: string
@@ -14,12 +14,12 @@ export interface SupervisorOptions extends Composition {
 }
 
 export interface TestSupervisor extends Supervisor, AsyncDisposable {
-  /** A scope with what the plan says, and the handles by label. */
+  /** Launches a plan in a new scope. Returns the scope, and the handles by label. */
   launch(plan: (scopeId: string) => readonly Planned[]): Promise<{ readonly scope: ScopeView; readonly handles: Handles }>
   run(argv: readonly string[], more?: Partial<ProcessLaunch>): Promise<Run>
 }
 
-/** A command that was launched, with both its streams in logs. */
+/** A launched command whose two streams go to logs. */
 export interface Run {
   readonly scope: ScopeView
   readonly tree: TreeHandle
@@ -47,7 +47,7 @@ export async function openSupervisor(options: SupervisorOptions = {}): Promise<T
     [Symbol.asyncDispose]: async (): Promise<void> => {
       const report = await engine.shutDown({ trigger: 'process-exit', force: true, deadlineMs: 5_000 })
       await supervisor.close()
-      if (!report.success) throw new Error(`The supervisor of the test could not leave: ${report.errors.join('; ')}`)
+      if (!report.success) throw new Error(`The supervisor of the test could not shut down: ${report.errors.join('; ')}`)
     },
   })
 }

@@ -10,16 +10,16 @@ import type { Callback, Caller, CreateTask, DeployAgent, Deployed } from '../../
 import { nodeProgram, root, temporaryHome } from './home.ts'
 import { openSupervisor, type SupervisorOptions, type TestSupervisor } from './supervisor.ts'
 
-/** Tasks over a real engine, with real processes, in a folder of the test's own. */
+/** Tasks on a real engine with real processes, in a folder of the test's own. */
 export interface TaskBench extends AsyncDisposable {
   readonly supervisor: TestSupervisor
   readonly control: Control
   readonly tasks: Tasks
   readonly base: string
   create(more?: Partial<CreateTask>): Promise<Task>
-  /** An agent that waits, unless it is told otherwise. */
+  /** Deploys an agent that waits, unless `more` has another command. */
   deploy(task: Task, more?: Partial<DeployAgent>): Promise<Deployed>
-  /** Everything below the base. */
+  /** All paths below the base folder. */
   files(): readonly string[]
 }
 
@@ -27,17 +27,17 @@ export const orchestrator: Caller = 'orchestrator'
 
 export const as = ({ agent }: Deployed): Caller => ({ agentId: agent.id })
 
-/** For agents that are to be able to call back, though nobody is there. */
+/** An address for agents that need a callback URL. No server listens there. */
 export const listens = (): Callback => ({ url: 'http://127.0.0.1:4400', command: '/opt/ebb/bin/ebb' })
 
-/** What an agent does when it has nothing to do. */
+/** The command of an agent that only waits. */
 export const waits = ['sleep', '1000']
 
 export async function openTasks({
   base = temporaryHome(),
   ...options
 }: SupervisorOptions & { readonly base?: string } = {}): Promise<TaskBench> {
-  // Nobody kills it, unless a test says so.
+  // Without a sentinel: only tests that kill the supervisor need one.
   const supervisor = await openSupervisor({ watched: false, ...options })
   const control = await supervisor.control()
   const { tasks } = control
@@ -71,11 +71,14 @@ export async function openTasks({
 export interface Bereft {
   readonly task: Task
   readonly agents: readonly string[]
-  /** Of the first of them. */
+  /** The token of the first agent. */
   readonly token: string
 }
 
-/** A task with agents, and a supervisor that was killed when they had reported; the one called `mute` cannot, and is through. */
+/**
+ * Deploys agents of a task under another supervisor and kills that supervisor when they have reported. The agent called `mute` cannot
+ * report; it has ended.
+ */
 export async function deployAndDie(home: string, base: string, placement: string, prompts = ['one', 'two']): Promise<Bereft> {
   const program = join(root, 'test', 'fixtures', 'deploys-agents.ts')
   const child = spawn(nodeProgram, ['--disable-warning=ExperimentalWarning', program, home, base, placement, ...prompts], {

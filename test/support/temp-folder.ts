@@ -9,7 +9,7 @@ import { realEffects } from '../../src/host/effects.ts'
 import { TempFolderKind, type TempFolderRef } from '../../src/kinds/temp-folder/kind.ts'
 import { nodeProgram, temporaryHome } from './home.ts'
 
-/** The kind of temp folders by itself, in a base and a home of its own. */
+/** The temp-folder kind without an engine, with a base folder and a home of its own. */
 
 export const scopeId = '0f1e2d3c-4b5a-4678-9abc-def012345678'
 export const host = { installation: 'a1b2c3d4e5f6', incarnationId: 'f0e1d2c3b4a5-4026531836-4711-987654' }
@@ -50,14 +50,14 @@ export function sceneIn(base = temporaryHome(), effects = realEffects): Scene {
   return { base, directory, kind, ref: kind.name(intentOf(base)) }
 }
 
-/** As a launch leaves it. */
+/** A temp folder as a launch creates it. */
 export async function made(effects = realEffects): Promise<Scene> {
   const scene = sceneIn(temporaryHome(), effects)
   const { detail } = await scene.kind.create(scene.ref, intentOf(scene.base).spec, ctx)
   return { ...scene, ref: scene.kind.name(intentOf(scene.base, detail)) }
 }
 
-/** So deep that its path is longer than any path may be: made from inside, step by step. */
+/** Makes a tree whose path is longer than PATH_MAX, by changing into each folder in turn. */
 export function makeDeep(folder: string, levels: number): void {
   const script = `process.chdir(${JSON.stringify(folder)}); const fs = require('node:fs')
     for (let i = 0; i < ${levels}; i++) { fs.mkdirSync('folder-of-a-long-name'); fs.writeFileSync('file', ''); process.chdir('folder-of-a-long-name') }`
@@ -69,7 +69,7 @@ export function makeMany(folder: string, count: number): void {
   execFileSync('sh', ['-c', `cd "$0" && seq ${count} | xargs touch`, folder])
 }
 
-/** Somebody's things, which are there before and after. */
+/** A folder with foreign files, which must survive the test. */
 export function foreign(): string {
   const folder = temporaryHome()
   mkdirSync(join(folder, 'inner'))

@@ -8,12 +8,12 @@ export interface TerminalSize {
   readonly rows?: number
 }
 
-/** A real terminal: a tmux server of its own with one window, in which an interactive shell waits for keys. */
+/** A real terminal: a tmux server of its own with one window, in which an interactive shell reads keys. */
 export class Terminal implements AsyncDisposable {
   readonly #socket = join(temporaryHome(), 'socket')
   #isClosed = false
 
-  /** Ready when the shell has shown its prompt: what is typed before would be echoed in the wrong place. */
+  /** Resolves when the shell has printed its prompt. Earlier input would be echoed in the wrong place. */
   static async open(env: Readonly<Record<string, string>>, size: TerminalSize = {}): Promise<Terminal> {
     const terminal = new Terminal(env, size)
     await terminal.shows('prompt>')
@@ -31,7 +31,7 @@ export class Terminal implements AsyncDisposable {
     return execFileSync('tmux', ['-S', this.#socket, ...words], { encoding: 'utf8' })
   }
 
-  /** tmux's names of keys, such as `C-c` and `Enter`. */
+  /** Keys by their tmux names, such as `C-c` and `Enter`. */
   press(...keys: readonly string[]): void {
     this.#tmux(['send-keys', ...keys])
   }
@@ -45,19 +45,19 @@ export class Terminal implements AsyncDisposable {
     this.#tmux(['resize-window', '-x', String(columns), '-y', String(rows)])
   }
 
-  /** What a person would see now. */
+  /** The text on the screen. */
   screen(): string {
     return this.#tmux(['capture-pane', '-p'])
   }
 
-  /** Everything since the beginning, with lines that the terminal broke joined again: each is as long as it was written. */
+  /** Everything since the start, with wrapped lines joined. */
   written(): string {
     return this.#tmux(['capture-pane', '-p', '-J', '-S', '-'])
   }
 
   /**
-   * The screen and what was written, of one moment: tmux runs the commands of one line without reading from its panes
-   * in between, so a prompt or a clock that moves on is either in both or in neither.
+   * The screen and the history at one moment. tmux runs the commands of one line without reading from its panes in between, so both show
+   * the same prompt or clock.
    */
   atOnce(): { readonly screen: string; readonly written: string } {
     const mark = '\u001f'
@@ -66,24 +66,24 @@ export class Terminal implements AsyncDisposable {
     return { screen, written }
   }
 
-  /** With the colours, as escape sequences. */
+  /** The screen with its colours as escape sequences. */
   painted(): string {
     return this.#tmux(['capture-pane', '-p', '-e'])
   }
 
-  /** A fact of the terminal by tmux's name for it, such as `alternate_on` and `cursor_flag`. */
+  /** A tmux format variable, such as `alternate_on` or `cursor_flag`. */
   fact(name: string): string {
     return this.#tmux(['display-message', '-p', `#{${name}}`]).trim()
   }
 
   async shows(text: string | RegExp, deadlineMs = 15_000): Promise<void> {
-    const look = (): boolean => (typeof text === 'string' ? this.screen().includes(text) : text.test(this.screen()))
-    await waitUntil(look, deadlineMs, `the terminal shows ${String(text)}`).catch((error: unknown) => {
+    const isShown = (): boolean => (typeof text === 'string' ? this.screen().includes(text) : text.test(this.screen()))
+    await waitUntil(isShown, deadlineMs, `the terminal shows ${String(text)}`).catch((error: unknown) => {
       throw new Error(`${String(error)}\n${this.screen()}`)
     })
   }
 
-  /** Closed as a window is, and seen gone: whoever is in it is hung up on. */
+  /** Closes the window and waits until the server is gone. Processes in the terminal get SIGHUP. */
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true

@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 
-/** Our tmux server, asked through its own command and not through `src/`. */
+/** Reads Ebb's tmux server with the tmux command, without code of `src/`. */
 
 export interface SeenSession {
   readonly name: string
@@ -15,7 +15,7 @@ export function tmux(home: string, ...words: readonly string[]): string {
   })
 }
 
-/** None where there is no server. */
+/** The sessions of a home. Empty when no tmux server runs. */
 export function sessionsOf(home: string): readonly SeenSession[] {
   const { stdout } = spawnSync('tmux', ['-S', join(home, 'tmux.sock'), 'list-sessions', '-F', '#{session_name} #{pane_pid}'], {
     encoding: 'utf8',

@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 
-/** Each API as its own documents say it is spoken, read by hand: what an agent's library would see. */
+/** The model APIs as their own documentation describes them: requests as an agent's library sends them, and a reader for the answers. */
 
 export interface Heard {
   readonly text: string
@@ -12,11 +12,11 @@ export type Json = Record<string, any>
 export interface Tongue {
   readonly path: (isStreaming: boolean) => string
   ask(prompt: string, isStreaming: boolean): Json
-  /** The conversation after a call of the shell was answered. */
+  /** The next request of a conversation, after the agent ran a shell command. */
   answered(prompt: string, result: string): Json
-  /** What a stream of events says. */
+  /** The content of a stream of events. */
   hear(events: readonly Json[]): Heard
-  /** What one answer says. */
+  /** The content of one answer without streaming. */
   read(body: unknown): Heard
   readonly shell: { readonly name: string; readonly input: unknown }
 }
@@ -62,7 +62,7 @@ export const tongues: Readonly<Record<string, Tongue>> = {
       const starts = events.filter(({ type }) => type === 'content_block_start')
       expect(events.filter(({ type }) => type === 'content_block_stop').map(({ index }) => index)).toEqual(starts.map(({ index }) => index))
       const blocks = starts.map(({ index, content_block }) => {
-        const deltas = events.filter((one) => one.type === 'content_block_delta' && one.index === index).map(({ delta }) => delta)
+        const deltas = events.filter((event) => event.type === 'content_block_delta' && event.index === index).map(({ delta }) => delta)
         return {
           ...content_block,
           text: deltas.map(({ text = '' }) => text).join(''),
@@ -78,7 +78,7 @@ export const tongues: Readonly<Record<string, Tongue>> = {
       expect(type).toBe('message')
       return {
         text: content.map(({ text = '' }: Json) => text).join(''),
-        calls: content.filter((one: Json) => one.type === 'tool_use').map(({ name, input }: Json) => ({ name, input })),
+        calls: content.filter((block: Json) => block.type === 'tool_use').map(({ name, input }: Json) => ({ name, input })),
       }
     },
     shell: { name: 'Bash', input: { command: 'echo hi', description: expect.any(String) } },
@@ -108,22 +108,22 @@ export const tongues: Readonly<Record<string, Tongue>> = {
       expect(events[0]?.type).toBe('response.created')
       const { type, response } = events.at(-1) ?? {}
       expect(type).toBe('response.completed')
-      const said = events.filter((one) => one.type === 'response.output_text.delta').map(({ delta }) => delta)
-      const items = events.filter((one) => one.type === 'response.output_item.done').map(({ item }) => item)
+      const text = events.filter((event) => event.type === 'response.output_text.delta').map(({ delta }) => delta)
+      const items = events.filter((event) => event.type === 'response.output_item.done').map(({ item }) => item)
       expect(response.output).toEqual(items)
-      expect(events.map((one) => one.sequence_number)).toEqual(events.map((_, place) => place))
+      expect(events.map((event) => event.sequence_number)).toEqual(events.map((_, place) => place))
       expect(partsIn(events)).toEqual(items.flatMap(({ content, arguments: words }) => content ?? [words]))
-      const heard = tongues['openai-responses']?.read(response) ?? { text: '', calls: [] }
-      expect(heard.text).toBe(said.join(''))
-      return heard
+      const content = tongues['openai-responses']?.read(response) ?? { text: '', calls: [] }
+      expect(content.text).toBe(text.join(''))
+      return content
     },
     read: (body) => {
       const { output } = body as Json
       return {
         text: output.flatMap(({ content = [] }: Json) => content.map(({ text }: Json) => text)).join(''),
         calls: output
-          .filter((one: Json) => one.type === 'function_call')
-          .map((one: Json) => ({ name: one.name, input: JSON.parse(one.arguments) })),
+          .filter((block: Json) => block.type === 'function_call')
+          .map((call: Json) => ({ name: call.name, input: JSON.parse(call.arguments) })),
       }
     },
     shell: { name: 'exec_command', input: { cmd: 'echo hi', yield_time_ms: 30_000 } },
@@ -153,8 +153,8 @@ export const tongues: Readonly<Record<string, Tongue>> = {
       }
     },
     hear: (events) => {
-      const choices = events.flatMap((one) => one.choices ?? [])
-      // Clients add up what comes in pieces, and the role is such a piece.
+      const choices = events.flatMap((event) => event.choices ?? [])
+      // Clients concatenate the deltas, and `role` is one of them. It must come only once.
       expect(choices.map(({ delta }) => delta.role ?? '').join('')).toBe('assistant')
       const calls = choices.flatMap(({ delta }) => delta.tool_calls ?? [])
       expect(choices.at(-1)?.finish_reason).toBe(calls.length > 0 ? 'tool_calls' : 'stop')
@@ -167,9 +167,9 @@ export const tongues: Readonly<Record<string, Tongue>> = {
       const { choices } = body as Json
       return {
         text: choices[0].message.content ?? '',
-        calls: (choices[0].message.tool_calls ?? []).map((one: Json) => ({
-          name: one.function.name,
-          input: JSON.parse(one.function.arguments),
+        calls: (choices[0].message.tool_calls ?? []).map((call: Json) => ({
+          name: call.function.name,
+          input: JSON.parse(call.function.arguments),
         })),
       }
     },
@@ -197,7 +197,7 @@ export const tongues: Readonly<Record<string, Tongue>> = {
     hear: (events) => {
       expect(events.at(-1)?.candidates[0].finishReason).toBe('STOP')
       return (
-        tongues.gemini?.read({ candidates: [{ content: { parts: events.flatMap((one) => one.candidates[0].content.parts) } }] }) ?? {
+        tongues.gemini?.read({ candidates: [{ content: { parts: events.flatMap((event) => event.candidates[0].content.parts) } }] }) ?? {
           text: '',
           calls: [],
         }
@@ -215,11 +215,14 @@ export const tongues: Readonly<Record<string, Tongue>> = {
   },
 }
 
-/** What was begun, filled and ended in a stream of the Responses API: a client may read any of the three. */
+/**
+ * The parts of a Responses API stream, by their `added`, `delta` and `done` events. A client may read any of the three, so they must
+ * agree.
+ */
 function partsIn(events: readonly Json[]): readonly unknown[] {
   const ended = events.filter(({ type }) => /^response\.(content_part|function_call_arguments)\.done$/.test(type))
   return ended.map(({ item_id, part, arguments: words }) => {
-    const deltas = events.filter((one) => one.item_id === item_id && one.type.endsWith('.delta')).map(({ delta }) => delta)
+    const deltas = events.filter((event) => event.item_id === item_id && event.type.endsWith('.delta')).map(({ delta }) => delta)
     expect(deltas.join('')).toBe(part?.text ?? words)
     return part ?? words
   })

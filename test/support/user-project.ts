@@ -4,11 +4,11 @@ import { dirname, join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import { nodeProgram, root, temporaryHome } from './home.ts'
 
-/** A project of somebody who uses Ebb: a folder elsewhere, with the packages linked as `npm install ../ebb` links them. */
+/** A user's project: a folder with the packages linked, as `npm install ../ebb` links them. */
 export interface UserProject {
   readonly folder: string
   write(name: string, text: string): void
-  /** Runs Node on a program, or on a package's own, and waits for its end. */
+  /** Runs a program with Node and waits for its end. */
   run(words: readonly string[], env?: NodeJS.ProcessEnv): Promise<Ran>
 }
 
@@ -20,7 +20,7 @@ export interface Ran {
 
 const packages = ['@playwright/test', '@types/node', 'socket.io-client', 'vitest']
 
-/** Programs by the words of `run`. */
+/** Programs for `run`. */
 export const vitest = join(root, 'node_modules', 'vitest', 'vitest.mjs')
 export const playwright = join(root, 'node_modules', '@playwright', 'test', 'cli.js')
 export const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc')
@@ -44,7 +44,7 @@ export function userProject(manifest: object = { type: 'module' }): UserProject 
     folder,
     write,
     run: (words, more = {}) => {
-      // Playwright's would stay in the system's temp folder.
+      // Playwright's default cache would stay in the system's temp folder.
       const PLAYWRIGHT_TRANSFORM_CACHE_DIR = join(folder, 'node_modules', '.cache')
       const env = { ...ownEnvironment(), EBB_HOME: home, PLAYWRIGHT_TRANSFORM_CACHE_DIR, ...more }
       return ended(spawn(nodeProgram, ['--disable-warning=ExperimentalWarning', ...words], { cwd: folder, env }))
@@ -52,7 +52,7 @@ export function userProject(manifest: object = { type: 'module' }): UserProject 
   }
 }
 
-/** Ours, without what tells a test runner that it runs inside another one, and without settings of Ebb. */
+/** The environment of the test process, without the variables of its test runner and without settings of Ebb. */
 function ownEnvironment(): NodeJS.ProcessEnv {
   const isForeign = (name: string): boolean => /^(VITEST|TEST$|NODE_ENV$|CI$|FORCE_COLOR$|NO_COLOR$|EBB_(?!TEST_))/.test(name)
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !isForeign(name)))

@@ -7,17 +7,17 @@ interface Timer {
   readonly callback: () => void
 }
 
-/** Nothing moves, no timer is left, and somebody still waits: that is a hang, not a slow run. */
+/** After this many rounds without a timer and without progress, the work is a hang. */
 const idleRoundsAllowed = 20
 
-/** Time that passes only when nothing else can happen: an hour of deadlines takes a millisecond. */
+/** A clock whose time passes only when nothing else can happen. An hour of deadlines takes a millisecond. */
 export class VirtualClock implements Clock {
   readonly #turns: number
   #nowMs = 1_000
   #order = 0
   #timers: Timer[] = []
 
-  /** So many turns of the event loop let everything move that can move without time passing, group commits included. */
+  /** `turns`: event loop turns that let everything happen that needs no time, group commits included. */
   constructor(turns = 3) {
     this.#turns = turns
   }
@@ -52,13 +52,13 @@ export class VirtualClock implements Clock {
     const over = work.finally(() => {
       progress.isDone = true
     })
-    over.catch(() => {})
+    over.catch(() => {}) // `run` returns or throws the result below.
     for (let idle = 0; idle <= idleRoundsAllowed; ) {
       for (let turn = 0; turn < this.#turns; turn++) await new Promise<void>((resolve) => setImmediate(resolve))
       if (progress.isDone) return await over
       idle = this.#fireNext() ? 0 : idle + 1
     }
-    throw new Error('Nothing can move any more, and the work is not done.')
+    throw new Error('The simulated work hangs: no timer is left and it is not done.')
   }
 
   #fireNext(): boolean {

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 
 /**
- * The commits in a database's write-ahead log, counted in the file itself: the last frame of a transaction holds the
- * size of the database, the others hold zero there (sqlite.org/fileformat2.html#walformat).
+ * The number of commits in a database's write-ahead log, read from the file itself. The last frame of a transaction holds the size of the
+ * database; other frames hold zero there (sqlite.org/fileformat2.html#walformat).
  */
 export function commitsInWal(database: string): number {
   const wal = readFileSync(`${database}-wal`)

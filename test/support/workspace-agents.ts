@@ -7,15 +7,15 @@ import { partsOf } from './engine-parts.ts'
 import { temporaryHome } from './home.ts'
 import { openSupervisor, type SupervisorOptions, type TestSupervisor } from './supervisor.ts'
 
-/** Agents with their files in a workspace, on the control plane inside the test's own process. */
+/** Agents with files in a workspace, on a control plane inside the test's own process. */
 export interface WorkspaceAgents extends AsyncDisposable {
   readonly supervisor: TestSupervisor
   readonly control: Control
   readonly base: string
   readonly workspace: string
-  /** It runs the script in a shell; what is said of progress and findings is in their logs when it is there. */
+  /** Launches an agent that runs a shell script. Text in `reports` is appended to its progress and findings logs. */
   launch(name: string, script: string, reports?: Readonly<Partial<Record<(typeof reportLabels)[number], string>>>): Promise<Agent>
-  /** The archive of one of its streams. */
+  /** The archived contents of one of the agent's streams. */
   archived(file: string): string
   ended(id: string): Promise<Agent>
 }
@@ -52,11 +52,11 @@ export async function openWorkspaceAgents(options: SupervisorOptions = {}): Prom
     launch,
     archived: (file) => join(workspace, 'archive', file),
     ended: async (id) => {
-      const look = async (): Promise<Agent | undefined> => {
+      const findEnded = async (): Promise<Agent | undefined> => {
         const { agent } = await control.agents.get(id)
         return agent.completedAt === undefined ? undefined : agent
       }
-      const agent = await control.waiting.forEnd(id, 30_000, look)
+      const agent = await control.waiting.forEnd(id, 30_000, findEnded)
       if (!agent) throw new Error(`The agent ${id} did not end.`)
       return agent
     },

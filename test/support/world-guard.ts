@@ -20,14 +20,14 @@ export async function requireCleanFile(): Promise<void> {
 
 /** Waits until no process, cgroup, open intent or temp folder of the mark and the homes is left. Ends what stays, and throws with its names. */
 export async function requireCleanWorld(mark: string, homes: readonly string[]): Promise<void> {
-  const look = (): readonly string[] => [
-    ...processesLeft(mark, homes).map((one) => `process ${describe(one)}`),
+  const leftovers = (): readonly string[] => [
+    ...processesLeft(mark, homes).map((found) => `process ${describe(found)}`),
     ...cgroupsLeft(homes).map((directory) => `cgroup ${directory}`),
-    ...homes.flatMap((home) => intents(home)).map((one) => `intent ${one}`),
-    ...homes.flatMap((home) => tempFolders(home)).map((one) => `temp folder ${one}`),
+    ...homes.flatMap((home) => intents(home)).map((intent) => `intent ${intent}`),
+    ...homes.flatMap((home) => tempFolders(home)).map((folder) => `temp folder ${folder}`),
   ]
   try {
-    await waitUntil(look, patienceMs, 'the test leaves nothing behind')
+    await waitUntil(leftovers, patienceMs, 'the test leaves nothing behind')
   } catch (error) {
     endAll(processesLeft(mark, homes))
     for (const directory of cgroupsLeft(homes)) removeCgroup(directory)
@@ -37,19 +37,19 @@ export async function requireCleanWorld(mark: string, homes: readonly string[]):
   }
 }
 
-/** One look at the world for the mark and all homes: there are thousands of tests. */
+/** Reads the process list once for the mark and all homes, because there are thousands of tests. */
 function processesLeft(mark: string, homes: readonly string[]): readonly Seen[] {
   const known = knownHomes()
-  return processesWhere((one) => isMarked(one, mark) || homes.some((home) => isOfHome(one, home, known.get(home))))
+  return processesWhere((found) => isMarked(found, mark) || homes.some((home) => isOfHome(found, home, known.get(home))))
 }
 
 function cgroupsLeft(homes: readonly string[]): readonly string[] {
   const known = knownHomes()
-  // One that never became an installation has no cgroup.
+  // A home that never became an installation has no cgroup.
   return homes.flatMap((home) => cgroupsOf(known.get(home)))
 }
 
-/** Only a test that spoiled its database on purpose, and says so, has no intents to show. */
+/** Open intents of a home. Only a home whose database the test made unreadable on purpose (`spoil`) is not read. */
 function intents(home: string): readonly string[] {
   if (isSpoiled(home)) return []
   try {
@@ -59,19 +59,19 @@ function intents(home: string): readonly string[] {
   }
 }
 
-/** Without its database nobody but a reaper would find them. */
+/** Temp folders of a home. Those of a home without a readable database are left to a reaper. */
 function tempFolders(home: string): readonly string[] {
   return isSpoiled(home) ? [] : tempFoldersOf(home)
 }
 
-/** The test has failed already; the next one should not fail for it. They carry our mark, so they are ours to end. */
+/** Ends processes that carry the test's mark. The test has failed already; the next one must not fail for the same processes. */
 function endAll(left: readonly Seen[]): void {
   for (const { pid, startTime } of left) {
     if (seen(pid)?.startTime !== startTime) continue
     try {
       process.kill(pid, 'SIGKILL')
     } catch {
-      // It went by itself meanwhile.
+      // The process ended meanwhile (ESRCH).
     }
   }
 }
@@ -81,6 +81,6 @@ function removeCgroup(directory: string): void {
   try {
     rmdirSync(directory)
   } catch {
-    // Somebody is still dying in it; the message above named it.
+    // A process in the cgroup is still dying. The error of the caller names it.
   }
 }

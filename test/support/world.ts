@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * The independent checker: looks at the world with its own eyes, through the kernel's files alone, and shares no code
- * with `src/`. What the engine overlooks by a wrong reading, this must not overlook by the same one.
+ * The independent checker: reads the state of the system from the kernel's files and shares no code with `src/`. So a wrong reading in the
+ * engine is not repeated here.
  */
 
 export interface Seen {
@@ -12,17 +12,17 @@ export interface Seen {
   readonly state: string
   readonly startTime: string
   readonly command: string
-  /** As the kernel keeps them, parted by NUL. */
+  /** As the kernel keeps them, separated by NUL. */
   readonly argv: string
   readonly environ: string
-  /** Its line in every hierarchy, as `/proc/PID/cgroup` has it. */
+  /** One line per hierarchy, as in `/proc/PID/cgroup`. */
   readonly cgroups: string
 }
 
-/** PF_KTHREAD of proc_pid_stat(5)'s flags: half of what is in `/proc`, and never anybody's child. */
+/** PF_KTHREAD in the flags of proc_pid_stat(5). Kernel threads are half of `/proc` and never children of a process. */
 const kernelThread = 0x00200000
 
-/** Every living process. A zombie is dead: it holds nothing, and only its parent can make it vanish. */
+/** All living processes. A zombie counts as dead: it holds nothing, and only its parent can remove it. */
 export function processes(): readonly Seen[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -31,7 +31,7 @@ export function processes(): readonly Seen[] {
 
 export function seen(pid: number): Seen | undefined {
   const stat = text(`/proc/${pid}/stat`)
-  // The command may hold blanks and parentheses itself; the last one closes it.
+  // The command may contain blanks and parentheses. The last parenthesis ends it.
   const parts = /^(\d+) \((.*)\) (.*)$/s.exec(stat)
   if (!parts) return undefined
   const [, , command = '', rest = ''] = parts
@@ -41,7 +41,7 @@ export function seen(pid: number): Seen | undefined {
   return new SeenProcess(pid, command, state, Number(fields[1]), fields[19] ?? '')
 }
 
-/** Most are looked at for one thing only: what nobody asks for is not read. */
+/** Reads each file of a process on first use, because most callers need only one of them. */
 class SeenProcess implements Seen {
   readonly pid: number
   readonly command: string
@@ -62,7 +62,7 @@ class SeenProcess implements Seen {
     return this.#read('cmdline')
   }
 
-  /** Nothing is shown of a process that becomes another program just now, so it is asked again; one that has none is believed. */
+  /** The environment is empty for a moment during an exec, so an empty one is read again. A process that really has none is recognised. */
   get environ(): string {
     const known = this.#texts.get('environ')
     if (known !== undefined) return known
@@ -84,10 +84,13 @@ class SeenProcess implements Seen {
   }
 }
 
-/** Under load an exec has been seen to take 35 ms, and a look 0.4 s. Nobody else is waited for, so it may be long. */
+/**
+ * Under load an exec took 35 ms, and one read of the process list 0.4 s. Only processes in the middle of an exec wait, so the limit can be
+ * long.
+ */
 const execMs = 3_000
 
-/** proc_pid_stat(5): it has memory, and its code is not there yet, or where its environment begins and ends says that it has one. */
+/** proc_pid_stat(5): the process has memory, and either its code is not mapped yet, or env_start and env_end differ. */
 function mayStillShow(pid: number): boolean {
   const stat = text(`/proc/${pid}/stat`)
   const fields = stat.slice(stat.lastIndexOf(') ') + 2).split(' ')
@@ -103,28 +106,28 @@ function text(file: string): string {
   }
 }
 
-/** Never ourselves or our ancestors. */
-export function processesWhere(isWanted: (one: Seen) => boolean): readonly Seen[] {
+/** All matching processes, without this process and its ancestors. */
+export function processesWhere(isWanted: (process: Seen) => boolean): readonly Seen[] {
   return strangers(processes()).filter(isWanted)
 }
 
-/** It carries the marker in its environment or on its command line. */
+/** Whether the marker is in the environment or on the command line. */
 export function isMarked({ environ, argv }: Seen, marker: string): boolean {
   return environ.includes(marker) || argv.includes(marker)
 }
 
-/** It was told the path of the home, is marked with its installation, or stands in one of its cgroups. */
+/** Whether a process has the home's path in EBB_HOME, carries the tag of its installation, or is in one of its cgroups. */
 export function isOfHome({ environ, cgroups }: Seen, home: string, installation: string | undefined): boolean {
   if (`\0${environ}`.includes(`\0EBB_HOME=${home}\0`)) return true
   return installation !== undefined && (cgroups.includes(`/ebb-${installation}`) || carries(environ, installation))
 }
 
 export function survivors(marker: string): readonly Seen[] {
-  return processesWhere((one) => isMarked(one, marker))
+  return processesWhere((found) => isMarked(found, marker))
 }
 
 export function processesOfHome(home: string, installation: string | undefined): readonly Seen[] {
-  return processesWhere((one) => isOfHome(one, home, installation))
+  return processesWhere((found) => isOfHome(found, home, installation))
 }
 
 function carries(environ: string, installation: string): boolean {
@@ -133,7 +136,7 @@ function carries(environ: string, installation: string): boolean {
 }
 
 function strangers(all: readonly Seen[]): readonly Seen[] {
-  const byPid = new Map(all.map((one) => [one.pid, one]))
+  const byPid = new Map(all.map((found) => [found.pid, found]))
   const family = new Set<number>()
   for (let pid = process.pid; pid > 0 && !family.has(pid); pid = byPid.get(pid)?.ppid ?? 0) family.add(pid)
   return all.filter(({ pid }) => !family.has(pid))
@@ -142,11 +145,11 @@ function strangers(all: readonly Seen[]): readonly Seen[] {
 export interface Hierarchy {
   readonly version: 1 | 2
   readonly mountPoint: string
-  /** v1 only: the controllers it has. */
+  /** The controllers of a v1 hierarchy. */
   readonly controllers: readonly string[]
 }
 
-/** Every mounted cgroup hierarchy, of both versions. */
+/** All mounted cgroup hierarchies of both versions. */
 export function hierarchies(): readonly Hierarchy[] {
   return text('/proc/self/mountinfo')
     .split('\n')
@@ -159,14 +162,14 @@ export function hierarchies(): readonly Hierarchy[] {
     })
 }
 
-/** Our own cgroup in the v2 hierarchy: where a supervisor that we start makes its cgroups. */
+/** The cgroup of this process in the v2 hierarchy. Supervisors that it starts create their cgroups there. */
 export function ownCgroup2(): string | undefined {
   const mount = hierarchies().find(({ version }) => version === 2)
   const path = /^0::(.*)$/m.exec(text('/proc/self/cgroup'))?.[1]
   return mount && path !== undefined ? join(mount.mountPoint, path) : undefined
 }
 
-/** Directories of an installation in any hierarchy: `ebb-ID`, and v1's limits, `ebb-ID.…`. */
+/** Directories of an installation in any hierarchy: `ebb-ID`, and `ebb-ID.…` for the limits of v1. */
 export function cgroupsOf(installation: string | undefined): readonly string[] {
   if (installation === undefined) return []
   const name = `ebb-${installation}`
@@ -180,7 +183,7 @@ function find(directory: string, isWanted: (name: string) => boolean): readonly 
   })
 }
 
-/** A cgroup may go while we walk. */
+/** A cgroup may be removed while the tree is read. */
 export function folders(directory: string): readonly string[] {
   try {
     return readdirSync(directory, { withFileTypes: true })
@@ -191,31 +194,28 @@ export function folders(directory: string): readonly string[] {
   }
 }
 
-export function describe(one: Seen): string {
-  return `${one.pid} ${one.state} ${one.argv.replaceAll('\0', ' ').trim() || one.command}`
+export function describe(process: Seen): string {
+  return `${process.pid} ${process.state} ${process.argv.replaceAll('\0', ' ').trim() || process.command}`
 }
 
-/** Between two looks; every wait here ends at a deadline, never at a count of looks. */
-const lookEveryMs = 10
+/** Interval between two checks. Every wait ends at a deadline, never after a number of checks. */
+const checkEveryMs = 10
 
 type Answer = boolean | readonly unknown[]
 
-/**
- * Looks again and again until there is nothing left to wait for: `true`, or an empty list of what is still in the way.
- * Throws at the deadline and names that list.
- */
-export async function waitUntil(look: () => Answer | Promise<Answer>, deadlineMs: number, what: string): Promise<void> {
+/** Repeats `check` until it returns `true` or an empty list of obstacles. At the deadline it throws and names the obstacles. */
+export async function waitUntil(check: () => Answer | Promise<Answer>, deadlineMs: number, what: string): Promise<void> {
   const until = performance.now() + deadlineMs
   for (;;) {
-    const answer = await look()
+    const answer = await check()
     if (answer === true || (Array.isArray(answer) && answer.length === 0)) return
     if (performance.now() > until) throw new Error(`Not within ${deadlineMs} ms: ${what}${left(answer)}`)
-    await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
+    await new Promise((resolve) => setTimeout(resolve, checkEveryMs))
   }
 }
 
 function left(answer: Answer): string {
   return typeof answer === 'boolean'
     ? ''
-    : `; left:\n  ${answer.map((one) => (typeof one === 'string' ? one : JSON.stringify(one))).join('\n  ')}`
+    : `; left:\n  ${answer.map((item) => (typeof item === 'string' ? item : JSON.stringify(item))).join('\n  ')}`
 }

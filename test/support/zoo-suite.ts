@@ -9,14 +9,14 @@ import { needs } from './real.ts'
 import { cgroupsOf, processesOfHome, type Seen, describe as show, survivors, waitUntil } from './world.ts'
 import { type Animal, type ContainmentName, type Ending, zoo } from './zoo.ts'
 
-/** The suite of the zoo (`zoo.ts`): hostile programs under a containment that claims to hold them, ended in every way (G2, G3, G9, G10). */
+/** The zoo suite (`zoo.ts`): hostile programs under each containment that claims to hold them, ended in every way (G2, G3, G9, G10). */
 
 const startDeadlineMs = 20_000
-/** The promise is one second on an idle machine; this bounds a noisy one. */
+/** The sentinel needs about one second on an idle machine. This bound is for a busy one. */
 const sentinelDeadlineMs = 30_000
 const usualCodes: Record<Ending, number | null> = { 'its own exit': 0, SIGTERM: 143, timeout: 124, SIGKILL: null }
 
-/** Describes the tests of one containment. The default containment is tested by tier core, the weaker ones by tier placements. */
+/** Describes the tests of one containment. test/core has those of the default containment, test/placements those of the weaker ones. */
 export function describeZoo(containment: ContainmentName): void {
   describe(`zoo under ${containment}`, () => {
     needs('gcc', containment)
@@ -33,9 +33,9 @@ export function describeZoo(containment: ContainmentName): void {
 
     for (const animal of zoo.filter(({ heldBy }) => heldBy.includes(containment))) {
       it(`${animal.what} is released`, async () => {
-        // All endings run side by side, and all of them to their end: a failed one does not leave the others half-way.
+        // All endings run in parallel. allSettled waits for each of them, so a failed one does not interrupt the others.
         const visits = await Promise.allSettled(animal.endings.map((ending) => visit(animal, containment, ending)))
-        for (const one of visits) if (one.status === 'rejected') throw one.reason
+        for (const result of visits) if (result.status === 'rejected') throw result.reason
       })
     }
   })
@@ -52,7 +52,7 @@ interface Visit {
 }
 
 async function visit(animal: Animal, containment: ContainmentName, ending: Ending): Promise<void> {
-  // The fixtures write it on their command lines too.
+  // The fixtures have this mark on their command lines too.
   const mark = `${currentMark()}${ending.replaceAll(' ', '')}-`
   const home = temporaryHome()
   using leash = new Leash(temporaryHome())
@@ -65,40 +65,40 @@ async function visit(animal: Animal, containment: ContainmentName, ending: Endin
     report: join(home, 'report.json'),
     deadlineMs: startDeadlineMs + sentinelDeadlineMs,
   })
-  const one: Visit = { animal, containment, ending, home, run, decoy, leash }
+  const current: Visit = { animal, containment, ending, home, run, decoy, leash }
   try {
     await run.says('ready')
-    await end(one)
-    await (ending === 'SIGKILL' ? requireCleanedBySentinel(one) : requireReleased(one))
+    await end(current)
+    await (ending === 'SIGKILL' ? requireCleanedBySentinel(current) : requireReleased(current))
     expect(disturbed([decoy])).toEqual([])
   } finally {
     await decoy.remove()
   }
 }
 
-async function end(one: Visit): Promise<void> {
-  const { animal, ending, run, leash } = one
+async function end(current: Visit): Promise<void> {
+  const { animal, ending, run, leash } = current
   if (ending === 'timeout') return
-  const stands = waitUntil(() => leash.isHeld() && animal.stands(treeOf(one)), startDeadlineMs, `${animal.what} stands`)
+  const stands = waitUntil(() => leash.isHeld() && animal.stands(treeOf(current)), startDeadlineMs, `${animal.what} stands`)
   await Promise.race([stands, run.ended.then(tooEarly)])
   if (ending === 'its own exit') run.endInput()
   else run.signal(ending)
 }
 
 function tooEarly(ended: Ended): never {
-  throw new Error(`It ended before its tree was seen: ${JSON.stringify(ended)}`)
+  throw new Error(`The run ended before its process tree was seen: ${JSON.stringify(ended)}`)
 }
 
 function treeOf({ run, decoy }: Visit): readonly Seen[] {
   return survivors(run.mark).filter(({ pid }) => pid !== run.pid && pid !== decoy.process.pid)
 }
 
-/** At the moment of its exit, not a while later: a supervisor that says "released" has seen it. */
-async function requireReleased(one: Visit): Promise<void> {
-  const { animal, containment, ending, home, run, leash } = one
+/** Checks at the exit of the supervisor, without a wait: a supervisor that reports "released" has observed it. */
+async function requireReleased(current: Visit): Promise<void> {
+  const { animal, containment, ending, home, run, leash } = current
   const ended = await run.ended
   const isHeld = leash.isHeld()
-  const left = treeOf(one).map(show)
+  const left = treeOf(current).map(show)
   const cgroups = cgroupsOf(installationOf(home) ?? '')
   expect({ isHeld, left, cgroups, inHome: leftInHome(home) }).toEqual({ isHeld: false, left: [], cgroups: [], inHome: [] })
   expect({ code: ended.code, signal: ended.signal, stderr: ended.stderr }).toEqual({
@@ -115,16 +115,16 @@ async function requireReleased(one: Visit): Promise<void> {
   expect(openBooks(home)).toEqual([])
 }
 
-/** All in one look: a process that is just becoming another program shows no environment for a moment. */
-async function requireCleanedBySentinel(one: Visit): Promise<void> {
-  const { home, run, leash } = one
-  const look = (): readonly string[] => [
-    ...[...treeOf(one), ...processesOfHome(home, installationOf(home))].map(show),
-    ...(leash.isHeld() ? ['somebody who holds the leash'] : []),
+/** Reads everything in one pass. A process in the middle of an exec shows no environment for a moment. */
+async function requireCleanedBySentinel(current: Visit): Promise<void> {
+  const { home, run, leash } = current
+  const leftovers = (): readonly string[] => [
+    ...[...treeOf(current), ...processesOfHome(home, installationOf(home))].map(show),
+    ...(leash.isHeld() ? ['a process that holds the leash'] : []),
     ...cgroupsOf(installationOf(home) ?? ''),
     ...leftInHome(home),
     ...openBooks(home),
   ]
-  await waitUntil(look, sentinelDeadlineMs, 'the sentinel cleans up')
+  await waitUntil(leftovers, sentinelDeadlineMs, 'the sentinel cleans up')
   expect(await run.ended).toMatchObject({ signal: 'SIGKILL' })
 }

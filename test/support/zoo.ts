@@ -6,23 +6,25 @@ import { hierarchies, type Seen } from './world.ts'
 
 export type ContainmentName = 'cgroup' | 'subreaper' | 'scan'
 
-/** It goes by itself, the supervisor is told to leave, its time is up, or the supervisor is killed and the sentinel does it. */
+/**
+ * The fixture exits by itself, the supervisor gets SIGTERM, the time limit passes, or the supervisor is killed and its sentinel cleans up.
+ */
 export type Ending = 'its own exit' | 'SIGTERM' | 'timeout' | 'SIGKILL'
 
 export interface Animal {
-  /** "… is released": the name of the test. */
+  /** The start of the test title "… is released". */
   readonly what: string
   command(containment: ContainmentName): readonly string[]
   readonly heldBy: readonly ContainmentName[]
   readonly endings: readonly Ending[]
-  /** Of the outer supervisor, where 300 ms are too short for an orderly end. */
+  /** The `--grace` of the outer supervisor, where 300 ms are too short for an orderly end. */
   readonly grace?: string
-  /** Does the tree stand as it should, before its end begins? Without this a fixture that failed to start would pass. */
+  /** Whether the process tree is complete before its end begins. Without this check, a fixture that failed to start would pass. */
   stands(tree: readonly Seen[]): boolean
   readonly codes?: Partial<Record<Ending, number>>
-  /** The ladder's steps that the report must show; without it, any. */
+  /** The ladder's steps that the report must show. Default: any. */
   readonly steps?: Partial<Record<Ending, readonly string[]>>
-  /** Somebody left the containment: who ended that one can only say that nobody is found any more. */
+  /** A process left the containment, so the strength of the proof can only be `scan`. */
   readonly strays?: true
 }
 
@@ -36,8 +38,8 @@ const atLeast = (count: number) => (tree: readonly Seen[]) => tree.length >= cou
 const named =
   (command: string, count = 1) =>
   (tree: readonly Seen[]) =>
-    tree.filter((one) => one.command === command).length >= count
-const isOutside = (one: Seen): boolean => !/^0::.*\/ebb-/m.test(one.cgroups)
+    tree.filter((process) => process.command === command).length >= count
+const isOutside = (process: Seen): boolean => !/^0::.*\/ebb-/m.test(process.cgroups)
 
 function ebbInsideEbb(what: string, home: 'same home' | 'own home'): Animal {
   return {
@@ -62,7 +64,7 @@ export const zoo: readonly Animal[] = [
     command: () => [fixture('ignores-sigterm'), waits()],
     heldBy: everywhere,
     endings: ['SIGTERM', 'timeout', 'SIGKILL'],
-    // Half of it is the command's own; on a busy machine the ladder must still have some for its first step.
+    // The command itself needs half of the grace. On a busy machine the ladder must still have time for its first step.
     grace: '2s',
     stands: atLeast(2),
     codes: { SIGTERM: 137 },
@@ -74,7 +76,7 @@ export const zoo: readonly Animal[] = [
     heldBy: everywhere,
     endings: always,
     stands: (tree) => tree.some(({ ppid }) => !tree.some(({ pid }) => pid === ppid) && ppid !== 0) && tree.length >= 2,
-    // It goes when it is asked to, however long a busy machine takes to see it gone.
+    // The daemon ends at SIGTERM. The long grace is for a busy machine that is slow to show its end.
     grace: '10s',
     steps: { 'its own exit': ['terminate'] },
   },
@@ -97,7 +99,7 @@ export const zoo: readonly Animal[] = [
     command: () => [fixture('daemonizes-without-environment'), waits(), unified()],
     heldBy: ['cgroup'],
     endings: always,
-    stands: (tree) => tree.some((one) => one.environ === '' && isOutside(one)),
+    stands: (tree) => tree.some((process) => process.environ === '' && isOutside(process)),
     strays: true,
   },
   {
@@ -105,7 +107,7 @@ export const zoo: readonly Animal[] = [
     command: () => [fixture('hops-from-fork-to-fork')],
     heldBy: ['cgroup', 'subreaper'],
     endings: [...always, 'timeout'],
-    // It says "ready" after its first hop; no list of processes is fast enough to show it.
+    // The fixture prints "ready" after its first hop. No process list is fast enough to show the chain.
     stands: atLeast(1),
     codes: { SIGTERM: 137 },
   },
@@ -122,7 +124,7 @@ export const zoo: readonly Animal[] = [
     heldBy: everywhere,
     endings: whenStopped,
     stands: (tree) => tree.some(({ state }) => state === 'T'),
-    // Continued after the SIGTERM, it needs no kill, however long a busy machine takes to see it gone.
+    // SIGCONT after SIGTERM ends it without a kill. The long grace is for a busy machine that is slow to show its end.
     grace: '10s',
     steps: { SIGTERM: ['terminate'] },
   },
@@ -131,7 +133,7 @@ export const zoo: readonly Animal[] = [
     command: () => [fixture('ends-its-main-thread')],
     heldBy: everywhere,
     endings: whenStopped,
-    // It holds the leash, and no list of processes shows it as alive any more.
+    // The process holds the leash, though no process list shows it as alive.
     stands: (tree) => !tree.some(({ command }) => command.startsWith('ends-its-main')),
     codes: { SIGTERM: 137 },
   },
@@ -153,7 +155,7 @@ export const zoo: readonly Animal[] = [
   {
     what: 'a command that exits during the ladder',
     command: () => [fixture('exits-300ms-after-its-second-sigterm')],
-    // The first comes from us, and has half of it; the second is the ladder's, and has the rest.
+    // The first SIGTERM comes from the test and uses half of the grace. The second is the ladder's.
     grace: '3s',
     heldBy: everywhere,
     endings: whenStopped,
@@ -191,7 +193,7 @@ export const zoo: readonly Animal[] = [
     command: () => [fixture('leaves-its-cgroup'), waits(), unified()],
     heldBy: ['cgroup'],
     endings: always,
-    stands: (tree) => tree.some((one) => one.command === 'waits' && isOutside(one)),
+    stands: (tree) => tree.some((process) => process.command === 'waits' && isOutside(process)),
     strays: true,
   },
   {

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -28,9 +28,9 @@ const forbidden: Readonly<Record<string, readonly string[]>> = {
   'src/providers': ['../host/clock.ts', '../core/engine/api.ts', 'node:child_process'],
   'src/store/sqlite': ['../../host/clock.ts', '../../core/engine/api.ts', 'node:child_process'],
   'src/config': ['../host/clock.ts', '../core/engine/api.ts', 'node:child_process', '../placements/docker/kind.ts'],
-  'src/agents': ['../kinds/log/kind.ts', '../core/engine/book.ts', 'node:net'],
-  'src/agents/stream': ['../../kinds/log/kind.ts', '../../core/engine/book.ts', 'node:child_process'],
-  'src/tasks': ['../server/http/app.ts', '../core/engine/book.ts', 'node:fs'],
+  'src/agents': ['../kinds/log/kind.ts', '../core/engine/scope-registry.ts', 'node:net'],
+  'src/agents/stream': ['../../kinds/log/kind.ts', '../../core/engine/scope-registry.ts', 'node:child_process'],
+  'src/tasks': ['../server/http/app.ts', '../core/engine/scope-registry.ts', 'node:fs'],
   'src/server/http': ['../../store/sqlite/store.ts', '../../core/engine/launch.ts', 'node:child_process'],
   'src/cli/commands': ['../../host/clock.ts', '../../core/engine/progress.ts', 'node:child_process'],
   'src/library': ['../cli/cli.ts', '../core/engine/launch.ts', 'node:child_process'],
@@ -77,6 +77,18 @@ function refusedIn(directory: string): readonly string[] {
 it.each(Object.entries(forbidden))('import rules of %s: each refuses a planted import', (place, imports) => {
   const planted = imports.map((_path, at) => fileOf(place, at))
   expect(planted.filter((file) => !reported.includes(file))).toEqual([])
+})
+
+const publicEngineFiles = ['api.ts', 'race.ts', 'progress.ts', 'launch.ts']
+
+it('import rules: each engine file that is not public is refused in agents and cli', () => {
+  const inner = readdirSync(join(root, 'src', 'core', 'engine')).filter((name) => !publicEngineFiles.includes(name))
+  for (const place of ['src/agents', 'src/cli/commands']) {
+    const patterns = overrides.find(({ files }) => files.some((glob) => place.startsWith(glob.replace(/\/\*\*$/, ''))))
+    const regexes = (patterns?.rules['no-restricted-imports']?.[1].patterns ?? []).map(({ regex }) => new RegExp(regex))
+    const accepted = inner.filter((name) => !regexes.some((regex) => regex.test(`../core/engine/${name}`)))
+    expect(accepted).toEqual([])
+  }
 })
 
 it('import rules: each pattern has a planted import', () => {

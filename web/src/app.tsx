@@ -11,18 +11,22 @@ import { ThemeToggle } from './pieces/theme.tsx'
 import { Toasts } from './pieces/toasts.tsx'
 import { ViewHead } from './pieces/view-head.tsx'
 import { hrefOf, usePlace } from './routing.ts'
+import { SystemView } from './system/system.tsx'
 import { TokenPrompt } from './token-prompt.tsx'
-import { WorldView } from './world/world.tsx'
 
 /*
- * The page: who we are, where one can go, and the view that is asked for.
+ * The page frame: the header with the navigation, and the view that the address selects.
  *
- * A view is a folder in web/src with a component that begins with <ViewHead title=…>, and a line in `views` below: `List` for
- * `#/name`, `One` for `#/name/ID`. It reads the server through api/: `useLoaded(key, load, {everyMs, on})` for what is fetched (it
- * fetches again after a reconnection, on the named events, and by the clock while the page is seen), `useLive(name, listener)` for
- * single events, `call()` for actions, whose errors are sentences (`sentenceOf`). It is made of pieces/: Badge, DataTable, Dialog,
- * Confirm, Tree, Empty, Problem, Progress, Age, Lasting, useToast, and format.ts. Text of agents goes through `plainText` or
- * `oneLine`. A stylesheet of its own is styles/NAME.css, imported by main.tsx; colours come from the variables of base.css.
+ * To add a view, create a folder in web/src with a component that starts with <ViewHead title=…>, and add a line to `views` below.
+ * `List` is shown at `#/name`, `One` at `#/name/ID`.
+ *
+ * A view reads the server through api/. `useLoaded(key, load, {everyMs, on})` fetches data; it fetches again after a reconnection, on
+ * the named events, and periodically while the page is visible. `useLive(name, listener)` receives single events. `call()` performs
+ * actions; `sentenceOf` turns its errors into sentences.
+ *
+ * Views are built from pieces/: Badge, DataTable, Dialog, Confirm, Tree, Empty, Problem, Progress, Age, Lasting, useToast, and
+ * format.ts. Text that an agent wrote must go through `plainText` or `oneLine`. A view's stylesheet is styles/NAME.css, imported by
+ * main.tsx. Colours come from the variables of base.css.
  */
 
 interface View {
@@ -35,29 +39,29 @@ interface View {
 const views: readonly View[] = [
   { name: 'agents', label: 'Agents', List: AgentsView, One: AgentView },
   { name: 'cleanup', label: 'Cleanup', List: CleanupView, One: CloseView },
-  { name: 'world', label: 'World', List: WorldView },
+  { name: 'system', label: 'System', List: SystemView },
 ]
 
 export function App() {
-  const place = usePlace()
+  const location = usePlace()
   const needsToken = useSyncExternalStore(onToken, isTokenWanted)
   useEffect(() => {
-    if (place.view === '') window.location.replace(hrefOf('agents'))
-  }, [place.view])
-  const view = views.find(({ name }) => name === place.view)
+    if (location.view === '') window.location.replace(hrefOf('agents'))
+  }, [location.view])
+  const view = views.find(({ name }) => name === location.view)
   return (
     <Toasts>
       <button type="button" className="skip" onClick={() => document.getElementById('content')?.focus()}>
-        Skip to the content
+        Skip to content
       </button>
       <header className="bar">
-        <a className="bar__name" href={hrefOf('agents')} aria-label="Ebb, to the agents">
+        <a className="bar__name" href={hrefOf('agents')} aria-label="Ebb: go to the agents">
           <Mark />
           <span>Ebb</span>
         </a>
         <nav className="bar__nav" aria-label="Views">
           {views.map(({ name, label }) => (
-            <a key={name} href={hrefOf(name)} aria-current={name === place.view ? 'page' : undefined}>
+            <a key={name} href={hrefOf(name)} aria-current={name === location.view ? 'page' : undefined}>
               {label}
             </a>
           ))}
@@ -66,15 +70,15 @@ export function App() {
         <ThemeToggle />
       </header>
       <main id="content" tabIndex={-1}>
-        {needsToken ? <TokenPrompt /> : view ? <Shown view={view} id={place.id} /> : place.view !== '' && <Nowhere />}
+        {needsToken ? <TokenPrompt /> : view ? <CurrentView view={view} id={location.id} /> : location.view !== '' && <NotFound />}
       </main>
-      <footer className="foot">The tide goes out, and the beach is clean.</footer>
+      <footer className="foot">Ebb verifies that nothing an agent created outlives it.</footer>
     </Toasts>
   )
 }
 
-/** Another id is another view: nothing of the one before stays in it. */
-function Shown({ view: { List, One }, id }: { readonly view: View; readonly id: string | undefined }) {
+/** The key makes React start with fresh state when the id changes. */
+function CurrentView({ view: { List, One }, id }: { readonly view: View; readonly id: string | undefined }) {
   return id !== undefined && One ? <One key={id} id={id} /> : <List />
 }
 
@@ -83,7 +87,7 @@ function Connection() {
   if (state === 'lost')
     return (
       <div className="lost" role="alert">
-        Not connected; trying again. What is shown may be old.
+        Not connected to the server. Reconnecting; the data on this page may be outdated.
       </div>
     )
   return (
@@ -94,13 +98,13 @@ function Connection() {
   )
 }
 
-function Nowhere() {
+function NotFound() {
   return (
     <>
-      <ViewHead title="Nothing is here" />
-      <Empty title="There is no such page.">
+      <ViewHead title="Page not found" />
+      <Empty title="This page does not exist.">
         <p>
-          <a href={hrefOf('agents')}>To the agents</a>
+          <a href={hrefOf('agents')}>Go to the agents</a>
         </p>
       </Empty>
     </>

@@ -11,12 +11,12 @@ import './styles/agents.css'
 import './styles/agent.css'
 import './styles/cleanup.css'
 import './styles/waterfall.css'
-import './styles/world.css'
+import './styles/system.css'
 
 applyTheme()
-const place = document.getElementById('root')
-if (place)
-  createRoot(place).render(
+const container = document.getElementById('root')
+if (container)
+  createRoot(container).render(
     <StrictMode>
       <App />
     </StrictMode>,

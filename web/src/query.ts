@@ -1,5 +1,5 @@
-/** What stands after the path of an address, with its `?`; empty texts ask for nothing. */
-export function queryText(said: Readonly<Record<string, string>>): string {
-  const asked = Object.entries(said).filter(([, value]) => value !== '')
-  return asked.length === 0 ? '' : `?${new URLSearchParams(asked)}`
+/** The query part of an address, with its `?`. Parameters with an empty value are left out. */
+export function queryText(parameters: Readonly<Record<string, string>>): string {
+  const given = Object.entries(parameters).filter(([, value]) => value !== '')
+  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`
 }

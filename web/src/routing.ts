@@ -1,17 +1,20 @@
 import { useSyncExternalStore } from 'react'
 
-/** The address is the state: `#/agents`, `#/agents/ID`, `#/cleanup/ID`. What is after a `?` belongs to the view. */
+/** The URL hash selects the page: `#/agents`, `#/agents/ID`, `#/cleanup/ID`. The query after a `?` belongs to the view. */
 
 export interface Place {
   /** The first part, such as `agents`. */
   readonly view: string
-  /** The second, where there is one. */
+  /** The second part, if present. */
   readonly id: string | undefined
   readonly query: URLSearchParams
 }
 
+/** Former view names, so that old bookmarks still work. */
+const renamedViews: Readonly<Record<string, string>> = { world: 'system' }
+
 let hasNavigated = false
-/** How often another view, or another thing in it, was gone to. */
+/** The number of navigations to another view or another id. */
 let moves = 0
 let known = { hash: '\0', place: placeOf('') }
 let before = known.place
@@ -24,7 +27,8 @@ window.addEventListener('hashchange', ({ oldURL, newURL }) => {
 export function placeOf(hash: string): Place {
   const [path = '', query = ''] = hash.replace(/^#?\/?/, '').split('?', 2)
   const [view = '', id] = path.split('/')
-  return { view, id: id === undefined || id === '' ? undefined : decode(id), query: new URLSearchParams(query) }
+  const currentName = Object.hasOwn(renamedViews, view) ? (renamedViews[view] ?? view) : view
+  return { view: currentName, id: id === undefined || id === '' ? undefined : decode(id), query: new URLSearchParams(query) }
 }
 
 function decode(text: string): string {
@@ -41,12 +45,12 @@ export function usePlace(): Place {
 
 const listeners = new Set<() => void>()
 
-function listen(tell: () => void): () => void {
-  listeners.add(tell)
-  window.addEventListener('hashchange', tell)
+function listen(notify: () => void): () => void {
+  listeners.add(notify)
+  window.addEventListener('hashchange', notify)
   return () => {
-    listeners.delete(tell)
-    window.removeEventListener('hashchange', tell)
+    listeners.delete(notify)
+    window.removeEventListener('hashchange', notify)
   }
 }
 
@@ -59,7 +63,7 @@ function current(): Place {
   return known.place
 }
 
-/** Where one was until now. */
+/** The place before the current one. */
 export function placeBefore(): Place {
   return before
 }
@@ -68,39 +72,42 @@ export function hrefOf(view: string, id?: string): string {
   return id === undefined ? `#/${view}` : `#/${view}/${encodeURIComponent(id)}`
 }
 
-/** The list of a view, as it was when one came from there. */
+/** The link back to the list of a view. It keeps the list's query if the user came from that list. */
 export function hrefOfList(view: string): string {
-  const isFrom = before.view === view && before.id === undefined
-  return `${hrefOf(view)}${isFrom && before.query.size > 0 ? `?${before.query}` : ''}`
+  const cameFromList = before.view === view && before.id === undefined
+  return `${hrefOf(view)}${cameFromList && before.query.size > 0 ? `?${before.query}` : ''}`
 }
 
-/** The same place with another query: no step on the way back. */
+/** Changes the query of the current address without adding an entry to the browser history. */
 export function replaceQuery(query: string): void {
   const [path = ''] = window.location.hash.split('?', 1)
   window.history.replaceState(null, '', `${path}${query}`)
   const { hash } = window.location
   known = { hash, place: placeOf(hash) }
-  // The browser says nothing of it.
-  for (const tell of listeners) tell()
+  // `replaceState` fires no `hashchange` event.
+  for (const notify of listeners) notify()
 }
 
 export function go(view: string, id?: string): void {
   window.location.hash = hrefOf(view, id)
 }
 
-/** Asked later, tells whether one has gone elsewhere since, also if one is back; another query is the same place. */
+/**
+ * Returns a function that reports whether the user has navigated to another place since, even if they have returned. A change of
+ * only the query does not count.
+ */
 export function departure(): () => boolean {
-  const then = moves
+  const movesBefore = moves
   const from = current()
-  // The browser tells of a move a moment after it was made.
-  return () => moves !== then || !isSame(current(), from)
+  // `hashchange` fires shortly after the hash has changed, so the current hash is compared as well.
+  return () => moves !== movesBefore || !isSame(current(), from)
 }
 
-function isSame(one: Place, other: Place): boolean {
-  return one.view === other.view && one.id === other.id
+function isSame(a: Place, b: Place): boolean {
+  return a.view === b.view && a.id === b.id
 }
 
-/** False for the page as it was opened: there the focus is where the browser puts it. */
+/** False until the first navigation within the page. The browser sets the initial focus. */
 export function cameByNavigation(): boolean {
   return hasNavigated
 }

@@ -2,18 +2,18 @@ import { useEffect, useRef, useState } from 'react'
 import { setToken, token } from './api/token.ts'
 import { ViewHead } from './pieces/view-head.tsx'
 
-/** The server has one and has not been shown it, or another. */
+/** Asks for the server's token: the server requires one, and this page has none or a wrong one. */
 export function TokenPrompt() {
   const [given, setGiven] = useState('')
   const wasWrong = token() !== undefined
   const field = useRef<HTMLInputElement>(null)
-  // It comes anew with every refusal, and there is nothing else to do here.
+  // The prompt is mounted again after every rejected token, and it is the only control of the page.
   useEffect(() => field.current?.focus(), [])
   return (
     <div className="token">
-      <ViewHead title="This server wants its token" documentTitle="Token" />
+      <ViewHead title="This server requires a token" documentTitle="Token" />
       <p>
-        It was started with <code>--token</code>. The token stays in this tab, and is gone when you close it.
+        The server was started with <code>--token</code>. The token is kept in this browser tab only, until you close it.
       </p>
       <form
         onSubmit={(event) => {
@@ -34,7 +34,7 @@ export function TokenPrompt() {
           />
           {wasWrong && (
             <span className="field__problem" id="token-problem">
-              The server did not take the last one; look at the start of "ebb serve", or into server.json of its home.
+              The server rejected this token. Check the "ebb serve" command line, or server.json in the server's home folder.
             </span>
           )}
         </label>

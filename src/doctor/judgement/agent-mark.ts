@@ -1,13 +1,13 @@
 import { type AgentProgram, baseName, isShell } from './agent-program.ts'
 
-/** How what a tool of an agent started is known: by what is in its environment, or by how its shell begins. */
+/** Recognises a process that an agent's tool started: by the agent's variables in its environment, or by the first words of its shell. */
 
-/** What an agent writes into the environment of its tools. */
+/** The variable that an agent sets in the environment of its tools. */
 export interface AgentMark {
   readonly program: AgentProgram
-  /** The variable. */
+  /** The variable, with its value where that is fixed. */
   readonly by: string
-  /** The process of the agent, where the mark says so. */
+  /** The pid of the agent, for agents that put it into the environment. */
   readonly ownerPid: number | undefined
 }
 
@@ -28,7 +28,7 @@ export function agentMark(environ: readonly string[]): AgentMark | undefined {
   return undefined
 }
 
-/** How the shell of a tool of claude or codex begins: it reads what the agent's own shell was like. */
+/** The tool shells of claude and codex first source a snapshot of the user's shell settings. */
 export function sourcesSnapshot(argv: readonly string[]): AgentProgram | undefined {
   if (!isShell(baseName(argv[0] ?? ''))) return undefined
   const text = argv.slice(0, 64).find((word) => /\/shell[-_]snapshots\//.test(word))

@@ -1,35 +1,35 @@
 import { bareName, isLauncher, launchedBy } from './launcher.ts'
 
 /**
- * Agent programs and MCP servers, known by what runs and never by a word that merely stands somewhere in the arguments: the
- * executable, the script that an interpreter was given, or what a launcher was told to run.
+ * Recognises agent programs and MCP servers by what runs: the executable, the script of an interpreter, or the program that a
+ * launcher such as `npx` starts. A matching word elsewhere in the arguments does not count.
  */
 
 export type AgentProgram = 'claude' | 'codex' | 'gemini' | 'opencode'
 
 export interface Recognised {
   readonly kind: 'agent' | 'mcp-server'
-  /** The program, or the server's package. */
+  /** The name of the agent program, or of the package of the MCP server. */
   readonly name: string
-  /** Known by its package or its binary; else only by the name of a script, or by what it calls itself. */
+  /** True when the package or the binary identifies it; false when only a script name or `argv[0]` does. */
   readonly isCertain: boolean
-  /** Only the folder that its script is in says so: its streams have to say it, too. */
+  /** Only the folder of its script identifies it, so its streams are needed as further evidence. */
   readonly isByFolder?: boolean
 }
 
 const programs: readonly AgentProgram[] = ['claude', 'codex', 'gemini', 'opencode']
 
-/** Folders of npm packages, by which a script or a binary is known whatever it is called. */
+/** Package folders that identify a script or a binary whatever its file name is. */
 const packages: readonly (readonly [RegExp, AgentProgram])[] = [
   [/(^|\/)@anthropic-ai\/claude-code(-[a-z0-9-]+)?\//, 'claude'],
   [/(^|\/)@openai\/codex(-[a-z0-9-]+)?\//, 'codex'],
   [/(^|\/)@google\/gemini-cli(-[a-z0-9-]+)?\//, 'gemini'],
   [/(^|\/)node_modules\/opencode(-ai|-[a-z0-9]+-[a-z0-9-]+)\//, 'opencode'],
-  // Its own installer calls the binary by its version.
+  // The native installer of claude names the binary after its version.
   [/\/claude\/versions\/[^/]+$/, 'claude'],
 ]
 
-/** Packages as `npx` and its like are told them. */
+/** Package names as given to `npx` and other launchers. */
 const packageNames: ReadonlyMap<string, AgentProgram> = new Map([
   ['@anthropic-ai/claude-code', 'claude'],
   ['@openai/codex', 'codex'],
@@ -39,7 +39,7 @@ const packageNames: ReadonlyMap<string, AgentProgram> = new Map([
 
 const runtimes = /^(node|nodejs|bun|deno|java|MainThread)$|^python[\d.]*$/
 const shells = /^(sh|bash|dash|zsh|ksh|fish|ash|busybox)$/
-/** Scripts that run another script in a process of their own. */
+/** Scripts that start the script in their arguments as a child process. */
 const runners = /^(tsx|ts-node)$/
 
 export function isShell(program: string): boolean {
@@ -48,7 +48,7 @@ export function isShell(program: string): boolean {
 
 export const baseName = (path: string): string => path.slice(path.lastIndexOf('/') + 1)
 
-/** Without what a package manager, a wrapper (`.claude-wrapped`) or the kernel adds. */
+/** The base name without an extension, a wrapper's decoration (`.claude-wrapped`) or the kernel's ` (deleted)`. */
 const plainName = (path: string): string =>
   baseName(path)
     .replace(/ \(deleted\)$/, '')
@@ -58,20 +58,20 @@ const plainName = (path: string): string =>
 const mostWords = 64
 const mostLetters = 4_096
 
-/** `exe` is what the kernel says runs, where we may know; `argv` is what the process says. */
+/** `exe` is the target of `/proc/PID/exe`, if it was readable. `words` is the command line, which the process can change. */
 export function recognise(words: readonly string[], exe: string | undefined): Recognised | undefined {
-  // What is longer is no path (PATH_MAX), and what comes later says nothing about what runs.
+  // A longer word is not a path (PATH_MAX is 4096), and words after the 64th do not identify the program.
   const argv = words.slice(0, mostWords).map((word) => word.slice(0, mostLetters))
   const [first = ''] = argv
   const runs = exe === undefined ? first : exe.replace(/ \(deleted\)$/, '')
-  // Of Electron and Chromium: the desktop applications share their names with the programs.
+  // Electron and Chromium start their child processes with --type=; the desktop applications have the same names as the agent programs.
   if (argv.some((word) => word.startsWith('--type='))) return undefined
   const name = plainName(runs)
   const called = programOf(plainName(first))
   const binary = packageOf(runs) ?? (name === called ? called : undefined)
   if (binary !== undefined) return { kind: 'agent', name: binary, isCertain: true }
   const byWords = ofWords(name, argv)
-  // What a process calls itself is its own affair.
+  // A process can set its argv[0] to anything, so that alone is not certain.
   return byWords ?? (called === undefined ? undefined : { kind: 'agent', name: called, isCertain: false })
 }
 
@@ -90,7 +90,7 @@ function packageOf(path: string): AgentProgram | undefined {
   return packages.find(([pattern]) => pattern.test(path))?.[1]
 }
 
-/** Node lets a program call itself something else, which then is all of its command line. */
+/** In Node, assigning `process.title` replaces the whole command line by the title. */
 function ofRuntime(name: string, argv: readonly string[]): Recognised | undefined {
   const [first = ''] = argv
   const renamed = argv.length === 1 ? programOf(baseName(first).split(' ')[0] ?? '') : undefined
@@ -110,7 +110,7 @@ function ofRuntime(name: string, argv: readonly string[]): Recognised | undefine
   return name === 'bun' && argv[1] === 'run' && !/[./]/.test(script) ? undefined : ofScript(script, true)
 }
 
-/** `tsx`, or its own script in its package. */
+/** `tsx` or `ts-node`, or a script inside of their packages. */
 const isRunner = (script: string): boolean => runners.test(baseName(script)) || /\/node_modules\/(tsx|ts-node)\/dist\//.test(script)
 
 interface Given {
@@ -119,7 +119,7 @@ interface Given {
   readonly rest?: readonly string[]
 }
 
-/** The first word that is no option, or the module; none where the program itself was given as an argument. */
+/** The first word that is not an option, or the module after `-m`. Undefined when the code itself is an argument (`-e`, `-c`). */
 function given(runtime: string, argv: readonly string[]): Given | undefined {
   const isDeno = runtime === 'deno'
   for (let index = 1; index < argv.length; index++) {
@@ -145,7 +145,7 @@ function ofScript(script: string | undefined, isRuntime: boolean): Recognised | 
   return mcpOf(inPackage ?? '') ?? mcpOf(plainName(script))
 }
 
-/** `node build/index.js` in a folder such as `weather-mcp`: how a server is run that was never published. */
+/** Recognises an unpublished MCP server: `node build/index.js` in a folder such as `weather-mcp`. */
 export function serverByFolder(words: readonly string[], exe: string | undefined, cwd: string | undefined): Recognised | undefined {
   const argv = words.slice(0, mostWords).map((word) => word.slice(0, mostLetters))
   const name = plainName(exe ?? argv[0] ?? '')
@@ -157,7 +157,7 @@ export function serverByFolder(words: readonly string[], exe: string | undefined
   return folder === undefined ? undefined : { kind: 'mcp-server', name: folder, isCertain: false, isByFolder: true }
 }
 
-/** What a launcher was told to run: a package, or a program that may itself be told what to run. */
+/** Recognises what a launcher runs: a package, or an interpreter with a script of its own. */
 function ofLaunched(words: readonly string[] | undefined): Recognised | undefined {
   const [word = '', ...rest] = words ?? []
   const bare = bareName(word)
@@ -173,10 +173,10 @@ function ofLaunched(words: readonly string[] | undefined): Recognised | undefine
 const wellKnown =
   /^@modelcontextprotocol\/server-|^(@[^/]+\/)?mcp-server-|^(@[^/]+\/)?.*-mcp(-server)?$|^@[^/]+\/mcp$|^mcp_server_|^mcp-remote$/
 
-/** Who talks to such a server, tries it out or makes it. */
+/** Names of MCP clients, test tools and build tools, which are not servers. */
 const noServer = /(^|[-_@/.])(clients?|tests?|spec|builds?|inspector|bench|lint|docs)([-_./]|$)/i
 
-/** `mcp` as a whole word in the name of a package or a script. */
+/** Recognises an MCP server by `mcp` as a whole word in the name of a package or a script. */
 function mcpOf(name: string): Recognised | undefined {
   if (!/(^|[-_@/.])mcp([-_./]|$)/i.test(name) && !/^@modelcontextprotocol\//.test(name)) return undefined
   return noServer.test(name) ? undefined : { kind: 'mcp-server', name, isCertain: wellKnown.test(name) }

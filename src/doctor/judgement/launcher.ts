@@ -1,6 +1,6 @@
 /**
- * What `npx`, `uvx` and their like were told to run. Their options are known with what these take, so that neither a folder nor a
- * script of a package (`npm run`) is ever taken for a program.
+ * Finds the program that `npx`, `uvx` or another launcher runs. The lists say which options take a value, so that the value of an
+ * option (a folder) or a package script (`npm run`) is not taken for the program.
  */
 
 const ofNpm =
@@ -10,9 +10,9 @@ const ofUv =
   /^(--directory|--project|-p|--python|--from|--spec|-w|--with|--with-editable|--with-requirements|--index|-i|--index-url|--default-index|--extra-index-url|-f|--find-links|--cache-dir|--config-file|--env-file|--extra|--group|--no-group|--only-group|--refresh-package|-P|--upgrade-package|--reinstall-package|--color|--link-mode|--resolution|--prerelease|-c|--constraints|--overrides|--keyring-provider|--allow-insecure-host|--python-platform|-C|--config-setting|--exclude-newer|--index-strategy|--index-url|--pip-args|--suffix)$/
 
 interface Launcher {
-  /** Options whose value is a word of its own. */
+  /** Matches options whose value is the next word. */
   readonly values: RegExp
-  /** What comes before the program; of one verb the next may be asked for, too. */
+  /** Subcommands that precede the program, in order. */
   readonly verbs: readonly RegExp[]
 }
 
@@ -32,7 +32,7 @@ const launchers: ReadonlyMap<string, Launcher> = new Map([
 
 export const isLauncher = (name: string): boolean => name !== 'bun' && launchers.has(name)
 
-/** The program and its words; undefined where a launcher does something else, such as installing one. */
+/** The program and its arguments. Undefined when the launcher runs nothing, for example when it installs a package. */
 export function launchedBy(launcher: string, words: readonly string[]): readonly string[] | undefined {
   const known = launchers.get(launcher)
   if (!known) return undefined

@@ -8,45 +8,46 @@ import { signsOf } from './process-signs.ts'
 import { workBelow } from './wrapper.ts'
 
 /**
- * From what was seen of one process to whether it is a leftover. It must have lost its parent and be known as an agent, an MCP
- * server or something that an agent's tool started; whatever may be in use is `perhaps`, and whatever is somebody's is none.
+ * Decides whether one process is a leftover. A leftover has lost its parent, and is an agent, an MCP server or a program that an
+ * agent's tool started. It is `perhaps` when it may be in use. A process with a known owner (a service, an Ebb, a living agent) is
+ * not a leftover.
  */
-export function judgeProcess(one: ProcessFact, detail: ProcessDetail, scene: ProcessScene): Leftover | undefined {
-  const loss = lostParent(one, scene.table)
-  const origin = originOf(one, detail)
-  if (!loss || !origin || isInnocent(one, detail, origin, scene)) return undefined
-  const family = familyOf(one, scene.children)
+export function judgeProcess(fact: ProcessFact, detail: ProcessDetail, scene: ProcessScene): Leftover | undefined {
+  const loss = lostParent(fact, scene.table)
+  const origin = originOf(fact, detail)
+  if (!loss || !origin || isInnocent(fact, detail, origin, scene)) return undefined
+  const family = familyOf(fact, scene.children)
   const signs = signsOf(detail, origin.kind === 'agent')
-  const doubts = [...doubtsOf(one, detail, origin, family, scene), ...signs.inUse]
+  const doubts = [...doubtsOf(fact, detail, origin, family, scene), ...signs.inUse]
   const sure: Sureness = doubts.length > 0 ? 'perhaps' : isSure(loss, origin, detail, scene) ? 'sure' : 'likely'
   const fixes = sure !== 'perhaps'
   return {
-    id: `process:${one.pid}:${one.startTime}`,
+    id: `process:${fact.pid}:${fact.startTime}`,
     kind: origin.kind,
-    what: `${origin.name} (pid ${one.pid}): ${maskedWords(one.argv) || one.command}`,
+    what: `${origin.name} (pid ${fact.pid}): ${maskedWords(fact.argv) || fact.command}`,
     evidence: [origin.says, loss.says, ...signs.unheard, ...below(family), ...doubts],
     sure,
-    since: new Date(one.startedAtMs).toISOString(),
-    ageMs: Math.max(0, Math.round(scene.nowMs - one.startedAtMs)),
+    since: new Date(fact.startedAtMs).toISOString(),
+    ageMs: Math.max(0, Math.round(scene.nowMs - fact.startedAtMs)),
     memoryBytes: family.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0),
     sizeBytes: 0,
     processes: family.map(({ pid, startTime }) => ({ pid, startTime })),
     paths: [],
     fixes,
     fix: fixes
-      ? `--fix sends SIGTERM to ${family.length === 1 ? 'it' : `it and the ${family.length - 1} below it`}, and after a grace SIGKILL.`
-      : `Left alone, because it may be in use. When you are sure that it is not: kill ${one.pid}`,
+      ? `--fix sends SIGTERM to ${family.length === 1 ? 'it' : `it and the ${family.length - 1} below it`}, and SIGKILL after a grace period.`
+      : `Left alone, because it may be in use. When you are sure that it is not: kill ${fact.pid}`,
   }
 }
 
-/** Worth a closer look: an orphan without a terminal, and not one of those above us. */
-export function isSuspect(one: ProcessFact, scene: Pick<ProcessScene, 'table' | 'family'>): boolean {
-  return one.tty === 0 && one.argv.length > 0 && !scene.family.has(one.pid) && lostParent(one, scene.table) !== undefined
+/** True for an orphan without a terminal that is not an ancestor of the doctor. Only suspects are read in detail. */
+export function isSuspect(fact: ProcessFact, scene: Pick<ProcessScene, 'table' | 'family'>): boolean {
+  return fact.tty === 0 && fact.argv.length > 0 && !scene.family.has(fact.pid) && lostParent(fact, scene.table) !== undefined
 }
 
-/** And known as something of an agent's: only of those the descriptors are looked at. */
-export function kindOf(one: ProcessFact, detail: Pick<ProcessDetail, 'exe' | 'environ' | 'cwd'>): Origin['kind'] | undefined {
-  return originOf(one, { ...detail, inner: undefined })?.kind
+/** The kind of a suspect, without its descriptors: only the descriptors of a recognised process are read. */
+export function kindOf(fact: ProcessFact, detail: Pick<ProcessDetail, 'exe' | 'environ' | 'cwd'>): Origin['kind'] | undefined {
+  return originOf(fact, { ...detail, inner: undefined })?.kind
 }
 
 interface Origin {
@@ -56,14 +57,14 @@ interface Origin {
   readonly isCertain: boolean
   readonly isByFolder?: boolean
   readonly mark: AgentMark | undefined
-  /** Whose tool it is, when it is one. */
+  /** The agent program whose tool it is, if it is a tool. */
   readonly program: string | undefined
 }
 
 type OriginDetail = Pick<ProcessDetail, 'exe' | 'environ' | 'cwd' | 'inner'>
 
-function originOf(one: ProcessFact, { exe, environ, cwd, inner }: OriginDetail): Origin | undefined {
-  const { argv, command } = one
+function originOf(fact: ProcessFact, { exe, environ, cwd, inner }: OriginDetail): Origin | undefined {
+  const { argv, command } = fact
   const mark = agentMark(environ ?? [])
   const snapshot = sourcesSnapshot(argv)
   const program = mark?.program ?? snapshot
@@ -82,38 +83,41 @@ function saysOf({ kind, name }: Recognised, mark: AgentMark | undefined): string
   return mark ? `${is}, and ${mark.program} started it (${mark.by}).` : `${is}.`
 }
 
-/** Servers of terminals, and daemons that everybody of a user shares with whoever happened to need them first. */
+/** Terminal servers, and daemons that all programs of a user share, whichever program started them first. */
 const shared =
   /^(tmux.*|screen|SCREEN|dtach|abduco|zellij|mosh-server|sshd.*|gpg-agent|ssh-agent|dirmngr|scdaemon|keyboxd|dbus-.*|systemd|watchman.*|adb|dockerd|containerd.*|emacs.*|Xorg|Xvfb|pulseaudio|pipewire.*)$/
 
-function isInnocent(one: ProcessFact, detail: ProcessDetail, { kind, mark, isByFolder }: Origin, scene: ProcessScene): boolean {
+function isInnocent(fact: ProcessFact, detail: ProcessDetail, { kind, mark, isByFolder }: Origin, scene: ProcessScene): boolean {
   const isServed = 'others' in detail.stdin && detail.stdin.others === 'living'
   return (
-    one.tty !== 0 ||
-    scene.family.has(one.pid) ||
+    fact.tty !== 0 ||
+    scene.family.has(fact.pid) ||
     detail.isInOurPidNamespace === false ||
-    isEbbs(one.argv, detail.environ ?? [], detail.cgroups ?? '') ||
+    isEbbs(fact.argv, detail.environ ?? [], detail.cgroups ?? '') ||
     isManaged(detail.cgroups ?? '') ||
-    (kind === 'tool' && shared.test(one.command)) ||
+    (kind === 'tool' && shared.test(fact.command)) ||
     (kind === 'mcp-server' && isServed) ||
     (isByFolder === true && !(isCutOff(detail.stdin) && isCutOff(detail.stdout))) ||
-    ownerLives(one, mark, scene)
+    ownerLives(fact, mark, scene)
   )
 }
 
 const isCutOff = (stream: StreamFact): boolean => 'others' in stream && stream.others === 'none'
 
-/** A pid that is no agent's any more, or that of a younger one, was given to somebody else. */
-function ownerLives(one: ProcessFact, mark: AgentMark | undefined, { agents }: ProcessScene): boolean {
+/** The pid in the mark was reused when no agent has it, or a younger one. */
+function ownerLives(fact: ProcessFact, mark: AgentMark | undefined, { agents }: ProcessScene): boolean {
   if (mark?.ownerPid === undefined) return false
-  return agents.some((agent) => agent.pid === mark.ownerPid && agent.program === mark.program && isOlder(agent.startTime, one.startTime))
+  return agents.some((agent) => agent.pid === mark.ownerPid && agent.program === mark.program && isOlder(agent.startTime, fact.startTime))
 }
 
 function isOlder(earlier: string, later: string): boolean {
   return Number(earlier) <= Number(later)
 }
 
-/** Marked by an Ebb, in its cgroup, or Ebb itself. Its settings in somebody's environment say nothing: a user may have them in all shells. */
+/**
+ * True for a process that an Ebb marked, one in an Ebb's cgroup, and Ebb itself. Other EBB_ variables do not count: a user may export
+ * them in every shell.
+ */
 export function isEbbs(argv: readonly string[], environ: readonly string[], cgroups: string): boolean {
   return (
     environ.some((entry) => entry.startsWith('EBB_SCOPE=')) ||
@@ -123,7 +127,7 @@ export function isEbbs(argv: readonly string[], environ: readonly string[], cgro
   )
 }
 
-/** A service, or an application of the desktop: whoever started it looks after it. */
+/** True for a systemd service and a desktop application: their manager ends them. */
 function isManaged(cgroups: string): boolean {
   return cgroups.split('\n').some((line) => {
     const units = line
@@ -136,37 +140,37 @@ function isManaged(cgroups: string): boolean {
   })
 }
 
-function doubtsOf(one: ProcessFact, detail: ProcessDetail, origin: Origin, family: readonly ProcessFact[], scene: ProcessScene): string[] {
+function doubtsOf(fact: ProcessFact, detail: ProcessDetail, origin: Origin, family: readonly ProcessFact[], scene: ProcessScene): string[] {
   const doubts: string[] = []
   const stranger = family.find(({ uid }) => uid !== scene.uid)
   if (stranger)
-    doubts.push(`${stranger === one ? 'It' : `What runs below it (pid ${stranger.pid})`} belongs to another user (uid ${stranger.uid}).`)
-  if (detail.hasEbbBelow) doubts.push('Something of an Ebb runs below it, which ends its own.')
+    doubts.push(`${stranger === fact ? 'It' : `What runs below it (pid ${stranger.pid})`} belongs to another user (uid ${stranger.uid}).`)
+  if (detail.hasEbbBelow) doubts.push('A process of an Ebb runs below it, and that Ebb ends it.')
   if (origin.kind !== 'agent' && family.some(({ tty }) => tty !== 0)) doubts.push('A terminal is open below it.')
-  const owner = origin.mark?.ownerPid === undefined ? maybeOwner(one, origin, family, scene) : undefined
+  const owner = origin.mark?.ownerPid === undefined ? maybeOwner(fact, origin, family, scene) : undefined
   if (owner) doubts.push(`A ${owner.program} that still runs (pid ${owner.pid}) may have started it.`)
   if (origin.kind === 'agent' && origin.mark === undefined && detail.stdout.is === 'null') {
-    if (detail.talks) doubts.push('It was told to be silent, and is connected to somebody over the network: it may be at work.')
-    const work = workBelow(one, scene.children)
-    if (work) doubts.push(`It was told to be silent, and ${work.command} (pid ${work.pid}) runs below it: it may be at work.`)
+    if (detail.talks) doubts.push('Its output goes nowhere, and it has a network connection: it may be at work.')
+    const work = workBelow(fact, scene.children)
+    if (work) doubts.push(`Its output goes nowhere, and ${work.command} (pid ${work.pid}) runs below it: it may be at work.`)
   }
   if (
     origin.kind === 'agent' &&
     detail.listens &&
-    one.argv.some((word) => /^(serve|server|web|daemon|app-server|--port(=.*)?|--http)$/.test(word))
+    fact.argv.some((word) => /^(serve|server|web|daemon|app-server|--port(=.*)?|--http)$/.test(word))
   )
     doubts.push('It was started as a server, and listens on a socket.')
   return doubts
 }
 
-/** Without a pid in its mark, a tool may be any older agent's of the same program. */
-function maybeOwner(one: ProcessFact, { program }: Origin, family: readonly ProcessFact[], { agents }: ProcessScene) {
+/** A tool whose mark has no pid may belong to any older agent of the same program. */
+function maybeOwner(fact: ProcessFact, { program }: Origin, family: readonly ProcessFact[], { agents }: ProcessScene) {
   if (program === undefined) return undefined
   const own = new Set(family.map(({ pid }) => pid))
-  return agents.find((agent) => agent.program === program && !own.has(agent.pid) && isOlder(agent.startTime, one.startTime))
+  return agents.find((agent) => agent.program === program && !own.has(agent.pid) && isOlder(agent.startTime, fact.startTime))
 }
 
-/** An agent that only says nothing to anybody may have been told so; one whose listener is gone was not. */
+/** An agent may have been started with its output at /dev/null on purpose, so this is weaker evidence than a pipe without a reader. */
 function isSure(
   { isProven }: Loss,
   { kind, isCertain, mark, program }: Origin,

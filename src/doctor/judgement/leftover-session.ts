@@ -3,22 +3,22 @@ import { type Leftover, quoted, type Sureness } from './leftover.ts'
 import { maskedWords } from './masked-words.ts'
 import type { ProcessFact, ProcessScene } from './process-fact.ts'
 
-/** A tmux session is a leftover when nobody looks at it, an agent was in it, and nothing runs in it any more. */
+/** One pane of a tmux session. A session is a leftover when no client is attached, an agent was in it, and nothing runs in it any more. */
 export interface PaneFact {
   readonly isDead: boolean
   readonly pid: number
-  /** What it was started with; empty for a plain shell. */
+  /** The command that it was started with; empty for the default shell. */
   readonly startCommand: string
 }
 
 export interface SessionFact {
   readonly socket: string
-  /** Of the server, which names the session together with tmux's id. */
+  /** The pid of the tmux server. With `id` it identifies the session. */
   readonly serverPid: number
   readonly id: string
   readonly name: string
   readonly isAttached: boolean
-  /** Ebb's own. */
+  /** The session carries Ebb's mark, so it belongs to an Ebb. */
   readonly isMarked: boolean
   readonly createdAtMs: number
   readonly activeAtMs: number
@@ -27,11 +27,11 @@ export interface SessionFact {
 
 const agentsName = /^(agent|claude|claude-code|codex|gemini|gemini-cli|opencode)([-_:/].+)?$/i
 
-/** As programs give it: with a piece of an id, or a time in seconds, at the end. `agent_notes` and `claude-2026` are a person's. */
+/** A name that a program generated ends with part of an id or a time in seconds. `agent_notes` and `claude-2026` may be a person's. */
 const generatedName = /[-_:/](\d{10,}|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{4,})$/i
 
-/** A name alone is little: whoever has begun, or was there a moment ago, comes back. */
-const forsakenMs = 3_600_000
+/** A session that is known by its name alone must be unused for this long: a person may be about to return to it. */
+const unusedMs = 3_600_000
 
 export function judgeSession(
   session: SessionFact,
@@ -51,11 +51,11 @@ export function judgeSession(
     kind: 'tmux-session',
     what: `tmux session ${maskedWords([name])} (${id} on ${socket})`,
     evidence: [
-      'Nobody is attached to it.',
-      started ? `It was started with an agent: ${maskedWords([started.startCommand])}.` : 'It is named like the session of an agent.',
+      'No client is attached to it.',
+      started ? `It was started with an agent: ${maskedWords([started.startCommand])}.` : 'It has the name of an agent session.',
       shells.length === 0
-        ? 'What ran in it has ended.'
-        : `Nothing runs in it but ${shells.length === 1 ? 'an idle shell' : `${shells.length} idle shells`}.`,
+        ? 'Every program in it has ended.'
+        : `Only ${shells.length === 1 ? 'an idle shell runs' : `${shells.length} idle shells run`} in it.`,
       ...doubts,
     ],
     sure,
@@ -72,11 +72,11 @@ export function judgeSession(
   }
 }
 
-/** Of one that only its name speaks for. */
+/** Reasons why a session that is known by its name alone may be in use. */
 function doubtsOf({ name, activeAtMs }: SessionFact, nowMs: number): readonly string[] {
   return [
-    ...(generatedName.test(name) ? [] : ['It has a name that a person may have given it.']),
-    ...(nowMs - activeAtMs < forsakenMs ? ['Somebody made it, or was in it, less than an hour ago.'] : []),
+    ...(generatedName.test(name) ? [] : ['A person may have chosen its name.']),
+    ...(nowMs - activeAtMs < unusedMs ? ['It was created or used less than an hour ago.'] : []),
   ]
 }
 
@@ -84,7 +84,7 @@ function isIdleShell(shell: ProcessFact, children: ProcessScene['children']): bo
   return isShell(baseName(shell.argv[0] ?? shell.command)) && shell.argv.every((word) => word !== '-c') && !children.has(shell.pid)
 }
 
-/** The words of a shell's command line as far as they can be told apart by blanks: `claude; exec bash` begins with an agent, too. */
+/** Splits a shell command line at blanks and separators, without parsing quotes: `claude; exec bash` starts an agent, too. */
 function startsAgent(command: string): boolean {
   const plain = command.replaceAll(/^["']|["']$/g, '').trim()
   return plain.split(/\s*(?:&&|\|\||[;|])\s*/).some((part) => {

@@ -1,20 +1,20 @@
 import { type Leftover, quoted } from './leftover.ts'
 
-/** A worktree is somebody's work: it is shown with the command that removes it, and never touched. */
+/** A worktree may contain work that exists nowhere else: it is shown with the command that removes it, and never removed. */
 export interface WorktreeFact {
   readonly repository: string
   readonly path: string
-  /** git's own words for why it may go; the folder is gone. */
+  /** git's reason why it can be pruned; its folder no longer exists. */
   readonly prunable: string | undefined
   readonly isLocked: boolean
   readonly branch: string | undefined
-  /** Undefined when git did not say. */
+  /** Undefined when git failed. */
   readonly changes: number | undefined
-  /** Commits that no branch, remote branch or tag has; undefined when git did not say. */
+  /** The number of commits that no branch, remote branch or tag contains; undefined when git failed. */
   readonly unreached: number | undefined
   readonly changedAtMs: number | undefined
   readonly isInUse: boolean
-  /** In a folder where agents make their worktrees. */
+  /** It is in a folder where agents make their worktrees. */
   readonly isAgents: boolean
 }
 
@@ -40,16 +40,16 @@ export function judgeWorktree(fact: WorktreeFact, nowMs: number): Leftover | und
     processes: [],
     paths: [path],
     fixes: false,
-    fix: `Never removed by Ebb. When it is not needed any more: ${command}`,
+    fix: `Ebb never removes a worktree. To remove it yourself: ${command}`,
   }
 }
 
 function workIn(changes: number | undefined, unreached: number | undefined): readonly string[] {
-  const said: string[] = []
-  if (changes === undefined) said.push('Whether it has changes could not be seen.')
-  else if (changes === 0) said.push('It has no changes that are not committed.')
-  else said.push(`It has ${changes} ${changes === 1 ? 'change that is' : 'changes that are'} not committed: that is somebody's work.`)
-  if (unreached === undefined) said.push('Whether its commits are in a branch could not be seen.')
-  else if (unreached > 0) said.push(`${unreached} of its commits ${unreached === 1 ? 'is' : 'are'} in no branch, and would be lost.`)
-  return said
+  const evidence: string[] = []
+  if (changes === undefined) evidence.push('Whether it has uncommitted changes could not be determined.')
+  else if (changes === 0) evidence.push('It has no uncommitted changes.')
+  else evidence.push(`It has ${changes} uncommitted ${changes === 1 ? 'change, which' : 'changes, which'} would be lost.`)
+  if (unreached === undefined) evidence.push('Whether its commits are in a branch could not be determined.')
+  else if (unreached > 0) evidence.push(`${unreached} of its commits ${unreached === 1 ? 'is' : 'are'} in no branch, and would be lost.`)
+  return evidence
 }

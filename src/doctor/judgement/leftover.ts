@@ -1,6 +1,6 @@
 /**
- * What agent runs that Ebb did not start have left on this machine: what was seen, what it is, and how sure we are. Only what is
- * `sure` or `likely` may be ended; what may be in use is `perhaps`, and is shown and left alone (G4, G10).
+ * Leftovers on this machine of agent runs that Ebb did not start: the evidence, the kind and the certainty. Only a leftover that is
+ * `sure` or `likely` may be ended. One that may be in use is `perhaps`: it is shown and left alone (G4, G10).
  */
 
 export type Sureness = 'sure' | 'likely' | 'perhaps'
@@ -8,37 +8,37 @@ export type Sureness = 'sure' | 'likely' | 'perhaps'
 export const leftoverKinds = ['agent', 'tool', 'mcp-server', 'tmux-session', 'folder', 'worktree'] as const
 export type LeftoverKind = (typeof leftoverKinds)[number]
 
-/** A process for good: pids are reused, start times within one boot are not. */
+/** Identifies one process: a pid is reused, but the pair of pid and start time is unique within one boot. */
 export interface ProcessName {
   readonly pid: number
   readonly startTime: string
 }
 
 export interface Leftover {
-  /** The same for the same thing in every look; another for whatever takes its place. */
+  /** Stable between searches. Another process with the same pid has another id. */
   readonly id: string
   readonly kind: LeftoverKind
-  /** In one line: a masked command line, a session, a path. */
+  /** One line: a masked command line, a session or a path. */
   readonly what: string
-  /** Sentences: why we think so, and why it may be in use. */
+  /** Sentences: why it is taken for a leftover, and why it may be in use. */
   readonly evidence: readonly string[]
   readonly sure: Sureness
-  /** ISO 8601; null where nobody can say. */
+  /** ISO 8601; null when unknown. */
   readonly since: string | null
   readonly ageMs: number | null
-  /** Resident, of all its processes. */
+  /** Resident memory of all its processes. */
   readonly memoryBytes: number
-  /** On the disk. */
+  /** Space on the disk. */
   readonly sizeBytes: number
   readonly processes: readonly ProcessName[]
-  /** Files, or the one folder. */
+  /** The files, or the one folder. */
   readonly paths: readonly string[]
-  /** Whether `--fix` would end it, and in a sentence how, or why not. */
+  /** Whether `--fix` would end it. `fix` is a sentence that says how, or why not. */
   readonly fixes: boolean
   readonly fix: string
 }
 
-/** What a look could not see, in sentences; what is not seen is never ended. */
+/** The result of one search. `unseen` says in sentences what could not be searched; nothing of that is ended. */
 export interface Findings {
   readonly leftovers: readonly Leftover[]
   readonly unseen: readonly string[]
@@ -46,13 +46,13 @@ export interface Findings {
 
 export type EndStep = 'terminate' | 'kill' | 'kill-session' | 'remove'
 
-/** What became of one leftover. `changed`: it was no longer what had been shown, so it was left alone. */
+/** The outcome for one leftover. `changed`: it is no longer what was shown, so it was left alone. */
 export interface LeftoverEnd {
   readonly id: string
   readonly what: string
   readonly outcome: 'gone' | 'changed' | 'left'
   readonly steps: readonly { readonly step: EndStep; readonly took: number }[]
-  /** Why we say that it is gone, or why it is not. */
+  /** The proof that it is gone, or the reason why it is not. */
   readonly says: string
 }
 
@@ -73,7 +73,7 @@ export function totalOf(leftovers: readonly Leftover[]): Total {
   }
 }
 
-/** By kind in a fixed order, the surest and then the oldest first. */
+/** Groups by kind in a fixed order. Within a kind the most certain come first, then the oldest. */
 export function grouped(leftovers: readonly Leftover[]): readonly (readonly [LeftoverKind, readonly Leftover[]])[] {
   const ranks: Readonly<Record<Sureness, number>> = { sure: 0, likely: 1, perhaps: 2 }
   const inOrder = (a: Leftover, b: Leftover): number =>
@@ -84,7 +84,7 @@ export function grouped(leftovers: readonly Leftover[]): readonly (readonly [Lef
   })
 }
 
-/** A word for a shell, as it stands. */
+/** Quotes a word for a POSIX shell. */
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 }

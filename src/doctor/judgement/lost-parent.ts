@@ -1,37 +1,37 @@
 import type { ProcessFact } from './process-fact.ts'
 
-/** Has a process lost the parent that it was born to? The kernel does not say who that was: pid 1 and its like adopt orphans. */
+/** Decides whether a process has lost its original parent. The kernel does not record that parent: pid 1 or a subreaper adopts orphans. */
 
 export interface Loss {
-  /** A sentence. */
+  /** A sentence for the evidence. */
   readonly says: string
-  /** Where whoever adopted it also starts programs of its own, the loss has to show elsewhere. */
+  /** False when the adopter may also have started it: an adopter that starts programs of its own proves nothing. */
   readonly isProven: boolean
 }
 
-/** They adopt, and start nothing but services, which are known by their cgroup. */
+/** Init programs: they adopt orphans, and start only services, which are recognised by their cgroup. */
 const inits = /^(systemd|init|launchd|openrc-init|runit|runsvdir|s6-svscan|tini|dumb-init|docker-init|catatonit|busybox)$/
 
-/** Of a container: they start one program, in their own session, and are gone when it is. */
+/** Init programs of containers: they start one program in their own session, and exit when it exits. */
 const inContainers = /^(tini|dumb-init|docker-init|catatonit|init)$/
 
-export function lostParent(one: ProcessFact, table: ReadonlyMap<number, ProcessFact>): Loss | undefined {
-  const parent = table.get(one.ppid)
-  // 0 is outside of this pid namespace, and who is not in the table came or went while we looked.
-  if (one.pid === 1 || one.ppid === 0 || !parent) return undefined
+export function lostParent(fact: ProcessFact, table: ReadonlyMap<number, ProcessFact>): Loss | undefined {
+  const parent = table.get(fact.ppid)
+  // Parent 0 is outside of this pid namespace. A parent that is not in the table started or ended during the scan.
+  if (fact.pid === 1 || fact.ppid === 0 || !parent) return undefined
   const isReaper = parent.pid === 1 || isUserManager(parent) || (inits.test(parent.command) && parent.command !== 'busybox')
-  // A shell that is pid 1 of a container and its commands are one session; of an init, only the first is its own.
-  const adopts = parent.pid === 1 && inContainers.test(parent.command) && one.pid !== firstChildOf(parent, table)
-  if (one.sid === parent.sid && !adopts) return undefined
-  const leader = one.sid !== one.pid && !table.has(one.sid)
-  const group = one.pgid !== one.pid && !table.has(one.pgid)
+  // A shell that is pid 1 of a container shares its session with its commands. An init started only the first process of its session.
+  const adopts = parent.pid === 1 && inContainers.test(parent.command) && fact.pid !== firstChildOf(parent, table)
+  if (fact.sid === parent.sid && !adopts) return undefined
+  const leader = fact.sid !== fact.pid && !table.has(fact.sid)
+  const group = fact.pgid !== fact.pid && !table.has(fact.pgid)
   if (!isReaper) {
     if (!leader) return undefined
-    return { says: `The session it was born in (${one.sid}) has ended, and ${nameOf(parent)} adopted it.`, isProven: true }
+    return { says: `The session it was started in (${fact.sid}) has ended, and ${nameOf(parent)} adopted it.`, isProven: true }
   }
   const adopter = parent.pid === 1 ? `pid 1 (${parent.command})` : nameOf(parent)
   return {
-    says: `Its parent is gone: ${adopter} adopted it${leader ? ', and the session it was born in has ended, too' : ''}.`,
+    says: `Its parent is gone: ${adopter} adopted it${leader ? ', and the session it was started in has ended, too' : ''}.`,
     isProven: leader || group || inits.test(parent.command) || isUserManager(parent),
   }
 }

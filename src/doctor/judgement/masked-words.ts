@@ -1,31 +1,31 @@
-/** A command line that may be shown: short, and with nothing in it that opens a door. */
+/** Makes a command line fit to be shown: shortened, with secrets masked. */
 
 const most = 160
 const mask = '***'
 
-/** Names of options and variables whose value nobody should see. */
+/** Matches names of options and variables whose values are secrets. */
 const secretName = /(key|token|secret|passw|pwd$|credential|auth|cookie|bearer|signature|session)/i
 
-/** What keys of known makers begin with; and whatever is long and looks drawn by lot. */
+/** Matches keys by the prefixes of well-known services, and long words that look random. */
 const secretValue =
   /\b(sk-[\w-]{8,}|sk_[\w-]{8,}|gh[pousr]_\w{8,}|github_pat_\w+|xox[abprs]-[\w-]+|AKIA[0-9A-Z]{12,}|AIza[\w-]{20,}|glpat-[\w-]+|npm_\w{20,}|eyJ[\w-]{10,}\.[\w-]+(\.[\w-]*)?|[0-9a-fA-F]{32,}|(?=[A-Za-z0-9_-]*\d)(?=[A-Za-z0-9_-]*[A-Z])(?=[A-Za-z0-9_-]*[a-z])[A-Za-z0-9_-]{32,})/g
 
-/** `user:password@` in an address. */
+/** Matches `user:password@` in a URL. */
 const inAddress = /(\w+:\/\/)[^\s/@]+@/g
 
-/** A command line may be megabytes of whatever its owner likes; of that only so much is looked at. */
-const mostLooked = 2_000
-const mostWord = 1_000
+/** A command line can have megabytes of arbitrary text, so only this many characters are processed. */
+const maxTotal = 2_000
+const maxWord = 1_000
 
 export function maskedWords(argv: readonly string[]): string {
   const shown: string[] = []
   let before = ''
   let program = ''
-  let looked = 0
+  let processed = 0
   for (const long of argv) {
-    if (looked > mostLooked) break
+    if (processed > maxTotal) break
     const word = beginning(long)
-    looked += word.length + 1
+    processed += word.length + 1
     const isPassword = program !== '' && /^-p./.test(word)
     shown.push(isPassword ? `-p${mask}` : hides(before, word, program) ? mask : masked(word))
     before = word
@@ -36,12 +36,12 @@ export function maskedWords(argv: readonly string[]): string {
   return letters.length > most ? `${letters.slice(0, most - 1).join('')}…` : text
 }
 
-/** Without the part that was cut in two: half a secret does not look like one. */
+/** Cuts at a blank: half of a secret would not be recognised as one. */
 function beginning(word: string): string {
-  return word.length > mostWord ? `${word.slice(0, mostWord).replace(/\S+$/, '')}…` : word
+  return word.length > maxWord ? `${word.slice(0, maxWord).replace(/\S+$/, '')}…` : word
 }
 
-/** Whether the word before makes this one a secret: also one that begins like an option. */
+/** True when the previous word is an option with a secret value. The value may itself look like an option. */
 function hides(before: string, word: string, program: string): boolean {
   if (!/^-[^=\s]*$/.test(before)) return false
   return isSecret(before, word) || (program === 'sshpass' && before === '-p')
@@ -49,25 +49,25 @@ function hides(before: string, word: string, program: string): boolean {
 
 const isSecret = (option: string, word: string): boolean => secretName.test(option) || (userOption.test(option) && word.includes(':'))
 
-/** Of curl and its like: `NAME:PASSWORD`. */
+/** Options of curl and similar programs whose value is `NAME:PASSWORD`. */
 const userOption = /^(-u|-U|--user|--proxy-user)$/
 
-/** They take a password right after `-p`. */
+/** Programs that take a password directly after `-p`. */
 const passwordTaker = /(?:^|\/)(sshpass|mysql|mysqldump|mysqladmin|mariadb|mariadb-dump)$/
 
-/** In quotes it may have blanks; a quote that was cut off ends with the word. */
+/** A quoted value may contain blanks. A quote without its end extends to the end of the word. */
 const quoted = `"[^"]*(?:"|$)|'[^']*(?:'|$)`
 const value = String.raw`(?:${quoted}|(?:\\.|[^\s"'&,;\\])(?:${quoted}|\\.|[^\s"'&,;\\])*)`
 
 const assigned = new RegExp(String.raw`([\w.-]*)(["']?\s*[=:]\s*)(${value})`, 'g')
-/** Looks back, so that a value that begins like an option hides what follows it, too. */
+/** Uses a lookbehind: when a value looks like an option itself, the word after it is masked, too. */
 const optioned = new RegExp(String.raw`(?<=(?:^|[\s"'(])(-[\w-]+)\s+)${value}`, 'g')
 const passwords = new RegExp(String.raw`(\bsshpass\s[^\n;|&]*?-p\s*|\b(?:mysql|mariadb)\S*\s[^\n;|&]*?\s-p)${value}`, 'g')
 const joinedUser = /(?<=^|\s)(-u|--user=|--proxy-user=)[^\s:"']+:[^\s"']+/g
 
-/** What a text says once each secret in it is hidden; quotes stay, so that it still reads as what it was. */
+/** Replaces every secret in a text. Quotes stay, so that the text keeps its structure. */
 function masked(word: string): string {
-  // An assignment that is a word of its own has no quotes any more, and all of it is the value.
+  // The shell has removed the quotes of an assignment that is a whole word, so the rest of the word is the value.
   const [, name = ''] = /^(-*[\w.-]+)=/.exec(word) ?? []
   if (secretName.test(name)) return `${name}=${mask}`
   return word

@@ -1,12 +1,12 @@
 import type { AgentProgram, Recognised } from './agent-program.ts'
 import type { ProcessName } from './leftover.ts'
 
-/** What a look at one process saw. What could not be read is undefined or `unknown`, never a guess (G4). */
+/** One process as read from `/proc`. A value that could not be read is undefined or `unknown`, never a guess (G4). */
 export interface ProcessFact extends ProcessName {
   readonly ppid: number
   readonly pgid: number
   readonly sid: number
-  /** The device of its terminal; 0 without one. The kernel takes it away when the terminal is closed. */
+  /** The device number of its controlling terminal; 0 without one. The kernel clears it when the terminal is closed. */
   readonly tty: number
   readonly uid: number
   readonly command: string
@@ -15,15 +15,15 @@ export interface ProcessFact extends ProcessName {
   readonly startedAtMs: number
 }
 
-/** Whether anybody outside of the leftover itself has the other end. */
+/** Whether a process outside of the leftover has the other end of a stream. */
 export type OtherEnd = 'none' | 'living' | 'unknown'
 
 export type StreamFact =
   | { readonly is: 'null' | 'closed' | 'other' | 'unknown' }
-  /** A pipe with a name may be opened by whoever knows it: of that, nobody can say that it has no other end. */
+  /** Any process can open a named pipe by its name, so its `others` is never `none`. */
   | { readonly is: 'pipe' | 'named pipe' | 'socket'; readonly others: OtherEnd }
   | { readonly is: 'terminal'; readonly isDeleted: boolean }
-  /** `isAgents`: in a folder where an agent keeps the output of its tools. */
+  /** `isAgents`: the file is in a folder where an agent keeps the output of its tools. */
   | { readonly is: 'file'; readonly path: string; readonly isDeleted: boolean; readonly isAgents: boolean }
 
 export interface Streams {
@@ -32,32 +32,32 @@ export interface Streams {
   readonly stderr: StreamFact
 }
 
-/** What is known of the agent or MCP server that an orphaned wrapper, such as `sh -c`, has started. */
+/** The agent or MCP server that an orphaned wrapper, such as `sh -c`, has started. */
 export interface InnerFact {
   readonly known: Recognised
-  /** Of everybody between the orphan and it, and its own. */
+  /** The streams of every process between the orphan and the recognised process, and its own. */
   readonly streams: readonly Streams[]
-  /** Others that the wrapper has started beside it. */
+  /** Other commands that the wrapper has started. */
   readonly beside: readonly string[]
 }
 
-/** What is read of the few that are looked at closely. */
+/** The details of a suspect, in addition to `ProcessFact`. */
 export interface ProcessDetail extends Streams {
   readonly exe: string | undefined
   readonly cwd: string | undefined
   readonly environ: readonly string[] | undefined
   readonly cgroups: string | undefined
-  /** Undefined when it may not be known. */
+  /** Undefined when it could not be read. */
   readonly isInOurPidNamespace: boolean | undefined
   readonly inner: InnerFact | undefined
-  /** Of it and all below it. */
+  /** Whether it or a descendant listens on a socket. */
   readonly listens: boolean | undefined
   readonly isConnectedTo: boolean | undefined
-  /** Has a connection over the network that it made itself. */
+  /** Whether it has opened a network connection. */
   readonly talks: boolean | undefined
-  /** Somebody sees it on a screen. */
+  /** Whether it has a window on a display. */
   readonly isOnDisplay: boolean
-  /** Something of an Ebb runs below it. */
+  /** Whether a process of an Ebb runs below it. */
   readonly hasEbbBelow: boolean
 }
 
@@ -65,23 +65,23 @@ export interface LivingAgent extends ProcessName {
   readonly program: AgentProgram | string
 }
 
-/** All that a judgement looks at besides the process itself. */
+/** The input of a judgement besides the process itself. */
 export interface ProcessScene {
   readonly table: ReadonlyMap<number, ProcessFact>
   readonly children: ReadonlyMap<number, readonly ProcessFact[]>
   readonly agents: readonly LivingAgent[]
   readonly uid: number
-  /** We ourselves, and everybody above us. */
+  /** The pids of the doctor and of its ancestors. */
   readonly family: ReadonlySet<number>
-  /** In a container, whoever reads a pipe may be outside, where nobody sees it. */
+  /** False in a container: the reader of a pipe may be outside of it, and not visible. */
   readonly seesAll: boolean
   readonly nowMs: number
 }
 
-/** Itself and everybody below it. */
+/** The process and all its descendants. */
 export function familyOf(root: ProcessFact, children: ProcessScene['children']): readonly ProcessFact[] {
   const found = new Map([[root.pid, root]])
-  // A Map that grows while it is walked gives what was added, too.
+  // Iterating a Map also visits the entries that are added meanwhile.
   for (const [pid] of found) for (const child of children.get(pid) ?? []) if (!found.has(child.pid)) found.set(child.pid, child)
   return [...found.values()]
 }

@@ -1,10 +1,10 @@
 import type { ProcessDetail, StreamFact, Streams } from './process-fact.ts'
 
-/** Signs that somebody may still want an orphan, and signs that nobody can. Each is a sentence, because each is shown. */
+/** Signs that an orphan is still in use, and signs that its output has no reader. Each is a sentence for the report. */
 export interface Signs {
-  /** Any of these, and it is left alone. */
+  /** Signs of use. With any of these, the process is left alone. */
   readonly inUse: readonly string[]
-  /** Why nobody hears it any more. */
+  /** Why its output has no reader. */
   readonly unheard: readonly string[]
 }
 
@@ -13,9 +13,9 @@ export function signsOf(detail: ProcessDetail, isAgent: boolean): Signs {
   return {
     inUse: [
       ...new Set([detail, ...(inner?.streams ?? [])].flatMap(used)),
-      ...(inner?.beside ?? []).slice(0, 1).map((name) => `Beside it runs ${name}, which may want what it says.`),
+      ...(inner?.beside ?? []).slice(0, 1).map((name) => `The same wrapper also runs ${name}, which may read its output.`),
       ...served(detail, isAgent),
-      ...(detail.isOnDisplay ? ['It is a program with a window, which somebody may look at.'] : []),
+      ...(detail.isOnDisplay ? ['It has a window on a display, so it may be in use.'] : []),
       ...(detail.environ === undefined ? ['Its environment could not be read.'] : []),
       ...(detail.cgroups === undefined ? ['Its cgroup could not be read.'] : []),
       ...(detail.isInOurPidNamespace === undefined ? ['Its pid namespace could not be read.'] : []),
@@ -31,22 +31,22 @@ function used({ stdin, stdout, stderr }: Streams): readonly string[] {
 function listened(name: string, stream: StreamFact): readonly string[] {
   switch (stream.is) {
     case 'file':
-      return stream.isDeleted || stream.isAgents ? [] : [`${name} goes to the file ${stream.path}, so somebody may want it.`]
+      return stream.isDeleted || stream.isAgents ? [] : [`${name} goes to the file ${stream.path}, so it may be wanted.`]
     case 'pipe':
     case 'named pipe':
     case 'socket':
       if (stream.others === 'none') return []
       return [
         stream.others === 'living'
-          ? `${name} is a ${stream.is} that a living process has the other end of.`
-          : `${name} is a ${stream.is}, and who has its other end could not be seen.`,
+          ? `${name} is a ${stream.is}, and a living process has its other end.`
+          : `${name} is a ${stream.is}, and whether a process has its other end could not be determined.`,
       ]
     case 'terminal':
       return stream.isDeleted ? [] : [`${name} is a terminal that is still open.`]
     case 'unknown':
-      return [`${name} could not be looked at.`]
+      return [`${name} could not be inspected.`]
     case 'other':
-      return [`${name} goes to something that tells us nothing.`]
+      return [`${name} goes to a file of an unknown type, so it may be in use.`]
     default:
       return []
   }
@@ -55,15 +55,15 @@ function listened(name: string, stream: StreamFact): readonly string[] {
 function fed(stdin: StreamFact): readonly string[] {
   if ((stdin.is === 'pipe' || stdin.is === 'named pipe' || stdin.is === 'socket') && stdin.others === 'living')
     return [`Its standard input is a ${stdin.is} that a living process can write to.`]
-  if (stdin.is === 'named pipe') return ['Its standard input is a named pipe, which anybody who knows the name may open.']
-  return stdin.is === 'unknown' ? ['Its standard input could not be looked at.'] : []
+  if (stdin.is === 'named pipe') return ['Its standard input is a named pipe, which any process can open by its name.']
+  return stdin.is === 'unknown' ? ['Its standard input could not be inspected.'] : []
 }
 
-/** What listens, unless it is an agent, is a server that somebody asked for. */
+/** A listening process may be a server in use. An agent also listens for its own purposes, so there only a connection counts. */
 function served({ listens, isConnectedTo }: ProcessDetail, isAgent: boolean): readonly string[] {
-  if (listens === undefined) return ['Whether it listens on a socket could not be seen.']
-  if (isConnectedTo) return ['It listens on a socket, and somebody is connected.']
-  return listens && !isAgent ? ['It listens on a socket: it may be a server that somebody uses.'] : []
+  if (listens === undefined) return ['Whether it listens on a socket could not be determined.']
+  if (isConnectedTo) return ['It listens on a socket, and a client is connected.']
+  return listens && !isAgent ? ['It listens on a socket, so it may be a server in use.'] : []
 }
 
 function lost(name: string, stream: StreamFact): readonly string[] {
@@ -76,11 +76,11 @@ function lost(name: string, stream: StreamFact): readonly string[] {
       return stream.isDeleted ? [`${name} is a terminal that was closed.`] : []
     case 'file':
       if (stream.isDeleted) return [`${name} goes to a file that was deleted.`]
-      return stream.isAgents ? [`${name} goes to a file that its agent kept for it.`] : []
+      return stream.isAgents ? [`${name} goes to a file in which its agent collected it.`] : []
     case 'pipe':
     case 'named pipe':
     case 'socket':
-      return stream.others === 'none' ? [`${name} is a ${stream.is} that nobody reads any more.`] : []
+      return stream.others === 'none' ? [`${name} is a ${stream.is} without a reader.`] : []
     default:
       return []
   }

@@ -3,10 +3,10 @@ import { baseName, isShell, recognise } from './agent-program.ts'
 import { launchedBy } from './launcher.ts'
 import type { ProcessFact, ProcessScene } from './process-fact.ts'
 
-/** Programs that only start another one and wait for it: an orphan of this kind is what it has started. */
+/** Programs that only start another program and wait for it: an orphaned wrapper is judged by the program that it started. */
 const wrappers = /^(timeout|env|nice|ionice|nohup|stdbuf|script|setsid|xvfb-run|time)$/
 
-/** Of `xvfb-run`, which keeps no output. */
+/** The X server that `xvfb-run` starts, which reads no output. */
 const silent = /^Xvfb$/
 
 function isWrapper(argv: readonly string[]): boolean {
@@ -15,25 +15,25 @@ function isWrapper(argv: readonly string[]): boolean {
   if (/^npm (exec|x) /.test(first)) return true
   if (isShell(name)) return argv.slice(1, 6).some((word) => /^-[a-z]*c$/.test(word)) || wrappers.test(baseName(second))
   const script = /^(node|nodejs|bun)$/.test(name) ? /(?:^|\/)(npx|npm|pnpm|bunx)(?:-cli)?(?:\.c?js)?$/.exec(second)?.[1] : undefined
-  // `npm run` is somebody's own script, and no launcher.
+  // `npm run` runs a script of a package, so it does not count as a launcher.
   if (script !== undefined) return launchedBy(script, argv.slice(2)) !== undefined
   return wrappers.test(name) || launchedBy(name, argv.slice(1)) !== undefined
 }
 
 export interface Wrapped {
-  /** Wrappers below it, and what the last of them have started. */
+  /** All processes that are reached through wrappers only, the wrappers included. */
   readonly reached: readonly ProcessFact[]
-  /** Of those, which are no wrappers. */
+  /** Those of `reached` that are not wrappers. */
   readonly ends: readonly ProcessFact[]
 }
 
-/** Everybody below it who is reached through wrappers only; undefined when it is none itself. */
-export function wrappedBy(one: ProcessFact, children: ProcessScene['children']): Wrapped | undefined {
-  if (!isWrapper(one.argv)) return undefined
+/** The descendants that are reached through wrappers only. Undefined when the process itself is not a wrapper. */
+export function wrappedBy(fact: ProcessFact, children: ProcessScene['children']): Wrapped | undefined {
+  if (!isWrapper(fact.argv)) return undefined
   const reached = new Set<ProcessFact>()
   const ends: ProcessFact[] = []
-  const walked = new Set([one])
-  // Grows while it is walked.
+  const walked = new Set([fact])
+  // Iterating a Set also visits the elements that are added meanwhile.
   for (const wrapper of walked)
     for (const child of children.get(wrapper.pid) ?? []) {
       if (silent.test(child.command) || reached.has(child)) continue
@@ -44,14 +44,14 @@ export function wrappedBy(one: ProcessFact, children: ProcessScene['children']):
   return { reached: [...reached], ends: ends.filter((end) => !walked.has(end)) }
 }
 
-/** What an agent has started and may wait for: none of its own other processes, and none of its MCP servers. */
+/** A program that an agent has started and may wait for. Its own further processes and its MCP servers do not count. */
 export function workBelow(agent: ProcessFact, children: ProcessScene['children']): ProcessFact | undefined {
-  // Grows while it is walked.
+  // Iterating a Set also visits the elements that are added meanwhile.
   const walked = new Set([agent])
-  for (const one of walked)
-    for (const child of children.get(one.pid) ?? []) {
+  for (const fact of walked)
+    for (const child of children.get(fact.pid) ?? []) {
       const kind = recognise(child.argv, undefined)?.kind
-      // One without words has ended, and nobody has asked how.
+      // A process without a command line is a kernel thread or is exiting.
       if (kind === 'mcp-server' || silent.test(child.command) || child.argv.length === 0) continue
       const isPassage = isWrapper(child.argv) && children.has(child.pid) && sourcesSnapshot(child.argv) === undefined
       if (kind !== 'agent' && !isPassage) return child

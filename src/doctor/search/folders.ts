@@ -8,21 +8,21 @@ import type { Leftover, LeftoverEnd } from '../judgement/leftover.ts'
 import { type FileFact, type FilesFact, judgeFiles } from '../judgement/leftover-files.ts'
 import type { ProcessFact } from '../judgement/process-fact.ts'
 import { openFiles } from './open-files.ts'
-import { namesIn, quietly, seesAllProcesses } from './proc-facts.ts'
+import { namesIn, seesAllProcesses, tryRead } from './proc-facts.ts'
 import { agentsIn } from './processes.ts'
 
-/** Files that killed agents leave in the temp folder and in their own. Only what is this user's, and never through a link. */
+/** Where to search for files that killed agents leave. Only files of this user count, and no symlink is followed. */
 export interface FolderPlace {
   readonly temp: string
   readonly environment: Readonly<Record<string, string>>
-  /** As for processes. */
+  /** Tests restrict the search to their own agents. */
   readonly only?: ((pid: number) => boolean) | undefined
 }
 
-/** A folder is measured as far as this; then it is at least so large. */
-const mostEntries = 20_000
+/** Measuring a folder ends after this many entries. Its size is then a lower bound. */
+const maxEntries = 20_000
 
-/** `table` is without those that will be ended. */
+/** `table` lists the processes that will still run, without the leftovers that will be ended. */
 export async function findFolders(place: FolderPlace, table: ReadonlyMap<number, ProcessFact>): Promise<readonly Leftover[]> {
   const facts = [...(await temporary(place.temp)), ...snapshots(place.environment)].filter(({ files }) => files.length > 0)
   if (facts.length === 0) return []
@@ -41,8 +41,8 @@ async function temporary(temp: string): Promise<readonly FilesFact[]> {
   const folders = [
     ...names
       .filter((name) => name.startsWith('gemini-shell-'))
-      .map((name) => ['gemini', 'temporary files of a shell', join(temp, name)] as const),
-    ...(isOwnFolder(own) ? tasksBelow(own, 3) : []).map((path) => ['claude', 'output of tools', path] as const),
+      .map((name) => ['gemini', 'temporary shell files', join(temp, name)] as const),
+    ...(isOwnFolder(own) ? tasksBelow(own, 3) : []).map((path) => ['claude', 'tool output', path] as const),
   ]
   const found: FilesFact[] = []
   for (const [program, what, path] of folders) {
@@ -52,7 +52,7 @@ async function temporary(temp: string): Promise<readonly FilesFact[]> {
     found.push({ place: path, isFolder: true, what: `${what} of ${program}`, program, files: [file] })
   }
   const places = names.filter((name) => /^claude-[0-9a-f]{4,}-cwd$/.test(name)).map((name) => join(temp, name))
-  return [...found, filesFact(temp, 'notes of claude on where its shell was', 'claude', places)]
+  return [...found, filesFact(temp, 'working directory notes of claude', 'claude', places)]
 }
 
 /** `claude-UID/PROJECT/SESSION/tasks`. */
@@ -91,34 +91,34 @@ const blockBytes = 512
 const fileOf = (path: string, stat: Stats): FileFact => ({ path, changedAtMs: stat.mtimeMs, sizeBytes: stat.blocks * blockBytes })
 
 function ownStat(path: string): Stats | undefined {
-  const stat = quietly(() => lstatSync(path))
+  const stat = tryRead(() => lstatSync(path))
   return stat?.uid === process.getuid?.() ? stat : undefined
 }
 
 const isOwnFolder = (path: string): boolean => ownStat(path)?.isDirectory() ?? false
 
-/** The size of all, and the last change of any: by names as they are, which need not be UTF-8. */
+/** The total size, and the time of the last change. Names are read as bytes, because they need not be UTF-8. */
 async function measured(folder: string): Promise<FileFact> {
   const queue: Buffer[] = [Buffer.from(folder)]
   let sizeBytes = 0
   let changedAtMs = 0
   let count = 0
-  // The queue grows while it is walked.
+  // The queue grows while the loop runs.
   for (const path of queue) {
-    if (++count > mostEntries) break
+    if (++count > maxEntries) break
     if (count % 500 === 0) await nextTurn()
-    const stat = quietly(() => lstatSync(path))
+    const stat = tryRead(() => lstatSync(path))
     if (!stat) continue
     sizeBytes += stat.blocks * blockBytes
     changedAtMs = Math.max(changedAtMs, stat.mtimeMs)
-    const names = stat.isDirectory() ? quietly(() => readdirSync(path, { encoding: 'buffer' })) : undefined
+    const names = stat.isDirectory() ? tryRead(() => readdirSync(path, { encoding: 'buffer' })) : undefined
     for (const name of names ?? []) queue.push(inFolder(path, name))
   }
   return { path: folder, changedAtMs, sizeBytes }
 }
 
-/** `one` was looked at a moment ago, and `paths` are those of it that had been shown. */
-export async function endFiles(one: Leftover, paths: readonly string[]): Promise<Pick<LeftoverEnd, 'outcome' | 'steps' | 'says'>> {
+/** `leftover` is the result of a new search. `paths` are those of its paths that had been shown to the user. */
+export async function endFiles(leftover: Leftover, paths: readonly string[]): Promise<Pick<LeftoverEnd, 'outcome' | 'steps' | 'says'>> {
   const began = performance.now()
   const problems: string[] = []
   for (const path of paths) {
@@ -131,11 +131,11 @@ export async function endFiles(one: Leftover, paths: readonly string[]): Promise
     }
   }
   const steps = [{ step: 'remove', took: Math.round(performance.now() - began) }] as const
-  const left = paths.filter((path) => quietly(() => lstatSync(path)) !== undefined)
-  if (left.length > 0) return { outcome: 'left', steps, says: problems[0] ?? `${left[0]} is still there.` }
+  const left = paths.filter((path) => tryRead(() => lstatSync(path)) !== undefined)
+  if (left.length > 0) return { outcome: 'left', steps, says: problems[0] ?? `${left[0]} still exists.` }
   return {
     outcome: 'gone',
     steps,
-    says: one.paths.length === 1 ? 'It is not there any more.' : `None of the ${paths.length} files is there any more.`,
+    says: leftover.paths.length === 1 ? 'It no longer exists.' : `None of the ${paths.length} files exists any more.`,
   }
 }

@@ -11,27 +11,27 @@ import { findProcesses } from './processes.ts'
 import { endSession, findSessions } from './sessions.ts'
 import { findWorktrees } from './worktrees.ts'
 
-/** The doctor's looks at this machine, and the ends it may put to what it found. */
+/** The dependencies of the search for leftovers, and of ending them. */
 export interface LeftoverDeps {
   readonly clock: Clock
   readonly cwd: string
   readonly temp: string
   readonly environment: Readonly<Record<string, string>>
   readonly graceMs?: number
-  /** For tests, beside which other people's processes run: no other process is ever a suspect, or an agent. */
+  /** Tests restrict the search to their own processes: every other process is neither a suspect nor an agent. */
   readonly only?: (pid: number) => boolean
 }
 
-interface LookingDeps extends LeftoverDeps {
-  readonly look: ReturnType<typeof sharedTable>
+interface SearchDeps extends LeftoverDeps {
+  readonly readTable: ReturnType<typeof sharedTable>
 }
 
 const graceMs = 5_000
 const killMs = 5_000
 
 export function openLeftovers(given: LeftoverDeps): Leftovers {
-  const deps = { ...given, look: sharedTable() }
-  const find = (): Promise<Findings> => lookAround(deps)
+  const deps = { ...given, readTable: sharedTable() }
+  const find = (): Promise<Findings> => findAll(deps)
   return {
     find,
     end: async (shown) => {
@@ -44,55 +44,54 @@ export function openLeftovers(given: LeftoverDeps): Leftovers {
       }
       const ended = await Promise.all(chosen.filter(({ kind }) => kind !== 'folder').map(ending(now)))
       const folders = chosen.filter(({ kind }) => kind === 'folder')
-      // What the processes had in their folders is written by then, and whose processes are not gone may need them.
-      const left = await tried('folders', async () => (folders.length === 0 ? [] : await findFolders(deps, await deps.look())))
+      // Folders come last: ending processes may still write to them, and processes that could not be ended may need them.
+      const left = await search('files', async () => (folders.length === 0 ? [] : await findFolders(deps, await deps.readTable())))
       for (const one of folders) ended.push(await ending(left.leftovers)(one))
       return ended
     },
   }
 }
 
-async function lookAround(deps: LookingDeps): Promise<Findings> {
+async function findAll(deps: SearchDeps): Promise<Findings> {
   if (!existsSync('/proc/self/stat')) {
-    const why = 'Leftovers of other agent runs are looked for in /proc, which this system does not have.'
+    const why = 'Leftovers of other agent runs were not searched for: this system has no /proc.'
     return { leftovers: [], unseen: [why] }
   }
   const { environment, temp, cwd, only } = deps
-  const table = await deps.look()
+  const table = await deps.readTable()
   const sockets = join(environment.TMUX_TMPDIR || '/tmp', `tmux-${process.getuid?.() ?? 0}`)
-  const processes = await tried('processes', () => findProcesses({ table, only }))
-  const going = new Set(processes.leftovers.filter(({ fixes }) => fixes).flatMap((one) => one.processes.map(({ pid }) => pid)))
-  const staying = new Map([...table].filter(([pid]) => !going.has(pid)))
-  const looks = await Promise.all([
+  const processes = await search('processes', () => findProcesses({ table, only }))
+  const ending = new Set(processes.leftovers.filter(({ fixes }) => fixes).flatMap((one) => one.processes.map(({ pid }) => pid)))
+  const remaining = new Map([...table].filter(([pid]) => !ending.has(pid)))
+  const searches = await Promise.all([
     processes,
-    tried('tmux sessions', () => findSessions({ directory: sockets, environment }, table)),
-    tried('folders', () => findFolders({ temp, environment, only }, staying)),
-    tried('worktrees', () => findWorktrees({ cwd, environment }, table)),
+    search('tmux sessions', () => findSessions({ directory: sockets, environment }, table)),
+    search('files', () => findFolders({ temp, environment, only }, remaining)),
+    search('worktrees', () => findWorktrees({ cwd, environment }, table)),
   ])
-  return { leftovers: looks.flatMap(({ leftovers }) => leftovers), unseen: looks.flatMap(({ unseen }) => unseen) }
+  return { leftovers: searches.flatMap(({ leftovers }) => leftovers), unseen: searches.flatMap(({ unseen }) => unseen) }
 }
 
-/** One look that fails takes no other with it; what was not seen is said, and never ended. */
-async function tried(what: string, find: () => Promise<readonly Leftover[] | Findings>): Promise<Findings> {
+/** A search that fails does not affect the others. Its failure is reported, and nothing of its kind is ended. */
+async function search(what: string, find: () => Promise<readonly Leftover[] | Findings>): Promise<Findings> {
   try {
     const found = await find()
     return 'leftovers' in found ? found : { leftovers: found, unseen: [] }
   } catch (error) {
-    return { leftovers: [], unseen: [`The ${what} could not be looked at: ${sentence(error)}`] }
+    return { leftovers: [], unseen: [`The search for ${what} failed: ${sentence(error)}`] }
   }
 }
 
 const isProcess: ReadonlySet<LeftoverKind> = new Set(['agent', 'tool', 'mcp-server'])
 
-interface EndingDeps extends LookingDeps {
+interface EndingDeps extends SearchDeps {
   readonly spared: readonly ProcessName[]
 }
 
 async function endOne(shown: Leftover, now: Leftover | undefined, deps: EndingDeps): Promise<LeftoverEnd> {
   const { id, what } = shown
-  if (!now) return { id, what, outcome: 'changed', steps: [], says: 'It is gone, or is no leftover any more; nothing was done.' }
-  if (!now.fixes)
-    return { id, what, outcome: 'changed', steps: [], says: `It may be in use by now; nothing was done. ${now.evidence.at(-1)}` }
+  if (!now) return { id, what, outcome: 'changed', steps: [], says: 'It has ended or is no longer a leftover; nothing was done.' }
+  if (!now.fixes) return { id, what, outcome: 'changed', steps: [], says: `It may be in use now; nothing was done. ${now.evidence.at(-1)}` }
   return { id, what, ...(await ended(shown, now, deps)) }
 }
 

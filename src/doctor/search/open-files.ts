@@ -2,7 +2,7 @@ import { nextTurn } from '../../core/ports/turn.ts'
 import type { ProcessFact } from '../judgement/process-fact.ts'
 import { namesIn, readLink, readText, startTimeOf } from './proc-facts.ts'
 
-/** Who has what open: one pass over the descriptors of all processes, and only when somebody has to know. */
+/** Finds the processes that have a pipe or a path open, in one pass over the descriptors of all processes. */
 
 export interface PipeHolder {
   readonly pid: number
@@ -11,20 +11,20 @@ export interface PipeHolder {
 }
 
 export interface OpenFiles {
-  /** By the pipe's number, or its path. */
+  /** The holders by the inode number of a pipe, or the path of a named pipe. */
   readonly pipes: ReadonlyMap<string, readonly PipeHolder[]>
-  /** Every path that somebody has open, works in or runs from. */
+  /** Every path that a process has open, has as its working directory or runs from. */
   readonly paths: ReadonlySet<string>
-  /** Processes of this user, or below one of theirs, that did not let us look. */
+  /** Processes of this user, or below one of them, whose descriptors could not be read. */
   readonly unreadable: readonly number[]
 }
 
 const slice = 500
 
-/** They let nobody look, and hold nothing that they were not given. */
+/** Programs whose descriptors are never readable, and which hold no pipe of another program. */
 const sealed = /^(ssh-agent|gpg-agent|\(sd-pam\)|systemd|gnome-keyring-d|sudo|polkitd?.*)$/
 
-/** `pipes` are the numbers, or the paths, that are asked for; paths are all taken where they lie below one of `roots`. */
+/** Finds the holders of `pipes` (inode numbers or paths), and all open paths below `roots`. */
 export async function openFiles(
   table: ReadonlyMap<number, ProcessFact>,
   pipes: ReadonlySet<string>,
@@ -34,7 +34,7 @@ export async function openFiles(
   const paths = new Set<string>()
   const unreadable: number[] = []
   const isBelow = (path: string): boolean => roots.some((root) => path === root || path.startsWith(`${root}/`))
-  const note = (path: string | undefined): void => {
+  const addIfBelow = (path: string | undefined): void => {
     if (path !== undefined && isBelow(path)) paths.add(path)
   }
   let count = 0
@@ -49,31 +49,31 @@ export async function openFiles(
       const target = readLink(`/proc/${pid}/fd/${fd}`)
       if (target === undefined) continue
       const pipe = /^pipe:\[(\d+)\]$/.exec(target)?.[1] ?? target
-      if (pipe === target) note(target)
+      if (pipe === target) addIfBelow(target)
       if (pipes.has(pipe)) held.set(pipe, [...(held.get(pipe) ?? []), { pid, ...accessOf(pid, fd) }])
     }
     if (roots.length > 0) {
-      for (const link of ['cwd', 'exe', 'root']) note(readLink(`/proc/${pid}/${link}`))
+      for (const link of ['cwd', 'exe', 'root']) addIfBelow(readLink(`/proc/${pid}/${link}`))
       const maps = readText(`/proc/${pid}/maps`) ?? ''
-      if (roots.some((root) => maps.includes(root))) for (const [path] of maps.matchAll(/\/.*$/gm)) note(path)
+      if (roots.some((root) => maps.includes(root))) for (const [path] of maps.matchAll(/\/.*$/gm)) addIfBelow(path)
     }
   }
   return { pipes: held, paths, unreadable }
 }
 
-/** fdinfo has the flags of open(2) in octal; the last two bits say how. Without an answer it may do both. */
+/** fdinfo has the flags of open(2) in octal; the last two bits are the access mode. An unreadable one counts as read and write. */
 function accessOf(pid: number, fd: string): { readonly reads: boolean; readonly writes: boolean } {
   const flags = /^flags:\s*([0-7]+)$/m.exec(readText(`/proc/${pid}/fdinfo/${fd}`) ?? '')?.[1]
   const how = flags === undefined ? 2 : Number.parseInt(flags, 8) & 3
   return { reads: how !== 1, writes: how !== 0 }
 }
 
-/** Somebody else's daemon has no pipe of ours; what this user's programs started as somebody else (sudo) may. */
+/** A daemon of another user holds no pipe of this user. A program that this user's programs started as another user (sudo) may. */
 function mayHoldOurs(pid: number, table: ReadonlyMap<number, ProcessFact>): boolean {
   const own = process.getuid?.() ?? 0
   for (let one = table.get(pid); one !== undefined && one.pid > 1; one = table.get(one.ppid)) {
     if (one.pid === pid && (one.argv.length === 0 || sealed.test(one.command))) return false
-    // The folder in /proc of a sealed process is root's; its status tells whose it is.
+    // The /proc folder of a non-dumpable process belongs to root, so the owner is read from its status file.
     const real = /^Uid:\s+(\d+)/m.exec(readText(`/proc/${one.pid}/status`) ?? '')?.[1]
     if (Number(real) === own) return true
   }

@@ -3,28 +3,28 @@ import { errno } from '../../core/model/errors.ts'
 import { nextTurn } from '../../core/ports/turn.ts'
 import type { ProcessFact } from '../judgement/process-fact.ts'
 
-/** Linux's `/proc` as the doctor reads it: two small files of every process, in slices. What is not ours to read is undefined (G4). */
+/** Reads Linux's `/proc`: two small files of every process, in slices. What may not be read is undefined (G4). */
 
 const slice = 200
 const pageBytes = 4_096
 /** proc(5): hundredths of a second on every Linux that Node runs on. */
 export const ticksPerSecond = 100
 
-/** Gone, or not ours to read. Anything else, such as no free descriptor, is no answer at all, and is thrown. */
-const telling: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ESRCH', 'EACCES', 'EPERM', 'ENOTDIR', 'EINVAL'])
+/** The file is gone or may not be read. Any other error, such as no free descriptor, proves nothing and is thrown. */
+const expectedErrors: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ESRCH', 'EACCES', 'EPERM', 'ENOTDIR', 'EINVAL'])
 
-export function quietly<T>(look: () => T): T | undefined {
+export function tryRead<T>(read: () => T): T | undefined {
   try {
-    return look()
+    return read()
   } catch (error) {
-    if (telling.has(errno(error))) return undefined
+    if (expectedErrors.has(errno(error))) return undefined
     throw error
   }
 }
 
-export const readText = (path: string): string | undefined => quietly(() => readFileSync(path, 'utf8'))
-export const readLink = (path: string): string | undefined => quietly(() => readlinkSync(path))
-export const namesIn = (path: string): readonly string[] | undefined => quietly(() => readdirSync(path))
+export const readText = (path: string): string | undefined => tryRead(() => readFileSync(path, 'utf8'))
+export const readLink = (path: string): string | undefined => tryRead(() => readlinkSync(path))
+export const namesIn = (path: string): readonly string[] | undefined => tryRead(() => readdirSync(path))
 
 /** Every living process. */
 export async function readTable(): Promise<ReadonlyMap<number, ProcessFact>> {
@@ -41,7 +41,7 @@ export async function readTable(): Promise<ReadonlyMap<number, ProcessFact>> {
   return table
 }
 
-/** Whoever asks while a look is under way shares the one after it: fifty groups that end at once are two looks at a time. */
+/** Callers during a scan share the scan after it, so fifty groups that end at once cause two scans, not fifty. */
 export function sharedTable(): () => Promise<ReadonlyMap<number, ProcessFact>> {
   let next: ReturnType<typeof readTable> | undefined
   let current: Promise<unknown> = Promise.resolve()
@@ -49,6 +49,7 @@ export function sharedTable(): () => Promise<ReadonlyMap<number, ProcessFact>> {
     next ??= current.then(() => {
       next = undefined
       const started = readTable()
+      // Only the next scan waits for this. The callers get the error from `started`.
       current = started.catch(() => {})
       return started
     })
@@ -61,9 +62,9 @@ export function readFact(pid: number, bootMs: number): ProcessFact | undefined {
   const stat = readText(`/proc/${pid}/stat`)
   const [, command = '', rest = ''] = /^\d+ \((.*)\) (.*)$/s.exec(stat ?? '') ?? []
   const field = rest.split(' ')
-  // A zombie is dead: only its parent can make it vanish.
+  // A zombie has ended; only its parent can reap it.
   if (rest === '' || field[0] === 'Z' || field[0] === 'X') return undefined
-  const uid = quietly(() => statSync(`/proc/${pid}`).uid)
+  const uid = tryRead(() => statSync(`/proc/${pid}`).uid)
   if (uid === undefined) return undefined
   const startTime = field[19] ?? '0'
   return {
@@ -81,13 +82,13 @@ export function readFact(pid: number, bootMs: number): ProcessFact | undefined {
   }
 }
 
-/** Nothing ends an argument but NUL; a program that renamed itself fills the rest with more of them. */
+/** NUL ends each argument. A program that renamed itself fills the rest of the space with further NULs. */
 function wordsOf(text: string): readonly string[] {
   const trimmed = text.replace(/\0+$/, '')
   return trimmed === '' ? [] : trimmed.split('\0')
 }
 
-/** Undefined when it is gone. */
+/** Undefined when the process is gone. */
 export function startTimeOf(pid: number): string | undefined {
   return readFact(pid, 0)?.startTime
 }
@@ -96,7 +97,7 @@ export function environOf(pid: number): readonly string[] | undefined {
   return readText(`/proc/${pid}/environ`)?.split('\0').filter(Boolean)
 }
 
-/** Of Linux's first pid namespace (PROC_PID_INIT_INO): whoever is in it sees every process. */
+/** The initial pid namespace of Linux (PROC_PID_INIT_INO). A process in it sees every process. */
 const firstPidNamespace = 'pid:[4026531836]'
 
 export const seesAllProcesses = (): boolean => readLink('/proc/self/ns/pid') === firstPidNamespace

@@ -7,44 +7,47 @@ import { childrenIn, type ProcessFact } from '../judgement/process-fact.ts'
 import { environOf, readText, startTimeOf, ticksPerSecond } from './proc-facts.ts'
 
 /**
- * Ends a process and everybody below it by the ladder, and says that they are gone only after two looks found none of them. Every
- * signal goes to a process that was seen to be the same right before, by a pidfd where the kernel has them (G10). Who was not shown is
- * ended only when it was born since, to one of them.
+ * Ends a process and all its descendants by the ladder. They count as gone only after two consecutive scans found none of them.
+ * Right before every signal the identity of the process is checked; where the kernel has pidfds, the signal goes through one (G10). A
+ * process that was not shown to the user is ended only when one of the shown processes has started it since.
  */
 export interface ProcessEnding {
   readonly clock: Clock
-  /** All processes, by a look that begins after the call. */
-  readonly look: () => Promise<ReadonlyMap<number, ProcessFact>>
+  /** Reads the process table; the scan begins after the call. */
+  readonly readTable: () => Promise<ReadonlyMap<number, ProcessFact>>
   readonly graceMs: number
   readonly killMs: number
-  /** Those that may be in use, wherever they are. */
+  /** Processes that may be in use. They are never ended, also not as descendants. */
   readonly spared: readonly ProcessName[]
 }
 
 const rescanMs = 20
 const emptyPassesNeeded = 2
 
-interface Telling {
-  /** To each when it is met. */
+interface SignalPlan {
+  /** Sent to each process when it is first found. */
   readonly first: readonly NodeJS.Signals[]
-  /** To all that are left once nobody new is met. */
+  /** Sent to all remaining processes once a scan finds no new one. */
   readonly after: readonly NodeJS.Signals[]
 }
 
-/** SIGTERM waits in a stopped process until it runs again. */
-const terminating: Telling = { first: ['SIGTERM', 'SIGCONT'], after: [] }
+/** A stopped process handles SIGTERM only after SIGCONT. */
+const terminating: SignalPlan = { first: ['SIGTERM', 'SIGCONT'], after: [] }
 
-/** Who is stopped forks no more; then they die. */
-const killing: Telling = { first: ['SIGSTOP'], after: ['SIGKILL'] }
+/** A stopped process cannot fork, so all are stopped before they are killed. */
+const killing: SignalPlan = { first: ['SIGSTOP'], after: ['SIGKILL'] }
 
-type Told = Pick<LeftoverEnd, 'outcome' | 'steps' | 'says'>
+type EndResult = Pick<LeftoverEnd, 'outcome' | 'steps' | 'says'>
 
-export async function endProcesses(first: readonly ProcessName[], { clock, look, graceMs, killMs, spared }: ProcessEnding): Promise<Told> {
-  const group = new Group(first, look, spared)
+export async function endProcesses(
+  first: readonly ProcessName[],
+  { clock, readTable, graceMs, killMs, spared }: ProcessEnding,
+): Promise<EndResult> {
+  const group = new Group(first, readTable, spared)
   const steps: { step: EndStep; took: number }[] = []
-  const climb = async (step: EndStep, budgetMs: number, telling: Telling): Promise<boolean> => {
+  const climb = async (step: EndStep, budgetMs: number, plan: SignalPlan): Promise<boolean> => {
     const began = clock.now()
-    const isGone = await group.gone(clock, budgetMs, telling)
+    const isGone = await group.gone(clock, budgetMs, plan)
     steps.push({ step, took: Math.round(clock.now() - began) })
     return isGone
   }
@@ -52,110 +55,114 @@ export async function endProcesses(first: readonly ProcessName[], { clock, look,
     const isGone = (await climb('terminate', graceMs, terminating)) || (await climb('kill', killMs, killing))
     const count = group.known.size
     if (isGone)
-      return { outcome: 'gone', steps, says: `Two looks at /proc found none of its ${count === 1 ? 'one process' : `${count} processes`}.` }
+      return {
+        outcome: 'gone',
+        steps,
+        says: `Two consecutive scans of /proc found ${count === 1 ? 'no process' : `none of the ${count} processes`} of it.`,
+      }
     const left = (await group.living()).map(({ pid, command }) => `${command} (pid ${pid})`)
-    return { outcome: 'left', steps, says: `Still there after SIGKILL: ${left.join(', ')}${group.refusal}.` }
+    return { outcome: 'left', steps, says: `Still running after SIGKILL: ${left.join(', ')}${group.refusal}.` }
   } finally {
     group.close()
   }
 }
 
 class Group {
-  /** Everybody who was ever seen in it, by pid and start time. */
+  /** Every process that was ever found in the group, by pid and start time. */
   readonly known = new Map<string, ProcessName>()
-  /** Sessions that began in it: who is born in one of them and leaves its parents stays there. */
+  /** Sessions that a process of the group leads: a child that loses its parents stays in its session. */
   readonly #sessions = new Set<number>()
   readonly #seen = new Map<string, { readonly fact: ProcessFact; readonly environ: string | undefined }>()
-  /** In the unit of start times; who is older is no child of theirs that we have not met. */
+  /** The start of this operation, in clock ticks. An older process that is not known yet is not a child of the group. */
   readonly #began = Math.floor(Number(readFileSync('/proc/uptime', 'utf8').split(' ')[0]) * ticksPerSecond) - 1
   readonly #kernel = kernel()
   readonly #pins = new Map<string, number>()
   refusal = ''
 
-  /** Who adopted the first of them, and so adopts the others. */
+  /** The process that adopted the first process of the group, and so adopts its other orphans. */
   #adopter: number | undefined
 
-  readonly #look: ProcessEnding['look']
+  readonly #readTable: ProcessEnding['readTable']
   readonly #spared: Set<string>
 
-  constructor(first: readonly ProcessName[], look: ProcessEnding['look'], spared: readonly ProcessName[]) {
-    this.#look = look
+  constructor(first: readonly ProcessName[], readTable: ProcessEnding['readTable'], spared: readonly ProcessName[]) {
+    this.#readTable = readTable
     this.#spared = new Set(spared.map(keyOf))
-    for (const one of first) if (!this.#spared.has(keyOf(one))) this.known.set(keyOf(one), one)
+    for (const target of first) if (!this.#spared.has(keyOf(target))) this.known.set(keyOf(target), target)
   }
 
   async living(): Promise<readonly ProcessFact[]> {
-    const table = await this.#look()
+    const table = await this.#readTable()
     const children = childrenIn(table.values())
-    const found = [...table.values()].filter((one) => this.known.has(keyOf(one)))
-    this.#adopter ??= found.find((one) => one.pid === [...this.known.values()][0]?.pid)?.ppid
-    for (const one of found) if (one.sid === one.pid) this.#sessions.add(one.sid)
-    const all = new Map(found.map((one) => [one.pid, one]))
-    for (const one of table.values()) if (!all.has(one.pid) && this.#joins(one)) all.set(one.pid, one)
-    // Grows while it is walked.
+    const found = [...table.values()].filter((target) => this.known.has(keyOf(target)))
+    this.#adopter ??= found.find((target) => target.pid === [...this.known.values()][0]?.pid)?.ppid
+    for (const target of found) if (target.sid === target.pid) this.#sessions.add(target.sid)
+    const all = new Map(found.map((target) => [target.pid, target]))
+    for (const target of table.values()) if (!all.has(target.pid) && this.#joins(target)) all.set(target.pid, target)
+    // Iterating a Map also visits the entries that are added meanwhile.
     for (const [pid] of all)
       for (const child of children.get(pid) ?? []) if (!all.has(child.pid) && this.#mayEnd(child)) all.set(child.pid, child)
-    for (const one of all.values()) {
-      this.known.set(keyOf(one), { pid: one.pid, startTime: one.startTime })
-      if (!this.#seen.has(keyOf(one))) this.#seen.set(keyOf(one), { fact: one, environ: environOf(one.pid)?.join('\0') })
+    for (const target of all.values()) {
+      this.known.set(keyOf(target), { pid: target.pid, startTime: target.startTime })
+      if (!this.#seen.has(keyOf(target))) this.#seen.set(keyOf(target), { fact: target, environ: environOf(target.pid)?.join('\0') })
     }
     return [...all.values()]
   }
 
-  /** Who was in the session before may be anybody's: what is listed as perhaps in use, or an Ebb's. */
-  #joins(one: ProcessFact): boolean {
-    if (Number(one.startTime) < this.#began) return false
-    return (this.#sessions.has(one.sid) || this.#isHop(one)) && this.#mayEnd(one)
+  /** A process that was in the session before may be in use or belong to an Ebb, so only younger processes join. */
+  #joins(target: ProcessFact): boolean {
+    if (Number(target.startTime) < this.#began) return false
+    return (this.#sessions.has(target.sid) || this.#isHop(target)) && this.#mayEnd(target)
   }
 
-  #mayEnd(one: ProcessFact): boolean {
-    if (one.pid === process.pid || this.#spared.has(keyOf(one))) return false
-    if (this.known.has(keyOf(one))) return true
-    if (!isEbbs(one.argv, environOf(one.pid) ?? [], readText(`/proc/${one.pid}/cgroup`) ?? '')) return true
-    this.#spared.add(keyOf(one))
+  #mayEnd(target: ProcessFact): boolean {
+    if (target.pid === process.pid || this.#spared.has(keyOf(target))) return false
+    if (this.known.has(keyOf(target))) return true
+    if (!isEbbs(target.argv, environOf(target.pid) ?? [], readText(`/proc/${target.pid}/cgroup`) ?? '')) return true
+    this.#spared.add(keyOf(target))
     return false
   }
 
   /**
-   * One of them forked and left before it was looked at: the child was adopted, is younger, and is the same program with the same
-   * words and the same environment. Who is merely in the same old session is somebody's.
+   * A process of the group forked and exited between two scans. Its child was adopted, is younger, and has the same command line
+   * and the same environment. A process that only shares an older session does not count.
    */
-  #isHop(one: ProcessFact): boolean {
-    if (this.known.has(keyOf(one)) || one.ppid !== this.#adopter) return false
-    const words = one.argv.join('\0')
-    const likes = [...this.#seen.values()].filter(({ fact }) => fact.uid === one.uid && fact.argv.join('\0') === words)
-    const environ = likes.length === 0 ? undefined : environOf(one.pid)?.join('\0')
+  #isHop(target: ProcessFact): boolean {
+    if (this.known.has(keyOf(target)) || target.ppid !== this.#adopter) return false
+    const words = target.argv.join('\0')
+    const likes = [...this.#seen.values()].filter(({ fact }) => fact.uid === target.uid && fact.argv.join('\0') === words)
+    const environ = likes.length === 0 ? undefined : environOf(target.pid)?.join('\0')
     return environ !== undefined && likes.some((like) => like.environ === environ)
   }
 
-  /** Tells everybody once, and whoever comes later when it comes. */
-  async gone(clock: Clock, budgetMs: number, { first, after }: Telling): Promise<boolean> {
-    const told = new Set<string>()
+  /** Signals every process once, and each new process when a scan finds it. True when all are gone within the budget. */
+  async gone(clock: Clock, budgetMs: number, { first, after }: SignalPlan): Promise<boolean> {
+    const signalled = new Set<string>()
     const until = clock.now() + budgetMs
     for (let empty = 0; ; ) {
       const living = await this.living()
       empty = living.length === 0 ? empty + 1 : 0
       if (empty >= emptyPassesNeeded) return true
       if (living.length > 0 && clock.now() > until) return false
-      const fresh = living.filter((one) => !told.has(keyOf(one)))
-      for (const one of fresh) {
-        told.add(keyOf(one))
-        this.signal(one, ...first)
+      const fresh = living.filter((target) => !signalled.has(keyOf(target)))
+      for (const target of fresh) {
+        signalled.add(keyOf(target))
+        this.signal(target, ...first)
       }
-      // Who was forked meanwhile is looked for at once.
+      // Processes that were forked meanwhile are searched for at once.
       if (fresh.length > 0 || living.length === 0) continue
-      for (const one of living) this.signal(one, ...after)
+      for (const target of living) this.signal(target, ...after)
       await new Promise<void>((resolve) => clock.after(rescanMs, new AbortController().signal, resolve))
     }
   }
 
-  signal(one: ProcessName, ...signals: readonly NodeJS.Signals[]): void {
-    const pin = this.#pin(one)
+  signal(target: ProcessName, ...signals: readonly NodeJS.Signals[]): void {
+    const pin = this.#pin(target)
     for (const signal of signals) {
-      if (startTimeOf(one.pid) !== one.startTime) return
+      if (startTimeOf(target.pid) !== target.startTime) return
       try {
-        if (pin === undefined) process.kill(one.pid, signal)
-        else if (!this.#kernel?.signalPidfd(pin, signal) && startTimeOf(one.pid) === one.startTime)
+        if (pin === undefined) process.kill(target.pid, signal)
+        else if (!this.#kernel?.signalPidfd(pin, signal) && startTimeOf(target.pid) === target.startTime)
           this.refusal = ' (the signal was refused)'
       } catch (error) {
         this.refusal = ` (${error instanceof Error ? error.message : String(error)})`
@@ -163,10 +170,10 @@ class Group {
     }
   }
 
-  /** Opened first, then looked at: from then on it means this process, or nobody. */
-  #pin(one: ProcessName): number | undefined {
-    const key = keyOf(one)
-    const pin = this.#pins.get(key) ?? this.#kernel?.openPidfd(one.pid)
+  /** The pidfd is opened before the start time is checked: from then on it refers to this process, or to none. */
+  #pin(target: ProcessName): number | undefined {
+    const key = keyOf(target)
+    const pin = this.#pins.get(key) ?? this.#kernel?.openPidfd(target.pid)
     if (pin !== undefined) this.#pins.set(key, pin)
     return pin
   }
@@ -178,7 +185,7 @@ class Group {
 
 const keyOf = ({ pid, startTime }: ProcessName): string => `${pid}:${startTime}`
 
-/** Optional, and then the start time alone has to do. */
+/** Without the kernel bindings there are no pidfds, and only the start time identifies a process. */
 function kernel(): Kernel | undefined {
   try {
     return openKernel()

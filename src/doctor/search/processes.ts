@@ -17,15 +17,15 @@ import { environOf, readLink, readText, seesAllProcesses } from './proc-facts.ts
 import { Sockets } from './sockets.ts'
 import { pipesOf, type RawStreams, rawStreamsOf, resolvedStreams } from './streams.ts'
 
-/** Looks for processes that agent runs have left. Judges nothing itself: it brings the facts together for `judgeProcess`. */
-export interface ProcessLook {
+/** Searches for processes that agent runs have left. It collects the facts; `judgeProcess` decides. */
+export interface ProcessSearch {
   readonly table: ReadonlyMap<number, ProcessFact>
-  /** A test's own processes: nobody else is a suspect, or an agent that may own one. */
+  /** Tests restrict the search to their own processes: every other process is neither a suspect nor an agent that may own one. */
   readonly only: ((pid: number) => boolean) | undefined
 }
 
-/** Whoever only a leftover listens to is not listened to; that may take a few rounds to find out. */
-const mostRounds = 4
+/** A reader that is itself a leftover does not count as a reader, so the judgement is repeated until it is stable, at most this often. */
+const maxRounds = 4
 
 interface Suspect {
   readonly fact: ProcessFact
@@ -39,7 +39,7 @@ interface Inner extends Omit<InnerFact, 'streams'> {
   readonly streams: readonly { readonly pid: number; readonly raw: RawStreams }[]
 }
 
-export async function findProcesses({ table, only }: ProcessLook): Promise<readonly Leftover[]> {
+export async function findProcesses({ table, only }: ProcessSearch): Promise<readonly Leftover[]> {
   const scene: ProcessScene = {
     table,
     children: childrenIn(table.values()),
@@ -52,7 +52,7 @@ export async function findProcesses({ table, only }: ProcessLook): Promise<reado
   const sockets = new Sockets()
   const suspects = [...table.values()]
     .filter((fact) => isSuspect(fact, scene) && (only?.(fact.pid) ?? true))
-    .flatMap((fact) => closely(fact, scene, sockets) ?? [])
+    .flatMap((fact) => suspectOf(fact, scene, sockets) ?? [])
   const wanted = new Set(
     suspects.flatMap(({ streams, inner }) => [streams, ...(inner?.streams ?? []).map(({ raw }) => raw)].flatMap(pipesOf)),
   )
@@ -62,27 +62,27 @@ export async function findProcesses({ table, only }: ProcessLook): Promise<reado
 
 function judged(suspects: readonly Suspect[], scene: ProcessScene, open: OpenFiles | undefined, sockets: Sockets): readonly Leftover[] {
   let found: readonly Leftover[] = []
-  let going: ReadonlySet<number> = new Set()
-  for (let round = 0; round < mostRounds; round++) {
-    const agents = scene.agents.filter(({ pid }) => !going.has(pid))
+  let ending: ReadonlySet<number> = new Set()
+  for (let round = 0; round < maxRounds; round++) {
+    const agents = scene.agents.filter(({ pid }) => !ending.has(pid))
     found = suspects.flatMap((suspect) => {
       const { fact, detail, family } = suspect
-      const around = { scene, open, sockets, going }
-      const streams = resolvedStreams(suspect.streams, { pid: fact.pid, family }, around)
+      const context = { scene, open, sockets, ending }
+      const streams = resolvedStreams(suspect.streams, { pid: fact.pid, family }, context)
       const inner = suspect.inner && {
         ...suspect.inner,
-        streams: suspect.inner.streams.map(({ pid, raw }) => resolvedStreams(raw, { pid, family }, around)),
+        streams: suspect.inner.streams.map(({ pid, raw }) => resolvedStreams(raw, { pid, family }, context)),
       }
       return judgeProcess(fact, { ...detail, ...streams, inner }, { ...scene, agents }) ?? []
     })
     const next = new Set(found.filter(({ fixes }) => fixes).flatMap(({ processes }) => processes.map(({ pid }) => pid)))
-    if (next.size === going.size) break
-    going = next
+    if (next.size === ending.size) break
+    ending = next
   }
   return found
 }
 
-/** This user's: another's own nothing of ours. */
+/** The running agents of this user. An agent of another user cannot own this user's processes. */
 export function agentsIn(table: ReadonlyMap<number, ProcessFact>): readonly LivingAgent[] {
   const own = process.getuid?.()
   return [...table.values()].flatMap(({ argv, pid, startTime, uid }) => {
@@ -97,10 +97,10 @@ function ancestors(table: ReadonlyMap<number, ProcessFact>): ReadonlySet<number>
   return found
 }
 
-/** What such a server has started to work with listens for it alone. */
+/** Browsers that an MCP server starts: only that server connects to their sockets. */
 const browsers = /^(chrom.*|headless_shell|firefox.*|Web Content|WebKit.*|msedge)$/
 
-function closely(fact: ProcessFact, scene: ProcessScene, sockets: Sockets): Suspect | undefined {
+function suspectOf(fact: ProcessFact, scene: ProcessScene, sockets: Sockets): Suspect | undefined {
   const { pid } = fact
   const environ = environOf(pid)
   const exe = readLink(`/proc/${pid}/exe`)
@@ -132,7 +132,7 @@ function closely(fact: ProcessFact, scene: ProcessScene, sockets: Sockets): Susp
   }
 }
 
-/** The first agent or MCP server that an orphan has started through nothing but wrappers. */
+/** The first agent or MCP server that an orphan has started through wrappers only. */
 function innerOf(fact: ProcessFact, { children }: ProcessScene): Inner | undefined {
   const { reached = [], ends = [] } = wrappedBy(fact, children) ?? {}
   const all = ends.map((end) => ({ end, known: recognise(end.argv, readLink(`/proc/${end.pid}/exe`)) }))

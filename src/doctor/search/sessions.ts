@@ -3,17 +3,17 @@ import { join } from 'node:path'
 import type { Leftover, LeftoverEnd } from '../judgement/leftover.ts'
 import { judgeSession, type PaneFact, type SessionFact } from '../judgement/leftover-session.ts'
 import { childrenIn, type ProcessFact } from '../judgement/process-fact.ts'
-import { namesIn, quietly } from './proc-facts.ts'
+import { namesIn, tryRead } from './proc-facts.ts'
 import { ask } from './program.ts'
 
-/** The user's own tmux servers, asked through tmux itself: never one that a look would start, and none of another user. */
+/** Where the user's tmux servers are. They are queried with the tmux client. No server is started, and other users' servers are ignored. */
 export interface SessionPlace {
-  /** Of the sockets: `/tmp/tmux-UID`. */
+  /** The folder of the sockets: `/tmp/tmux-UID`. */
   readonly directory: string
   readonly environment: Readonly<Record<string, string>>
 }
 
-/** Parted by a tab, which tmux leaves in no name; the command comes last, because anything may be in it. */
+/** Fields are separated by a tab, which tmux removes from names. The command comes last, because it may contain tabs. */
 const format = [
   'pid',
   'session_id',
@@ -29,7 +29,7 @@ const format = [
   .map((name) => `#{${name}}`)
   .join('\t')
 
-const mostSockets = 50
+const maxSockets = 50
 
 export async function findSessions(place: SessionPlace, table: ReadonlyMap<number, ProcessFact>): Promise<Found> {
   const answers = await Promise.all(socketsIn(place.directory).map((socket) => sessionsAt(socket, place)))
@@ -47,20 +47,20 @@ interface Found {
 
 function socketsIn(directory: string): readonly string[] {
   const own = process.getuid?.()
-  const folder = quietly(() => lstatSync(directory))
+  const folder = tryRead(() => lstatSync(directory))
   if (!folder?.isDirectory() || folder.uid !== own) return []
   return (namesIn(directory) ?? [])
     .map((name) => join(directory, name))
     .filter((path) => {
-      const stat = quietly(() => lstatSync(path))
+      const stat = tryRead(() => lstatSync(path))
       return stat?.isSocket() && stat.uid === own
     })
-    .slice(0, mostSockets)
+    .slice(0, maxSockets)
 }
 
 async function sessionsAt(socket: string, { environment }: SessionPlace): Promise<{ sessions: readonly SessionFact[]; problem?: string }> {
   const answer = await tmux(socket, environment, 'list-panes', '-a', '-F', format)
-  // A server that was killed leaves its socket behind.
+  // A tmux server that was killed leaves its socket behind.
   if ('problem' in answer) {
     if (/no server|error connecting|no such file|ENOENT/i.test(answer.problem)) return { sessions: [] }
     return { sessions: [], problem: `The tmux server at ${socket} does not answer: ${answer.problem}` }
@@ -93,17 +93,17 @@ function tmux(socket: string, environment: Readonly<Record<string, string>>, ...
   return ask('tmux', ['-u', '-S', socket, '-f', '/dev/null', ...words], { PATH, LC_ALL: 'C.UTF-8' })
 }
 
-/** By tmux's id, which one server never gives twice; only while its server is the one that was looked at. */
-export async function endSession(one: Leftover, place: SessionPlace): Promise<Pick<LeftoverEnd, 'outcome' | 'steps' | 'says'>> {
-  const [, socket = '', server = '', id = ''] = /^tmux:(.*):(\d+):(\$\d+):\d+$/.exec(one.id) ?? []
+/** Kills a session by its id, which a tmux server never reuses, and only while the same server runs at the socket. */
+export async function endSession(leftover: Leftover, place: SessionPlace): Promise<Pick<LeftoverEnd, 'outcome' | 'steps' | 'says'>> {
+  const [, socket = '', server = '', id = ''] = /^tmux:(.*):(\d+):(\$\d+):\d+$/.exec(leftover.id) ?? []
   const began = performance.now()
-  // One command, so that nobody attaches between the question and the end.
+  // tmux checks and kills in one command, so that no client can attach in between.
   const unattached = `#{&&:#{==:#{pid},${server}},#{==:#{session_attached},0}}`
   await tmux(socket, place.environment, 'if-shell', '-F', '-t', `${id}:`, unattached, `kill-session -t '${id}'`)
   const steps = [{ step: 'kill-session', took: Math.round(performance.now() - began) }] as const
   const { sessions, problem } = await sessionsAt(socket, place)
   if (problem !== undefined) return { outcome: 'left', steps, says: problem }
   const isThere = sessions.some((session) => session.id === id && String(session.serverPid) === server)
-  if (isThere) return { outcome: 'left', steps, says: 'tmux still lists it; somebody may have attached to it.' }
-  return { outcome: 'gone', steps, says: 'tmux does not list it any more.' }
+  if (isThere) return { outcome: 'left', steps, says: 'tmux still lists it; a client may have attached to it.' }
+  return { outcome: 'gone', steps, says: 'tmux no longer lists it.' }
 }

@@ -1,20 +1,21 @@
 import type { OtherEnd } from '../judgement/process-fact.ts'
 import { namesIn, readLink, readText, startTimeOf } from './proc-facts.ts'
 
-/** What the kernel's lists of sockets say of those that some processes have. The lists are of a network namespace, read once each. */
+/** Looks up the sockets of processes in the kernel's lists. There is one set of lists per network namespace, and each is read once. */
 
 interface SocketLists {
-  /** By number: whether it listens, what connections to it have in common, whether it is connected. */
+  /** The sockets by their inode numbers. */
   readonly sockets: ReadonlyMap<string, Socket>
-  /** Addresses that somebody is connected to. */
+  /** Addresses that have a connected client. */
   readonly connected: ReadonlySet<string>
 }
 
 interface Socket {
   readonly listens: boolean
+  /** A TCP port, or the path of a Unix socket. Connections to a listening socket have the same one. */
   readonly address: string
   readonly peer: OtherEnd
-  /** Over the network, and from here: nobody here listens on its port. */
+  /** An outgoing network connection: no process of this network namespace listens on its port. */
   readonly talks: boolean
 }
 
@@ -24,20 +25,20 @@ interface Served {
   readonly talks: boolean
 }
 
-/** unix(7): SO_ACCEPTCON, which only a socket has that listens. */
+/** The flag __SO_ACCEPTCON in /proc/net/unix, which only a listening socket has. */
 const acceptsConnections = 0x10000
 
 export class Sockets {
   readonly #lists = new Map<string, SocketLists>()
 
-  /** Of the processes together; undefined when one of them did not let us look. */
+  /** The sockets of all these processes together. Undefined when the descriptors of one could not be read. */
   served(pids: readonly number[]): Served | undefined {
     let listens = false
     let talks = false
     let isConnectedTo = false
     for (const pid of pids) {
       const names = namesIn(`/proc/${pid}/fd`)
-      // One that has gone meanwhile has nothing any more; of one that hides, nothing is known.
+      // A process that has ended meanwhile has no sockets; one that cannot be read makes the answer unknown.
       if (names === undefined && startTimeOf(pid) === undefined) continue
       if (names === undefined) return undefined
       for (const fd of names) {
@@ -87,8 +88,8 @@ function readLists(pid: number): SocketLists {
 }
 
 /**
- * A connected socket is referred to by itself, by the table of sockets, and by its peer as long as that is open
- * (unix_release_sock puts the last one back): 3 with somebody at the other end, 2 without.
+ * The reference count of a connected Unix socket: one for itself, one for the socket table, and one for the peer while that is open
+ * (unix_release_sock drops it). So 3 means that the peer is open, and 2 that it is closed.
  */
 function peerOf(references: string, state: string): OtherEnd {
   if (state !== '03') return 'unknown'

@@ -3,22 +3,22 @@ import { isAbsolute, join } from 'node:path'
 import type { Leftover } from '../judgement/leftover.ts'
 import { judgeWorktree, type WorktreeFact } from '../judgement/leftover-worktree.ts'
 import type { ProcessFact } from '../judgement/process-fact.ts'
-import { namesIn, quietly, readLink } from './proc-facts.ts'
+import { namesIn, readLink, tryRead } from './proc-facts.ts'
 import { type Answer, ask } from './program.ts'
 
-/** Worktrees of the repository that we are in, and of agents in the user's home. git is only asked, and runs nothing of the repository. */
+/** Worktrees are searched for in the current repository, and in the agents' folder of the user's home. */
 export interface WorktreePlace {
   readonly cwd: string
   readonly environment: Readonly<Record<string, string>>
 }
 
-const most = 200
+const maxListed = 200
 
 export async function findWorktrees(place: WorktreePlace, table: ReadonlyMap<number, ProcessFact>): Promise<readonly Leftover[]> {
   const home = place.environment.HOME ?? ''
   const inHome = isAbsolute(home) ? join(home, '.claude', 'worktrees') : ''
   const roots = new Set<string>()
-  for (const folder of [place.cwd, ...foldersIn(inHome)].slice(0, most)) {
+  for (const folder of [place.cwd, ...foldersIn(inHome)].slice(0, maxListed)) {
     const repository = await repositoryOf(folder, place)
     if (repository !== undefined) roots.add(repository)
   }
@@ -26,7 +26,7 @@ export async function findWorktrees(place: WorktreePlace, table: ReadonlyMap<num
   const found: Leftover[] = []
   for (const repository of roots) {
     const agents = [inHome, join(repository, '.claude', 'worktrees'), join(repository, '.worktrees')].flatMap(real)
-    for (const one of (await listed(repository, place)).slice(0, most)) {
+    for (const one of (await listed(repository, place)).slice(0, maxListed)) {
       const isIn = (folder: string): boolean => folder === one.path || folder.startsWith(`${one.path}/`)
       const isAgents = agents.some((folder) => one.path.startsWith(`${folder}/`))
       if (!isAgents && one.prunable === undefined) continue
@@ -42,15 +42,15 @@ export async function findWorktrees(place: WorktreePlace, table: ReadonlyMap<num
   return found
 }
 
-const real = (folder: string): readonly string[] => (folder === '' ? [] : [quietly(() => realpathSync(folder)) ?? folder])
+const real = (folder: string): readonly string[] => (folder === '' ? [] : [tryRead(() => realpathSync(folder)) ?? folder])
 
 function foldersIn(folder: string): readonly string[] {
   return (folder === '' ? [] : (namesIn(folder) ?? []))
     .map((name) => join(folder, name))
-    .filter((path) => quietly(() => lstatSync(path))?.isDirectory())
+    .filter((path) => tryRead(() => lstatSync(path))?.isDirectory())
 }
 
-/** The main worktree; the first that git lists. */
+/** The main worktree, which git lists first. */
 async function repositoryOf(folder: string, place: WorktreePlace): Promise<string | undefined> {
   const answer = await git(folder, place, 'worktree', 'list', '--porcelain')
   const path = 'text' in answer ? /^worktree (.+)$/m.exec(answer.text)?.[1] : undefined
@@ -79,18 +79,18 @@ async function changesIn({ path, branch }: Listed, place: WorktreePlace): Promis
   const folder = await git(path, place, 'rev-parse', '--absolute-git-dir')
   const lines = 'text' in status ? status.text.split('\n').filter(Boolean) : undefined
   const touched = [path, ...('text' in folder ? ['index', 'HEAD', 'logs/HEAD'].map((name) => join(folder.text.trim(), name)) : [])]
-  const times = touched.flatMap((one) => quietly(() => lstatSync(one).mtimeMs) ?? [])
+  const times = touched.flatMap((one) => tryRead(() => lstatSync(one).mtimeMs) ?? [])
   const unreached = branch === undefined ? await unreachedIn(path, place) : 0
   return { changes: lines?.length, unreached, changedAtMs: times.length === 0 ? undefined : Math.max(...times) }
 }
 
-/** With a detached HEAD, nothing else may have its commits. */
+/** Commits of a detached HEAD may be in no branch, remote branch or tag. */
 async function unreachedIn(path: string, place: WorktreePlace): Promise<number | undefined> {
   const answer = await git(path, place, 'rev-list', '--count', 'HEAD', '--not', '--branches', '--remotes', '--tags')
   return 'text' in answer && /^\d+\s*$/.test(answer.text) ? Number(answer.text) : undefined
 }
 
-/** No lock is taken, and neither a hook nor a monitor of the repository runs. */
+/** Runs git without optional locks, and without the hooks and the file system monitor of the repository. */
 function git(folder: string, { environment }: WorktreePlace, ...words: readonly string[]): Promise<Answer> {
   const { PATH = '/usr/bin:/bin', HOME = '/' } = environment
   const safe = ['-c', 'core.fsmonitor=false', '-c', 'core.hooksPath=/dev/null']

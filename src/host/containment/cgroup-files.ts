@@ -4,15 +4,15 @@ import { errno } from '../../core/model/errors.ts'
 import type { Effects } from '../../core/ports/effects.ts'
 import { inFolder } from '../path.ts'
 
-/** cgroups(7), cgroup v2: the kernel's files, and what they say. */
+/** Reads and parses the kernel's files of cgroup v2 (cgroups(7)). */
 
 export interface CgroupMount {
   readonly mountPoint: string
-  /** The directory of our own cgroup in it. */
+  /** The directory of the cgroup of this process in it. */
   readonly own: string
 }
 
-/** Where cgroup v2 is mounted (not always at the root: hybrid set-ups have it at `unified`), and where we are in it. */
+/** The mount point of cgroup v2 and the cgroup of this process in it. Hybrid systems mount cgroup v2 at `unified`, not at the root. */
 export function findCgroup2(mountinfo: string, selfCgroup: string): CgroupMount | undefined {
   const path = /^0::(.*)$/m.exec(selfCgroup)?.[1]
   return inOneOf(
@@ -21,7 +21,7 @@ export function findCgroup2(mountinfo: string, selfCgroup: string): CgroupMount 
   )
 }
 
-/** Where a v1 controller is mounted, for limits that v2 does not offer here. */
+/** The mount point of a v1 controller, for limits that v2 does not offer here. */
 export function findController(mountinfo: string, selfCgroup: string, controller: string): CgroupMount | undefined {
   const line = selfCgroup.split('\n').find((candidate) => candidate.split(':')[1]?.split(',').includes(controller))
   const path = line?.split(':').slice(2).join(':')
@@ -31,7 +31,7 @@ export function findController(mountinfo: string, selfCgroup: string, controller
   )
 }
 
-/** A hierarchy may be mounted more than once, and a mount may show only a part of it. */
+/** The first mount that contains the path. A hierarchy may be mounted more than once, and a mount may show only a part of it. */
 function inOneOf(mounts: readonly Mount[], path: string | undefined): CgroupMount | undefined {
   if (path === undefined) return undefined
   for (const mount of mounts) {
@@ -41,7 +41,7 @@ function inOneOf(mounts: readonly Mount[], path: string | undefined): CgroupMoun
   return undefined
 }
 
-/** A path that leads out of the mount (`/../..`, as seen from inside a cgroup namespace) is nothing we can use. */
+/** Undefined for a path outside the mount. Inside a cgroup namespace such a path begins with `/..`. */
 function within(mount: Mount, path: string): CgroupMount | undefined {
   const inside =
     mount.root === '/' ? path : path === mount.root ? '/' : path.startsWith(`${mount.root}/`) ? path.slice(mount.root.length) : undefined
@@ -65,12 +65,12 @@ function parseMounts(mountinfo: string): readonly Mount[] {
   })
 }
 
-/** Blanks and backslashes come as octal (proc_pid_mountinfo(5)). */
+/** proc_pid_mountinfo(5) writes spaces and backslashes as octal escapes. */
 function decodeOctal(path: string): string {
   return path.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)))
 }
 
-/** Does a living process stand in this cgroup or below it? Undefined when the cgroup is gone. */
+/** Whether this cgroup or one below it holds a living process; undefined when the cgroup is gone. */
 export function isPopulated(directory: string): boolean | undefined {
   try {
     return /^populated 1$/m.test(readFileSync(join(directory, 'cgroup.events'), 'utf8'))
@@ -80,12 +80,12 @@ export function isPopulated(directory: string): boolean | undefined {
   }
 }
 
-/** ENODEV is what a file of a cgroup answers that was removed while it was open. */
+/** ENODEV is the error of an open file whose cgroup was removed. */
 export function isGone(error: unknown): boolean {
   return errno(error) === 'ENOENT' || errno(error) === 'ENODEV'
 }
 
-/** By names that we give; what others have made may have names that are no text. */
+/** The subdirectories by name, for names that Ebb has given. Names that others gave need not be valid UTF-8. */
 export function subdirectories(directory: string): readonly string[] {
   return directoriesIn(directory).map(String)
 }
@@ -101,7 +101,7 @@ function directoriesIn(directory: string | Buffer): readonly Buffer[] {
   }
 }
 
-/** Every pid in the cgroup and below it; an agent may have made cgroups of its own. */
+/** All pids in the cgroup and in those below it: an agent may make cgroups of its own. */
 export function members(directory: string | Buffer): readonly number[] {
   return [...pidsIn(directory), ...directoriesIn(directory).flatMap((name) => members(inFolder(directory, name)))]
 }
@@ -112,14 +112,14 @@ function pidsIn(directory: string | Buffer): readonly number[] {
       return readFileSync(inFolder(directory, file), 'utf8').split('\n').filter(Boolean).map(Number)
     } catch (error) {
       if (isGone(error)) return []
-      // A threaded cgroup does not answer for its processes, only for its threads.
+      // A threaded cgroup lists only threads, not processes (cgroups(7)).
       if (errno(error) !== 'EOPNOTSUPP' && errno(error) !== 'ENOTSUP') throw error
     }
   }
   return []
 }
 
-/** Removes an empty cgroup with everything below it. The kernel refuses (EBUSY) while a process is inside: that is the proof. */
+/** Removes an empty cgroup and those below it. The kernel refuses (EBUSY) while a process is inside, so success is the proof. */
 export function removeCgroup(directory: string | Buffer, effects: Effects): void {
   for (const name of directoriesIn(directory)) removeCgroup(inFolder(directory, name), effects)
   try {
@@ -129,7 +129,10 @@ export function removeCgroup(directory: string | Buffer, effects: Effects): void
   }
 }
 
-/** Where an installation's root may be: supervisors start in different cgroups, and all of them are looked through. */
+/**
+ * All directories with the name of an installation's root. Supervisors may start in different cgroups, so the whole hierarchy is
+ * searched.
+ */
 export function findRoots(directory: string, name: string): readonly string[] {
   return subdirectories(directory).flatMap((entry) =>
     entry === name ? [join(directory, entry)] : entry.startsWith('ebb-') ? [] : findRoots(join(directory, entry), name),

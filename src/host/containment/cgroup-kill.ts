@@ -3,19 +3,20 @@ import { errno } from '../../core/model/errors.ts'
 import type { Effects } from '../../core/ports/effects.ts'
 import { isPopulated, members } from './cgroup-files.ts'
 
-/** All of a cgroup at once, cgroups(7). */
+/** Kills all processes of a cgroup with one write to `cgroup.kill` (cgroups(7)). */
 export function killCgroup(directory: string, effects: Effects): void {
   try {
     effects.write(join(directory, 'cgroup.kill'), '1')
   } catch (error) {
     if (isPopulated(directory) === undefined) return
-    // A root agent can make its cgroup threaded, and then cgroup.kill is not supported: one by one, again and again.
+    // A root agent can make its cgroup threaded, where cgroup.kill is not supported. Then each process gets a signal; the kill step is
+    // repeated.
     if (errno(error) !== 'EOPNOTSUPP' && errno(error) !== 'ENOTSUP') throw error
     for (const pid of members(directory)) trySignal(effects, pid, 'SIGKILL')
   }
 }
 
-/** One that is gone already has had what it was to get. */
+/** Sends a signal; a process that is gone already counts as signalled. */
 export function trySignal(effects: Effects, pid: number, signal: NodeJS.Signals): void {
   try {
     effects.signal(pid, signal)

@@ -2,27 +2,27 @@ import { close, openSync, write } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * After a quiet time nobody gets into a cgroup before a grace period of the kernel's is over (RCU, for the lock that keeps forks out
- * meanwhile): 5 to 18 ms, measured with 6.18; for about ten after that it takes 0.1. So the wait is begun while there is other work to
- * do. Nothing changes by it: a thread that asks to be where it is stays there, and into a cgroup of another domain none is let alone
- * (cgroups(7), "domain"), also if somebody has moved us since.
+ * Starts the kernel's delay before a move into a cgroup early, while the launch does other work. The first move after a quiet time waits
+ * for an RCU grace period (of the lock that keeps forks out during a move): 5 to 18 ms, measured with Linux 6.18. For about 10 ms after
+ * that a move takes 0.1 ms. The write changes nothing. A thread that is moved into its own cgroup stays there, and the kernel refuses to
+ * move a single thread into a cgroup of another domain (cgroups(7), "domain"), should this process have been moved since.
  */
 export class CgroupKnock {
-  #isUnderWay = false
+  #isRunning = false
 
-  /** One at a time: another would only take a second thread from those who read and write files. */
+  /** At most one write at a time, because each occupies a thread of Node's pool. */
   at(directory: string): void {
-    if (this.#isUnderWay) return
+    if (this.#isRunning) return
     try {
       const threads = openSync(join(directory, 'cgroup.threads'), 'r+')
-      this.#isUnderWay = true
+      this.#isRunning = true
       write(threads, `${process.pid}`, () =>
         close(threads, () => {
-          this.#isUnderWay = false
+          this.#isRunning = false
         }),
       )
     } catch {
-      // Then who enters waits.
+      // Without this write the launch is only slower.
     }
   }
 }

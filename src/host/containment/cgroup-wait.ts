@@ -3,23 +3,27 @@ import { dirname, join } from 'node:path'
 import type { Ctx } from '../../core/ports/kind.ts'
 import { isPopulated } from './cgroup-files.ts'
 
-/** `cgroup.events` notifications are throttled to about 10 ms: look at 1 ms steps first, then wait to be told. */
-const eagerLooks = 15
-const eagerLookMs = 1
-const lazyLookMs = 100
+/**
+ * The kernel throttles `cgroup.events` notifications to one in about 10 ms. So the file is read every 1 ms at first, then after each
+ * notification.
+ */
+const eagerChecks = 15
+const eagerCheckMs = 1
+const lazyCheckMs = 100
 
-/** Settles when no living process is left in the cgroup. */
-export async function emptied(directory: string, ctx: Ctx, onLook: () => void): Promise<void> {
+/** Settles when no living process is left in the cgroup. Calls `onCheck` after each wait. */
+export async function untilEmpty(directory: string, ctx: Ctx, onCheck: () => void): Promise<void> {
   const events = join(directory, 'cgroup.events')
-  for (let looks = 0; isPopulated(directory) === true; looks++) {
+  for (let checks = 0; isPopulated(directory) === true; checks++) {
     if (ctx.signal.aborted) throw new Error('the wait was given up')
-    await (looks < eagerLooks ? after(eagerLookMs, ctx) : changeOf(events, ctx))
-    onLook()
+    await (checks < eagerChecks ? after(eagerCheckMs, ctx) : changeOf(events, ctx))
+    onCheck()
   }
 }
 
-export function lookAgain(ctx: Ctx): Promise<void> {
-  return after(eagerLookMs, ctx)
+/** The pause before the next eager check. */
+export function nextCheck(ctx: Ctx): Promise<void> {
+  return after(eagerCheckMs, ctx)
 }
 
 function after(ms: number, ctx: Ctx): Promise<void> {
@@ -29,20 +33,20 @@ function after(ms: number, ctx: Ctx): Promise<void> {
   })
 }
 
-/** The next notification of the file, or a slow look where notifications are lost. */
+/** Settles at the next notification of the file, or after `lazyCheckMs`, because notifications can be lost. */
 async function changeOf(file: string, ctx: Ctx): Promise<void> {
-  const told = Promise.withResolvers<void>()
+  const notified = Promise.withResolvers<void>()
   let watcher: ReturnType<typeof watch> | undefined
   try {
-    watcher = watch(file, () => told.resolve())
-    watcher.on('error', () => told.resolve())
+    watcher = watch(file, () => notified.resolve())
+    watcher.on('error', () => notified.resolve())
   } catch {
-    // Out of inotify watches, or the file is gone: the look decides.
+    // No inotify watch is free, or the file is gone: the next check decides.
   }
   try {
-    // The change may have come between the last look and the watch.
+    // The change may have come between the last check and the watch.
     if (isPopulated(dirname(file)) !== true) return
-    await Promise.race([told.promise, after(lazyLookMs, ctx)])
+    await Promise.race([notified.promise, after(lazyCheckMs, ctx)])
   } finally {
     watcher?.close()
   }

@@ -11,16 +11,16 @@ import type { ProcessEntry, ProcessTable } from '../processes/process-table.ts'
 import { type CgroupMount, findCgroup2, findRoots, isGone, isPopulated, members, removeCgroup, subdirectories } from './cgroup-files.ts'
 import { killCgroup, trySignal } from './cgroup-kill.ts'
 import { CgroupKnock } from './cgroup-knock.ts'
-import { emptied, lookAgain } from './cgroup-wait.ts'
+import { nextCheck, untilEmpty } from './cgroup-wait.ts'
 import type { Containment, Tree, TreeStart } from './containment.ts'
 import { applyLimits, limitPlaces, removeLostLimits } from './limits.ts'
 import { signalEntry } from './scan.ts'
 import { throughGates } from './trampoline.ts'
 
 /**
- * The strongest containment: a cgroup v2 directory per tree, `ebb-INSTALLATION/INCARNATION/{end,keep}/RESOURCE`, below our own
- * cgroup, so that an Ebb inside an agent of another Ebb cannot escape it. The kernel kills all of it at once and vouches
- * that it is empty; the directories are a second ledger.
+ * The strongest containment: one cgroup v2 directory per tree, `ebb-INSTALLATION/INCARNATION/{end,keep}/RESOURCE`. It lies below the
+ * supervisor's own cgroup, so that an Ebb inside an agent of another Ebb stays in that agent's tree. The kernel kills a cgroup at once and
+ * proves that it is empty. The directories serve as a second ledger.
  */
 export interface CgroupDeps {
   readonly effects: Effects
@@ -29,22 +29,26 @@ export interface CgroupDeps {
   readonly inheritedTag: string | undefined
 }
 
-/** What ends with its supervisor, and what does not: the sentinel's one write reaches the first alone. */
+/**
+ * Folders of trees that end with their supervisor, and of trees that outlive it. The sentinel writes only to the `cgroup.kill` of the
+ * first.
+ */
 const end = 'end'
 const keep = 'keep'
-/** Of the tmux server, which is nobody's agent. */
+/** The cgroup of the tmux server, which belongs to no agent. */
 const terminals = 'tmux'
 
-/** The few lines between a spawn and its command die within milliseconds of their signal; one who stays outside longer has moved there. */
-const gateObservations = 100
+/** The trampoline dies within milliseconds of its signal. A process that stays outside its cgroup longer has moved itself there. */
+const gateChecks = 100
 
-/** A tmux server leaves within milliseconds of its last session; one that stays longer has somebody else's. */
-const terminalLooks = 200
+/** A tmux server exits within milliseconds of its last session. One that stays longer has a session of another program. */
+const terminalChecks = 200
 
-/** The signals that a tree was sent, who was there for the first of them, and who came too late; known from the first look on. */
-interface Told {
+/** The signals that were sent to a tree, and the processes that got the first of them. */
+interface SentSignals {
   readonly signals: readonly NodeJS.Signals[]
   readonly pids: Set<number>
+  /** Members that were forked too late to get the signals; set by the first check afterwards. */
   late?: readonly number[]
 }
 
@@ -70,7 +74,7 @@ export class CgroupContainment implements Containment {
   readonly #deps: CgroupDeps
   readonly #mount: CgroupMount
   readonly #killedBefore = new Set<string>()
-  readonly #told = new Map<string, Told>()
+  readonly #sent = new Map<string, SentSignals>()
   readonly #knock = new CgroupKnock()
   /** `…/ebb-INSTALLATION` */
   readonly #root: string
@@ -98,7 +102,7 @@ export class CgroupContainment implements Containment {
     const directory = tree.place
     this.#makeTree(directory)
     if (!existsSync(join(directory, 'cgroup.kill'))) {
-      throw new EbbError('containment_unavailable', 'This kernel has no cgroup.kill (it came with Linux 5.14); use --containment scan.')
+      throw new EbbError('containment_unavailable', 'This kernel has no cgroup.kill, which needs Linux 5.14; use --containment scan.')
     }
     const limitGates = applyLimits(tree, launch.limits, this.#deps.effects)
     this.#knock.at(directory)
@@ -113,7 +117,7 @@ export class CgroupContainment implements Containment {
     })
   }
 
-  /** Another supervisor may remove the shared root, empty for a moment, between two of these; then it is made again. */
+  /** Another supervisor may remove the shared root while it is empty, between two of these calls. Then all are made again. */
   #makeTree(directory: string): void {
     const parents = [this.#root, dirname(dirname(directory)), dirname(directory)]
     for (let attempt = 0; ; attempt++) {
@@ -148,7 +152,7 @@ export class CgroupContainment implements Containment {
     return isMember(pid, tree.place.slice(this.#mount.mountPoint.length))
   }
 
-  /** The door to a place that is no tree: for the tmux server, so that no supervisor's end is its end. */
+  /** The gate to the cgroup of the tmux server. It is outside all trees, so that the server outlives every supervisor. */
   terminalGate(): string {
     const directory = join(this.#root, terminals)
     for (const folder of [this.#root, directory]) if (!existsSync(folder)) this.#makeIfMissing(folder)
@@ -159,10 +163,10 @@ export class CgroupContainment implements Containment {
     const inside = tree.place.slice(this.#mount.mountPoint.length)
     const atTheGate = this.#atTheGate(tree, inside)
     const pids = new Set<number>(atTheGate ? [atTheGate.pid] : [])
-    this.#told.set(tree.place, { signals, pids })
-    // Read anew for each signal: of a thousand that were sent the first, most need no second.
+    this.#sent.set(tree.place, { signals, pids })
+    // The list is read again for each signal: of a thousand processes that got the first one, most are gone before the second.
     for (const signal of signals) {
-      // First: what it starts until it has the signal is then on the list.
+      // The process at the gate gets the signal first. What it has forked by then is in the list that is read next.
       if (atTheGate) signalEntry(this.#deps, atTheGate, signal)
       const readMs = performance.now()
       for (const pid of members(tree.place)) {
@@ -174,62 +178,62 @@ export class CgroupContainment implements Containment {
   }
 
   /**
-   * Who was forked while the others were being told has heard nothing. As long as its parent lives, that is its parent's
-   * business; when the parent has died of the signal, it would be waited for until the grace is over.
+   * Sends the signals to processes that were forked while the others got theirs. While the parent of such a process lives, ending it is
+   * left to the parent. When the parent has died of the signal, the process would run until the end of the grace period.
    */
-  #tellLate({ place }: Tree): void {
-    const told = this.#told.get(place)
-    if (!told) return
+  #signalLate({ place }: Tree): void {
+    const sent = this.#sent.get(place)
+    if (!sent) return
     const inside = members(place)
-    told.late ??= inside.filter((pid) => !told.pids.has(pid))
-    for (const pid of told.late) {
+    sent.late ??= inside.filter((pid) => !sent.pids.has(pid))
+    for (const pid of sent.late) {
       const entry = this.#deps.processes.find(pid)
       if (entry && inside.includes(entry.ppid)) continue
-      told.late = told.late.filter((one) => one !== pid)
-      if (entry && inside.includes(pid)) for (const signal of told.signals) signalEntry(this.#deps, entry, signal)
+      sent.late = sent.late.filter((late) => late !== pid)
+      if (entry && inside.includes(pid)) for (const signal of sent.signals) signalEntry(this.#deps, entry, signal)
     }
-    if (told.late.length === 0) this.#told.delete(place)
+    if (sent.late.length === 0) this.#sent.delete(place)
   }
 
-  /** A main process that was spawned a moment ago is not inside yet; it would enter behind our back, and be told nothing. */
+  /** The main process while it has not entered the cgroup yet. It is not in the cgroup's list, so it must be signalled separately. */
   #atTheGate({ main }: Tree, inside: string): ProcessEntry | undefined {
     const entry = main && !isMember(main.pid, inside) ? this.#deps.processes.find(main.pid) : undefined
     return entry && entry.startTime === main?.startTime ? entry : undefined
   }
 
-  /** cgroup.kill passes over a process whose main thread has ended; who is still there at a second kill gets a signal of its own. */
+  /** cgroup.kill skips a process whose main thread has ended. So a second kill also signals each process that is left. */
   async kill(tree: Tree): Promise<void> {
-    this.#told.delete(tree.place)
+    this.#sent.delete(tree.place)
     killCgroup(tree.place, this.#deps.effects)
     if (this.#killedBefore.has(tree.place)) for (const pid of members(tree.place)) trySignal(this.#deps.effects, pid, 'SIGKILL')
     this.#killedBefore.add(tree.place)
   }
 
   async gone(tree: Tree, ctx: Ctx): Promise<Proof> {
-    await this.#left(tree, ctx)
-    this.#told.delete(tree.place)
+    await this.#untilLeft(tree, ctx)
+    this.#sent.delete(tree.place)
     removeCgroup(tree.place, this.#deps.effects)
     for (const place of tree.limitPlaces) removeCgroup(place, this.#deps.effects)
     this.#killedBefore.delete(tree.place)
-    // Of a tree that outlived its supervisor the folders above have nobody else.
+    // The supervisor of an earlier incarnation no longer removes the folders above its trees.
     if (tree.mark.incarnation !== this.#deps.host.incarnationId) this.#removeFolders(dirname(dirname(tree.place)))
     return { method: 'cgroup empty and removed', strength: 'kernel', at: ctx.clock.wall() }
   }
 
-  /** Who was told at the door is in no cgroup while it dies: without a look there it would seem to have left its containment. */
-  async #left(tree: Tree, ctx: Ctx): Promise<void> {
+  /** A process signalled before it joined its cgroup must be awaited, or it looks like one that has left its cgroup. */
+  async #untilLeft(tree: Tree, ctx: Ctx): Promise<void> {
     const inside = tree.place.slice(this.#mount.mountPoint.length)
-    const isTold = tree.main !== undefined && this.#told.get(tree.place)?.pids.has(tree.main.pid) === true
-    const isEmpty = (): Promise<void> => emptied(tree.place, ctx, () => this.#tellLate(tree))
-    await isEmpty()
-    if (!isTold) return
-    for (let looks = 0; looks < gateObservations && this.#atTheGate(tree, inside); looks++) {
-      await lookAgain(ctx)
-      await isEmpty()
+    const isSignalled = tree.main !== undefined && this.#sent.get(tree.place)?.pids.has(tree.main.pid) === true
+    const empty = (): Promise<void> => untilEmpty(tree.place, ctx, () => this.#signalLate(tree))
+    await empty()
+    if (!isSignalled) return
+    for (let checks = 0; checks < gateChecks && this.#atTheGate(tree, inside); checks++) {
+      await nextCheck(ctx)
+      await empty()
     }
   }
 
-  /** Below our own cgroup for our own incarnation; anywhere in the hierarchy for the others'. */
+  /** Searches below our own cgroup for our own incarnation, and in the whole hierarchy for other incarnations. */
   async *list(owner: Owner): AsyncIterable<Found> {
     const isOwn = owner.incarnation === this.#deps.host.incarnationId
     const roots = isOwn ? [this.#root] : findRoots(this.#mount.mountPoint, basename(this.#root))
@@ -261,30 +265,30 @@ export class CgroupContainment implements Containment {
 
   async tidy(incarnation: string, ctx: Ctx): Promise<void> {
     const { host, effects } = this.#deps
-    // Our own limits went with their trees; a lost record does not say which limits a tree had.
+    // Limits of our own trees were removed with the trees. Of other incarnations a record may be lost, and with it the limits of a tree.
     if (incarnation !== host.incarnationId) removeLostLimits(limitPrefix(host.installation, incarnation), effects)
     for (const root of findRoots(this.#mount.mountPoint, basename(this.#root))) {
       this.#removeFolders(join(root, incarnation))
-      await this.#terminalsLeft(root, ctx)
+      await this.#untilTerminalsLeft(root, ctx)
       this.#removeFolders(join(root, incarnation))
     }
   }
 
-  /** Where nothing else stands any more, the tmux server is leaving, too, and nobody comes after us to take its place away. */
-  async #terminalsLeft(root: string, ctx: Ctx): Promise<void> {
+  /** When the cgroup of the tmux server is the last one, waits for that server to exit: no later supervisor would remove the cgroup. */
+  async #untilTerminalsLeft(root: string, ctx: Ctx): Promise<void> {
     const directory = join(root, terminals)
     const isLast = (): boolean => subdirectories(root).every((name) => name === terminals) && isPopulated(directory) === true
-    for (let looks = 0; looks < terminalLooks && isLast(); looks++) await lookAgain(ctx)
+    for (let checks = 0; checks < terminalChecks && isLast(); checks++) await nextCheck(ctx)
   }
 
-  /** Of an incarnation, and the root with the last of them; what is not empty is somebody's. */
+  /** Removes the folders of an incarnation, and the root when none is left. Folders that are not empty are in use and stay. */
   #removeFolders(folder: string): void {
     const root = dirname(folder)
     const inner = [join(folder, end), join(folder, keep), join(root, terminals)].map((directory) => this.#remove(directory))
     if (inner[0] && inner[1] && this.#remove(folder) && inner[2]) this.#remove(root)
   }
 
-  /** A supervisor that died while it made them has the outer one only. */
+  /** True when the folder is gone. It may never have existed: a supervisor that died while it made its folders made only the outer one. */
   #remove(directory: string): boolean {
     try {
       this.#deps.effects.removeDirectory(directory)
@@ -303,7 +307,7 @@ export class CgroupContainment implements Containment {
     })
   }
 
-  /** What the sentinel writes to when we are dead. */
+  /** The file that the sentinel writes to when this supervisor is dead. */
   get killSwitch(): string {
     return join(this.#root, this.#deps.host.incarnationId, end, 'cgroup.kill')
   }
@@ -312,20 +316,20 @@ export class CgroupContainment implements Containment {
     try {
       this.#deps.effects.write(this.killSwitch, '1')
     } catch {
-      // Nothing was ever started, or it is gone already.
+      // No tree was ever started, or the folder is gone already.
     }
   }
 }
 
-/** Of the names of v1 limits; a resource's id follows. */
+/** The prefix of the names of v1 limit directories; the resource's id follows. */
 function limitPrefix(installation: string, incarnation: string): string {
   return `ebb-${installation}.${incarnation}.`
 }
 
 /**
- * Pids are given out in a circle (alloc_pid takes the next free one), so a number that was just read cannot be somebody
- * else's before all others were used up: at 20,000 forks a second that takes more than a second. A list that is older
- * than this is checked pid by pid, so that no stranger gets a signal (G10).
+ * How long a list of pids counts as fresh. The kernel allocates pids in a circle (alloc_pid takes the next free one), so a pid is reused
+ * only after all others. At 20,000 forks a second that takes more than a second. In an older list each pid is checked before its signal,
+ * so that no foreign process gets one (G10).
  */
 const freshMs = 20
 

@@ -4,51 +4,51 @@ import type { Child, Command, Stdio } from '../../core/ports/effects.ts'
 import type { Ctx, Found, Owner } from '../../core/ports/kind.ts'
 import type { ContainmentName, Limits, TreeLaunch, TreeMember, TreePlace, TreeSpec } from '../../core/ports/process.ts'
 
-/** What the world told at creation. */
+/** The main process of a tree, recorded at its creation. */
 export interface TreeDetail {
   readonly pid: number
   readonly startTime: string
 }
 
-/** A process tree by name: found again by this alone (G1). */
+/** The name of a process tree. It alone is enough to find the tree again (G1). */
 export interface Tree {
   readonly mark: Mark
   readonly spec: TreeSpec
   readonly main: TreeDetail | undefined
-  /** The containment's own thing for this tree: a cgroup, or a door. */
+  /** The path that the containment made for this tree: a cgroup, or a gate file. */
   readonly place: string
   readonly limitPlaces: readonly string[]
 }
 
-/** A launch whose streams are all descriptors by now. */
+/** A launch whose streams have been resolved to descriptors. */
 export interface TreeStart extends Omit<TreeLaunch, 'terminal'> {
   readonly stdio: readonly Stdio[]
-  /** Who starts it, where it is not to be a child of ours. */
+  /** Starts the command as a child of another process, such as the tmux server. */
   readonly spawn?: (command: Command) => Promise<Child>
 }
 
 /**
- * One way to hold a process tree. A child enters through a door that the containment makes before the spawn and
- * removes first at the end, so that a child forked just before a SIGKILL of the supervisor dies at the door.
+ * One way to contain a process tree. A child enters through a gate. The containment makes the gate before the spawn, and removes it as
+ * the first step of a kill. So a child that was forked just before a SIGKILL of the supervisor fails at the gate and exits.
  */
 export interface Containment {
   readonly name: ContainmentName
-  /** The durable part of the name of this incarnation's trees. */
+  /** The part of a tree's name that goes into the ledger; the same for all trees of this incarnation. */
   place(limits?: Limits, onLoss?: OnLoss): TreePlace
-  /** A launch is near: what it would have to wait for, and changes nothing, is begun. */
+  /** Called shortly before a launch. Begins work that the launch would have to wait for, and that changes nothing. */
   expectLaunch?(): void
   start(tree: Tree, launch: TreeStart): Promise<Child>
   observe(tree: Tree, ctx: Ctx): Promise<Presence>
-  /** Does the kernel say that a living process is inside? */
+  /** Whether the living process with this pid is inside the tree, according to the kernel. */
   holds(tree: Tree, pid: number): boolean
-  /** To every process of the tree, in this order. */
+  /** Sends the signals to every process of the tree, in this order. */
   signal(tree: Tree, signals: readonly NodeJS.Signals[]): Promise<void>
   kill(tree: Tree): Promise<void>
   gone(tree: Tree, ctx: Ctx): Promise<Proof>
   list(owner: Owner): AsyncIterable<Found>
-  /** Every process that stands in one of this installation's trees, where the containment can tell. */
+  /** All processes in this installation's trees, where the containment can list them without a scan. */
   members(): Iterable<TreeMember>
   tidy(incarnation: string, ctx: Ctx): Promise<void>
-  /** Ends every tree of this incarnation, but those that are kept, without waiting: for exit handlers, which cannot await. */
+  /** Kills every tree of this incarnation except the kept ones. Synchronous, because exit handlers cannot await. */
   killAllNow(kept: ReadonlySet<string>): void
 }

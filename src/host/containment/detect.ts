@@ -9,7 +9,7 @@ import type { Containment } from './containment.ts'
 import { ScanContainment } from './scan.ts'
 import { SubreaperContainment, subreaperUnavailable } from './subreaper.ts'
 
-/** What this machine offers, strongest first, and how to get what it does not. */
+/** Whether this machine offers a containment; if not, why, and how to get it. */
 export interface Availability {
   readonly name: ContainmentName
   readonly available: boolean
@@ -20,11 +20,11 @@ export interface Availability {
 export interface Containments {
   readonly all: ReadonlyMap<ContainmentName, Containment>
   readonly fallbackScan: ScanContainment
-  /** What the sentinel writes to when we are dead; none where a scan must do it. */
+  /** The file that the sentinel writes to when this supervisor is dead; undefined without cgroups, where the recovery scans. */
   readonly killSwitch: string | undefined
-  /** Who writes its pid there is in the place of the tmux server; none where there are no such places. */
+  /** The gate to the cgroup of the tmux server; undefined without cgroups. */
   terminalGate(): string | undefined
-  /** Asked one by one: looking for an optional dependency takes longer than all the rest of the detection. */
+  /** The availability of one containment. Checking all of them looks for koffi, which takes longer than the rest of the detection. */
   availabilityOf(name: ContainmentName): Availability
   readonly availability: readonly Availability[]
 }
@@ -45,11 +45,11 @@ export function detectContainments(deps: DetectDeps): Containments {
   const cgroup = cgroupAvailable()
   const strongest = 'mount' in cgroup ? new CgroupContainment(cgroup.mount, deps) : undefined
   if (strongest) all.set('cgroup', strongest)
-  // To end another's tree it needs nothing that may be missing here; whether it can start one is asked for when it matters.
+  // Ending a tree of an earlier supervisor needs no koffi. Whether it can start a tree is checked at the launch.
   if (process.platform === 'linux') all.set('subreaper', new SubreaperContainment({ ...deps, fallbackScan }))
   all.set('scan', fallbackScan)
   const availabilityOf = (name: ContainmentName): Availability => {
-    // Asked anew: a mount can become read-only, or go, under a server that runs for weeks.
+    // Checked on each call: a mount can become read-only or disappear while a server runs for weeks.
     const now = name === 'cgroup' ? cgroupAvailable() : undefined
     if (now && 'reason' in now) return { name, available: false, reason: now.reason, remedy: cgroupRemedy }
     const reason = name === 'subreaper' ? subreaperUnavailable() : undefined
@@ -70,10 +70,10 @@ export function detectContainments(deps: DetectDeps): Containments {
 const cgroupRemedy = 'Start Ebb in a cgroup of its own: systemd-run --user --scope --property=Delegate=yes ebb …, or run it as root.'
 const subreaperRemedy = 'Install the optional dependency: npm install koffi.'
 
-/** The one that was asked for, or the strongest. */
+/** The requested containment, or the strongest available one for `auto`. */
 export function chooseContainment(wanted: 'auto' | ContainmentName, { all, availabilityOf }: Containments): Containment {
-  // The last one is always there.
-  const name = wanted === 'auto' ? (containmentNames.find((one) => availabilityOf(one).available) ?? 'scan') : wanted
+  // `scan` is always available.
+  const name = wanted === 'auto' ? (containmentNames.find((candidate) => availabilityOf(candidate).available) ?? 'scan') : wanted
   const found = all.get(name)
   const why = availabilityOf(name)
   if (found && why.available) return found

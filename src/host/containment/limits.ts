@@ -7,8 +7,8 @@ import { findCgroup2, findController, removeCgroup, subdirectories } from './cgr
 import type { Tree } from './containment.ts'
 
 /**
- * Limits on what a run may take, where the kernel gives them: by the v2 controllers when our cgroup has them, else by
- * v1's, in directories of their own that are released with the tree.
+ * Limits on the memory and the number of processes of a run. They are set by the v2 controllers when our cgroup has them, else by the
+ * v1 controllers in separate directories, which are released with the tree.
  */
 
 const controllers = ['memory', 'pids'] as const
@@ -28,7 +28,7 @@ function offeredByV2(): readonly string[] {
   return own ? readFileSync(join(own, 'cgroup.controllers'), 'utf8').trim().split(' ') : []
 }
 
-/** Prefixes of the v1 directories that the wanted limits need; empty when v2 has the controllers. Refused when neither has. */
+/** Path prefixes of the v1 directories that the limits need; empty when v2 has the controllers. Throws when neither version has one. */
 export function limitPlaces(limits: Limits, prefix: string): readonly string[] {
   const { mountinfo, self } = sources()
   return wanted(limits)
@@ -38,14 +38,14 @@ export function limitPlaces(limits: Limits, prefix: string): readonly string[] {
       if (!mount) {
         throw new EbbError(
           'limits_unavailable',
-          `This machine offers no ${controller} controller to Ebb, so that limit cannot be kept; leave it out, or see "ebb doctor".`,
+          `This machine offers Ebb no ${controller} controller, so the ${controller} limit cannot be enforced; leave it out, or see "ebb doctor".`,
         )
       }
       return join(mount.own, prefix)
     })
 }
 
-/** Makes and sets the limits; answers with the doors that the child must enter besides its own cgroup's. */
+/** Sets the limits. Returns the gates that the child must enter besides that of its own cgroup. */
 export function applyLimits(tree: Tree, limits: Limits | undefined, effects: Effects): readonly string[] {
   if (!limits) return []
   const places = [...tree.limitPlaces]
@@ -64,7 +64,7 @@ export function applyLimits(tree: Tree, limits: Limits | undefined, effects: Eff
   return gates
 }
 
-/** Limits whose record was lost are found by their name, wherever their supervisor stood, and removed if they are empty. */
+/** Removes v1 limit directories whose record was lost, if they are empty. They are found by name in the whole hierarchy. */
 export function removeLostLimits(prefix: string, effects: Effects): void {
   const { mountinfo, self } = sources()
   for (const controller of controllers) {
@@ -86,9 +86,9 @@ function startingWith(directory: string, prefix: string): readonly string[] {
   })
 }
 
-/** A controller must be handed down through every parent; the kernel refuses (EBUSY) where processes stand between. */
+/** A controller must be enabled in every parent. The kernel refuses (EBUSY) where a parent holds processes itself. */
 function enableV2(directory: string, controller: Controller, value: string, effects: Effects): void {
-  // Down from our own cgroup: …/ebb-INSTALLATION/INCARNATION/end/RESOURCE.
+  // From our own cgroup down: …/ebb-INSTALLATION/INCARNATION/end/RESOURCE.
   const parents = [
     dirname(dirname(dirname(dirname(directory)))),
     dirname(dirname(dirname(directory))),

@@ -2,21 +2,24 @@ import { readFileSync } from 'node:fs'
 import type { Mark } from '../../core/model/identity.ts'
 
 /**
- * The mark that no environment holds: a number in a limit that limits nothing. RLIMIT_RSS has had no effect since Linux 2.4.30
- * (getrlimit(2)), every child inherits it, and exec, setsid, `env -i` and another cgroup leave it as it is. So a daemon that
- * cleared its environment and left its family, and its cgroup too, is still found. Only who changes that very limit loses it.
+ * The rlimit tag: a number in RLIMIT_RSS that identifies a tree. That limit has had no effect since Linux 2.4.30 (getrlimit(2)). Every
+ * child inherits it, and exec, setsid, `env -i` and a change of the cgroup keep it. So a daemon that cleared its environment, detached
+ * from its parents and left its cgroup is still found. A process loses the tag only when it changes this limit.
  */
 
-/** 2^52 KiB and more, below 2^63 bytes: beyond all memory, and no negative number for anybody. */
+/** The tag is at least 2^52 KiB, more than any memory, and below 2^63 bytes, so that no program reads a negative number. */
 const leastKiB = 2 ** 52
 
-/** Of a tree, by its name alone (G1); 48 bits do not meet by accident. */
+/** The tag in KiB, derived from the tree's name alone (G1). It has 48 bits, so two trees do not get the same tag by accident. */
 export function rlimitTagOf({ installation, resourceId }: Mark): number {
   const name = `${installation}/${resourceId}`
   return leastKiB + (hash(name, 0x811c9dc5) >>> 8) * 2 ** 24 + (hash(name, 0x5bd1e995) >>> 8)
 }
 
-/** FNV-1a, with a last stir for the upper bits: four million random names had four million brands. `node:crypto` would cost each `ebb exec` 0.7 ms. */
+/**
+ * FNV-1a, with a final mixing step for the upper bits. Four million random names gave four million different tags. Loading `node:crypto`
+ * instead would add 0.7 ms to each `ebb exec`.
+ */
 function hash(text: string, from: number): number {
   let sum = from
   for (let at = 0; at < text.length; at++) sum = Math.imul(sum ^ text.charCodeAt(at), 0x01000193)
@@ -25,8 +28,8 @@ function hash(text: string, from: number): number {
 }
 
 /**
- * What `sh` does before the command; a limit that may not be set is left as it is. Inside an agent of another Ebb the brand is
- * that one's, and somebody's real limit is theirs: neither is overwritten.
+ * The line by which `sh` sets the tag before it execs the command; a refused `ulimit` is ignored. A limit that is set already is not
+ * overwritten: it is the tag of an outer Ebb, or a limit of the user.
  */
 export function setRlimitTag(mark: Mark): string {
   isFree ??= process.platform === 'linux' && rlimitTagIn(readFileSync('/proc/self/limits', 'latin1')) === 'unlimited'
@@ -48,7 +51,7 @@ export function rlimitTagIn(limits: string): string | undefined {
         .split(/\s+/, 2)[1]
 }
 
-/** As `/proc` tells it. */
+/** The tag in bytes, as `/proc` shows it. */
 export function rlimitTagText(mark: Mark): string {
   return String(BigInt(rlimitTagOf(mark)) * 1_024n)
 }

@@ -22,37 +22,38 @@ import { rlimitTagText } from './rlimit-tag.ts'
 import { throughGates } from './trampoline.ts'
 
 /**
- * The weakest containment, which asks nothing of the kernel but a list: processes are found by the cookie in their environment, by
- * the brand where they have cleared it, by descent from one that was found, and by a session or group that one of them made. Who
- * forks faster than anybody can look is missed, and on macOS who clears its environment, so the proof is marked `scan`.
+ * The weakest containment, which needs only a list of processes. A process is found by its environment tag, by its rlimit tag where it
+ * has cleared its environment, by descent from a process that was found, and by a session or group that such a process leads. A process
+ * that forks faster than a scan is missed, and so is one that clears its environment on macOS. Therefore the proof has strength `scan`.
  */
 export interface ScanDeps {
   readonly effects: Effects
   readonly host: Host
   readonly processes: ProcessTable
   readonly inheritedTag: string | undefined
-  /** Where the doors are; ours alone. */
+  /** The folder of the gate files. Only this installation writes there. */
   readonly directory: string
 }
 
-/** Between two scans of processes that are on their way out. */
+/** The pause between two scans while processes exit. */
 const rescanMs = 5
 const emptyPassesNeeded = 2
 
-interface Told {
+/** The signals that were sent to a tree, and the processes that got them. */
+interface SentSignals {
   readonly signals: readonly NodeJS.Signals[]
   readonly names: ReadonlySet<string>
-  /** Who came while they were being told, as the first look afterwards found them. */
+  /** Members that were forked too late to get the signals; set by the first scan afterwards. */
   late?: ReadonlySet<string>
 }
 
 export class ScanContainment implements Containment {
   readonly name = 'scan'
   readonly #deps: ScanDeps
-  /** Every process seen in a tree so far, so that its children are still known when it is gone. */
+  /** All processes observed in a tree so far, so that the session or group of one that is gone is still known. */
   readonly #known = new Map<string, Map<number, ProcessEntry>>()
-  /** Whom the last signal to a tree was meant for. */
-  readonly #told = new Map<string, Told>()
+  /** The last signals to each tree. */
+  readonly #sent = new Map<string, SentSignals>()
 
   constructor(deps: ScanDeps) {
     this.#deps = deps
@@ -87,7 +88,7 @@ export class ScanContainment implements Containment {
   }
 
   async observe(tree: Tree, ctx: Ctx): Promise<Presence> {
-    if (existsSync(tree.place)) return present('its door')
+    if (existsSync(tree.place)) return present('its gate')
     for (let pass = 0; pass < emptyPassesNeeded; pass++) {
       const found = this.#members(tree, await this.#deps.processes.snapshot())
       if (found.length > 0) return present(`${found.length} processes`)
@@ -96,53 +97,53 @@ export class ScanContainment implements Containment {
     return absent({ method: 'two scans found none', strength: 'scan', at: ctx.clock.wall() })
   }
 
-  /** The cookie came with the command: there is nothing to enter. */
+  /** The command carries the environment tag from its start, so it is always inside. */
   holds(): boolean {
     return true
   }
 
-  /** The second net, under a stronger containment: does anything that carries the tree's mark live? */
+  /** Whether a living process carries the tree's tags. Used besides a stronger containment, to find processes that have left it. */
   async hasStrays(tree: Tree): Promise<boolean> {
-    return (await this.#deps.processes.marked()).some((one) => isMarked(one, tree))
+    return (await this.#deps.processes.marked()).some((entry) => isMarked(entry, tree))
   }
 
-  /** Does every process of the tree wait for something? Who runs, is stopped, or waits for the disk is in the middle of its work. */
+  /** Whether every process of the tree sleeps or idles. A process that runs, is stopped or waits for the disk has work to finish. */
   async isAsleep(tree: Tree): Promise<boolean> {
     return this.#members(tree, await this.#deps.processes.snapshot()).every(({ state }) => /^[SI]/.test(state))
   }
 
   async signal(tree: Tree, signals: readonly NodeJS.Signals[]): Promise<void> {
     const entries = this.#members(tree, await this.#deps.processes.snapshot())
-    this.#told.set(tree.mark.resourceId, { signals, names: new Set(entries.map(nameOf)) })
+    this.#sent.set(tree.mark.resourceId, { signals, names: new Set(entries.map(nameOf)) })
     for (const entry of entries) for (const signal of signals) signalEntry(this.#deps, entry, signal)
   }
 
   /**
-   * Who was forked while the others were being told has heard nothing. As long as its parent lives, that is its parent's
-   * business; when the parent has died of the signal, it would be waited for until the grace is over.
+   * Sends the signals to processes that were forked while the others got theirs. While the parent of such a process lives, ending it is
+   * left to the parent. When the parent has died of the signal, the process would run until the end of the grace period.
    */
-  #tellLate({ mark: { resourceId } }: Tree, found: readonly ProcessEntry[]): void {
-    const told = this.#told.get(resourceId)
-    if (!told) return
-    told.late ??= new Set(found.map(nameOf).filter((name) => !told.names.has(name)))
+  #signalLate({ mark: { resourceId } }: Tree, found: readonly ProcessEntry[]): void {
+    const sent = this.#sent.get(resourceId)
+    if (!sent) return
+    sent.late ??= new Set(found.map(nameOf).filter((name) => !sent.names.has(name)))
     const living = new Set(found.map(({ pid }) => pid))
-    const waiting = found.filter((entry) => told.late?.has(nameOf(entry)))
+    const waiting = found.filter((entry) => sent.late?.has(nameOf(entry)))
     const orphans = waiting.filter(({ ppid }) => !living.has(ppid))
-    for (const entry of orphans) for (const signal of told.signals) signalEntry(this.#deps, entry, signal)
-    told.late = new Set(waiting.filter((entry) => !orphans.includes(entry)).map(nameOf))
-    if (told.late.size === 0) this.#told.delete(resourceId)
+    for (const entry of orphans) for (const signal of sent.signals) signalEntry(this.#deps, entry, signal)
+    sent.late = new Set(waiting.filter((entry) => !orphans.includes(entry)).map(nameOf))
+    if (sent.late.size === 0) this.#sent.delete(resourceId)
   }
 
-  /** The door first, so that nobody enters; then everybody is stopped, so that nobody forks; then they die. */
+  /** Removes the gate, so that no process enters. Then stops all members, so that none forks. Then kills them. */
   async kill(tree: Tree): Promise<void> {
-    this.#told.delete(tree.mark.resourceId)
+    this.#sent.delete(tree.mark.resourceId)
     this.#removeGate(tree)
     const stopped = new Map<string, ProcessEntry>()
-    for (let news = true; news; ) {
-      news = false
+    for (let hasFoundNew = true; hasFoundNew; ) {
+      hasFoundNew = false
       for (const entry of this.#members(tree, await this.#deps.processes.snapshot())) {
         if (stopped.has(nameOf(entry))) continue
-        news = true
+        hasFoundNew = true
         stopped.set(nameOf(entry), entry)
         signalEntry(this.#deps, entry, 'SIGSTOP')
       }
@@ -155,7 +156,7 @@ export class ScanContainment implements Containment {
       if (ctx.signal.aborted) throw new Error('the wait was given up')
       const found = this.#members(tree, await this.#deps.processes.snapshot())
       empty = found.length === 0 ? empty + 1 : 0
-      this.#tellLate(tree, found)
+      this.#signalLate(tree, found)
       if (found.length > 0) await new Promise<void>((resolve) => ctx.clock.after(rescanMs, ctx.signal, resolve))
     }
     this.#removeGate(tree)
@@ -194,7 +195,7 @@ export class ScanContainment implements Containment {
 
   async tidy(): Promise<void> {}
 
-  /** Processes that carry the mark but no door: what escaped a stronger containment, or outlived its records. */
+  /** Trees found by the tags of living processes alone: processes that escaped a stronger containment, or whose records are lost. */
   async *strays(owner: Owner): AsyncIterable<Found> {
     const seen = new Set<string>()
     for (const { environmentTags } of await this.#deps.processes.marked()) {
@@ -226,9 +227,9 @@ export class ScanContainment implements Containment {
 }
 
 /**
- * Who belongs to the tree: the cookie, the recorded main process, descent, and sessions or groups that members lead.
- * Grows `known`. Never a process that is older than the tree's supervisor, and never through a pid that was given to
- * somebody else meanwhile (G10).
+ * The processes that belong to the tree, by tag, by the recorded main process, by descent, and by sessions or groups that members lead.
+ * Adds them to `known`. A process that is older than the tree's supervisor never belongs to it. A reused pid does not make its new
+ * process a member (G10).
  */
 export function findMembers(
   tree: Tree,
@@ -252,7 +253,7 @@ export function findMembers(
   return young.filter((entry) => inside.has(entry.pid))
 }
 
-/** A pid alone is reused. */
+/** Pid and start time: a pid alone may have been reused. */
 function nameOf({ pid, startTime }: ProcessEntry): string {
   return `${pid} ${startTime}`
 }
@@ -261,15 +262,22 @@ function isKnown(entry: ProcessEntry, { main }: Tree, known: ReadonlyMap<number,
   return (entry.pid === main?.pid && entry.startTime === main.startTime) || known.get(entry.pid)?.startTime === entry.startTime
 }
 
-/** A process can clear its environment, or write another's cookie into it; the brand is read only where the cookie is not the tree's. */
-function isMarked(one: Pick<ProcessEntry, 'environmentTags' | 'rlimitTag'>, { mark }: Tree): boolean {
+/**
+ * The rlimit tag is read only when the environment tag is not the tree's: a process can clear its environment, or set the tag of another
+ * tree.
+ */
+function isMarked(entry: Pick<ProcessEntry, 'environmentTags' | 'rlimitTag'>, { mark }: Tree): boolean {
   const isOurs = ({ installation, resourceId }: Mark): boolean => resourceId === mark.resourceId && installation === mark.installation
   return (
-    parseEnvironmentTags(one.environmentTags ?? '').some(isOurs) || (one.rlimitTag !== undefined && one.rlimitTag === rlimitTagText(mark))
+    parseEnvironmentTags(entry.environmentTags ?? '').some(isOurs) ||
+    (entry.rlimitTag !== undefined && entry.rlimitTag === rlimitTagText(mark))
   )
 }
 
-/** A child, or one of a session or group that a member leads: those live on, under the same number, when the leader is gone. */
+/**
+ * Whether a process is the child of a member, or in a session or group that a member leads or led. Session and group keep their number
+ * when the leader is gone.
+ */
 function isKin(
   entry: ProcessEntry,
   inside: ReadonlySet<number>,
@@ -277,18 +285,18 @@ function isKin(
   living: ReadonlyMap<number, ProcessEntry>,
 ): boolean {
   const isLedBy = (leader: number, by: 'sid' | 'pgid'): boolean => {
-    const one = known.get(leader)
-    if (one?.[by] !== leader || Number(one.startTime) > Number(entry.startTime)) return false
+    const recorded = known.get(leader)
+    if (recorded?.[by] !== leader || Number(recorded.startTime) > Number(entry.startTime)) return false
     const now = living.get(leader)
-    return now === undefined || now.startTime === one.startTime
+    return now === undefined || now.startTime === recorded.startTime
   }
   const parent = inside.has(entry.ppid) ? living.get(entry.ppid) : undefined
-  // A scan takes its time: a parent that is younger than its child got the pid after the child was read.
+  // A scan takes time. A parent that is younger than its child got its pid after the child was read, so it is another process.
   const isChild = parent !== undefined && Number(parent.startTime) <= Number(entry.startTime)
   return isChild || isLedBy(entry.sid, 'sid') || isLedBy(entry.pgid, 'pgid')
 }
 
-/** Looked at again just before: between the scan and the signal a pid can be given to somebody else (G10). */
+/** Sends a signal after checking the start time once more: between scan and signal the pid may have been reused (G10). */
 export function signalEntry(deps: Pick<ScanDeps, 'effects' | 'processes'>, entry: ProcessEntry, signal: NodeJS.Signals): void {
   if (deps.processes.find(entry.pid)?.startTime !== entry.startTime) return
   try {

@@ -3,46 +3,47 @@ import type { Child, Exit } from '../../core/ports/effects.ts'
 import { type News, type Order, splitLines } from './subreaper-messages.ts'
 
 /**
- * A keeper that we started, from our side. `gone` is only ever said after the keeper's own word that waitpid(2) found
- * no child; a keeper that ended without it is `lost`, and what it kept must be looked for by other means (G3).
+ * The supervisor's side of a subreaper process that it started. The state `gone` means that the subreaper process has reported that
+ * waitpid(2) found no child. When it ended without that report, the state is `lost`, and its tree must be found by other means (G3).
  */
 export class SubreaperHandle {
   readonly pid: number
   /** The command's pid. */
   readonly started: Promise<number>
-  /** The command's own end; unknown in both fields when the keeper was lost before it could tell. */
+  /** The exit of the command; both fields are null when the subreaper process was lost before it reported it. */
   readonly exit: Promise<Exit>
-  /** The keeper's process is gone, and all it ever said was heard. */
+  /** Settles when the subreaper process has ended and all its messages have been read. */
   readonly ended: Promise<void>
-  /** Seen absent: nobody will ask for it again. */
+  /** The tree was observed as absent; the handle may be forgotten. */
   isSettled = false
   #state: 'running' | 'gone' | 'lost' = 'running'
-  #hasLeft = false
+  #hasExited = false
   #isGone = false
-  #wasKillAsked = false
-  #wasKillHeard = false
+  #isKillSent = false
+  #isKillConfirmed = false
   readonly #channel: Duplex
   readonly #started = Promise.withResolvers<number>()
   readonly #exit = Promise.withResolvers<Exit>()
 
   constructor(child: Child) {
-    if (!child.channel) throw new Error('The keeper was started without its channel.')
+    if (!child.channel) throw new Error('The subreaper process was started without its channel.')
     this.pid = child.pid
     this.started = this.#started.promise
     this.exit = this.#exit.promise
     this.#channel = child.channel
-    // A failed write is a keeper that has ended; its exit says so.
+    // A write fails when the subreaper process has ended. Its exit reports that, so the error is ignored.
     this.#channel.on('error', () => {})
     this.#channel.on(
       'data',
-      splitLines((line) => this.#hear(JSON.parse(line) as News)),
+      splitLines((line) => this.#receive(JSON.parse(line) as News)),
     )
     this.ended = child.exit.then(async () => {
-      this.#hasLeft = true
-      // Its last words were written before; they are read in the next turn of the event loop.
+      this.#hasExited = true
+      // Its last messages were written before its exit. They are read in the next turn of the event loop.
       for (let turn = 0; turn < 2; turn++) await new Promise<void>((resolve) => setImmediate(resolve))
       this.#end()
     })
+    // The launch awaits `started` itself. Without a handler here, a rejection before that await would end this process.
     this.started.catch(() => {})
   }
 
@@ -50,29 +51,29 @@ export class SubreaperHandle {
     return this.#state
   }
 
-  /** Its pid is still its own. */
-  get isThere(): boolean {
-    return !this.#hasLeft
+  /** The process has not exited, so its pid cannot have been reused. */
+  get isRunning(): boolean {
+    return !this.#hasExited
   }
 
-  /** It was told to kill and has not answered. */
-  get isDeaf(): boolean {
-    return this.#wasKillAsked && !this.#wasKillHeard && this.#state === 'running'
+  /** It got the order to kill and has not confirmed it. */
+  get isUnresponsive(): boolean {
+    return this.#isKillSent && !this.#isKillConfirmed && this.#state === 'running'
   }
 
-  tell(order: Order): void {
-    if (order.do === 'kill') this.#wasKillAsked = true
-    if (!this.#isGone && !this.#hasLeft && this.#channel.writable) this.#channel.write(`${JSON.stringify(order)}\n`)
+  send(order: Order): void {
+    if (order.do === 'kill') this.#isKillSent = true
+    if (!this.#isGone && !this.#hasExited && this.#channel.writable) this.#channel.write(`${JSON.stringify(order)}\n`)
   }
 
-  #hear(news: News): void {
+  #receive(news: News): void {
     if (news.is === 'started') this.#started.resolve(news.pid)
     if (news.is === 'failed') this.#started.reject(new Error(`the command could not be started (${news.error})`))
-    if (news.is === 'killing') this.#wasKillHeard = true
+    if (news.is === 'killing') this.#isKillConfirmed = true
     if (news.is === 'exit') this.#exit.resolve({ code: news.code, signal: news.signal })
     if (news.is === 'gone') {
       this.#isGone = true
-      // It stays until we have heard it: were it to leave first, a write of ours could fail and take its word with it.
+      // It exits only when the channel closes. If it exited first, a write of ours could fail and discard its last message.
       this.#channel.end()
     }
   }
@@ -80,7 +81,7 @@ export class SubreaperHandle {
   #end(): void {
     this.#channel.destroy()
     this.#state = this.#isGone ? 'gone' : 'lost'
-    this.#started.reject(new Error('its keeper ended before the command was started'))
+    this.#started.reject(new Error('its subreaper process ended before the command was started'))
     this.#exit.resolve({ code: null, signal: null })
   }
 }

@@ -1,11 +1,14 @@
 import type { Exit } from '../../core/ports/effects.ts'
 
-/** What supervisor and keeper say to each other, on a channel that the command does not have: one JSON object per line. */
+/** The messages between supervisor and subreaper process: one JSON object per line, on a channel that the command does not inherit. */
 
-/** The part that a keeper's cookie ends with. It is nobody's member: no scan may take it for one and kill it. */
+/**
+ * The end of a subreaper process's environment tag. It makes the tag different from the tree's, so that no scan kills the subreaper
+ * process as a member.
+ */
 export const subreaperSuffix = '/keeper'
 
-/** The command, doors included; it comes this way so that nothing of the user's stands in the keeper's argv. */
+/** The command with its gates. It is sent on the channel so that no text of the user is in the argv of the subreaper process. */
 export interface StartOrder {
   readonly do: 'start'
   readonly program: string
@@ -13,27 +16,27 @@ export interface StartOrder {
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   readonly detached: boolean
-  /** What it gets besides its standard streams, each under its own number. */
+  /** The descriptors that the command inherits besides its standard streams, under the same numbers. */
   readonly descriptors: readonly number[]
 }
 
 export type Order =
   | StartOrder
-  /** To every process below the keeper, in this order. */
+  /** Sends the signals to every descendant of the subreaper process, in this order. */
   | { readonly do: 'signal'; readonly signals: readonly NodeJS.Signals[] }
   | { readonly do: 'kill' }
 
 export type News =
   | { readonly is: 'started'; readonly pid: number }
   | { readonly is: 'failed'; readonly error: string }
-  /** The command's own end; others of its tree may live on. */
+  /** The command has exited; other processes of its tree may still run. */
   | ({ readonly is: 'exit' } & Exit)
-  /** The kill has been heard. */
+  /** Confirms the order to kill. */
   | { readonly is: 'killing' }
-  /** waitpid(2) says ECHILD: nothing is left below the keeper. */
+  /** waitpid(2) failed with ECHILD: the subreaper process has no descendant left. */
   | { readonly is: 'gone' }
 
-/** Calls back with every whole line; what comes in pieces is put together. */
+/** Returns a function that takes chunks and calls `onLine` with each complete line. */
 export function splitLines(onLine: (line: string) => void): (chunk: Buffer) => void {
   let rest = Buffer.alloc(0)
   return (chunk) => {

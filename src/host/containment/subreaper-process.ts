@@ -10,29 +10,29 @@ import { findDescendants } from '../processes/descendants.ts'
 import { type News, type Order, type StartOrder, splitLines } from './subreaper-messages.ts'
 
 /**
- * The process between a supervisor and one command, and the subreaper of everything below it: whoever is orphaned there
- * becomes its child, so when waitpid(2) says ECHILD the kernel vouches that nothing is left. It is the sentinel of its
- * tree too: when the channel ends, the supervisor is dead or done with it, and the tree goes.
+ * The subreaper process: it runs between a supervisor and one command. Every orphan among its descendants becomes its child. So when
+ * waitpid(2) fails with ECHILD, the kernel proves that no descendant is left. It also replaces the sentinel for its tree: when the channel
+ * closes, the supervisor is dead or has finished with the tree, and it kills what is left.
  */
 
 const channelFd = Number(process.argv[2])
 
-/** On a terminal the command's foreground group is ours too: its Ctrl-C and Ctrl-Z must not end or stop the keeper. */
+/** On a terminal this process is in the command's foreground group, so Ctrl-C and Ctrl-Z reach it too. They must not end or stop it. */
 const ignoredSignals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGALRM', 'SIGTSTP', 'SIGTTIN', 'SIGTTOU', 'SIGUSR1', 'SIGUSR2'] as const
 
-/** Between two passes over processes that were killed already and have yet to go. */
+/** The pause between two passes while killed processes are still exiting. */
 const firstPauseMs = 1
 const longestPauseMs = 20
-/** A chain of forks is hunted without a pause for this long; then the event loop has its turn. */
+/** How long passes against a chain of forks follow each other without a turn of the event loop. */
 const burstMs = 50
-/** After so many rounds that each met somebody new, those that are stopped die first. */
+/** After this many rounds that each found new processes, the stopped ones are killed before the search continues. */
 const stopRounds = 10
 
 class SubreaperProcess {
   readonly #kernel: Kernel
   #main: ChildProcess | undefined
   #exit: Exit | undefined
-  #isExitTold = false
+  #isExitReported = false
   #isKilling = false
   #isGone = false
   #isOrphan = false
@@ -44,12 +44,12 @@ class SubreaperProcess {
   start(order: StartOrder): void {
     const { program, argv, env, cwd, detached } = order
     const stdio = Array.from({ length: Math.max(2, ...order.descriptors) + 1 }, (_, fd) => (isHeld(order, fd) ? fd : 'ignore'))
-    // libuv resets every signal's disposition in the child, so the command does not inherit what is ignored here.
+    // libuv resets all signal dispositions in the child, so the command does not ignore the signals that this process ignores.
     this.#main = spawn(program, argv.slice(1), { argv0: argv[0], env, cwd, detached, stdio })
     this.#main.once('error', (error) => this.#fail(error))
     this.#main.once('exit', (code, signal) => this.#mainEnded({ code, signal }))
     if (this.#main.pid === undefined) return
-    this.#tell({ is: 'started', pid: this.#main.pid })
+    this.#send({ is: 'started', pid: this.#main.pid })
     process.on('SIGCHLD', () => this.#reap())
     this.#reap()
   }
@@ -62,7 +62,7 @@ class SubreaperProcess {
     }
   }
 
-  /** The supervisor has closed the channel: it knows that all is gone, or it is dead. */
+  /** The supervisor has closed the channel: it has the report that the tree is gone, or it is dead. */
   orphaned(): void {
     this.#isOrphan = true
     if (this.#isGone) this.#kernel.exit(0)
@@ -70,16 +70,16 @@ class SubreaperProcess {
   }
 
   #fail(error: unknown): void {
-    this.#tell({ is: 'failed', error: sentence(error) })
+    this.#send({ is: 'failed', error: sentence(error) })
     this.#kernel.exit(1)
   }
 
-  /** Nobody hears an orphan, and the channel's descriptor may be something else's by now. */
-  #tell(...news: readonly News[]): void {
-    if (!this.#isOrphan) tell(news)
+  /** After the channel has closed nothing is sent: no one reads it, and its descriptor may have been reused. */
+  #send(...news: readonly News[]): void {
+    if (!this.#isOrphan) send(news)
   }
 
-  /** Both libuv and we wait for the command; whoever is first tells. */
+  /** libuv and `#reap` both wait for the command; the first to see its exit counts. */
   #mainEnded(exit: Exit): void {
     this.#exit ??= exit
     this.#reap()
@@ -93,45 +93,45 @@ class SubreaperProcess {
     this.#report(dead === 'none')
   }
 
-  /** What is known at once is told at once: the supervisor's close then finds the proof already there. */
+  /** Sends exit and end of the tree in one write where both are known, so that a close of the supervisor already has the proof. */
   #report(isEmpty: boolean): void {
     const news: News[] = []
-    if (this.#exit && !this.#isExitTold) news.push({ is: 'exit', ...this.#exit })
-    // Without its exit the command may be between libuv's wait and its event.
+    if (this.#exit && !this.#isExitReported) news.push({ is: 'exit', ...this.#exit })
+    // While the exit is unknown, libuv may have reaped the command and not yet emitted its event.
     if (isEmpty && this.#exit && !this.#isGone) news.push({ is: 'gone' })
-    this.#isExitTold ||= this.#exit !== undefined
+    this.#isExitReported ||= this.#exit !== undefined
     this.#isGone ||= isEmpty && this.#exit !== undefined
-    if (news.length > 0) this.#tell(...news)
+    if (news.length > 0) this.#send(...news)
     if (this.#isGone && this.#isOrphan) this.#kernel.exit(0)
   }
 
   #kill(): void {
     if (this.#isKilling) return
     this.#isKilling = true
-    this.#tell({ is: 'killing' })
-    outrun()
+    this.#send({ is: 'killing' })
+    raisePriority()
     this.#killUntilGone(firstPauseMs)
   }
 
   #killUntilGone(pauseMs: number): void {
     const untilMs = performance.now() + burstMs
     const seen = new Set<number>()
-    let news = true
-    while (news && !this.#isGone && performance.now() < untilMs) news = this.#killPass(seen)
+    let hasFoundNew = true
+    while (hasFoundNew && !this.#isGone && performance.now() < untilMs) hasFoundNew = this.#killPass(seen)
     if (this.#isGone) return
-    // Without news they are only on their way out.
-    setTimeout(() => this.#killUntilGone(Math.min(longestPauseMs, pauseMs * 2)), news ? 0 : pauseMs)
+    // Without new processes only killed ones are left, and they are exiting.
+    setTimeout(() => this.#killUntilGone(Math.min(longestPauseMs, pauseMs * 2)), hasFoundNew ? 0 : pauseMs)
   }
 
-  /** Everybody is stopped, so that nobody forks, until nobody new is met; then they die. Was there anybody new? */
+  /** Stops all descendants, so that none forks, until a round finds no new one. Then kills them. Returns whether it found new ones. */
   #killPass(seen: Set<number>): boolean {
     for (let rounds = 0; ; rounds++) {
-      // The dead first: a chain of forks leaves thousands, and each would cost a look.
+      // Reap first: a chain of forks leaves thousands of dead children, and the walk would visit each of them.
       this.#reap()
       using all = findDescendants(this.#kernel, 'SIGSTOP')
-      const news = all.pids.filter((pid) => !seen.has(pid))
-      for (const pid of news) seen.add(pid)
-      if (news.length > 0 && rounds < stopRounds) continue
+      const newPids = all.pids.filter((pid) => !seen.has(pid))
+      for (const pid of newPids) seen.add(pid)
+      if (newPids.length > 0 && rounds < stopRounds) continue
       all.signal('SIGKILL')
       this.#reap()
       return rounds > 0
@@ -143,34 +143,34 @@ function isHeld({ descriptors }: StartOrder, fd: number): boolean {
   return fd < 3 || descriptors.includes(fd)
 }
 
-/** A thousand processes that spin leave us a thousandth of the machine, where we may not ask for more. */
-function outrun(): void {
+/** Without a higher priority, a thousand busy processes leave this one a thousandth of the processor time. */
+function raisePriority(): void {
   try {
     setPriority(constants.priority.PRIORITY_HIGHEST)
   } catch {
-    // Not root: then the limits on what one user may fork are the help.
+    // Only root may raise it. For other users the limit on their number of processes bounds the load.
   }
 }
 
-/** Written synchronously: the last words must be out before the exit. */
-function tell(news: readonly News[]): void {
+/** Writes synchronously: the last messages must be written before the exit. */
+function send(news: readonly News[]): void {
   try {
-    writeSync(channelFd, news.map((one) => `${JSON.stringify(one)}\n`).join(''))
+    writeSync(channelFd, news.map((message) => `${JSON.stringify(message)}\n`).join(''))
   } catch {
-    // EPIPE: the supervisor is dead, and the end of the channel tells us so.
+    // EPIPE: the supervisor is dead. The end of the channel reports that.
   }
 }
 
-/** The command's streams are the command's alone: a pipe must end with it, and a terminal must be left as it leaves it. */
-function letGoOfStreams(descriptors: readonly number[]): void {
+/** Closes the command's streams here: a pipe must end with the command, and this process must not hold its terminal. */
+function releaseStreams(descriptors: readonly number[]): void {
   for (const fd of descriptors) closeSync(fd)
   for (const fd of [0, 1, 2]) {
     closeSync(fd)
-    openSync('/dev/null', 'r+') // open(2) gives the lowest number that is free.
+    openSync('/dev/null', 'r+') // open(2) returns the lowest free number.
   }
 }
 
-/** The first order is awaited in place: until there is a command, nothing else can happen. */
+/** Reads the first order synchronously: before there is a command, there is nothing else to do. */
 function awaitFirstOrder(orders: readonly Order[], take: (chunk: Buffer) => void): void {
   const chunk = Buffer.alloc(64 * 1024)
   while (orders.length === 0) {
@@ -181,7 +181,7 @@ function awaitFirstOrder(orders: readonly Order[], take: (chunk: Buffer) => void
 }
 
 function run(): void {
-  // Out of reach of a `pkill node` that is meant for an agent.
+  // The title keeps a `pkill node` that is meant for an agent from matching this process.
   process.title = 'ebb-keeper'
   for (const signal of ignoredSignals) process.on(signal, () => {})
   const orders: Order[] = []
@@ -196,20 +196,20 @@ function run(): void {
   kernel.closeOnExec(channelFd)
   const subreaperProcess = new SubreaperProcess(kernel)
   subreaperProcess.start(first)
-  letGoOfStreams(first.descriptors)
+  releaseStreams(first.descriptors)
   obey = (order) => subreaperProcess.obey(order)
   for (const order of others) obey(order)
   const channel = new Socket({ fd: channelFd, readable: true, writable: false })
   channel.on('data', take)
   channel.on('error', () => {})
   channel.once('close', () => subreaperProcess.orphaned())
-  // What was compiled is kept for the next keeper now: this one will leave without a goodbye.
+  // Stores the compiled code for the next subreaper process now, because this one ends by _exit(2).
   flushCompileCache()
 }
 
 try {
   run()
 } catch (error) {
-  tell([{ is: 'failed', error: sentence(error) }])
+  send([{ is: 'failed', error: sentence(error) }])
   process.exit(1)
 }

@@ -17,9 +17,9 @@ import { subreaperSuffix } from './subreaper-messages.ts'
 import { throughGates } from './trampoline.ts'
 
 /**
- * The containment for Linux without a cgroup of our own: each tree hangs below a keeper, a subreaper that no descendant
- * can leave, and that kills it when we say so or when we die. Its word is the kernel's proof. Where that word cannot be
- * had (a keeper that was killed, or that another supervisor started) the net does the work, and its proof is marked `scan`.
+ * The containment for Linux without a cgroup of our own. Each tree runs below a subreaper process, which no descendant can leave. It kills
+ * the tree on request, and when the supervisor dies. When it reports that no child is left, that is a proof of strength `kernel`. It cannot
+ * report when it was killed, or when another supervisor started it. Then the fallback scan does the work, and the proof has strength `scan`.
  */
 export interface SubreaperDeps {
   readonly effects: Effects
@@ -27,23 +27,26 @@ export interface SubreaperDeps {
   readonly clock: Clock
   readonly processes: ProcessTable
   readonly inheritedTag: string | undefined
-  /** Where the doors are; shared with the net. */
+  /** The folder of the gate files; the fallback scan uses it too. */
   readonly gates: string
   readonly node: string
   readonly fallbackScan: ScanContainment
 }
 
-/** Two of them, where the net's own doors have one: neither takes the other's for its own. */
+/**
+ * Between incarnation and resource id in the name of a gate file. The fallback scan uses a single `~`, so that each finds only its own
+ * files.
+ */
 const separator = '~~'
 
-/** How long a keeper may be silent after a kill, and one whose supervisor died may take to end its tree. */
+/** How long a subreaper process may leave a kill unanswered, and how long it may take to end its tree after its supervisor died. */
 const patienceMs = 4_000
-const lookMs = 5
+const recheckMs = 5
 
-/** One that has not said that the command has started is woken this often. */
+/** The interval of SIGCONT to a subreaper process that has not yet reported the start of the command. */
 const wakeMs = 250
 
-/** Why it is not available here; undefined when it is. Looks for koffi without loading it. */
+/** Why this containment is not available; undefined when it is. Looks for koffi without loading it. */
 export function subreaperUnavailable(): string | undefined {
   if (process.platform !== 'linux') return 'only Linux has subreapers'
   try {
@@ -58,7 +61,7 @@ export class SubreaperContainment implements Containment {
   readonly name = 'subreaper'
   readonly #deps: SubreaperDeps
   readonly #subreaperProcesses = new Map<string, SubreaperHandle>()
-  /** Since when a keeper is waited for, across the kills of a ladder. */
+  /** When the wait for a subreaper process began. One wait may last over several kills of a ladder. */
   readonly #waitingSinceMs = new Map<string, number>()
 
   constructor(deps: SubreaperDeps) {
@@ -66,7 +69,7 @@ export class SubreaperContainment implements Containment {
   }
 
   place(limits?: Limits): TreePlace {
-    this.#deps.fallbackScan.place(limits) // Refuses limits, as we must.
+    this.#deps.fallbackScan.place(limits) // Throws when limits are set, which need the cgroup containment.
     return this.#placeOf(this.#deps.host.incarnationId)
   }
 
@@ -92,7 +95,7 @@ export class SubreaperContainment implements Containment {
     this.#subreaperProcesses.set(tree.mark.resourceId, subreaperProcess)
     const { cwd, detached } = launch
     const descriptors = launch.stdio.flatMap((stream, fd) => (fd > 2 && stream !== 'ignore' ? [fd] : []))
-    subreaperProcess.tell({
+    subreaperProcess.send({
       do: 'start',
       ...throughGates('file', [tree.place], { ...launch, mark: tree.mark }, env),
       env,
@@ -104,37 +107,39 @@ export class SubreaperContainment implements Containment {
     return { pid, exit: subreaperProcess.exit, stdin: child.stdin, firstLine: () => child.firstLine(), unref: () => child.unref() }
   }
 
-  /** The command, or anybody, may stop its keeper before we have heard of it, and the launch would wait for its whole time. */
+  /**
+   * The command may stop its subreaper process before that has reported the start. Without SIGCONT the launch would run into its timeout.
+   */
   async #untilStarted(subreaperProcess: SubreaperHandle): Promise<number> {
-    const over = new AbortController()
-    this.#deps.clock.every(wakeMs, over.signal, () => this.#wake(subreaperProcess))
+    const settled = new AbortController()
+    this.#deps.clock.every(wakeMs, settled.signal, () => this.#wake(subreaperProcess))
     try {
       return await subreaperProcess.started
     } finally {
-      over.abort()
+      settled.abort()
     }
   }
 
-  /** What a keeper has started is its descendant for good. */
+  /** A command that a subreaper process started remains its descendant. */
   holds(): boolean {
     return true
   }
 
   async observe(tree: Tree, ctx: Ctx): Promise<Presence> {
     const subreaperProcess = this.#subreaperProcesses.get(tree.mark.resourceId)
-    if (subreaperProcess?.state === 'running') return present(`its keeper (pid ${subreaperProcess.pid})`)
+    if (subreaperProcess?.state === 'running') return present(`its subreaper process (pid ${subreaperProcess.pid})`)
     if (subreaperProcess?.state === 'gone') {
-      if (existsSync(tree.place)) return present('its door')
+      if (existsSync(tree.place)) return present('its gate')
       this.#settle(tree)
       return absent(kernelProof(ctx))
     }
-    if (!subreaperProcess && (await this.#findSubreaper(tree))) return present('its keeper')
+    if (!subreaperProcess && (await this.#findSubreaper(tree))) return present('its subreaper process')
     const seen = await this.#deps.fallbackScan.observe(tree, ctx)
     if (seen.is === 'absent') this.#settle(tree)
     return seen
   }
 
-  /** Kept until the next start, in case that it is looked at once more: the kernel's proof is in it. */
+  /** The handle is kept until the next start, because it holds the kernel's proof and the tree may be observed once more. */
   #settle({ mark: { resourceId } }: Tree): void {
     this.#waitingSinceMs.delete(resourceId)
     const subreaperProcess = this.#subreaperProcesses.get(resourceId)
@@ -143,18 +148,21 @@ export class SubreaperContainment implements Containment {
 
   async signal(tree: Tree, signals: readonly NodeJS.Signals[]): Promise<void> {
     const subreaperProcess = this.#subreaperProcesses.get(tree.mark.resourceId)
-    if (subreaperProcess?.state === 'running') subreaperProcess.tell({ do: 'signal', signals })
+    if (subreaperProcess?.state === 'running') subreaperProcess.send({ do: 'signal', signals })
     else if (subreaperProcess?.state !== 'gone') await this.#deps.fallbackScan.signal(tree, signals)
   }
 
-  /** The door first, so that nobody enters. Ours is told; another's has noticed its supervisor's death by itself. */
+  /**
+   * Removes the gate first, so that no process enters. Then sends the order to our own subreaper process. One of a dead supervisor
+   * has begun to kill by itself.
+   */
   async kill(tree: Tree): Promise<void> {
     this.#removeGate(tree)
     const subreaperProcess = this.#subreaperProcesses.get(tree.mark.resourceId)
     if (subreaperProcess?.state === 'gone') return
     if (subreaperProcess?.state === 'running') {
       this.#wake(subreaperProcess)
-      subreaperProcess.tell({ do: 'kill' })
+      subreaperProcess.send({ do: 'kill' })
       return
     }
     const stranded = subreaperProcess ? undefined : await this.#findSubreaper(tree)
@@ -162,9 +170,9 @@ export class SubreaperContainment implements Containment {
     await this.#deps.fallbackScan.kill(tree)
   }
 
-  /** An agent may have stopped its keeper, and a stopped one hears nothing. */
+  /** Sends SIGCONT, because an agent may have stopped its subreaper process, which then reads no orders. */
   #wake(subreaperProcess: SubreaperHandle): void {
-    const entry = subreaperProcess.isThere ? this.#deps.processes.find(subreaperProcess.pid) : undefined
+    const entry = subreaperProcess.isRunning ? this.#deps.processes.find(subreaperProcess.pid) : undefined
     if (entry) signalEntry(this.#deps, entry, 'SIGCONT')
   }
 
@@ -172,8 +180,9 @@ export class SubreaperContainment implements Containment {
     const subreaperProcess = this.#subreaperProcesses.get(tree.mark.resourceId)
     if (!subreaperProcess) await this.#strandedSubreaperLeft(tree, ctx)
     else {
+      // A failed attempt changes nothing: the wait goes on, and the next wait of the ladder tries again.
       const takeOver = (): void => void this.#takeOver(tree, subreaperProcess).catch(() => {})
-      if (subreaperProcess.isDeaf) ctx.clock.after(this.#patienceLeftMs(tree, ctx), ctx.signal, takeOver)
+      if (subreaperProcess.isUnresponsive) ctx.clock.after(this.#patienceLeftMs(tree, ctx), ctx.signal, takeOver)
       await Promise.race([subreaperProcess.ended, aborted(ctx)])
       if (subreaperProcess.state === 'gone') {
         this.#removeGate(tree)
@@ -190,11 +199,12 @@ export class SubreaperContainment implements Containment {
   }
 
   async #takeOver(tree: Tree, subreaperProcess: SubreaperHandle): Promise<void> {
-    const entry = subreaperProcess.isDeaf && subreaperProcess.isThere ? this.#deps.processes.find(subreaperProcess.pid) : undefined
+    const entry =
+      subreaperProcess.isUnresponsive && subreaperProcess.isRunning ? this.#deps.processes.find(subreaperProcess.pid) : undefined
     if (entry) await this.#killWithSubreaper(tree, entry)
   }
 
-  /** With the keeper as the tree's main process everything below it is a member, marked or not. */
+  /** Names the subreaper process as the main process of the tree, so that all its descendants are members, also those without a tag. */
   async #killWithSubreaper(tree: Tree, { pid, startTime }: ProcessEntry): Promise<void> {
     await this.#deps.fallbackScan.kill({ ...tree, main: { pid, startTime } })
   }
@@ -205,7 +215,7 @@ export class SubreaperContainment implements Containment {
       const entry = await this.#findSubreaper(tree)
       if (!entry) return
       if (this.#patienceLeftMs(tree, ctx) === 0) await this.#killWithSubreaper(tree, entry)
-      await new Promise<void>((resolve) => ctx.clock.after(lookMs, ctx.signal, resolve))
+      await new Promise<void>((resolve) => ctx.clock.after(recheckMs, ctx.signal, resolve))
     }
   }
 
@@ -223,7 +233,7 @@ export class SubreaperContainment implements Containment {
     }
   }
 
-  /** By their doors; and, where all of an incarnation's are asked for, by keepers whose door is gone. */
+  /** Finds trees by their gates. Unless only some scopes are wanted, also by subreaper processes whose gate is gone. */
   async *list(owner: Owner): AsyncIterable<Found> {
     const { gates, host } = this.#deps
     const isWanted = ({ incarnation, resourceId }: Mark): boolean =>
@@ -254,10 +264,10 @@ export class SubreaperContainment implements Containment {
 
   async tidy(): Promise<void> {}
 
-  /** The end of our process is the end of every channel, and that is a kill; this only comes a moment earlier. */
+  /** When this process ends, every channel closes, which makes the subreaper processes kill. This order only comes a moment earlier. */
   killAllNow(): void {
     for (const subreaperProcess of this.#subreaperProcesses.values())
-      if (subreaperProcess.state === 'running') subreaperProcess.tell({ do: 'kill' })
+      if (subreaperProcess.state === 'running') subreaperProcess.send({ do: 'kill' })
   }
 
   #forgetSettled(): void {
@@ -266,7 +276,7 @@ export class SubreaperContainment implements Containment {
   }
 }
 
-/** Beside us, in the sources as in the bundle. */
+/** The program lies beside this file, in the sources and in the bundle. */
 function subreaperFile(): string {
   return join(import.meta.dirname, `subreaper-process${extname(import.meta.filename)}`)
 }
@@ -280,7 +290,7 @@ function subreaperMarks(processes: readonly MarkedProcess[]): readonly Mark[] {
   return parts.flatMap((part) => parseEnvironmentTags(part.slice(0, -subreaperSuffix.length)))
 }
 
-/** Nothing of the user's but what Node itself may need to start: a NODE_OPTIONS that is meant for the command stays out. */
+/** Only the variables that Node itself may need to start. A NODE_OPTIONS of the user is meant for the command, so it is left out. */
 function subreaperEnvironment(env: Readonly<Record<string, string>>, mark: string): Record<string, string> {
   const cache = getCompileCacheDir()
   return {
@@ -291,7 +301,7 @@ function subreaperEnvironment(env: Readonly<Record<string, string>>, mark: strin
 }
 
 function kernelProof(ctx: Ctx): Proof {
-  return { method: 'keeper reaped its last descendant', strength: 'kernel', at: ctx.clock.wall() }
+  return { method: 'subreaper process reaped its last descendant', strength: 'kernel', at: ctx.clock.wall() }
 }
 
 function aborted(ctx: Ctx): Promise<never> {

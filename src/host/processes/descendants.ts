@@ -3,27 +3,29 @@ import type { Kernel } from '../ffi.ts'
 import { readEntry } from './proc.ts'
 
 /**
- * Everybody below this process. Each is pinned by a pidfd, and was seen after that to be the child of one that is below
- * us too, so that a pid which was given to a stranger meanwhile is never signalled (G10). What forks during the walk may
- * be missed: walk again.
+ * All descendants of this process. Each is pinned by a pidfd, and after that it was observed as the child of a known descendant. So a
+ * pid that the kernel has given to a foreign process meanwhile is never signalled (G10). The walk may miss a process that is forked
+ * during it; the caller walks again.
  */
 export interface Descendants extends Disposable {
   readonly pids: readonly number[]
   signal(signal: NodeJS.Signals): void
 }
 
-/** Undefined where no pidfd can be had (an old kernel, no descriptor left) or none is needed. */
+/** A pidfd; undefined where none can be opened (an old kernel, no free descriptor) or none is needed. */
 type Pin = number | undefined
 
-/** `greeting` is sent to each at once when it is met: who is stopped then has all its children already. */
-export function findDescendants(kernel: Kernel, greeting?: NodeJS.Signals): Descendants {
+/**
+ * Sends `firstSignal` to each process as soon as it is found. A process that gets SIGSTOP then cannot fork after its children were read.
+ */
+export function findDescendants(kernel: Kernel, firstSignal?: NodeJS.Signals): Descendants {
   const pins = new Map<number, Pin>()
   const queue = [process.pid]
   // The queue grows while it is walked.
   for (const parent of queue) {
     for (const [pid, pin] of parent === process.pid ? ownChildren() : pinnedChildren(kernel, parent, pins)) {
       pins.set(pid, pin)
-      if (greeting) send(kernel, pid, pin, greeting)
+      if (firstSignal) send(kernel, pid, pin, firstSignal)
       queue.push(pid)
     }
   }
@@ -38,12 +40,12 @@ export function findDescendants(kernel: Kernel, greeting?: NodeJS.Signals): Desc
   }
 }
 
-/** Their pids stay theirs until we reap them, and during a walk we do not: no pin is needed. */
+/** Own children need no pin: a pid is not reused before this process reaps it, and it reaps none during a walk. */
 function ownChildren(): readonly (readonly [number, Pin])[] {
   return childrenOf(process.pid).map((pid) => [pid, undefined])
 }
 
-/** Pinned first, then looked for again below the parent, which must be the one that we met. */
+/** Pins the children first, then reads the children of the parent again. The parent must still be the process that was pinned. */
 function pinnedChildren(kernel: Kernel, parent: number, pins: ReadonlyMap<number, Pin>): readonly (readonly [number, Pin])[] {
   const candidates = childrenOf(parent).filter((pid) => !pins.has(pid))
   if (candidates.length === 0) return []
@@ -66,18 +68,18 @@ function send(kernel: Kernel, pid: number, pin: Pin, signal: NodeJS.Signals): vo
   try {
     process.kill(pid, signal)
   } catch {
-    // It is gone, or not ours to signal; whoever waits for it sees which.
+    // The process is gone, or this one may not signal it. The caller waits for its end and finds out which.
   }
 }
 
-/** Not every kernel was built with proc_pid_task_children(5). */
+/** proc_pid_task_children(5) depends on the configuration of the kernel. */
 const hasChildrenFiles = existsSync('/proc/thread-self/children')
 
 function childrenOf(pid: number): readonly number[] {
   return hasChildrenFiles ? threadsOf(pid).flatMap((thread) => readChildren(pid, thread)) : scanForChildren(pid)
 }
 
-/** Children belong to the thread that forked them; we fork, and adopt, in our main thread only. */
+/** A child belongs to the thread that forked it. This process forks and adopts in its main thread only. */
 function threadsOf(pid: number): readonly string[] {
   if (pid === process.pid) return [String(pid)]
   try {
@@ -89,7 +91,7 @@ function threadsOf(pid: number): readonly string[] {
 
 let buffer = Buffer.allocUnsafe(64 * 1024)
 
-/** 8 µs, where readFileSync takes 24 and a look at `stat` 34: with a thousand processes that counts. */
+/** Takes 8 µs; readFileSync takes 24 µs, and reading `stat` 34 µs. The difference counts with a thousand processes. */
 function readChildren(pid: number, thread: string): readonly number[] {
   let fd: number | undefined
   try {
@@ -107,7 +109,7 @@ function readChildren(pid: number, thread: string): readonly number[] {
   }
 }
 
-/** A child that this `/proc` cannot name is 0 in it, and a signal to 0 would hit our own group. */
+/** A child outside the pid namespace of this `/proc` is listed as 0. A signal to 0 would reach our own process group. */
 function parsePids(text: string): readonly number[] {
   return text
     .split(' ')

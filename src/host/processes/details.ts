@@ -4,29 +4,29 @@ import { errno } from '../../core/model/errors.ts'
 import type { ProcessDetails } from '../../core/ports/process.ts'
 import type { ProcessTable } from './process-table.ts'
 
-/** proc(5): times in `/proc` are in clock ticks, which are hundredths of a second on every Linux that Node runs on. */
+/** proc(5): `/proc` counts time in clock ticks. A tick is a hundredth of a second on every Linux that Node runs on. */
 const ticksPerSecond = 100
 const pageBytes = 4_096
 
-/** Node gives its main thread a name of its own, and that is what the kernel then calls the process. */
-const nodesName = 'MainThread'
+/** The name that Node gives its main thread. The kernel shows it as the name of the process. */
+const nodeThreadName = 'MainThread'
 
-/** What people want to know of a living process; undefined when it is gone. */
+/** Details of a living process for a list of processes; undefined when it is gone. */
 export function detailsOf(processes: ProcessTable, pid: number): ProcessDetails | undefined {
   const entry = processes.find(pid)
   if (!entry) return undefined
   return {
     pid,
     ppid: entry.ppid,
-    command: entry.command === nodesName ? programOf(pid, entry.command) : entry.command,
+    command: entry.command === nodeThreadName ? programOf(pid, entry.command) : entry.command,
     startedAt: new Date(bootMs() + (Number(entry.startTime) / ticksPerSecond) * 1_000).toISOString(),
     rssBytes: residentBytes(pid),
   }
 }
 
-function programOf(pid: number, otherwise: string): string {
+function programOf(pid: number, fallback: string): string {
   const [program = ''] = readOrEmpty(`/proc/${pid}/cmdline`).split('\0')
-  return basename(program) || otherwise
+  return basename(program) || fallback
 }
 
 function bootMs(): number {
@@ -42,7 +42,7 @@ function readOrEmpty(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
-    // Gone meanwhile, or a system without /proc.
+    // The process is gone, or the system has no /proc.
     if (errno(error) === 'ENOENT' || errno(error) === 'ESRCH') return ''
     throw error
   }

@@ -6,22 +6,28 @@ import { findCgroup2, members } from '../containment/cgroup-files.ts'
 import { rlimitTagIn } from '../containment/rlimit-tag.ts'
 import type { MarkedProcess, ProcessEntry, ProcessTable } from './process-table.ts'
 
-/** Linux's `/proc`, read synchronously in slices: 3–9 times faster than `fs.promises`, and no slice blocks for long. */
+/**
+ * The process table of Linux, from `/proc`. It is read synchronously in slices, which is 3 to 9 times faster than `fs.promises`; the
+ * event loop gets a turn between two slices.
+ */
 
 const slice = 200
 let buffer = Buffer.allocUnsafe(64 * 1024)
 
-/** Gone, or not ours to read. Anything else, such as no free descriptor, is no answer at all, and is thrown (G4). */
-const telling: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ESRCH', 'EACCES', 'EPERM'])
+/**
+ * Errors that mean: the process is gone, or may not be read. Other errors, such as no free descriptor, leave it unknown and are thrown
+ * (G4).
+ */
+const conclusive: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ESRCH', 'EACCES', 'EPERM'])
 
-/** Reads a small kernel file into a shared buffer; undefined when the process is gone or not ours to read. */
+/** Reads a small kernel file into a shared buffer; undefined when the process is gone or may not be read. */
 function read(path: string): Buffer | undefined {
   let fd: number | undefined
   try {
     fd = openSync(path, 'r')
     return readAll(fd)
   } catch (error) {
-    if (telling.has(errno(error))) return undefined
+    if (conclusive.has(errno(error))) return undefined
     throw error
   } finally {
     if (fd !== undefined) closeSync(fd)
@@ -34,7 +40,7 @@ function readAll(fd: number): Buffer {
     const room = buffer.length - length
     const count = readSync(fd, buffer, length, room, length)
     length += count
-    // These files come whole or as far as the room goes: a short read is the end.
+    // The kernel fills the buffer as far as the file goes, so a short read is the end of the file.
     if (count < room) return buffer.subarray(0, length)
   }
 }
@@ -56,7 +62,7 @@ export function parseStat(stat: string, field = fieldsOf(stat)): ProcessEntry | 
   }
 }
 
-/** From the third on: those after the command. */
+/** The fields of proc_pid_stat(5) after the command: index 0 is field 3, the state. */
 function fieldsOf(stat: string): readonly string[] {
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
@@ -69,67 +75,77 @@ export function readEntry(pid: number | 'self'): ProcessEntry | undefined {
 const needle = Buffer.from(`${environmentTagName}=`)
 
 /**
- * It is in the middle of an exec(2): the memory of the old program is gone, and the new one has no environment yet. One
- * look in eight at a process that does nothing else falls into that moment, which is 25 µs long, 35 ms when others
- * have the processors; with ten others on two of them a whole look was seen to take 0.4 s. Whoever is there may be ours.
+ * The process is in the middle of an exec(2): the memory of the old program is gone, and the new program has no environment yet. Such
+ * a process may carry our tag, so it must be read again. The moment takes 25 µs, or 35 ms when other processes have the processors. Of
+ * a process that does nothing but exec, one read in eight falls into it. With ten busy processes on two processors it lasted up to 0.4 s.
  */
 const between = Symbol('between two programs')
 
-/** So long it is waited for: a scan looks again, beside other work; whoever asks later, at once. Also a hung exec has its end. */
+/**
+ * How long to wait for the end of an exec. A scan reads the process again after other work, a later read at once. An exec may hang, so
+ * both are bounded.
+ */
 const scanWaitMs = 1_000
 const lateWaitMs = 250
 
-/** A process's initial environment: empty where it was given none, or we may not read it; undefined where there is no such thing. */
+/** The initial environment of a process; empty when it has none or it may not be read; undefined for a kernel thread or a dead process. */
 function readEnviron(pid: number): Buffer | undefined | typeof between {
   const environ = read(`/proc/${pid}/environ`)
-  // A main thread that has ended shows an empty one, or says that there is no such process (seen on Linux 6.18).
+  // After the main thread has ended, the file is empty or the read fails with ESRCH (observed on Linux 6.18).
   if (environ !== undefined && environ.length > 0) return environ
   const stat = read(`/proc/${pid}/stat`)
   if (!stat) return undefined
   const field = fieldsOf(stat.toString('latin1'))
   if ((Number(field[6]) & kernelThread) !== 0) return undefined
   if (hasMemory(field)) return isUnfinished(field) ? between : lateEnviron(pid, field)
-  // It is about to be a zombie; where only the main thread is one, another thread still has it.
+  // A process without memory is about to be a zombie. When only its main thread has ended, another thread still shows the environment.
   const thread = otherThread(pid)
   return thread === undefined ? undefined : read(`/proc/${pid}/task/${thread}/environ`)
 }
 
-/** Of one whose program is there: the environment has come by now, or it was given an empty one, or it has unmapped its own. */
+/**
+ * For a process whose exec has finished: its environment has appeared by now, or it was empty from the start, or the process has unmapped
+ * it.
+ */
 function lateEnviron(pid: number, field: readonly string[]): Buffer | undefined | typeof between {
-  if (field[47] === field[48]) return nothing
+  if (field[47] === field[48]) return emptyEnviron
   const environ = read(`/proc/${pid}/environ`)
   if (environ !== undefined && environ.length > 0) return environ
   const stat = read(`/proc/${pid}/stat`)
-  return stat && (programOf(fieldsOf(stat.toString('latin1'))) === programOf(field) ? nothing : between)
+  return stat && (programOf(fieldsOf(stat.toString('latin1'))) === programOf(field) ? emptyEnviron : between)
 }
 
 /**
- * startcode, env_start and env_end, which are random, and the page faults until now, for where they are not (`setarch -R`): no exec
- * goes without one. Whoever has the same before and after has not become another program in between.
+ * Identifies the program that a process runs: startcode, env_start and env_end, which are random, and the number of page faults, for
+ * systems where they are not random (`setarch -R`). Every exec causes a page fault, so the same value before and after means that there
+ * was no exec in between.
  */
 function programOf(field: readonly string[]): string {
   return [23, 47, 48, 7, 9].map((index) => field[index]).join(' ')
 }
 
-const nothing = Buffer.alloc(0)
+const emptyEnviron = Buffer.alloc(0)
 
-/** vsize. */
+/** Whether the process has an address space: field 23, vsize, is not 0. */
 function hasMemory(field: readonly string[]): boolean {
   return field[20] !== '0'
 }
 
-/** startcode, which an exec sets last. Of those that we may not look into it is 1; kernels that are none tell it of nobody. */
+/**
+ * Whether an exec is under way: field 26, startcode, which an exec sets last, is 0. It is 1 for processes that we may not inspect. A
+ * system that only imitates the Linux kernel may show 0 for every process; there the field has no meaning.
+ */
 function isUnfinished(field: readonly string[]): boolean {
-  tellsCode ??= fieldsOf(readFileSync('/proc/self/stat', 'latin1'))[23] !== '0'
-  return tellsCode && field[23] === '0'
+  showsStartCode ??= fieldsOf(readFileSync('/proc/self/stat', 'latin1'))[23] !== '0'
+  return showsStartCode && field[23] === '0'
 }
 
-let tellsCode: boolean | undefined
+let showsStartCode: boolean | undefined
 
-/** PF_KTHREAD: a third of all processes, with nothing to read. */
+/** PF_KTHREAD. A third of all processes are kernel threads; they have no environment. */
 const kernelThread = 0x00200000
 
-/** The cookie's value in it. */
+/** The value of `EBB_SCOPE` in the environment of a process. */
 function readEnvironmentTags(pid: number): string | undefined | typeof between {
   const environ = readEnviron(pid)
   return environ === between ? between : environ && environmentTagsIn(environ)
@@ -147,7 +163,7 @@ function environmentTagsIn(environ: Buffer): string | undefined {
   }
 }
 
-/** Reads the cookie when it is asked for: most processes are too old to be ours, and need no second file opened. */
+/** Reads the tags on first use: most processes are older than the supervisor, and their tags are never needed. */
 class ScannedEntry implements ProcessEntry {
   readonly pid: number
   readonly ppid: number
@@ -184,7 +200,7 @@ class ScannedEntry implements ProcessEntry {
   }
 }
 
-/** The world may read this file, also of those whose environment is not for us. */
+/** `limits` is readable for everybody, also where the environment is not. */
 function readRlimitTag(pid: number): string | undefined {
   const limits = read(`/proc/${pid}/limits`)
   const rlimitTag = limits && rlimitTagIn(limits.toString('latin1'))
@@ -193,23 +209,34 @@ function readRlimitTag(pid: number): string | undefined {
 
 function pids(): readonly number[] {
   const all = readdirSync('/proc').map(Number).filter(Number.isInteger)
-  return all.length < crowd ? all : withoutZombies(all)
+  return all.length < manyProcesses || !hasZombies(all) ? all : withoutZombies(all)
 }
 
-/** From here on it pays to leave out the dead before anything of theirs is opened. */
-const crowd = 500
+/** With at least this many processes, it saves time to leave out zombies before their files are opened. */
+const manyProcesses = 500
 
 /**
- * A thousand processes that were just killed are a thousand zombies, and opening one costs 40 µs while the kernel takes
- * them down. The lists of the cgroups hold only the living. Walked twice, because one that changes its cgroup during a
- * walk may be in neither list; used only where the lists can be seen to be complete: they hold us and pid 1.
+ * Guesses from a sample whether many of the processes are zombies. The walk through the cgroups in `withoutZombies` takes half as long as
+ * the scan itself, so it must be worth it. A wrong guess costs time and changes no result.
+ */
+function hasZombies(all: readonly number[]): boolean {
+  const step = Math.ceil(all.length / sampledProcesses)
+  return all.some((pid, at) => at % step === 0 && readEntry(pid)?.state === 'Z')
+}
+
+const sampledProcesses = 32
+
+/**
+ * Leaves out zombies by the process lists of the cgroups, which hold only living processes. A thousand killed processes are a thousand
+ * zombies, and opening one takes 40 µs while the kernel tears it down. The lists are read twice, because a process that changes its
+ * cgroup during one walk may be in no list. They are used only when they seem complete, that is, when they hold this process and pid 1.
  */
 function withoutZombies(all: readonly number[]): readonly number[] {
   try {
     const mount = findCgroup2(readFileSync('/proc/self/mountinfo', 'utf8'), readFileSync('/proc/self/cgroup', 'utf8'))
     const first = new Set(mount ? members(mount.mountPoint) : [])
     const dead = all.filter((pid) => !first.has(pid)).length
-    if (!mount || !first.has(process.pid) || !first.has(1) || dead < crowd / 2) return all
+    if (!mount || !first.has(process.pid) || !first.has(1) || dead < manyProcesses / 2) return all
     const second = new Set(members(mount.mountPoint))
     return all.filter((pid) => first.has(pid) || second.has(pid))
   } catch {
@@ -217,7 +244,10 @@ function withoutZombies(all: readonly number[]): readonly number[] {
   }
 }
 
-/** A zombie is dead: it answers kill(pid, 0), but holds nothing. Unless only its main thread is, and others run on. */
+/**
+ * A zombie counts as dead, although kill(pid, 0) succeeds, because it holds nothing. It is living when other threads than the main one
+ * still run.
+ */
 function living(pid: number): ProcessEntry | undefined {
   return livingBy(pid, readEntry(pid))
 }
@@ -227,12 +257,12 @@ function livingBy(pid: number, entry: ProcessEntry | undefined): ProcessEntry | 
   return entry.state !== 'Z' || otherThread(pid) !== undefined ? new ScannedEntry(entry) : undefined
 }
 
-/** A thread besides the main one. */
+/** The id of a thread other than the main one. */
 function otherThread(pid: number): string | undefined {
   try {
     return readdirSync(`/proc/${pid}/task`).find((thread) => Number(thread) !== pid)
   } catch (error) {
-    if (telling.has(errno(error))) return undefined
+    if (conclusive.has(errno(error))) return undefined
     throw error
   }
 }
@@ -247,7 +277,7 @@ function markedBy(pid: number, environmentTags: string | undefined): MarkedProce
   return environmentTags === undefined && rlimitTag === undefined ? undefined : { pid, environmentTags: environmentTags ?? '', rlimitTag }
 }
 
-/** Most cookies are read later, or never; only who shows no environment now is asked for it, by the same look. */
+/** An entry for a snapshot. Its environment tag is read here only while the process is between two programs; otherwise on first use. */
 function scanned(pid: number): ProcessEntry | undefined | typeof between {
   const stat = read(`/proc/${pid}/stat`)?.toString('latin1')
   if (stat === undefined) return undefined
@@ -256,34 +286,34 @@ function scanned(pid: number): ProcessEntry | undefined | typeof between {
   return livingBy(pid, parseStat(stat, field))
 }
 
-/** One that stays between two programs is there, with no mark to be seen. */
+/** A process that stays between two programs counts as living, without a tag. */
 function unmarked(pid: number): ProcessEntry | undefined {
   return living(pid) && readEntry(pid)
 }
 
-interface Look<T> {
-  readonly of: (pid: number) => T | undefined | typeof between
-  /** What is said of those who stay between two programs. */
-  readonly ofHung: (pid: number) => T | undefined
+interface Reader<T> {
+  readonly read: (pid: number) => T | undefined | typeof between
+  /** For processes that are still between two programs when the wait is over. */
+  readonly readHung: (pid: number) => T | undefined
 }
 
-/** Everybody, and those who are between two programs again until they are there; lets others in between where it yields. */
-function* scan<T>(look: Look<T>): Generator<undefined, readonly T[]> {
+/** Reads every process. Reads those between two programs again until they have finished. Yields where other work may run. */
+function* scan<T>(reader: Reader<T>): Generator<undefined, readonly T[]> {
   const found: T[] = []
   const untilMs = performance.now() + scanWaitMs
   let left = pids()
   do {
     const again: number[] = []
     for (const [index, pid] of left.entries()) {
-      const one = look.of(pid)
-      if (one === between) again.push(pid)
-      else if (one !== undefined) found.push(one)
+      const entry = reader.read(pid)
+      if (entry === between) again.push(pid)
+      else if (entry !== undefined) found.push(entry)
       if (index % slice === slice - 1) yield
     }
     left = again
     if (left.length > 0) yield
   } while (left.length > 0 && performance.now() < untilMs)
-  return [...found, ...left.flatMap((pid) => look.ofHung(pid) ?? [])]
+  return [...found, ...left.flatMap((pid) => reader.readHung(pid) ?? [])]
 }
 
 async function inTurns<T>(steps: Generator<undefined, T>): Promise<T> {
@@ -294,21 +324,22 @@ async function inTurns<T>(steps: Generator<undefined, T>): Promise<T> {
   }
 }
 
-function atOnce<T>(steps: Generator<undefined, T>): T {
+function withoutYielding<T>(steps: Generator<undefined, T>): T {
   for (;;) {
     const { done, value } = steps.next()
     if (done) return value
   }
 }
 
-/** Callers who come while a scan runs share the one after it: a proof must begin after the kill it proves. */
-function sharedScan<T>(look: Look<T>): () => Promise<readonly T[]> {
+/** Calls during a scan share the next scan: an observation that proves a kill must begin after that kill. */
+function sharedScan<T>(reader: Reader<T>): () => Promise<readonly T[]> {
   let next: Promise<readonly T[]> | undefined
   let current: Promise<unknown> = Promise.resolve()
   return () => {
     next ??= current.then(() => {
       next = undefined
-      const started = inTurns(scan(look))
+      const started = inTurns(scan(reader))
+      // `current` only orders the scans; the callers get the rejection from `started`.
       current = started.catch(() => {})
       return started
     })
@@ -316,13 +347,13 @@ function sharedScan<T>(look: Look<T>): () => Promise<readonly T[]> {
   }
 }
 
-const marks: Look<MarkedProcess> = { of: marked, ofHung: (pid) => markedBy(pid, undefined) }
+const markedReader: Reader<MarkedProcess> = { read: marked, readHung: (pid) => markedBy(pid, undefined) }
 
 export const procTable: ProcessTable = {
   find: living,
-  snapshot: sharedScan({ of: scanned, ofHung: unmarked }),
-  marked: sharedScan(marks),
-  markedNow: () => atOnce(scan(marks)),
+  snapshot: sharedScan({ read: scanned, readHung: unmarked }),
+  marked: sharedScan(markedReader),
+  markedNow: () => withoutYielding(scan(markedReader)),
 }
 
 export function pidNamespace(): string {

@@ -1,33 +1,33 @@
-/** One living process, as a scan saw it. */
+/** One living process at the time of a scan. */
 export interface ProcessEntry {
   readonly pid: number
   readonly ppid: number
   readonly pgid: number
   readonly sid: number
   readonly state: string
-  /** In the kernel's unit; together with boot id and pid it names a process for good. */
+  /** The start time in the kernel's unit. Boot id, pid and start time together identify a process for good. */
   readonly startTime: string
   readonly command: string
-  /** The value of our cookie in its environment, where it has one and we may read it. */
+  /** The value of `EBB_SCOPE` in its environment; undefined where there is none or it may not be read. */
   readonly environmentTags: string | undefined
-  /** The limit that carries our brand, where it has one. */
+  /** The value of its RLIMIT_RSS; undefined when unlimited. Ebb stores the rlimit tag there. */
   readonly rlimitTag?: string | undefined
 }
 
-/** A living process that carries a cookie, or a brand, or both. */
+/** A living process that carries an environment tag, an rlimit tag, or both. */
 export interface MarkedProcess {
   readonly pid: number
   readonly environmentTags: string
   readonly rlimitTag?: string | undefined
 }
 
-/** The machine's processes: `/proc` on Linux, `ps` on macOS. Zombies are not in it: they are dead. */
+/** The processes of the machine: `/proc` on Linux, `ps` on macOS. Zombies are dead, so they are left out. */
 export interface ProcessTable {
   find(pid: number): ProcessEntry | undefined
   /** Every process, by a scan that begins after the call. */
   snapshot(): Promise<readonly ProcessEntry[]>
-  /** Only those that carry a mark, by a scan that begins after the call. */
+  /** The processes with a tag, by a scan that begins after the call. */
   marked(): Promise<readonly MarkedProcess[]>
-  /** The same without waiting, for exit handlers. */
+  /** `marked`, synchronously: exit handlers cannot await. */
   markedNow(): readonly MarkedProcess[]
 }

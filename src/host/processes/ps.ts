@@ -3,8 +3,8 @@ import { environmentTagName } from '../../core/model/identity.ts'
 import type { MarkedProcess, ProcessEntry, ProcessTable } from './process-table.ts'
 
 /**
- * macOS has no /proc: the same table from `ps`. Written against recorded output and not tested on a Mac; `ps -E` shows
- * the environment only of processes that may be debugged, so a hardened binary is found by its ancestry alone.
+ * The process table of macOS, which has no /proc, from `ps`. It was written against recorded output and is not tested on a Mac.
+ * `ps -E` shows the environment only of processes that may be debugged, so a hardened binary is found by its ancestry alone.
  */
 const columns = ['-axwwE', '-o', 'pid=,ppid=,pgid=,sess=,stat=,lstart=,command=']
 
@@ -16,10 +16,10 @@ export function parsePs(output: string): readonly ProcessEntry[] {
     if (!match) return []
     const [, pid = '', ppid = '', pgid = '', , state = '', started = '', command = ''] = match
     if (state.startsWith('Z')) return []
-    // The environment comes after the words of the command line, so the last one is the environment's.
+    // The environment follows the arguments, so the last match is the one in the environment.
     const environmentTags = [...command.matchAll(environmentTagPattern)].at(-1)?.[1]
     const startTime = String(Math.floor(Date.parse(`${started.replaceAll(/\s+/g, ' ')} UTC`) / 1_000))
-    // `sess` is a kernel address on macOS; the process group is what there is to go by.
+    // `sess` is a kernel address on macOS, so the process group serves as session id.
     return [
       {
         pid: Number(pid),

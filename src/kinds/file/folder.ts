@@ -6,31 +6,31 @@ import { absent, type Intent, type Presence, type Proof, present } from '../../c
 import type { Effects } from '../../core/ports/effects.ts'
 import type { FolderDetail, FolderLive, FolderSpec } from '../../core/ports/folder.ts'
 import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
-import { confine, type Inode, inodeOf, isSame, lookAt, refused, stagingPath } from '../../host/path.ts'
+import { confine, findStat, type Inode, inodeOf, isSame, refused, stagingPath } from '../../host/path.ts'
 
 /**
- * The folders of a workspace: the shared one, our own in it, and the rooms that its files need. They are made on need,
- * and whoever leaves last takes away those that are empty. What is not empty stays, and is not ours any more: a person
- * has put something there, or an archive is kept in it.
+ * The folders of a workspace: the shared folder, an own folder in it, and the rooms, which are the folders that files of the agents need.
+ * They are made on need. The last user removes those that are empty. A folder that is not empty stays and no longer belongs to Ebb: a
+ * person has put something there, or it holds an archive.
  */
 export interface FolderRef extends FolderSpec {
   readonly id: string
   readonly sharedPath: string
   readonly ownPath: string
   readonly staging: string
-  /** Of the shared folder, where one of us made it. */
+  /** The inode of the shared folder, if an Ebb made it. */
   readonly mark: Inode | undefined
 }
 
-/** Another ebb may take the shared folder away as often as this between our two steps, before we wonder. */
-const attempts = 5
+/** Another Ebb may remove the shared folder between the two steps of a creation. After this many attempts the creation fails. */
+const maxAttempts = 5
 
 export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
   readonly kind = 'folder'
   readonly outlivesPower = true
   readonly #effects: Effects
-  /** Who is in which workspace at this moment. What one of them is about to use the others do not take away. */
-  readonly #places = new Map<string, Set<string>>()
+  /** The ids of the resources that use each own folder at the moment. While there is one, no other removes the folder. */
+  readonly #users = new Map<string, Set<string>>()
 
   constructor(effects: Effects) {
     this.#effects = effects
@@ -63,28 +63,28 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
         this.#makeOwn(ref, spec.isNew ?? false)
         return { detail: { ...(mark && { shared: mark }) } satisfies FolderDetail }
       } catch (error) {
-        if (errno(error) !== 'ENOENT' || attempt === attempts) throw error
+        if (errno(error) !== 'ENOENT' || attempt === maxAttempts) throw error
       }
     }
   }
 
-  /** Its mark, where it is ours: made now, or by one of us before. */
+  /** Makes the shared folder, or takes the existing one. Returns its inode if an Ebb made it, now or earlier. */
   async #share(ref: FolderRef, known: Inode | undefined, ctx: CreateCtx): Promise<Inode | undefined> {
-    const there = lookAt(ref.sharedPath)
-    if (there) {
+    const existing = findStat(ref.sharedPath)
+    if (existing) {
       requireOwn(ref.sharedPath)
-      const mark = [ref.mark, known].find((one) => isSame(there, one))
-      // On the books before anything is in it: from now on it is also ours to take away.
+      const mark = [ref.mark, known].find((inode) => isSame(existing, inode))
+      // Recorded in the ledger before anything is in it: from now on this resource may remove the folder too.
       if (mark) await ctx.record({ shared: mark } satisfies FolderDetail)
       return mark
     }
     this.#ignoring('EEXIST', () => this.#effects.makeDirectory(ref.staging, 0o700))
-    const staged = lookAt(ref.staging)
+    const staged = findStat(ref.staging)
     if (!staged) throw refused(ref.staging, 'it vanished while it was being made')
     const mark = inodeOf(staged)
     await ctx.record({ shared: mark } satisfies FolderDetail)
-    // The ledger took its time, and rename(2) would replace an empty folder without a word.
-    if (!lookAt(ref.sharedPath)) {
+    // Checked again, because the write to the ledger took time, and rename(2) replaces an empty folder without an error.
+    if (!findStat(ref.sharedPath)) {
       this.#effects.rename(ref.staging, ref.sharedPath)
       this.#effects.sync(ref.base)
       return mark
@@ -95,50 +95,50 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
 
   #makeOwn(ref: FolderRef, isNew: boolean): void {
     requireOwn(ref.sharedPath)
-    const there = lookAt(ref.ownPath)
-    if (there && isNew) throw refused(ref.ownPath, 'something is there already, and it is not ours')
-    if (!there) this.#effects.makeDirectory(ref.ownPath, 0o700)
+    const existing = findStat(ref.ownPath)
+    if (existing && isNew) throw refused(ref.ownPath, 'a file or folder that Ebb did not make exists there already')
+    if (!existing) this.#effects.makeDirectory(ref.ownPath, 0o700)
     requireOwn(ref.ownPath)
   }
 
-  /** The one who lives in it says so again after a restart. */
+  /** Registers the user of the folder again after a restart. */
   async resume(ref: FolderRef): Promise<void> {
     if (!ref.isNew) this.#enter(ref)
   }
 
   #enter({ id, ownPath }: FolderRef): void {
-    this.#places.set(ownPath, (this.#places.get(ownPath) ?? new Set()).add(id))
+    this.#users.set(ownPath, (this.#users.get(ownPath) ?? new Set()).add(id))
   }
 
   #leave({ id, ownPath }: FolderRef): void {
-    const inside = this.#places.get(ownPath)
-    inside?.delete(id)
-    if (inside?.size === 0) this.#places.delete(ownPath)
+    const users = this.#users.get(ownPath)
+    users?.delete(id)
+    if (users?.size === 0) this.#users.delete(ownPath)
   }
 
   async observe(ref: FolderRef, ctx: Ctx): Promise<Presence> {
-    const inside = this.#places.get(ref.ownPath)
-    if (inside?.has(ref.id)) return present(ref.ownPath)
-    if (lookAt(ref.staging)) return present(ref.staging)
+    const users = this.#users.get(ref.ownPath)
+    if (users?.has(ref.id)) return present(ref.ownPath)
+    if (findStat(ref.staging)) return present(ref.staging)
     const gone = (method: string): Presence => absent({ method, strength: 'kernel', at: ctx.clock.wall() })
-    if (inside) return gone('others are in it, and take it away')
+    if (users) return gone('other agents use it, and the last one removes it')
     const [left] = removable(ref)
     if (left !== undefined) return present(left)
-    return gone(lookAt(ref.ownPath) ? 'what is left is not empty, or not ours' : 'no such folder')
+    return gone(findStat(ref.ownPath) ? 'the folders that are left are not empty, or Ebb did not make them' : 'no such folder')
   }
 
   async release(ref: FolderRef): Promise<StepEffect> {
     this.#leave(ref)
-    // Where nothing can be written, rmdir(2) would not say that it is not there.
-    if (lookAt(ref.staging)) this.#ignoring('ENOENT', () => this.#effects.removeDirectory(ref.staging))
-    if (this.#places.has(ref.ownPath)) return {}
-    // Looked at anew before each: what is empty by now may be gone, or used, by then.
+    // On a read-only file system rmdir(2) fails with EROFS also for a missing folder, so its existence is checked first.
+    if (findStat(ref.staging)) this.#ignoring('ENOENT', () => this.#effects.removeDirectory(ref.staging))
+    if (this.#users.has(ref.ownPath)) return {}
+    // A folder that was empty a moment ago may be gone or in use by now, so both errors are ignored.
     for (const path of removable(ref))
       this.#ignoring('ENOENT', () => this.#ignoring('ENOTEMPTY', () => this.#effects.removeDirectory(path)))
     return {}
   }
 
-  /** For one that is released: something else of its agent has gone since, and what it was in may be empty now. */
+  /** Repeats the removal for a released resource: another resource of its agent was removed since, so a folder may be empty now. */
   async leave(resource: Pick<Intent, 'id' | 'spec' | 'detail'>): Promise<void> {
     await this.release(this.name(resource as Pick<Intent<FolderSpec>, 'id' | 'spec' | 'detail'>))
   }
@@ -149,7 +149,7 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
     return seen.proof
   }
 
-  /** A folder of a person's is not ours to search: ours are found through the ledger. */
+  /** Lists nothing: workspaces belong to users and are not searched. The folders are found through the ledger. */
   async *list(): AsyncIterable<Found> {}
 
   #ignoring(code: string, effect: () => void): void {
@@ -161,7 +161,7 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
   }
 }
 
-/** Absolute, there, and a folder; else a refusal that says what to do. */
+/** Throws unless `base` is the absolute path of an existing folder. */
 export function requireFolder(base: string): void {
   if (!isAbsolute(base)) throw cannotBegin(base, 'it must be absolute')
   const stat = statSync(base, { throwIfNoEntry: false })
@@ -172,28 +172,28 @@ export function requireFolder(base: string): void {
 function cannotBegin(base: string, why: string): EbbError {
   return new EbbError(
     'path_refused',
-    `The folder ${JSON.stringify(base)} cannot be used: ${why}. Give the absolute path of a folder that is there.`,
+    `The folder ${JSON.stringify(base)} cannot be used: ${why}. Give the absolute path of an existing folder.`,
   )
 }
 
-/** No link, no file, nobody else's (G10). */
+/** Throws for a symlink, a file, or a folder of another user (G10). */
 function requireOwn(path: string): void {
   const stat = lstatSync(path)
   if (!stat.isDirectory()) throw refused(path, 'it is a link or a file, not a folder')
-  if (stat.uid !== process.getuid?.()) throw refused(path, 'it belongs to somebody else')
+  if (stat.uid !== process.getuid?.()) throw refused(path, 'it belongs to another user')
 }
 
 function isOwn(path: string): boolean {
-  const stat = lookAt(path)
+  const stat = findStat(path)
   return stat?.isDirectory() === true && Number(stat.uid) === process.getuid?.()
 }
 
-/** What is ours and empty, or will be when those before it in the list are gone: the deepest first. */
+/** The folders that may be removed, deepest first. Each is empty, or will be after those before it were removed. */
 function removable(ref: FolderRef): readonly string[] {
-  // Each step of the way is looked at: behind a link would be somebody else's folders.
+  // Each folder on the path is checked: a symlink would lead to foreign folders.
   if (!isOwn(ref.sharedPath)) return []
-  const isOurs = isSame(lookAt(ref.sharedPath), ref.mark)
-  if (!lookAt(ref.ownPath)) return isOurs && holdsOnly(ref.sharedPath, []) ? [ref.sharedPath] : []
+  const isOurs = isSame(findStat(ref.sharedPath), ref.mark)
+  if (!findStat(ref.ownPath)) return isOurs && holdsOnly(ref.sharedPath, []) ? [ref.sharedPath] : []
   if (!isOwn(ref.ownPath)) return []
   const rooms = ref.rooms.filter((room) => isOwn(join(ref.ownPath, room)) && holdsOnly(join(ref.ownPath, room), []))
   const paths = rooms.map((room) => join(ref.ownPath, room))
@@ -201,7 +201,7 @@ function removable(ref: FolderRef): readonly string[] {
   return isOurs && holdsOnly(ref.sharedPath, [ref.own]) ? [...paths, ref.ownPath, ref.sharedPath] : [...paths, ref.ownPath]
 }
 
-/** An archive may hold thousands; one that is not among these is enough. */
+/** Whether a folder holds no other entries than `names`. Reads only up to the first other entry, because an archive may hold thousands. */
 function holdsOnly(path: string, names: readonly string[]): boolean {
   const folder = opendirSync(path)
   try {

@@ -7,10 +7,10 @@ import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '.
 import {
   type Confined,
   confine,
+  findStat,
   type Inode,
   inodeOf,
   isSame,
-  lookAt,
   mountAt,
   refused,
   requireOwnPath,
@@ -18,9 +18,8 @@ import {
 } from '../../host/path.ts'
 
 /**
- * A file or directory inside a workspace. It is made under a name that only its id can give, its inode goes into the
- * ledger, and then it moves to its place: so that at any moment what is at the place is known to be ours, or is left
- * alone (G10).
+ * A file or directory inside a workspace. It is created under a staging name that contains its id. Then its inode is written to the
+ * ledger, and it moves to its final path. So at any moment it is known whether the file at the path is ours; any other is left alone (G10).
  */
 export interface PathSpec extends Confined {
   readonly mode?: number
@@ -59,11 +58,11 @@ abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
     requireOwnPath(ref.confined)
     requireFree(ref.path)
     this.stage(ref, spec, ctx.live)
-    const staged = lookAt(ref.staging)
+    const staged = findStat(ref.staging)
     if (!staged) throw refused(ref.staging, 'it vanished while it was being made')
     const inode = inodeOf(staged)
     await ctx.record(inode)
-    // Again, because the ledger took its time, and rename(2) would replace an empty directory without a word.
+    // Checked again, because the write to the ledger took time, and rename(2) replaces an empty directory without an error.
     requireFree(ref.path)
     this.publish(ref)
     return { detail: inode }
@@ -74,10 +73,12 @@ abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
   protected abstract remove(path: string): void
 
   async observe(ref: PathRef, ctx: Ctx): Promise<Presence> {
-    if (lookAt(ref.staging)) return present(ref.staging)
-    const stat = lookAt(ref.path)
+    if (findStat(ref.staging)) return present(ref.staging)
+    const stat = findStat(ref.path)
     if (isSame(stat, ref.inode)) {
-      return Number(stat?.uid) === process.getuid?.() ? present(ref.path) : unknown(`${ref.path} belongs to somebody else by now`)
+      return Number(stat?.uid) === process.getuid?.()
+        ? present(ref.path)
+        : unknown(`${ref.path} belongs to another user by now; remove it as that user, or give it back with chown`)
     }
     if (stat && mountAt(ref.path) !== undefined) return unknown(`something is mounted over ${ref.path}, and hides it; unmount it first`)
     return absent({ method: stat ? 'another file is at its place' : 'no such path', strength: 'kernel', at: ctx.clock.wall() })
@@ -85,9 +86,9 @@ abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
 
   async release(ref: PathRef): Promise<StepEffect> {
     for (const path of [ref.staging, ref.path]) {
-      const stat = lookAt(path)
+      const stat = findStat(path)
       if (!stat || (path === ref.path && !isSame(stat, ref.inode))) continue
-      // The way there may have been swapped for a link since; then nothing is removed, and the look says why.
+      // A folder on the path may have been replaced by a symlink since. Then this throws, and nothing is removed.
       requireOwnPath(ref.confined)
       this.remove(path)
     }
@@ -100,7 +101,7 @@ abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
     return seen.proof
   }
 
-  /** A workspace is not ours to search: a path is found through the ledger or not at all. */
+  /** Lists nothing: workspaces belong to users and are not searched. A path is found through the ledger or not at all. */
   async *list(): AsyncIterable<Found> {}
 }
 
@@ -111,7 +112,7 @@ export class FileKind extends PathKind {
     this.effects.createFile(ref.staging, typeof content === 'string' || content instanceof Uint8Array ? content : '', spec.mode ?? 0o600)
   }
 
-  /** link(2) fails when the place is taken, where rename(2) would overwrite. */
+  /** link(2) fails when the path exists; rename(2) would overwrite it. */
   protected publish(ref: PathRef): void {
     this.effects.link(ref.staging, ref.path)
     this.effects.unlink(ref.staging)
@@ -130,13 +131,13 @@ export class DirectoryKind extends PathKind {
     this.effects.makeDirectory(ref.staging, spec.mode ?? 0o700)
   }
 
-  /** rename(2) replaces an empty directory and nothing else; `create` has just seen that nothing is there. */
+  /** rename(2) replaces nothing but an empty directory, and `create` has just checked that the path is free. */
   protected publish(ref: PathRef): void {
     this.effects.rename(ref.staging, ref.path)
     this.effects.sync(dirname(ref.path))
   }
 
-  /** Never across a mount: what an agent has mounted inside is not ours. */
+  /** Refuses to cross a mount: what is mounted inside does not belong to Ebb. */
   protected remove(path: string): void {
     const mounted = mountAt(path)
     if (mounted) throw refused(mounted, 'another file system is mounted there; unmount it first')
@@ -145,7 +146,7 @@ export class DirectoryKind extends PathKind {
 }
 
 function requireFree(path: string): void {
-  if (lookAt(path)) throw refused(path, 'something is there already, and it is not ours')
+  if (findStat(path)) throw refused(path, 'a file or folder that Ebb did not make exists there already')
 }
 
 function ignoreMissing(effect: () => void): void {

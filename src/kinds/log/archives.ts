@@ -1,4 +1,4 @@
-// As a property, which Node fills when it is asked for: to load it costs those who archive nothing 4 ms.
+// `promises` is a lazy property of `node:fs`. Loading it takes 4 ms, which a run that archives nothing does not pay this way.
 import { existsSync, promises as files, type Stats } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { errno } from '../../core/model/errors.ts'
@@ -10,32 +10,32 @@ import type { Effects } from '../../core/ports/effects.ts'
 import type { LogSpec } from '../../core/ports/process.ts'
 import { missingStep, refused, stagingPath } from '../../host/path.ts'
 import { contentOf } from './content.ts'
-import { archiveOf, streamOf, wayTo } from './place.ts'
+import { archiveOf, confinedOf, streamOf } from './place.ts'
 
 export type Recorded = Pick<Resource, 'id' | 'kind' | 'spec' | 'detail'>
 
 export interface ArchivesDeps {
   readonly effects: Effects
   readonly clock: Clock
-  /** Of the home. */
+  /** The archive folder in the home. */
   readonly directory: string
-  /** What the ledger has of an agent's scope. */
+  /** The resources of an agent's scope in the ledger. */
   readonly resources: (agentId: string) => Promise<readonly Recorded[]>
-  /** The folders in which they were may be empty now. */
+  /** Removes the folders of these resources if they are empty now. */
   readonly leaveFolders?: (resources: readonly Recorded[]) => Promise<void>
   readonly onBytes?: (what: 'freed', bytes: number) => void
 }
 
-/** As an archive may end; what comes first counts, where a crash has left both. */
+/** The possible endings of an archive. A crash may leave two of them; then the first in this list counts. */
 const endings = ['', '.zst', '.gz'] as const
 
 const order = ['stdout', 'progress', 'findings']
 
-/** Younger ones may be somebody's who compresses at this moment; an older one was left by a crash. */
+/** A half-made compressed file younger than this may belong to a running compression. A crash left an older one. */
 const staleMs = 3_600_000
 
-/** What rmdir(2) says of a folder that stays. On a read-only file system it says so before it looks whether the folder is empty. */
-const stays = ['ENOTEMPTY', 'EEXIST', 'ENOENT', 'EBUSY', 'EROFS', 'EACCES', 'EPERM']
+/** Errors of rmdir(2) for a folder that stays. A read-only file system answers EROFS before it checks whether the folder is empty. */
+const stayCodes = ['ENOTEMPTY', 'EEXIST', 'ENOENT', 'EBUSY', 'EROFS', 'EACCES', 'EPERM']
 
 interface ArchivedLog {
   readonly spec: LogSpec
@@ -43,7 +43,7 @@ interface ArchivedLog {
   readonly staging: string
 }
 
-/** Never anything that the ledger does not name, and never through a link (G10). */
+/** The archives that the ledger names. Other files, and paths through a symlink, are never touched (G10). */
 export class LedgerArchives implements Archives {
   readonly #deps: ArchivesDeps
 
@@ -68,7 +68,7 @@ export class LedgerArchives implements Archives {
 
   async remove(agentId: string): Promise<void> {
     const own = join(this.#deps.directory, agentId)
-    // What needs no database goes whatever the state of the database.
+    // The agent's folder is removed first, because that works without the database.
     await this.#removeFolder(own)
     const resources = await this.#deps.resources(agentId)
     for (const log of logsAmong(resources)) if (dirname(log.path) !== own) await this.#removeLog(log)
@@ -76,49 +76,50 @@ export class LedgerArchives implements Archives {
   }
 
   async #removeFolder(folder: string): Promise<void> {
-    // Most have none; and with no pid left for the threads of the pool Node would abort at the first look beside the loop (G12).
+    // Most agents have no such folder. Checked synchronously: with no free pid for its pool threads Node would abort at the first
+    // asynchronous call (G12).
     if (!existsSync(folder)) return
     const bytes = await bytesIn(folder)
     if (bytes === undefined) return
     await this.#deps.effects.discard(folder)
-    if (await look(folder)) throw new Error(`The archive ${folder} is still there.`)
+    if (await findStat(folder)) throw new Error(`The archive ${folder} is still there after its removal; remove it by hand.`)
     if (bytes > 0) this.#deps.onBytes?.('freed', bytes)
   }
 
   /**
-   * Somebody may be compressing it: with the log itself gone none begins, and with the half-made file gone none of those
-   * who had begun comes to its end. Whatever is at the place must be a file: anything else is not ours.
+   * A compression may be running. Without the archive none can begin, and without the half-made file none that has begun can finish, so
+   * the files are removed in this order. Anything at these paths that is not a file does not belong to Ebb.
    */
   async #removeLog(log: ArchivedLog): Promise<void> {
     const { effects, onBytes } = this.#deps
-    if (!this.#requireWay(log)) return
+    if (!this.#requireOwnPath(log)) return
     for (const path of [log.path, log.staging, ...endings.slice(1).map((ending) => `${log.path}${ending}`)]) {
-      const stat = await look(path)
+      const stat = await findStat(path)
       if (!stat) continue
-      if (!stat.isFile()) throw refused(path, 'it is not the archive that was put there; look at it, and remove it')
+      if (!stat.isFile()) throw refused(path, 'it is not the archive that Ebb made; check what is there, and remove it')
       await effects.discard(path)
-      if (await look(path)) throw new Error(`The archive ${path} is still there.`)
+      if (await findStat(path)) throw new Error(`The archive ${path} is still there after its removal; remove it by hand.`)
       if (stat.size > 0) onBytes?.('freed', stat.size)
     }
-    // In a workspace the folder was made for what was in it.
+    // In a workspace the archive folder was made for its contents, so it is removed when it is empty.
     if (log.spec.inside?.archive.includes('/')) await this.#unlessItStays(() => effects.removeDirectory(dirname(log.path)))
   }
 
-  /** A folder that is not empty, or that nobody may remove here, is no archive of anybody's: nothing of this agent is in it. */
+  /** Ignores errors about a folder that stays: it is not empty or may not be removed, but it holds nothing of this agent. */
   async #unlessItStays(leave: () => unknown): Promise<void> {
     try {
       await leave()
     } catch (error) {
-      if (!stays.includes(errno(error) ?? '')) throw error
+      if (!stayCodes.includes(errno(error) ?? '')) throw error
     }
   }
 
   async compress(agentId: string, file: ArchivedFile): Promise<number> {
     const { path, bytes } = file
     const { effects, clock, onBytes } = this.#deps
-    const log = (await this.#logs(agentId)).find((one) => one.path === path)
-    if (!log || !gainsByCompression(file) || !this.#requireWay(log)) return 0
-    const begun = await look(log.staging)
+    const log = (await this.#logs(agentId)).find((candidate) => candidate.path === path)
+    if (!log || !gainsByCompression(file) || !this.#requireOwnPath(log)) return 0
+    const begun = await findStat(log.staging)
     if (begun && Date.parse(clock.wall()) - begun.mtimeMs < staleMs) return 0
     if (begun) await effects.discard(log.staging)
     try {
@@ -129,7 +130,7 @@ export class LedgerArchives implements Archives {
       throw error
     }
     const after = (await sizeOfFile(log.staging)) ?? bytes
-    this.#requireWay(log)
+    this.#requireOwnPath(log)
     effects.rename(log.staging, `${path}.zst`)
     await effects.flush(dirname(path))
     await effects.discard(path)
@@ -148,16 +149,16 @@ export class LedgerArchives implements Archives {
 
   #isReachable(log: ArchivedLog): boolean {
     try {
-      return this.#requireWay(log)
+      return this.#requireOwnPath(log)
     } catch {
       return false
     }
   }
 
-  /** False where not even its folder is there. A way through a link, or out of the home, is refused. */
-  #requireWay({ spec, path }: ArchivedLog): boolean {
+  /** False when the folder of the archive does not exist. Throws for a path through a symlink or out of the home. */
+  #requireOwnPath({ spec, path }: ArchivedLog): boolean {
     const { directory } = this.#deps
-    return missingStep(wayTo(spec, 'archive') ?? { workspace: directory, path: relative(directory, path) }) === undefined
+    return missingStep(confinedOf(spec, 'archive') ?? { workspace: directory, path: relative(directory, path) }) === undefined
   }
 }
 
@@ -166,7 +167,7 @@ function rank({ stream }: ArchivedFile): number {
   return at < 0 ? order.length : at
 }
 
-async function look(path: string): Promise<Stats | undefined> {
+async function findStat(path: string): Promise<Stats | undefined> {
   try {
     return await files.lstat(path)
   } catch (error) {
@@ -176,20 +177,20 @@ async function look(path: string): Promise<Stats | undefined> {
 }
 
 async function sizeOfFile(path: string): Promise<number | undefined> {
-  const stat = await look(path)
+  const stat = await findStat(path)
   return stat?.isFile() ? stat.size : undefined
 }
 
-/** Of the files right in it; undefined where there is no such folder. */
+/** The total size of the files directly in a folder; undefined when there is no such folder. */
 async function bytesIn(folder: string): Promise<number | undefined> {
-  const stat = await look(folder)
+  const stat = await findStat(folder)
   if (!stat?.isDirectory()) return stat?.size
   let bytes = 0
   for (const name of await namesIn(folder)) bytes += (await sizeOfFile(join(folder, name))) ?? 0
   return bytes
 }
 
-/** Another removal may have been faster. */
+/** The entries of a folder; none when another removal was faster. */
 async function namesIn(folder: string): Promise<readonly string[]> {
   try {
     return await files.readdir(folder)

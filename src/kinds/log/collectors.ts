@@ -13,17 +13,17 @@ import type { LogRef } from './place.ts'
 
 const { O_RDWR, O_RDONLY, O_WRONLY, O_NONBLOCK } = constants
 
-/** A collector for which nothing has come for so long waits for somebody who is not ours. */
+/** When a collector has received nothing for this long, only a foreign process still holds the pipe open. */
 const quietMs = 2_000
 
-/** Between two looks at one that is on its way out. */
-const lookMs = 2
+/** The pause between two checks of a collector that is exiting. */
+const recheckMs = 2
 
 interface Collector {
   readonly exit: Promise<unknown>
   readonly handle: LogHandle
   isGone: boolean
-  /** Its log was seen absent. */
+  /** Its log was observed as absent. */
   isProven: boolean
 }
 
@@ -34,16 +34,19 @@ export interface CollectorsDeps {
   readonly processes: ProcessTable
 }
 
-/** The tiny processes between agents and their logs: our children, or others' and found by their cookie. */
+/**
+ * The collectors: small processes between agents and their logs. They are our children, or children of others and found by their
+ * environment tag.
+ */
 export class Collectors {
   readonly #deps: CollectorsDeps
   readonly #own = new Map<string, Collector>()
   /**
-   * Of those that are no children of ours, which were seen gone. The pipe's name goes first, and whoever could start one
-   * before that, so they do not come back; the last look, which is the proof, looks again all the same.
+   * Collectors that are not our children and were observed as gone. They cannot come back: every process that could start one is gone
+   * before, and then the name of the pipe. The final observation, which is the proof, checks once more.
    */
-  readonly #seenGone = new Set<string>()
-  /** Those in terminals of which we were told the pid. */
+  readonly #observedGone = new Set<string>()
+  /** Collectors in terminals whose pid is known. */
   readonly #known = new Map<string, ProcessEntry>()
 
   constructor(deps: CollectorsDeps) {
@@ -52,7 +55,7 @@ export class Collectors {
 
   async start(ref: LogRef, log: number, descriptors: Descriptors): Promise<LogHandle> {
     const { effects, inheritedTag } = this.#deps
-    // Opened for both first, because an open for one side alone would wait for the other.
+    // Opened for reading and writing first: opening a pipe for one side blocks until the other side is open.
     const both = descriptors.open(ref.pipe, O_RDWR | O_NONBLOCK)
     const reader = descriptors.open(ref.pipe, O_RDONLY)
     const fd = descriptors.open(ref.pipe, O_WRONLY)
@@ -75,13 +78,13 @@ export class Collectors {
     return collector.handle
   }
 
-  /** Not before the next creation, in case that it is looked at once more: the kernel's proof is in it. */
+  /** Called at the next creation and not earlier, because the entry holds the kernel's proof and the log may be observed once more. */
   forgetProven(): void {
     for (const [resourceId, { isProven }] of this.#own) if (isProven) this.#own.delete(resourceId)
   }
 
-  /** Where one was started that is no child of ours. One that has ended by now is found to be gone by its mark. */
-  know(ref: LogRef, pid: number): void {
+  /** Registers a collector that is not our child. When it has ended already, the scan for its environment tag finds that. */
+  setPid(ref: LogRef, pid: number): void {
     const entry = this.#deps.processes.find(pid)
     if (entry) this.#known.set(ref.mark.resourceId, entry)
   }
@@ -90,7 +93,7 @@ export class Collectors {
     return this.#deps.processes.find(pid)?.startTime === startTime
   }
 
-  /** By a look of this moment. */
+  /** Observes now whether the collector is gone. */
   async isGone(ref: LogRef, ctx: Ctx): Promise<boolean> {
     const collector = this.#own.get(ref.mark.resourceId)
     const known = this.#known.get(ref.mark.resourceId)
@@ -98,22 +101,24 @@ export class Collectors {
     return collector ? collector.isGone : (await this.#deps.fallbackScan.observe(treeOf(ref), ctx)).is === 'absent'
   }
 
-  /** Its log is seen absent, and nothing more needs to be known of it. */
-  proven(ref: LogRef): Pick<Proof, 'strength'> {
+  /** Called when its log was observed as absent: the entry may be forgotten. */
+  settle(ref: LogRef): Pick<Proof, 'strength'> {
     const collector = this.#own.get(ref.mark.resourceId)
     if (collector) collector.isProven = true
-    this.#seenGone.delete(ref.mark.resourceId)
+    this.#observedGone.delete(ref.mark.resourceId)
     const strength = this.#strength(ref)
     this.#known.delete(ref.mark.resourceId)
     return { strength }
   }
 
-  /** The kernel tells a parent of its child's end, and anybody of that of a process he knows; what he does not know can only be looked for. */
+  /**
+   * `kernel` for our children, whose exit the kernel reports, and for processes that pid and start time identify. `scan` for all others.
+   */
   #strength({ mark: { resourceId } }: LogRef): Proof['strength'] {
     return this.#own.has(resourceId) || this.#known.has(resourceId) ? 'kernel' : 'scan'
   }
 
-  /** Our own end of the pipe is closed: the end of the agent is the end of the stream. */
+  /** Closes our own end of the pipe, so that the stream ends with the agent. */
   done(ref: LogRef): void {
     this.#own.get(ref.mark.resourceId)?.handle.done()
   }
@@ -127,40 +132,40 @@ export class Collectors {
     const id = ref.mark.resourceId
     const collector = this.#own.get(id)
     if (collector) return collector.exit
-    if (this.#seenGone.has(id)) return Promise.resolve()
+    if (this.#observedGone.has(id)) return Promise.resolve()
     const known = this.#known.get(id)
     if (known) return this.#endOf(known, ctx)
-    return this.#deps.fallbackScan.gone(treeOf(ref), ctx).then(() => this.#seenGone.add(id))
+    return this.#deps.fallbackScan.gone(treeOf(ref), ctx).then(() => this.#observedGone.add(id))
   }
 
-  /** Nobody tells us of the end of a process that is not our child. */
+  /** The kernel reports no exit of a process that is not our child, so its end is polled. */
   async #endOf(entry: ProcessEntry, ctx: Ctx): Promise<void> {
     while (this.#isAlive(entry)) {
       if (ctx.signal.aborted) throw new Error('the wait was given up')
-      await new Promise<void>((resolve) => ctx.clock.after(lookMs, new AbortController().signal, resolve))
+      await new Promise<void>((resolve) => ctx.clock.after(recheckMs, new AbortController().signal, resolve))
     }
   }
 
   async end(ref: LogRef, ctx: Ctx): Promise<void> {
-    if (this.#seenGone.has(ref.mark.resourceId)) return
+    if (this.#observedGone.has(ref.mark.resourceId)) return
     if (!(await this.isGone(ref, ctx))) await this.#deps.fallbackScan.kill(treeOf(ref))
   }
 
   /**
-   * Everything that was written is in the file once the collector has seen the end of the stream. A stranger may hold it
-   * open for ever: then the collector is ended, but only when it has found the pipe empty, and nothing came, for a while.
+   * Waits until the collector has read the end of the stream; then everything that was written is in the file. A foreign process may hold
+   * the pipe open forever. Then the collector is killed, but only after it sleeps at an empty pipe and has received nothing for `quietMs`.
    */
   async drain(ref: LogRef, ctx: Ctx): Promise<void> {
     const { fallbackScan, effects } = this.#deps
     this.done(ref)
-    // Nobody may come in at the pipe any more; one in a terminal was opened by its name.
+    // In a terminal the pipe was opened by its name. Without the name no other writer can open it.
     if (ref.writer === 'terminal') ignore('ENOENT', () => effects.unlink(ref.pipe))
     const tree = treeOf(ref)
     const ended = this.#ended(ref, ctx)
     for (let bytes = sizeOf(ref.path), isQuiet = false; !isQuiet; ) {
       const late = new Promise<'late'>((resolve) => ctx.clock.after(quietMs, ctx.signal, () => resolve('late')))
       if ((await Promise.race([ended, late])) !== 'late') return
-      // An agent may have stopped it, and a stopped one collects nothing.
+      // An agent may have stopped the collector, which then reads nothing.
       await fallbackScan.signal(tree, ['SIGCONT'])
       const before = bytes
       bytes = sizeOf(ref.path)
@@ -170,7 +175,7 @@ export class Collectors {
   }
 }
 
-/** The collector as the net knows it: by its cookie alone. */
+/** The collector as a tree of the fallback scan, which finds it by its environment tag alone. */
 function treeOf(ref: LogRef): Tree {
   const spec = { containment: 'scan', installation: ref.installation, program: 'cat', place: '' } as const
   return { mark: ref.mark, spec, main: undefined, place: '/nonexistent', limitPlaces: [] }

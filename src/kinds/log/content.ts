@@ -2,7 +2,7 @@ import type { FileHandle } from 'node:fs/promises'
 import { pipeline, type Readable } from 'node:stream'
 import { openRegular } from '../../host/slow-effects.ts'
 
-/** What was written to an archived log, piece by piece, whether it is compressed or not. */
+/** The uncompressed content of an archived log, in pieces. */
 export async function* contentOf(path: string, from = 0): AsyncIterable<Uint8Array> {
   const file = await openRegular(path)
   try {
@@ -12,7 +12,7 @@ export async function* contentOf(path: string, from = 0): AsyncIterable<Uint8Arr
   }
 }
 
-/** From a place in the content on; that of a compressed file has to be read from its start. */
+/** The content from a position on. A compressed file must be read from its start, and the pieces before the position are skipped. */
 export async function* contentOfFile(file: FileHandle, path: string, from: number): AsyncIterable<Uint8Array> {
   const compression = compressionOf(path)
   if (compression === undefined) {
@@ -21,7 +21,7 @@ export async function* contentOfFile(file: FileHandle, path: string, from: numbe
   }
   const zlib = await import('node:zlib')
   const plain: Readable = compression === 'zst' ? zlib.createZstdDecompress() : zlib.createGunzip()
-  // A reader that has had enough ends it early; what went wrong is thrown by the reading.
+  // The callback ignores the error: a reader may stop early, and the loop below throws a read error itself.
   pipeline(file.createReadStream({ autoClose: false }), plain as never, () => {})
   let passed = 0
   for await (const piece of plain as AsyncIterable<Uint8Array>) {

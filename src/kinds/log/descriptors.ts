@@ -1,6 +1,6 @@
 import type { Effects } from '../../core/ports/effects.ts'
 
-/** What a creation has open, so that one that fails leaves none. */
+/** The descriptors that a creation has open, so that a failed creation can close all of them. */
 export class Descriptors {
   readonly #effects: Effects
   readonly #open = new Set<number>()

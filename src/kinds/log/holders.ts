@@ -3,57 +3,61 @@ import { errno } from '../../core/model/errors.ts'
 import { nextTurn } from '../../core/ports/turn.ts'
 
 /**
- * Who has a file open, by `/proc/PID/fd` and `fdinfo`: a path alone would miss who opened it under another name. Never by a
- * stat(2) of what others have open: that may be on a disk that does not answer, and would keep everybody waiting with us.
+ * Finds the processes that have a file open, by `/proc/PID/fd` and `fdinfo`. Inode numbers are compared, because a process may have opened
+ * the file under another name. stat(2) is never called on files of other processes: their disk may not answer, and the call would block
+ * this process.
  */
 export interface Holder {
   readonly pid: number
-  /** Its program's name as the kernel has it; never its arguments. */
+  /** The name of its program in the kernel; never its arguments. */
   readonly program: string
 }
 
-/** So many descriptors are looked at in one turn of the event loop: about a millisecond. */
+/** The number of descriptors read per turn of the event loop; takes about a millisecond. */
 const slice = 100
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
 
-/** A file as the kernel tells of a descriptor of it. */
+/** An open file as `/proc` shows its descriptor. */
 interface OpenFile {
-  /** Its path as the process sees it, or what else the kernel calls it. */
+  /** The path as the process sees it, or another name of the kernel for it. */
   readonly name: string
-  /** The number of its mount, for the mountinfo of the same process. */
+  /** The id of its mount in the mountinfo of the same process. */
   readonly mount: string | undefined
-  /** Not before Linux 5.14. */
+  /** Linux 5.14 and later show it. */
   readonly inode: string | undefined
 }
 
 interface Wanted extends OpenFile {
-  /** What the file system is called by mountinfo(5); stat(2) may call it otherwise, as on btrfs. */
+  /** The device number in mountinfo(5). On btrfs, for example, stat(2) shows another one. */
   readonly device: string | undefined
 }
 
-/** Gone, or not ours to look into. Anything else, such as no free descriptor, is no answer at all, and is thrown (G4). */
-const telling: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ESRCH', 'EACCES', 'EPERM', 'ENOTDIR', 'ELOOP'])
+/**
+ * Errors that mean: the process is gone, or may not be read. Other errors, such as no free descriptor, leave it unknown and are thrown
+ * (G4).
+ */
+const conclusive: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ESRCH', 'EACCES', 'EPERM', 'ENOTDIR', 'ELOOP'])
 
 /**
- * Whoever asks while a pass runs shares the one after it, so that the logs of fifty agents that end at once cost two
- * passes, and every answer was looked for after its question.
+ * Queries during a pass share the next pass. So the logs of fifty agents that end at once take two passes, and every answer is observed
+ * after its query.
  */
 export class Holders {
   readonly #directory: string
   #wanted = new Map<string, Wanted>()
   #next: Promise<ReadonlyMap<string, readonly Holder[]>> | undefined
   #current: Promise<unknown> = Promise.resolve()
-  /** Passes so far. */
+  /** The number of passes so far. */
   passes = 0
 
   constructor(directory = '/proc') {
     this.#directory = directory
   }
 
-  /** Everybody but ourselves. A path that is no file, or is not there, has none. */
+  /** All holders except this process. A path that does not exist or is not a file has none. */
   async find(path: string): Promise<readonly Holder[]> {
-    const file = this.#seen(path)
+    const file = this.#identify(path)
     if (!file) return []
     this.#wanted.set(path, file)
     this.#next ??= this.#current.then(() => {
@@ -61,14 +65,15 @@ export class Holders {
       this.#wanted = new Map()
       this.#next = undefined
       const pass = this.#pass(wanted)
+      // `#current` only orders the passes; the callers get the rejection from `pass`.
       this.#current = pass.catch(() => {})
       return pass
     })
     return (await this.#next).get(path) ?? []
   }
 
-  /** By a descriptor of our own, so that the same words mean the same. */
-  #seen(path: string): Wanted | undefined {
+  /** Opens the file and reads our own descriptor in `/proc`, so that the values are comparable with those of other processes. */
+  #identify(path: string): Wanted | undefined {
     return quietly(() => {
       const fd = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
       try {
@@ -90,8 +95,8 @@ export class Holders {
       for (const fd of namesIn(`${this.#directory}/${pid}/fd`)) {
         if (++count % slice === 0) await nextTurn()
         const file = this.#fileOf(pid, fd)
-        for (const [path, one] of (file && candidates.get(file.inode ?? file.name)) ?? []) {
-          if (!file || !this.#isSame(pid, file, one)) continue
+        for (const [path, candidate] of (file && candidates.get(file.inode ?? file.name)) ?? []) {
+          if (!file || !this.#isSame(pid, file, candidate)) continue
           const holders = found.get(path) ?? []
           if (!holders.some((holder) => holder.pid === Number(pid))) holders.push({ pid: Number(pid), program: this.#programOf(pid) })
           found.set(path, holders)
@@ -103,14 +108,14 @@ export class Holders {
 
   #fileOf(pid: string, fd: string): OpenFile | undefined {
     const name = quietly(() => nameOf(`${this.#directory}/${pid}/fd/${fd}`))
-    // Pipes, sockets and the like have no path; and most programs have the empty device open.
+    // Pipes and sockets have no path. /dev/null is skipped because most programs have it open.
     if (!name?.startsWith('/') || name === '/dev/null') return undefined
     const info = quietly(() => readFileSync(`${this.#directory}/${pid}/fdinfo/${fd}`, 'latin1')) ?? ''
     const field = (key: string): string | undefined => new RegExp(`^${key}:\\s*(\\d+)$`, 'm').exec(info)?.[1]
     return { name: name.replace(/ \(deleted\)$/, ''), mount: field('mnt_id'), inode: field('ino') }
   }
 
-  /** An inode's number is only its own within its file system; where that is not known, its name has to do. */
+  /** An inode number is unique only within its file system. When the device is not known, the names are compared. */
   #isSame(pid: string, file: OpenFile, wanted: Wanted): boolean {
     const device = file.inode === undefined ? undefined : this.#deviceOf(pid, file)
     return device === undefined || wanted.device === undefined ? file.name === wanted.name : device === wanted.device
@@ -127,7 +132,10 @@ export class Holders {
   }
 }
 
-/** Of a path that is longer than a page the kernel tells nothing (d_path(9)): it is no name of ours, but may be our file. */
+/**
+ * The kernel does not show a path that is longer than a page (d_path(9)). It is no name of a log, but the descriptor may still refer to
+ * the file.
+ */
 function nameOf(descriptor: string): string {
   try {
     return readlinkSync(descriptor)
@@ -137,16 +145,17 @@ function nameOf(descriptor: string): string {
   }
 }
 
-/** Where there is no /proc, nobody is known. */
+/** Without /proc there are no entries. */
 function namesIn(directory: string): readonly string[] {
   return quietly(() => readdirSync(directory)) ?? []
 }
 
-function quietly<T>(look: () => T): T | undefined {
+/** Undefined when the process is gone or may not be read. */
+function quietly<T>(read: () => T): T | undefined {
   try {
-    return look()
+    return read()
   } catch (error) {
-    if (telling.has(errno(error))) return undefined
+    if (conclusive.has(errno(error))) return undefined
     throw error
   }
 }

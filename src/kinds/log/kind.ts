@@ -9,18 +9,18 @@ import type { Effects } from '../../core/ports/effects.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import type { LogHandle, LogSpec } from '../../core/ports/process.ts'
 import type { ScanContainment } from '../../host/containment/scan.ts'
-import { lookAt, makeWay, refused } from '../../host/path.ts'
+import { findStat, makeParents, refused } from '../../host/path.ts'
 import type { ProcessTable } from '../../host/processes/process-table.ts'
 import { Collectors } from './collectors.ts'
 import { Descriptors } from './descriptors.ts'
 import { ignore, sizeOf } from './files.ts'
 import type { Holders } from './holders.ts'
 import { Mover } from './mover.ts'
-import { anythingThere, copyThere, type LogRef, logThere, refOf, requireOwn, streamOf, wayTo } from './place.ts'
+import { confinedOf, findAny, findCopy, findLog, type LogRef, refOf, requireOwn, streamOf } from './place.ts'
 
 export type { LogRef } from './place.ts'
 
-/** A log whose writer is gone. */
+/** A log whose last writer has ended. */
 export interface CompleteLog {
   readonly scopeId: string
   /** `stdout` or `stderr`. */
@@ -30,30 +30,30 @@ export interface CompleteLog {
 
 export interface LogDeps {
   readonly effects: Effects
-  /** Of the home: live logs that are in no workspace, and the pipes of all of them. */
+  /** The log folder in the home: live logs outside workspaces, and the pipes of all logs. */
   readonly directory: string
   readonly inheritedTag: string | undefined
   readonly installation: string
-  /** Resolves when every line of a complete log has become a message; nobody may be interested. */
+  /** Resolves when every line of a complete log has become a message. */
   readonly readToEnd?: (log: CompleteLog) => Promise<void>
   readonly onBytes?: (what: 'archived' | 'freed', bytes: number) => void
-  /** Finds the collector of a supervisor that is gone, or in a terminal, by its cookie. */
+  /** Finds a collector that is no child of this supervisor, by its environment tag. */
   readonly fallbackScan: ScanContainment
   readonly processes: ProcessTable
-  /** Who has a file open; by default, by a look at /proc. */
+  /** Finds the processes that have a file open; reads /proc by default. */
   readonly holders?: Pick<Holders, 'find'>
 }
 
 const { O_WRONLY, O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
 
-/** Those that become messages. */
+/** The streams whose lines become messages. */
 const readStreams: ReadonlySet<string> = new Set(['stdout', 'stderr'])
 
 /**
- * One stream of an agent, as a file, in the home or in a workspace. The file is not the agent's stdout: a tool's
- * `echo x > /dev/stdout` would truncate it. Between them is a pipe and a tiny collector, outside the agent's containment
- * or in its terminal, that ends by itself when the last writer is gone; the obligation is to archive what it wrote. What
- * this supervisor writes itself has no collector.
+ * The log of one stream of an agent: a file in the home or in a workspace. The agent's stdout is a pipe and not the file itself, because
+ * `echo x > /dev/stdout` in a tool would truncate a file. A small process, the collector, copies from the pipe to the file. It runs outside
+ * the agent's containment or in its terminal, and ends by itself when the last writer is gone. The obligation of a log is to archive it.
+ * A log that the supervisor itself writes has no collector.
  */
 export class LogKind implements ResourceKind<LogSpec, LogRef> {
   readonly kind = 'log'
@@ -61,9 +61,9 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
   readonly #deps: LogDeps
   readonly #collectors: Collectors
   readonly #mover: Mover
-  /** Logs of which nothing may be written any more, or would be left behind. */
-  readonly #sealed = new Map<string, { isSealed: boolean }>()
-  /** Something else was at their place before we were: it is not ours to touch. */
+  /** The seals of logs that this supervisor writes. A line written after the archiving would be left behind. */
+  readonly #seals = new Map<string, { isSealed: boolean }>()
+  /** Ids of logs whose path was taken when they were created. The file there does not belong to Ebb and is left alone. */
   readonly #taken = new Set<string>()
 
   constructor(deps: LogDeps) {
@@ -92,7 +92,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     const { effects } = this.#deps
     const descriptors = new Descriptors(effects)
     try {
-      // Not synced: a log that a power cut takes away had nothing in it.
+      // Not synced: a log that a power cut removes had nothing in it yet.
       const log = descriptors.open(ref.path, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
       await effects.makePipe(ref.pipe)
       if (ref.writer !== 'terminal') return { handle: await this.#collectors.start(ref, log, descriptors) }
@@ -105,14 +105,14 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     }
   }
 
-  /** Others name their files in a workspace too. */
+  /** In a workspace other programs make files too, so the path may be taken. */
   #makePlace(ref: LogRef): void {
-    const way = wayTo(ref, 'path')
-    if (!way) return
-    makeWay(this.#deps.effects, way)
-    if (!lookAt(ref.path)) return
+    const confined = confinedOf(ref, 'path')
+    if (!confined) return
+    makeParents(this.#deps.effects, confined)
+    if (!findStat(ref.path)) return
     this.#taken.add(ref.mark.resourceId)
-    throw refused(ref.path, 'something is there already, and it is not ours')
+    throw refused(ref.path, 'a file or folder that Ebb did not make exists there already')
   }
 
   async resume(ref: LogRef, _ctx: Ctx): Promise<LogHandle> {
@@ -120,7 +120,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     return ref.writer === 'terminal' ? this.#terminal(ref) : { path: ref.path, archive: ref.archive, done: () => {} }
   }
 
-  /** There from the start: whoever reads it waits for its first line, not for the file. */
+  /** The file exists from the start, so that readers wait for its first line and not for the file. */
   #followed(ref: LogRef): LogHandle {
     try {
       this.#deps.effects.createFile(ref.path, '', 0o600)
@@ -138,7 +138,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
       path: ref.path,
       archive: ref.archive,
       pipe,
-      collectedBy: (pid) => this.#collectors.know(ref, pid),
+      collectedBy: (pid) => this.#collectors.setPid(ref, pid),
       done: () => ignore('ENOENT', () => effects.unlink(ref.pipe)),
     }
   }
@@ -146,44 +146,44 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
   #written(ref: LogRef): LogHandle {
     const { effects } = this.#deps
     const seal = { isSealed: false }
-    this.#sealed.set(ref.mark.resourceId, seal)
-    const append = (line: string, mostBytes = Number.POSITIVE_INFINITY): void => {
-      if (seal.isSealed) throw new EbbError('scope_closed', `The log ${ref.path} is closed; its agent is over.`)
-      const way = wayTo(ref, 'path')
-      if (way) makeWay(effects, way)
-      if (sizeOf(ref.path) + Buffer.byteLength(line) + 1 > mostBytes) throw tooLarge(ref, mostBytes)
+    this.#seals.set(ref.mark.resourceId, seal)
+    const append = (line: string, maxBytes = Number.POSITIVE_INFINITY): void => {
+      if (seal.isSealed) throw new EbbError('scope_closed', `The log ${ref.path} is closed, because its agent has ended.`)
+      const confined = confinedOf(ref, 'path')
+      if (confined) makeParents(effects, confined)
+      if (sizeOf(ref.path) + Buffer.byteLength(line) + 1 > maxBytes) throw tooLarge(ref, maxBytes)
       effects.append(ref.path, `${line}\n`, 0o600)
     }
     return { path: ref.path, archive: ref.archive, append, done: () => {} }
   }
 
   #seal({ mark: { resourceId } }: LogRef): void {
-    const seal = this.#sealed.get(resourceId)
+    const seal = this.#seals.get(resourceId)
     if (seal) seal.isSealed = true
-    this.#sealed.delete(resourceId)
+    this.#seals.delete(resourceId)
   }
 
   async observe(ref: LogRef, ctx: Ctx): Promise<Presence> {
     if (this.#taken.has(ref.mark.resourceId)) return this.#neverMade(ref, ctx)
-    const there = anythingThere(ref)
-    if (there !== undefined) return present(there)
+    const left = findAny(ref)
+    if (left !== undefined) return present(left)
     if (!hasCollector(ref)) {
-      // What is seen absent must not come back with a late report.
+      // A log that was observed as absent must not be created again by a late line.
       this.#seal(ref)
       return absent({ method: 'no such path', strength: 'kernel', at: ctx.clock.wall() })
     }
     if (!(await this.#collectors.isGone(ref, ctx))) return present('its collector')
-    const { strength } = this.#collectors.proven(ref)
+    const { strength } = this.#collectors.settle(ref)
     return absent({ method: 'no such path, collector ended', strength, at: ctx.clock.wall() })
   }
 
   #neverMade(ref: LogRef, ctx: Ctx): Presence {
-    if (lookAt(ref.pipe)) return present(ref.pipe)
+    if (findStat(ref.pipe)) return present(ref.pipe)
     return absent({ method: 'never made, because its place was taken', strength: 'kernel', at: ctx.clock.wall() })
   }
 
   obligations(ref: LogRef, policy: Policy): readonly string[] {
-    const isOwed = policy.keepsLogs && !this.#taken.has(ref.mark.resourceId) && logThere(ref) !== undefined
+    const isOwed = policy.keepsLogs && !this.#taken.has(ref.mark.resourceId) && findLog(ref) !== undefined
     return isOwed ? ['archive'] : []
   }
 
@@ -191,9 +191,9 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     this.#seal(ref)
     if (hasCollector(ref)) await this.#collectors.drain(ref, ctx)
     const stream = streamOf(ref)
-    // What somebody else has put at the place does not become messages of the agent.
+    // A foreign file at the path must not become messages of the agent.
     requireOwn(ref)
-    // Before it moves: a supervisor that dies between the two finds the rest of the lines where it left them.
+    // Read before the archiving: after a crash in between, the next supervisor finds the rest of the lines at the same path.
     if (readStreams.has(stream)) await this.#deps.readToEnd?.({ scopeId: scopeOfResource(ref.mark.resourceId), stream, path: ref.path })
     if (ctx.signal.aborted) return
     await this.#mover.archive(ref, ctx)
@@ -209,16 +209,16 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     return {}
   }
 
-  /** The log first: a copy of it that is being made then finds nothing to copy, and leaves nothing. */
+  /** Removes the log before its copy. A copy that starts meanwhile then finds no log and leaves no file. */
   #remove(ref: LogRef): void {
     const { effects, onBytes } = this.#deps
-    if (logThere(ref) !== undefined) {
+    if (findLog(ref) !== undefined) {
       requireOwn(ref)
       const bytes = sizeOf(ref.path)
       ignore('ENOENT', () => effects.unlink(ref.path))
       if (bytes > 0) onBytes?.('freed', bytes)
     }
-    if (copyThere(ref) !== undefined) ignore('ENOENT', () => effects.unlink(ref.staging))
+    if (findCopy(ref) !== undefined) ignore('ENOENT', () => effects.unlink(ref.staging))
     this.#mover.forget(ref)
   }
 
@@ -228,7 +228,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     return { method: 'collector ended', strength, at: ctx.clock.wall() }
   }
 
-  /** In the home alone: a workspace is not ours to search. */
+  /** Lists logs in the home only: workspaces belong to users and are not searched. */
   async *list(owner: Owner): AsyncIterable<Found> {
     for (const file of existsSync(this.#deps.directory) ? readdirSync(this.#deps.directory) : []) {
       const [incarnation = '', rest = ''] = file.split('~')
@@ -250,9 +250,9 @@ function hasCollector({ writer }: LogRef): boolean {
   return writer !== 'supervisor' && writer !== 'follower'
 }
 
-function tooLarge({ path }: LogRef, mostBytes: number): EbbError {
+function tooLarge({ path }: LogRef, maxBytes: number): EbbError {
   return new EbbError(
     'too_large',
-    `The file ${path} may have ${mostBytes} bytes (--limit-log), and this line is too much for it; report no more.`,
+    `The file ${path} may have at most ${maxBytes} bytes (--limit-log), and this line would exceed that; report no more.`,
   )
 }

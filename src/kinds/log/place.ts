@@ -3,16 +3,16 @@ import { sentence } from '../../core/model/errors.ts'
 import type { Mark } from '../../core/model/identity.ts'
 import type { Intent } from '../../core/model/resource.ts'
 import type { LogSpec } from '../../core/ports/process.ts'
-import { type Confined, confine, lookAt, missingStep, refused, requireOwnPath, stagingPath } from '../../host/path.ts'
+import { type Confined, confine, findStat, missingStep, refused, requireOwnPath, stagingPath } from '../../host/path.ts'
 
-/** Where a log and its archive are, from the intent alone; and what is there now. */
+/** The paths of a log and its archive, derived from the intent alone, and which of these files exist now. */
 
 export interface LogRef extends LogSpec {
   readonly mark: Mark
   readonly path: string
-  /** Always in the home: a workspace is read by others, and a pipe would keep them waiting. */
+  /** Always in the home: other programs read the files of a workspace, and reading a pipe would block them. */
   readonly pipe: string
-  /** Where a copy is until it is complete. */
+  /** The path of a copy until it is complete. */
   readonly staging: string
 }
 
@@ -33,39 +33,42 @@ export function streamOf({ stream, archive }: LogSpec): string {
   return stream ?? basename(archive, '.log')
 }
 
-/** What has to be walked without a link; a log in the home lies where only we write. */
-export function wayTo({ inside }: LogSpec, what: 'path' | 'archive'): Confined | undefined {
-  return inside && { workspace: inside.workspace, path: inside[what] }
+/** The path in its workspace, which must be reached without a symlink; undefined in the home, where only Ebb writes. */
+export function confinedOf({ inside }: LogSpec, which: 'path' | 'archive'): Confined | undefined {
+  return inside && { workspace: inside.workspace, path: inside[which] }
 }
 
-/** What is there of the log itself, or why that cannot be told: a way that leads through a link is not ours to look along (G10). */
-export function logThere(ref: LogRef): string | undefined {
-  return thereAt(ref.path, wayTo(ref, 'path'))
+/** The path of the log if it exists, or the reason why that is not known: a path through a symlink is not followed (G10). */
+export function findLog(ref: LogRef): string | undefined {
+  return findAt(ref.path, confinedOf(ref, 'path'))
 }
 
-/** The same of everything that belongs to it but its archive. */
-export function anythingThere(ref: LogRef): string | undefined {
-  return logThere(ref) ?? copyThere(ref) ?? (lookAt(ref.pipe) && ref.pipe)
+/** The first existing file of the log, its copy or its pipe. The archive does not count. */
+export function findAny(ref: LogRef): string | undefined {
+  return findLog(ref) ?? findCopy(ref) ?? (findStat(ref.pipe) && ref.pipe)
 }
 
-/** A copy that is not complete. Where the way to it leads elsewhere by now, nothing of ours is known. */
-export function copyThere(ref: LogRef): string | undefined {
-  return thereAt(ref.staging, wayTo(ref, 'archive')) === ref.staging ? ref.staging : undefined
+/** The path of the copy if it exists. Behind a symlink there is no file of ours. */
+export function findCopy(ref: LogRef): string | undefined {
+  return findAt(ref.staging, confinedOf(ref, 'archive')) === ref.staging ? ref.staging : undefined
 }
 
-/** In a workspace anybody may have put something else at its place, or on the way: that is neither archived nor removed (G10). */
+/**
+ * Throws when something else is at the path of the log, or a symlink is on the way. In a workspace other programs write too, and a
+ * foreign file is neither archived nor removed (G10).
+ */
 export function requireOwn(ref: LogRef): void {
-  const way = wayTo(ref, 'path')
-  if (!way) return
-  requireOwnPath(way)
-  if (lookAt(ref.path)?.isFile() === false) throw refused(ref.path, 'it is not a file any more; look at what is there, and remove it')
+  const confined = confinedOf(ref, 'path')
+  if (!confined) return
+  requireOwnPath(confined)
+  if (findStat(ref.path)?.isFile() === false) throw refused(ref.path, 'it is not a file any more; check what is there, and remove it')
 }
 
-function thereAt(path: string, way: Confined | undefined): string | undefined {
+function findAt(path: string, confined: Confined | undefined): string | undefined {
   try {
-    if (way && missingStep(way) !== undefined) return undefined
+    if (confined && missingStep(confined) !== undefined) return undefined
   } catch (error) {
     return sentence(error)
   }
-  return lookAt(path) ? path : undefined
+  return findStat(path) ? path : undefined
 }

@@ -5,8 +5,8 @@ import { openRegular } from '../../host/slow-effects.ts'
 import { compressionOf, contentOfFile } from './content.ts'
 
 /**
- * Lines of a log, wherever it is by now. Places are bytes of what was written, so that they stay right when the log
- * moves to its archive and when that is compressed. The last line of a live log is given once it is complete.
+ * Reads lines of a log, live or archived. Positions count bytes of the uncompressed content, so they stay valid when the log moves to its
+ * archive and when the archive is compressed. The last line of a live log is returned only when it is complete.
  */
 export async function readLog(query: LogQuery): Promise<LogLines> {
   const found = await openLog(query)
@@ -22,7 +22,7 @@ export async function readLog(query: LogQuery): Promise<LogLines> {
   }
 }
 
-/** In the order in which it moves: whoever misses it at one place finds it at the next. */
+/** Tries the paths in the order in which a log moves, so that a log that moves meanwhile is found at the next path. */
 async function openLog({ path, archive }: LogQuery): Promise<{ readonly file: FileHandle; readonly path: string } | undefined> {
   for (const place of [path, archive, `${archive}.zst`, `${archive}.gz`]) {
     try {
@@ -37,14 +37,14 @@ async function openLog({ path, archive }: LogQuery): Promise<{ readonly file: Fi
 const pieceBytes = 64 * 1_024
 const newline = 0x0a
 
-/** Where to begin. The last lines of a large file are looked for from its end; a compressed one is read as it comes. */
+/** The position to read from. For the last lines of a file it searches from the end. A compressed file must be read from its start. */
 async function startOf(file: FileHandle, path: string, { since = 0, tail, maxLines, maxBytes }: LogQuery): Promise<number> {
   if (compressionOf(path) !== undefined) return since
   const { size } = await file.stat()
   const first = Math.min(since, size)
   if (tail === undefined) return first
   const piece = Buffer.allocUnsafe(pieceBytes)
-  // One more than is asked for: before the first of them is a line's end, too.
+  // One more newline than lines: the first line begins after the end of the line before it.
   let wanted = Math.min(tail, maxLines) + 1
   let found: number | undefined
   for (let end = size; end > first; ) {
@@ -57,26 +57,26 @@ async function startOf(file: FileHandle, path: string, { since = 0, tail, maxLin
       if (wanted === 0) return found
     }
     end = start
-    // More than may be given; but never in the middle of a line, however long it is.
+    // More than `maxBytes` are covered, so the search stops, at the start of a line.
     if (found !== undefined && size - end > maxBytes + pieceBytes) return found
   }
   return first
 }
 
-/** Takes pieces, keeps lines: the first ones until it is full, or the last ones. Never more than was allowed. */
+/** Collects lines from pieces: the first lines until it is full, or the last lines. Stays within `maxLines` and `maxBytes`. */
 class Window {
   readonly #lines: string[] = []
   readonly #isTail: boolean
   readonly #maxLines: number
   readonly #maxBytes: number
-  /** Of the lines that are kept. */
+  /** The size of the kept lines. */
   #bytes = 0
-  /** The beginning of a line whose end has not come, as far as it may be kept. */
+  /** The start of a line whose end has not been read, up to `maxBytes`. */
   #open: Buffer[] = []
   #openKept = 0
   #openBytes = 0
   #isFull = false
-  /** The place after the last line. */
+  /** The position after the last line. */
   next: number
 
   constructor({ tail, maxLines, maxBytes }: LogQuery, start: number) {
@@ -90,7 +90,7 @@ class Window {
     return { lines: this.#lines, next: this.next }
   }
 
-  /** False when it wants no more. */
+  /** False when it is full. */
   take(piece: Uint8Array): boolean {
     for (let at = 0; at < piece.length && !this.#isFull; ) {
       const end = piece.indexOf(newline, at)
@@ -102,7 +102,7 @@ class Window {
     return !this.#isFull
   }
 
-  /** Nothing more comes: what there is of a last line is all of it. */
+  /** The content has ended: an unfinished last line is complete. */
   end(): void {
     if (this.#openBytes > 0 && !this.#isFull) this.#close(0)
   }

@@ -11,21 +11,21 @@ import { rlimitTagText } from '../../host/containment/rlimit-tag.ts'
 import { type ScanContainment, signalEntry } from '../../host/containment/scan.ts'
 import type { ProcessTable } from '../../host/processes/process-table.ts'
 
-/** All processes of a run, held by one of the containments; whatever leaves it is caught by its cookie. */
+/** All processes of a run, held by one of the containments. A process that leaves the containment is found by its tags. */
 
 export interface ProcessTreeDeps {
   readonly effects: Effects
   readonly host: Host
   readonly processes: ProcessTable
   readonly containments: ReadonlyMap<ContainmentName, Containment>
-  /** The second net, under every containment: a root process can leave its cgroup, but not its marks. */
+  /** Searches besides every containment: a root process can leave its cgroup, but keeps its tags. */
   readonly fallbackScan: ScanContainment
 }
 
-/** What a program reads on its standard input. */
+/** The standard input of a program. */
 interface Input {
   readonly stream: Stdio
-  /** What is still to be written to a pipe. */
+  /** The text that is still to be written to the pipe; empty when the stream is a file. */
   readonly rest: string
   close(): void
 }
@@ -35,14 +35,14 @@ export const processTree = 'process-tree'
 export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
   readonly kind = processTree
   readonly #deps: ProcessTreeDeps
-  /** The main processes that we are the parent of; their exit is told to us. */
+  /** The exits of the main processes that this supervisor started. */
   readonly #exits = new Map<string, Promise<void>>()
-  /** The scopes of those that outlive us. */
+  /** The scopes of trees that outlive this supervisor. */
   readonly #kept = new Set<string>()
-  /** Trees that somebody had left: of those the containment's word is not the whole truth. */
+  /** Trees that a process has left. The containment alone cannot prove that such a tree is gone. */
   readonly #strayed = new Set<string>()
-  /** Of the trees that we have made: a brand alone does not say whose it is. */
-  readonly #hasRlimitTag = new Map<string, Mark>()
+  /** The trees made by this supervisor, by rlimit tag. The tag is a hash, so the tree cannot be derived from it. */
+  readonly #byRlimitTag = new Map<string, Mark>()
 
   constructor(deps: ProcessTreeDeps) {
     this.#deps = deps
@@ -71,7 +71,7 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
   async create(tree: Tree, _spec: TreeSpec, ctx: CreateCtx): Promise<Created> {
     const launch = ctx.live as TreeLaunch
     if (tree.spec.isKept) this.#kept.add(scopeOfResource(tree.mark.resourceId))
-    this.#hasRlimitTag.set(rlimitTagText(tree.mark), tree.mark)
+    this.#byRlimitTag.set(rlimitTagText(tree.mark), tree.mark)
     const [stdin, ...others] = launch.stdio
     const input = typeof stdin === 'object' && 'text' in stdin ? this.#open(stdin) : undefined
     const streams = others.map((stream) => (typeof stream === 'object' && 'log' in stream ? (ctx.handle(stream.log) as LogHandle) : stream))
@@ -91,7 +91,7 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     return { handle, ...(startTime !== undefined && { detail: { pid: child.pid, startTime } satisfies TreeDetail }) }
   }
 
-  /** It is no child of ours, and whoever is its parent may have put it elsewhere: where it is, is looked at. */
+  /** Starts the command through the terminal, as a child of its server. That server may have moved it, so its cgroup is checked. */
   async #startInTerminal(
     tree: Tree,
     launch: TreeLaunch,
@@ -100,7 +100,7 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     ctx: CreateCtx,
   ): Promise<Child> {
     const terminal = ctx.handle(label) as Terminal
-    if (!stdout || !stderr) throw new Error('A command in a terminal needs its logs.')
+    if (!stdout || !stderr) throw new Error('A command in a terminal needs a log for stdout and one for stderr.')
     const containment = this.#containment(tree)
     const isAlive = (pid: number): boolean => this.#deps.processes.find(pid) !== undefined
     const child = await containment.start(tree, {
@@ -112,14 +112,14 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     if (!containment.holds(tree, child.pid) && isAlive(child.pid))
       throw new EbbError(
         'launch_failed',
-        `The command runs in its terminal, but not inside its ${containment.name}; something moved it out.`,
+        `The command runs in its terminal, but not inside its ${containment.name} containment; another program moved it out.`,
       )
     return child
   }
 
   /**
-   * A file, because a program may open `/dev/stdin`, which it cannot when that is one of Node's pipes: those are sockets
-   * (ENXIO). Where there are no files without a name, a pipe must do.
+   * Opens an unnamed file (O_TMPFILE) with the text. A program may open `/dev/stdin`, and for Node's pipes, which are sockets, that fails
+   * with ENXIO. On a file system without unnamed files a pipe is used.
    */
   #open({ text, directory }: { readonly text: string; readonly directory: string }): Input {
     const { effects } = this.#deps
@@ -133,7 +133,7 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
 
   async observe(tree: Tree, ctx: Ctx): Promise<Presence> {
     if (!this.#deps.host.isThisBoot(tree.mark.incarnation)) {
-      return absent({ method: 'the machine has restarted since', strength: 'kernel', at: ctx.clock.wall() })
+      return absent({ method: 'the machine has restarted since then', strength: 'kernel', at: ctx.clock.wall() })
     }
     const containment = this.#deps.containments.get(tree.spec.containment)
     if (!containment) return unknown(`the ${tree.spec.containment} containment is not available to this process`)
@@ -145,13 +145,13 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
       return present('processes that left their containment')
     }
     if (!this.#strayed.delete(resourceId)) return held
-    const method = `${held.proof.method}; a scan found none of those that had left it`
+    const method = `${held.proof.method}; a scan found none of the processes that had left it`
     return absent({ ...held.proof, method, strength: 'scan' })
   }
 
   async release(tree: Tree, step: LadderStep, ctx: Ctx): Promise<StepEffect> {
     const containment = this.#containment(tree)
-    if (step === 'polite') return this.#ask(tree)
+    if (step === 'polite') return this.#signalMain(tree)
     if (step === 'terminate') {
       // SIGTERM stays pending on a stopped process until it is continued.
       await containment.signal(tree, ['SIGTERM', 'SIGCONT'])
@@ -163,8 +163,8 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     return {}
   }
 
-  /** Polite goes to the main process alone; when that is gone, politeness can bring nothing more. */
-  #ask(tree: Tree): StepEffect {
+  /** The polite signal goes to the main process alone. When that has ended, the polite step is exhausted. */
+  #signalMain(tree: Tree): StepEffect {
     const exit = this.#exits.get(tree.mark.resourceId)
     const main = tree.main && this.#deps.processes.find(tree.main.pid)
     if (!tree.spec.politeSignal || !main || main.startTime !== tree.main?.startTime) return { exhausted: Promise.resolve() }
@@ -176,7 +176,7 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     const proof = await this.#containment(tree).gone(tree, ctx)
     this.#exits.delete(tree.mark.resourceId)
     this.#kept.delete(scopeOfResource(tree.mark.resourceId))
-    this.#hasRlimitTag.delete(rlimitTagText(tree.mark))
+    this.#byRlimitTag.delete(rlimitTagText(tree.mark))
     return proof
   }
 
@@ -191,7 +191,8 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
         yield found
       }
     }
-    // A scope's own trees were each looked for by their cookie when they were released; all of an incarnation's were not.
+    // The trees of single scopes were each searched by tag when they were released. For a whole incarnation that search is still to be
+    // done.
     if (owner.scopeIds !== undefined) return
     for await (const found of this.#deps.fallbackScan.strays(owner)) if (!seen.has(found.resourceId)) yield found
   }
@@ -200,21 +201,22 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     for (const containment of this.#deps.containments.values()) await containment.tidy(incarnation, ctx)
   }
 
-  /** The living processes that carry this installation's mark or stand in one of its containments. */
+  /** The living processes that carry this installation's tags or are inside one of its containments. */
   async running(): Promise<readonly TreeMember[]> {
     const { installation } = this.#deps.host
     const found = new Map<number, TreeMember>()
     for (const containment of this.#deps.containments.values()) for (const member of containment.members()) found.set(member.pid, member)
     for (const { pid, environmentTags, rlimitTag = '' } of await this.#deps.processes.marked()) {
       const mark =
-        parseEnvironmentTags(environmentTags).find((one) => one.installation === installation) ?? this.#hasRlimitTag.get(rlimitTag)
+        parseEnvironmentTags(environmentTags).find((candidate) => candidate.installation === installation) ??
+        this.#byRlimitTag.get(rlimitTag)
       if (mark && !found.has(pid)) found.set(pid, { pid, resourceId: mark.resourceId, incarnation: mark.incarnation })
     }
     found.delete(process.pid)
     return [...found.values()]
   }
 
-  /** For exit handlers: everything of this incarnation that does not outlive it, now, without waiting. */
+  /** Kills everything of this incarnation that does not outlive it. Synchronous, for exit handlers. */
   killAllNow(alsoKept: readonly string[]): void {
     const kept = new Set([...this.#kept, ...alsoKept])
     for (const containment of this.#deps.containments.values()) containment.killAllNow(kept)
@@ -232,7 +234,7 @@ function descriptorOf(stream: LogHandle | TreeLaunch['stdio'][number]): Stdio | 
   return 'fd' in stream ? stream.fd : undefined
 }
 
-/** The net looks for processes only; the door belongs to the containment that made it. */
+/** The tree for the fallback scan, which must find only processes: the gate belongs to the containment that made it. */
 function withoutGate(tree: Tree): Tree {
   return { ...tree, place: '/nonexistent' }
 }

@@ -8,25 +8,26 @@ import type { Effects } from '../../core/ports/effects.ts'
 import type { Host } from '../../core/ports/host.ts'
 import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import { type TempFolderSpec, tempFolderOf } from '../../core/ports/temp.ts'
-import { type Inode, inodeOf, isSame, lookAt, refused } from '../../host/path.ts'
+import { findStat, type Inode, inodeOf, isSame, refused } from '../../host/path.ts'
 
 /**
- * The temp folder of one agent, in the system's. Its name cannot be guessed, so nothing else is at its place when it is
- * made, and it needs no record in between. Before it there is a pointer to it in the home, a link that nobody follows:
- * whoever has lost the database finds the folder by that, without a search among everybody's.
+ * The temp folder of one agent, in the temp folder of the system. Its name cannot be guessed, so no other program makes it first, and its
+ * inode needs no record before it is complete. A symlink to it in the home is made before it and never followed. When the database is lost,
+ * the folder is found by this symlink, without a search of the system's temp folder.
  */
 export interface TempFolderRef {
   readonly id: string
   readonly path: string
-  readonly pointer: string
-  /** Of the folder that was made; unknown where the launch did not come that far. */
+  /** The symlink in the home that names the folder. */
+  readonly symlink: string
+  /** The inode of the folder; undefined when the launch failed before the folder was made. */
   readonly inode: Inode | undefined
 }
 
 export interface TempFolderDeps {
   readonly effects: Effects
   readonly host: Pick<Host, 'installation' | 'incarnationId'>
-  /** Of the home: for the pointers. */
+  /** The folder in the home for the symlinks. */
   readonly directory: string
 }
 
@@ -37,9 +38,9 @@ export class TempFolderKind implements ResourceKind<TempFolderSpec, TempFolderRe
   readonly kind = 'temp-folder'
   readonly outlivesPower = true
   readonly #deps: TempFolderDeps
-  /** Something else was at their place before we were: it is not ours to touch. */
+  /** Ids of folders whose path was taken when they were created. What is there does not belong to Ebb and is left alone. */
   readonly #taken = new Set<string>()
-  /** Removals under way; one of hundreds of thousands of files outlasts the patience of a step. */
+  /** Running removals. One with hundreds of thousands of files lasts longer than a step of the ladder waits. */
   readonly #removals = new Map<string, Promise<void>>()
   #hasMade = false
 
@@ -48,8 +49,8 @@ export class TempFolderKind implements ResourceKind<TempFolderSpec, TempFolderRe
   }
 
   name({ id, incarnation, spec, detail }: Pick<Intent<TempFolderSpec>, 'id' | 'incarnation' | 'spec' | 'detail'>): TempFolderRef {
-    const pointer = join(this.#deps.directory, `${incarnation}${separator}${id}${suffix}`)
-    return { id, path: tempFolderOf(spec.base, scopeOfResource(id)), pointer, inode: detail as Inode | undefined }
+    const symlink = join(this.#deps.directory, `${incarnation}${separator}${id}${suffix}`)
+    return { id, path: tempFolderOf(spec.base, scopeOfResource(id)), symlink, inode: detail as Inode | undefined }
   }
 
   describe(ref: TempFolderRef): string {
@@ -63,46 +64,46 @@ export class TempFolderKind implements ResourceKind<TempFolderSpec, TempFolderRe
   async create(ref: TempFolderRef, _spec: TempFolderSpec, _ctx: CreateCtx): Promise<Created> {
     const { effects } = this.#deps
     this.#hasMade = true
-    effects.point(ref.pointer, ref.path)
+    effects.point(ref.symlink, ref.path)
     try {
       effects.makeDirectory(ref.path, 0o700)
     } catch (error) {
       if (errno(error) !== 'EEXIST') throw errno(error) === undefined ? error : cannotMake(ref.path, error)
       this.#taken.add(ref.id)
-      throw refused(ref.path, 'something is there already, and it is not ours')
+      throw refused(ref.path, 'a file or folder that Ebb did not make exists there already')
     }
-    // Node's threads are there from now on: they could not be started in the middle of a close, when no pid is left (G12).
+    // Starts Node's pool threads now. During a close they could not be started when no pid is free (G12).
     lstat(ref.path, () => {})
-    const made = lookAt(ref.path)
+    const made = findStat(ref.path)
     if (!made) throw refused(ref.path, 'it vanished while it was being made')
     return { detail: inodeOf(made) }
   }
 
   async observe(ref: TempFolderRef, ctx: Ctx): Promise<Presence> {
-    const stat = this.#taken.has(ref.id) ? undefined : lookAt(ref.path)
+    const stat = this.#taken.has(ref.id) ? undefined : findStat(ref.path)
     if (stat && isOurs(ref, stat)) return present(ref.path)
     if (stat && isSame(stat, ref.inode))
-      return unknown(`${ref.path} belongs to somebody else by now; remove it as that user, or give it back with chown`)
-    if (lookAt(ref.pointer)) return present(ref.pointer)
+      return unknown(`${ref.path} belongs to another user by now; remove it as that user, or give it back with chown`)
+    if (findStat(ref.symlink)) return present(ref.symlink)
     const method = this.#taken.has(ref.id) ? 'never made, because its place was taken' : 'no such folder'
-    return absent({ method: stat ? 'something of somebody else is at its place' : method, strength: 'kernel', at: ctx.clock.wall() })
+    return absent({ method: stat ? 'a file or folder of another user is at its path' : method, strength: 'kernel', at: ctx.clock.wall() })
   }
 
   async release(ref: TempFolderRef): Promise<StepEffect> {
-    const stat = this.#taken.has(ref.id) ? undefined : lookAt(ref.path)
+    const stat = this.#taken.has(ref.id) ? undefined : findStat(ref.path)
     if (stat && isOurs(ref, stat)) await this.#remove(ref.path, stat)
-    // Last: until the folder is gone, this is how it is found.
-    ignoreMissing(() => this.#deps.effects.unlink(ref.pointer))
+    // Removed last: until the folder is gone, it is found by its symlink.
+    ignoreMissing(() => this.#deps.effects.unlink(ref.symlink))
     return {}
   }
 
-  /** Whoever asks while it is being removed waits for the same removal. */
+  /** Calls during a removal of the same folder join it. */
   #remove(path: string, stat: BigIntStats): Promise<void> {
-    const known = this.#removals.get(path)
-    if (known) return known
+    const running = this.#removals.get(path)
+    if (running) return running
     const { effects } = this.#deps
     const removal = (async () => {
-      // What its agent has put there instead of the folder: a link is removed, not what it leads to.
+      // The agent may have replaced the folder by a symlink, which is removed without its target.
       if (stat.isDirectory()) await effects.removeFolder(path)
       else ignoreMissing(() => effects.unlink(path))
     })().finally(() => this.#removals.delete(path))
@@ -119,7 +120,7 @@ export class TempFolderKind implements ResourceKind<TempFolderSpec, TempFolderRe
 
   async *list(owner: Owner): AsyncIterable<Found> {
     const { directory, host } = this.#deps
-    // Of our own life we know that there are none: somebody else's command is not kept waiting for a look.
+    // This incarnation has made no folder, so there is nothing to list. This keeps `ebb exec` fast.
     if (owner.incarnation === host.incarnationId && !this.#hasMade) return
     if (owner.installation !== host.installation) return
     for (const file of existsSync(directory) ? readdirSync(directory) : []) {
@@ -129,7 +130,7 @@ export class TempFolderKind implements ResourceKind<TempFolderSpec, TempFolderRe
       if (owner.scopeIds && !owner.scopeIds.has(scopeOfResource(id))) continue
       const path = targetOf(join(directory, file))
       const base = path === undefined ? undefined : dirname(path)
-      // A pointer that leads anywhere but to the folder of its own id is none of ours.
+      // A symlink that does not name the folder of its own id was not made by Ebb.
       if (path === undefined || base === undefined || path !== tempFolderOf(base, scopeOfResource(id))) continue
       yield { resourceId: id, incarnation, name: path, spec: { installation: owner.installation, base } satisfies TempFolderSpec }
     }
@@ -137,18 +138,18 @@ export class TempFolderKind implements ResourceKind<TempFolderSpec, TempFolderRe
 }
 
 /**
- * Nobody can guess its name, and nobody else can take its place while it is there: what is ours by its owner came from us, or
- * from the agent, which may have put something else there. Before that, only a folder can be ours.
+ * The name cannot be guessed, and another user cannot replace the folder while it exists. So what is there and belongs to this user came
+ * from Ebb, or from the agent, which may have replaced the folder. Until the inode is recorded, only a folder can be ours.
  */
 function isOurs({ inode }: TempFolderRef, stat: BigIntStats): boolean {
   return Number(stat.uid) === process.getuid?.() && (stat.isDirectory() || inode !== undefined)
 }
 
-function targetOf(pointer: string): string | undefined {
+function targetOf(symlink: string): string | undefined {
   try {
-    return readlinkSync(pointer)
+    return readlinkSync(symlink)
   } catch (error) {
-    // Gone meanwhile, or no link.
+    // The file is gone, or is not a symlink.
     if (errno(error) === 'ENOENT' || errno(error) === 'EINVAL') return undefined
     throw error
   }

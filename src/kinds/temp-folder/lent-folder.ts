@@ -4,12 +4,12 @@ import type { Vitality } from '../../core/model/identity.ts'
 import type { Effects } from '../../core/ports/effects.ts'
 
 /**
- * Temp folders for a question that takes seconds, such as one for a version, in the home and outside the ledger: each is
- * named after the supervisor that lent it out, and what one left that was killed goes with the next.
+ * Temp folders for probes that take seconds, such as a version query. They are in the home and not in the ledger. The name of each contains
+ * the incarnation that made it. Folders of a supervisor that was killed are removed by the next `lend`.
  */
 export interface LentFolderDeps {
   readonly effects: Effects
-  /** Of the home. */
+  /** The folder in the home for these folders. */
   readonly directory: string
   readonly host: { readonly incarnationId: string; vitality(incarnationId: string): Vitality }
 }
@@ -36,7 +36,7 @@ export class LentFolders {
       return await use(path)
     } finally {
       this.#inUse.delete(name)
-      // Who still writes into it, or has mounted something there, keeps nobody from the answer; it is tried again with the next.
+      // A failed removal (a program still writes there, or has mounted something) must not fail the probe; the next `lend` tries again.
       await effects.removeFolder(path).catch(() => {})
     }
   }
@@ -46,6 +46,7 @@ export class LentFolders {
     for (const name of existsSync(directory) ? readdirSync(directory) : []) {
       const [incarnation = ''] = name.startsWith(prefix) ? name.slice(prefix.length).split('_') : []
       if (incarnation === '' || this.#inUse.has(name)) continue
+      // A failed removal must not fail the probe; the next `lend` tries again.
       if (incarnation === host.incarnationId || host.vitality(incarnation) === 'dead')
         await effects.removeFolder(join(directory, name)).catch(() => {})
     }

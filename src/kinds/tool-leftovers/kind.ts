@@ -5,11 +5,12 @@ import { absent, type Intent, type Presence, type Proof, present } from '../../c
 import type { Effects } from '../../core/ports/effects.ts'
 import type { Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import type { ToolLeftoversSpec } from '../../core/ports/temp.ts'
-import { type Sighted, type Trace, versionOf } from './sighted.ts'
+import { type FileVersion, type Leftover, versionOf } from './sighted.ts'
 
 /**
- * What a program writes in folders of its user's, takes away itself when it ends well, and leaves when it is killed. We make
- * nothing; the program does, and only what holds a mark of its agent is ours (G10). Conversations are its user's and no traces.
+ * Tool leftovers: files that an agent program writes in folders of the user, removes when it ends normally, and leaves when it is killed.
+ * Ebb makes none of them. It removes only files that contain a mark of the agent (G10). Conversations belong to the user and are not
+ * leftovers.
  */
 export class ToolLeftoversKind implements ResourceKind<ToolLeftoversSpec, ToolLeftoversSpec> {
   readonly kind = 'traces'
@@ -39,30 +40,33 @@ export class ToolLeftoversKind implements ResourceKind<ToolLeftoversSpec, ToolLe
   async observe(spec: ToolLeftoversSpec, ctx: Ctx): Promise<Presence> {
     const [first] = await this.#find(spec, ctx)
     if (first) return present(first.path)
-    return absent({ method: 'no file there holds its mark', strength: 'scan', at: ctx.clock.wall() })
+    return absent({ method: 'no file in these folders contains its mark', strength: 'scan', at: ctx.clock.wall() })
   }
 
   async release(spec: ToolLeftoversSpec, _step: LadderStep, ctx: Ctx): Promise<StepEffect> {
-    for (const { kin, ...own } of await this.#find(spec, ctx)) for (const one of [...kin, own]) this.#unlink(one)
+    for (const { kin, ...own } of await this.#find(spec, ctx)) for (const file of [...kin, own]) this.#unlink(file)
     return {}
   }
 
   async gone(spec: ToolLeftoversSpec, ctx: Ctx): Promise<Proof> {
     const seen = await this.observe(spec, ctx)
-    if (seen.is !== 'absent') throw new Error('Traces of it are still there')
+    if (seen.is !== 'absent') throw new Error(`Leftovers in ${this.describe(spec)} are still there`)
     return seen.proof
   }
 
-  /** Folders of a person's are not ours to search for what we do not know of: traces are found through the ledger. */
+  /** Lists nothing: folders of users are not searched without a record. Leftovers are found through the ledger. */
   async *list(): AsyncIterable<Found> {}
 
-  /** Loaded by who needs it: a run of somebody else's command has no time for it. */
-  async #find(spec: ToolLeftoversSpec, { signal }: Ctx): Promise<readonly Trace[]> {
+  /** Loads the search on first use, because `ebb exec` does not need it and must start fast. */
+  async #find(spec: ToolLeftoversSpec, { signal }: Ctx): Promise<readonly Leftover[]> {
     return await (await import('./search.ts')).findToolLeftovers(spec, signal)
   }
 
-  /** Some are named after a pid: another program may have put its own there since it was read (G10). */
-  #unlink({ path, version }: Sighted): void {
+  /**
+   * Some file names contain only a pid. Another program may have written its own file there since the search, so the version is compared
+   * (G10).
+   */
+  #unlink({ path, version }: FileVersion): void {
     try {
       if (versionOf(lstatSync(path)) === version) this.#effects.unlink(path)
     } catch (error) {

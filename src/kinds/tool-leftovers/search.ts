@@ -3,39 +3,39 @@ import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EbbError, errno } from '../../core/model/errors.ts'
 import type { ToolLeftoversSpec, TracePlace } from '../../core/ports/temp.ts'
-import { type Sighted, type Trace, versionOf } from './sighted.ts'
+import { type FileVersion, type Leftover, versionOf } from './sighted.ts'
 
-/** Finds the files that hold a mark, in folders of the user's: nothing is followed, nothing else is read, nothing is changed. */
+/** Finds the files that contain a mark, in folders of the user. It follows no symlink, reads only candidates, and changes nothing. */
 
 /**
- * A snapshot of a shell is some kilobytes, with all of somebody's functions perhaps a megabyte. Of what is larger the end is
- * read as well: there claude writes the PATH.
+ * How much of a file is read. A shell snapshot has some kilobytes, with many functions perhaps a megabyte. Of a larger file the end is read
+ * too, because claude writes the PATH there.
  */
-const mostBytes = 16 * 1_024 * 1_024
+const maxBytes = 16 * 1_024 * 1_024
 const endBytes = 1_024 * 1_024
 const pieceBytes = 64 * 1_024
-const atOnce = 32
+const batchSize = 32
 
-export async function findToolLeftovers(spec: ToolLeftoversSpec, signal: AbortSignal): Promise<readonly Trace[]> {
-  const found: Trace[] = []
+export async function findToolLeftovers(spec: ToolLeftoversSpec, signal: AbortSignal): Promise<readonly Leftover[]> {
+  const found: Leftover[] = []
   for (const place of spec.places) found.push(...(await findIn(place, spec, signal)))
   return found
 }
 
-async function findIn(place: TracePlace, spec: ToolLeftoversSpec, signal: AbortSignal): Promise<readonly Trace[]> {
+async function findIn(place: TracePlace, spec: ToolLeftoversSpec, signal: AbortSignal): Promise<readonly Leftover[]> {
   const names = await namesIn(place.folder)
   const pattern = whole(place.name)
   const wanted = names.filter((name) => pattern.test(name))
-  const traces: Trace[] = []
-  for (let at = 0; at < wanted.length; at += atOnce) {
+  const leftovers: Leftover[] = []
+  for (let at = 0; at < wanted.length; at += batchSize) {
     signal.throwIfAborted()
-    const some = await Promise.all(wanted.slice(at, at + atOnce).map((name) => lookInto(place, name, names, spec)))
-    traces.push(...some.filter((trace) => trace !== undefined))
+    const batch = await Promise.all(wanted.slice(at, at + batchSize).map((name) => inspect(place, name, names, spec)))
+    leftovers.push(...batch.filter((leftover) => leftover !== undefined))
   }
-  return traces
+  return leftovers
 }
 
-/** A folder that is not there holds nothing; of one that cannot be read, nobody can say (G4). */
+/** A missing folder holds no files. A folder that cannot be read is unknown, so this throws (G4). */
 async function namesIn(folder: string): Promise<readonly string[]> {
   try {
     return await files.readdir(folder)
@@ -43,7 +43,7 @@ async function namesIn(folder: string): Promise<readonly string[]> {
     if (errno(cause) === 'ENOENT' || errno(cause) === 'ENOTDIR') return []
     throw new EbbError(
       'path_refused',
-      `The folder ${folder} cannot be read (${errno(cause)}); make it readable, and it is looked at again.`,
+      `The folder ${folder} cannot be read (${errno(cause)}); make it readable, and Ebb checks it again.`,
       {
         cause,
       },
@@ -51,7 +51,7 @@ async function namesIn(folder: string): Promise<readonly string[]> {
   }
 }
 
-async function lookInto(place: TracePlace, name: string, names: readonly string[], spec: ToolLeftoversSpec): Promise<Trace | undefined> {
+async function inspect(place: TracePlace, name: string, names: readonly string[], spec: ToolLeftoversSpec): Promise<Leftover | undefined> {
   const path = join(place.folder, name)
   const stat = await statOf(path)
   if (!isCandidate(stat, spec.sinceMs)) return undefined
@@ -64,19 +64,19 @@ async function kinOf(
   name: string,
   kin: NonNullable<TracePlace['kin']>,
   names: readonly string[],
-): Promise<readonly Sighted[]> {
+): Promise<readonly FileVersion[]> {
   const stem = name.slice(0, name.lastIndexOf('.'))
   const pattern = whole(kin.name.replaceAll('{stem}', escaped(stem)))
   const content = await textOf(join(folder, name))
-  const shared = kin.shares.map((one) => new RegExp(one).exec(content)?.[0])
+  const shared = kin.shares.map((pattern) => new RegExp(pattern).exec(content)?.[0])
   if (shared.includes(undefined)) return []
-  const found: Sighted[] = []
-  for (const other of names.filter((one) => one !== name && pattern.test(one))) {
+  const found: FileVersion[] = []
+  for (const other of names.filter((candidate) => candidate !== name && pattern.test(candidate))) {
     const path = join(folder, other)
     const stat = await statOf(path)
     if (!isCandidate(stat, 0)) continue
     const text = await textOf(path)
-    if (shared.every((one) => text.includes(one as string))) found.push({ path, version: versionOf(stat) })
+    if (shared.every((part) => text.includes(part as string))) found.push({ path, version: versionOf(stat) })
   }
   return found
 }
@@ -94,7 +94,7 @@ function isCandidate(stat: Stats | undefined, sinceMs: number): stat is Stats {
   return stat?.isFile() === true && stat.uid === process.getuid?.() && stat.mtimeMs >= sinceMs
 }
 
-/** In pieces, each with the end of the one before it: a mark may lie across. */
+/** Searches in pieces. Each includes the end of the one before it, because a mark may cross the boundary. */
 async function holds(path: string, marks: readonly string[]): Promise<boolean> {
   const wanted = marks.map((mark) => Buffer.from(mark))
   const overlap = Math.max(...wanted.map(({ length }) => length)) - 1
@@ -107,7 +107,7 @@ async function holds(path: string, marks: readonly string[]): Promise<boolean> {
   return false
 }
 
-/** What is read to compare it is small, or not what we think it is. */
+/** The first piece of a file. Files that are compared are small; a larger one is no match. */
 async function textOf(path: string): Promise<string> {
   for await (const piece of piecesOf(path)) return piece.toString('utf8')
   return ''
@@ -118,16 +118,16 @@ async function* piecesOf(path: string): AsyncIterable<Buffer> {
   if (!file) return
   try {
     const { size } = await file.stat()
-    yield* read(file, 0, mostBytes)
-    if (size > mostBytes) yield* read(file, Math.max(mostBytes, size - endBytes), endBytes)
+    yield* read(file, 0, maxBytes)
+    if (size > maxBytes) yield* read(file, Math.max(maxBytes, size - endBytes), endBytes)
   } finally {
     await file.close()
   }
 }
 
-async function* read(file: FileHandle, from: number, most: number): AsyncIterable<Buffer> {
+async function* read(file: FileHandle, from: number, length: number): AsyncIterable<Buffer> {
   const buffer = Buffer.allocUnsafe(pieceBytes)
-  for (let at = from; at < from + most; ) {
+  for (let at = from; at < from + length; ) {
     const { bytesRead } = await file.read(buffer, 0, pieceBytes, at)
     if (bytesRead === 0) return
     at += bytesRead
@@ -135,7 +135,7 @@ async function* read(file: FileHandle, from: number, most: number): AsyncIterabl
   }
 }
 
-/** Neither a link nor a pipe that was put there since we looked; what has gone is nothing. */
+/** Undefined for a file that is gone, and for a symlink or pipe that has replaced it since lstat(2). */
 async function openFile(path: string): Promise<FileHandle | undefined> {
   const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
   try {

@@ -1,17 +1,17 @@
 import type { Stats } from 'node:fs'
 
-/** A file as it was when it was read. */
-export interface Sighted {
+/** A file at the time when it was read. */
+export interface FileVersion {
   readonly path: string
   readonly version: string
 }
 
-export interface Trace extends Sighted {
-  /** What goes with it, and before it: without it nobody would know whose these are. */
-  readonly kin: readonly Sighted[]
+export interface Leftover extends FileVersion {
+  /** Related files without a mark. They are removed before this file, because only its mark shows whose they are. */
+  readonly kin: readonly FileVersion[]
 }
 
-/** Another file, or another content, is another version. */
+/** Changes when the path names another file or the content changes. */
 export function versionOf({ dev, ino, size, mtimeMs }: Pick<Stats, 'dev' | 'ino' | 'size' | 'mtimeMs'>): string {
   return `${dev} ${ino} ${size} ${mtimeMs}`
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type Api, type Failure, type Speaker, tokensIn } from '../api.ts'
+import { type AnswerWriter, type Api, type Failure, tokensIn } from '../api.ts'
 import {
   type Conversation,
   type Entry,
@@ -13,7 +13,7 @@ import {
 } from '../conversation.ts'
 import type { Outlet } from '../outlet.ts'
 
-/** The Messages API of Anthropic: content blocks, each begun, filled and ended. */
+/** The Messages API of Anthropic: a stream of content blocks, each with a start, deltas and a stop. */
 export const anthropicMessages: Api = {
   name: 'anthropic-messages',
 
@@ -34,7 +34,7 @@ export const anthropicMessages: Api = {
     }
   },
 
-  speak: (conversation, outlet) => new Blocks(conversation, outlet),
+  openAnswer: (conversation, outlet) => new Blocks(conversation, outlet),
 
   error: ({ status, message }) => ({ type: 'error', error: { type: errorTypes[status] ?? 'api_error', message } }),
 
@@ -59,11 +59,11 @@ function entries({ role, content }: Json): readonly Entry[] {
     .filter(({ type }) => type === 'tool_result')
     .map(({ content: said }): Entry => ({ by: 'tool', text: textOf(said) }))
   const said = typeof content === 'string' ? content : textOf(results.filter(({ type }) => type === 'text'))
-  // Beside a tool's result there are only the agent's own reminders.
+  // The other texts of a message with tool results are the agent's own reminders.
   return answered.length > 0 ? answered : [{ by: 'person', text: said }]
 }
 
-class Blocks implements Speaker {
+class Blocks implements AnswerWriter {
   readonly #outlet: Outlet
   readonly #isStreaming: boolean
   readonly #message: Json

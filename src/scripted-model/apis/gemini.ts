@@ -1,4 +1,4 @@
-import { type Api, type Failure, type Speaker, tokensIn } from '../api.ts'
+import { type AnswerWriter, type Api, type Failure, tokensIn } from '../api.ts'
 import {
   type Conversation,
   type Entry,
@@ -12,7 +12,7 @@ import {
 } from '../conversation.ts'
 import { array, type Outlet } from '../outlet.ts'
 
-/** The API of Gemini: parts of one candidate; which model, and whether in a stream, is in the path; how, in the query. */
+/** The API of Gemini: parts of one candidate. The path has the model and whether to stream; the query has the stream's format. */
 export const gemini: Api = {
   name: 'gemini',
 
@@ -37,7 +37,7 @@ export const gemini: Api = {
     }
   },
 
-  speak: (conversation, outlet) => new Parts(conversation, outlet),
+  openAnswer: (conversation, outlet) => new Parts(conversation, outlet),
 
   error: ({ status, message }) => ({ error: { code: status, message, status: statuses[status] ?? 'INTERNAL' } }),
 
@@ -68,7 +68,7 @@ function answerOf(response: Json): string {
   return string(response.output) || string(response.error) || JSON.stringify(response)
 }
 
-class Parts implements Speaker {
+class Parts implements AnswerWriter {
   readonly #outlet: Outlet
   readonly #isStreaming: boolean
   readonly #model: string
@@ -92,8 +92,12 @@ class Parts implements Speaker {
   }
 
   end(): void {
-    const spoken = tokensIn(JSON.stringify(this.#parts))
-    const usage = { promptTokenCount: this.#promptTokens, candidatesTokenCount: spoken, totalTokenCount: this.#promptTokens + spoken }
+    const answerTokens = tokensIn(JSON.stringify(this.#parts))
+    const usage = {
+      promptTokenCount: this.#promptTokens,
+      candidatesTokenCount: answerTokens,
+      totalTokenCount: this.#promptTokens + answerTokens,
+    }
     const last = this.#answer(this.#isStreaming ? [{ text: '' }] : this.#parts, { finishReason: 'STOP' })
     if (!this.#isStreaming) {
       this.#outlet.json(200, { ...last, usageMetadata: usage })

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type Api, type Failure, type Speaker, tokensIn } from '../api.ts'
+import { type AnswerWriter, type Api, type Failure, tokensIn } from '../api.ts'
 import {
   type Conversation,
   type Entry,
@@ -14,7 +14,7 @@ import {
 import type { Outlet } from '../outlet.ts'
 import { openaiError } from './openai-error.ts'
 
-/** The Chat Completions API of OpenAI, which many others speak too: chunks of one message. */
+/** The Chat Completions API of OpenAI, which many other vendors implement, too: a stream of chunks of one message. */
 export const openaiChat: Api = {
   name: 'openai-chat',
 
@@ -35,18 +35,18 @@ export const openaiChat: Api = {
     }
   },
 
-  speak: (conversation, outlet) => new Chunks(conversation, outlet),
+  openAnswer: (conversation, outlet) => new Chunks(conversation, outlet),
   error: openaiError,
   count: (tokens) => ({ input_tokens: tokens }),
 }
 
-const speakers: Readonly<Record<string, Entry['by']>> = { user: 'person', assistant: 'model', tool: 'tool', function: 'tool' }
+const authors: Readonly<Record<string, Entry['by']>> = { user: 'person', assistant: 'model', tool: 'tool', function: 'tool' }
 
 function entry({ role, content }: Json): Entry {
-  return { by: speakers[string(role)] ?? 'other', text: textOf(content) }
+  return { by: authors[string(role)] ?? 'other', text: textOf(content) }
 }
 
-class Chunks implements Speaker {
+class Chunks implements AnswerWriter {
   readonly #outlet: Outlet
   readonly #isStreaming: boolean
   readonly #promptTokens: number
@@ -66,12 +66,12 @@ class Chunks implements Speaker {
 
   text(piece: string, isKept: boolean): void {
     if (isKept) this.#text += piece
-    this.#say({ content: piece })
+    this.#sendDelta({ content: piece })
   }
 
   call({ name }: OfferedTool, input: Json): void {
     const call = { id: `call_${randomUUID().replaceAll('-', '')}`, type: 'function', function: { name, arguments: JSON.stringify(input) } }
-    this.#say({ tool_calls: [{ index: this.#calls.length, ...call }] })
+    this.#sendDelta({ tool_calls: [{ index: this.#calls.length, ...call }] })
     this.#calls.push(call)
   }
 
@@ -84,7 +84,7 @@ class Chunks implements Speaker {
       this.#outlet.json(200, { ...this.#base, object: 'chat.completion', choices: [{ index: 0, message, finish_reason: reason }], usage })
       return
     }
-    this.#say({}, reason)
+    this.#sendDelta({}, reason)
     if (this.#wantsUsage) this.#send([], usage)
     this.#outlet.event(undefined, '[DONE]')
     this.#outlet.close()
@@ -95,14 +95,14 @@ class Chunks implements Speaker {
     this.#outlet.close()
   }
 
-  /** The role once, with the first words: clients that put the pieces together add it up like the text. */
-  #say(delta: Json, reason: string | null = null): void {
+  /** The role is sent only with the first chunk: clients that join the chunks would append it again like text. */
+  #sendDelta(delta: Json, reason: string | null = null): void {
     const role = this.#isFirst ? { role: 'assistant', content: null } : {}
     this.#isFirst = false
     this.#send([{ index: 0, delta: { ...role, ...delta }, finish_reason: reason }], null)
   }
 
-  /** To who wants to know the usage, it is in every chunk: empty, but for the last one, which has nothing else. */
+  /** A client that asked for the usage gets the field in every chunk: null, except in the last chunk, which has no choices. */
   #send(choices: readonly Json[], usage: Json | null): void {
     if (!this.#isStreaming) return
     this.#outlet.event(undefined, { ...this.#base, object: 'chat.completion.chunk', choices, ...(this.#wantsUsage && { usage }) })

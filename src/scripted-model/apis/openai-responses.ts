@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type Api, type Failure, type Speaker, tokensIn } from '../api.ts'
+import { type AnswerWriter, type Api, type Failure, tokensIn } from '../api.ts'
 import {
   type Conversation,
   type Entry,
@@ -14,7 +14,7 @@ import {
 import type { Outlet } from '../outlet.ts'
 import { openaiError } from './openai-error.ts'
 
-/** The Responses API of OpenAI: items, each added, filled and done. */
+/** The Responses API of OpenAI: a stream of items, each added, filled and done. */
 export const openaiResponses: Api = {
   name: 'openai-responses',
 
@@ -34,12 +34,12 @@ export const openaiResponses: Api = {
     }
   },
 
-  speak: (conversation, outlet) => new Items(conversation, outlet),
+  openAnswer: (conversation, outlet) => new Items(conversation, outlet),
   error: openaiError,
   count: (tokens) => ({ input_tokens: tokens }),
 }
 
-/** Tools of one server may come together in a namespace, which a call then names too. */
+/** The tools of one server may be grouped in a namespace, which a call must then name, too. */
 function offered(tool: Json): readonly OfferedTool[] {
   const name = string(tool.name) || string(tool.type)
   if (tool.type !== 'namespace') return [{ name }]
@@ -57,13 +57,13 @@ function entry({ type, role, content, output }: Json): Entry {
   return { by: 'model', text: textOf(content) }
 }
 
-class Items implements Speaker {
+class Items implements AnswerWriter {
   readonly #outlet: Outlet
   readonly #isStreaming: boolean
   readonly #inputTokens: number
   readonly #response: Json
   readonly #output: Json[] = []
-  #said: { readonly id: string; text: string } | undefined
+  #textItem: { readonly id: string; text: string } | undefined
   #sent = 0
 
   constructor({ model, isStreaming, prompt }: Conversation, outlet: Outlet) {
@@ -82,12 +82,12 @@ class Items implements Speaker {
   }
 
   text(piece: string, isKept: boolean): void {
-    if (!this.#said) {
-      this.#said = { id: `msg_${randomUUID().replaceAll('-', '')}`, text: '' }
+    if (!this.#textItem) {
+      this.#textItem = { id: `msg_${randomUUID().replaceAll('-', '')}`, text: '' }
       this.#send('response.output_item.added', { output_index: this.#output.length, item: this.#message('in_progress') })
-      this.#send('response.content_part.added', { ...this.#place(), part: spoken('') })
+      this.#send('response.content_part.added', { ...this.#place(), part: textPart('') })
     }
-    if (isKept) this.#said.text += piece
+    if (isKept) this.#textItem.text += piece
     this.#send('response.output_text.delta', { ...this.#place(), delta: piece })
   }
 
@@ -136,21 +136,21 @@ class Items implements Speaker {
   }
 
   #endText(): void {
-    if (!this.#said) return
-    this.#send('response.output_text.done', { ...this.#place(), text: this.#said.text })
-    this.#send('response.content_part.done', { ...this.#place(), part: spoken(this.#said.text) })
+    if (!this.#textItem) return
+    this.#send('response.output_text.done', { ...this.#place(), text: this.#textItem.text })
+    this.#send('response.content_part.done', { ...this.#place(), part: textPart(this.#textItem.text) })
     const item = this.#message('completed')
-    this.#said = undefined
+    this.#textItem = undefined
     this.#done(item)
   }
 
   #message(status: 'in_progress' | 'completed'): Json {
-    const content = status === 'completed' && this.#said ? [spoken(this.#said.text)] : []
-    return { type: 'message', id: this.#said?.id, role: 'assistant', status, content }
+    const content = status === 'completed' && this.#textItem ? [textPart(this.#textItem.text)] : []
+    return { type: 'message', id: this.#textItem?.id, role: 'assistant', status, content }
   }
 
   #place(): Json {
-    return { item_id: this.#said?.id, output_index: this.#output.length, content_index: 0 }
+    return { item_id: this.#textItem?.id, output_index: this.#output.length, content_index: 0 }
   }
 
   #done(item: Json): void {
@@ -172,4 +172,4 @@ class Items implements Speaker {
   }
 }
 
-const spoken = (text: string): Json => ({ type: 'output_text', text, annotations: [] })
+const textPart = (text: string): Json => ({ type: 'output_text', text, annotations: [] })

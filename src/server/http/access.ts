@@ -2,10 +2,10 @@ import { timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { EbbError } from '../../core/model/errors.ts'
 
-/** Who may talk to the server: no web page may drive it, whatever name it has found for this machine. */
+/** Access checks of every request. They refuse web pages of other origins, also those that use DNS rebinding. */
 
 export interface AccessRules {
-  /** The host that is listened on. */
+  /** The host that the server listens on. */
   readonly host: string
   readonly allowHosts: readonly string[]
   readonly allowOrigins: readonly string[]
@@ -26,19 +26,22 @@ export class Access {
   }
 
   /**
-   * A page whose name was rebound to this machine comes with its own name as Host; a page that calls across origins
-   * comes with its Origin. Both are told apart from ourselves here.
+   * Refuses foreign web pages. A page whose name was rebound to this machine sends its own name as `Host`. A page that calls
+   * across origins sends its `Origin`.
    */
   requireKnownCaller({ headers }: Pick<IncomingMessage, 'headers'>): void {
     const host = headers.host?.toLowerCase()
     if (host === undefined || !(this.#hosts.has(host) || this.#hosts.has(withoutPort(host))))
-      throw new EbbError('forbidden', `The server is not called "${host?.slice(0, 200) ?? ''}"; --allow-host adds a name.`)
+      throw new EbbError(
+        'forbidden',
+        `The host name "${host?.slice(0, 200) ?? ''}" is not a name of this server; add it with --allow-host.`,
+      )
     const { origin } = headers
     if (origin !== undefined && !this.#isOwn(origin, host) && !this.#isAllowed(origin))
-      throw new EbbError('forbidden', `The page ${origin.slice(0, 200)} may not use this server; --allow-origin lets it in.`)
+      throw new EbbError('forbidden', `Pages of ${origin.slice(0, 200)} may not call this server; allow the origin with --allow-origin.`)
   }
 
-  /** What a page of another origin that may call needs to be told by its browser; nothing for everybody else. */
+  /** The CORS headers for an origin of `--allow-origin`; undefined for every other request. */
   sharing({ method, headers: { origin } }: Pick<IncomingMessage, 'method' | 'headers'>): Readonly<Record<string, string>> | undefined {
     if (origin === undefined || !this.#isAllowed(origin)) return undefined
     return {
@@ -64,15 +67,15 @@ export class Access {
     return url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && url.host.toLowerCase() === host
   }
 
-  /** False also where none is wanted. */
-  isToken(shown: string): boolean {
-    const given = Buffer.from(shown)
+  /** Compares in constant time. False when the server has no token. */
+  isToken(candidate: string): boolean {
+    const given = Buffer.from(candidate)
     return this.#token !== undefined && given.length === this.#token.length && timingSafeEqual(given, this.#token)
   }
 
-  requireToken(shown: string | undefined): void {
-    if (this.#token !== undefined && !this.isToken(shown ?? ''))
-      throw new EbbError('unauthorized', 'The server wants its token: send it as "Authorization: Bearer TOKEN".')
+  requireToken(candidate: string | undefined): void {
+    if (this.#token !== undefined && !this.isToken(candidate ?? ''))
+      throw new EbbError('unauthorized', 'The server requires its token; send it as "Authorization: Bearer TOKEN".')
   }
 }
 
@@ -88,7 +91,7 @@ function withoutPort(host: string): string {
   return host.replace(/:\d+$/, '')
 }
 
-/** Only this machine can reach these. */
+/** Whether only this machine can reach the address. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
 }

@@ -35,18 +35,18 @@ export interface AppDeps {
   readonly hasTestRoutes: boolean
   readonly version: string
   readonly logger: FastifyBaseLogger
-  /** What Prometheus reads: the type and the text. */
+  /** Content type and text of `/metrics`. */
   readonly metrics: () => Promise<{ readonly type: string; readonly text: string }>
   readonly mcp: McpEndpointRoutes
   /** The folder with the built dashboard. */
   readonly dashboard?: string
-  /** Where this is a runner host, too. */
+  /** Present when the server is also a runner host. */
   readonly runner?: RunnerDeps
 }
 
 const bodyBytes = 1_048_576
 
-/** From its first byte to the last of its body; an answer may take as long as it takes. */
+/** The time in which a request must arrive, from its first byte to the end of its body. It does not limit the answer. */
 const requestMs = 120_000
 
 /** The HTTP interface (docs/reference/http.md): every route is validated by its own schema, and all errors have one shape. */
@@ -56,14 +56,14 @@ export function createApp(deps: AppDeps): FastifyInstance {
     loggerInstance: deps.logger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: bodyBytes,
-    // A longer id is a malformed one, not another route; Node bounds the address itself.
+    // A long id must reach its route, which answers 400 `invalid_id`, not 404. Node limits the length of the whole address.
     routerOptions: { maxParamLength: 65_536 },
     forceCloseConnections: true,
     requestTimeout: requestMs,
     http: {
-      // Without a Host it is for us to refuse, in our words.
+      // `Access` refuses a request without Host, with Ebb's error shape.
       requireHostHeader: false,
-      // Java and curl offer HTTP/2 with every call: an offer may be ignored, a call may not.
+      // Java and curl offer an upgrade to HTTP/2 with every request. The offer is ignored, and the request is answered.
       shouldUpgradeCallback: ({ url, headers }) =>
         url?.startsWith('/socket.io/') === true && headers.upgrade?.toLowerCase() === 'websocket',
     },
@@ -73,27 +73,24 @@ export function createApp(deps: AppDeps): FastifyInstance {
   app.removeAllContentTypeParsers()
   const parseJson = app.getDefaultJsonParser('error', 'error')
   app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
-    // Many clients announce JSON and send nothing: that is a body without wishes.
+    // Many clients send the content type of JSON and no body. That is a missing body.
     if (body === '') done(null, undefined)
     else parseJson(request, body as string, done)
   })
   app.addHook('onRequest', async (request, reply) => {
     access.requireKnownCaller(request.raw)
-    // No body is no JSON and nothing else: `curl -d ''` calls it a form.
+    // An empty body has no type. `curl -d ''` sends the type of a form, which would be refused.
     if (isEmpty(request.raw)) delete request.raw.headers['content-type']
     const sharing = access.sharing(request.raw)
     if (sharing) reply.headers(sharing)
-    // Only the question whether it may be made.
+    // A CORS preflight request ends here.
     if (sharing && request.method === 'OPTIONS') return reply.code(204).send()
     if (!isOpen(request.routeOptions.url)) access.requireToken(bearerOf(request.headers.authorization))
     return undefined
   })
   app.setErrorHandler((error: FastifyError, request, reply) => answerError(error, request, reply))
   app.setNotFoundHandler(async (request) => {
-    throw new EbbError(
-      'not_found',
-      `There is no ${request.method} ${request.url.split('?')[0] ?? ''}; /api/openapi.json lists what there is.`,
-    )
+    throw new EbbError('not_found', `There is no ${request.method} ${request.url.split('?')[0] ?? ''}; /api/openapi.json lists the routes.`)
   })
 
   const routes = [
@@ -120,7 +117,7 @@ function isEmpty({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0'
 }
 
-/** Agents come to MCP too, with tokens of their own; and the page that asks people for theirs is shown without one. */
+/** Whether a route works without the server's token: agents call `/mcp` with tokens of their own, and the dashboard asks for the token. */
 function isOpen(route: string | undefined): boolean {
   return route !== undefined && (route === mcpPath || dashboardPaths.includes(route))
 }
@@ -147,17 +144,17 @@ function addRoute(app: FastifyInstance, route: Route): void {
   })
 }
 
-/** An object, so that what is wrong is named. */
+/** An object, so that a validation error names the header. */
 const namespaceHeader = z.object({ 'X-Ebb-Namespace': namespaceName.optional() })
 
 function namespaceOf(query: unknown, request: FastifyRequest): string | undefined {
-  const said = (query as { readonly namespace?: string } | undefined)?.namespace
-  if (said !== undefined) return said
+  const inQuery = (query as { readonly namespace?: string } | undefined)?.namespace
+  if (inQuery !== undefined) return inQuery
   const header = read(namespaceHeader, { 'X-Ebb-Namespace': request.headers['x-ebb-namespace'] }, 'header')
   return (header as z.output<typeof namespaceHeader>)['X-Ebb-Namespace']
 }
 
-/** An address that cannot be read meets no hook. */
+/** Checks the access of a request whose address cannot be decoded: Fastify runs no hooks for it. */
 function refusalOf(access: Access, { raw, headers }: FastifyRequest): EbbError | undefined {
   try {
     access.requireKnownCaller(raw)
@@ -171,7 +168,7 @@ function refusalOf(access: Access, { raw, headers }: FastifyRequest): EbbError |
 function answerError(error: FastifyError | EbbError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const known = error instanceof EbbError ? error : fromFastify(error)
   const { status } = errorTable[known.code]
-  if (known.code === 'internal') request.log.error({ err: error }, 'A call failed.')
+  if (known.code === 'internal') request.log.error({ err: error }, 'A request failed with an internal error.')
   return reply
     .code(status)
     .type('application/json; charset=utf-8')
@@ -179,11 +176,11 @@ function answerError(error: FastifyError | EbbError, request: FastifyRequest, re
 }
 
 function fromFastify(error: FastifyError): EbbError {
-  if (error.statusCode === 413) return new EbbError('too_large', 'The body is larger than this call takes.')
+  if (error.statusCode === 413) return new EbbError('too_large', 'The body is larger than this route accepts.')
   if (error.statusCode === 415) return new EbbError('unsupported_media', 'The body must be JSON, with "Content-Type: application/json".')
   if (error.statusCode !== undefined && error.statusCode < 500)
-    return new EbbError('invalid_request', `The call cannot be read: ${error.message.replace(/\.$/, '')}.`, {
+    return new EbbError('invalid_request', `The request cannot be read: ${error.message.replace(/\.$/, '')}.`, {
       details: [{ path: '', message: error.message }],
     })
-  return new EbbError('internal', 'Something went wrong in the server; its log says what.')
+  return new EbbError('internal', 'The server failed with an internal error; its log has the cause.')
 }

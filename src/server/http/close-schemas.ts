@@ -3,7 +3,7 @@ import { triggers } from '../../core/model/close-request.ts'
 import { ladderSteps } from '../../core/model/ladder.ts'
 import { releaseStates } from '../../core/model/progress.ts'
 
-/** What is told of a close: its report, and how far it is. */
+/** Schemas of a close: its report, its entry in the history, and its progress. */
 
 export const instant = z.iso.datetime()
 export const proof = z.object({ method: z.string(), strength: z.enum(['kernel', 'api', 'scan']), at: instant })
@@ -65,5 +65,5 @@ export const historyEntry = z.object({
   escalation: z.enum(ladderSteps).optional(),
 })
 
-/** With its report, or, while it runs, with its resources so far. */
+/** An entry with its report, or, while the close runs, with the progress of its resources. */
 export const historyDetail = historyEntry.extend({ report: report.optional(), progress: z.array(progress).optional() })

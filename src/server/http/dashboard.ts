@@ -4,8 +4,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { EbbError, errno } from '../../core/model/errors.ts'
 
 /**
- * The dashboard's files. What is served is what the folder held when somebody first asked: a request's path is a key among
- * their names and never a path on the disk, and a build that comes meanwhile does not take the script from under a page.
+ * Serves the dashboard's files from memory. They are read once, at the first request. The path of a request is a key among their
+ * names and never a path on the disk. A later build does not remove the scripts of a page that is already loaded.
  */
 
 interface Served {
@@ -22,7 +22,7 @@ const types: Readonly<Record<string, string>> = {
   '.png': 'image/png',
 }
 
-/** They hold no data, so they need no token: whoever has none is asked for it by the page. */
+/** These routes need no token: the files hold no data, and the page asks its user for the token. */
 export const dashboardPaths: readonly string[] = ['/', '/assets/*']
 
 const securityHeaders = {
@@ -32,7 +32,7 @@ const securityHeaders = {
   'Referrer-Policy': 'no-referrer',
 } as const
 
-const notBuilt = 'The dashboard is not built here; run "npm run prepare" in the folder of Ebb, then load this page again.\n'
+const notBuilt = 'The dashboard is not built; run "npm run prepare" in the folder of Ebb, then load this page again.\n'
 
 export function mountDashboard(app: FastifyInstance, folder: string): void {
   let files: ReadonlyMap<string, Served> | undefined
@@ -47,7 +47,7 @@ export function mountDashboard(app: FastifyInstance, folder: string): void {
   for (const path of dashboardPaths) app.get(path, answer)
 }
 
-/** Names under `/assets` carry a hash of what is in them; the page that names them is asked for anew each time. */
+/** File names under `/assets` contain a hash of the content, so they are cached for good. The page itself is revalidated each time. */
 function send({ headers }: FastifyRequest, reply: FastifyReply, file: Served, isHashed: boolean): FastifyReply {
   reply.headers({
     ...securityHeaders,
@@ -64,7 +64,7 @@ function takesGzip(accepted: string | string[] | undefined): boolean {
   return offers.some((offer) => /^\s*(gzip|\*)\s*(;\s*q=(1(\.0*)?|0?\.0*[1-9]\d*)\s*)?$/i.test(offer))
 }
 
-/** Nothing where there is no build, or none that is whole: the next one who asks looks again. */
+/** Undefined without a complete build; the next request reads the folder again. */
 function read(folder: string): ReadonlyMap<string, Served> | undefined {
   try {
     const entries = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())

@@ -1,7 +1,7 @@
-/** Rows are read and written so many at a time: an answer of a million is neither held in memory nor made in one go. */
+/** Rows per page. Pages bound the memory of an answer with a million rows, and let other requests run in between. */
 const pageSize = 1_000
 
-/** A JSON array of numbered things, page by page. */
+/** Streams a JSON array of numbered rows, page by page. */
 export async function* jsonArray<T extends { readonly sequenceNumber: number }>(
   page: (after: number, limit: number) => Promise<readonly T[]>,
   since: number,

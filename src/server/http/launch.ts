@@ -4,15 +4,15 @@ import type { Configuration } from '../../core/ports/provider.ts'
 import { read } from './route.ts'
 import { launchBody } from './schemas.ts'
 
-/** What is said about no namespace is about this one. */
+/** The namespace of calls that name none. */
 export const defaultNamespace = 'default'
 
-/** For those who launch in their own process: what they say is validated as a body of `POST /api/agents` is. */
+/** Validates a launch of the library or of a command without a server, like a body of `POST /api/agents`. */
 export function readLaunch(body: unknown, namespace: string | undefined): LaunchRequest {
   return launchOf(read(launchBody, body, 'body') as z.output<typeof launchBody>, namespace)
 }
 
-/** A body that was validated, as the control plane takes it: what was not said is not there. */
+/** Converts a validated body for the control plane. Keys with the value `undefined` are left out. */
 export function launchOf(body: z.output<typeof launchBody>, namespace: string | undefined): LaunchRequest {
   const { configuration, ...rest } = body
   return {

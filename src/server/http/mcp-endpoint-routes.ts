@@ -39,7 +39,7 @@ const headers = z.object({
     .optional(),
 })
 
-/** `/mcp` of the server. What speaks MCP is loaded by the first who asks for it. */
+/** The route `/mcp` of the server. The MCP code is loaded at the first call. */
 export class McpEndpointRoutes {
   readonly #deps: McpEndpointRoutesDeps
   readonly #callers = new WeakMap<FastifyRequest, Caller>()
@@ -50,13 +50,13 @@ export class McpEndpointRoutes {
     this.#deps = deps
   }
 
-  /** Its callers have tokens of their own: the app leaves the question of the token to `callerOf`. */
+  /** Adds the route. The app does not check its token: agents have tokens of their own, which `#callerOf` checks. */
   mount(app: FastifyInstance): void {
     app.register(async (scope) => {
       scope.removeAllContentTypeParsers()
-      // Whatever it is: that it should be JSON is said in the protocol's own words.
+      // Any content type is read as text: the endpoint answers a body that is not JSON with an error of the protocol.
       scope.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body))
-      // Before a body is read.
+      // The caller is identified before the body is read.
       scope.addHook('onRequest', async (request) => void this.#callers.set(request, await this.#callerOf(request)))
       scope.route({
         method: ['GET', 'POST', 'DELETE'],
@@ -76,11 +76,11 @@ export class McpEndpointRoutes {
     const asking = this.#asking(request)
     this.#endpoint ??= this.#load()
     const endpoint = await this.#endpoint
-    if (this.#isClosed) throw new EbbError('server_unreachable', 'The server is leaving.')
-    const gone = new AbortController()
+    if (this.#isClosed) throw new EbbError('server_unreachable', 'The server is shutting down; call again when it is running.')
+    const hungUp = new AbortController()
     const closed = new Promise<void>((resolve) => {
       reply.raw.once('close', () => {
-        if (!reply.raw.writableFinished) gone.abort()
+        if (!reply.raw.writableFinished) hungUp.abort()
         resolve()
       })
     })
@@ -88,11 +88,11 @@ export class McpEndpointRoutes {
     const exchange = new Request(`http://ebb${mcpPath}`, {
       method: request.method,
       headers: headersOf(request),
-      signal: gone.signal,
+      signal: hungUp.signal,
       ...(text !== undefined && { body: text }),
     })
     reply.send(await endpoint.handle({ request: exchange, text, asking, closed }))
-    // A stream may have nothing to say for long; that it is open is news already.
+    // A stream may stay empty for long. Its client waits for the headers.
     reply.raw.flushHeaders()
     return reply
   }
@@ -104,37 +104,40 @@ export class McpEndpointRoutes {
   }
 
   #asking(request: FastifyRequest): Asking {
-    const said = read(
+    const given = read(
       headers,
       { 'X-Ebb-Namespace': request.headers['x-ebb-namespace'], [cwdHeader]: request.headers[cwdHeader.toLowerCase()] },
       'header',
     ) as z.output<typeof headers>
-    const namespace = said['X-Ebb-Namespace']
-    const cwd = said[cwdHeader]
+    const namespace = given['X-Ebb-Namespace']
+    const cwd = given[cwdHeader]
     const caller = this.#callers.get(request)
-    if (!caller) throw new Error('Nobody has asked who calls.')
-    // An agent is in the namespace of its task, whatever the settings of its machine say.
+    if (!caller) throw new Error('The caller of this request was not identified.')
+    // An agent is in the namespace of its task; the header of its client does not count.
     const isNamed = namespace !== undefined && caller === 'orchestrator'
     return { caller, ...(isNamed && { namespace }), ...(cwd !== undefined && { cwd }) }
   }
 
-  /** Whoever shows the server's token, or needs none; or the agent whose own token it is. */
+  /** The orchestrator with the server's token, or without one where none is required; or the agent that has the token. */
   async #callerOf({ headers: { authorization } }: FastifyRequest): Promise<Caller> {
     const { access, control } = this.#deps
-    const shown = bearerOf(authorization)
-    if (shown === undefined) {
+    const token = bearerOf(authorization)
+    if (token === undefined) {
       access.requireToken(undefined)
       return 'orchestrator'
     }
-    if (access.isToken(shown)) return 'orchestrator'
-    const agent = await control.tasks.callerOf(shown)
+    if (access.isToken(token)) return 'orchestrator'
+    const agent = await control.tasks.callerOf(token)
     if (!agent)
-      throw new EbbError('unauthorized', "This token is neither the one of the server nor of an agent that runs; an agent's ends with it.")
+      throw new EbbError(
+        'unauthorized',
+        "The token is neither the server's nor that of a running agent; the token of an agent ends with the agent.",
+      )
     return agent
   }
 }
 
 function headersOf({ headers }: FastifyRequest): Headers {
-  const pairs = Object.entries(headers).flatMap(([name, value]) => [value ?? []].flat().map((one): [string, string] => [name, one]))
+  const pairs = Object.entries(headers).flatMap(([name, value]) => [value ?? []].flat().map((text): [string, string] => [name, text]))
   return new Headers(pairs)
 }

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { Route } from './route.ts'
 import { failure } from './schemas.ts'
 
-/** The document that says what the routes take and answer, made from what they take and answer. */
+/** The OpenAPI document, made from the schemas that validate the requests. */
 export function openApi(routes: readonly Route[], version: string): unknown {
   const paths: Record<string, Record<string, unknown>> = {}
   for (const route of routes) {
@@ -13,24 +13,24 @@ export function openApi(routes: readonly Route[], version: string): unknown {
   return {
     openapi: '3.1.0',
     info: { title: 'Ebb', version, description: 'Runs AI coding agents and proves that nothing they created outlives them.' },
-    paths: { ...paths, ...beside },
+    paths: { ...paths, ...otherPaths },
     components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
     security: [{}, { token: [] }],
   }
 }
 
-/** What is no route of the API's own: it has no input, and its answers are other people's formats. */
-const beside = {
-  '/api/openapi.json': { get: outside('This document', 'application/json', { type: 'object' }) },
-  '/metrics': { get: outside('What Prometheus reads', 'text/plain', { type: 'string' }) },
+/** Routes that are not in the table. They have no input, and the formats of their answers are not Ebb's. */
+const otherPaths = {
+  '/api/openapi.json': { get: otherRoute('This document', 'application/json', { type: 'object' }) },
+  '/metrics': { get: otherRoute('Metrics in the text format of Prometheus', 'text/plain', { type: 'string' }) },
 }
 
-function outside(summary: string, type: string, schema: object): unknown {
-  return { summary, parameters: [], responses: { 200: { description: 'As asked', content: { [type]: { schema } } }, default: refusal() } }
+function otherRoute(summary: string, type: string, schema: object): unknown {
+  return { summary, parameters: [], responses: { 200: { description: 'Success', content: { [type]: { schema } } }, default: refusal() } }
 }
 
 function refusal(): unknown {
-  return { description: 'The reason, in one sentence', content: content(failure, 'output') }
+  return { description: 'An error: its code, and a sentence that says what to do', content: content(failure, 'output') }
 }
 
 function operation({ summary, params, query, body, answers, headers }: Route): unknown {
@@ -38,13 +38,13 @@ function operation({ summary, params, query, body, answers, headers }: Route): u
   return {
     summary,
     parameters: [...parameters(params, 'path'), ...parameters(query, 'query'), namespaceHeader],
-    // Who sends none is understood as who sends nothing in it.
+    // A missing body means `{}`.
     ...(body && { requestBody: { required: !body.safeParse({}).success, content: content(body, 'input') } }),
     responses: {
       ...Object.fromEntries(
         Object.entries(answers).map(([status, schema]) => [
           status,
-          schema ? { description: 'As asked', ...head, content: content(schema, 'output') } : { description: 'Done' },
+          schema ? { description: 'Success', ...head, content: content(schema, 'output') } : { description: 'Success, without a body' },
         ]),
       ),
       default: refusal(),
@@ -60,7 +60,7 @@ const namespaceHeader = {
   name: 'X-Ebb-Namespace',
   in: 'header',
   required: false,
-  description: 'The namespace of a call that names none',
+  description: 'The namespace, unless the query or the body names one',
   schema: { type: 'string' },
 }
 

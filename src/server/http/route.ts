@@ -1,33 +1,33 @@
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
 import { EbbError } from '../../core/model/errors.ts'
-import { understand } from '../validation.ts'
+import { validate } from '../validation.ts'
 
-/** A route as data: what it takes, what it answers, what it does. Validation and documentation come from the same. */
+/** A route as data: its input, its answers and its handler. Validation and the OpenAPI document use the same schemas. */
 
 export interface Call<P, Q, B> {
   readonly params: P
   readonly query: Q
   readonly body: B
-  /** What the call itself says, else its header; undefined when nobody said any. */
+  /** The namespace in the query, else in the header; undefined without either. */
   readonly namespace: string | undefined
   readonly reply: FastifyReply
 }
 
 interface Shape<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> {
   readonly method: 'GET' | 'POST' | 'DELETE'
-  /** As in OpenAPI: `/agents/{id}`. */
+  /** In the notation of OpenAPI: `/agents/{id}`. */
   readonly path: string
   readonly summary: string
   readonly params?: P
   readonly query?: Q
   readonly body?: B
-  /** By status; `null` has no body. */
+  /** The schema of the body by status; `null` for no body. */
   readonly answers: Readonly<Record<number, z.ZodType | null>>
-  /** That an answer may have, and what they say. */
+  /** Headers that an answer may have, with their descriptions. */
   readonly headers?: Readonly<Record<string, string>>
   readonly bodyLimit?: number
-  /** Sets the status itself where it is not the first of the answers. */
+  /** Sets the status itself where it is not the first of `answers`. */
   readonly handle: (call: Call<z.output<P>, z.output<Q>, z.output<B>>) => Promise<unknown>
 }
 
@@ -48,12 +48,12 @@ export function route<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodT
   return shape as unknown as Route
 }
 
-/** The value as the schema understands it; every place that is wrong is named. */
+/** Returns the parsed value, or throws an error that names every invalid place. */
 export function read(schema: z.ZodType | undefined, value: unknown, where: 'id' | 'query' | 'body' | 'header'): unknown {
   if (!schema) return undefined
-  const understood = understand(schema, value)
-  if ('value' in understood) return understood.value
-  const { problems: details, named } = understood
+  const validated = validate(schema, value)
+  if ('value' in validated) return validated.value
+  const { problems: details, named } = validated
   if (where === 'id') throw new EbbError('invalid_id', `The id in the address is malformed: ${named}`, { details })
-  throw new EbbError('invalid_request', `The ${where} is not as it should be: ${named}`, { details })
+  throw new EbbError('invalid_request', `The ${where} is invalid: ${named}`, { details })
 }

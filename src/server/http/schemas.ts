@@ -9,16 +9,16 @@ import { instant, proof } from './close-schemas.ts'
 
 export { historyDetail, historyEntry, report } from './close-schemas.ts'
 
-/** The one source of what callers may send and what they get: validation, types and the OpenAPI document. */
+/** Schemas of all requests and answers. Validation, types and the OpenAPI document come from them. */
 
 const named = ({ pattern, says }: names.NameRule): z.ZodString => z.string().regex(pattern, `must be a name of ${says}`)
 const plainName = named(names.ownerName)
 export const namespaceName = named(names.namespaceName)
-/** Whatever the case in which somebody writes it, it is the same id. */
+/** Ids are compared in lower case. */
 export const agentId = z.uuid().toLowerCase()
 const record = z.record(z.string(), z.unknown())
 
-/** What is kept is written as JSON again, which recurses: 5,000 levels are too many for the stack. */
+/** The deepest nesting of a stored value. `JSON.stringify` recurses, and 5,000 levels overflow the stack. */
 const mostLevels = 100
 const data = record.refine((value) => isShallow(value), `must be nested at most ${mostLevels} deep`)
 
@@ -26,14 +26,14 @@ export function isShallow(value: unknown): boolean {
   let level = [value]
   for (let depth = 0; level.length > 0; depth++) {
     if (depth > mostLevels) return false
-    level = level.flatMap((one) => (typeof one === 'object' && one !== null ? Object.values(one) : []))
+    level = level.flatMap((part) => (typeof part === 'object' && part !== null ? Object.values(part) : []))
   }
   return true
 }
 
-/** Durations are ms; Node's timers end at 2^31-1. */
+/** A duration in ms. Node's timers take at most 2^31-1. */
 const durationMs = z.number().int().min(0).max(2_147_483_647)
-/** In an address a number is text: digits, and nothing else; where nothing is written, nothing was said. */
+/** A number in a query: a text of digits. An empty text means that the parameter is absent. */
 const inDigits = (schema: z.ZodNumber) =>
   z.preprocess((text) => {
     if (text === '') return undefined
@@ -41,29 +41,29 @@ const inDigits = (schema: z.ZodNumber) =>
   }, schema.optional())
 const flag = z.enum(['true', 'false', '1', '0', '']).transform((text) => text !== 'false' && text !== '0')
 
-/** NUL ends a C string: no program can be given one. */
+/** An argument or a variable of a program. NUL ends a C string, so it cannot be passed to a program. */
 export const argument = z
   .string()
   .max(131_071)
   .regex(/^[^\0]*$/, 'must have no NUL characters')
 const variables = z.record(z.string().regex(/^[^=\0]+$/, 'must be a name without = and NUL'), argument)
 
-/** Larger than any prompt that a person writes; what is larger belongs in a file. */
+/** A prompt of at most 1 MB. Larger input belongs in a file. */
 const prompt = z.string().max(1_048_576)
 
-/** What an event has to say, and whatever its author wants to keep with it. */
-const said = <Shape extends z.ZodRawShape>(shape: Shape) => z.looseObject(shape).refine(isShallow, `nested at most ${mostLevels} deep`)
-const scheduled = <Type extends ScheduledEvent['type'], Data extends z.ZodType>(type: Type, says: Data) =>
-  z.object({ delay: durationMs, type: z.enum([type]), data: says })
+/** The data of a scheduled event: its own fields, and any others, which are kept. */
+const eventData = <Shape extends z.ZodRawShape>(shape: Shape) => z.looseObject(shape).refine(isShallow, `nested at most ${mostLevels} deep`)
+const scheduled = <Type extends ScheduledEvent['type'], Data extends z.ZodType>(type: Type, fields: Data) =>
+  z.object({ delay: durationMs, type: z.enum([type]), data: fields })
 
 const scheduledEvent = z.discriminatedUnion('type', [
   scheduled(
     'message',
-    said({ content: z.string(), type: z.enum(messageTypes).optional(), role: z.string().optional(), metadata: record.optional() }),
+    eventData({ content: z.string(), type: z.enum(messageTypes).optional(), role: z.string().optional(), metadata: record.optional() }),
   ),
-  scheduled('status', said({ status: z.enum(scheduledStatuses, 'a schedule can set initializing, running, completed or failed') })),
-  scheduled('error', said({ message: z.string(), name: z.string().optional() })),
-  scheduled('complete', said({ success: z.boolean().optional() }).optional()),
+  scheduled('status', eventData({ status: z.enum(scheduledStatuses, 'a schedule can set initializing, running, completed or failed') })),
+  scheduled('error', eventData({ message: z.string(), name: z.string().optional() })),
+  scheduled('complete', eventData({ success: z.boolean().optional() }).optional()),
 ])
 const schedule = z.array(scheduledEvent).max(10_000)
 
@@ -82,7 +82,7 @@ export const configuration = z.object({
   idleTimeout: durationMs.min(1).optional(),
   allowedTools: z.array(argument).max(1_000).optional(),
   disallowedTools: z.array(argument).max(1_000).optional(),
-  // Relative would be to a folder that the caller does not know.
+  // A relative path would depend on the server's own folder, which the caller does not know.
   workingDirectory: argument.max(4_096).regex(/^\//, 'must be an absolute path').optional(),
   conversationName: z.string().max(100).optional(),
   model: argument.min(1).max(200).optional(),
@@ -134,10 +134,10 @@ export const cleanupBody = z
     force: z.boolean().optional(),
   })
   .superRefine((body, { addIssue }) => {
-    // Who names one thing does not mean everything.
+    // A body that names an agent, a request or a task does not mean everything.
     for (const name of ['agentId', 'requestId', 'taskId'] as const)
       if (body.scope === 'all' && body[name] !== undefined)
-        addIssue({ code: 'custom', path: [name], message: 'is for the scope "single"; "all" takes a namespace only' })
+        addIssue({ code: 'custom', path: [name], message: 'is only for the scope "single"; the scope "all" takes a namespace only' })
   })
 export const resetBody = z.object({
   force: z.boolean().optional(),
@@ -152,8 +152,8 @@ export const requestParams = z.object({ requestId: plainName })
 export const reportParams = z.object({ id: agentId })
 const count = inDigits(z.number().int().min(0))
 const limit = inDigits(z.number().int().min(1).max(100_000))
-/** A call that waits ends at the event; intermediaries cut longer ones. */
-const wait = inDigits(z.number().int().min(0).max(60_000)).describe('Wait so long, in ms, for the event')
+/** The call ends at the event. Proxies cut requests that take longer. */
+const wait = inDigits(z.number().int().min(0).max(60_000)).describe('How long to wait for the event, in ms')
 
 export const inNamespace = z.object({ namespace: namespaceName.optional() })
 export const agentsQuery = z.object({
@@ -177,7 +177,7 @@ export const historyQuery = z.object({
   limit: limit.optional(),
   trigger: z.enum(triggers).optional(),
   outcome: z.enum(closeOutcomes).optional(),
-  hadResources: flag.optional().describe('Only those that had something to take away'),
+  hadResources: flag.optional().describe('Only closes that had resources to release'),
 })
 
 export const agentStatus = z.enum(agentStatuses)
@@ -299,7 +299,7 @@ export const health = z.object({
   problems: z.array(z.string()).optional(),
   version: z.string(),
   host: z.object({ name: z.string(), platform: z.string() }),
-  /** Where agents can be launched with the settings that this server was given. */
+  /** The placements that can be used with the server's settings. */
   placements: z.array(z.string()),
   testEndpoints: z.boolean(),
   runner: z.boolean(),
@@ -310,7 +310,7 @@ export const host = z.object({
   role: z.enum(['control', 'runner']),
   url: z.string().optional(),
   status: z.enum(['well', 'broken', 'unreachable']),
-  /** What is the matter. */
+  /** The reason, when the host is not well. */
   says: z.string().optional(),
   activeAgents: z.number().int().optional(),
   containment: z.string().optional(),

@@ -19,7 +19,7 @@ export interface ServerSettings {
   readonly allowHosts: readonly string[]
   readonly allowOrigins: readonly string[]
   readonly hasTestRoutes: boolean
-  /** Other control planes may run agents here. */
+  /** Other control planes may run agents on this host. */
   readonly isRunner?: boolean
 }
 
@@ -30,7 +30,7 @@ export interface ServerDeps {
   readonly logger: FastifyBaseLogger
   readonly metrics: () => Promise<{ readonly type: string; readonly text: string }>
   readonly containment: string
-  /** Where agents can be launched with the settings that there are. */
+  /** The placements that can be used with the server's settings. */
   readonly placements: readonly string[]
   readonly version: string
   readonly problems: () => readonly string[]
@@ -45,7 +45,7 @@ export interface RunningServer {
   close(): Promise<void>
 }
 
-/** What others than this machine can reach needs a token; refused before anything is opened. */
+/** An address that other machines can reach needs a token. Checked before anything is opened. */
 export function requireSafe({ host, token }: Pick<ServerSettings, 'host' | 'token'>): void {
   if (isLoopback(host) || token !== undefined) return
   throw new EbbError('bad_usage', `Listening on ${host} lets other machines in; give a --token, or listen on 127.0.0.1.`)
@@ -55,10 +55,10 @@ export function urlOf(host: string, port: number): string {
   return `http://${bracketed(host)}:${port}`
 }
 
-/** Whoever is owed an answer gets it in this time. */
+/** How long running requests may take at shutdown before their connections are closed. */
 const goodbyeMs = 500
 
-/** HTTP and sockets on one port. */
+/** Starts HTTP and Socket.IO on one port. */
 export async function startServer(deps: ServerDeps): Promise<RunningServer> {
   const { control, settings } = deps
   requireSafe(settings)
@@ -99,13 +99,13 @@ export async function startServer(deps: ServerDeps): Promise<RunningServer> {
   return {
     url: urlOf(host, port),
     close: async () => {
-      const over = new AbortController()
-      clock.after(goodbyeMs, over.signal, () => app.server.closeAllConnections())
+      const closed = new AbortController()
+      clock.after(goodbyeMs, closed.signal, () => app.server.closeAllConnections())
       await mcp.close()
       runner?.close()
-      // Waits for every connection, also for one that has not finished asking.
+      // Waits for every connection, also for one whose request is not complete.
       await sockets.close()
-      over.abort()
+      closed.abort()
       await listening.close()
     },
   }

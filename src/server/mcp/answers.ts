@@ -1,9 +1,9 @@
 import { z } from 'zod'
 
 /**
- * What the tools answer. Loose: fields may be added, and a client of today must not refuse what a server of tomorrow says.
- * Of a failure nothing is there but that it is one, and why; some clients hold that against the same schema, and tell the
- * model nothing of what does not fit. So everything else is optional.
+ * Schemas of the tools' answers. They are loose, so that a client accepts fields that a later server adds. All fields but `success`
+ * are optional: a failed answer has only `success`, `error` and `code`. Some clients check it against the same schema, and hide an
+ * answer that does not fit from the model.
  */
 
 const text = z.string()
@@ -67,7 +67,7 @@ export const progressTaken = answer({ own_update: z.boolean(), cleanup: schedule
 export const findingTaken = answer({ own_finding: z.boolean() })
 export const completed = answer({ report })
 
-/** As over HTTP: it says `success` only where it has none. */
+/** The same as over HTTP. Only a failed answer has `success`. */
 export const cleanupStatus = answer({
   isClean: z.boolean(),
   agentCount: z.number(),

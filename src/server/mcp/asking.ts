@@ -1,15 +1,15 @@
 import type { Caller, OfTask } from '../../tasks/types.ts'
 
-/** Who is at the other end of the connection. */
+/** The client of an MCP connection. */
 export interface Asking {
   readonly caller: Caller
-  /** Without one: that of whatever is named, and the default one for what is new. An agent has that of its task. */
+  /** Hides the tasks of other namespaces. Without it no task is hidden, and new ones get the default namespace. Absent for an agent. */
   readonly namespace?: string
-  /** The folder its program works in, as far as it is known. */
+  /** The working folder of the client's program, if known. */
   readonly cwd?: string
 }
 
-/** Whoever names a namespace sees the tasks of no other. */
-export function whoAsks({ caller, namespace }: Asking): Pick<OfTask, 'caller' | 'namespace'> {
+/** The fields of every call of the tasks service. A client with a namespace sees only the tasks in it. */
+export function callerFields({ caller, namespace }: Asking): Pick<OfTask, 'caller' | 'namespace'> {
   return { caller, ...(namespace !== undefined && { namespace }) }
 }

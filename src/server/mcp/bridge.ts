@@ -16,7 +16,7 @@ import { errno, sentence } from '../../core/model/errors.ts'
 import type { Log } from '../../core/ports/log.ts'
 import { cancelledId } from './cancelled.ts'
 
-/** Where the server is, and what it has to be told with every call. */
+/** The address of the server, and the headers of every call. */
 export interface Far {
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
@@ -26,24 +26,24 @@ type SendOptions = NonNullable<Parameters<StreamableHTTPClientTransport['send']>
 
 interface Pending {
   readonly abort: AbortController
-  /** The 2026 revision: to hang up is to cancel. */
+  /** In the 2026 revision a request is cancelled by closing its HTTP request. */
   readonly isModern: boolean
-  /** On its way: what is about it must not overtake it. */
+  /** Settles when the request was sent. A notification about the request must not overtake it. */
   sent: Promise<void>
 }
 
-/** More than any client waits for at once. */
+/** The most requests that may wait for an answer. No real client waits for so many. */
 const mostPending = 1_000
 
-/** How long the goodbye to the server may take. */
+/** How long it may take to end the session at the server. */
 const goodbyeMs = 2_000
 
-/** By JSON-RPC 2.0 the first code of those that a server may choose. */
+/** The first of the error codes that JSON-RPC 2.0 leaves to servers. */
 const serverError = -32_000
 
 /**
- * A client on stdio, a server on HTTP. When the server goes away, whoever waits for an answer is told; the next call looks
- * for a server again, and opens a session there as the client had opened the first.
+ * Connects a client on stdio with a server on HTTP. When the server goes away, waiting requests are answered with an error. The
+ * next call looks for a server again, and opens a session there by repeating the client's `initialize`.
  */
 export class Bridge {
   readonly #near: Transport
@@ -51,30 +51,32 @@ export class Bridge {
   readonly #log: Log
   readonly #pending = new Map<RequestId, Pending>()
   #far: Promise<StreamableHTTPClientTransport> | undefined
-  /** How the client of a 2025 revision said hello. */
-  #hello: JSONRPCRequest | undefined
-  #hellos = 0
-  /** Settles when that was answered: before, the server knows no session for what else the client says. */
-  #welcome: PromiseWithResolvers<void> | undefined
-  /** Hellos of our own that wait for their answer. */
-  readonly #greeted = new Map<RequestId, { resolve(answer: JSONRPCMessage): void; reject(error: Error): void }>()
+  /** The `initialize` request of a client of a 2025 revision. */
+  #initialize: JSONRPCRequest | undefined
+  #repeats = 0
+  /** Resolves when `initialize` was answered. Before that the server has no session for other messages. */
+  #initialized: PromiseWithResolvers<void> | undefined
+  /** Repeated `initialize` requests that wait for their answer. */
+  readonly #repeated = new Map<RequestId, { resolve(answer: JSONRPCMessage): void; reject(error: Error): void }>()
 
   constructor(near: Transport, find: () => Promise<Far>, log: Log) {
     this.#near = near
     this.#find = find
     this.#log = log
     near.onmessage = (message: JSONRPCMessage) => void this.#fromClient(message)
-    near.onerror = (error) => log.warn('The client said something that is no MCP.', { error: error.message })
+    near.onerror = (error) => log.warn('The client sent something that is not MCP.', { error: error.message })
   }
 
-  /** The client is gone: so is its session, with whatever it still waited for. */
+  /** Called when the client is gone. Cancels its requests and ends its session. */
   async close(): Promise<void> {
     for (const { abort } of this.#pending.values()) abort.abort()
     this.#pending.clear()
-    this.#welcome?.resolve()
+    this.#initialized?.resolve()
+    // A connection that failed has no session to end.
     const far = await this.#far?.catch(noop)
     if (!far) return
     const patience = new Promise<void>((resolve) => AbortSignal.timeout(goodbyeMs).addEventListener('abort', () => resolve()))
+    // Without a server there is no session to end, and a server ends idle sessions by itself.
     await Promise.race([far.terminateSession().catch(noop), patience])
     await far.close()
   }
@@ -89,44 +91,49 @@ export class Bridge {
       return
     }
     await pending?.sent
-    // Nobody waits for an answer to it.
-    await this.#send(message, {}).catch((error: unknown) => this.#log.warn('A notification was lost.', { error: sentence(error) }))
+    // A notification has no answer that could report the error.
+    await this.#send(message, {}).catch((error: unknown) =>
+      this.#log.warn('A notification of the client could not be sent.', { error: sentence(error) }),
+    )
   }
 
   async #ask(message: JSONRPCRequest): Promise<void> {
     const { id } = message
-    if (this.#pending.size >= mostPending) return this.#answer(failure(id, 'Too many calls wait for an answer; wait for one first.'))
+    if (this.#pending.size >= mostPending)
+      return this.#answer(failure(id, 'Too many requests wait for an answer; wait for one of them first.'))
     if (isInitializeRequest(message)) {
-      this.#hello = message
-      this.#welcome = Promise.withResolvers()
+      this.#initialize = message
+      this.#initialized = Promise.withResolvers()
     }
     const abort = new AbortController()
     const sent = this.#send(message, { requestSignal: abort.signal, onRequestStreamEnd: () => this.#fail(id, undefined) })
+    // The error is handled below; a notification that waits for `sent` is sent all the same.
     this.#pending.set(id, { abort, isModern: isModern(message), sent: sent.catch(noop) })
     await sent.catch((error: unknown) => this.#fail(id, error))
   }
 
-  /** What reached no server that knows us is said again, once, to the one that is there now. */
+  /** Sends a message. When the server does not know the session, the message is sent once more, in a new session. */
   async #send(message: JSONRPCMessage, options: SendOptions, isRepeat = false): Promise<void> {
-    const isHello = isInitializeRequest(message)
-    if (!isHello) await this.#welcome?.promise
-    const reached = this.#reached(isHello)
+    const isInitialize = isInitializeRequest(message)
+    if (!isInitialize) await this.#initialized?.promise
+    const reached = this.#reached(isInitialize)
     const far = await reached
     try {
       await far.send(message, options)
     } catch (error) {
       if (options.requestSignal?.aborted) return
       const status = error instanceof SdkHttpError ? error.status : undefined
-      // Another refusal is about this call alone. Streams that are still open end by themselves.
+      // No status: the server is gone. 404: it does not know the session. Any other refusal concerns this call alone. Open streams end by
+      // themselves.
       if ((status === undefined || status === 404) && this.#far === reached) this.#far = undefined
       if (status !== 404 || isRepeat) throw error
       await this.#send(message, options, true)
     }
   }
 
-  #reached(isHello: boolean): Promise<StreamableHTTPClientTransport> {
+  #reached(isInitialize: boolean): Promise<StreamableHTTPClientTransport> {
     if (this.#far) return this.#far
-    const far = this.#open(isHello)
+    const far = this.#open(isInitialize)
     this.#far = far
     far.catch(() => {
       if (this.#far === far) this.#far = undefined
@@ -134,54 +141,57 @@ export class Bridge {
     return far
   }
 
-  async #open(isHello: boolean): Promise<StreamableHTTPClientTransport> {
+  async #open(isInitialize: boolean): Promise<StreamableHTTPClientTransport> {
     const { url, headers } = await this.#find()
     const far = new StreamableHTTPClientTransport(url, { requestInit: { headers } })
     far.onmessage = (message) => this.#fromServer(far, message)
     await far.start()
-    if (this.#hello && !isHello) await this.#greet(far, this.#hello)
+    if (this.#initialize && !isInitialize) await this.#repeatInitialize(far, this.#initialize)
     return far
   }
 
-  /** The session of before is gone with its server: another one is opened in the client's name. */
-  async #greet(far: StreamableHTTPClientTransport, hello: JSONRPCRequest): Promise<void> {
-    const id = `ebb-bridge-${++this.#hellos}`
-    const answer = new Promise<JSONRPCMessage>((resolve, reject) => this.#greeted.set(id, { resolve, reject }))
-    answer.catch(noop)
+  /** The earlier session is gone with its server. Opens another one with the client's `initialize`. */
+  async #repeatInitialize(far: StreamableHTTPClientTransport, initialize: JSONRPCRequest): Promise<void> {
+    const id = `ebb-bridge-${++this.#repeats}`
+    const answer = new Promise<JSONRPCMessage>((resolve, reject) => this.#repeated.set(id, { resolve, reject }))
+    answer.catch(noop) // The promise is awaited below; it may reject before that.
     try {
-      await far.send({ ...hello, id }, { onRequestStreamEnd: () => this.#greeted.get(id)?.reject(new Error('it did not answer')) })
+      await far.send(
+        { ...initialize, id },
+        { onRequestStreamEnd: () => this.#repeated.get(id)?.reject(new Error('The Ebb server did not answer "initialize".')) },
+      )
       await answer
       await far.send({ jsonrpc: '2.0', method: 'notifications/initialized' })
     } finally {
-      this.#greeted.delete(id)
+      this.#repeated.delete(id)
     }
   }
 
   #fromServer(far: StreamableHTTPClientTransport, message: JSONRPCMessage): void {
     if (isJSONRPCResultResponse(message) || isJSONRPCErrorResponse(message)) {
       const { id } = message
-      const greeted = id === undefined ? undefined : this.#greeted.get(id)
-      const isHello = greeted !== undefined || (id !== undefined && id === this.#hello?.id)
+      const repeated = id === undefined ? undefined : this.#repeated.get(id)
+      const isInitialize = repeated !== undefined || (id !== undefined && id === this.#initialize?.id)
       const version = isJSONRPCResultResponse(message) ? message.result.protocolVersion : undefined
-      if (isHello && typeof version === 'string') far.setProtocolVersion(version)
-      greeted?.resolve(message)
-      // A hello of our own, or one for which an error was given already.
-      if (id === undefined || !this.#over(id)) return
+      if (isInitialize && typeof version === 'string') far.setProtocolVersion(version)
+      repeated?.resolve(message)
+      // The answer to a repeated `initialize`, or to a request that was already answered with an error.
+      if (id === undefined || !this.#settle(id)) return
     }
     this.#answer(message)
   }
 
   #fail(id: RequestId, error: unknown): void {
-    if (this.#over(id)) this.#answer(failure(id, explained(error)))
+    if (this.#settle(id)) this.#answer(failure(id, errorText(error)))
   }
 
-  #over(id: RequestId): boolean {
-    if (id === this.#hello?.id) this.#welcome?.resolve()
+  #settle(id: RequestId): boolean {
+    if (id === this.#initialize?.id) this.#initialized?.resolve()
     return this.#pending.delete(id)
   }
 
   #answer(message: JSONRPCMessage): void {
-    this.#near.send(message).catch(noop)
+    this.#near.send(message).catch(noop) // The client is gone; `close` follows.
   }
 }
 
@@ -189,16 +199,17 @@ function failure(id: RequestId, message: string): JSONRPCMessage {
   return { jsonrpc: '2.0', id, error: { code: serverError, message } }
 }
 
-/** The server's own sentence where it gave one. */
-function explained(error: unknown): string {
-  if (error === undefined) return 'The Ebb server went away before it answered; what was asked may have been done. Look, then ask again.'
-  if (error instanceof SdkHttpError) return said(error.data.text) ?? `The Ebb server refused the call (status ${error.status}).`
+/** The server's own sentence, if it sent one. */
+function errorText(error: unknown): string {
+  if (error === undefined)
+    return 'The Ebb server went away before it answered; the call may have taken effect. Check that before you repeat it.'
+  if (error instanceof SdkHttpError) return messageIn(error.data.text) ?? `The Ebb server refused the call (status ${error.status}).`
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
   const code = errno(cause)
   return code === undefined ? sentence(error) : `The Ebb server does not answer (${code}); the next call looks for it again.`
 }
 
-function said(text: unknown): string | undefined {
+function messageIn(text: unknown): string | undefined {
   try {
     const body = JSON.parse(String(text)) as { readonly message?: unknown; readonly error?: { readonly message?: unknown } }
     const message = body.error?.message ?? body.message

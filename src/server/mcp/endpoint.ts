@@ -10,19 +10,19 @@ import type { Asking } from './asking.ts'
 import { createMcpServer, type McpDeps } from './server.ts'
 import { Sessions } from './sessions.ts'
 
-/** One call at `/mcp`, as the web knows it. */
+/** An HTTP request at `/mcp`, as objects of the web standards. */
 export interface McpExchange {
   readonly request: Request
   /** The body of a POST. */
   readonly text: string | undefined
   readonly asking: Asking
-  /** Settles when nothing more can be sent. */
+  /** Resolves when the connection is closed. */
   readonly closed: Promise<void>
 }
 
 /**
- * MCP over Streamable HTTP. Clients of the 2025 revisions open a session and name it with each call; those of 2026-07-28
- * say in each call who they are, and have none.
+ * MCP over Streamable HTTP. Clients of the 2025 revisions open a session and name it in each call. Clients of revision 2026-07-28
+ * have no session, and identify themselves in each call.
  */
 export class McpEndpoint {
   readonly #deps: McpDeps
@@ -42,7 +42,7 @@ export class McpEndpoint {
     try {
       body = text === undefined ? undefined : JSON.parse(text)
     } catch {
-      return refusal(400, -32_700, 'Parse error: the body is no JSON.')
+      return refusal(400, -32_700, 'Parse error: the body is not JSON.')
     }
     if (!(await isLegacyRequest(request, body))) {
       const authInfo = { token: '', clientId: '', scopes: [], extra: { asking } }
@@ -58,7 +58,7 @@ export class McpEndpoint {
 
   async #open(request: Request, body: unknown, asking: Asking, closed: Promise<void>): Promise<Response> {
     if (request.method !== 'POST' || !isInitializeRequest(body))
-      return refusal(400, -32_000, 'There is no Mcp-Session-Id: begin a session with "initialize".')
+      return refusal(400, -32_000, 'The header Mcp-Session-Id is missing: begin a session with "initialize".')
     if (!this.#sessions.hasRoom()) return refusal(503, -32_000, 'Too many clients wait for answers; try again later.')
     const server = createMcpServer(this.#deps, asking)
     const transport = new WebStandardStreamableHTTPServerTransport({
@@ -71,12 +71,12 @@ export class McpEndpoint {
     await server.connect(transport)
     server.server.onclose = () => this.#sessions.remove(transport.sessionId ?? '')
     const response = await transport.handleRequest(request, { parsedBody: body })
-    // It was no hello after all.
+    // The transport refused the request, so there is no session.
     if (transport.sessionId === undefined) await server.close()
     return response
   }
 
-  /** Every stream ends; a close that was asked for goes on without its listener. */
+  /** Ends all sessions and streams. A close that a tool began goes on. */
   async close(): Promise<void> {
     this.#sessions.close()
     await this.#modern.close()

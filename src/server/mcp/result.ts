@@ -3,7 +3,7 @@ import { EbbError, type ErrorCode } from '../../core/model/errors.ts'
 import type { Report } from '../../core/model/report.ts'
 import type { Log } from '../../core/ports/log.ts'
 
-/** What a tool answers: structured, and the same as text for clients that read only that. */
+/** The result of a tool: structured, and the same as JSON text for clients that read only text. */
 export function resultOf(answer: object): CallToolResult {
   const hasFailed = (answer as { readonly success?: unknown }).success === false
   return {
@@ -13,11 +13,14 @@ export function resultOf(answer: object): CallToolResult {
   }
 }
 
-/** A failure is an answer too: the model reads what to do about it. Of what nobody foresaw only the log says more. */
+/** The answer of a tool that failed: a sentence that tells the model what to do. The details of an internal error go to the log. */
 export function failureOf(error: unknown, tool: string, log: Log): Readonly<Record<string, unknown>> {
   if (!(error instanceof EbbError)) {
-    log.error('A tool failed.', { tool, error: error instanceof Error ? (error.stack ?? error.message) : String(error) })
-    return { success: false, error: 'Something went wrong in Ebb; its log says what.', code: 'internal' satisfies ErrorCode }
+    log.error('An MCP tool failed with an internal error.', {
+      tool,
+      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    })
+    return { success: false, error: 'Ebb failed with an internal error; its log has the cause.', code: 'internal' satisfies ErrorCode }
   }
   const report = reportOf(error)
   const { code, message, details } = error
@@ -29,7 +32,7 @@ export function failureOf(error: unknown, tool: string, log: Log): Readonly<Reco
   }
 }
 
-/** With these nobody can say how far it came. */
+/** After these errors it is unknown how far the deployment came. */
 const unclear: readonly string[] = [
   'internal',
   'ledger_busy',
@@ -38,7 +41,7 @@ const unclear: readonly string[] = [
   'ledger_corrupt',
 ] satisfies ErrorCode[]
 
-/** A refusal made nothing, and a launch that failed has closed what it made: true only when that is proven. */
+/** The answer of a failed deployment. `cleanup_performed`: it was refused before anything was made, or its rollback is proven. */
 export function deployFailureOf(error: unknown, tool: string, log: Log): object {
   const failure = failureOf(error, tool, log)
   const report = failure.report as Report | undefined

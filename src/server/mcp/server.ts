@@ -1,28 +1,28 @@
 import { McpServer, ProtocolError, ProtocolErrorCode, ResourceTemplate } from '@modelcontextprotocol/server'
 import type { Control } from '../../control.ts'
 import { EbbError } from '../../core/model/errors.ts'
-import { advertised, understood } from './arguments.ts'
-import { type Asking, whoAsks } from './asking.ts'
-import { tellerOf } from './progress.ts'
+import { advertised, parseArguments } from './arguments.ts'
+import { type Asking, callerFields } from './asking.ts'
+import { progressNotifier } from './progress.ts'
 import { failureOf, resultOf } from './result.ts'
 import { statusShape, summaryShape } from './shapes.ts'
 import { type Tool, tools } from './tools.ts'
 
-/** The MCP interface: the same server over stdio and over HTTP, one for each connection. */
+/** The MCP interface. Each connection has a server of its own, which is the same over stdio and over HTTP. */
 
 export interface McpDeps {
   readonly control: Control
   readonly version: string
-  /** Where the socket of our tmux server is. */
+  /** The folder with the socket of Ebb's tmux server. */
   readonly home: string
 }
 
-const instructions = `Ebb runs coding agents and proves that nothing of them is left.
-Begin with create_real_task, then deploy_headless_agent for each agent; several may run side by side.
-Follow them with get_real_task_status and get_agent_output. Finish with complete_real_task, which ends what still runs.
-An answer with "success": false says in "error" what to do.`
+const instructions = `Ebb runs coding agents and proves that nothing they created outlives them.
+Begin with create_real_task, then call deploy_headless_agent for each agent; several agents may run in parallel.
+Watch them with get_real_task_status and get_agent_output. Finish with complete_real_task, which ends the agents that still run.
+When an answer has "success": false, its "error" says what to do.`
 
-/** Tasks are kept for good; a list shows the newest of them. */
+/** How many tasks a list shows, the newest first. */
 const tasksListed = 200
 
 export function createMcpServer(deps: McpDeps, asking: Asking): McpServer {
@@ -37,9 +37,9 @@ function addTool(server: McpServer, tool: Tool, { control, home }: McpDeps, aski
   const { name, title, description, input, output, hints } = tool
   const config = { title, description, inputSchema: advertised(input), outputSchema: output, annotations: hints }
   server.registerTool(name, config, async (args, ctx) => {
-    const call = { asking, control, home, signal: ctx.mcpReq.signal, tell: tellerOf(ctx) }
+    const call = { asking, control, home, signal: ctx.mcpReq.signal, notify: progressNotifier(ctx) }
     try {
-      return resultOf(await tool.run({ ...call, args: understood(input, args) as never }))
+      return resultOf(await tool.run({ ...call, args: parseArguments(input, args) as never }))
     } catch (error) {
       return resultOf(tool.fails(error, name, control.log))
     }
@@ -50,7 +50,7 @@ function addResources(server: McpServer, { control }: McpDeps, asking: Asking): 
   const { tasks, log } = control
   const mimeType = 'application/json'
   const json = (uri: URL, value: object) => ({ contents: [{ uri: uri.href, mimeType, text: JSON.stringify(value) }] })
-  const list = async () => (await tasks.list(whoAsks(asking))).slice(0, tasksListed)
+  const list = async () => (await tasks.list(callerFields(asking))).slice(0, tasksListed)
 
   server.registerResource('tasks', 'tasks://list', { title: 'Tasks', description: 'All tasks, newest first.', mimeType }, (uri) =>
     asProtocol(async () => json(uri, { tasks: (await list()).map(summaryShape) })),
@@ -66,12 +66,12 @@ function addResources(server: McpServer, { control }: McpDeps, asking: Asking): 
         })),
       })),
   })
-  const about = { title: 'Status of a task', description: 'As get_real_task_status answers it.', mimeType }
+  const about = { title: 'Status of a task', description: 'The same as the answer of get_real_task_status.', mimeType }
   server.registerResource('task-status', template, about, (uri, { task_id }) =>
-    asProtocol(async () => json(uri, statusShape(await tasks.status({ taskId: String(task_id), ...whoAsks(asking) })))),
+    asProtocol(async () => json(uri, statusShape(await tasks.status({ taskId: String(task_id), ...callerFields(asking) })))),
   )
 
-  /** A resource has no way to fail but the protocol's; the sentence is the same. */
+  /** A resource can fail only with an error of the protocol. Its message is the sentence that a tool would answer. */
   async function asProtocol<T>(read: () => Promise<T>): Promise<T> {
     try {
       return await read()

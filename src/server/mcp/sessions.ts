@@ -3,7 +3,7 @@ import { noop } from '../../core/engine/race.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Caller } from '../../tasks/types.ts'
 
-/** One client that said hello, until it says goodbye, is silent for too long, or is in the way of a newer one. */
+/** A client's session. It ends when the client ends it, when it is idle for too long, or to make room for a newer one. */
 export interface Session {
   readonly id: string
   readonly caller: Caller
@@ -13,44 +13,44 @@ export interface Session {
 
 interface Entry {
   readonly session: Session
-  /** Calls that wait for their answer. */
+  /** Requests that wait for their answer. */
   calls: number
-  /** Connections on which it listens. */
+  /** Connections on which the client listens. */
   streams: number
   usedMs: number
 }
 
 const mostSessions = 200
 const idleMs = 3_600_000
-const lookEveryMs = 60_000
+const checkEveryMs = 60_000
 
 export class Sessions {
   readonly #clock: Clock
-  /** The one used longest ago is first. */
+  /** Ordered by their last use, the oldest first. */
   readonly #entries = new Map<string, Entry>()
   readonly #lifetime = new AbortController()
 
   constructor(clock: Clock) {
     this.#clock = clock
-    clock.every(lookEveryMs, this.#lifetime.signal, () => this.#endIdle())
+    clock.every(checkEveryMs, this.#lifetime.signal, () => this.#endIdle())
   }
 
   get size(): number {
     return this.#entries.size
   }
 
-  /** Another caller's session does not exist: an id is no right. */
+  /** Finds a session of this caller. To know the id of another caller's session gives no right to it. */
   find(id: string, caller: Caller): Session | undefined {
     const session = this.#entries.get(id)?.session
     return session && isSame(session.caller, caller) ? session : undefined
   }
 
-  /** False: as many as there may be wait for answers. */
+  /** False when the limit is reached and all sessions wait for answers. */
   hasRoom(): boolean {
     return this.#entries.size < mostSessions || this.#dispensable() !== undefined
   }
 
-  /** Makes room for it where there is none. */
+  /** Adds a session. At the limit another one is ended. */
   add(session: Session): void {
     if (this.#lifetime.signal.aborted) {
       this.#close(session)
@@ -64,7 +64,7 @@ export class Sessions {
     this.#entries.set(session.id, { session, calls: 0, streams: 0, usedMs: this.#clock.now() })
   }
 
-  /** A connection of it, for as long as that is open. */
+  /** Counts a connection of the session while it is open. */
   use(id: string, as: 'calls' | 'streams', closed: Promise<void>): void {
     const entry = this.#entries.get(id)
     if (!entry) return
@@ -95,10 +95,10 @@ export class Sessions {
     if (this.#entries.delete(entry.session.id)) this.#entries.set(entry.session.id, entry)
   }
 
-  /** Who waits for an answer keeps its place; who does not even listen goes first. */
+  /** The session to end when room is needed: the oldest without a stream, else the oldest. Never one that waits for an answer. */
   #dispensable(): Entry | undefined {
-    const waiting = [...this.#entries.values()].filter(({ calls }) => calls === 0)
-    return waiting.find(({ streams }) => streams === 0) ?? waiting[0]
+    const idle = [...this.#entries.values()].filter(({ calls }) => calls === 0)
+    return idle.find(({ streams }) => streams === 0) ?? idle[0]
   }
 
   #endIdle(): void {
@@ -113,10 +113,10 @@ export class Sessions {
   }
 
   #close({ server }: Session): void {
-    server.close().catch(noop)
+    server.close().catch(noop) // The session is removed already, and its connection may be broken.
   }
 }
 
-function isSame(one: Caller, other: Caller): boolean {
-  return one === other || (one !== 'orchestrator' && other !== 'orchestrator' && one.agentId === other.agentId)
+function isSame(caller: Caller, other: Caller): boolean {
+  return caller === other || (caller !== 'orchestrator' && other !== 'orchestrator' && caller.agentId === other.agentId)
 }

@@ -15,7 +15,7 @@ import type {
 
 /** Turns the answers of the tasks service into the public results of the MCP tools (docs/in-depth/mcp.md). */
 
-/** So many processes that should not be there are shown; all are counted. */
+/** How many leftover processes an answer lists. It counts all of them. */
 const zombiesShown = 3
 
 const nameOf = ({ id, name }: Pick<Agent, 'id' | 'name'>): string => name ?? id
@@ -124,7 +124,9 @@ export function killedShape({ agent, success, cleanup, descendants }: Killed, re
     agent_uuid: agent.id,
     reason,
     cleanup: cleanupShape(cleanup),
-    ...(cascade && { descendants: descendants.map((one) => ({ agent_id: nameOf(one.agent), cleanup: cleanupShape(one.cleanup) })) }),
+    ...(cascade && {
+      descendants: descendants.map((killed) => ({ agent_id: nameOf(killed.agent), cleanup: cleanupShape(killed.cleanup) })),
+    }),
   }
 }
 

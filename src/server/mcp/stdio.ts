@@ -10,21 +10,21 @@ import { within } from '../../core/engine/race.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import { cancelledId } from './cancelled.ts'
 
-/** A client that has left so much unread reads nothing any more. */
+/** A client that leaves more bytes unread counts as gone. */
 const mostUnread = 67_108_864
 
-/** One that has said all it had to say waits so long for what it asked. */
+/** How long the client's requests may still be answered after the end of its input. */
 const answerBudgetMs = 5_000
 
-/** Lasts as long as its connection, and is never answered. */
+/** The method of requests that last as long as their connection and are never answered. */
 const unanswered = 'subscriptions/listen'
 
-/** The client that started us, on standard input and output; nothing else is written there. */
+/** The transport to the client that started this process, on standard input and output. Nothing else is written there. */
 export class ClientStdio extends StdioServerTransport {
   readonly #clock: Clock
   readonly #gone = Promise.withResolvers<void>()
-  /** Asked, and not answered yet. */
-  readonly #asked = new Set<RequestId>()
+  /** Requests without an answer yet. */
+  readonly #waiting = new Set<RequestId>()
   readonly #answered = Promise.withResolvers<void>()
 
   constructor(clock: Clock) {
@@ -32,24 +32,24 @@ export class ClientStdio extends StdioServerTransport {
     this.#clock = clock
   }
 
-  /** It closed its end and has its answers, died, or does not read: nothing more can be said. */
+  /** Resolves when nothing more can be sent: the client closed its end and has its answers, died, or does not read. */
   get gone(): Promise<void> {
     return this.#gone.promise
   }
 
   override async start(): Promise<void> {
-    const take = this.onmessage
+    const handle = this.onmessage
     this.onmessage = (message) => {
-      if (isJSONRPCRequest(message) && message.method !== unanswered) this.#asked.add(message.id)
+      if (isJSONRPCRequest(message) && message.method !== unanswered) this.#waiting.add(message.id)
       this.#settle(cancelledId(message))
-      take?.(message)
+      handle?.(message)
     }
     await super.start()
   }
 
-  /** At the end of its input it may still read: a client need not wait for one answer before it asks for the next, or closes. */
+  /** Waits for open answers first: at the end of its input a client may still read. It need not wait for answers before it closes. */
   override async close(): Promise<void> {
-    if (process.stdin.readableEnded && process.stdout.writable && this.#asked.size > 0)
+    if (process.stdin.readableEnded && process.stdout.writable && this.#waiting.size > 0)
       await within(this.#clock, answerBudgetMs, this.#answered.promise)
     this.#answered.resolve()
     await super.close()
@@ -64,6 +64,6 @@ export class ClientStdio extends StdioServerTransport {
   }
 
   #settle(id: RequestId | undefined): void {
-    if (id !== undefined && this.#asked.delete(id) && this.#asked.size === 0 && process.stdin.readableEnded) this.#answered.resolve()
+    if (id !== undefined && this.#waiting.delete(id) && this.#waiting.size === 0 && process.stdin.readableEnded) this.#answered.resolve()
   }
 }

@@ -6,8 +6,8 @@ import type { DeployAgent } from '../../tasks/types.ts'
 import { defaultNamespace } from '../http/launch.ts'
 import * as answers from './answers.ts'
 import * as args from './arguments.ts'
-import { type Asking, whoAsks } from './asking.ts'
-import { type Tell, tellPhase, whileClosing } from './progress.ts'
+import { type Asking, callerFields } from './asking.ts'
+import { type NotifyProgress, notifyPhase, whileClosing } from './progress.ts'
 import { deployFailureOf, failureOf } from './result.ts'
 import { cleanupShape, completedShape, createdShape, deployedShape, killedShape, statusShape } from './shapes.ts'
 
@@ -19,7 +19,7 @@ export interface ToolCall<A> {
   readonly control: Control
   readonly home: string
   readonly signal: AbortSignal
-  readonly tell: Tell | undefined
+  readonly notify: NotifyProgress | undefined
 }
 
 export interface Tool {
@@ -30,7 +30,7 @@ export interface Tool {
   readonly output: z.ZodObject
   readonly hints: ToolAnnotations
   readonly run: (call: ToolCall<never>) => Promise<object>
-  /** How a failure is told. */
+  /** Makes the answer of a failed call. */
   readonly fails: typeof failureOf | typeof deployFailureOf
 }
 
@@ -42,20 +42,19 @@ const tool = <I extends z.ZodObject>(
   },
 ): Tool => ({ fails: failureOf, ...definition })
 
-const looks: ToolAnnotations = { readOnlyHint: true, openWorldHint: false }
-const adds: ToolAnnotations = { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false }
-const launches: ToolAnnotations = { ...adds, openWorldHint: true }
-const ends: ToolAnnotations = { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false }
+const reading: ToolAnnotations = { readOnlyHint: true, openWorldHint: false }
+const adding: ToolAnnotations = { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false }
+const launching: ToolAnnotations = { ...adding, openWorldHint: true }
+const ending: ToolAnnotations = { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false }
 
 export const tools: readonly Tool[] = [
   tool({
     name: 'create_real_task',
     title: 'Create a task',
-    description:
-      'Creates a task and its workspace, into which agents are deployed with deploy_headless_agent. Everything of a task ends, proven, with complete_real_task.',
+    description: 'Creates a task and its workspace. Deploy agents into it with deploy_headless_agent, and end it with complete_real_task.',
     input: args.createTask,
     output: answers.created,
-    hints: adds,
+    hints: adding,
     run: async ({ args: { description, priority, workspace_base, client_cwd }, asking, control }) => {
       const own = (): string => asking.cwd ?? ownFolder()
       const base = workspace_base ?? client_cwd ?? own()
@@ -68,10 +67,10 @@ export const tools: readonly Tool[] = [
     name: 'deploy_headless_agent',
     title: 'Deploy an agent',
     description:
-      'Starts an agent in a task and answers as soon as it runs. Read what it says with get_agent_output, how it stands with get_real_task_status. A deployment that fails leaves nothing behind: cleanup_performed says whether that is proven.',
+      'Starts an agent in a task and answers as soon as it runs. Read its output with get_agent_output and its status with get_real_task_status. A deployment that fails is rolled back; cleanup_performed says whether it is proven that nothing is left.',
     input: args.deployAgent,
     output: answers.deployed,
-    hints: launches,
+    hints: launching,
     fails: deployFailureOf,
     run: (call) => {
       const { agent_type, prompt, parent, allow_duplicate } = call.args
@@ -81,10 +80,11 @@ export const tools: readonly Tool[] = [
   tool({
     name: 'spawn_child_agent',
     title: 'Spawn a child agent',
-    description: 'For an agent: deploys another one in the same task, as its child. It outlives its parent, and ends with the task.',
+    description:
+      'For an agent: deploys another agent in the same task, as its child. The child does not end with its parent, but with the task.',
     input: args.spawnChild,
     output: answers.deployed,
-    hints: launches,
+    hints: launching,
     fails: deployFailureOf,
     run: (call) => {
       const { child_agent_type, child_prompt, parent_agent_id } = call.args
@@ -95,23 +95,24 @@ export const tools: readonly Tool[] = [
     name: 'get_real_task_status',
     title: 'Status of a task',
     description:
-      'The task, its agents with their last progress and how they ended, who deployed whom, and how much of each limit is used. An agent with "stuck" has not reported for long.',
+      'Shows the task, its agents with their last progress and how they ended, which agent deployed which, and how much of each limit is used. An agent with "stuck" has reported nothing for a long time.',
     input: args.ofTask,
     output: answers.taskStatus,
-    hints: looks,
-    run: async ({ args: { task_id }, asking, control }) => statusShape(await control.tasks.status({ taskId: task_id, ...whoAsks(asking) })),
+    hints: reading,
+    run: async ({ args: { task_id }, asking, control }) =>
+      statusShape(await control.tasks.status({ taskId: task_id, ...callerFields(asking) })),
   }),
   tool({
     name: 'get_agent_output',
     title: 'Output of an agent',
     description:
-      'What an agent wrote on its standard output, line by line, also after it has ended. Pass "next" of one answer as "since" of the next call to read on.',
+      'Reads the lines that an agent wrote to its standard output, also after it has ended. To read on, pass "next" of one answer as "since" of the next call.',
     input: args.agentOutput,
     output: answers.output,
-    hints: looks,
+    hints: reading,
     run: async ({ args: { task_id, agent_id, tail, since }, asking, control }) => {
       const wanted = { ...(tail !== undefined && { tail }), ...(since !== undefined && { since }) }
-      const { lines, next } = await control.tasks.output({ taskId: task_id, agentId: agent_id, ...whoAsks(asking), ...wanted })
+      const { lines, next } = await control.tasks.output({ taskId: task_id, agentId: agent_id, ...callerFields(asking), ...wanted })
       return { success: true, agent_id, output: lines, next }
     },
   }),
@@ -119,54 +120,54 @@ export const tools: readonly Tool[] = [
     name: 'kill_real_agent',
     title: 'Kill an agent',
     description:
-      'Ends an agent now, with every process it started, and answers when that is proven. Its logs are archived. Safe to repeat.',
+      'Ends an agent now, with every process it started, and answers when they are proven gone. Its logs are archived. The call can be repeated safely.',
     input: args.killAgent,
     output: answers.killed,
-    hints: ends,
-    run: async ({ args: { task_id, agent_id, reason, cascade }, asking, control, tell }) => {
+    hints: ending,
+    run: async ({ args: { task_id, agent_id, reason, cascade }, asking, control, notify }) => {
       const closing = { taskId: task_id, agentId: agent_id, cascade }
-      const kill = () => control.tasks.kill({ ...closing, reason, ...whoAsks(asking) })
-      return killedShape(await whileClosing(control, asking, closing, tell, kill), reason, cascade)
+      const kill = () => control.tasks.kill({ ...closing, reason, ...callerFields(asking) })
+      return killedShape(await whileClosing(control, asking, closing, notify, kill), reason, cascade)
     },
   }),
   tool({
     name: 'cleanup_agent_resources',
     title: 'Clean up after an agent',
     description:
-      'Ends an agent if it still lives, and proves that nothing of it is left: session, prompt file, logs, processes. Happens by itself when an agent ends; call it for the evidence, or with keep_logs false to delete its logs.',
+      'Ends an agent if it still runs, and proves that nothing of it is left: session, prompt file, logs, processes. Ebb also does this by itself when an agent ends; call it for the evidence, or with keep_logs false to delete the logs.',
     input: args.cleanupAgent,
     output: answers.cleaned,
-    hints: ends,
-    run: async ({ args: { task_id, agent_id, keep_logs }, asking, control, tell }) => {
+    hints: ending,
+    run: async ({ args: { task_id, agent_id, keep_logs }, asking, control, notify }) => {
       const closing = { taskId: task_id, agentId: agent_id }
-      const clean = () => control.tasks.cleanup({ ...closing, keepLogs: keep_logs, ...whoAsks(asking) })
-      return cleanupShape(await whileClosing(control, asking, closing, tell, clean))
+      const clean = () => control.tasks.cleanup({ ...closing, keepLogs: keep_logs, ...callerFields(asking) })
+      return cleanupShape(await whileClosing(control, asking, closing, notify, clean))
     },
   }),
   tool({
     name: 'update_agent_progress',
     title: 'Report progress',
     description:
-      'For an agent: says how its work stands. Report "completed" or "failed" at the end: the agent is then ended when its program exits, or after 30 seconds.',
+      'For an agent: reports the progress of its work. Report "completed" or "failed" at the end: the agent is then ended when its program exits, or after 30 seconds.',
     input: args.reportProgress,
     output: answers.progressTaken,
-    hints: adds,
+    hints: adding,
     run: async ({ args: { task_id, agent_id, status, message, progress }, asking, control }) => {
       const report = { taskId: task_id, agentId: agent_id, status, message, progress }
-      const { isOwn, cleanup } = await control.tasks.progress({ ...report, ...whoAsks(asking) })
+      const { isOwn, cleanup } = await control.tasks.progress({ ...report, ...callerFields(asking) })
       return { success: true, own_update: isOwn, ...(cleanup && { cleanup }) }
     },
   }),
   tool({
     name: 'report_agent_finding',
     title: 'Report a finding',
-    description: 'For an agent: writes down something it found, for those who read the task.',
+    description: 'For an agent: records a finding for the readers of the task.',
     input: args.reportFinding,
     output: answers.findingTaken,
-    hints: adds,
+    hints: adding,
     run: async ({ args: { task_id, agent_id, finding_type, severity, message, data }, asking, control }) => {
       const finding = { findingType: finding_type, severity, message, ...(data !== undefined && { data }) }
-      const { isOwn } = await control.tasks.finding({ taskId: task_id, agentId: agent_id, ...finding, ...whoAsks(asking) })
+      const { isOwn } = await control.tasks.finding({ taskId: task_id, agentId: agent_id, ...finding, ...callerFields(asking) })
       return { success: true, own_finding: isOwn }
     },
   }),
@@ -174,23 +175,23 @@ export const tools: readonly Tool[] = [
     name: 'complete_real_task',
     title: 'Complete a task',
     description:
-      'Closes a task: every agent that still runs in it is ended, and the answer proves that nothing of the task is left. Logs stay archived.',
+      'Closes a task: ends every agent that still runs in it, and proves that nothing of the task is left. Its logs stay archived.',
     input: args.ofTask,
     output: answers.completed,
-    hints: ends,
-    run: async ({ args: { task_id }, asking, control, tell }) => {
-      const complete = () => control.tasks.complete({ taskId: task_id, ...whoAsks(asking) })
-      return completedShape(await whileClosing(control, asking, { taskId: task_id }, tell, complete))
+    hints: ending,
+    run: async ({ args: { task_id }, asking, control, notify }) => {
+      const complete = () => control.tasks.complete({ taskId: task_id, ...callerFields(asking) })
+      return completedShape(await whileClosing(control, asking, { taskId: task_id }, notify, complete))
     },
   }),
   tool({
     name: 'get_cleanup_status',
-    title: 'Is the world clean?',
+    title: 'Cleanup status',
     description:
-      'Looks at the world now: agents and processes that run, what is stuck, and leaks, which is what is there though its owner is closed. isClean is true when nothing is there at all.',
+      'Observes the system now: running agents and processes, what is stuck, and leaks, which are things that still exist although their owner is closed. isClean is true when there is nothing at all.',
     input: args.nothing,
     output: answers.cleanupStatus,
-    hints: looks,
+    hints: reading,
     run: async ({ asking: { caller, namespace }, control }) => {
       if (caller !== 'orchestrator')
         throw new EbbError('forbidden', 'An agent sees its own task only; call get_real_task_status with its task_id.')
@@ -202,19 +203,19 @@ export const tools: readonly Tool[] = [
 type DeployArguments = Pick<z.output<typeof args.deployAgent>, 'task_id' | 'provider' | 'placement' | 'command' | 'model'>
 
 async function deploy(
-  { args: { task_id, provider, placement, command, model }, asking, control, home, signal, tell }: ToolCall<DeployArguments>,
+  { args: { task_id, provider, placement, command, model }, asking, control, home, signal, notify }: ToolCall<DeployArguments>,
   request: Pick<DeployAgent, 'agentType' | 'prompt' | 'parent' | 'allowDuplicate'>,
 ): Promise<object> {
   const deployed = await control.tasks.deploy({
     ...request,
     taskId: task_id,
-    ...whoAsks(asking),
+    ...callerFields(asking),
     provider,
     placement,
     ...(command !== undefined && { command }),
     ...(model !== undefined && { model }),
     signal,
-    onPhase: (phase) => tellPhase(tell, phase),
+    onPhase: (phase) => notifyPhase(notify, phase),
   })
   return deployedShape(deployed, home)
 }

@@ -1,6 +1,6 @@
-/** What a bridge and the server it speaks to agree on. */
+/** Names that the stdio bridge and the server share. */
 
 export const mcpPath = '/mcp'
 
-/** Which folder the bridge's client works in; percent-encoded. */
+/** The header with the working folder of the bridge's client, percent-encoded. */
 export const cwdHeader = 'X-Ebb-Cwd'

@@ -6,14 +6,14 @@ import type { RunnerOrder } from '../../core/ports/runner.ts'
 import { read } from '../http/route.ts'
 import * as schemas from '../http/schemas.ts'
 
-/** The body of `POST /agent/start` and `/agent/stream`: the fields of the runner protocol (docs/in-depth/runner.md), and Ebb's own. */
+/** The body of `POST /agent/start` and `/agent/stream`: the fields of the runner protocol (docs/in-depth/runner.md), and Ebb's additions. */
 
 const { shape } = schemas.configuration
-/** Clients that write `null`, or an empty text, for what they do not want say nothing. */
+/** Some clients send `null` or an empty text for an absent field. */
 const optional = <T extends z.ZodType>(schema: T) => z.preprocess((value) => (value === '' ? undefined : value), schema.nullish())
 const tools = z.union([
   z.array(schemas.argument).max(1_000),
-  // As the programs themselves take them.
+  // A text with commas, as the agent programs take it.
   schemas.argument.transform(toolsIn),
 ])
 
@@ -33,8 +33,8 @@ const body = z.object({
 
 const serverOf = shape.mcp.unwrap().shape.servers.element
 /**
- * As the programs' own files have it: a command, or the address of one that runs already. What is said besides, such as a
- * description, is not passed on.
+ * The format of the agent programs' own files: an MCP server is a command, or the URL of a running server. Other fields, such as a
+ * description, are dropped.
  */
 const mcpConfig = z.object({
   mcpServers: z.record(
@@ -46,8 +46,8 @@ const mcpConfig = z.object({
       transport: serverOf.shape.transport,
       type: z.enum(['stdio', 'http', 'sse', 'streamable-http']).optional(),
       url: schemas.argument.min(1).optional(),
-      // They would be lost, and with them the access that they give: better to say so now.
-      headers: z.record(z.string(), z.never('cannot be passed on to an MCP server; use one that needs none')).optional(),
+      // Headers cannot be passed on, and the server would refuse the agent without them, so the launch is refused.
+      headers: z.record(z.string(), z.never('cannot be passed on to an MCP server; use a server that needs none')).optional(),
     }),
   ),
 })
@@ -58,7 +58,7 @@ export function readOrder(value: unknown): Omit<RunnerOrder, 'agentId'> & { read
   const order = read(body, value, 'body') as z.output<typeof body>
   const servers = typeof order.mcp_config === 'string' ? serversIn(order.mcp_config) : undefined
   const own = order.configuration ?? {}
-  const said = {
+  const given = {
     sessionId: order.session_id,
     model: order.model,
     workingDirectory: order.working_directory,
@@ -72,7 +72,7 @@ export function readOrder(value: unknown): Omit<RunnerOrder, 'agentId'> & { read
   return {
     type: order.type ?? 'claude-code',
     prompt: order.prompt,
-    configuration: compact({ ...own, ...compact(said) }) as Configuration,
+    configuration: compact({ ...own, ...compact(given) }) as Configuration,
     ...(typeof order.agent_id === 'string' && { agentId: order.agent_id }),
   }
 }
@@ -89,7 +89,7 @@ function serversIn(text: string): readonly McpServer[] {
   return inConfig(shape.mcp.unwrap(), { servers }).servers as readonly McpServer[]
 }
 
-/** A comma inside of parentheses belongs to the rule of a tool: `Bash(git log, git diff),Read`. */
+/** Splits at commas, except inside the parentheses of a tool's rule: `Bash(git log, git diff),Read`. */
 function toolsIn(text: string): readonly string[] {
   const tools = ['']
   let depth = 0
@@ -99,10 +99,10 @@ function toolsIn(text: string): readonly string[] {
     if (letter === ',' && depth === 0) tools.push('')
     else tools[tools.length - 1] += letter
   }
-  return tools.map((one) => one.trim()).filter((one) => one !== '')
+  return tools.map((tool) => tool.trim()).filter((tool) => tool !== '')
 }
 
-/** What is wrong is named by its place in the body. */
+/** Validates a part of `mcp_config`; errors name its place in the body. */
 function inConfig<T extends z.ZodType>(schema: T, value: unknown): z.output<T> {
   return (read(z.object({ mcp_config: schema }), { mcp_config: value }, 'body') as { readonly mcp_config: z.output<T> }).mcp_config
 }
@@ -112,7 +112,7 @@ function parsed(text: string): unknown {
     return JSON.parse(text)
   } catch (cause) {
     const message = 'must be a JSON text such as {"mcpServers": {…}}'
-    throw new EbbError('invalid_request', `The body is not as it should be: mcp_config ${message}.`, {
+    throw new EbbError('invalid_request', `The body is invalid: mcp_config ${message}.`, {
       cause,
       details: [{ path: 'mcp_config', message: `It ${message}.` }],
     })

@@ -3,21 +3,21 @@ import type { Socket } from 'node:net'
 import type { Clock } from '../../core/ports/clock.ts'
 
 /**
- * Finds the clients that are gone without a word: no FIN ever comes from a machine that lost its power or its network.
- * Keepalive does not help while something that was sent is unacknowledged (the kernel then only retransmits, up to 15
- * minutes: tcp(7), tcp_retries2). So it is looked up what the kernel knows of the connection: proc_net_tcp.rst, columns
- * `retrnsmt` and `timeout`, are retransmissions and probes of a closed window that nobody has acknowledged.
+ * Finds clients that vanished: a machine that lost its power or its network sends no FIN. Keepalive does not help while sent data is
+ * unacknowledged: the kernel then only retransmits, for up to 15 minutes (tcp(7), tcp_retries2). So the kernel's table of connections
+ * is read (proc_net_tcp.rst). Its columns `retrnsmt` and `timeout` count retransmissions, and probes of a closed window, that were
+ * not acknowledged.
  */
 
 export interface ConnectionTimes {
-  /** So long nothing may be acknowledged. */
+  /** How long sent data may stay unacknowledged. */
   readonly patienceMs: number
-  readonly lookMs: number
+  readonly checkMs: number
 }
 
-const usualTimes: ConnectionTimes = { patienceMs: 15_000, lookMs: 1_000 }
+const usualTimes: ConnectionTimes = { patienceMs: 15_000, checkMs: 1_000 }
 
-/** Where there is no /proc: after so long without a word the kernel asks, and ten unanswered questions later (libuv) it hangs up. */
+/** For systems without /proc: the kernel probes a connection that is silent this long, and closes it after ten probes (libuv). */
 const keepAliveMs = 5_000
 
 interface Watched {
@@ -30,23 +30,23 @@ export class Connections {
   readonly #clock: Clock
   readonly #times: ConnectionTimes
   readonly #watched = new Set<Watched>()
-  #looking: AbortController | undefined
+  #checking: AbortController | undefined
 
   constructor(clock: Clock, times: Partial<ConnectionTimes> = {}) {
     this.#clock = clock
     this.#times = { ...usualTimes, ...times }
   }
 
-  /** Destroys the connection when its other end is gone; until disposed of: a connection may serve one stream after another. */
+  /** Destroys the connection when its client vanishes, until the watch is disposed of: a connection may serve several streams. */
   watch(socket: Socket): Disposable {
     socket.setKeepAlive(true, keepAliveMs)
     const inode = inodeOf(socket)
     if (inode === undefined) return { [Symbol.dispose]: () => {} }
     const watched: Watched = { socket, inode, silentSinceMs: undefined }
     this.#watched.add(watched)
-    if (!this.#looking) {
-      this.#looking = new AbortController()
-      this.#clock.every(this.#times.lookMs, this.#looking.signal, () => this.#look())
+    if (!this.#checking) {
+      this.#checking = new AbortController()
+      this.#clock.every(this.#times.checkMs, this.#checking.signal, () => this.#check())
     }
     return { [Symbol.dispose]: () => this.#leave(watched) }
   }
@@ -54,23 +54,23 @@ export class Connections {
   #leave(watched: Watched): void {
     this.#watched.delete(watched)
     if (this.#watched.size > 0) return
-    this.#looking?.abort()
-    this.#looking = undefined
+    this.#checking?.abort()
+    this.#checking = undefined
   }
 
-  #look(): void {
-    const unheard = unheardConnections()
+  #check(): void {
+    const unacknowledged = unacknowledgedInodes()
     const nowMs = this.#clock.now()
     for (const watched of this.#watched) {
-      watched.silentSinceMs = unheard.has(watched.inode) ? (watched.silentSinceMs ?? nowMs) : undefined
+      watched.silentSinceMs = unacknowledged.has(watched.inode) ? (watched.silentSinceMs ?? nowMs) : undefined
       if (watched.silentSinceMs !== undefined && nowMs - watched.silentSinceMs >= this.#times.patienceMs) watched.socket.destroy()
     }
   }
 }
 
-/** By its inode, which is unique; addresses would have to be compared in all the ways in which one can be written. */
+/** The inode identifies the socket. An address can be written in several ways, so it is harder to compare. */
 function inodeOf(socket: Socket): string | undefined {
-  // Node gives the descriptor of a socket in no other way.
+  // Node has no public way to get the descriptor of a socket.
   const { fd } = (Reflect.get(socket, '_handle') ?? {}) as { readonly fd?: number }
   if (fd === undefined || fd < 0) return undefined
   try {
@@ -80,14 +80,14 @@ function inodeOf(socket: Socket): string | undefined {
   }
 }
 
-/** The inodes of the connections that have sent something again, and got no acknowledgement since. */
-function unheardConnections(): ReadonlySet<string> {
+/** The inodes of connections that have retransmitted or probed, and got no acknowledgement since. */
+function unacknowledgedInodes(): ReadonlySet<string> {
   const inodes = new Set<string>()
   for (const table of ['tcp', 'tcp6']) {
     for (const line of tableOf(table)) {
       const [, , , , queues = '', , retransmits = '0', , probes = '0', inode = ''] = line.trim().split(/\s+/)
-      const isOwing = !queues.startsWith('00000000:')
-      if (isOwing && (Number.parseInt(retransmits, 16) > 0 || Number(probes) > 0)) inodes.add(inode)
+      const hasUnsent = !queues.startsWith('00000000:')
+      if (hasUnsent && (Number.parseInt(retransmits, 16) > 0 || Number(probes) > 0)) inodes.add(inode)
     }
   }
   return inodes

@@ -3,7 +3,7 @@ import { othersRecoveryMs } from '../../core/engine/api.ts'
 import { type Agent, activeStatuses, hasEnded } from '../../core/model/agent.ts'
 import { EbbError, isEbbError } from '../../core/model/errors.ts'
 
-/** No other way to launch gives an agent this namespace and such a name: by both, agents of an earlier life are known. */
+/** Only the runner launches agents with this namespace and this form of name. Both together identify agents of an earlier run. */
 export const runnerNamespace = 'runner'
 
 const namePrefix = 'runner-'
@@ -29,13 +29,13 @@ interface Ended {
 }
 
 /**
- * Agents that this process did not start, or could not take back: of a runner that was killed, and whose recovery may not be
- * through. What is on the books is not gone, whoever asks (G4).
+ * Agents of an earlier run of this runner, which was killed. This process did not start them, and could not take them back. Their
+ * recovery may still be running: an agent whose resources are open in the ledger is not gone (G4).
  */
 export class EarlierAgents {
   readonly #control: Control
   readonly #rememberMs: number
-  /** Their rows are gone, and their time is not over. */
+  /** Ended agents whose rows were removed, while they are remembered. */
   readonly #ended = new Map<string, Ended>()
 
   constructor(control: Control, rememberMs: number) {
@@ -47,7 +47,7 @@ export class EarlierAgents {
     return this.#ended.has(id)
   }
 
-  /** Nothing for one that never was, or has been over for its time. */
+  /** Undefined for an agent that never existed, or that is not remembered any more. */
   async find(id: string): Promise<RunnerStatusNow | undefined> {
     const known = this.#ended.get(id)
     if (known) return known.status
@@ -57,15 +57,15 @@ export class EarlierAgents {
     if (agent && hasEnded(agent)) return this.remember(agent)
     const resources = await engine.resources(id)
     const trees = resources.filter(({ kind }) => kind === 'process-tree')
-    // Its row was removed while we looked.
+    // The row was removed during the lookup.
     if (this.#ended.has(id)) return await this.find(id)
-    // A launch that was cut short may be on the books before its row.
+    // An interrupted launch may have resources in the ledger and no row.
     if (!agent && resources.every(({ state }) => state === 'released')) return undefined
     const isAlive = trees.length === 0 || trees.some(({ state }) => state !== 'released')
     return { isAlive, exitCode: agent?.exitCode ?? null, signal: agent?.signal ?? null, uptimeMs: agent ? this.#uptimeMs(agent) : 0 }
   }
 
-  /** False for one that never was. Resolves once its processes are proven gone, by whoever recovers it. */
+  /** False for an unknown agent. Resolves once its processes are proven gone, also when another process recovers them. */
   async stop(id: string, force: boolean): Promise<boolean> {
     const { agents, engine, store } = this.#control
     const seen = await this.find(id)
@@ -73,29 +73,29 @@ export class EarlierAgents {
     if (!(await store.find(id))) await engine.recover({ waitMs: othersRecoveryMs })
     else
       await agents.stop(id, force ? { force } : {}).catch((error: unknown) => {
-        // Its row went while we waited: then it is over.
+        // The row was removed meanwhile, so the agent has ended.
         if (!isEbbError(error, 'agent_not_found')) throw error
       })
     if ((await this.find(id))?.isAlive) {
-      const problem = `The agent ${id} is of an earlier life of this runner, and is not proven gone; ask again.`
+      const problem = `The agent ${id} is from an earlier run of this runner and is not proven gone yet; stop it again.`
       throw agents.endedAgents.notReleased(id, 'terminated', problem)
     }
     return true
   }
 
-  /** Those that are not proven gone, without the `known`. */
+  /** How many agents are not proven gone, without the `known` ones. */
   async countActive(known: ReadonlySet<string>): Promise<number> {
     const { agents } = await this.#control.store.list({ namespace: runnerNamespace, statuses: activeStatuses })
     return agents.filter((agent) => isOfRunner(agent) && !hasEnded(agent) && !known.has(agent.id)).length
   }
 
-  /** Removes the rows of those that are over; what of them may still be asked for is remembered first. */
+  /** Removes the rows of ended agents. Their statuses are remembered first, for calls that come later. */
   async removeRows(known: ReadonlySet<string>): Promise<void> {
     const { store, agents } = this.#control
     const rows = (await store.list({ namespace: runnerNamespace })).agents
-    const over = rows.filter((agent) => isOfRunner(agent) && hasEnded(agent) && !known.has(agent.id))
-    for (const agent of over) this.remember(agent)
-    if (over.length > 0) await agents.endedAgents.remove(over)
+    const ended = rows.filter((agent) => isOfRunner(agent) && hasEnded(agent) && !known.has(agent.id))
+    for (const agent of ended) this.remember(agent)
+    if (ended.length > 0) await agents.endedAgents.remove(ended)
   }
 
   forget(nowMs: number): void {
@@ -104,7 +104,7 @@ export class EarlierAgents {
 
   remember(agent: Agent): RunnerStatusNow | undefined {
     const { clock } = this.#control
-    // Its end was written by another process, so only the wall clock can tell how long that is ago.
+    // Another process wrote the time of the end, so only the wall clock can tell how long ago that is.
     const agoMs = Math.max(0, Date.parse(clock.wall()) - Date.parse(agent.completedAt ?? ''))
     if (!(agoMs <= this.#rememberMs)) return undefined
     const status = { isAlive: false, exitCode: agent.exitCode ?? null, signal: agent.signal ?? null, uptimeMs: this.#uptimeMs(agent) }

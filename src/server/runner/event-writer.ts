@@ -1,9 +1,9 @@
 import { joinedByReturn } from '../../core/ports/runner.ts'
 
 /**
- * Raw output as Server-Sent Events, one event per line, byte for byte. A carriage return ends a line of SSE (WHATWG HTML, 9.2.5),
- * so what stands after one is a further `data` line of the same event, with a comment between them for those who want the very
- * bytes back. After the return of a CRLF nothing stands: clients that keep an event's last `data` line would keep an empty one.
+ * Writes raw output as Server-Sent Events, one event per line, byte for byte. A carriage return ends a line of SSE (WHATWG HTML,
+ * 9.2.5), so the text after it is a further `data` line of the same event. A comment between the two lets a client restore the exact
+ * bytes. The return of a CRLF has no `data` line after it: a client that keeps only the last `data` line would keep an empty one.
  */
 
 const newline = 0x0a
@@ -13,18 +13,18 @@ const lineEnd = Buffer.from('\n\n')
 const returned = Buffer.from(`\n${joinedByReturn}`)
 const again = Buffer.from('\ndata: ')
 
-/** A line is sent when it is complete; of a longer one its parts are, as they come. */
+/** A line is sent when it is complete. A longer line is sent in parts, as they come. */
 const mostHeldBytes = 65_536
 
 export class EventWriter {
   #held: Buffer[] = []
   #heldBytes = 0
-  /** A part of a long line was sent, and its end was not. */
+  /** A part of a long line was sent, but not its end. */
   #isOpen = false
-  /** The last that was sent of this line is a carriage return. */
+  /** The last byte sent of this line is a carriage return. */
   #hasReturned = false
 
-  /** Nothing else may be sent in the middle of an event. */
+  /** A comment may be sent only between events. */
   get isBetweenEvents(): boolean {
     return !this.#isOpen
   }
@@ -46,7 +46,7 @@ export class EventWriter {
     return Buffer.concat(out)
   }
 
-  /** What came after the last newline: nothing more comes. */
+  /** Returns what came after the last newline, at the end of the output. */
   rest(): Buffer {
     const out: Buffer[] = []
     if (this.#heldBytes > 0) this.#send(out)
@@ -60,7 +60,7 @@ export class EventWriter {
     this.#heldBytes += part.length
   }
 
-  /** An empty line is an event too. */
+  /** Sends what is held of a line. An empty line is an event too. */
   #send(out: Buffer[]): void {
     if (!this.#isOpen) out.push(data)
     this.#isOpen = true
@@ -86,5 +86,5 @@ export function event(name: 'complete' | 'error', value: object): string {
   return `event: ${name}\ndata: ${JSON.stringify(value)}\n\n`
 }
 
-/** A comment: clients ignore it, and the kernel waits for its acknowledgement. */
+/** A comment. Clients ignore it, but the kernel expects its acknowledgement. */
 export const ping = ': ping\n\n'

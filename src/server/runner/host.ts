@@ -11,32 +11,32 @@ import type { RunnerOrder } from '../../core/ports/runner.ts'
 import { EarlierAgents, nameOf, notReleased, type RunnerStatusNow, runnerNamespace } from './earlier.ts'
 
 /**
- * What a runner host does over the control plane: agents of other control planes, each an agent like every other, in a
- * namespace of their own. Nobody will ever delete them, so they go by themselves when they are over.
+ * Runs the agents of other control planes. They are ordinary agents in a namespace of their own. No caller deletes them, so the
+ * runner removes them when they have ended.
  */
 
 export interface RunnerTimes {
-  /** How long one that has ended is still known. */
+  /** How long an ended agent is remembered. */
   readonly rememberMs: number
-  /** How long an id that was to be stopped, and was not there, is refused: its launch may still be on its way. */
+  /** How long an id is refused after a stop that did not find it: its launch may still be on its way. */
   readonly refuseMs: number
-  readonly lookMs: number
+  readonly sweepMs: number
 }
 
-const usualTimes: RunnerTimes = { rememberMs: 60_000, refuseMs: 600_000, lookMs: 5_000 }
+const usualTimes: RunnerTimes = { rememberMs: 60_000, refuseMs: 600_000, sweepMs: 5_000 }
 
-/** Who asks for what is not there must not fill our memory. */
+/** Bounds the memory for refused ids. */
 const mostRefused = 10_000
 
-/** How one came to its end, for whoever streams it. */
+/** How an agent ended, for its stream. */
 export type Outcome = { readonly isSuccess: true } | { readonly isSuccess: false; readonly message: string }
 
 interface Entry {
   readonly launching: Promise<Launched>
   readonly outcome: PromiseWithResolvers<Outcome>
-  /** Until its end was delivered nothing of it goes. */
+  /** While its end is not delivered, the agent is not forgotten. */
   isStreamed: boolean
-  /** In its own words, or in ours. */
+  /** The message of the agent's last error. */
   problem?: string
   ended?: RunnerStatusNow & { readonly atMs: number }
 }
@@ -45,7 +45,7 @@ export interface RunnerAgent {
   readonly id: string
   readonly pid: number | undefined
   readonly outcome: Promise<Outcome>
-  /** What it writes to standard output, byte for byte, to its proven end. */
+  /** The standard output of the agent, byte for byte, until its end is proven. */
   output(signal: AbortSignal): AsyncIterable<Uint8Array>
 }
 
@@ -54,7 +54,7 @@ export class RunnerHost {
   readonly #times: RunnerTimes
   readonly #watch: LogWatch
   readonly #agents = new Map<string, Entry>()
-  /** Until when. */
+  /** The refused ids, each with the time until which it is refused. */
   readonly #refused = new Map<string, number>()
   readonly #earlier: EarlierAgents
   readonly #lifetime = new AbortController()
@@ -72,7 +72,7 @@ export class RunnerHost {
     })
     control.events.on('terminated', ({ agentId }) => this.#ended(agentId))
     control.events.on('deleted', ({ agentId }) => this.#ended(agentId))
-    clock.every(this.#times.lookMs, this.#lifetime.signal, () => this.#look())
+    clock.every(this.#times.sweepMs, this.#lifetime.signal, () => this.#sweep())
     this.#tidy()
   }
 
@@ -80,10 +80,10 @@ export class RunnerHost {
     return this.#control.host.installation
   }
 
-  /** Also those of an earlier life that are not proven gone. */
+  /** Counts running agents, including those of an earlier run that are not proven gone. */
   async activeAgents(): Promise<number> {
     const here = [...this.#agents.values()].filter(({ ended }) => !ended).length
-    // With a locked database it is well enough to say what it has.
+    // With a locked database the count is that of this run.
     return here + (await this.#earlier.countActive(this.#known()).catch(() => 0))
   }
 
@@ -91,7 +91,7 @@ export class RunnerHost {
     return new Set(this.#agents.keys())
   }
 
-  /** Settles when it runs. One whose id is known already is refused. */
+  /** Resolves when the agent runs. An id that is already known is refused. */
   async launch(order: Omit<RunnerOrder, 'agentId'> & { readonly agentId?: string }, isStreamed: boolean): Promise<RunnerAgent> {
     const { agents, store, newId } = this.#control
     const id = order.agentId ?? newId()
@@ -102,7 +102,7 @@ export class RunnerHost {
       return await agents.launch({ id, type, prompt, configuration, namespace: runnerNamespace, name: nameOf(id) })
     })()
     const outcome = Promise.withResolvers<Outcome>()
-    // On the books of this runner from here on: who asks for it meanwhile waits for the launch.
+    // Entered before the launch has settled: calls for this id wait for it.
     this.#agents.set(id, { launching, outcome, isStreamed })
     const launched = await launching.catch((error: unknown) => {
       this.#agents.delete(id)
@@ -110,7 +110,8 @@ export class RunnerHost {
     })
     try {
       const { run } = launched
-      void run.firstClose.promise.then((report) => this.#closed(id, report)).catch(noop) // The launch settled: it cannot fail.
+      // `#closed` can fail only with the launch, which has succeeded.
+      void run.firstClose.promise.then((report) => this.#closed(id, report)).catch(noop)
       const place = await this.#outputOf(id)
       const complete = run.firstClose.promise
       return {
@@ -120,7 +121,7 @@ export class RunnerHost {
         output: (signal) => (place ? rawOutput({ place, watch: this.#watch, complete, signal }) : nothing(complete)),
       }
     } catch (error) {
-      // It runs, and its output cannot be found: nobody would ever hear of it.
+      // The agent runs, but its output cannot be found. The caller gets an error and no id, so the agent is removed.
       await this.remove(id)
       throw error
     }
@@ -132,14 +133,14 @@ export class RunnerHost {
     return log && { path: log.name, archive: (log.spec as LogSpec).archive }
   }
 
-  /** Resolves once its processes are proven gone. */
+  /** Stops an agent. Resolves once the processes of the agent are proven gone. */
   async stop(id: string, force: boolean): Promise<void> {
     const entry = this.#agents.get(id)
-    // A launch that failed may have left something: then that is on the books.
+    // A failed launch may have left resources, which are in the ledger.
     if (!entry || !(await entry.launching.then(Boolean, noop))) return await this.#stopEarlier(id, force)
     if (entry.ended) return
     const report = await this.#control.agents.stop(id, force ? { force } : {}).catch((error: unknown) => {
-      // It ended, and went with its rows, while we asked.
+      // The agent ended and its row was removed meanwhile.
       if (entry.ended && isEbbError(error, 'agent_not_found')) return undefined
       throw error
     })
@@ -153,7 +154,10 @@ export class RunnerHost {
     throw notFound(id)
   }
 
-  /** Proven, though its scope may not be through. Never by what a scan for its processes does not find: those may have shed our mark. */
+  /**
+   * Whether its processes are proven gone, although its scope may still be closing. A scan that finds no processes proves nothing:
+   * they may have removed their environment tag.
+   */
   #isGone(id: string): boolean {
     const entries = [...(this.#control.engine.inspect(id)?.resources.values() ?? [])]
     const trees = entries.filter(({ intent }) => intent.kind === 'process-tree')
@@ -166,7 +170,7 @@ export class RunnerHost {
     if (oldest !== undefined && this.#refused.size > mostRefused) this.#refused.delete(oldest)
   }
 
-  /** Alive until it is proven gone. */
+  /** An agent counts as alive until it is proven gone. */
   async status(id: string): Promise<RunnerStatusNow> {
     const entry = this.#agents.get(id)
     const launched = await entry?.launching.catch(noop)
@@ -185,7 +189,7 @@ export class RunnerHost {
     }
   }
 
-  /** Whoever streamed it has all of it, or has hung up: it goes with everything, proven. What does not is tried again. */
+  /** Deletes an agent whose stream is complete, or whose client hung up. A deletion that fails is tried again. */
   async remove(id: string): Promise<void> {
     const entry = this.#agents.get(id)
     if (entry) entry.isStreamed = false
@@ -193,7 +197,7 @@ export class RunnerHost {
       await this.#control.agents.remove(id, {})
     } catch (error) {
       if (isEbbError(error, 'agent_not_found')) return
-      this.#control.log.warn('An agent of the runner could not be removed, and is tried again.', {
+      this.#control.log.warn('An agent of the runner could not be removed; it is tried again.', {
         scope: id,
         error: sentence(error),
       })
@@ -227,8 +231,8 @@ export class RunnerHost {
     }, noop)
   }
 
-  /** What has been over for its time is forgotten. */
-  #look(): void {
+  /** Forgets refused ids and ended agents whose time is over. */
+  #sweep(): void {
     const nowMs = this.#control.clock.now()
     for (const [id, untilMs] of this.#refused) if (untilMs < nowMs) this.#refused.delete(id)
     for (const [id, { ended, isStreamed }] of this.#agents)
@@ -237,20 +241,20 @@ export class RunnerHost {
     this.#tidy()
   }
 
-  /** Rows of agents that are over and that nobody here knows any more: of an earlier life, or not removable before. */
+  /** Removes the rows of ended agents that are not known here: those of an earlier run, or those that could not be removed before. */
   #tidy(): void {
     if (this.#isTidying) return
     this.#isTidying = true
     this.#earlier
       .removeRows(this.#known())
-      .catch(noop) // A locked database; it is tried again.
+      .catch(noop) // The database may be locked; the next sweep tries again.
       .finally(() => {
         this.#isTidying = false
       })
   }
 }
 
-/** Of an agent that is only played. */
+/** The output of a synthetic agent, which has no log: nothing, until its end. */
 async function* nothing(complete: Promise<unknown>): AsyncGenerator<Uint8Array> {
   await complete
   yield* []
@@ -265,12 +269,12 @@ function sentenceOf(status: string): string {
 }
 
 function exists(id: string): EbbError {
-  return new EbbError('agent_exists', `There is, or was, an agent ${id}; use another agent_id.`)
+  return new EbbError('agent_exists', `An agent ${id} exists or existed; use another agent_id.`)
 }
 
 function notFound(id: string): EbbError {
   return new EbbError(
     'agent_not_found',
-    `There is no agent ${id.slice(0, 200)} at this runner; it ended more than a minute ago, or never was.`,
+    `There is no agent ${id.slice(0, 200)} at this runner; it ended more than a minute ago or never existed.`,
   )
 }

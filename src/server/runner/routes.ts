@@ -16,7 +16,7 @@ export interface RunnerDeps {
   readonly connections: Connections
 }
 
-/** As for `POST /api/agents`. */
+/** The same as for `POST /api/agents`. */
 const launchBytes = 8 * 1_048_576
 
 const pingMs = 5_000
@@ -36,7 +36,7 @@ export function mountRunner(app: FastifyInstance, deps: RunnerDeps): void {
   app.post('/agent/start', { bodyLimit: launchBytes }, async ({ body, raw: { socket } }, reply) => {
     const { id, pid } = await host.launch(readOrder(body), false)
     if (!socket.destroyed) return { agent_id: id, pid: pid ?? null, status: 'started' }
-    // Who has gone meanwhile was never told its id: nobody could stop it.
+    // The client hung up before it got the id, so it could not stop the agent.
     reply.hijack()
     return await host.remove(id)
   })
@@ -56,7 +56,7 @@ export function mountRunner(app: FastifyInstance, deps: RunnerDeps): void {
   })
 }
 
-/** As in the body of a launch: whatever the case in which somebody writes it. */
+/** Ids are compared in lower case, as in the body of a launch. */
 function idIn({ id }: AgentCall['Params']): string {
   return id.toLowerCase()
 }

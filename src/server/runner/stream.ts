@@ -16,8 +16,8 @@ export interface StreamDeps {
 }
 
 /**
- * One agent for one connection: what it writes is sent as it comes, its end once that is proven. The connection is the agent's
- * life: whoever hangs up, or is not there any more, has stopped it.
+ * Streams one agent over one connection: its output as it comes, and its end once that is proven. The agent is stopped when the
+ * client hangs up or vanishes.
  */
 export async function stream(deps: StreamDeps, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const { host, connections } = deps
@@ -27,7 +27,7 @@ export async function stream(deps: StreamDeps, request: FastifyRequest, reply: F
   const hangUp = (): void => hungUp.abort()
   socket.once('close', hangUp)
   if (socket.destroyed) hangUp()
-  // Who has gone before it began wants nothing.
+  // The client hung up before the launch.
   if (hungUp.signal.aborted) return void reply.hijack()
   const agent = await host.launch(order, true)
   try {
@@ -38,7 +38,7 @@ export async function stream(deps: StreamDeps, request: FastifyRequest, reply: F
       ...(reply.getHeaders() as Record<string, string>),
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-store, no-transform',
-      // A proxy that collects the answer would keep its reader waiting.
+      // Tells a proxy (nginx) not to buffer the stream.
       'x-accel-buffering': 'no',
       'x-agent-id': agent.id,
       [installationHeader]: host.installation,
@@ -58,12 +58,12 @@ async function send({ clock, pingMs }: StreamDeps, { raw }: FastifyReply, agent:
   const lines = new EventWriter()
   const write = async (bytes: Buffer | string): Promise<void> => {
     if (bytes.length === 0 || signal.aborted || raw.write(bytes)) return
-    // Who reads slowly is waited for: the rest is in the log.
+    // Waits for a slow client: the rest of the output is in the log. The wait is aborted when the client hangs up.
     await once(raw, 'drain', { signal }).catch(() => {})
   }
-  const over = new AbortController()
-  // Something is always on its way, so that a client that is gone is noticed.
-  clock.every(pingMs, over.signal, () => {
+  const ended = new AbortController()
+  // Each ping needs an acknowledgement, so that a vanished client is noticed.
+  clock.every(pingMs, ended.signal, () => {
     if (lines.isBetweenEvents && !raw.writableNeedDrain && !raw.writableEnded) raw.write(ping)
   })
   try {
@@ -73,9 +73,9 @@ async function send({ clock, pingMs }: StreamDeps, { raw }: FastifyReply, agent:
     const outcome = await agent.outcome
     raw.end(outcome.isSuccess ? event('complete', {}) : event('error', { error: outcome.message }))
     await once(raw, 'finish', { signal }).catch((error: unknown) => {
-      if (!signal.aborted) throw new Error(`The last word could not be sent: ${sentence(error)}`, { cause: error })
+      if (!signal.aborted) throw new Error(`The final event could not be sent: ${sentence(error)}`, { cause: error })
     })
   } finally {
-    over.abort()
+    ended.abort()
   }
 }

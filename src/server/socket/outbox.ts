@@ -1,15 +1,15 @@
 import type { Socket } from 'socket.io'
 import { noop } from '../../core/engine/race.ts'
 
-/** So much may wait for a client; one that is slower reads the rest from the store, at its own pace. */
+/** While more than this waits for a client, its messages are read from the store later, at the client's own pace. */
 const mostPackets = 8_192
 const mostBytes = 4 * 1_048_576
 
-/** What cannot be read later, such as broadcasts and answers, may pile up so far; then nobody is listening. */
+/** A client is disconnected when more than this waits for it. Broadcasts and answers cannot be read later, so they are queued. */
 const mostPacketsEver = 20_000
 const mostBytesEver = 64 * 1_048_576
 
-/** What waits to be sent to one client, counted by the connection's own events: `drain` hands the whole buffer on. */
+/** Counts what waits to be sent to one client, by the events of its connection: `drain` means that the whole buffer was passed on. */
 export class Outbox {
   readonly #socket: Socket
   #packets = 0
@@ -21,7 +21,7 @@ export class Outbox {
     socket.conn.on('packetCreate', ({ data }: { readonly data?: unknown }) => {
       this.#packets += 1
       this.#bytes += typeof data === 'string' ? data.length : 0
-      // After it went its way: a connection that takes it at once has nothing waiting.
+      // Checked in the next tick: when the connection takes the packet at once, nothing waits.
       if (this.#isFull) process.nextTick(() => this.#isFull && socket.disconnect(true))
     })
     socket.conn.on('drain', () => {
@@ -38,13 +38,13 @@ export class Outbox {
     return this.#packets < mostPackets && this.#bytes < mostBytes
   }
 
-  /** Works when the client has room, or is gone; one at a time, or all who wait for the room would fill it many times over. */
+  /** Runs `work` when the client has room, or is gone. Calls run one after another: together they would exceed the limit many times. */
   turn(work: () => Promise<void>): Promise<void> {
     const turn = this.#turns.then(async () => {
       await this.#room()
       await work()
     })
-    this.#turns = turn.catch(noop)
+    this.#turns = turn.catch(noop) // The caller handles the error; the next turn runs all the same.
     return turn
   }
 

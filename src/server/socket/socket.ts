@@ -12,20 +12,20 @@ import { Subscription } from './subscription.ts'
 const subscribeBody = z.object({ agentId, since: z.number().int().min(0).optional() })
 const unsubscribeBody = z.object({ agentId })
 
-/** Live events, under their public names (docs/in-depth/server.md). A subscription belongs to its connection and ends with it. */
+/** Sends live events under their public names (docs/in-depth/server.md). A subscription belongs to its connection and ends with it. */
 export class SocketInterface {
   readonly #io: Server
   readonly #control: Control
-  /** By agent: a message is for its subscribers only. */
+  /** Subscriptions by agent. */
   readonly #byAgent = new Map<string, Map<Socket, Subscription>>()
   readonly #outboxes = new Map<Socket, Outbox>()
-  /** Grows with each agent that goes. */
+  /** The number of agents deleted so far. */
   #deletions = 0
 
   constructor(http: HttpServer, control: Control, access: Access) {
     this.#control = control
     this.#io = new Server(http, { serveClient: false, maxHttpBufferSize: 65_536 })
-    // Every call, also one that names a session, which socket.io's own `allowRequest` is not asked about.
+    // Checks every request. The option `allowRequest` of Socket.IO does not see requests that name a session.
     this.#io.engine.use((request: IncomingMessage, response: ServerResponse, next: () => void) => {
       try {
         access.requireKnownCaller(request)
@@ -45,24 +45,25 @@ export class SocketInterface {
         if (namespace !== undefined) socket.data.namespace = namespaceName.parse(namespace)
         next()
       } catch (error) {
-        next(isEbbError(error) ? error : new Error('The namespace of this connection is malformed.'))
+        next(isEbbError(error) ? error : new Error('The namespace in "auth" is malformed; use letters, digits, and . _ - (at most 100).'))
       }
     })
-    this.#io.on('connection', (socket) => this.#welcome(socket))
+    this.#io.on('connection', (socket) => this.#accept(socket))
     this.#listen()
-    control.cleanup.subscriptions = (namespace) => this.#named(namespace)
-    control.cleanup.dropSubscriptions = (namespace) => this.#drop((one) => namespace === undefined || one.namespace === namespace)
+    control.cleanup.subscriptions = (namespace) => this.#subscriptionNames(namespace)
+    control.cleanup.dropSubscriptions = (namespace) =>
+      this.#drop((subscription) => namespace === undefined || subscription.namespace === namespace)
   }
 
-  #named(namespace: string | undefined): readonly string[] {
+  #subscriptionNames(namespace: string | undefined): readonly string[] {
     return [...this.#byAgent].flatMap(([id, subscriptions]) =>
       [...subscriptions]
-        .filter(([, one]) => namespace === undefined || one.namespace === namespace)
+        .filter(([, subscription]) => namespace === undefined || subscription.namespace === namespace)
         .map(([socket]) => `subscription of client ${socket.id} to agent ${id}`),
     )
   }
 
-  #welcome(socket: Socket): void {
+  #accept(socket: Socket): void {
     this.#outboxes.set(socket, new Outbox(socket))
     socket.emit('connected', { clientId: socket.id, timestamp: now() })
     socket.on('subscribe', (body: unknown) => void this.#subscribe(socket, body))
@@ -79,7 +80,7 @@ export class SocketInterface {
 
   async #subscribe(socket: Socket, body: unknown): Promise<void> {
     const parsed = subscribeBody.safeParse(body)
-    if (!parsed.success) return complain(socket, 'subscribe', 'A subscription needs the UUID of an agent, as {agentId, since?}.', body)
+    if (!parsed.success) return emitError(socket, 'subscribe', '"subscribe" needs the UUID of an agent, as {agentId, since?}.', body)
     const { agentId: id, since } = parsed.data
     try {
       const { agent } = await this.#agent(id)
@@ -91,15 +92,15 @@ export class SocketInterface {
       const subscription = new Subscription({ socket, outbox, agent, since: since ?? agent.session.messageCount, readPage })
       this.#byAgent.set(id, known.set(socket, subscription))
       socket.emit('subscribed', { agentId: id, timestamp: now() })
-      // What was saved while the agent was looked up is in the store, and is read from there too.
+      // Reads from the store, so it includes messages that were saved during the lookup.
       subscription.replay()
       earlier?.endFor(subscription)
     } catch (error) {
-      complain(socket, 'subscribe', sentence(error), body)
+      emitError(socket, 'subscribe', sentence(error), body)
     }
   }
 
-  /** One that is there now: who was looked up while an agent went may have been that one, and would never go. */
+  /** Finds an agent that still exists. A deletion during the lookup may be of this agent; its subscription would never end. */
   async #agent(id: string): Promise<AgentRecord> {
     for (;;) {
       const before = this.#deletions
@@ -111,13 +112,13 @@ export class SocketInterface {
   #unsubscribe(socket: Socket, body: unknown): void {
     const parsed = unsubscribeBody.safeParse(body)
     if (!parsed.success) {
-      complain(socket, 'unsubscribe', 'This needs the UUID of an agent, as {agentId}.', body)
+      emitError(socket, 'unsubscribe', '"unsubscribe" needs the UUID of an agent, as {agentId}.', body)
       return
     }
     this.#remove(parsed.data.agentId, socket)
   }
 
-  /** With a word to the client, the last that it hears as a subscriber. */
+  /** Ends a subscription. `unsubscribed` is the last event that its client gets. */
   #remove(id: string, socket: Socket): void {
     const subscriptions = this.#byAgent.get(id)
     subscriptions?.get(socket)?.end()
@@ -142,7 +143,7 @@ export class SocketInterface {
     events.on('deleted', ({ agentId: id, namespace }) => {
       this.#deletions += 1
       this.#broadcast('agent:deleted', { agentId: id }, namespace)
-      this.#drop((one) => one.agentId === id)
+      this.#drop((subscription) => subscription.agentId === id)
     })
     events.on('silent', ({ namespace, ...event }) => this.#broadcast('agent:silent', event, namespace))
     events.on('closing', ({ namespace, ...event }) => this.#broadcast('cleanup:started', event, namespace))
@@ -151,23 +152,24 @@ export class SocketInterface {
     events.on('alert', ({ namespace, ...event }) => this.#broadcast('cleanup:alert', event, namespace))
   }
 
-  /** After the messages that were saved before, also for one who is behind. */
+  /** Sends an event to the subscribers of an agent, after the messages that were saved before it. */
   #toSubscribers(id: string, name: string, event: object): void {
     const timestamp = now()
-    for (const [socket, subscription] of this.#byAgent.get(id) ?? []) subscription.tell(() => socket.emit(name, { ...event, timestamp }))
+    for (const [socket, subscription] of this.#byAgent.get(id) ?? [])
+      subscription.afterMessages(() => socket.emit(name, { ...event, timestamp }))
   }
 
-  /** To everybody, or to those of a namespace and those who named none; a subscriber who is behind hears it in its order. */
+  /** Sends an event to the clients of its namespace and to those without one. A subscriber that is behind gets it in order. */
   #broadcast(name: string, event: object, namespace: string | undefined): void {
     const timestamp = now()
     const about = (event as { readonly agentId?: string }).agentId
     for (const socket of this.#outboxes.keys()) {
       const own = socket.data.namespace as string | undefined
       if (own !== undefined && namespace !== undefined && own !== namespace) continue
-      const say = (): void => void socket.emit(name, { ...event, timestamp })
+      const emit = (): void => void socket.emit(name, { ...event, timestamp })
       const subscription = about === undefined ? undefined : this.#byAgent.get(about)?.get(socket)
-      if (subscription) subscription.tell(say)
-      else say()
+      if (subscription) subscription.afterMessages(emit)
+      else emit()
     }
   }
 
@@ -183,7 +185,7 @@ export class SocketInterface {
   }
 }
 
-/** A handshake of a websocket has no response to write to, only its connection. */
+/** Refuses a request. The handshake of a websocket has no response object, only a connection. */
 function refuse(request: IncomingMessage, response: ServerResponse, message: string): void {
   const body = JSON.stringify({ statusCode: 403, code: 'forbidden', message })
   const headers = { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': Buffer.byteLength(body), Connection: 'close' }
@@ -192,13 +194,13 @@ function refuse(request: IncomingMessage, response: ServerResponse, message: str
     return
   }
   const { socket } = request
-  socket.on('error', () => {}) // It went before it was told.
+  socket.on('error', () => {}) // The client may be gone already.
   const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
   socket.write(`HTTP/1.1 403 Forbidden\r\n${head.join('')}\r\n${body}`)
   socket.destroySoon()
 }
 
-function complain(socket: Socket, event: string, message: string, body: unknown): void {
+function emitError(socket: Socket, event: string, message: string, body: unknown): void {
   const about = (body as { readonly agentId?: unknown } | null | undefined)?.agentId
   socket.emit('error', { event, message, agentId: typeof about === 'string' ? about.slice(0, 100) : null })
 }

@@ -2,7 +2,7 @@ import type { Socket } from 'socket.io'
 import type { Message } from '../../core/model/message.ts'
 import type { Outbox } from './outbox.ts'
 
-/** So many are read from the store at a time. */
+/** Messages per page read from the store. */
 const pageSize = 500
 
 type ReadPage = (since: number, limit: number) => Promise<readonly Message[]>
@@ -11,15 +11,15 @@ export interface SubscriptionDeps {
   readonly socket: Socket
   readonly outbox: Outbox
   readonly agent: { readonly id: string; readonly namespace: string }
-  /** The last number that the client knows. */
+  /** The number of the last message that the client has. */
   readonly since: number
   readonly readPage: ReadPage
 }
 
 /**
- * One client's place in one agent's conversation. Live messages go straight through while the client keeps up; when it
- * falls behind, or asked for earlier ones, it is served from the store, so that nothing is lost, nothing comes twice,
- * and nothing piles up in memory.
+ * The position of one client in the conversation of one agent. A client that keeps up gets live messages at once. A client that
+ * falls behind, or asks for earlier messages, gets them from the store. So no message is lost or sent twice, and none pile up in
+ * memory.
  */
 export class Subscription {
   readonly agentId: string
@@ -30,9 +30,9 @@ export class Subscription {
   #sent: number
   #isBehind = false
   #hasNews = false
-  /** What came after the messages that are still on their way. */
-  readonly #tail: (() => void)[] = []
-  #isOver = false
+  /** Events that wait for messages which are not sent yet. */
+  readonly #waitingEvents: (() => void)[] = []
+  #isEnded = false
 
   constructor({ socket, outbox, agent, since, readPage }: SubscriptionDeps) {
     this.#socket = socket
@@ -43,7 +43,7 @@ export class Subscription {
     this.#readPage = readPage
   }
 
-  /** What was saved after the number that the client knows. */
+  /** Sends the messages that were saved after the client's last one. */
   replay(): void {
     this.#fallBehind()
   }
@@ -54,22 +54,22 @@ export class Subscription {
     else if ((messages.at(-1)?.sequenceNumber ?? 0) > this.#sent) this.#fallBehind()
   }
 
-  /** Told after every message that was saved before it. */
-  tell(say: () => void): void {
-    if (this.#isBehind) this.#tail.push(say)
-    else say()
+  /** Emits an event after every message that was saved before it. */
+  afterMessages(emit: () => void): void {
+    if (this.#isBehind) this.#waitingEvents.push(emit)
+    else emit()
   }
 
-  /** What was to be told after messages that nobody wants any more is told now. */
+  /** Ends the subscription. Waiting events are emitted now, without the messages before them. */
   end(): void {
-    this.#isOver = true
-    this.#sayRest()
+    this.#isEnded = true
+    this.#emitWaiting()
   }
 
-  /** The same client begins anew, perhaps at another place: what it was to be told last, it is told after that. */
+  /** Ends the subscription for another one of the same client, which may begin elsewhere and takes over the waiting events. */
   endFor(next: Subscription): void {
-    this.#isOver = true
-    for (const say of this.#tail.splice(0)) next.tell(say)
+    this.#isEnded = true
+    for (const emit of this.#waitingEvents.splice(0)) next.afterMessages(emit)
   }
 
   #send(messages: readonly Message[]): void {
@@ -90,11 +90,11 @@ export class Subscription {
   async #catchUp(): Promise<void> {
     while (this.#hasNews && this.#isWanted) await this.#outbox.turn(() => this.#sendPage())
     this.#isBehind = false
-    this.#sayRest()
+    this.#emitWaiting()
   }
 
-  #sayRest(): void {
-    for (const say of this.#tail.splice(0)) say()
+  #emitWaiting(): void {
+    for (const emit of this.#waitingEvents.splice(0)) emit()
   }
 
   async #sendPage(): Promise<void> {
@@ -107,6 +107,6 @@ export class Subscription {
   }
 
   get #isWanted(): boolean {
-    return !this.#isOver && this.#socket.connected
+    return !this.#isEnded && this.#socket.connected
   }
 }

@@ -2,15 +2,15 @@ import type { AgentEnd } from '../../core/ports/agents.ts'
 import { type Database, toJson } from './database.ts'
 import { forgetTask } from './tasks.ts'
 
-/** What the transaction that closes scopes does to the rows of their agents. */
+/** Updates the rows of agents in the transaction that closes their scopes. */
 
-const isOver = "status IN ('completed', 'failed', 'terminated')"
+const hasEnded = "status IN ('completed', 'failed', 'terminated')"
 
 export function endAgents(db: Database, agents: { readonly ended: readonly AgentEnd[]; readonly stuckIds: readonly string[] }): void {
   for (const end of agents.ended) {
     db.run(
       `UPDATE agent SET status = ?, error = COALESCE(?, error), exit_code = COALESCE(?, exit_code), signal = COALESCE(?, signal),
-         completed_at = ?, report = ? WHERE id = ? AND NOT ${isOver}`,
+         completed_at = ?, report = ? WHERE id = ? AND NOT ${hasEnded}`,
       end.status,
       toJson(end.error),
       end.exit?.code ?? null,
@@ -20,10 +20,13 @@ export function endAgents(db: Database, agents: { readonly ended: readonly Agent
       end.agentId,
     )
   }
-  for (const id of agents.stuckIds) db.run(`UPDATE agent SET status = 'stuck' WHERE id = ? AND NOT ${isOver}`, id)
+  for (const id of agents.stuckIds) db.run(`UPDATE agent SET status = 'stuck' WHERE id = ? AND NOT ${hasEnded}`, id)
 }
 
-/** The row that carries a scope's id, with its messages; and the name of a request or task. False where there is no such row. */
+/**
+ * Deletes the agent with the id of a scope, with its messages, and the request or task of that scope. Resolves to whether there was
+ * such an agent.
+ */
 export function forgetAgent(db: Database, scopeId: string): boolean {
   const isKnown = Number(db.run('DELETE FROM agent WHERE id = ?', scopeId).changes) > 0
   forgetTask(db, scopeId)

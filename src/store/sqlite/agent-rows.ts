@@ -4,7 +4,7 @@ import type { Report } from '../../core/model/report.ts'
 import type { AgentRecord } from '../../core/ports/agents.ts'
 import type { Row } from './rows.ts'
 
-/** Rows of agents and messages, and what they mean. Only what is there becomes a field. */
+/** Converts rows of agents and messages into records. A NULL column gives no field. */
 
 export const agentColumns = `number, id, name, type, status, placement, namespace, request_id, task_id, parent_agent_id, prompt, configuration,
   message_count, created_at, started_at, completed_at, exit_code, signal, error`

@@ -24,13 +24,13 @@ import { MessageLog } from './messages.ts'
 import type { Row } from './rows.ts'
 import { forgetFolders } from './tasks.ts'
 
-/** So many messages are deleted in one go; a deletion of a million must not stop the world for a second. */
+/** The number of messages that one transaction deletes: deleting a million at once would block the event loop for a second. */
 const deletedAtOnce = 5_000
 
-/** In characters. A client that does not read its answer holds two or three pages in memory, so a page of many or long lines is cut here. */
+/** The size of a page in characters. A client that does not read its answer keeps two or three pages in memory, so pages are limited. */
 const pageSize = 65_536
 
-/** The rows of agents, their messages and their owners, in the ledger's own file. */
+/** The rows of agents, their messages and their owners, in the database file of the ledger. */
 export class SqliteAgents implements AgentStore {
   readonly #db: Database
   readonly #messages: MessageLog
@@ -116,7 +116,7 @@ export class SqliteAgents implements AgentStore {
     const found = await this.#db.read(
       `SELECT ${columns} FROM agent WHERE ${conditions.join(' AND ')} ORDER BY number DESC LIMIT ?`,
       ...values,
-      // One more than was asked for tells whether there is a next page; -1 is no limit to SQLite.
+      // One row more than requested shows whether there is a next page. In SQLite a limit of -1 means none.
       filter.limit === undefined ? -1 : filter.limit + 1,
     )
     const rows = filter.limit === undefined ? found : found.slice(0, filter.limit)
@@ -143,7 +143,8 @@ export class SqliteAgents implements AgentStore {
   async trim(agentId: string): Promise<number> {
     const [row] = await this.#db.read('SELECT number, message_count FROM agent WHERE id = ?', agentId)
     let gone = 0
-    // From the end, and off the count at once: what a crash leaves half done is shorter, and has its prompt and no gap.
+    // Deletes from the end and updates the count in the same transaction: after a crash the agent has fewer messages, its prompt and
+    // no gap.
     for (let left = Number(row?.message_count ?? 0) - deletedAtOnce; left > 0; left -= deletedAtOnce) {
       gone += await this.#db.write(() => {
         this.#db.run('UPDATE agent SET message_count = min(message_count, ?) WHERE id = ?', left, agentId)
@@ -174,7 +175,7 @@ export class SqliteAgents implements AgentStore {
   }
 
   messages(agentId: string, since: number, limit: number): Promise<readonly Message[]> {
-    return this.#db.patiently(() => {
+    return this.#db.retrying(() => {
       const rows = this.#db
         .prepare('SELECT * FROM message WHERE agent = (SELECT number FROM agent WHERE id = ?) AND sequence > ? ORDER BY sequence LIMIT ?')
         .iterate(agentId, since, limit)
@@ -212,7 +213,7 @@ export class SqliteAgents implements AgentStore {
       namespace,
       id,
     )
-    // A scope that has left the books was closed first.
+    // A scope is deleted from the ledger only after it was closed.
     const state = (row?.state ?? 'closed') as ScopeState
     if (!row) return undefined
     const closesAt = row.closes_at === null ? {} : { closesAt: String(row.closes_at) }

@@ -7,7 +7,7 @@ import { retryWhileBusy } from './retry.ts'
 import type { Row } from './rows.ts'
 import { WalSync } from './wal-sync.ts'
 
-/** One connection, its prepared statements, and the two ways to use it: grouped writes and patient reads. */
+/** One database connection with its prepared statements, grouped writes, and reads that retry while the database is locked. */
 export class Database {
   readonly connection: DatabaseSync
   readonly clock: Clock
@@ -24,18 +24,18 @@ export class Database {
     this.#commits = new GroupCommit(connection, clock, busyBudgetMs, this.disk)
   }
 
-  /** What is asked for in one turn of the event loop shares a transaction. */
+  /** Writes that are requested in one turn of the event loop share a transaction. */
   write<T>(run: () => T, survives: Survives | (() => Survives) = 'power-cut'): Promise<T> {
     return this.#commits.write(run, typeof survives === 'function' ? survives : () => survives)
   }
 
-  /** A reader of a WAL database meets a lock only while another process rebuilds the index; then it waits its turn. */
+  /** Reading a WAL database fails with a lock only while another process rebuilds the index. The read is then retried. */
   read(sql: string, ...values: SQLInputValue[]): Promise<readonly Row[]> {
-    return this.patiently(() => this.all(sql, ...values))
+    return this.retrying(() => this.all(sql, ...values))
   }
 
-  /** Again while another process holds the lock, as long as the budget lasts. */
-  patiently<T>(attempt: () => T): Promise<T> {
+  /** Retries while another process holds the lock, within the time budget. */
+  retrying<T>(attempt: () => T): Promise<T> {
     return retryWhileBusy(this.clock, this.#busyBudgetMs, attempt).catch((error: unknown) => {
       throw explain(error)
     })

@@ -1,6 +1,6 @@
 import { EbbError, sentence } from '../../core/model/errors.ts'
 
-/** What SQLite's errors mean, mostly told by their text: `node:sqlite` gives them all the same code. */
+/** Classifies SQLite's errors, mostly by their text: `node:sqlite` gives all of them the same code. */
 
 export function isBusy(error: unknown): boolean {
   return /database is locked|database table is locked|database is busy/.test(sentence(error))
@@ -14,34 +14,37 @@ export function isFull(error: unknown): boolean {
   return /database or disk is full|ENOSPC/.test(sentence(error))
 }
 
-/** SQLITE_READONLY: nothing was written, and nothing will be. */
+/** SQLITE_READONLY: nothing was written, and a retry does not help. */
 export function isReadOnly(error: unknown): boolean {
   return error instanceof Error && 'errcode' in error && (Number(error.errcode) & 0xff) === 8
 }
 
-/** SQLITE_TOOBIG, SQLITE_CONSTRAINT and SQLITE_MISMATCH, the lowest byte of an extended code. */
+/** SQLITE_TOOBIG, SQLITE_CONSTRAINT and SQLITE_MISMATCH: the lowest byte of an extended error code. */
 const refusals: ReadonlySet<number> = new Set([18, 19, 20])
 
-/** The database is well, but what it was given can never be saved: a value that is none, or against a constraint. */
+/** True when the database works but can never save this data: an unsupported value, or one that violates a constraint. */
 function isRefused(error: unknown): boolean {
   if (error instanceof TypeError) return true
   return error instanceof Error && 'errcode' in error && refusals.has(Number(error.errcode) & 0xff)
 }
 
-/** A full disk and a database that went away are said in a sentence; the caller decides what they mean. */
+/** Turns any database error into an `EbbError` with a code and a message that says what to do. */
 export function explain(error: unknown): EbbError {
   if (error instanceof EbbError) return error
   const text = sentence(error)
   if (isCorrupt(error)) {
     return new EbbError(
       'ledger_corrupt',
-      `The database is damaged (${text}); end every Ebb on this home, move ebb.db away, then run "ebb reap" to find what it knew.`,
+      `The database is damaged (${text}); end every Ebb on this home, move ebb.db away, then run "ebb reap" to find what it recorded.`,
       { cause: error },
     )
   }
-  if (isRefused(error)) return new EbbError('internal', `The database refused what was to be saved (${text}).`, { cause: error })
+  if (isRefused(error))
+    return new EbbError('internal', `The database refused to save a value (${text}); this is a defect of Ebb, please report it.`, {
+      cause: error,
+    })
   if (isReadOnly(error)) {
-    const hint = 'check that ebb.db and its folder are yours to write, then try again'
+    const hint = 'check that you may write to ebb.db and its folder, then try again'
     return new EbbError('ledger_read_only', `The database cannot be written (${text}); ${hint}.`, { cause: error })
   }
   const hint = isFull(error) ? 'free some space and try again' : 'check the disk and the file, then try again'

@@ -6,7 +6,7 @@ import { retryWhileBusy } from './retry.ts'
 import type { WalSync } from './wal-sync.ts'
 
 interface Write {
-  /** Known when it has run. */
+  /** Called after `run`, which may decide it. */
   readonly survives: () => Survives
   readonly run: () => unknown
   readonly resolve: (value: unknown) => void
@@ -15,12 +15,12 @@ interface Write {
 
 interface Answer {
   readonly write: Write
-  readonly tell: () => void
+  readonly settle: () => void
 }
 
 /**
- * Writes that are asked for in one turn of the event loop share one transaction, and those of them that must survive a
- * power cut share one fsync. Each has a savepoint of its own: one that is refused takes nothing of the others with it.
+ * Groups the writes of one turn of the event loop into one transaction, and those that must survive a power cut into one fsync. Each
+ * write has its own savepoint, so one that fails does not affect the others.
  */
 export class GroupCommit {
   readonly #db: DatabaseSync
@@ -63,25 +63,25 @@ export class GroupCommit {
     this.#flushing = undefined
   }
 
-  /** Who must survive a power cut waits for the disk; the next commits do not. */
+  /** Answers the writers. Writes that must survive a power cut are answered after the sync, without delaying the next commits. */
   #settle(answers: readonly Answer[]): void {
     const lasting: Answer[] = []
     for (const answer of answers) {
       if (answer.write.survives() === 'power-cut') lasting.push(answer)
-      else answer.tell()
+      else answer.settle()
     }
     if (lasting.length === 0) return
-    this.#disk.through().then(
-      () => lasting.forEach(({ tell }) => void tell()),
+    this.#disk.sync().then(
+      () => lasting.forEach(({ settle }) => void settle()),
       (error: unknown) => lasting.forEach(({ write }) => void write.reject(explain(error))),
     )
   }
 
-  /** All or nothing; who asked is told only after the commit. */
+  /** Runs the batch in one transaction. The writers are answered only after the commit. */
   #commit(batch: readonly Write[]): readonly Answer[] {
     this.#db.exec('BEGIN IMMEDIATE')
     try {
-      const answers = batch.map((write) => this.#one(write))
+      const answers = batch.map((write) => this.#runWrite(write))
       this.#db.exec('COMMIT')
       return answers
     } catch (error) {
@@ -90,18 +90,18 @@ export class GroupCommit {
     }
   }
 
-  #one(write: Write): Answer {
+  #runWrite(write: Write): Answer {
     this.#db.exec('SAVEPOINT one')
     try {
       const value = write.run()
       this.#db.exec('RELEASE one')
-      return { write, tell: () => write.resolve(value) }
+      return { write, settle: () => write.resolve(value) }
     } catch (error) {
-      // A disk that is full or broken may have ended the whole transaction; a lock is for the retry. Where nothing can be written
-      // all are told the same: those that come after would only miss what was not.
+      // A full or broken disk may have ended the whole transaction, and a lock is retried by the caller. A read-only database fails the
+      // whole batch, because later writes of the batch may depend on this one.
       if (!this.#db.isTransaction || isBusy(error) || isReadOnly(error)) throw error
       this.#db.exec('ROLLBACK TO one; RELEASE one')
-      return { write, tell: () => write.reject(explain(error)) }
+      return { write, settle: () => write.reject(explain(error)) }
     }
   }
 }

@@ -18,17 +18,17 @@ import { endAgents, forgetAgent } from './agent-ends.ts'
 import { type Database, toJson } from './database.ts'
 import { toIncarnation, toResource, toScope } from './rows.ts'
 
-/** The audit trail keeps this many reports. */
+/** The number of reports that are kept. */
 const reportsKept = 1_000
 
-/** The ledger in one SQLite file, shared by every supervisor of a home. */
+/** The ledger in one SQLite file, which all supervisors of a home share. */
 export class SqliteLedger implements Ledger {
   readonly #db: Database
-  readonly #closeBeside: () => Promise<void>
+  readonly #closeOthers: () => Promise<void>
 
-  constructor(database: Database, closeBeside: () => Promise<void>) {
+  constructor(database: Database, closeOthers: () => Promise<void>) {
     this.#db = database
-    this.#closeBeside = closeBeside
+    this.#closeOthers = closeOthers
   }
 
   register(record: IncarnationRecord, host?: NewScope): Promise<void> {
@@ -42,7 +42,7 @@ export class SqliteLedger implements Ledger {
 
   unseatServer(dead: string, record: IncarnationRecord, host?: NewScope): Promise<boolean> {
     return this.#db.write(() => {
-      // The dead one keeps its books for the recovery; only the seat is taken.
+      // The dead server keeps its scopes and resources for the recovery; it only loses the server role.
       const { changes } = this.#db.run("UPDATE incarnation SET role = 'command', address = NULL WHERE id = ? AND role = 'server'", dead)
       if (changes === 0) return false
       this.#insertIncarnation(record, host)
@@ -95,7 +95,7 @@ export class SqliteLedger implements Ledger {
         id,
       )
       if (open) return false
-      // With the host scope go the closed ones below it, but for those of agents that are still known.
+      // The host scope is deleted with the closed scopes below it, except for those of agents whose rows still exist.
       this.#db.run('UPDATE scope SET parent_id = NULL WHERE incarnation = ? AND id IN (SELECT id FROM agent)', id)
       this.#db.run('DELETE FROM scope WHERE incarnation = ? AND id NOT IN (SELECT id FROM agent)', id)
       this.#db.run('DELETE FROM incarnation WHERE id = ?', id)
@@ -164,7 +164,8 @@ export class SqliteLedger implements Ledger {
   hold(held: readonly { readonly resourceId: string; readonly detail?: unknown }[]): Promise<void> {
     return this.#db.write(() => {
       for (const { resourceId, detail } of held) {
-        // A close that began meanwhile goes on with it; then only the detail is news.
+        // During a close the resource becomes `closing`, not `held`. A resource in any other state keeps it, and only its detail is
+        // updated.
         this.#db.run(
           `UPDATE resource SET detail = COALESCE(?, detail), held_at = ?,
              state = CASE WHEN state != 'intended' THEN state
@@ -205,7 +206,7 @@ export class SqliteLedger implements Ledger {
         JSON.stringify(closeRequest),
         id,
       )
-      if (changes === 0) throw new EbbError('scope_closed', `Scope ${id} is not closed, or gone; it is not closed again.`)
+      if (changes === 0) throw new EbbError('scope_closed', `Scope ${id} cannot be closed again: it is not closed, or does not exist.`)
       this.#inherit(id, parentId, incarnation)
     }, 'power-cut')
   }
@@ -244,7 +245,8 @@ export class SqliteLedger implements Ledger {
   }
 
   settle(settlement: Settlement): Promise<void> {
-    // What somebody was told of an agent no power cut takes back; what became of a process is seen again after one.
+    // A change of an agent's row may have been reported to a client, so it must survive a power cut. Process outcomes need not: they
+    // are observed again.
     let hasTouchedAgents = settlement.agents !== undefined && settlement.agents.ended.length + settlement.agents.stuckIds.length > 0
     return this.#db.write(
       () => {
@@ -253,7 +255,7 @@ export class SqliteLedger implements Ledger {
         if (settlement.agents) endAgents(this.#db, settlement.agents)
         for (const id of settlement.forgottenScopeIds) if (forgetAgent(this.#db, id)) hasTouchedAgents = true
         for (const id of settlement.forgottenScopeIds) {
-          // Agents below that ended before are still known, and so is what they left: by their books their archives are found.
+          // Agents below that have ended before keep their rows, and their scopes keep their resources, by which their archives are found.
           this.#db.run(`${treeOf} UPDATE scope SET parent_id = NULL WHERE id IN (SELECT id FROM tree) AND id IN (SELECT id FROM agent)`, id)
           this.#db.run('DELETE FROM scope WHERE id = ?', id)
         }
@@ -293,7 +295,8 @@ export class SqliteLedger implements Ledger {
       only === 'open'
         ? "(state != 'closed' OR EXISTS (SELECT 1 FROM resource WHERE scope_id = scope.id AND resource.state != 'released'))"
         : 'TRUE'
-    // By the scope: what a reaper adopted was made by another incarnation, and is now the reaper's to answer for.
+    // Filtered by the incarnation of the scope: a resource that a reaper adopted was created by another incarnation, and now belongs
+    // to the reaper.
     const held = `SELECT resource.* FROM resource JOIN scope ON scope.id = scope_id
       WHERE ${ofIncarnation} AND ${isOpen} ORDER BY intended_at, resource.id`
     return {
@@ -323,7 +326,7 @@ export class SqliteLedger implements Ledger {
 
   sight(kind: string, name: string, bootId: string, nowMs: number): Promise<Sighting> {
     return this.#db.write(() => {
-      // After a reboot the age starts again: the monotonic clock did.
+      // The monotonic clock restarts at a reboot, so the age restarts, too.
       this.#db.run('DELETE FROM sighting WHERE kind = ? AND name = ? AND boot_id != ?', kind, name, bootId)
       this.#db.run(
         `INSERT INTO sighting (kind, name, boot_id, first_seen_ms, count) VALUES (?, ?, ?, ?, 1)
@@ -349,7 +352,7 @@ export class SqliteLedger implements Ledger {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#closeBeside()
+    await this.#closeOthers()
     await this.#db.close()
   }
 }

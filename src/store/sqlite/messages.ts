@@ -6,9 +6,9 @@ import { Database, toJson } from './database.ts'
 import { explain } from './explain.ts'
 
 /**
- * The hot path: messages and the position of their reading, in one transaction. It has a connection of its own that
- * does not wait for the disk at every commit (`synchronous = NORMAL`): a crash of ours loses nothing, and after a power
- * cut messages and position are back at the same earlier point, from which the log is read again.
+ * Saves messages together with the reading position of their log, in one transaction. This is the hot path, so it has its own
+ * connection, which does not wait for the disk at every commit (`synchronous = NORMAL`). A crash of Ebb loses nothing. After a power
+ * cut, messages and position are at the same earlier point, and the log is read again from there.
  */
 export class MessageLog {
   readonly #file: string
@@ -24,7 +24,7 @@ export class MessageLog {
 
   async save(progress: readonly Progress[]): Promise<readonly (readonly Message[])[]> {
     const db = this.#open()
-    return await db.patiently(() => {
+    return await db.retrying(() => {
       db.connection.exec('BEGIN IMMEDIATE')
       try {
         const at = this.#clock.wall()
@@ -38,7 +38,7 @@ export class MessageLog {
     })
   }
 
-  /** Opened with the first message: a run without agents does without it. */
+  /** The connection is opened with the first message, because a run without agents does not need it. */
   #open(): Database {
     if (this.#database) return this.#database
     try {
@@ -56,7 +56,7 @@ export class MessageLog {
   }
 }
 
-/** Exactly once: the position moves from where the reader found it, or nothing is saved at all. */
+/** Saves every line exactly once: nothing is saved unless the stored position is the one from which the caller has read. */
 function saveOne(db: Database, { agentId, messages, position, result }: Progress, at: string): readonly Message[] {
   const [agent] = db.all('SELECT number, message_count FROM agent WHERE id = ?', agentId)
   if (!agent) return []

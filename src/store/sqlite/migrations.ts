@@ -1,4 +1,7 @@
-/** Numbered, applied at open, never edited once released: a new shape is a new number. */
+/**
+ * Schema migrations, applied in order when the database is opened. A released migration is never changed: every schema change is a new
+ * one.
+ */
 export const migrations: readonly string[] = [
   `
   CREATE TABLE incarnation (
@@ -104,7 +107,7 @@ export const migrations: readonly string[] = [
     PRIMARY KEY (agent, sequence)
   ) STRICT, WITHOUT ROWID;
 
-  -- Where the reading of an output stream stands; moved in the transaction that saves what was read.
+  -- The reading position of an output stream. It moves in the transaction that saves the messages.
   CREATE TABLE position (
     agent  INTEGER NOT NULL REFERENCES agent (number) ON DELETE CASCADE,
     stream TEXT NOT NULL,
@@ -112,7 +115,7 @@ export const migrations: readonly string[] = [
     PRIMARY KEY (agent, stream)
   ) STRICT, WITHOUT ROWID;
 
-  -- Requests and tasks by the names that clients give them; open or closed is for the scope to say.
+  -- Requests and tasks by the names that clients give them. The state is that of the scope.
   CREATE TABLE owner (
     kind       TEXT NOT NULL CHECK (kind IN ('request', 'task')),
     namespace  TEXT NOT NULL,
@@ -123,7 +126,7 @@ export const migrations: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   `,
   `
-  -- Tasks by their own names, which are unique; open or closed is for the scope of their owner to say.
+  -- Tasks. Their ids are unique. The state is that of their owner's scope.
   CREATE TABLE task (
     number       INTEGER PRIMARY KEY AUTOINCREMENT,
     id           TEXT NOT NULL UNIQUE,
@@ -139,23 +142,23 @@ export const migrations: readonly string[] = [
   ) STRICT;
   CREATE INDEX task_base ON task (base);
 
-  -- What an agent of a task reported last, and the hash of the token by which it is known.
+  -- The last report of a task agent, and the hash of the token that identifies it.
   ALTER TABLE agent ADD COLUMN progress TEXT;
   ALTER TABLE agent ADD COLUMN findings INTEGER NOT NULL DEFAULT 0;
   ALTER TABLE agent ADD COLUMN token_hash TEXT;
   CREATE INDEX agent_task ON agent (task_id, number) WHERE task_id IS NOT NULL;
   CREATE UNIQUE INDEX agent_token ON agent (token_hash) WHERE token_hash IS NOT NULL;
 
-  -- Folders that several tasks share and one of them made: the last one to leave knows by this that it may go.
+  -- Folders that tasks share and that one of them created. The mark allows the last task to remove the folder.
   CREATE TABLE folder (
     base TEXT PRIMARY KEY,
     mark TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
   `,
   `
-  -- A request with a timeout keeps it when its agents outlive a server.
+  -- The timeout of a request, kept when its agents outlive a server.
   ALTER TABLE owner ADD COLUMN closes_at TEXT;
-  -- Since when something is owed on a resource and cannot be done: some things are not owed for ever.
+  -- Since when an obligation of a resource cannot be met. Some obligations expire.
   ALTER TABLE resource ADD COLUMN owed_since TEXT;
   `,
 ]

@@ -7,8 +7,8 @@ import { migrations } from './migrations.ts'
 import { retryWhileBusy } from './retry.ts'
 
 /**
- * Opens the database file, brings it to the newest schema, and refuses clearly what it cannot use. A file that is
- * corrupt is renamed aside and named, never deleted: it is the only record of what may still be in the world.
+ * Opens the database file and migrates it to the newest schema. A file of a newer version is refused. A corrupt file is renamed, and
+ * the error has its new name. It is never deleted, because it is the only record of what may still exist.
  */
 export async function openDatabase(file: string, clock: Clock, busyBudgetMs: number): Promise<DatabaseSync> {
   return await retryWhileBusy(clock, busyBudgetMs, () => {
@@ -30,8 +30,8 @@ export async function openDatabase(file: string, clock: Clock, busyBudgetMs: num
 }
 
 /**
- * SQLite would make it readable for all that the umask allows; its helpers take over the file's mode. Only ever done to a
- * new file: closing a descriptor of one that this process has open would drop its locks (sqlite.org/howtocorrupt.html).
+ * Creates the file with mode 0600. SQLite would apply only the umask; its `-wal` and `-shm` files inherit the mode. This is done only
+ * for a new file: closing a descriptor of a database that this process has open would drop its locks (sqlite.org/howtocorrupt.html).
  */
 function makePrivate(file: string): void {
   try {
@@ -45,7 +45,7 @@ function closeToOthers(file: string): void {
   for (const path of withHelpers(file)) chmodSync(path, 0o600)
 }
 
-/** The file, and what SQLite keeps beside it, as far as they are there. */
+/** The existing ones of the database file and SQLite's `-wal` and `-shm` files. */
 function withHelpers(file: string): readonly string[] {
   return ['', '-wal', '-shm'].map((suffix) => file + suffix).filter((path) => existsSync(path))
 }
@@ -55,11 +55,11 @@ function prepare(db: DatabaseSync, file: string): void {
   if (version > migrations.length) {
     throw new EbbError(
       'ledger_too_new',
-      `${file} was written by a newer Ebb (schema ${version}, this one knows ${migrations.length}); use that version, or another --home.`,
+      `${file} was written by a newer Ebb (schema ${version}, this version supports ${migrations.length}); use that version, or another --home.`,
     )
   }
   if (version === 0) db.exec('PRAGMA journal_mode = WAL')
-  // With a log, NORMAL leaves the fsync to wal-sync.ts. Where the file system allows no log, FULL does it in every commit.
+  // With a WAL, NORMAL leaves the fsync to wal-sync.ts. Where the file system does not support a WAL, FULL syncs in every commit.
   const mode = db.prepare('PRAGMA journal_mode').get()?.journal_mode
   db.exec(`PRAGMA synchronous = ${mode === 'wal' ? 'NORMAL' : 'FULL'}; PRAGMA foreign_keys = ON`)
   if (version < migrations.length) migrate(db)
@@ -68,7 +68,7 @@ function prepare(db: DatabaseSync, file: string): void {
 function migrate(db: DatabaseSync): void {
   db.exec('BEGIN IMMEDIATE')
   try {
-    // Read again under the lock: another process may have migrated meanwhile.
+    // The version is read again under the lock, because another process may have migrated meanwhile.
     for (let next = pragma(db, 'user_version'); next < migrations.length; next++) {
       db.exec(migrations[next] ?? '')
       db.exec(`PRAGMA user_version = ${next + 1}`)
@@ -85,16 +85,16 @@ function pragma(db: DatabaseSync, name: string): number {
 }
 
 function cannotOpen(file: string, cause: unknown): EbbError {
-  const hint = isFull(cause) ? 'free some space' : 'check that it and its folder are yours to read and write'
+  const hint = isFull(cause) ? 'free some space' : 'check that you may read and write it and its folder'
   return new EbbError('ledger_unavailable', `The database ${file} cannot be opened (${sentence(cause)}); ${hint}, or use another --home.`, {
     cause,
   })
 }
 
 function keptAside(file: string, found: Stats | undefined, cause: unknown): EbbError {
-  // Another process may have met the same file, kept it aside and begun a new one; that one is not ours to move.
+  // Another process may have renamed the corrupt file and created a new one, which must not be renamed.
   if (statSync(file, { throwIfNoEntry: false })?.ino !== found?.ino) {
-    return new EbbError('ledger_corrupt', `The database ${file} was not readable, and another process has just kept it aside; try again.`, {
+    return new EbbError('ledger_corrupt', `The database ${file} was not readable, and another process has just renamed it; try again.`, {
       cause,
     })
   }
@@ -102,7 +102,7 @@ function keptAside(file: string, found: Stats | undefined, cause: unknown): EbbE
   for (const path of withHelpers(file)) renameSync(path, aside + path.slice(file.length))
   return new EbbError(
     'ledger_corrupt',
-    `The database ${file} is not readable (${sentence(cause)}); it was kept as ${aside}. Run the command again to start with a new one, then "ebb reap" to find what the old one knew.`,
+    `The database ${file} is not readable (${sentence(cause)}); it was kept as ${aside}. Run the command again to start with a new one, then "ebb reap" to find what the old one recorded.`,
     { cause },
   )
 }

@@ -3,8 +3,8 @@ import type { Clock } from '../../core/ports/clock.ts'
 import { isBusy } from './explain.ts'
 
 /**
- * `node:sqlite` is synchronous: a busy timeout inside it would block the event loop, and with it every ladder. So it
- * fails at once and is tried again from here, at growing intervals with jitter.
+ * Retries an attempt that fails because the database is locked, with growing pauses and jitter. `node:sqlite` is synchronous: a busy
+ * timeout inside of it would block the event loop, and with it every ladder.
  */
 export async function retryWhileBusy<T>(clock: Clock, budgetMs: number, attempt: () => T): Promise<T> {
   const untilMs = clock.now() + budgetMs

@@ -3,7 +3,7 @@ import type { Intent, Proof, Resource, ResourceState } from '../../core/model/re
 import type { Scope, ScopeKind, ScopeState } from '../../core/model/scope.ts'
 import type { IncarnationRecord } from '../../core/ports/ledger.ts'
 
-/** Rows as they come from the database, and what they mean. */
+/** Converts rows of the ledger's tables into records. */
 export type Row = Record<string, unknown>
 
 const text = (value: unknown): string => String(value)

@@ -8,7 +8,10 @@ import { SqliteLedger } from './ledger.ts'
 import { openDatabase } from './open.ts'
 import { SqliteTasks } from './tasks.ts'
 
-/** How long a write waits for another process's transaction: those are a few fsyncs long, so this is a locked file. */
+/**
+ * The longest wait of a write for another process's transaction. A normal transaction takes a few fsyncs, so after this time the file
+ * counts as locked.
+ */
 const defaultBusyBudgetMs = 5_000
 
 export interface SqliteOptions {
@@ -18,20 +21,20 @@ export interface SqliteOptions {
 }
 
 export interface Store {
-  /** Its disposal closes the database for all of them. */
+  /** Disposing the ledger closes the database for all three. */
   readonly ledger: Ledger
   readonly agents: AgentStore
   readonly tasks: TaskStore
-  /** For those who have threads for it: nobody's event loop waits for the disk any more. */
+  /** From now on syncs run in Node's thread pool, so that the event loop does not wait for the disk. */
   syncBeside(): void
 }
 
-/** Ledger and agents in one SQLite file, shared by every supervisor of a home. */
+/** Opens the ledger, the agents and the tasks in one SQLite file, which all supervisors of a home share. */
 export async function openSqliteStore({ file, clock, busyBudgetMs = defaultBusyBudgetMs }: SqliteOptions): Promise<Store> {
   const database = new Database(await openDatabase(file, clock, busyBudgetMs), file, clock, busyBudgetMs)
   const agents = new SqliteAgents(database, file, busyBudgetMs)
   const ledger = new SqliteLedger(database, () => agents.close())
-  return { ledger, agents, tasks: new SqliteTasks(database), syncBeside: () => database.disk.goBeside() }
+  return { ledger, agents, tasks: new SqliteTasks(database), syncBeside: () => database.disk.useThreads() }
 }
 
 export async function openSqliteLedger(options: SqliteOptions): Promise<Ledger> {

@@ -5,7 +5,7 @@ import type { Row } from './rows.ts'
 
 const isLiving = "completed_at IS NULL AND status NOT IN ('completed', 'failed', 'terminated')"
 
-/** The rows of tasks, in the ledger's own file. */
+/** The rows of tasks, in the database file of the ledger. */
 export class SqliteTasks implements TaskStore {
   readonly #db: Database
 
@@ -103,7 +103,7 @@ export class SqliteTasks implements TaskStore {
   }
 }
 
-/** The row of the task whose scope this is goes with the scope. */
+/** Deletes the row of the task that this scope belongs to. */
 export function forgetTask(db: Database, scopeId: string): void {
   const { changes } = db.run(
     "DELETE FROM task WHERE id IN (SELECT id FROM owner WHERE scope_id = ? AND kind = 'task' AND owner.namespace = task.namespace)",
@@ -112,7 +112,7 @@ export function forgetTask(db: Database, scopeId: string): void {
   if (changes > 0) forgetFolders(db)
 }
 
-/** A shared folder in which nobody has a task any more is left to whoever put something there. */
+/** Deletes the record of a shared folder without tasks. The last task has removed the folder itself, unless it contained other files. */
 export function forgetFolders(db: Database): void {
   db.run('DELETE FROM folder WHERE NOT EXISTS (SELECT 1 FROM task WHERE task.base = folder.base)')
 }

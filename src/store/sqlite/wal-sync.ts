@@ -2,35 +2,38 @@ import { closeSync, fdatasync, fdatasyncSync, openSync } from 'node:fs'
 import { errno } from '../../core/model/errors.ts'
 
 /**
- * SQLite leaves a commit with the kernel (`synchronous = NORMAL`), where it survives our death. This makes commits survive a
- * power cut too, as `FULL` would, but those who asked wait for it and nobody else: `FULL` does it inside the commit, and
- * blocks the event loop for 0.4 to 3.4 ms each time (measured; 0.03 ms without). The log is not locked, so a descriptor of our
- * own does no harm (sqlite.org/howtocorrupt.html is about the database's own file).
+ * Syncs the write-ahead log to the disk. With `synchronous = NORMAL` a commit is only handed to the kernel, where it survives a crash
+ * of Ebb but not a power cut. `FULL` would sync inside of the commit and block the event loop for 0.4 to 3.4 ms each time (measured;
+ * 0.03 ms without). Here only the writes that must survive a power cut wait for the sync. SQLite does not lock the log file, so
+ * opening and closing another descriptor of it drops no lock (sqlite.org/howtocorrupt.html is about the database file).
  */
 export class WalSync {
   readonly #file: string
   #fd: number | undefined
-  #isBeside = false
+  #usesThreads = false
   #waiting: PromiseWithResolvers<void>[] = []
   #running: Promise<void> | undefined
-  /** The kernel tells of a write that failed once, and then takes it for written (fsync(2)): nobody may be promised anything after it. */
+  /**
+   * The first failure, kept for good: the kernel reports a failed write only once and then treats it as written (fsync(2)), so every
+   * later sync fails, too.
+   */
   #failure: unknown
 
   constructor(file: string) {
     this.#file = file
   }
 
-  /** From now on in Node's threads: for those who have started them while there were pids for them. */
-  goBeside(): void {
-    this.#isBeside = true
+  /** From now on syncs run in Node's thread pool. The caller has started its threads before, while pids were available. */
+  useThreads(): void {
+    this.#usesThreads = true
   }
 
-  /** Settles when everything that was committed before is on the disk; those who come while it works share the next one. */
-  through(): Promise<void> {
-    const one = Promise.withResolvers<void>()
-    this.#waiting.push(one)
+  /** Resolves when all earlier commits are on the disk. Calls during a sync share the next one. */
+  sync(): Promise<void> {
+    const request = Promise.withResolvers<void>()
+    this.#waiting.push(request)
     this.#running ??= this.#run()
-    return one.promise
+    return request.promise
   }
 
   async idle(): Promise<void> {
@@ -44,16 +47,16 @@ export class WalSync {
 
   async #run(): Promise<void> {
     while (this.#waiting.length > 0) {
-      const asked = this.#waiting
+      const requests = this.#waiting
       this.#waiting = []
       try {
         if (this.#failure === undefined) await this.#sync()
       } catch (error) {
         this.#failure = error
       }
-      for (const one of asked) {
-        if (this.#failure === undefined) one.resolve()
-        else one.reject(this.#failure)
+      for (const request of requests) {
+        if (this.#failure === undefined) request.resolve()
+        else request.reject(this.#failure)
       }
     }
     this.#running = undefined
@@ -62,14 +65,14 @@ export class WalSync {
   async #sync(): Promise<void> {
     const fd = this.#open()
     if (fd === undefined) return
-    if (!this.#isBeside) {
+    if (!this.#usesThreads) {
       fdatasyncSync(fd)
       return
     }
     await new Promise<void>((resolve, reject) => fdatasync(fd, (error) => (error ? reject(error) : resolve())))
   }
 
-  /** Without a log the file system allows none, and the database syncs by itself: see `prepare`. */
+  /** Undefined when there is no log because the file system does not support one; then SQLite syncs in every commit (see `prepare`). */
   #open(): number | undefined {
     try {
       this.#fd ??= openSync(`${this.#file}-wal`, 'r')

@@ -8,9 +8,9 @@ import { needs } from '../../support/real.ts'
 import { clis } from './programs.ts'
 import type { Scene } from './scene.ts'
 
-/** For the suite it is called in: one daemon for all of it. */
+/** Starts one daemon for the suite in which it is called. */
 export function needsDocker(): (() => TestDaemon) | undefined {
-  // Nobody can start one who is root only in the namespace that was made for the suite: there, one id is mapped and no more.
+  // With a single mapped uid the process is root only in the suite's user namespace, and cannot start a daemon.
   if (/^\s*0\s+\d+\s+1\s*$/.test(readFileSync('/proc/self/uid_map', 'utf8'))) {
     beforeEach((context) => context.skip('needs docker: the suite does not run as root'))
     return undefined
@@ -20,9 +20,9 @@ export function needsDocker(): (() => TestDaemon) | undefined {
 }
 
 /**
- * An agent in a container: the image has next to nothing, and sees the programs of this machine, read-only, and the folder that it
- * works in. Its home is its own, and goes with it; what leads it to the model is put there, read-only. The daemon has our network, and
- * so does the container: the model is there.
+ * Settings for an agent in a container. The image is almost empty. The container sees this host's programs read-only and the agent's
+ * working folder. Its home belongs to the container; the files that configure the model are mounted read-only. Daemon and container use
+ * the host's network, where the model is.
  */
 export function dockerWords({ work, agentHome }: Scene, daemon: TestDaemon): readonly string[] {
   const programs = ['/usr', '/bin', '/lib', '/lib64', root, dirname(dirname(clis))].filter((path) => existsSync(path))
@@ -36,7 +36,7 @@ export function dockerWords({ work, agentHome }: Scene, daemon: TestDaemon): rea
   ]
 }
 
-/** As the docker command shows it. */
+/** Containers and volumes, as the docker command lists them. */
 export function leftAtDaemon(daemon: TestDaemon): readonly string[] {
   const volumes = daemon.docker('volume', 'ls', '--quiet').split('\n').filter(Boolean)
   return [...daemon.containers().map(({ name, state }) => `container ${name} (${state})`), ...volumes.map((name) => `volume ${name}`)]

@@ -4,32 +4,32 @@ import type { Spoken } from '../../support/conversation.ts'
 import { programs } from './programs.ts'
 import { habits, type Placement, patienceMs, type Scene, stands } from './scene.ts'
 
-/** What the model makes an agent do, and when that stands so that it can be stopped. */
+/** Scenarios: what the scripted model makes an agent do, and when the agent is ready to be stopped. */
 export interface Scenario {
-  /** "… leaves nothing": the name of the test. */
+  /** The start of the test title "… leaves nothing". */
   readonly what: string
   readonly hasMcp?: true
   script(scene: Scene, placement: Placement): Script
-  /** Settles when it is time to stop it. One without it ends by itself. */
+  /** Resolves when the agent is ready to be stopped. An agent without it ends by itself. */
   readonly ready?: (scene: Scene) => Promise<void>
-  /** It may end before it is stopped, and then has this status. */
+  /** The status of an agent that may end before it is stopped. */
   readonly mayEnd?: string
-  /** Of the messages of one that ended by itself, and of what the model heard. */
-  readonly said?: (messages: readonly Spoken[], scene: Scene) => void
+  /** Checks the messages of an agent that ended by itself, and the requests that the model received. */
+  readonly check?: (messages: readonly Spoken[], scene: Scene) => void
 }
 
 const rule = (...turns: NonNullable<Script['rules']>[number]['turns']): Script => ({ rules: [{ turns }], otherwise: farewell })
 const farewell = 'That was everything.'
 
 /**
- * A process that is called so, for ten minutes. Not by the tool's own shell, of which nobody knows what it is, and not as the
- * first word: gemini takes a `bash -c` from around a command, and with it the quotes.
+ * A process with this name that runs for ten minutes. A new bash runs it, because the tool's own shell may be any shell. `true` comes
+ * first, because gemini removes a `bash -c` around a command, and its quotes with it.
  */
-const called = (scene: Scene, name: string): string => `true; bash -c 'exec -a ${scene.name(name)} sleep 600'`
+const sleepAs = (scene: Scene, name: string): string => `true; bash -c 'exec -a ${scene.name(name)} sleep 600'`
 
 const nested = (scene: Scene): string => `true; bash -c "bash -c 'exec -a ${scene.name('tool')} sleep 600'; :"; :`
 
-/** Says by a file that it runs, and goes on without the tool; one keeps its environment, the other has none at all. */
+/** Two daemons that create a file when they run and outlive the tool. One keeps its environment, the other has none. */
 function daemons(scene: Scene): string {
   const daemon = (name: string): string => `'touch ${scene.file(name)}; cd /; exec -a ${scene.name(name)} sleep 600'`
   const away = '</dev/null >/dev/null 2>&1 &'
@@ -57,9 +57,9 @@ async function asked(scene: Scene, times: number): Promise<void> {
   await scene.model.waitFor(() => scene.model.requests.filter(isOfScript).length >= times, patienceMs)
 }
 
-/** Everything at once, the tool being young: three MCP servers with a child each, two daemons, and a shell in a shell. */
+/** Everything at once: three MCP servers with a child each, two daemons, and a shell in a shell, all under a tool that has just started. */
 export const hardest: Scenario = {
-  what: 'MCP servers, daemons and a young tool',
+  what: 'MCP servers, daemons and a tool that has just started',
   hasMcp: true,
   script: (scene) => rule({ shell: `${daemons(scene)} ${whenThere(scene, readyFiles)}; ${nested(scene)}` }),
   ready: (scene) => stands(scene, [...mcpProcesses, 'daemon', 'bare', 'tool']),
@@ -68,19 +68,19 @@ export const hardest: Scenario = {
 export const plainAnswer: Scenario = {
   what: 'a plain answer',
   script: () => rule({ text: 'Hello from the script.', pace: { everyMs: 5, chars: 4 } }),
-  said: answers('Hello from the script.'),
+  check: answers('Hello from the script.'),
 }
 
 export const scenarios: readonly Scenario[] = [
   plainAnswer,
   {
     what: 'a tool younger than 3 s',
-    script: (scene) => rule({ shell: called(scene, 'tool') }),
+    script: (scene) => rule({ shell: sleepAs(scene, 'tool') }),
     ready: (scene) => stands(scene, ['tool']),
   },
   {
     what: 'a tool older than 3 s',
-    script: (scene) => rule({ shell: `true; bash -c 'sleep 3.2'; ${called(scene, 'tool')}` }),
+    script: (scene) => rule({ shell: `true; bash -c 'sleep 3.2'; ${sleepAs(scene, 'tool')}` }),
     ready: (scene) => stands(scene, ['tool']),
   },
   {
@@ -91,7 +91,7 @@ export const scenarios: readonly Scenario[] = [
   {
     what: 'daemons of a tool, and a natural end',
     script: (scene) => rule({ shell: `${daemons(scene)} ${whenThere(scene, ['daemon', 'bare'])}; echo started` }),
-    said: (messages, scene) => {
+    check: (messages, scene) => {
       answers(farewell)(messages)
       expect(scene.model.requests.some(({ toolResults }) => toolResults.some((text) => text.includes('started')))).toBe(true)
     },
@@ -108,7 +108,7 @@ export const scenarios: readonly Scenario[] = [
     what: 'MCP servers, one of which is used, and a natural end',
     hasMcp: true,
     script: (scene) => rule({ shell: `${whenThere(scene, readyFiles)}` }, repeat(scene)),
-    said: (messages, scene) => {
+    check: (messages, scene) => {
       answers(farewell)(messages)
       expect(scene.model.requests.some(({ toolResults }) => toolResults.some((text) => text.includes('again: words')))).toBe(true)
       expect(messages.some(({ type, content }) => type === 'tool' && content.includes('again: words'))).toBe(true)
@@ -130,7 +130,7 @@ export const scenarios: readonly Scenario[] = [
   },
   {
     what: 'an overloaded model',
-    // Not everybody tries again after both.
+    // Not every agent retries after both codes.
     script: (_, placement) => rule({ error: placement === 'process' ? 529 : 429 }),
     ready: (scene) => asked(scene, 2),
     mayEnd: 'failed',
@@ -138,7 +138,7 @@ export const scenarios: readonly Scenario[] = [
   {
     what: 'a model that is overloaded twice',
     script: () => rule([{ error: 529, times: 2, retryAfterMs: 100 }, { text: 'At last.' }]),
-    said: answers('At last.'),
+    check: answers('At last.'),
   },
   {
     what: 'a stream that is cut',

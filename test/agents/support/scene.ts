@@ -10,37 +10,37 @@ import { named } from './named.ts'
 import { type AgentType, clis, impersonal, type McpServer, programs } from './programs.ts'
 
 /**
- * One agent's world, to throw away: a model, a home for `ebb`, one for its runner, one for the agent, a folder to work in and
- * one for temporary files. What a tool or an MCP server of it starts has a name in its arguments that begins with the test's mark: that is
- * how it is found, also without an environment.
+ * The isolated environment of one agent: a scripted model, homes for `ebb`, its runner and the agent, a working folder and a folder for
+ * temporary files. Processes of its tools and MCP servers have an argument that begins with the test's mark, so they are found even
+ * without an environment.
  */
 export interface Scene extends AsyncDisposable {
   readonly type: AgentType
   readonly model: ScriptedModel
   readonly home: string
-  /** Of the runner, where there is one. */
+  /** The home of the runner, if the placement has one. */
   readonly runnerHome: string
   readonly agentHome: string
   readonly work: string
   readonly temp: string
-  /** Of the agent. */
+  /** The environment of the agent. */
   readonly env: Readonly<Record<string, string>>
-  /** Of whoever runs `ebb`. */
+  /** The environment of `ebb`. */
   readonly ebbEnv: Readonly<Record<string, string | undefined>>
   name(of: string): string
-  /** A file by which a tool says something. */
+  /** A file through which a tool signals the test. */
   file(of: string): string
 }
 
 export type Placement = 'process' | 'tmux' | 'remote' | 'docker'
 
 export const prompt = 'Do as the script says.'
-/** Four programs that take seconds to start, on cores that others use too. */
+/** Four programs that each take seconds to start, on a busy machine. */
 export const patienceMs = 180_000
 export const habits = ['leaves', 'lingers', 'deaf'] as const
 
 export async function openScene(type: AgentType): Promise<Scene> {
-  // Not deeper: the path of a socket has 108 bytes, and agents make some in their temporary folders.
+  // A short path: a socket path has at most 108 bytes, and agents create sockets in their temporary folders.
   const base = temporaryHome()
   const folder = (name: string): string => {
     const path = join(base, name)
@@ -75,20 +75,20 @@ export function openServer(scene: Scene, words: readonly string[]): Promise<Test
   return startServer(words, { home: scene.home, env: scene.ebbEnv })
 }
 
-/** At the port of the one before it, where there was one: whoever knows that looks there. */
+/** Starts a runner, at the port of the runner before it, because the server looks for it there. */
 export function openRunner(scene: Scene, before?: TestServer): Promise<TestServer> {
   const at = before && { port: new URL(before.url).port }
-  // Nobody else takes that port between the two.
+  // No other process takes the port between the two, because the loopback address belongs to this test process.
   return startServer(['--runner', '--host', ownAddress], { home: scene.runnerHome, env: scene.ebbEnv, ...at })
 }
 
-/** Settles when each of them runs. */
+/** Waits until a process of each name runs. */
 export async function stands(scene: Scene, names: readonly string[]): Promise<void> {
   const missing = (): readonly string[] => names.filter((name) => named(scene.name(name)).length === 0)
-  await waitUntil(missing, patienceMs, 'what the agent was told to start runs')
+  await waitUntil(missing, patienceMs, 'the processes that the agent was told to start run')
 }
 
-/** Three servers, by what they do when their client goes; each with a child. */
+/** Three MCP servers, named by what they do when their client leaves. Each has a child. */
 export function mcpServers(scene: Scene): readonly McpServer[] {
   return habits.map((habit) => ({
     name: habit,
@@ -102,11 +102,11 @@ export interface Launch {
   readonly hasMcp: boolean
 }
 
-/** For `POST /api/agents`. */
+/** The body for `POST /api/agents`. */
 export function launchBody(scene: Scene, { placement, hasMcp }: Launch): object {
-  const { tell, hasOwnServersOnly } = programs[scene.type]
+  const { configureMcp, hasOwnServersOnly } = programs[scene.type]
   const servers = hasMcp ? mcpServers(scene) : []
-  if (hasOwnServersOnly) tell(scene.agentHome, servers)
+  if (hasOwnServersOnly) configureMcp(scene.agentHome, servers)
   return {
     type: scene.type,
     prompt,

@@ -6,17 +6,20 @@ import { describe, isMarked, isOfHome, processesWhere, type Seen } from '../../s
 import { programs } from './programs.ts'
 import type { Scene } from './scene.ts'
 
-/** What is there of a scene, seen with our own eyes: none of it asks Ebb, or shares code with it. */
+/** Finds everything that an agent left in a scene, without Ebb and without code of `src/`. */
 
-/** By mark, by home, by cgroup, and by the folder it works in: a daemon has none of the first, and a moved one not the last. */
+/**
+ * Processes of a scene, by mark, home, cgroup or working folder. A daemon without environment has no mark or home, and a process that
+ * changed its folder is not found by that.
+ */
 export function processesOf({ home, runnerHome, work, agentHome, name }: Scene): readonly Seen[] {
   const homes = [home, runnerHome].map((path) => ({ path, installation: installationOf(path) }))
   const folders = [work, agentHome]
   return processesWhere(
-    (one) =>
-      isMarked(one, name('')) ||
-      homes.some(({ path, installation }) => isOfHome(one, path, installation)) ||
-      folders.some((folder) => isAt(one.pid, folder)),
+    (process) =>
+      isMarked(process, name('')) ||
+      homes.some(({ path, installation }) => isOfHome(process, path, installation)) ||
+      folders.some((folder) => isAt(process.pid, folder)),
   )
 }
 
@@ -29,49 +32,49 @@ function isAt(pid: number, folder: string): boolean {
   }
 }
 
-/** Which processes are Ebb's own and stay: looked at before there is an agent. */
-export type Staff = ReadonlySet<string>
+/** Ebb's own processes, which stay. They are recorded before an agent is launched. */
+export type OwnProcesses = ReadonlySet<string>
 
 const identity = ({ pid, startTime }: Seen): string => `${pid} ${startTime}`
 
-export function staffOf(scene: Scene): Staff {
+export function ownProcessesOf(scene: Scene): OwnProcesses {
   return new Set(processesOf(scene).map(identity))
 }
 
-/** Everything that an agent may have left in this scene; each by a word that says what it is. */
-export function leftOf(scene: Scene, staff: Staff): readonly string[] {
-  return [...processesLeft(scene, staff), ...sessionsOf(scene.home).map(({ name }) => `session ${name}`), ...filesLeft(scene)]
+/** Everything that an agent may have left in this scene, each with its type. */
+export function leftOf(scene: Scene, own: OwnProcesses): readonly string[] {
+  return [...processesLeft(scene, own), ...sessionsOf(scene.home).map(({ name }) => `session ${name}`), ...filesLeft(scene)]
 }
 
-/** At once: whoever said that nothing is left has looked. */
+/** Fails when anything is left. It does not wait, because Ebb has reported that nothing is left. */
 export function requireNothing(left: readonly string[]): void {
   if (left.length > 0) throw new Error(`These were left:\n  ${left.join('\n  ')}`)
 }
 
-export function processesLeft(scene: Scene, staff: Staff): readonly string[] {
+export function processesLeft(scene: Scene, own: OwnProcesses): readonly string[] {
   return processesOf(scene)
-    .filter((one) => !staff.has(identity(one)) && !isTmuxServer(one, scene) && !isSentinel(one))
-    .map((one) => `process ${describe(one)}`)
+    .filter((found) => !own.has(identity(found)) && !isTmuxServer(found, scene) && !isSentinel(found))
+    .map((found) => `process ${describe(found)}`)
 }
 
-/** It stays for the next agent. */
+/** Ebb's tmux server stays for the next agent. */
 function isTmuxServer({ command, argv }: Seen, { home }: Scene): boolean {
   return command === 'tmux: server' && argv.includes(join(home, 'tmux.sock'))
 }
 
-/** Ebb's own: dismissed, it may be a moment behind `ebb` itself. That it goes is for the guard of every test to see. */
+/** Ebb's own sentinel. A dismissed sentinel may exit a moment after `ebb`; the guard of every test checks that it does. */
 function isSentinel({ argv, environ }: Seen): boolean {
   return argv.startsWith('ebb-sentinel\0') && `\0${environ}`.includes('\0SENTINEL_NODE=')
 }
 
 function filesLeft(scene: Scene): readonly string[] {
-  const traces = programs[scene.type].traces.flatMap(({ folder, name }) =>
+  const leftovers = programs[scene.type].leftovers.flatMap(({ folder, name }) =>
     entries(join(scene.agentHome, folder))
       .filter((entry) => name.test(entry))
-      .map((entry) => `trace ${folder}/${entry}`),
+      .map((entry) => `leftover ${folder}/${entry}`),
   )
   const atRunner = leftInHome(scene.runnerHome).map((name) => `${name} of the runner`)
-  return [...entries(scene.temp).map((entry) => `temporary ${entry}`), ...traces, ...leftInHome(scene.home), ...atRunner]
+  return [...entries(scene.temp).map((entry) => `temporary ${entry}`), ...leftovers, ...leftInHome(scene.home), ...atRunner]
 }
 
 function entries(folder: string): readonly string[] {

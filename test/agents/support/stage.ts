@@ -5,20 +5,20 @@ import type { Json, TestServer } from '../../support/server.ts'
 import { waitUntil } from '../../support/world.ts'
 import { dockerWords, leftAtDaemon } from './container.ts'
 import { launchBody, openRunner, openServer, type Placement, patienceMs, type Scene } from './scene.ts'
-import { leftOf, requireNothing, type Staff, staffOf } from './sight.ts'
+import { leftOf, type OwnProcesses, ownProcessesOf, requireNothing } from './sight.ts'
 import { liveOutput } from './transcript.ts'
 
-/** One agent of a real `ebb serve`, and the server after it, where the first one went; with a runner, where it runs at one. */
+/** One agent of a real `ebb serve`, and the next server after a kill. With the placement remote, also its runner. */
 
-const nobody: Staff = new Set()
+const noProcesses: OwnProcesses = new Set()
 
 export class Stage implements AsyncDisposable {
   readonly scene: Scene
   readonly placement: Placement
   server: TestServer
-  /** The runner's alone while there is no server. */
-  staff: Staff
-  #runnerStaff: Staff
+  /** Ebb's own processes: those of the runner alone while no server runs. */
+  ownProcesses: OwnProcesses
+  #runnerProcesses: OwnProcesses
   #runner: TestServer | undefined
   readonly #daemon: TestDaemon | undefined
   #id: string | undefined
@@ -28,21 +28,21 @@ export class Stage implements AsyncDisposable {
     this.placement = placement
     this.server = server
     this.#runner = more.runner
-    this.#runnerStaff = more.runnerStaff
+    this.#runnerProcesses = more.runnerProcesses
     this.#daemon = more.daemon
-    this.staff = staffOf(scene)
+    this.ownProcesses = ownProcessesOf(scene)
   }
 
-  /** With the daemon that has the containers, for the placement docker. */
+  /** For the placement docker, `daemon` has the containers. */
   static async open(scene: Scene, placement: Placement, daemon?: TestDaemon): Promise<Stage> {
     const runner = placement === 'remote' ? await openRunner(scene) : undefined
-    const runnerStaff = runner ? staffOf(scene) : nobody
+    const runnerProcesses = runner ? ownProcessesOf(scene) : noProcesses
     const server = await openServer(scene, settings(scene, { runner, daemon }))
-    return new Stage(scene, placement, server, { runner, runnerStaff, daemon })
+    return new Stage(scene, placement, server, { runner, runnerProcesses, daemon })
   }
 
   get id(): string {
-    if (this.#id === undefined) throw new Error('There is no agent on this stage yet.')
+    if (this.#id === undefined) throw new Error('No agent has been launched yet.')
     return this.#id
   }
 
@@ -55,17 +55,17 @@ export class Stage implements AsyncDisposable {
     if (this.#runner) linkSync(liveOutput(this.scene.runnerHome), this.#secondName)
   }
 
-  /** Its last status. */
-  async over(): Promise<string> {
+  /** The final status of the agent. */
+  async finalStatus(): Promise<string> {
     const until = performance.now() + patienceMs
     for (;;) {
       const { status } = await this.server.get<Json>(`${this.path}/status?wait=10000`)
       if (!['initializing', 'running', 'stopping'].includes(status)) return status
-      if (performance.now() > until) throw new Error(`The agent is still ${status}, and last said: ${await this.lastWords()}`)
+      if (performance.now() > until) throw new Error(`The agent is still ${status}. Its last messages: ${await this.lastMessages()}`)
     }
   }
 
-  async lastWords(): Promise<string> {
+  async lastMessages(): Promise<string> {
     const messages: Json[] = await this.server.get(`${this.path}/messages`)
     return messages
       .slice(-5)
@@ -73,54 +73,54 @@ export class Stage implements AsyncDisposable {
       .join('\n')
   }
 
-  /** Of its log at the runner, which goes with everything that the runner has of it, before anybody could compare. */
+  /** A second hard link to the agent's log at the runner. The runner removes the log itself before the test can compare it. */
   get #secondName(): string {
     return join(dirname(this.scene.runnerHome), 'written')
   }
 
-  /** All that the agent has written at its runner, to the last byte; nothing of one that has no runner. */
+  /** Everything that the agent wrote at its runner. Undefined without a runner. */
   written(): string | undefined {
     return this.#runner && readFileSync(this.#secondName, 'utf8')
   }
 
-  /** What it has written by now at its runner, once it is here. */
+  /** What the agent has written at its runner so far, as soon as it has arrived at the server. */
   async arrived(): Promise<string | undefined> {
     const written = this.written()
     if (written === undefined) return undefined
     const here = (): string => readFileSync(liveOutput(this.scene.home), 'utf8')
-    await waitUntil(() => here().startsWith(written), 10_000, 'what the agent said at its runner is here')
+    await waitUntil(() => here().startsWith(written), 10_000, 'the output at the runner arrives at the server')
     return written
   }
 
   left(): readonly string[] {
-    return [...leftOf(this.scene, this.staff), ...(this.#daemon ? leftAtDaemon(this.#daemon) : [])]
+    return [...leftOf(this.scene, this.ownProcesses), ...(this.#daemon ? leftAtDaemon(this.#daemon) : [])]
   }
 
   requireNothing(): void {
     requireNothing(this.left())
   }
 
-  /** What an agent was at its runner goes by itself, a moment after whoever streamed it has its end. */
+  /** Waits until the runner has removed its agent, which happens a moment after the server has read the end of its stream. */
   async forgottenByRunner(): Promise<void> {
     const runner = this.#runner
     if (!runner) return
     const rows = async (): Promise<readonly Json[]> => await runner.get<Json[]>('/api/agents')
-    await waitUntil(rows, 15_000, 'the runner has forgotten its agent')
+    await waitUntil(rows, 15_000, 'the runner removes its agent')
   }
 
-  /** SIGTERM or SIGKILL; nobody comes after it yet. */
+  /** Ends the server with SIGTERM or SIGKILL. No other server is started yet. */
   async loseServer(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     this.server.ebb.signal(signal)
     await this.server.ebb.ended
-    this.staff = this.#runnerStaff
+    this.ownProcesses = this.#runnerProcesses
   }
 
-  /** The next server on the same home; whoever was there before it is not of its staff. */
+  /** Starts the next server on the same home. Processes that existed before it do not count as its own. */
   async nextServer(): Promise<void> {
     const { scene } = this
-    const before = staffOf(scene)
+    const before = ownProcessesOf(scene)
     this.server = await openServer(scene, settings(scene, { runner: this.#runner, daemon: this.#daemon }))
-    this.staff = this.#runnerStaff.union(staffOf(scene).difference(before))
+    this.ownProcesses = this.#runnerProcesses.union(ownProcessesOf(scene).difference(before))
   }
 
   async killRunner(): Promise<void> {
@@ -128,13 +128,13 @@ export class Stage implements AsyncDisposable {
     await this.#runner?.ebb.ended
   }
 
-  /** The next runner on the same home, at the same address. */
+  /** Starts the next runner on the same home, at the same address. */
   async nextRunner(): Promise<void> {
     const { scene } = this
-    const before = staffOf(scene)
+    const before = ownProcessesOf(scene)
     this.#runner = await openRunner(scene, this.#runner)
-    this.#runnerStaff = staffOf(scene).difference(before)
-    this.staff = this.staff.union(this.#runnerStaff)
+    this.#runnerProcesses = ownProcessesOf(scene).difference(before)
+    this.ownProcesses = this.ownProcesses.union(this.#runnerProcesses)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -149,10 +149,10 @@ interface Around {
 }
 
 interface Parts extends Around {
-  readonly runnerStaff: Staff
+  readonly runnerProcesses: OwnProcesses
 }
 
-/** By which the server knows its runner, or its daemon. */
+/** The settings that configure the server's runner or daemon. */
 function settings(scene: Scene, { runner, daemon }: Around): readonly string[] {
   return [...(runner ? ['--remote-url', runner.url] : []), ...(daemon ? dockerWords(scene, daemon) : [])]
 }

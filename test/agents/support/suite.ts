@@ -12,10 +12,9 @@ import { requireAllOf, requireWholeTranscript } from './transcript.ts'
 import { force, killOfRunner, killOfSupervisor, stop, supervisorWays, type Way, ways } from './ways.ts'
 
 /**
- * Each scenario with a way to stop that takes turns, so that over all agents and placements every pair is seen, and each way
- * with the hardest scenario. At a runner and in a container the programs are the same, and what is between them and us is not:
- * there a plain answer, and the hardest scenario with the ways that end in that. With EBB_AGENTS_FULL=1, every scenario with
- * every way.
+ * Each scenario is combined with one way to stop, in turns, so that all agents and placements together cover every pair. The hardest
+ * scenario is combined with every way. At a runner and in a container the programs are the same and only the transport differs, so there
+ * only a plain answer and the hardest scenario are tested. EBB_AGENTS_FULL=1 combines every scenario with every way.
  */
 const isFull = process.env.EBB_AGENTS_FULL === '1'
 
@@ -44,7 +43,9 @@ export function itLeavesNothing(type: AgentType, placement: Placement): void {
   })
 }
 
-/** One that may end by itself has perhaps done so when the next supervisor comes. */
+/**
+ * An agent that may end by itself may have ended before the next supervisor starts, so it is not combined with the loss of a supervisor.
+ */
 function allFor({ mayEnd }: Scenario, placement: Placement): readonly Way[] {
   return mayEnd === undefined ? waysIn(placement) : ways
 }
@@ -61,12 +62,12 @@ async function endsByItself(type: AgentType, scenario: Scenario, open: Open): Pr
   await using stage = await open(scene)
   scene.model.follow(scenario.script(scene, stage.placement))
   await stage.launch(scenario.hasMcp === true)
-  const status = await stage.over()
+  const status = await stage.finalStatus()
   stage.requireNothing()
-  expect(status, await stage.lastWords()).toBe('completed')
-  scenario.said?.(await requireWholeTranscript(stage.server, stage.id), scene)
+  expect(status, await stage.lastMessages()).toBe('completed')
+  scenario.check?.(await requireWholeTranscript(stage.server, stage.id), scene)
   requireAllHere(stage)
-  await requireSilence(stage, await heard(stage))
+  await requireSilence(stage, await requestCount(stage))
   await stage.forgottenByRunner()
 }
 
@@ -75,14 +76,14 @@ async function isStopped(type: AgentType, scenario: Scenario, way: Way, open: Op
   await using stage = await open(scene)
   scene.model.follow(scenario.script(scene, stage.placement))
   await stage.launch(scenario.hasMcp === true)
-  const ended = stage.over()
-  ended.catch(() => {}) // Whoever stops it first is not told.
+  const ended = stage.finalStatus()
+  ended.catch(() => {}) // `race` below handles an early failure.
   const early = await Promise.race([ended, scenario.ready?.(scene).then(() => undefined)])
-  if (early !== scenario.mayEnd) expect(early, await stage.lastWords().catch(String)).toBeUndefined()
+  if (early !== scenario.mayEnd) expect(early, await stage.lastMessages().catch(String)).toBeUndefined()
   const arrived = way.isAbrupt ? await stage.arrived() : undefined
   await way.stop(stage)
   stage.requireNothing()
-  const requests = await heard(stage)
+  const requests = await requestCount(stage)
   await requireEnd(stage, way, early ?? (await ownEnd(stage, scenario, way)))
   if (way.end) requireAllHere(stage, arrived)
   await requireSilence(stage, requests)
@@ -100,26 +101,26 @@ async function requireEnd(stage: Stage, way: Way, early: string | undefined): Pr
   await requireWholeTranscript(server, id)
 }
 
-/** One that may end by itself may have done so while it was being stopped: then the close was not ours, and its report says so. */
+/** The status of an agent that ended by itself while it was being stopped. Its close then has the trigger `completed`. */
 async function ownEnd({ server, path }: Stage, { mayEnd }: Scenario, { end }: Way): Promise<string | undefined> {
   if (mayEnd === undefined || !end) return undefined
   const { trigger } = await server.post(`${path}/stop`, {})
   return trigger === 'completed' ? mayEnd : undefined
 }
 
-/** Of one that ran at a runner. */
+/** At a runner: everything that the agent wrote there is in the server's archive. */
 function requireAllHere(stage: Stage, arrived?: string): void {
   const written = stage.written()
   if (written !== undefined) requireAllOf(written, stage.scene.home, stage.id, arrived)
 }
 
-/** Everything that was asked of the model by those who are gone: what they sent last is read when their connections have ended. */
-async function heard({ scene: { model } }: Stage): Promise<number> {
-  await waitUntil(() => connectionsAt(Number(new URL(model.url).port)), 10_000, 'what was sent to the model is read')
+/** The number of requests at the model. First waits until all connections have ended, so that the last requests are counted. */
+async function requestCount({ scene: { model } }: Stage): Promise<number> {
+  await waitUntil(() => connectionsAt(Number(new URL(model.url).port)), 10_000, 'the model has read all requests')
   return model.requests.length
 }
 
-/** Of proc(5), `/proc/net/tcp`: neither the one that listens (0A) nor those that are over (06). */
+/** Connections in `/proc/net/tcp` (proc(5)), without those in LISTEN (0A) and TIME_WAIT (06). */
 function connectionsAt(port: number): readonly string[] {
   const local = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
   return readFileSync('/proc/self/net/tcp', 'latin1')
@@ -130,13 +131,13 @@ function connectionsAt(port: number): readonly string[] {
     })
 }
 
-/** Nobody who outlived the agent asks for more, and nobody listens any more. */
+/** Requires that no process sends further requests to the model or reads an answer. */
 async function requireSilence({ scene }: Stage, requests: number): Promise<void> {
   const { model } = scene
   await waitUntil(
     () => model.requests.filter(({ state }) => state === 'open').map(({ api, turn }) => `${api} ${turn}`),
     5_000,
-    'nobody listens',
+    'no connection to the model is open',
   )
   expect(model.requests.length).toBe(requests)
 }

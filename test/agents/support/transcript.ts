@@ -6,9 +6,9 @@ import { conversation, type Spoken } from '../../support/conversation.ts'
 import type { TestServer } from '../../support/server.ts'
 import { prompt } from './scene.ts'
 
-/** What the agent wrote, as its archived log has it, against the messages that were made of it. */
+/** Compares the archived log of an agent with the messages that the server made of it. */
 
-/** Every line is a message, in order and once, and every line is understood. */
+/** Requires that every line became a message, once and in order, and that the provider parsed every line. */
 export async function requireWholeTranscript(server: TestServer, id: string): Promise<readonly Spoken[]> {
   const messages = await conversation(server, id)
   expect(messages[0]).toMatchObject({ type: 'user', content: prompt })
@@ -22,7 +22,7 @@ export async function requireWholeTranscript(server: TestServer, id: string): Pr
   return messages
 }
 
-/** A line is the first of its messages: that one has what was parsed of it, or is the line itself. */
+/** The first message of each line has the parsed line in `raw`, or the line itself as its content. */
 export function requireLines(lines: readonly string[], messages: readonly Spoken[]): void {
   const heads = messages.filter((message) => message.raw !== undefined || lines.includes(message.content))
   expect(heads.length, 'one message or more for each line').toBe(lines.length)
@@ -31,7 +31,7 @@ export function requireLines(lines: readonly string[], messages: readonly Spoken
     const parsed = parse(line)
     if (parsed === undefined) expect(head.content).toBe(line)
     else if (!isDeepStrictEqual(head.raw, parsed)) expect(head.raw).toEqual(parsed)
-    // This is what a provider makes of a line that it does not know.
+    // A provider turns a line that it does not know into a response with the line as its content.
     else expect(head.type === 'response' && head.content === line, `the provider does not understand ${line.slice(0, 400)}`).toBe(false)
   }
 }
@@ -47,20 +47,20 @@ function archivedText(home: string, id: string, stream: string): string {
 }
 
 /**
- * The log here against what the agent has written at its runner: all of that; or, where the connection was lost, what had arrived
- * before, perhaps some more, and nothing else.
+ * Compares the log at the server with the agent's output at its runner. They must be equal. After a lost connection, the log has at least
+ * what had arrived before, and is a prefix of the output.
  */
 export function requireAllOf(written: string, home: string, id: string, arrived = written): void {
   const here = archivedText(home, id, 'stdout')
-  expect(here.slice(0, arrived.length), 'what it said at its runner').toBe(arrived)
-  expect(written.slice(0, here.length), 'what it said at its runner').toBe(here)
+  expect(here.slice(0, arrived.length), 'output at the runner').toBe(arrived)
+  expect(written.slice(0, here.length), 'output at the runner').toBe(here)
 }
 
-/** The live log of the only agent of a home: of those, which are called by their number, standard output is the first. */
+/** The live log of the only agent of a home. Logs are numbered, and standard output has the first number. */
 export function liveOutput(home: string): string {
   const folder = join(home, 'logs')
   const number = (name: string): number => Number(/\.(\d+)\.log$/.exec(name)?.[1] ?? Number.POSITIVE_INFINITY)
-  const [first] = readdirSync(folder).toSorted((one, other) => number(one) - number(other))
+  const [first] = readdirSync(folder).toSorted((a, b) => number(a) - number(b))
   if (first === undefined) throw new Error(`There is no live log in ${folder}.`)
   return join(folder, first)
 }

@@ -5,14 +5,14 @@ import { requestOf } from './scene.ts'
 import { processesLeft } from './sight.ts'
 import type { Stage } from './stage.ts'
 
-/** A way to stop an agent, and what is in the books of it afterwards. */
+/** A way to stop an agent, and the state that the server must report afterwards. */
 export interface Way {
   readonly what: string
-  /** When it settles there is nothing left, and a server to ask. */
+  /** Resolves when nothing is left and a server runs. */
   stop(stage: Stage): Promise<void>
-  /** It ends the connection to a runner, too: what comes after that is lost. */
+  /** Set when it also cuts the connection to a runner. Later output is lost. */
   readonly isAbrupt?: true
-  /** None of one that is forgotten. */
+  /** The expected state of the agent. Undefined when the agent is deleted. */
   readonly end?: (stage: Stage) => object
 }
 
@@ -58,7 +58,7 @@ export const killOfSupervisor: Way = {
   end: (stage) => (isKept(stage) ? terminated() : { status: 'failed', error: { name: 'supervisor_lost' } }),
 }
 
-/** These take a server of their own, and the next one tells what became of the agent. */
+/** These ways end the server. The next server reports the end of the agent. */
 export const supervisorWays: readonly Way[] = [
   {
     what: 'SIGTERM to its supervisor',
@@ -72,16 +72,16 @@ export const supervisorWays: readonly Way[] = [
   killOfSupervisor,
 ]
 
-/** For one that runs at a runner. */
+/** For the placement remote. */
 export const killOfRunner: Way = {
   what: 'SIGKILL to its runner',
   stop: async (stage) => {
     await stage.killRunner()
-    await waitUntil(() => processesLeft(stage.scene, stage.staff), 15_000, 'the sentinel of the runner has ended everything')
-    // Nobody says that it has ended while nobody can be asked.
+    await waitUntil(() => processesLeft(stage.scene, stage.ownProcesses), 15_000, 'the sentinel of the runner has ended everything')
+    // While the runner cannot be reached, the agent must not be reported as ended.
     expect(await stage.server.get(stage.path)).toMatchObject({ status: 'running' })
     await stage.nextRunner()
-    await stage.over()
+    await stage.finalStatus()
   },
   isAbrupt: true,
   end: () => ({ status: 'failed', error: { name: 'unknown_end' } }),
@@ -89,18 +89,18 @@ export const killOfRunner: Way = {
 
 const isKept = ({ placement }: Stage): boolean => placement === 'tmux' || placement === 'docker'
 
-/** The sentinel does it, before anybody starts anything. */
+/** The sentinel ends everything, before another server starts. */
 async function killed(stage: Stage): Promise<void> {
   await stage.loseServer('SIGKILL')
   await waitUntil(() => stage.left(), 15_000, 'the sentinel has ended everything')
   await stage.nextServer()
 }
 
-/** In a terminal or a container an agent is kept for the next server, which adopts it and can stop it. */
+/** In tmux and docker an agent outlives its server. The next server adopts it and can stop it. */
 async function killedAndKept(stage: Stage): Promise<void> {
   await stage.loseServer('SIGKILL')
   await stage.nextServer()
-  expect(processesLeft(stage.scene, stage.staff)).not.toEqual([])
+  expect(processesLeft(stage.scene, stage.ownProcesses)).not.toEqual([])
   expect(await stage.server.get(stage.path)).toMatchObject({ status: 'running' })
   await requireReport(stage.server.post(`${stage.path}/stop`, {}))
 }

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Ended, ebb, startEbb, temporaryHome } from '../../support/home.ts'
 import { type Json, startServer, type TestServer } from '../../support/server.ts'
 
-/** The commands about agents, against a real server. */
+/** Commands for agents, against a real server. */
 
 let server: TestServer
 
@@ -25,7 +25,7 @@ const cli = (...words: readonly string[]): Promise<Ended> => ebb(words, { home: 
 const text = ({ stdout }: Ended): string => stdout.toString()
 const json = (ended: Ended): Json => JSON.parse(text(ended))
 
-/** An agent that has said "ready" and waits. */
+/** An agent that has printed "ready" and waits. */
 async function waiting(prompt = ''): Promise<string> {
   const id = await server.command(['sh', '-c', 'echo ready; exec sleep 1000'], { prompt })
   await server.get(`/api/agents/${id}/messages?since=1&wait=10000`)
@@ -39,8 +39,8 @@ async function ended(): Promise<string> {
 }
 
 describe('ebb ps', () => {
-  it('shows those that have not ended, and with --all the others too', async () => {
-    const [running, over] = [await waiting('a prompt\nof two lines'), await ended()]
+  it('lists agents that have not ended, and with --all the others too', async () => {
+    const [running, completed] = [await waiting('a prompt\nof two lines'), await ended()]
     const [some, all, raw, rawAll, elsewhere] = await Promise.all([
       cli('ps'),
       cli('ps', '--all'),
@@ -50,8 +50,8 @@ describe('ebb ps', () => {
     ])
     expect(text(some).split('\n')[0]).toMatch(/^ID +TYPE +PLACEMENT +STATUS +AGE +MESSAGES +PROMPT$/)
     expect(text(some)).toMatch(new RegExp(`^${running} +command +process +running +\\d+s +2 +a prompt of two lines$`, 'm'))
-    expect(text(some)).not.toContain(over.slice(0, 8))
-    expect(text(all)).toContain(over.slice(0, 8))
+    expect(text(some)).not.toContain(completed.slice(0, 8))
+    expect(text(all)).toContain(completed.slice(0, 8))
     expect(json(raw)).toEqual(await server.get('/api/agents/active'))
     expect(json(rawAll)).toEqual(await server.get('/api/agents'))
     expect(text(elsewhere)).toMatch(/^No agents run/)
@@ -59,9 +59,9 @@ describe('ebb ps', () => {
 })
 
 describe('ebb show and ebb logs', () => {
-  it('show one agent with its processes, and what was said', async () => {
+  it('show one agent with its processes, and its conversation', async () => {
     const id = await waiting('hello')
-    const [shown, raw, said, lines] = await Promise.all([
+    const [shown, raw, printed, lines] = await Promise.all([
       cli('show', id.slice(0, 8)),
       cli('show', '--json', id),
       cli('logs', id.slice(0, 13).toUpperCase()),
@@ -71,7 +71,7 @@ describe('ebb show and ebb logs', () => {
     expect(text(shown)).toMatch(/^Process +\d+ sleep/m)
     expect(text(shown)).toMatch(/^Resource +process-tree .*: held$/m)
     expect(json(raw)).toMatchObject({ id, status: 'running', processes: [{ pid: expect.any(Number) }], resources: { length: 4 } })
-    expect(text(said)).toBe('> hello\nready\n')
+    expect(text(printed)).toBe('> hello\nready\n')
     expect(
       text(lines)
         .trimEnd()
@@ -80,67 +80,67 @@ describe('ebb show and ebb logs', () => {
     ).toEqual(await server.get(`/api/agents/${id}/messages`))
   })
 
-  it('with -f they go on until the end', async () => {
+  it('with -f, logs continue until the agent ends', async () => {
     const stopped = await waiting()
     const deleted = await server.command(['sh', '-c', 'trap "echo bye; exit 0" TERM; echo ready; sleep 1000 & wait'])
     const logs = [stopped.slice(0, 8), deleted].map((id) => startEbb(['logs', '-f', id], { home: server.home }))
-    await Promise.all(logs.map((one) => one.says('ready')))
+    await Promise.all(logs.map((run) => run.says('ready')))
     expect(await server.post(`/api/agents/${stopped}/stop`)).toMatchObject({ success: true })
     expect((await server.call('DELETE', `/api/agents/${deleted}`)).status).toBe(204)
-    const [first, second] = await Promise.all(logs.map((one) => one.ended))
+    const [first, second] = await Promise.all(logs.map((run) => run.ended))
     expect(first).toMatchObject({ code: 0, stdout: Buffer.from('> \nready\n'), stderr: '' })
     expect(second).toMatchObject({ code: 0, stderr: `ebb: the agent ${deleted} was deleted meanwhile.\n` })
   })
 })
 
 describe('ebb stop and ebb rm', () => {
-  it('end several at once; those that are not there keep no other from its turn', async () => {
-    const [one, two, over] = [await waiting(), await waiting(), await ended()]
-    const stop = await cli('stop', one.slice(0, 8), '--json', two, 'ffffffff-nobody', over)
+  it('end several agents at once; an unknown id does not stop the others', async () => {
+    const [one, two, completed] = [await waiting(), await waiting(), await ended()]
+    const stop = await cli('stop', one.slice(0, 8), '--json', two, 'ffffffff-nobody', completed)
     expect(stop).toMatchObject({ code: 1, stderr: expect.stringMatching(/^ebb: There is no agent "ffffffff-nobody"[^\n]*\n$/) })
     expect(json(stop)).toMatchObject([
       { agentId: one, report: { success: true, trigger: 'terminated' } },
       { agentId: two, report: { success: true } },
       { agentId: 'ffffffff-nobody', error: { code: 'agent_not_found' } },
-      { agentId: over, report: { trigger: 'completed' } },
+      { agentId: completed, report: { trigger: 'completed' } },
     ])
     expect(await server.get(`/api/agents/${one}`)).toMatchObject({ status: 'terminated' })
     const rm = await cli('rm', one, two, one)
     expect([rm.code, text(rm), rm.stderr]).toEqual([0, `${one} deleted\n${two} deleted\n`, ''])
-    expect((await server.get('/api/agents')).map(({ id }: Json) => id)).toEqual([over])
-    const again = await cli('rm', '--json', one, over)
+    expect((await server.get('/api/agents')).map(({ id }: Json) => id)).toEqual([completed])
+    const again = await cli('rm', '--json', one, completed)
     expect(again).toMatchObject({ code: 1, stderr: expect.stringMatching(/^ebb: There is no agent/) })
     expect(json(again)).toMatchObject([
       { agentId: one, error: { code: 'agent_not_found' } },
-      { agentId: over, deleted: true },
+      { agentId: completed, deleted: true },
     ])
   })
 
-  it('of one that had failed before it does not say that it has completed', async () => {
+  it('stop of an agent that had failed does not report it as completed', async () => {
     const id = await server.command(['false'])
     expect(await server.get(`/api/agents/${id}/status?wait=10000`)).toMatchObject({ status: 'failed' })
     const stop = await cli('stop', id)
     expect([stop.code, text(stop)]).toEqual([0, `${id} had ended by itself before\n`])
   })
 
-  it('--force does not wait for those that would not go', async () => {
+  it('--force does not wait for an agent that ignores SIGTERM', async () => {
     const stubborn = await server.command(['sh', '-c', 'trap "" TERM; echo ready; while :; do sleep 1000; done'])
     await server.get(`/api/agents/${stubborn}/messages?since=1&wait=10000`)
     const stop = await cli('stop', '--grace', '10m', '--force', stubborn, '--json')
     expect(json(stop)).toMatchObject([{ report: { success: true, resources: expect.anything() } }])
-    const steps = json(stop)[0].report.resources.flatMap((one: Json) => one.steps.map(({ step }: Json) => step))
+    const steps = json(stop)[0].report.resources.flatMap((resource: Json) => resource.steps.map(({ step }: Json) => step))
     expect(steps).not.toContain('polite')
   })
 
-  it('a beginning that several have, or that is too short, is refused', async () => {
+  it('an ambiguous or too short prefix of an id is refused', async () => {
     const [short, ambiguous] = await Promise.all([cli('stop', (await ended()).slice(0, 3)), ambiguousStop()])
     expect(short).toMatchObject({ code: 2, stderr: expect.stringMatching(/too short for an agent; give at least 4 letters/) })
     expect(ambiguous).toMatchObject({ code: 1, stderr: expect.stringMatching(/"abcd" is the beginning of 2 agents, among them abcd0000/) })
   })
 
-  it('what is not released is listed, with 3, until it is', async () => {
+  it('resources that are not released are listed, with exit code 3 until they are', async () => {
     const id = await waiting()
-    // A log cannot be archived while there is a file in the place of the folder.
+    // The archive fails while a file is in the place of its folder.
     const archive = join(server.home, 'archive')
     rmdirSync(archive)
     writeFileSync(archive, '')
@@ -154,7 +154,7 @@ describe('ebb stop and ebb rm', () => {
   })
 })
 
-/** UUIDs are random: two that begin alike are only to be had from somebody who makes them up. */
+/** Two ids with the same prefix need a fake server, because real ids are random. */
 async function ambiguousStop(): Promise<Ended> {
   const two = ['abcd0000-0000-4000-8000-000000000000', 'abcd1111-0000-4000-8000-000000000000'].map((id) => ({ id }))
   return await withFake(
@@ -182,7 +182,7 @@ async function withFake<T>(
 }
 
 describe('ebb reset', () => {
-  it('leaves nothing of a namespace, or of all, and says so', async () => {
+  it('resets a namespace, or everything, and says so', async () => {
     await server.command(['sleep', '1000'], { namespace: 'one' })
     const kept = await server.command(['sleep', '1000'], { namespace: 'two' })
     const one = await cli('reset', '--namespace', 'one')
@@ -192,7 +192,7 @@ describe('ebb reset', () => {
     expect(text(await cli('status'))).toBe('The world is clean.\n')
   })
 
-  it('says first how it is: at work, or nothing left but the record', async () => {
+  it('status: says whether agents run, or only records are left', async () => {
     const id = await server.command(['sh', '-c', 'echo up; exec sleep 1000'])
     await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
     const working = await cli('status')
@@ -201,8 +201,8 @@ describe('ebb reset', () => {
       ['Agents are at work; nothing is stuck.', expect.stringMatching(/^1 agent, \d messages?, 1 process, 0 subscriptions\.$/)],
     ])
     await server.post(`/api/agents/${id}/stop`)
-    const over = await cli('status')
-    expect([over.code, text(over)]).toEqual([
+    const after = await cli('status')
+    expect([after.code, text(after)]).toEqual([
       0,
       expect.stringMatching(
         /^Nothing of an agent is left but what is on record\.\n1 agent, \d messages?, 0 processes, 0 subscriptions\.\n$/,
@@ -210,7 +210,7 @@ describe('ebb reset', () => {
     ])
   })
 
-  it('on a server without test routes says how to start one', async () => {
+  it('on a server without test routes says how to start one with them', async () => {
     const home = temporaryHome()
     const plain = startEbb(['serve', '--port', '0'], { home })
     await plain.says('\n')
@@ -222,7 +222,7 @@ describe('ebb reset', () => {
     await plain.ended
   })
 
-  it('that is not proven lists why, with 3; so does a deletion', async () => {
+  it('a reset or deletion that is not proven lists the reasons, with exit code 3', async () => {
     const left = { kind: 'process-tree', name: 'sh', outcome: 'stuck', steps: [], error: 'it does not die' }
     const report = { success: false, errors: ['agent x is on record'], resources: [left] }
     const id = '00000000-0000-4000-8000-000000000000'
@@ -238,7 +238,7 @@ describe('ebb reset', () => {
 })
 
 describe('ebb status', () => {
-  it('has what is stuck though it is on no books: an archive that cannot go', async () => {
+  it('lists an archive that cannot be removed, although it has no ledger record', async () => {
     const id = await server.command(['echo', 'kept'])
     expect(await server.get(`/api/agents/${id}/status?wait=10000`)).toMatchObject({ status: 'completed' })
     const archive = join(server.home, 'archive', id)
@@ -257,17 +257,17 @@ describe('ebb status', () => {
     expect(await cli('status')).toMatchObject({ code: 0 })
   })
 
-  it('counts rows, processes and the subscriptions of the server', async () => {
+  it('counts rows, processes and subscriptions of the server', async () => {
     const id = await waiting()
     const client = await server.socket()
     client.socket.emit('subscribe', { agentId: id })
     await client.event('subscribed')
-    const [seen, asked] = await Promise.all([
+    const [local, remote] = await Promise.all([
       cli('status', '--json'),
       ebb(['status', '--json', '--url', server.url], { home: temporaryHome() }),
     ])
     const expected = { isClean: false, agentCount: 1, messageCount: 2, runningProcesses: 1, activeSubscriptions: 1, stuck: [], leaks: [] }
-    expect([seen.code, json(seen), asked.code, json(asked)]).toMatchObject([0, expected, 0, expected])
+    expect([local.code, json(local), remote.code, json(remote)]).toMatchObject([0, expected, 0, expected])
     client.socket.disconnect()
     expect(text(await cli('status'))).toMatch(
       /^Agents are at work; nothing is stuck\.\n1 agent, 2 messages, 1 process, \d subscriptions?\.\n/,

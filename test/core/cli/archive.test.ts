@@ -10,7 +10,7 @@ import { openWorkspaceAgents, type WorkspaceAgents } from '../../support/workspa
 const text = ({ stdout }: Ended): string => stdout.toString()
 const lines = (ended: Ended): readonly string[] => text(ended).trimEnd().split('\n')
 
-/** As if it had ended so many days ago. */
+/** Changes the agent's end in the database to this many days ago. */
 function age(home: string, id: string, days: number): void {
   using db = new DatabaseSync(join(home, 'ebb.db'), { timeout: 5_000 })
   db.prepare('UPDATE agent SET completed_at = ? WHERE id = ?').run(new Date(Date.now() - days * 86_400_000).toISOString(), id)
@@ -42,7 +42,7 @@ describe('ebb archive', () => {
     age(home, ids[0], 10)
   })
 
-  it('ls shows what there is, and where', async () => {
+  it('ls lists every archived stream with its path', async () => {
     const [table, json] = [await cli('ls'), await cli('ls', '--json')]
     expect(table.code).toBe(0)
     expect(lines(table)[0]).toMatch(/^ID +NAME +TASK +STREAM +BYTES +AGE +STORED +PATH$/)
@@ -59,7 +59,7 @@ describe('ebb archive', () => {
     })
   })
 
-  it('show prints what was written, by id, by its beginning and by name', async () => {
+  it('show prints an archive by id, by a prefix of it, and by name', async () => {
     for (const word of [ids[0], ids[0].slice(0, 8), builder]) {
       const shown = await cli('show', word, 'stdout')
       expect([shown.code, text(shown)]).toEqual([0, 'hello again\n'.repeat(1_000)])
@@ -77,16 +77,16 @@ describe('ebb archive', () => {
     [['show', 'nobody-at-all'], 1, 'There is no archive of an agent "nobody-at-all"'],
     [['show', builder, 'stdin'], 2, 'has no archived stream "stdin"; it has stdout, progress, stderr'],
     [['prune', '--archive-max-age-days', 'soon'], 2, '--archive-max-age-days must be a number of days'],
-  ] as const)('%j is refused in a sentence', async (words, code, sentence) => {
+  ] as const)('%j is refused with an error', async (words, code, sentence) => {
     const refused = await cli(...words)
     expect([refused.code, refused.stderr]).toEqual([code, expect.stringContaining(sentence)])
   })
 
-  it('prune shows what would go, and then it goes', async () => {
+  it('prune --dry-run lists what would be removed or compressed, and prune does it', async () => {
     const stream = archived(`${builder}_stream.jsonl`)
     const dry = await cli('prune', '--dry-run', '--archive-by-agent-type', 'builder=9')
     expect([dry.code, lines(dry)[0], existsSync(stream)]).toEqual([0, expect.stringMatching(`^would remove  ${ids[0]} ${builder}`), true])
-    // By what is set without a word: compressed after seven days.
+    // The default: compress after seven days.
     const packed = await cli('prune')
     expect([packed.code, lines(packed)[0], existsSync(stream)]).toEqual([0, expect.stringMatching(`^compressed  ${ids[0]}`), false])
     expect(readFileSync(`${stream}.zst`).length).toBeLessThan(500)

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, expect, it } from 'vitest'
 import { Client } from '../../../src/cli/client.ts'
 
-/** What fetch asks for how long it may wait; five minutes, unless somebody says otherwise. */
+/** The global dispatcher of fetch. It limits the wait for an answer to five minutes by default. */
 const dispatcher = Symbol.for('undici.globalDispatcher.1')
 const scope = globalThis as unknown as Record<symbol, { constructor: new (options: object) => never } | undefined>
 const usual = scope[dispatcher]
@@ -12,10 +12,10 @@ afterEach(() => {
   scope[dispatcher] = usual
 })
 
-it('an answer may take longer than fetch would wait for it', async () => {
-  await fetch('data:,').then((answer) => answer.text()) // With it comes the dispatcher.
+it("cli client: an answer may take longer than fetch's default timeout", async () => {
+  await fetch('data:,').then((answer) => answer.text()) // The first fetch creates the dispatcher.
   const Dispatcher = scope[dispatcher]?.constructor
-  if (!Dispatcher) throw new Error('There is no dispatcher to be made impatient.')
+  if (!Dispatcher) throw new Error('There is no global dispatcher to replace.')
   scope[dispatcher] = new Dispatcher({ headersTimeout: 50 })
   const impatient = Promise.withResolvers<void>()
   const server = createServer((request, answer) => {
@@ -25,7 +25,7 @@ it('an answer may take longer than fetch would wait for it', async () => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const stopped = new Client(url, undefined).post('/agents/a/stop', { grace: 360_000 })
-  // Asked later, and given up before the other one is answered.
+  // This call is made later and times out before the first one is answered.
   await expect(fetch(`${url}/impatient`)).rejects.toThrow('fetch failed')
   expect(await stopped).toEqual({ success: true })
   server.close()

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Ended, ebb, startEbb, temporaryHome } from '../../support/home.ts'
 import { startServer, type TestServer } from '../../support/server.ts'
 
-/** Which server a command talks to: the one that was named, else the one of the home. */
+/** How a command finds its server: first the address that was given, then the server of the home. */
 
 const token = 'a-token-of-some-length'
 let server: TestServer
@@ -26,23 +26,23 @@ function expectUnreachable(ended: Ended, sentence: RegExp): void {
   expect(ended.stderr).toMatch(sentence)
 }
 
-/** A home whose file says that a server is there. */
+/** A home whose server.json names a server. */
 function homeWith(content: object): string {
   const home = temporaryHome()
   writeFileSync(join(home, 'server.json'), JSON.stringify(content))
   return home
 }
 
-/** A pid that nobody has: the kernel's own limit is below it. */
-const nobody = 4_194_305
+/** A pid above the kernel's limit, so that no process has it. */
+const unusedPid = 4_194_305
 
-describe('the server', () => {
-  it('is found by the home, with its token', async () => {
+describe('cli: finding the server', () => {
+  it('finds the server of the home, with its token', async () => {
     expect(await ps(server.home)).toMatchObject({ code: 0, stderr: '' })
   })
 
-  it('is found by --url and EBB_URL, which beat the home', async () => {
-    const elsewhere = homeWith({ url: 'http://127.0.0.1:2', pid: nobody })
+  it('--url and EBB_URL take precedence over the home', async () => {
+    const elsewhere = homeWith({ url: 'http://127.0.0.1:2', pid: unusedPid })
     const env = { EBB_TOKEN: token }
     const ends = await Promise.all([
       ps(elsewhere, { ...env, EBB_URL: server.url }),
@@ -56,61 +56,61 @@ describe('the server', () => {
     ])
   })
 
-  it('is told a token that others do not see in ps', async () => {
-    const asked = Promise.withResolvers<void>()
-    const silent = createServer(() => asked.resolve())
+  it('the token does not appear in the process list', async () => {
+    const called = Promise.withResolvers<void>()
+    const silent = createServer(() => called.resolve())
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
     const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`
     const run = startEbb(['ps', '--token', token, '--url', url], { home: temporaryHome() })
-    await asked.promise
+    await called.promise
     expect(readFileSync(`/proc/${run.pid}/cmdline`, 'utf8')).not.toContain(token)
     silent.close()
     silent.closeAllConnections()
     expect(await run.ended).toMatchObject({ code: 1 })
   })
 
-  it('is told its token only when it is its own', async () => {
+  it('the token of the home is sent only to the server of the home', async () => {
     expect(await ps(server.home, { EBB_URL: server.url })).toMatchObject({ code: 0 })
-    const other = homeWith({ url: 'http://127.0.0.1:2', pid: nobody, token })
+    const other = homeWith({ url: 'http://127.0.0.1:2', pid: unusedPid, token })
     expectUnreachable(await ps(other, { EBB_URL: server.url }), /wants its token; give it with --token or EBB_TOKEN/)
     expectUnreachable(await ps(server.home, { EBB_TOKEN: 'another-token' }), /wants its token/)
   })
 })
 
-describe('when there is none', () => {
-  it('what to do is said', async () => {
+describe('cli: no server', () => {
+  it('the error says how to start one', async () => {
     const home = temporaryHome()
     expectUnreachable(await ps(home), new RegExp(`No server runs on the home ${home}; start one with: ebb serve`))
   })
 
-  it('a file that a killed server left is told as such', async () => {
+  it('the error names a server that was killed and left its file', async () => {
     const { port } = new URL(server.url)
     const [killed, replaced] = await Promise.all([
-      ps(homeWith({ url: 'http://127.0.0.1:2', pid: nobody })),
-      // Somebody else has its port by now, and is not taken for it.
+      ps(homeWith({ url: 'http://127.0.0.1:2', pid: unusedPid })),
+      // Another process uses the port by now, and must not be taken for the server.
       ps(homeWith({ url: `http://127.0.0.1:${port}`, pid: process.pid, token })),
     ])
     expectUnreachable(
       killed,
-      new RegExp(`pid ${nobody}, http://127.0.0.1:2\\) is gone without a goodbye; start another one with: ebb serve`),
+      new RegExp(`pid ${unusedPid}, http://127.0.0.1:2\\) is gone without a goodbye; start another one with: ebb serve`),
     )
     expectUnreachable(replaced, new RegExp(`pid ${process.pid}, .*is gone without a goodbye`))
   })
 
-  it('a file that is no such file is nobody', async () => {
+  it('an invalid server.json counts as no server', async () => {
     const home = temporaryHome()
     writeFileSync(join(home, 'server.json'), '{"url":')
     expectUnreachable(await ps(home), /No server runs/)
   })
 
-  it('an address at which nobody answers is named', async () => {
+  it('the error names an address without a server', async () => {
     expectUnreachable(
       await ps(temporaryHome(), { EBB_URL: 'http://127.0.0.1:2' }),
       /No server answers at http:\/\/127\.0\.0\.1:2 \(ECONNREFUSED\)/,
     )
   })
 
-  it('an address at which something else answers is named', async () => {
+  it('the error names an address with another kind of server', async () => {
     const stranger = createServer((request, response) => response.writeHead(request.url?.includes('active') ? 200 : 404).end('<html>'))
     await new Promise<void>((resolve) => stranger.listen(0, '127.0.0.1', resolve))
     const url = `http://127.0.0.1:${(stranger.address() as AddressInfo).port}`
@@ -122,7 +122,7 @@ describe('when there is none', () => {
     }
   })
 
-  it('every command about agents says so, with 1', async () => {
+  it('every command for agents reports it and exits with 1', async () => {
     const home = temporaryHome()
     const commands = [['ps'], ['show', 'abcd'], ['logs', 'abcd'], ['stop', 'abcd'], ['rm', 'abcd'], ['reset']]
     const ends = await Promise.all(commands.map((words) => ebb(words, { home })))

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { type Ended, ebb, temporaryHome } from '../../support/home.ts'
 
-/** What others rely on: these commands and options exist, and each says how it is used. */
+/** The commands and options that docs/reference promises, with their usage. */
 const promised: Readonly<Record<string, { readonly words: string; readonly options: readonly string[] }>> = {
   exec: { words: 'COMMAND', options: ['--grace', '--timeout', '--report', '--containment'] },
   serve: {
@@ -24,10 +24,10 @@ const promised: Readonly<Record<string, { readonly words: string; readonly optio
 const everywhere = ['--json', '--home', '--config', '--log-level', '-h, --help']
 const text = ({ stdout }: Ended): string => stdout.toString()
 
-/** No server runs here: help needs none. */
+/** A home without a server: help needs none. */
 const cli = (words: readonly string[]): Promise<Ended> => ebb(words, { home: temporaryHome() })
 
-describe('the help', () => {
+describe('cli: help', () => {
   it('of every command names its options and shows examples', async () => {
     const names = Object.keys(promised)
     const helps = await Promise.all(names.map((name) => cli([name, '--help'])))
@@ -42,17 +42,17 @@ describe('the help', () => {
     }
   })
 
-  it('is the same however it is asked for, and needs none of the words', async () => {
+  it('is the same for --help, -h and "help COMMAND", whatever the other arguments are', async () => {
     const [long, short, before, between] = await Promise.all([
       cli(['stop', '--help']),
       cli(['stop', '-h']),
       cli(['help', 'stop']),
       cli(['stop', 'abcd', '-h', '--force']),
     ])
-    for (const one of [short, before, between]) expect([one.code, text(one)]).toEqual([0, text(long)])
+    for (const ended of [short, before, between]) expect([ended.code, text(ended)]).toEqual([0, text(long)])
   })
 
-  it('without a command lists them all; one that is none is refused', async () => {
+  it('without a command lists all commands, and an unknown command is refused', async () => {
     const [overview, none, option] = await Promise.all([cli([]), cli(['fly']), cli(['ps', '-x'])])
     expect(overview.code).toBe(0)
     for (const name of Object.keys(promised)) expect(text(overview)).toMatch(new RegExp(`^  ${name} +\\S`, 'm'))
@@ -61,8 +61,8 @@ describe('the help', () => {
   })
 })
 
-describe('words', () => {
-  it('that are missing, or too many, are named', async () => {
+describe('cli: arguments', () => {
+  it('missing and surplus arguments are named', async () => {
     const wrong: readonly (readonly [words: readonly string[], sentence: string])[] = [
       [['show'], '"ebb show" needs the ID of an agent; "ebb show --help" shows how.'],
       [['logs', '-f'], '"ebb logs" needs the ID of an agent; "ebb logs --help" shows how.'],

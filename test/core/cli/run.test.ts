@@ -6,7 +6,7 @@ import { openBooks } from '../../support/ledger-file.ts'
 import { type Json, startServer, type TestServer } from '../../support/server.ts'
 import { survivors, waitUntil } from '../../support/world.ts'
 
-/** `ebb run`: the same on the running server and on an engine of its own. */
+/** `ebb run`, with the running server and with an engine of its own. */
 
 const sh = (script: string): readonly string[] => ['--', 'sh', '-c', script]
 const stubborn = sh('trap "" TERM INT; echo ready; while :; do sleep 1000; done')
@@ -25,15 +25,15 @@ beforeAll(async () => {
 
 afterAll(async () => await server.stop())
 
-const errorSays = (run: RunningEbb, text: string): Promise<void> =>
-  waitUntil(() => run.errorOutput().includes(text), 10_000, `it says "${text}"`)
+const waitForError = (run: RunningEbb, text: string): Promise<void> =>
+  waitUntil(() => run.errorOutput().includes(text), 10_000, `standard error contains "${text}"`)
 
-describe.each(['the running server', 'an engine of its own'])('on %s', (where) => {
+describe.each(['the running server', 'an engine of its own'])('ebb run on %s', (where) => {
   const hasServer = where === 'the running server'
   const home = (): string => (hasServer ? server.home : temporaryHome())
   const left = (home: string): readonly string[] => (existsSync(join(home, 'archive')) ? readdirSync(join(home, 'archive')) : [])
 
-  it('what the agent says is shown, its complaints apart, and nothing of it is kept', async () => {
+  it("prints the agent's output on stdout and stderr, and keeps nothing of the agent", async () => {
     const at = home()
     const ended = await ebb(['run', 'command', 'some', 'input', ...sh('cat; echo; echo oops >&2')], { home: at })
     expect([ended.code, ended.stdout.toString(), ended.stderr]).toEqual([0, 'some input\n', 'oops\n'])
@@ -42,7 +42,7 @@ describe.each(['the running server', 'an engine of its own'])('on %s', (where) =
     expect([left(at), hasServer ? [] : openBooks(at)]).toEqual([[], []])
   })
 
-  it('the exit code says how it ended: 0, 1 and 130', async () => {
+  it("the exit code is 0, 1 or 130, by the agent's end", async () => {
     const at = home()
     const [well, badly, late, wrong] = await Promise.all([
       ebb(['run', 'synthetic', 'hello', 'there'], { home: at }),
@@ -56,7 +56,7 @@ describe.each(['the running server', 'an engine of its own'])('on %s', (where) =
     expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringMatching(/^ebb: no-such-program was not found/)])
   })
 
-  it('as JSON every message is a line, the prompt too', async () => {
+  it('with --json every message is a line, the prompt included', async () => {
     const ended = await ebb(['run', 'command', '--json', 'p', ...sh('echo one; echo two >&2')], { home: home() })
     expect(ended).toMatchObject({ code: 0, stderr: '' })
     const messages = lines(ended)
@@ -64,7 +64,7 @@ describe.each(['the running server', 'an engine of its own'])('on %s', (where) =
     expect(messages.map(({ type, content }) => `${type} ${content}`).toSorted()).toEqual(['error two', 'response one', 'user p'])
   })
 
-  it('the prompt may come on standard input, and the folder from --cwd or from where we are', async () => {
+  it('reads the prompt from standard input, and takes the folder from --cwd or the current folder', async () => {
     const cwd = join(temporaryHome(), 'work')
     mkdirSync(cwd)
     const at = home()
@@ -76,21 +76,21 @@ describe.each(['the running server', 'an engine of its own'])('on %s', (where) =
     expect([read, here, there].map(({ stdout }) => stdout.toString())).toEqual(['a\nb\n', `${cwd}\n`, `${cwd}\n`])
   })
 
-  it('Ctrl-C stops it, and twice forces; what it started is gone', async () => {
+  it('Ctrl-C stops the agent and a second one forces it; everything it started is gone', async () => {
     const at = home()
     const run = startEbb(['run', 'command', ...sh('trap "exit 0" TERM; echo ready; sleep 1000 & wait')], { home: at })
     const forced = startEbb(['run', 'command', '--grace', '10m', ...stubborn], { home: at })
     await Promise.all([run.says('ready'), forced.says('ready')])
     run.signal('SIGINT')
     forced.signal('SIGTERM')
-    await errorSays(forced, 'stopping the agent; once more forces it')
+    await waitForError(forced, 'stopping the agent; once more forces it')
     forced.signal('SIGTERM')
     expect(await run.ended).toMatchObject({ code: 130, stderr: 'ebb: stopping the agent; once more forces it.\n' })
     expect(await forced.ended).toMatchObject({ code: 130 })
     expect(left(at)).toEqual([])
   })
 
-  it('with --keep row, messages and archive stay', async () => {
+  it('with --keep the row, the messages and the archive stay', async () => {
     const at = home()
     const ended = await ebb(['run', 'command', 'x', '--keep', '--', 'cat'], { home: at })
     expect(ended).toMatchObject({ code: 0, stdout: Buffer.from('x\n') })
@@ -101,7 +101,7 @@ describe.each(['the running server', 'an engine of its own'])('on %s', (where) =
     if (hasServer) expect((await server.call('DELETE', `/api/agents/${id}`)).status).toBe(204)
   })
 
-  it('when nobody reads any more, it is stopped', async () => {
+  it('stops the agent when its reader is gone', async () => {
     const at = home()
     const endless = ['run', 'command', ...sh('while echo line; do sleep 0.01; done')]
     const through = ['sh', '-c', '{ "$@"; echo "code $?" >&2; } | head -n 1', 'sh']
@@ -111,36 +111,36 @@ describe.each(['the running server', 'an engine of its own'])('on %s', (where) =
   })
 })
 
-describe('an end that leaves no time', () => {
-  it('on an engine of its own, the sentinel ends what runs', async () => {
+describe('ebb run: ends without a clean exit', () => {
+  it('after SIGKILL of its own engine, the sentinel ends what runs', async () => {
     const home = temporaryHome()
     const run = startEbb(['run', 'command', ...stubborn], { home })
     await run.says('ready')
     run.signal('SIGKILL')
     await waitUntil(() => survivors(run.mark), 30_000, 'everything is gone')
-    await waitUntil(() => openBooks(home), 30_000, 'the books are closed')
+    await waitUntil(() => openBooks(home), 30_000, 'the ledger is closed')
   })
 
-  it('what cannot be released is listed, with 3, and is finished when it can be', async () => {
+  it('resources that cannot be released are listed with exit code 3, and released later', async () => {
     const home = temporaryHome()
     const run = startEbb(['run', 'command', '--keep', '--grace', '0s', ...stubborn], { home })
     await run.says('ready')
-    // A log cannot be archived while there is a file in the place of the folder.
+    // The archive fails while a file is in the place of its folder.
     const archive = join(home, 'archive')
     rmdirSync(archive)
     writeFileSync(archive, '')
-    const askedMs = performance.now()
+    const interruptedMs = performance.now()
     run.signal('SIGINT')
-    await errorSays(run, 'not everything of the agent')
-    // At the failure of the close, not when the wait for the next message is over.
-    expect(performance.now() - askedMs).toBeLessThan(4_500)
+    await waitForError(run, 'not everything of the agent')
+    // The error comes at the failure of the close, not at the end of the wait for the next message.
+    expect(performance.now() - interruptedMs).toBeLessThan(4_500)
     expect(await run.ended).toMatchObject({ code: 3, stderr: expect.stringMatching(/not everything of the agent[^\n]*:\n {2}log /) })
     unlinkSync(archive)
-    await waitUntil(() => survivors(run.mark), 30_000, 'the sentinel has had its turn')
+    await waitUntil(() => survivors(run.mark), 30_000, 'the sentinel has finished')
     expect(await ebb(['recover'], { home })).toMatchObject({ code: 0 })
   })
 
-  it('an agent that somebody deletes meanwhile was stopped', async () => {
+  it('an agent that another client deletes counts as stopped', async () => {
     const run = startEbb(['run', 'command', ...sh('echo ready; exec sleep 1000')], { home: server.home })
     await run.says('ready')
     const [agent] = await server.get('/api/agents/active')
@@ -148,14 +148,14 @@ describe('an end that leaves no time', () => {
     expect(await run.ended).toMatchObject({ code: 130, stderr: 'ebb: the agent was deleted meanwhile.\n' })
   })
 
-  it('a server that was named and does not answer is no reason to run it here', async () => {
+  it('does not start an engine when a given server does not answer', async () => {
     const ended = await ebb(['run', 'synthetic', 'x', '--url', 'http://127.0.0.1:2'], { home: temporaryHome() })
     expect(ended).toMatchObject({ code: 1, stdout: Buffer.from(''), stderr: expect.stringMatching(/No server answers at/) })
   })
 })
 
-describe('wrong usage', () => {
-  it('is refused with 2 and says what is missing', async () => {
+describe('ebb run: wrong usage', () => {
+  it('exits with 2 and names what is missing', async () => {
     const home = join(temporaryHome(), 'home')
     const wrong: readonly (readonly [words: readonly string[], sentence: RegExp])[] = [
       [[], /needs a PROVIDER/],
@@ -170,7 +170,7 @@ describe('wrong usage', () => {
     expect(existsSync(home)).toBe(false)
   })
 
-  it('of a provider or a placement is told by whoever would have run it', async () => {
+  it('an unknown provider or placement is refused with the server and without one', async () => {
     const [provider, placement] = await Promise.all([
       ebb(['run', 'nobody', 'x'], { home: server.home }),
       ebb(['run', 'synthetic', 'x', '--placement', 'moon'], { home: temporaryHome() }),

@@ -12,7 +12,7 @@ function scriptFile(home: string, script: unknown): string {
   return file
 }
 
-it('answers by its script, tells what it was asked, and ends with a signal', async () => {
+it('scripted-model: answers by its script, prints each request, and ends with a signal', async () => {
   const home = temporaryHome()
   const run = startEbb(['scripted-model', '--script', scriptFile(home, { otherwise: 'An answer.' })], { home })
   await run.says('Ctrl-C')
@@ -25,7 +25,7 @@ it('answers by its script, tells what it was asked, and ends with a signal', asy
   expect(stdout.toString()).toMatch(/\nanswered anthropic-messages no rule +a riddle\n$/)
 })
 
-it('speaks JSON to programs, and ends with its standard input', async () => {
+it('scripted-model: prints JSON lines with --json, and ends with its standard input', async () => {
   const home = temporaryHome()
   const run = startEbb(['scripted-model', '--json', '--while-stdin'], { home })
   await run.says('\n')
@@ -49,24 +49,24 @@ it('speaks JSON to programs, and ends with its standard input', async () => {
   expect(states[0]).not.toHaveProperty('body')
 })
 
-it('goes on when nobody reads its lines any more', async () => {
+it('scripted-model: continues when the reader of its lines is gone', async () => {
   const run = startEbb(['scripted-model', '--json'], { home: temporaryHome() })
   await run.says('\n')
   const { url } = JSON.parse(run.output())
   run.child.stdout?.destroy()
-  for (let asked = 0; asked < 5; asked++) expect((await ask(url)).status).toBe(200)
+  for (let turn = 0; turn < 5; turn++) expect((await ask(url)).status).toBe(200)
   run.signal('SIGTERM')
   expect((await run.ended).code).toBe(0)
 })
 
-it('does not pile up lines that nobody reads, and breaks none', async () => {
+it('scripted-model: drops whole lines while its reader is slow', async () => {
   const run = startEbb(['scripted-model', '--json', '--while-stdin'], { home: temporaryHome() })
   await run.says('\n')
   const { url } = JSON.parse(run.output())
   run.child.stdout?.pause()
-  for (let asked = 0; asked < 100; asked++) await (await ask(url, 'x'.repeat(60_000))).text()
+  for (let turn = 0; turn < 100; turn++) await (await ask(url, 'x'.repeat(60_000))).text()
   run.child.stdout?.resume()
-  // Once it is read again, its lines come again.
+  // When it is read again, it prints lines again.
   while (!run.output().includes('the end')) await (await ask(url, 'the end')).text()
   run.endInput()
   const lines = (await run.ended).stdout.toString().trim().split('\n')
@@ -74,7 +74,7 @@ it('does not pile up lines that nobody reads, and breaks none', async () => {
   expect(long.length).toBeLessThan(100)
 })
 
-it('says what is wrong with a script or a port', async () => {
+it('scripted-model: names what is wrong with a script or a port', async () => {
   const home = temporaryHome()
   const missing = await ebb(['scripted-model', '--script', join(home, 'none.json')], { home })
   expect([missing.code, missing.stderr]).toEqual([2, expect.stringContaining('there is no such file')])

@@ -9,7 +9,7 @@ import { startServer } from '../../support/server.ts'
 import { agentProcesses } from '../../support/shared-server.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** `ebb serve` as whoever starts it sees it: its files, its words and its exit. */
+/** `ebb serve` from the outside: its files, its output and its exit. */
 
 function expectRefused(ended: Ended, code: number, sentence: RegExp): void {
   expect(ended).toMatchObject({ code, signal: null, stdout: Buffer.from('') })
@@ -19,8 +19,8 @@ function expectRefused(ended: Ended, code: number, sentence: RegExp): void {
 
 const token = 'a-token-of-some-length'
 
-describe('a server', () => {
-  it('says where it is, for its owner alone, and takes it back when it leaves', async () => {
+describe('ebb serve', () => {
+  it('writes its address for its owner only, and removes it at its exit', async () => {
     await using server = await startServer(['--token', token])
     const file = join(server.home, 'server.json')
     expect(JSON.parse(server.ebb.output())).toEqual({ url: server.url, pid: server.ebb.pid, home: server.home })
@@ -32,7 +32,7 @@ describe('a server', () => {
     expect(server.ebb.output() + server.ebb.errorOutput()).not.toContain(token)
   })
 
-  it('says it in words when nobody asked for JSON', async () => {
+  it('prints its address in a sentence without --json', async () => {
     const server = startEbb(['serve', '--port', '0'], { home: temporaryHome() })
     await server.says('\n')
     expect(server.output()).toMatch(/^Ebb listens on http:\/\/127\.0\.0\.1:\d+ \(\w+\); Ctrl-C closes everything\.\n$/)
@@ -40,37 +40,37 @@ describe('a server', () => {
     expect(await server.ended).toMatchObject({ code: 0, stderr: '' })
   })
 
-  it('is the only one of its home; a second one is told who and where the first one is', async () => {
+  it('is the only server of its home; a second one names the pid and address of the first', async () => {
     await using server = await startServer()
     const second = await ebb(['serve', '--port', '0'], { home: server.home })
     expectRefused(second, 1, new RegExp(`already runs on this home: pid ${server.ebb.pid}, ${server.url}\\.`))
     expect(JSON.parse(readFileSync(join(server.home, 'server.json'), 'utf8'))).toMatchObject({ pid: server.ebb.pid })
   })
 
-  it('does not take a port that is taken', async () => {
+  it('refuses a port that is in use', async () => {
     await using server = await startServer()
     const { port } = new URL(server.url)
     expectRefused(await ebb(['serve', '--port', port], { home: temporaryHome() }), 1, new RegExp(`Port ${port} on .* is taken.*--port`))
   })
 
-  it('ends stubborn agents within its eight seconds', async () => {
+  it('ends agents that ignore SIGTERM within its eight seconds', async () => {
     const stubborn = ['sh', '-c', 'trap "" TERM INT; echo ready; while :; do sleep 1000; done']
     await using server = await startServer()
     const id = await server.command(stubborn)
     expect(await server.get(`/api/agents/${id}/messages?since=1&wait=10000`)).toMatchObject([{ content: 'ready' }])
     const began = performance.now()
     server.ebb.signal('SIGTERM')
-    await waitUntil(() => server.ebb.child.exitCode !== null, 9_000, 'the server has left')
+    await waitUntil(() => server.ebb.child.exitCode !== null, 9_000, 'the server has exited')
     expect(await server.ebb.ended).toMatchObject({ code: 0 })
     expect(performance.now() - began).toBeLessThan(8_000)
   })
 })
 
-describe('within eight seconds', () => {
-  /** docs/in-depth/server.md promises eight: the budget of `leave` holds it (leaving.test.ts), and a busy machine may add to the exit. */
+describe('ebb serve: exit within eight seconds', () => {
+  /** docs/in-depth/server.md promises eight seconds. leaving.test.ts checks that budget; on a busy machine the exit takes longer. */
   const inTime = 15_000
 
-  it('it has left also when its database is locked all the time', async () => {
+  it('also while its database is locked', async () => {
     const server = await startServer()
     const id = await server.command(['sh', '-c', 'while :; do echo still here; sleep 0.05; done'])
     expect(await server.get(`/api/agents/${id}/messages?since=1&wait=10000`)).not.toEqual([])
@@ -83,11 +83,11 @@ describe('within eight seconds', () => {
     expect(agentProcesses(server.home)).toEqual([])
     expect(existsSync(join(server.home, 'server.json'))).toBe(false)
     lock.close()
-    await waitUntil(() => openBooks(server.home), 30_000, 'the sentinel has put the books right')
+    await waitUntil(() => openBooks(server.home), 30_000, 'the sentinel has corrected the ledger')
   })
 })
 
-it('listens after a while also when the recovery of what others left does not come to an end', async () => {
+it('ebb serve: listens after a while even when the recovery does not end', async () => {
   const home = temporaryHome()
   const program = spawn(
     nodeProgram,
@@ -104,19 +104,19 @@ it('listens after a while also when the recovery of what others left does not co
   expect(await exit).toBe(0)
 })
 
-it('says in a sentence that it cannot listen on an address of another machine', async () => {
+it('ebb serve: refuses an address of another machine', async () => {
   const ended = await ebb(['serve', '--port', '0', '--host', '192.0.2.1', '--token', token], { home: temporaryHome() })
-  expectRefused(ended, 2, /192\.0\.2\.1 is no address of this machine.*--host/)
+  expectRefused(ended, 2, /192\.0\.2\.1 is not an address of this machine.*--host/)
 })
 
-it('says 1, as every command but exec, when something goes wrong that nobody expected', async () => {
+it('ebb serve: exits with 1 on an unexpected error, as every command but exec', async () => {
   const server = startEbb(['serve', '--port', '0'], { home: temporaryHome() })
-  // Nobody is there to read where it listens.
+  // Closing the pipe makes the output of its address fail with EPIPE.
   server.child.stdout?.destroy()
   expect(await server.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('EPIPE') })
 })
 
-it('its address on the books is one that can be called', async () => {
+it('ebb serve: its address in the ledger can be called', async () => {
   await using server = await startServer(['--host', '::1'])
   const db = new DatabaseSync(join(server.home, 'ebb.db'), { readOnly: true })
   const rows = db.prepare('SELECT address FROM incarnation').all()
@@ -124,7 +124,7 @@ it('its address on the books is one that can be called', async () => {
   expect(rows).toEqual([{ address: 'http://[::1]:0' }])
 })
 
-describe('what is refused before anything is made', () => {
+describe('ebb serve: refused before anything is created', () => {
   const refusals: readonly (readonly [words: readonly string[], env: Record<string, string>, sentence: RegExp])[] = [
     [['--host', '0.0.0.0'], {}, /Listening on 0\.0\.0\.0 lets other machines in; give a --token/],
     [[], { EBB_HOST: '::' }, /Listening on :: lets other machines in/],
@@ -141,7 +141,7 @@ describe('what is refused before anything is made', () => {
     [['now'], {}, /does not take "now"/],
   ]
 
-  it('is named, with 2', async () => {
+  it('the error names what is refused, with exit code 2', async () => {
     const home = join(temporaryHome(), 'home')
     const ends = await Promise.all(refusals.map(([words, env]) => ebb(['serve', ...words], { home, env })))
     for (const [index, [, , sentence]] of refusals.entries()) expectRefused(ends[index] as Ended, 2, sentence)
@@ -149,7 +149,7 @@ describe('what is refused before anything is made', () => {
   })
 })
 
-describe('settings', () => {
+describe('ebb serve: settings', () => {
   const origin = 'https://pages.example'
 
   async function reached(
@@ -168,7 +168,7 @@ describe('settings', () => {
     return [health.headers.get('access-control-allow-origin'), reset.status, open.status]
   }
 
-  it('come from the environment and from the file of the home alike', async () => {
+  it('come from the environment and from the file of the home', async () => {
     const byFile = temporaryHome()
     const file = { port: 0, token, testEndpoints: true, allowOrigin: ['https://other.example', origin] }
     writeFileSync(join(byFile, 'ebb.config.json'), JSON.stringify(file))

@@ -5,9 +5,9 @@ import { needs } from '../../support/real.ts'
 import { startServer, type TestServer } from '../../support/server.ts'
 import { Terminal } from '../../support/terminal.ts'
 
-/** What a person at a terminal sees of the commands about agents. */
+/** The output of the commands for agents on a terminal. */
 
-describe('on a terminal', () => {
+describe('cli on a terminal', () => {
   needs('tmux')
 
   let server: TestServer
@@ -18,7 +18,7 @@ describe('on a terminal', () => {
 
   afterAll(async () => await server.stop())
 
-  it('Ctrl-C stops the agent, which does not get the key itself, and a second one forces', async () => {
+  it('Ctrl-C stops the agent without sending it the key, and a second one forces', async () => {
     const home = temporaryHome()
     await using terminal = await Terminal.open({ EBB_HOME: home })
     terminal.type(
@@ -33,7 +33,7 @@ describe('on a terminal', () => {
     expect(openBooks(home)).toEqual([])
   })
 
-  it('nothing that an agent says moves the cursor, and a long prompt is cut to the width', async () => {
+  it('agent output cannot move the cursor, and a long prompt is cut to the width', async () => {
     const trick = 'printf "a\\033[2Jb\\033]0;title\\007c\\033[31md\\n"; exec sleep 1000'
     const id = await server.command(['sh', '-c', trick], { prompt: `\u001b[2J界 ${'long '.repeat(100)}` })
     await server.get(`/api/agents/${id}/messages?since=1&wait=10000`)
@@ -43,9 +43,9 @@ describe('on a terminal', () => {
     const rows = terminal.screen().split('\n')
     const row = rows.findIndex((line) => line.startsWith(id.slice(0, 8)))
     expect(rows[row]).toMatch(/ 界 long .*…$/)
-    // The head is above it and what was typed next is below: it took one line.
+    // The header is above the row and the next output is below it: the row took one line.
     expect(rows[row - 1]).toMatch(/^ID +TYPE/)
-    // Into a pipe the words go as they are.
+    // In a pipe, the bytes are unchanged.
     expect(rows[row + 1]).toMatch(/^ +a +033 +\[ +2 +J +b/)
     expect(rows).toContain('abcd')
     expect(await server.post('/api/test/reset-environment', { force: true })).toMatchObject({ success: true })

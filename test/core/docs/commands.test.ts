@@ -11,10 +11,10 @@ needs('tmux', 'docker')
 const guide = readdirSync(join(root, 'docs', 'guide')).map((name) => join('docs', 'guide', name))
 const reference = ['docs/reference/cli.md', 'docs/reference/metrics.md']
 
-/** It would end what is on this machine; its own suite does so to what it has planted. */
+/** `ebb doctor --fix` is not run: it would end processes of this machine. The tests of the doctor run it in isolation. */
 const isForTheDoctor = (command: string): boolean => command.includes('--fix')
 
-it('the guide has six pages', () => {
+it('docs: the guide has six pages', () => {
   expect(guide.map((page) => page.replace(/.*\//, '')).toSorted()).toEqual([
     'docker-and-aws.md',
     'many-hosts.md',
@@ -26,7 +26,7 @@ it('the guide has six pages', () => {
 })
 
 for (const page of [...guide, ...reference])
-  it(`every command in ${page} works as it is shown`, { timeout: 300_000 }, async () => {
+  it(`docs: every command in ${page} works as shown`, { timeout: 300_000 }, async () => {
     const commands = commandsOf(page).filter((command) => !isForTheDoctor(command))
     expect(commands.length).toBeGreaterThan(0)
     const isDocker = commands.some((command) => command.includes('docker'))

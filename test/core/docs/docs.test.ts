@@ -13,10 +13,10 @@ import { playwright, tsc, userProject, vitest } from '../../support/user-project
 const pagesIn = (folder: string): string[] => readdirSync(join(root, 'docs', folder)).map((name) => join('docs', folder, name))
 const documents = ['README.md', ...pagesIn('guide'), ...pagesIn('in-depth')]
 
-/** For Vitest, or for Playwright. */
+/** True for a file that Vitest or Playwright runs. */
 const isTest = (name: string): boolean => /\.(test|spec)\.ts$/.test(name)
 
-describe('every TypeScript example in the documents', () => {
+describe('docs: TypeScript examples', () => {
   let server: TestServer
 
   beforeAll(async () => {
@@ -43,7 +43,7 @@ describe('every TypeScript example in the documents', () => {
     }
   }
 
-  test('has the right types', async () => {
+  test('all examples pass the type check', async () => {
     const project = userProject()
     const { compilerOptions } = JSON.parse(readFileSync(join(root, 'tsconfig.json'), 'utf8'))
     project.write('tsconfig.json', JSON.stringify({ compilerOptions, include: ['*.ts'] }))
@@ -54,8 +54,8 @@ describe('every TypeScript example in the documents', () => {
 })
 
 /**
- * For a server whose configuration must know its port before it starts. Below ip(7)'s ip_local_port_range: the kernel gives none of
- * these to somebody else in between.
+ * A free port for a server whose configuration contains its port. It is below ip_local_port_range of ip(7), so the kernel does not
+ * assign it to another process in between.
  */
 async function freePort(port = 20_000 + (process.pid % 10_000)): Promise<number> {
   const probe = createServer().listen(port, '127.0.0.1')
@@ -69,7 +69,7 @@ async function freePort(port = 20_000 + (process.pid % 10_000)): Promise<number>
   return port
 }
 
-test('every `ebb` option that the documents show exists', () => {
+test('docs: every `ebb` option that is shown exists', () => {
   const shown = documents.flatMap((file) => blocks(file, 'console')).flatMap((body) => [...body.matchAll(/ebb (\w[\w-]*)([^\n#]*)/g)])
   expect(shown.length).toBeGreaterThan(5)
   const helps = new Map<string, string>()

@@ -18,7 +18,7 @@ import { root } from '../../support/home.ts'
 import { currentMark } from '../../support/mark.ts'
 import { folders, ownCgroup2, processesWhere, type Seen, seen, waitUntil } from '../../support/world.ts'
 
-/** A benchmark that cannot see a leak would flatter everybody. */
+/** Tests that the leak benchmark detects leaks: one that misses them would rate every program as clean. */
 
 let base = ''
 let place: Place
@@ -34,13 +34,13 @@ afterEach(async () => {
   rmSync(base, { recursive: true, force: true })
 })
 
-/** In a session of its own, with an empty environment, as hard to find as a process can be. */
+/** Starts a process that is hard to find: in a session of its own, with an empty environment. */
 function leak(words: readonly string[], cwd = '/', env: NodeJS.ProcessEnv = {}): ChildProcess {
   const [program = '', ...rest] = words
   return spawn(program, rest, { cwd, env, detached: true, stdio: 'ignore' })
 }
 
-it('what is wrong on its command line is said at once, before 1.3 GB of agents are installed', () => {
+it('bench: a wrong argument is refused before 1.3 GB of agents are installed', () => {
   const main = join(root, 'bench', 'leaks', 'main.ts')
   const bench = (...words: string[]): unknown => {
     const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...words], {
@@ -56,37 +56,37 @@ it('what is wrong on its command line is said at once, before 1.3 GB of agents a
   expect(bench('--program', 'stopped', '--rounds', 'x')).toEqual([2, '', expect.stringMatching(said('--rounds must be a whole number'))])
 })
 
-describe('the checker', () => {
-  it('a leaked process with a session and an empty environment is counted by its arguments', async () => {
+describe('leak benchmark: checker', () => {
+  it('counts a leaked process with its own session and an empty environment by its arguments', async () => {
     leak([fixture('waits'), place.mark])
     await waitUntil(() => countProcesses(place) === 1, 10_000, 'the leak is seen')
     expect(processesOf(place.mark).map(({ environ }) => environ)).toEqual([''])
   })
 
-  it('one without any mark in arguments and environment is counted by where it works', async () => {
+  it('counts a leaked process without a mark by its working directory', async () => {
     leak([fixture('waits')], place.work)
     await waitUntil(() => countProcesses(place) === 1, 10_000, 'the leak is seen')
   })
 
-  it('one that no list shows is counted by what it holds', async () => {
-    // The daemon has its leash from its parent, which goes; nothing else of it points here.
+  it('counts a leaked process that no list shows by the leash file that it holds open', async () => {
+    // The daemon inherits the open leash file from its parent, which exits. Nothing else connects it to this test.
     const parent = leak([fixture('daemonizes-without-environment'), fixture('waits'), currentMark()], '/', {
       EBB_TEST_LEASH: place.leashPath,
     })
     await new Promise((resolve) => parent.once('exit', resolve))
-    // Until its exec it has the environment of its parent.
+    // Before its exec the daemon has the environment of its parent.
     await waitUntil(() => processesOf(place.mark), 10_000, 'no list shows the daemon')
     expect(countProcesses(place)).toBe(1)
     endAll(currentMark())
-    await waitUntil(() => countProcesses(place) === 0, 10_000, 'the leash is let go of')
+    await waitUntil(() => countProcesses(place) === 0, 10_000, 'the leash is closed')
   })
 
-  it('a clean world is seen as clean', () => {
+  it('counts nothing when nothing is left', () => {
     expect(countProcesses(place)).toBe(0)
     expect(filesOf(place).count).toBe(0)
   })
 
-  it('temp files and whatever is in the HOME are counted, what is listed as of the user is not', () => {
+  it('counts temporary files and files in HOME, except those listed as user data', () => {
     for (const [folder, name] of [
       [place.temp, 'left.sock'],
       [join(place.home, '.claude', 'shell-snapshots'), 'snapshot-bash-1.sh'],
@@ -98,30 +98,30 @@ describe('the checker', () => {
       mkdirSync(folder, { recursive: true })
       writeFileSync(join(folder, name), 'x')
     }
-    // Of one run, and of all.
+    // Empty folders: one of a single run, one that all runs share.
     for (const folder of ['.claude/session-env/run', '.claude/sessions']) mkdirSync(join(place.home, folder), { recursive: true })
     expect(filesOf(place).count).toBe(5)
   })
 })
 
-describe('a cell', () => {
-  it('a daemon that outlives SIGTERM is counted as left, as a false "clean", and is ended afterwards', async () => {
+describe('leak benchmark: cell', () => {
+  it('counts a daemon that survives SIGTERM as left and the answer as a false "clean", and ends it', async () => {
     const measured = await apart('sigterm-pid', 'setsid-daemon')
     expect(measured).toMatchObject({ processesLeft: 1, verdict: 'false', answer: { isDone: true, processesThen: 1 } })
     expect(measured.cleanMs).toBeUndefined()
   })
 
-  it('the same daemon under ebb exec is gone when it says so', async () => {
+  it('counts no process for the same daemon under ebb exec', async () => {
     const measured = await apart('ebb-exec-scan', 'setsid-daemon')
     expect(measured).toMatchObject({ processesLeft: 0, verdict: 'true' })
     expect(measured.cleanMs).toBeGreaterThan(0)
   })
 
-  it('a program that does not exist is an error, not a clean world', async () => {
+  it('rejects when the program does not exist', async () => {
     await expect(apart('sigterm-pid', 'no-such-program')).rejects.toThrow('could not be measured')
   })
 
-  /** With a temp folder of its own, in which nothing may be left. */
+  /** Measures one cell with its own temporary folder, in which nothing may be left. */
   async function apart(way: string, program: string): Promise<Measurement> {
     const before = process.env.TMPDIR
     process.env.TMPDIR = join(base, 'tmp')
@@ -137,10 +137,10 @@ describe('a cell', () => {
   }
 })
 
-describe('a benchmark that is interrupted', () => {
-  it('leaves nothing', async () => {
+describe('leak benchmark: interrupted', () => {
+  it('leaves nothing after SIGTERM', async () => {
     const bench = start()
-    await waitUntil(() => daemons().length > 0, 30_000, 'a measurement is under way')
+    await waitUntil(() => daemons().length > 0, 30_000, 'a measurement is running')
     bench.kill('SIGTERM')
     await exitOf(bench)
     expect(daemons()).toEqual([])
@@ -148,10 +148,10 @@ describe('a benchmark that is interrupted', () => {
     expect(foldersOfBench()).toEqual([])
   })
 
-  // Without a cgroup nobody knows afterwards what was whose.
-  it.runIf(process.getuid?.() === 0)('leaves what the next one ends, when it was killed', async () => {
+  // Needs a cgroup: without one, the processes of a killed benchmark cannot be identified.
+  it.runIf(process.getuid?.() === 0)('after SIGKILL, the next benchmark ends what is left', async () => {
     const bench = start()
-    await waitUntil(() => daemons().length > 0, 30_000, 'a measurement is under way')
+    await waitUntil(() => daemons().length > 0, 30_000, 'a measurement is running')
     bench.kill('SIGKILL')
     await exitOf(bench)
     await exitOf(start('--way', 'sigkill-pid', '--program', 'stopped'))
@@ -160,7 +160,7 @@ describe('a benchmark that is interrupted', () => {
     expect(foldersOfBench()).toEqual([])
   })
 
-  it('is taken for dead only by a process of its own pid namespace that is not there any more', async () => {
+  it('is treated as dead only when its process is gone and was in the same pid namespace', async () => {
     const before = process.env.TMPDIR
     process.env.TMPDIR = base
     const [pid, started, namespace] = [process.pid, ownStart(), Number(/\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0]).toString(36)]
@@ -199,8 +199,8 @@ function cgroupsOfBench(pid = process.pid): readonly string[] {
   return own === undefined ? [] : folders(own).filter((name) => name.startsWith(`bench-leaks-${pid}-`))
 }
 
-describe('the results', () => {
-  it('a way that leaves something in one run of three is not shown as clean', () => {
+describe('leak benchmark: results', () => {
+  it('a leak in one run of three is not shown as clean', () => {
     const clean = { way: 'w', program: 'p', processesBefore: 1, processesLeft: 0, whatIsLeft: [], cleanMs: 5, verdict: 'true' } as const
     const filesLeft = { count: 0, bytes: 0, names: [] }
     const answer = { isDone: true, words: '', afterMs: 1, processesThen: 2 }
@@ -216,14 +216,14 @@ describe('the results', () => {
     })
   })
 
-  it('a world that never became clean is slower than every other, in the median too', () => {
+  it('a run that never became clean counts as the slowest, also in the median', () => {
     const run = { at: '', left: 0, files: 0, fileBytes: 0, answerMs: 1, words: '', verdict: 'true', what: [] } as const
     const of = (...times: readonly (number | null)[]): string => cleanTime(summary(times.map((cleanMs) => ({ ...run, cleanMs }))))
     expect(of(5, null, null)).toBe('never in 10 s')
     expect(of(5, 7, null)).toBe('7 ms (never in 10 s)')
   })
 
-  it('a cleanup is painted by its worst run', () => {
+  it('the colour of a cleanup is that of its worst run', () => {
     const run = { at: '', doneMs: 1, filesThen: 0 }
     const of = (...runs: readonly (readonly [boolean, number])[]): string =>
       baselineColour(runs.map(([saidSuccess, processesThen]) => ({ ...run, saidSuccess, processesThen })))
@@ -249,7 +249,7 @@ describe('the results', () => {
     missing: [{ what: 'docker', why: 'not there' }],
   }
 
-  it('a further run is added to the earlier ones, which keep their date, their note, and what was missing', () => {
+  it('a further run is added to the earlier ones, which keep their date, their note and the missing components', () => {
     const { note: _, ...now } = machine
     const collection = new Collection({ ...now, versions: { Ebb: '1' } }, before)
     const filesLeft = { count: 0, bytes: 0, names: [] }
@@ -260,12 +260,12 @@ describe('the results', () => {
     expect(results).toMatchObject({ machine, missing: before.missing })
   })
 
-  it('results of other versions or of another machine are not added to', () => {
+  it('a run of other versions or of another machine is not added', () => {
     const others = { ...machine, network: 'shared', versions: { Ebb: '2' } } as const
     expect(() => new Collection(others, before)).toThrow('another network (loopback, now shared), Ebb (1, now 2); run everything anew')
   })
 
-  it('the document is what the results say', () => {
+  it('docs/leak-benchmark.md matches the results', () => {
     const results = readResults()
     if (!results) throw new Error('The results are missing; run "npm run bench:leaks".')
     expect(readFileSync(join(root, 'docs', 'leak-benchmark.md'), 'utf8')).toBe(documentOf(results))

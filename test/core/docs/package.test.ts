@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { expect, it } from 'vitest'
 import { nodeProgram, root, startEbb, temporaryHome } from '../../support/home.ts'
 
-/** What is published, as somebody has it who installed it: no checkout around it, no packages for development beside it. */
+/** Installs the packed package as a user would: outside of the checkout, without development dependencies. */
 function installed(): { readonly folder: string; readonly place: string } {
   const folder = temporaryHome()
   const packed = execFileSync('npm', ['pack', '--ignore-scripts', '--silent', '--pack-destination', folder], {
@@ -23,7 +23,7 @@ function installed(): { readonly folder: string; readonly place: string } {
   return { folder, place }
 }
 
-it('the package has the command and the dashboard, built', async () => {
+it('package: contains the built command and dashboard', async () => {
   const { folder, place } = installed()
   expect(readdirSync(place).toSorted()).toEqual(['CHANGELOG.md', 'LICENSE', 'README.md', 'bin', 'dist', 'lib', 'package.json'])
   const server = startEbb(['serve', '--port', '0', '--json'], {
@@ -45,7 +45,7 @@ it('the package has the command and the dashboard, built', async () => {
   }
 })
 
-it('the package can be imported: the library runs an agent, the testing kit a server', () => {
+it('package: the imported library runs an agent, and the testing kit a server', () => {
   const { folder } = installed()
   const program = `
     import { openEbb } from 'ebb'
@@ -62,7 +62,7 @@ it('the package can be imported: the library runs an agent, the testing kit a se
     for (const { url } of [server, model]) console.log((await fetch(url)).status > 0)
   `
   writeFileSync(join(folder, 'program.mjs'), program)
-  // The keeper of a subreaper is a program of its own, which is found beside the file that starts it.
+  // The subreaper process is a separate program, which is located relative to the module that starts it.
   for (const containment of ['auto', 'subreaper']) {
     const words = [join(folder, 'program.mjs'), temporaryHome(), containment]
     const env = { ...process.env, PATH: `${dirname(nodeProgram)}:${process.env.PATH}` }

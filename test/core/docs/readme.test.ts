@@ -5,7 +5,7 @@ import { expect, it } from 'vitest'
 import { root } from '../../support/home.ts'
 import { startServer } from '../../support/server.ts'
 
-it('the lines of the README launch an agent, watch it, and bring the world back to nothing', async () => {
+it('README: the commands launch an agent, read its messages, and clean up', async () => {
   const [, lines = ''] = /```sh\n([\s\S]*?)```/.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? []
   expect(lines).toContain('curl')
   await using server = await startServer()

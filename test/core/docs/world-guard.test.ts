@@ -6,12 +6,12 @@ import { nodeProgram, root, temporaryHome } from '../../support/home.ts'
 import { needs } from '../../support/real.ts'
 import { cgroupsOf } from '../../support/world.ts'
 
-/** A safety net that nobody tested is none: what the guard, `needs` and the skip reporter say, in a run of their own. */
+/** Tests the guard, `needs` and the skip reporter of the test suite, each in a separate run of Vitest. */
 
 interface Results {
   readonly output: string
   readonly tests: readonly { readonly title: string; readonly status: string; readonly message: string }[]
-  /** What was wrong with the file as a whole. */
+  /** The error of the file as a whole. */
   readonly message: string
 }
 
@@ -19,7 +19,7 @@ async function run(spec: string, env: NodeJS.ProcessEnv): Promise<Results> {
   const file = join(temporaryHome(), 'results.json')
   const words = ['--no-warnings', join(root, 'test/fixtures/runs-a-spec.ts'), spec, file]
   const output = await new Promise<string>((resolve) => {
-    // It fails by design; the file says how.
+    // The run fails on purpose. Its results are in the file.
     execFile(nodeProgram, words, { cwd: root, env: { ...process.env, EBB_TEST_PATIENCE_MS: '300', ...env } }, (_error, stdout) =>
       resolve(stdout),
     )
@@ -35,10 +35,10 @@ async function run(spec: string, env: NodeJS.ProcessEnv): Promise<Results> {
   }
 }
 
-describe('the guard', () => {
+describe('world guard', () => {
   needs('cgroup')
 
-  it('fails the test that left something, names it, and takes it away', async () => {
+  it('fails a test that leaves something, names what is left, and removes it', async () => {
     const { tests, message } = await run('leaves-things', {})
     const said = Object.fromEntries(tests.map((test) => [test.title, test.message]))
     expect(tests.map(({ title, status }) => `${status}: ${title}`)).toEqual([
@@ -58,7 +58,7 @@ describe('the guard', () => {
   })
 })
 
-describe('a component that is missing', () => {
+describe('needs: a missing component', () => {
   function withoutTmux(): string {
     const folder = join(temporaryHome(), 'bin')
     mkdirSync(folder)
@@ -66,15 +66,15 @@ describe('a component that is missing', () => {
     return folder
   }
 
-  it('skips its suite, and the reason is listed at the end', async () => {
+  it('skips the suite, and lists the reason at the end', async () => {
     const { tests, output } = await run('needs-a-component', { PATH: withoutTmux(), CI: '' })
     expect(tests).toMatchObject([{ status: 'skipped' }])
     expect(output).toMatch(
-      /Skipped, and why:\n {2}needs tmux: tmux is not installed\n {4}test\/fixtures\/needs-a-component\.spec\.ts > a suite that needs tmux/,
+      /Skipped tests, by reason:\n {2}needs tmux: tmux is not installed\n {4}test\/fixtures\/needs-a-component\.spec\.ts > a suite that needs tmux/,
     )
   })
 
-  it('fails its suite under CI', async () => {
+  it('fails the suite under CI', async () => {
     const { tests } = await run('needs-a-component', { PATH: withoutTmux(), CI: 'true' })
     expect(tests).toMatchObject([{ status: 'failed' }])
     expect(tests[0]?.message).toMatch(/This suite needs tmux: tmux is not installed/)

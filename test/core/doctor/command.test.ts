@@ -6,7 +6,7 @@ import { needs } from '../../support/real.ts'
 import { Terminal } from '../../support/terminal.ts'
 import { survivors, waitUntil } from '../../support/world.ts'
 
-/** `ebb doctor` as a person runs it, on a machine of its own: a pid namespace, in which nothing is but what was planted. */
+/** Runs the `ebb doctor` command in a pid namespace that contains only the processes of the test. */
 
 function environment(garden: Garden): Record<string, string> {
   const { folder } = garden
@@ -15,7 +15,7 @@ function environment(garden: Garden): Record<string, string> {
 
 const living = (garden: Garden, command: string): number => survivors(garden.mark).filter((one) => one.command === command).length
 
-/** An orphan agent, whose user has a home of Ebb in his environment. */
+/** The shell command that starts an orphaned agent. EBB_HOME is in its environment, as in every shell of such a user. */
 function plant(program: string, words = ''): string {
   return `setsid env CLAUDECODE=1 sh -c '"$0" ${words} </dev/null >/dev/null 2>&1 &' ${program}`
 }
@@ -23,7 +23,7 @@ function plant(program: string, words = ''): string {
 describe('ebb doctor', () => {
   needs('gcc', 'unshare', 'root')
 
-  it('says in one line that a machine is clean', async () => {
+  it('reports a clean machine in one line', async () => {
     await using garden = new Garden()
     await using shell = new NamespaceShell(environment(garden))
     const said = await shell.run(`cd ${garden.folder}; ${ebbProgram} doctor; echo code $?`)
@@ -33,7 +33,7 @@ describe('ebb doctor', () => {
     expect(fixed).toMatch(/This machine is clean\.\ncode 0$/)
   })
 
-  it('shows what is left, in words and as JSON, and finding it is no failure', async () => {
+  it('shows leftovers as text and as JSON, and exits with 0', async () => {
     await using garden = new Garden()
     await using shell = new NamespaceShell(environment(garden))
     const program = garden.program('claude')
@@ -72,17 +72,17 @@ describe('ebb doctor', () => {
     expect(json).not.toHaveProperty('fixed')
   })
 
-  it('is not sure of files in a container: who runs outside, and may share them, is not seen', async () => {
+  it('lists files in a container as likely only, because processes outside may share them', async () => {
     await using garden = new Garden()
     await using shell = new NamespaceShell(environment(garden))
     await shell.run(`cd ${garden.folder}; mkdir gemini-shell-x`)
     const { leftovers } = JSON.parse(await shell.run(`${ebbProgram} doctor --json`))
     expect(leftovers).toMatchObject([
-      { kind: 'folder', sure: 'likely', evidence: expect.arrayContaining(['No gemini of this user that we can see runs any more.']) },
+      { kind: 'folder', sure: 'likely', evidence: expect.arrayContaining(['No visible gemini process of this user is running.']) },
     ])
   })
 
-  it('ends what is left with --fix --yes, and says the proof', async () => {
+  it('ends leftovers with --fix --yes, and reports the proof', async () => {
     await using garden = new Garden()
     await using shell = new NamespaceShell(environment(garden))
     await shell.run(`cd ${garden.folder}; ${plant(garden.program('claude'))}`)
@@ -96,7 +96,7 @@ describe('ebb doctor', () => {
       what: expect.stringContaining('claude'),
       outcome: 'gone',
       steps: [{ step: 'terminate', took: expect.any(Number) }],
-      says: 'Two looks at /proc found none of its one process.',
+      says: 'Two consecutive scans of /proc found no process of it.',
     })
     expect(living(garden, 'claude')).toBe(0)
     expect(living(garden, 'opencode')).toBe(1)
@@ -104,27 +104,27 @@ describe('ebb doctor', () => {
     expect(leftovers.find(({ what }: { what: string }) => what.startsWith('opencode'))).toMatchObject({ sure: 'perhaps' })
   })
 
-  it('brings to its end what it has begun when nobody reads of it any more', async () => {
+  it('finishes --fix when the reader of its output has exited', async () => {
     await using garden = new Garden()
     await using shell = new NamespaceShell(environment(garden))
-    const deaf = garden.script('claude', 'trap "" TERM; while :; do sleep 10000; done')
-    await shell.run(`cd ${garden.folder}; ${plant(deaf)}`)
-    await waitUntil(() => living(garden, 'sleep') === 1, 20_000, 'it is deaf by now')
+    const ignoring = garden.script('claude', 'trap "" TERM; while :; do sleep 10000; done')
+    await shell.run(`cd ${garden.folder}; ${plant(ignoring)}`)
+    await waitUntil(() => living(garden, 'sleep') === 1, 20_000, 'it ignores SIGTERM')
     await shell.run(`${ebbProgram} doctor --fix --yes | true; while pgrep -f 'doctor --fix' >/dev/null; do sleep 0.05; done`)
     expect(living(garden, 'claude') + living(garden, 'sleep')).toBe(0)
   })
 
-  it('lists what is still there, and ends with 3', async () => {
+  it('lists leftovers that could not be ended, and exits with 3', async () => {
     await using garden = new Garden()
     await using shell = new NamespaceShell(environment(garden))
     const folder = `${garden.folder}/gemini-shell-x`
     await shell.run(`cd ${garden.folder}; mkdir -p ${folder}/in; mount -t tmpfs none ${folder}/in`)
     const said = await shell.run(`${ebbProgram} doctor --fix --yes; echo code $?; umount ${folder}/in`)
-    expect(said).toMatch(/^ {2}LEFT {5}temporary files of a shell of gemini: .*\n.*another file system is mounted there; unmount it first/m)
+    expect(said).toMatch(/^ {2}LEFT {5}temporary shell files of gemini: .*\n.*another file system is mounted there; unmount it first/m)
     expect(said).toMatch(/^1 leftover could not be ended; it is listed above\.\ncode 3$/m)
   })
 
-  it('never ends who runs it, or anybody above', async () => {
+  it('never ends its own ancestors', async () => {
     await using garden = new Garden()
     await using shell = new NamespaceShell(environment(garden))
     const result = `${garden.folder}/result`
@@ -135,7 +135,7 @@ describe('ebb doctor', () => {
     await shell.run(`setsid env H="$EBB_HOME" CLAUDECODE=1 sh -c '"$0" </dev/null >/dev/null 2>&1 &' ${script}`)
     const said = await shell.run(`while [ ! -e ${result} ]; do sleep 0.05; done; cat ${result}`)
     expect(said).toMatch(/This machine is clean\.\ncode 0$/)
-    // It, and perhaps a child of it that is not yet what it will be.
+    // The script, and possibly a forked child of it before its exec.
     expect(living(garden, 'claude')).toBeGreaterThan(0)
   })
 })
@@ -143,13 +143,13 @@ describe('ebb doctor', () => {
 describe('ebb doctor --fix', () => {
   needs('gcc', 'unshare', 'root')
 
-  it('does nothing where nobody answers, and hears an answer through a pipe', async () => {
+  it('does nothing without an answer, and accepts an answer through a pipe', async () => {
     await using garden = new Garden()
     await using shell = new NamespaceShell(environment(garden))
     await shell.run(`cd ${garden.folder}; ${plant(garden.program('claude'))}`)
     await waitUntil(() => living(garden, 'claude') === 1, 20_000, 'it runs')
     expect(await shell.run(`${ebbProgram} doctor --fix </dev/null 2>&1; echo code $?`)).toMatch(/nobody answered; .* --yes\.\ncode 2$/)
-    // Open, and nobody writes to it.
+    // The pipe stays open, and no process writes to it.
     const open = await shell.run(`mkfifo open; ${ebbProgram} doctor --fix <>open 2>&1; echo code $?`)
     expect(open).toMatch(/nobody answered; .* --yes\.\ncode 2$/)
     expect(await shell.run(`echo n | ${ebbProgram} doctor --fix; echo code $?`)).toMatch(/Nothing was done\.\ncode 0$/)
@@ -158,17 +158,17 @@ describe('ebb doctor --fix', () => {
     expect(living(garden, 'claude')).toBe(0)
   })
 
-  it('refuses where nobody can be asked', async () => {
+  it('refuses when it cannot ask', async () => {
     const home = temporaryHome()
     expect(await ebb(['doctor', '--fix', '--json'], { home })).toMatchObject({ code: 2 })
     expect(await ebb(['doctor', '--yes'], { home })).toMatchObject({ code: 2, stderr: expect.stringContaining('add --fix') })
   })
 })
 
-describe('on a terminal, ebb doctor --fix', () => {
+describe('ebb doctor --fix on a terminal', () => {
   needs('gcc', 'unshare', 'root', 'tmux')
 
-  it('shows, asks, and does nothing without a clear yes; with one it ends and proves', async () => {
+  it('shows the leftovers, asks, and ends them only after a clear yes', async () => {
     await using garden = new Garden()
     await using terminal = await Terminal.open(environment(garden))
     terminal.resize(120, 50)
@@ -176,7 +176,7 @@ describe('on a terminal, ebb doctor --fix', () => {
     await terminal.shows('inside>')
     terminal.type(`${plant(garden.program('claude'))}; clear`)
     await waitUntil(() => living(garden, 'claude') === 1, 20_000, 'it runs')
-    // What the screen shows of the round before does not count.
+    // The round number keeps text of the previous round on the screen from matching.
     const ask = async (round: string): Promise<void> => {
       terminal.type(`clear; echo round ${round}; ${ebbProgram} doctor --fix; echo "over ${round} with $?"`)
       await terminal.shows(new RegExp(`^round ${round}$[^]*claude \\(pid[^]*End it\\? \\[y/N\\]`, 'm'))

@@ -10,7 +10,7 @@ import { Terminal } from '../../support/terminal.ts'
 import { ownCgroup2, seen, survivors, waitUntil } from '../../support/world.ts'
 import { found, ofPid, open } from './looks.ts'
 
-/** What looks like a leftover and is somebody's: not listed, or listed as perhaps in use, and alive after every fix. */
+/** Processes that look like leftovers and are in use: they are not listed, or listed as perhaps in use, and survive every fix. */
 
 type Plant = (garden: Garden) => Promise<number>
 
@@ -24,38 +24,38 @@ async function child(garden: Garden, words: readonly string[], env: Readonly<Rec
 
 const innocents: Readonly<Record<string, Plant>> = {
   'an agent with a living parent': (garden) => child(garden, [garden.program('claude'), '-p']),
-  'what a tool of a living agent has sent into the background': async (garden) => {
+  'a background process that a tool of a living agent has started': async (garden) => {
     const agent = await child(garden, [garden.program('claude')])
     return await garden.orphan([garden.program('dev-server')], { env: { CLAUDECODE: '1', CLAUDE_PID: String(agent) } })
   },
   'an agent that is marked by an Ebb': (garden) => garden.orphan([garden.program('claude')], { env: { EBB_SCOPE: 'a/b/c.1' } }),
   'an unrelated daemon': (garden) => garden.orphan([garden.program('postgres'), '-D', '/var/lib/claude']),
-  'a dev server in node, in a folder of that name': (garden) =>
+  'a dev server in node, in a folder named after an agent': (garden) =>
     garden.orphan([garden.program('node'), '/home/me/claude/codex/mcp/server.js', '--name', 'claude']),
-  'an editor of a file of that name': (garden) => garden.orphan([garden.program('vim'), 'claude.md', 'claude']),
-  'a search for the word': (garden) => garden.orphan([garden.program('grep'), '-r', 'claude']),
-  'a log that is followed': async (garden) => {
+  'an editor of a file named after an agent': (garden) => garden.orphan([garden.program('vim'), 'claude.md', 'claude']),
+  'a search for the name of an agent': (garden) => garden.orphan([garden.program('grep'), '-r', 'claude']),
+  'a tail of a log named after an agent': async (garden) => {
     const log = join(garden.folder, 'claude.log')
     writeFileSync(log, '')
     return await garden.orphan(['tail', '-f', log])
   },
-  'a shell that was told the word': (garden) => garden.orphan(['bash', '-c', 'sleep 10000; : claude codex', 'claude']),
+  'a shell with the word in its arguments': (garden) => garden.orphan(['bash', '-c', 'sleep 10000; : claude codex', 'claude']),
   'a language server of an editor': (garden) =>
     garden.orphan([garden.program('node'), '/x/node_modules/typescript/lib/tsserver.js', '--stdio']),
   'the renderer of a desktop application': (garden) => garden.orphan([garden.program('claude'), '--type=renderer']),
-  'an MCP server that somebody can still write to': (garden) =>
+  'an MCP server whose input has a writer': (garden) =>
     garden.orphan([garden.program('mcp-server-git')], { shell: 'sleep 10000 2>/dev/null | "$@" >/dev/null 2>&1 & echo $!' }),
-  'an MCP server that somebody can write to through a pipe with a name': (garden) => {
+  'an MCP server whose input is a named pipe with a writer': (garden) => {
     const fifo = namedPipe(garden)
     return garden.orphan([garden.program('mcp-server-git')], {
       shell: `sleep 10000 >${fifo} 2>/dev/null </dev/null & "$@" <${fifo} >/dev/null 2>&1 & echo $!`,
     })
   },
-  'a program that has a client of MCP servers in its folder': (garden) =>
+  'a program that runs in the folder of an MCP client': (garden) =>
     garden.orphan([garden.program('uv'), '--directory', '/home/me/mcp-client', 'run', 'pytest']),
-  'a script of a package of that name': (garden) => garden.orphan([garden.program('npm'), 'run', 'foo-mcp']),
-  'the server of a terminal that a tool has started': (garden) => garden.orphan([garden.program('tmux')], { env: { CLAUDECODE: '1' } }),
-  'an agent for keys that a tool has started': (garden) => garden.orphan([garden.program('gpg-agent')], { env: { CLAUDECODE: '1' } }),
+  'a package script named like an MCP server': (garden) => garden.orphan([garden.program('npm'), 'run', 'foo-mcp']),
+  'a tmux server that a tool has started': (garden) => garden.orphan([garden.program('tmux')], { env: { CLAUDECODE: '1' } }),
+  'a gpg-agent that a tool has started': (garden) => garden.orphan([garden.program('gpg-agent')], { env: { CLAUDECODE: '1' } }),
 }
 
 function namedPipe(garden: Garden): string {
@@ -67,27 +67,27 @@ function namedPipe(garden: Garden): string {
 const perhaps: Readonly<Record<string, Plant>> = {
   'an agent that writes into a file': (garden) =>
     garden.orphan([garden.program('claude'), '-p'], { shell: `nohup "$@" </dev/null >"${join(garden.folder, 'out.log')}" 2>&1 & echo $!` }),
-  'an agent whose output somebody reads': (garden) =>
+  'an agent whose output has a reader': (garden) =>
     garden.orphan([garden.program('claude')], {
       shell: 'exec 3>&1; { "$@" </dev/null 2>/dev/null 3>&- & echo $! >&3; } | cat >/dev/null 3>&- &',
     }),
-  'an agent that somebody writes to': (garden) =>
+  'an agent whose input has a writer': (garden) =>
     garden.orphan([garden.program('claude')], { shell: 'sleep 10000 2>/dev/null | "$@" >/dev/null 2>&1 & echo $!' }),
-  'a tool without a pid in its mark, beside an older agent that lives': async (garden) => {
+  'a tool without a pid in its mark, when an older agent is running': async (garden) => {
     await child(garden, [garden.program('codex'), 'exec'])
     return await garden.orphan([garden.program('dev-server')], { env: { CODEX_THREAD_ID: 'a' } })
   },
-  'an MCP server that reads from a pipe with a name, though nobody has it open': (garden) => {
+  'an MCP server whose input is a named pipe without a writer': (garden) => {
     const fifo = namedPipe(garden)
     return garden.orphan([garden.program('mcp-server-git')], {
       shell: `exec 9<>${fifo}; "$@" <${fifo} >/dev/null 2>&1 9>&- & echo $!`,
     })
   },
-  'an agent that writes to a pipe with a name, though nobody has it open': (garden) => {
+  'an agent whose output is a named pipe without a reader': (garden) => {
     const fifo = namedPipe(garden)
     return garden.orphan([garden.program('claude')], { shell: `exec 9<>${fifo}; "$@" </dev/null >${fifo} 2>/dev/null 9>&- & echo $!` })
   },
-  'a silent agent that is connected over the network': async (garden) => {
+  'an agent with its output at /dev/null and a network connection': async (garden) => {
     const server = createServer().listen(0, '127.0.0.1')
     await once(server, 'listening')
     const talks = `require('node:net').connect(${(server.address() as AddressInfo).port}, '127.0.0.1')`
@@ -97,12 +97,12 @@ const perhaps: Readonly<Record<string, Plant>> = {
     server.close()
     return pid
   },
-  'a silent agent that waits for what a tool of it does': async (garden) => {
+  'an agent with its output at /dev/null that waits for a tool': async (garden) => {
     const pid = await garden.orphan([garden.script('claude', "bash -c 'source /dev/null; sleep 10000; :'; :"), '-p', 'Run the tests'])
     await running(garden, 'sleep')
     return pid
   },
-  'a silent agent that a shell waits for, and that runs a program': async (garden) => {
+  'an agent with its output at /dev/null that runs a program, below a shell': async (garden) => {
     const pid = await garden.orphan(['bash', '-c', `${garden.script('claude', `${garden.program('make')}; :`)} -p; :`])
     await running(garden, 'make')
     return pid
@@ -122,7 +122,7 @@ const perhaps: Readonly<Record<string, Plant>> = {
   },
 }
 
-/** What its descriptors lead to; one that it closes meanwhile is none, and ls(1) would fail over it. */
+/** The targets of its descriptors. ls(1) is no use here: it fails when a descriptor is closed meanwhile. */
 function targetsOf(pid: number): ReadonlySet<string> {
   const targets = new Set<string>()
   for (const name of readdirSync(`/proc/${pid}/fd`)) {
@@ -140,12 +140,12 @@ function listeningPort(pid: number): number | undefined {
   return fields && Number.parseInt(fields[1]?.split(':')[1] ?? '', 16)
 }
 
-describe('no leftover is', () => {
+describe('doctor: not a leftover', () => {
   needs('gcc')
   for (const [what, plant] of Object.entries(innocents)) {
     it(what, async () => {
       await using garden = new Garden()
-      await endedAgents(garden, await plant(garden))
+      await expectToSurviveFix(garden, await plant(garden))
       expect((await found(garden)).map((one) => one.what)).toEqual([])
     })
   }
@@ -157,7 +157,7 @@ describe('no leftover is', () => {
     await terminal.shows(/^started/m)
     const pid = await running(garden, 'claude')
     expect(seen(pid)?.ppid).toBe(1)
-    await endedAgents(garden, pid)
+    await expectToSurviveFix(garden, pid)
     expect(ofPid(await found(garden), pid)).toBeUndefined()
   })
 
@@ -168,7 +168,7 @@ describe('no leftover is', () => {
     try {
       const pid = await garden.orphan([garden.program('claude')])
       writeFileSync(join(directory, 'cgroup.procs'), String(pid))
-      await endedAgents(garden, pid)
+      await expectToSurviveFix(garden, pid)
       expect(await found(garden)).toEqual([])
     } finally {
       await garden[Symbol.asyncDispose]()
@@ -177,43 +177,43 @@ describe('no leftover is', () => {
   })
 })
 
-describe('in another pid namespace', () => {
+describe('doctor: not ours', () => {
   needs('gcc', 'unshare', 'root')
 
-  it('an agent is no leftover', async () => {
+  it('an agent in another pid namespace is not a leftover', async () => {
     await using garden = new Garden()
     const outer = await garden.orphan(['unshare', '--pid', '--fork', garden.program('claude')])
     const pid = await running(garden, 'claude')
     process.kill(outer, 'SIGKILL')
     await waitUntil(() => seen(pid)?.ppid === 1, 20_000, 'it is adopted')
-    await endedAgents(garden, pid)
+    await expectToSurviveFix(garden, pid)
     expect(await found(garden)).toEqual([])
   })
 
-  it("another user's is shown, and left alone", async () => {
+  it('an agent of another user is shown, and never ended', async () => {
     await using garden = new Garden()
     const program = garden.program('claude')
     execFileSync('chmod', ['a+rx', garden.folder, program])
     const pid = await garden.orphan([program], { through: ['setpriv', '--reuid', '65534', '--clear-groups'] })
-    await endedAgents(garden, pid)
+    await expectToSurviveFix(garden, pid)
     const one = ofPid(await found(garden), pid)
     expect(one).toMatchObject({ sure: 'perhaps', fixes: false })
     expect(one?.evidence.join(' ')).toContain('belongs to another user (uid 65534)')
   })
 })
 
-describe('perhaps in use, and never ended, is', () => {
+describe('doctor: perhaps in use, so never ended', () => {
   needs('gcc')
   for (const [what, plant] of Object.entries(perhaps)) {
     it(what, async () => {
       await using garden = new Garden()
       const pid = await plant(garden)
-      await endedAgents(garden, pid)
+      await expectToSurviveFix(garden, pid)
       expect(ofPid(await found(garden), pid)).toMatchObject({ sure: 'perhaps', fixes: false })
     })
   }
 
-  it('an MCP server that listens, and one that somebody is connected to', async () => {
+  it('an MCP server that listens, with and without a connected client', async () => {
     await using garden = new Garden()
     const listens = "require('node:net').createServer().listen(0,'127.0.0.1')"
     const file = join(garden.folder, 'node_modules', '@modelcontextprotocol', 'server-http')
@@ -224,8 +224,8 @@ describe('perhaps in use, and never ended, is', () => {
     expect(ofPid(await found(garden), pid)).toMatchObject({ sure: 'perhaps', fixes: false })
     const connection = connect(listeningPort(pid) ?? 0, '127.0.0.1')
     await new Promise((resolve) => connection.once('connect', resolve))
-    await endedAgents(garden, pid)
-    expect(ofPid(await found(garden), pid)?.evidence.join(' ')).toContain('somebody is connected')
+    await expectToSurviveFix(garden, pid)
+    expect(ofPid(await found(garden), pid)?.evidence.join(' ')).toContain('a client is connected')
     expect(ofPid(await found(garden), pid)?.fix).toContain(`When you are sure that it is not: kill ${pid}`)
     connection.destroy()
   })
@@ -236,8 +236,8 @@ async function running(garden: Garden, command: string): Promise<number> {
   return survivors(garden.mark).find((one) => one.command === command)?.pid ?? 0
 }
 
-/** Whatever is found is ended; this one must not be. */
-async function endedAgents(garden: Garden, pid: number): Promise<void> {
+/** Ends everything that is found, and expects that this process survives. */
+async function expectToSurviveFix(garden: Garden, pid: number): Promise<void> {
   const isThere = watch(pid)
   expect(isThere()).toBe(true)
   const leftovers = open(garden)

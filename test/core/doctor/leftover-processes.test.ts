@@ -7,11 +7,11 @@ import { needs } from '../../support/real.ts'
 import { seen, survivors, waitUntil } from '../../support/world.ts'
 import { found, ofPid, open } from './looks.ts'
 
-/** Orphans that are found, each as what it is, and ended. Nobody without the mark of the test is ever a suspect. */
+/** The doctor finds orphans, recognises their kind and ends them. Only processes with the mark of the test are suspects. */
 
 const brokenPipe = 'exec 3>&1; { "$@" </dev/null 2>/dev/null 3>&- & echo $! >&3; } | true'
 
-describe('an orphan', () => {
+describe('doctor: an orphan', () => {
   needs('gcc')
 
   const agents: readonly (readonly [what: string, program: string, words: readonly string[], sure: string])[] = [
@@ -29,14 +29,14 @@ describe('an orphan', () => {
     ['npx with the package of codex', 'npx', ['-y', '@openai/codex@0.166.0', 'exec'], 'likely'],
   ]
   for (const [what, program, words, sure] of agents) {
-    it(`that is ${what} is an agent`, async () => {
+    it(`is found as an agent when it is ${what}`, async () => {
       await using garden = new Garden()
       const pid = await garden.orphan([garden.program(program), ...words])
       expect(ofPid(await found(garden), pid)).toMatchObject({ kind: 'agent', sure, fixes: true, processes: [{ pid }] })
     })
   }
 
-  it('that is an agent with its MCP servers and its own other process below it is likely one: that is no work', async () => {
+  it('is a likely agent when only its MCP servers and its own further process run below it', async () => {
     await using garden = new Garden()
     const inner = garden.script(
       'node_modules/@google/gemini-cli/gemini',
@@ -48,10 +48,10 @@ describe('an orphan', () => {
     expect(ofPid(await found(garden), pid)).toMatchObject({ kind: 'agent', sure: 'likely', fixes: true })
   })
 
-  it('that calls itself an agent, and is another program, is likely one', async () => {
+  it('is a likely agent when only its argv[0] has the name of an agent', async () => {
     await using garden = new Garden()
     const pid = await garden.orphan(['bash', '-c', 'exec 2>&-; exec -a claude sleep 10000'], { shell: brokenPipe })
-    await waitUntil(() => seen(pid)?.command === 'sleep', 20_000, 'it is what it will be')
+    await waitUntil(() => seen(pid)?.command === 'sleep', 20_000, 'it has started sleep')
     expect(ofPid(await found(garden), pid)).toMatchObject({ kind: 'agent', sure: 'likely' })
   })
 
@@ -67,7 +67,7 @@ describe('an orphan', () => {
     ['npx', ['tsx', 'src/mcp-server.ts'], 'likely'],
   ]
   for (const [program, words, sure] of servers) {
-    it(`${program} ${words.join(' ')} is an MCP server`, async () => {
+    it(`is found as an MCP server when it is ${program} ${words.join(' ')}`, async () => {
       await using garden = new Garden()
       const pid = await garden.orphan([garden.program(program), ...words])
       expect(ofPid(await found(garden), pid)).toMatchObject({ kind: 'mcp-server', sure })
@@ -80,14 +80,14 @@ describe('an orphan', () => {
     ['OPENCODE', '1'],
     ['CODEX_THREAD_ID', 'abc'],
   ] as const) {
-    it(`with ${name} in its environment is a tool's, whatever it is`, async () => {
+    it(`is found as a tool when ${name} is in its environment`, async () => {
       await using garden = new Garden()
       const pid = await garden.orphan([garden.program('dev-server')], { env: { [name]: value } })
       expect(ofPid(await found(garden), pid)).toMatchObject({ kind: 'tool', sure: 'sure', fixes: true })
     })
   }
 
-  it('that is the shell of a tool, with all below it, is one leftover with the memory of all', async () => {
+  it('is one leftover with its descendants and their memory when it is the shell of a tool', async () => {
     await using garden = new Garden()
     const body = 'source /home/me/.claude/shell-snapshots/snapshot-bash-1-abc.sh; sleep 10000; :'
     const pid = await garden.orphan(['bash', '-c', body.replace('source', 'true')])
@@ -99,7 +99,7 @@ describe('an orphan', () => {
     expect(one?.evidence.join(' ')).toContain('Below it runs sleep.')
   })
 
-  it('whose listener is gone is sure, by a pipe and by a socket', async () => {
+  it('is sure when its output is a pipe or a socket without a reader', async () => {
     await using garden = new Garden()
     const program = garden.program('claude')
     const piped = await garden.orphan([program, 'pipe'], { shell: brokenPipe })
@@ -108,28 +108,28 @@ describe('an orphan', () => {
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     const exited = new Promise((resolve) => child.once('exit', resolve))
-    const spoken = await new Promise<number>((resolve) => child.stderr.once('data', (data: Buffer) => resolve(Number(data))))
+    const viaSocket = await new Promise<number>((resolve) => child.stderr.once('data', (data: Buffer) => resolve(Number(data))))
     await exited
-    await waitUntil(() => seen(spoken)?.command === 'claude', 20_000, 'it has become itself')
-    expect(ofPid(await found(garden), spoken)).toMatchObject({ sure: 'perhaps', fixes: false })
+    await waitUntil(() => seen(viaSocket)?.command === 'claude', 20_000, 'it has started claude')
+    expect(ofPid(await found(garden), viaSocket)).toMatchObject({ sure: 'perhaps', fixes: false })
     const closed = [child.stdout, child.stderr].map((stream) => new Promise((resolve) => stream.once('close', resolve)))
     child.stdout.destroy()
     child.stderr.destroy()
     await Promise.all(closed)
     const now = await found(garden)
     expect(ofPid(now, piped)).toMatchObject({ sure: 'sure' })
-    expect(ofPid(now, piped)?.evidence.join(' ')).toContain('a pipe that nobody reads any more')
-    expect(ofPid(now, spoken)).toMatchObject({ sure: 'sure' })
-    expect(ofPid(now, spoken)?.evidence.join(' ')).toContain('a socket that nobody reads any more')
+    expect(ofPid(now, piped)?.evidence.join(' ')).toContain('a pipe without a reader')
+    expect(ofPid(now, viaSocket)).toMatchObject({ sure: 'sure' })
+    expect(ofPid(now, viaSocket)?.evidence.join(' ')).toContain('a socket without a reader')
   })
 
-  it('of a tool whose agent has ended is sure, also when the pid of the agent is somebody else’s by now', async () => {
+  it('is sure when it is a tool whose agent has ended, also when the pid of the agent was reused', async () => {
     await using garden = new Garden()
     const pid = await garden.orphan([garden.program('dev-server')], { env: { CLAUDECODE: '1', CLAUDE_PID: String(process.pid) } })
     expect(ofPid(await found(garden), pid)).toMatchObject({ kind: 'tool', sure: 'sure' })
   })
 
-  it('is found beside an orphaned agent of the same program, which is not taken for its owner', async () => {
+  it('is sure when it is a tool and the only agent of its program is itself an orphan', async () => {
     await using garden = new Garden()
     const agent = await garden.orphan([garden.program('gemini')])
     const tool = await garden.orphan([garden.program('dev-server')], { env: { GEMINI_CLI: '1' } })
@@ -138,7 +138,7 @@ describe('an orphan', () => {
     expect(ofPid(all, tool)).toMatchObject({ kind: 'tool', sure: 'sure' })
   })
 
-  it('tells no secret of its command line', async () => {
+  it('is shown without the secrets of its command line', async () => {
     await using garden = new Garden()
     const secrets = ['sk-ant-api03-abcdefgh12345678', 'hunter2hunter2', 'ghp_0123456789abcdef', 'topsecret', 'pass123']
     const words = [
@@ -157,27 +157,27 @@ describe('an orphan', () => {
   })
 })
 
-describe('ending an orphan', () => {
+describe('doctor: ending an orphan', () => {
   needs('gcc')
 
-  it('asks first, and proves with its own eyes', async () => {
+  it('ends with SIGTERM, is proven by a scan, and is skipped the second time', async () => {
     await using garden = new Garden()
     const pid = await garden.orphan([garden.script('claude')], { env: { CLAUDECODE: '1' } })
-    // Long enough that nobody is killed who would have gone.
+    // Long enough that a process that ends on SIGTERM is not killed.
     const leftovers = open(garden, 10_000)
     const { leftovers: shown } = await leftovers.find()
     expect(await leftovers.end(shown)).toMatchObject([{ outcome: 'gone', steps: [{ step: 'terminate' }] }])
     expect(seen(pid)).toBeUndefined()
     expect(survivors(garden.mark)).toEqual([])
-    // The same again is not theirs any more.
+    // A second call finds nothing to end.
     expect(await leftovers.end(shown)).toMatchObject([{ outcome: 'changed', steps: [] }])
   })
 
-  it('kills what does not hear, also when it is stopped', async () => {
+  it('kills a process that ignores SIGTERM, also when it is stopped', async () => {
     await using garden = new Garden()
-    const deaf = garden.script('claude', 'trap "" TERM; while :; do sleep 10000; done')
-    const pid = await garden.orphan([deaf], { env: { CLAUDECODE: '1' } })
-    await waitUntil(() => survivors(garden.mark).some(({ command }) => command === 'sleep'), 20_000, 'it is deaf by now')
+    const ignoring = garden.script('claude', 'trap "" TERM; while :; do sleep 10000; done')
+    const pid = await garden.orphan([ignoring], { env: { CLAUDECODE: '1' } })
+    await waitUntil(() => survivors(garden.mark).some(({ command }) => command === 'sleep'), 20_000, 'it ignores SIGTERM')
     process.kill(pid, 'SIGSTOP')
     const leftovers = open(garden, 300)
     const ended = await leftovers.end((await leftovers.find()).leftovers)
@@ -185,7 +185,7 @@ describe('ending an orphan', () => {
     expect(survivors(garden.mark)).toEqual([])
   })
 
-  it('lets what was stopped hear SIGTERM, and leave by itself', async () => {
+  it('continues a stopped process, so that it ends on SIGTERM', async () => {
     await using garden = new Garden()
     const pid = await garden.orphan([garden.program('claude')], { env: { CLAUDECODE: '1' } })
     process.kill(pid, 'SIGSTOP')
@@ -196,7 +196,7 @@ describe('ending an orphan', () => {
     expect(ended[0]?.steps).toHaveLength(1)
   })
 
-  it('lets nobody escape who forks while it is being killed', async () => {
+  it('also ends processes that fork while they are being killed', async () => {
     await using garden = new Garden()
     await garden.orphan([fixture('forks-while-being-killed')], { env: { CLAUDECODE: '1' } })
     const leftovers = open(garden, 300)
@@ -205,7 +205,7 @@ describe('ending an orphan', () => {
     expect(survivors(garden.mark)).toEqual([])
   })
 
-  it('leaves alone whoever has its pid by now', async () => {
+  it('leaves a process alone that has reused the pid', async () => {
     await using garden = new Garden()
     const pid = await garden.orphan([garden.program('claude')], { env: { CLAUDECODE: '1' } })
     const isThere = watch(pid)
@@ -220,7 +220,7 @@ describe('ending an orphan', () => {
     expect(isThere()).toBe(true)
   })
 
-  it('leaves alone what has come into use since it was shown', async () => {
+  it('leaves a process alone that may be in use since it was shown', async () => {
     await using garden = new Garden()
     const log = join(garden.folder, 'log')
     const shell = '"$@" </dev/null >/dev/null 2>&1 & echo $!'
@@ -228,7 +228,7 @@ describe('ending an orphan', () => {
       shell,
       env: { CLAUDECODE: '1' },
     })
-    // Before its trap the signal would end it.
+    // Before the trap is set, the signal would end the process.
     await waitUntil(() => survivors(garden.mark).some(({ command }) => command === 'sleep'), 20_000, 'its loop runs')
     const isThere = watch(pid)
     const leftovers = open(garden)

@@ -8,7 +8,7 @@ import { needs } from '../../support/real.ts'
 import { seen, waitUntil } from '../../support/world.ts'
 import { found, ofPid, open } from './looks.ts'
 
-/** Sessions, files and worktrees that agents have left, and those that somebody needs. */
+/** tmux sessions, files and worktrees that agents have left, and similar ones that are in use. */
 
 const uid = process.getuid?.() ?? 0
 const long = new Date(Date.now() - 86_400_000)
@@ -22,7 +22,7 @@ async function fixed(garden: Garden): Promise<readonly string[]> {
 const whats = (all: readonly Leftover[]): readonly string[] =>
   all.map(({ what, sure }) => `${sure}: ${what.replace(/ \(\$.*$/, '')}`).toSorted()
 
-describe('a tmux session', () => {
+describe('doctor: a tmux session', () => {
   needs('tmux', 'gcc')
 
   let garden: Garden
@@ -36,7 +36,7 @@ describe('a tmux session', () => {
     const folder = join(garden.folder, `tmux-${uid}`)
     mkdirSync(folder, { mode: 0o700 })
     socket = join(folder, 'default')
-    // A session that stays, so that the server does; what dies in it is kept.
+    // This session keeps the tmux server alive. With remain-on-exit, panes stay when their program has ended.
     tmux('new-session', '-d', '-s', 'stays', 'sleep 10000')
     tmux('set-option', '-g', 'remain-on-exit', 'on')
   })
@@ -46,7 +46,7 @@ describe('a tmux session', () => {
     await garden[Symbol.asyncDispose]()
   })
 
-  it('of an agent that has ended is found, and killed by its id', async () => {
+  it('is found when its agent has ended, and is killed by its id', async () => {
     garden.script('claude', 'exit 0')
     tmux('new-session', '-d', '-s', 'work', `${join(garden.folder, 'claude')} -p "Fix it"`)
     await waitUntil(() => tmux('list-panes', '-a', '-F', '#{pane_dead}').includes('1'), 20_000, 'it has ended')
@@ -56,7 +56,7 @@ describe('a tmux session', () => {
     expect(names()).toEqual(['stays'])
   })
 
-  it('that only has the name of an agent, and an idle shell that was just begun, is perhaps somebody’s', async () => {
+  it('is perhaps in use when it only has the name of an agent session and a new idle shell', async () => {
     for (const name of ['agent_notes', 'agent_a-120000-1a2b3c', 'claude-2026', 'claude-myproject', 'claude', 'my-work'])
       tmux('new-session', '-d', '-s', name, 'exec sh -i')
     await waitUntil(async () => (await found(garden)).length === 5, 20_000, 'the shells are idle')
@@ -73,7 +73,7 @@ describe('a tmux session', () => {
     expect(names()).toHaveLength(7)
   })
 
-  it('that was started with an agent, and went on as a shell, is likely, and killed', async () => {
+  it('is likely, and is killed, when it was started with an agent and became an idle shell', async () => {
     garden.script('claude', 'exit 0')
     tmux('new-session', '-d', '-s', 'work', `${join(garden.folder, 'claude')} -p "Fix it"; exec sh -i`)
     await waitUntil(async () => (await found(garden)).length === 1, 20_000, 'the shell is idle')
@@ -82,7 +82,7 @@ describe('a tmux session', () => {
     expect(names()).toEqual(['stays'])
   })
 
-  it('in which something runs, that somebody looks at, or that is an Ebb’s, is none', async () => {
+  it('is not found when a program runs in it, a client is attached, or it belongs to an Ebb', async () => {
     tmux('new-session', '-d', '-s', 'agent_busy', `sh -i -c ':'; ${garden.program('vim')} notes.md`)
     tmux('new-session', '-d', '-s', 'agent_lives', garden.program('claude'))
     tmux('new-session', '-d', '-s', 'agent_ebbs', 'exec sh -i', ';', 'set-option', '-t', '=agent_ebbs:', '@ebb', 'a/b/c.1')
@@ -94,14 +94,14 @@ describe('a tmux session', () => {
     await waitUntil(
       () => /^agent_seen 1$/m.test(tmux('list-sessions', '-F', '#{session_name} #{session_attached}')),
       20_000,
-      'somebody looks',
+      'a client is attached',
     )
     expect(await found(garden)).toEqual([])
     client.kill('SIGKILL')
-    await waitUntil(async () => (await found(garden)).length === 1, 20_000, 'nobody looks any more')
+    await waitUntil(async () => (await found(garden)).length === 1, 20_000, 'no client is attached')
   })
 
-  it('that somebody attaches to after it was shown stays', async () => {
+  it('is not killed when a client attaches after it was shown', async () => {
     garden.script('claude', 'exit 0')
     tmux('new-session', '-d', '-s', 'agent_x', `${join(garden.folder, 'claude')}; exec sh -i`)
     await waitUntil(async () => (await found(garden)).length === 1, 20_000, 'the shell is idle')
@@ -111,14 +111,18 @@ describe('a tmux session', () => {
       env: garden.environment({ TERM: 'xterm' }),
       stdio: ['pipe', 'ignore', 'ignore'],
     })
-    await waitUntil(() => /^agent_x 1$/m.test(tmux('list-sessions', '-F', '#{session_name} #{session_attached}')), 20_000, 'somebody looks')
+    await waitUntil(
+      () => /^agent_x 1$/m.test(tmux('list-sessions', '-F', '#{session_name} #{session_attached}')),
+      20_000,
+      'a client is attached',
+    )
     expect(await leftovers.end(shown)).toMatchObject([{ outcome: 'changed' }])
     expect(names()).toContain('agent_x')
     client.kill('SIGKILL')
   })
 })
 
-describe('files of agents', () => {
+describe('doctor: files of agents', () => {
   needs('gcc')
 
   function file(path: string, content = 'x'.repeat(10_000)): string {
@@ -133,7 +137,7 @@ describe('files of agents', () => {
     return folder
   }
 
-  it('that nobody needs any more are found with their size, and removed', async () => {
+  it('are found with their size, and removed, when no process needs them', async () => {
     await using garden = new Garden()
     const { folder } = garden
     file(join(folder, 'gemini-shell-abc', 'deep', 'output'))
@@ -157,7 +161,7 @@ describe('files of agents', () => {
     expect(existsSync(join(folder, `claude-${uid}`, '-home-me', 'session'))).toBe(true)
   })
 
-  it('whose names are no UTF-8 are measured, and removed, like all others', async () => {
+  it('are measured and removed when their names are not UTF-8', async () => {
     await using garden = new Garden()
     const shell = join(garden.folder, 'gemini-shell-abc')
     const odd = Buffer.from(`${shell}/\xff`, 'latin1')
@@ -173,7 +177,7 @@ describe('files of agents', () => {
     expect(existsSync(shell)).toBe(false)
   })
 
-  it('are never reached through a link', async () => {
+  it('are not searched for or removed through a symlink', async () => {
     await using garden = new Garden()
     const treasure = file(join(garden.folder, 'home', 'tasks', 'treasure'))
     symlinkSync(join(garden.folder, 'home'), join(garden.folder, 'gemini-shell-link'))
@@ -189,7 +193,7 @@ describe('files of agents', () => {
     expect(existsSync(treasure)).toBe(true)
   })
 
-  it('that a process has open, or works in, stay', async () => {
+  it('are not found while a process has them open or works in them', async () => {
     await using garden = new Garden()
     const output = file(join(garden.folder, 'gemini-shell-open', 'output'))
     const folder = join(garden.folder, 'gemini-shell-cwd')
@@ -200,11 +204,11 @@ describe('files of agents', () => {
     })
     expect(await found(garden)).toEqual([])
     process.kill(holder, 'SIGKILL')
-    await waitUntil(() => seen(holder) === undefined, 20_000, 'nobody has it open')
+    await waitUntil(() => seen(holder) === undefined, 20_000, 'no process has it open')
     expect(await found(garden)).toHaveLength(2)
   })
 
-  it('that a living agent of the program may need stay, and those before it go', async () => {
+  it('are found when they are older than every running agent of the program, and not otherwise', async () => {
     await using garden = new Garden()
     const agent = spawn(garden.program('claude'), { env: garden.environment(), stdio: 'ignore' })
     await waitUntil(() => seen(agent.pid ?? 0)?.command === 'claude', 20_000, 'it runs')
@@ -218,10 +222,10 @@ describe('files of agents', () => {
   })
 })
 
-describe('files of an agent that will be ended', () => {
+describe('doctor: files of an agent that will be ended', () => {
   needs('gcc')
 
-  it('are found beside it, and go after it; who lives on keeps them', async () => {
+  it('are found with it, removed after it, and kept while it runs', async () => {
     await using garden = new Garden()
     const snapshot = join(garden.folder, '.claude', 'shell-snapshots', 'snapshot-bash-1-a.sh')
     mkdirSync(join(snapshot, '..'), { recursive: true })
@@ -237,7 +241,7 @@ describe('files of an agent that will be ended', () => {
     expect([seen(pid), existsSync(snapshot)]).toEqual([undefined, false])
   })
 
-  it('of a user are nothing to another’s agent', async (context) => {
+  it('are removable when only an agent of another user is running', async (context) => {
     if (uid !== 0) context.skip()
     await using garden = new Garden()
     const program = garden.program('claude')
@@ -249,10 +253,10 @@ describe('files of an agent that will be ended', () => {
   })
 })
 
-describe('a worktree', () => {
+describe('doctor: a worktree', () => {
   needs('gcc')
 
-  it('of an agent is shown with the command that removes it, clean or not, and is never removed', async () => {
+  it('of an agent is shown with the command that removes it, and is never removed, clean or not', async () => {
     await using garden = new Garden()
     const git = (...words: readonly string[]): string =>
       execFileSync('git', ['-C', garden.folder, '-c', 'user.name=a', '-c', 'user.email=a@b', ...words], { encoding: 'utf8', stdio: 'pipe' })
@@ -266,7 +270,7 @@ describe('a worktree', () => {
     writeFileSync(join(at('dirty'), 'work'), '')
     rmSync(at('gone'), { recursive: true })
     const user = spawn(garden.program('waits'), { cwd: at('used'), env: garden.environment(), stdio: 'ignore' })
-    await waitUntil(() => seen(user.pid ?? 0)?.command === 'waits', 20_000, 'somebody works there')
+    await waitUntil(() => seen(user.pid ?? 0)?.command === 'waits', 20_000, 'a process works there')
     const all = (await found(garden)).filter(({ kind }) => kind === 'worktree').toSorted((a, b) => (a.id < b.id ? -1 : 1))
     expect(all.map(({ paths: [path = ''], sure, fixes }) => [path.slice(at('').length + 1), sure, fixes])).toEqual([
       ['aside', 'likely', false],
@@ -279,7 +283,7 @@ describe('a worktree', () => {
     expect(all[5]?.evidence.join(' ')).toContain('1 of its commits is in no branch, and would be lost.')
     all.shift()
     expect(all[0]?.fix).toContain(`git -C ${garden.folder} worktree remove ${at('clean')}`)
-    expect(all[1]?.evidence.join(' ')).toContain("1 change that is not committed: that is somebody's work")
+    expect(all[1]?.evidence.join(' ')).toContain('1 uncommitted change, which would be lost.')
     expect(all[2]?.fix).toContain('worktree prune')
     expect(all[3]?.fix).toContain(`'${at(String.raw`it'\''s`)}'`)
     expect(await fixed(garden)).toEqual([])

@@ -4,7 +4,7 @@ import { openLeftovers } from '../../../src/doctor/search/leftovers.ts'
 import { realClock } from '../../../src/host/clock.ts'
 import type { Garden } from '../../support/leftovers.ts'
 
-/** The doctor's looks, bounded to what the test has planted: beside it, other people's processes run. */
+/** Opens the doctor's search, restricted to the processes of the test: other processes run on the same machine. */
 
 export function open(garden: Garden, graceMs = 1_000): Leftovers {
   const environment = { PATH: process.env.PATH ?? '', HOME: garden.folder, TMUX_TMPDIR: garden.folder }

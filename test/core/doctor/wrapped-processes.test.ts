@@ -8,7 +8,7 @@ import { needs } from '../../support/real.ts'
 import { seen, survivors, waitUntil } from '../../support/world.ts'
 import { found, ofPid, open } from './looks.ts'
 
-/** Agents and MCP servers below an orphan that only started them. */
+/** Agents and MCP servers below an orphaned wrapper, such as `sh -c` or `timeout`. */
 
 async function wrapped(garden: Garden, words: readonly string[], command: string): Promise<number> {
   const pid = await garden.orphan(words)
@@ -16,7 +16,7 @@ async function wrapped(garden: Garden, words: readonly string[], command: string
   return pid
 }
 
-describe('below an orphan that only waits for it,', () => {
+describe('doctor: an orphaned wrapper', () => {
   needs('gcc')
 
   const cases: readonly (readonly [kind: string, command: string, words: (program: string) => readonly string[]])[] = [
@@ -27,7 +27,7 @@ describe('below an orphan that only waits for it,', () => {
     ['mcp-server', 'mcp-server-git', (server) => ['bash', '-c', `${server}; :`]],
   ]
   for (const [kind, command, words] of cases) {
-    it(`by ${words(command).join(' ')}, is a leftover with it, and both are ended`, async () => {
+    it(`${words(command).join(' ')} is a leftover with the ${kind} below it, and both are ended`, async () => {
       await using garden = new Garden()
       const pid = await wrapped(garden, words(garden.program(command)), command)
       const one = ofPid(await found(garden), pid)
@@ -39,7 +39,7 @@ describe('below an orphan that only waits for it,', () => {
     })
   }
 
-  it('what writes into a file, or into what stands beside it, is perhaps in use', async () => {
+  it('is perhaps in use when the agent below it writes to a file or to a process that the wrapper started', async () => {
     await using garden = new Garden()
     const log = join(garden.folder, 'log')
     const program = garden.program('claude')
@@ -53,7 +53,7 @@ describe('below an orphan that only waits for it,', () => {
     }
   })
 
-  it('an editor, what `npm run` has started, and what a program that is no wrapper has started, are none', async () => {
+  it('finds no leftover when the program is an editor, runs by `npm run`, or has a parent that is not a wrapper', async () => {
     await using garden = new Garden()
     await wrapped(garden, ['bash', '-c', `${garden.program('vim')} claude; :`], 'vim')
     await wrapped(garden, ['bash', '-c', `exec -a npm bash -c '${garden.program('foo-mcp')}; :' run dev`], 'foo-mcp')
@@ -62,10 +62,10 @@ describe('below an orphan that only waits for it,', () => {
   })
 })
 
-describe('beside what is ended, in its session,', () => {
+describe('doctor: ending an agent', () => {
   needs('gcc')
 
-  it('what may be in use, what is an Ebb’s and what nobody knows lives on', async () => {
+  it('leaves processes of the same session alone that may be in use, belong to an Ebb or are unknown', async () => {
     await using garden = new Garden()
     const listens = "require('node:net').createServer().listen(0,'127.0.0.1',()=>{process.title='listens'})"
     const body = [
@@ -89,14 +89,14 @@ describe('beside what is ended, in its session,', () => {
     expect(watched.map((isThere) => isThere())).toEqual([true, true, true, true])
   })
 
-  it('what may be in use lives on, though it is below', async () => {
+  it('leaves a descendant alone that may be in use', async () => {
     await using garden = new Garden()
     const pid = await wrapped(garden, [garden.script('claude')], 'sleep')
     const first = survivors(garden.mark).map(({ pid, startTime }) => ({ pid, startTime }))
     const spared = first.filter((one) => one.pid !== pid)
     expect(spared).toHaveLength(1)
     const isThere = watch(spared[0]?.pid ?? 0)
-    const ending = { clock: realClock, look: readTable, graceMs: 300, killMs: 5_000, spared }
+    const ending = { clock: realClock, readTable, graceMs: 300, killMs: 5_000, spared }
     expect(await endProcesses(first, ending)).toMatchObject({ outcome: 'gone' })
     expect([seen(pid), isThere()]).toEqual([undefined, true])
   })

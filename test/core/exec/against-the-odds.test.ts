@@ -10,7 +10,7 @@ import { tmpfs } from '../../support/mounts.ts'
 import { cgroupAvailable, missing, needs } from '../../support/real.ts'
 import { cgroupsOf, hierarchies, processesOfHome, type Seen, describe as show, survivors, waitUntil } from '../../support/world.ts'
 
-/** G11 and G12: killing needs nothing but the kernel, the books are put right later, and what cannot be killed is shown. */
+/** G11 and G12: a kill needs only the kernel, the ledger is corrected later, and a process that cannot be killed is reported as stuck. */
 
 needs('gcc')
 
@@ -29,7 +29,7 @@ function controller(name: string): string {
   return hierarchies().find(({ version, controllers }) => version === 1 && controllers.includes(name))?.mountPoint ?? ''
 }
 
-/** Begun before the other tests of this file and looked at in the last: the kernel is asked for ten seconds before we say stuck. */
+/** Started before the other tests of this file and checked in the last one: Ebb tries for ten seconds before it reports stuck. */
 interface Stuck {
   readonly run: RunningEbb
   readonly home: string
@@ -58,16 +58,16 @@ afterAll(async () => {
   if (!stuck) return
   const { freezer } = stuck
   writeFileSync(join(freezer, 'freezer.state'), 'THAWED')
-  await waitUntil(() => readFileSync(join(freezer, 'cgroup.procs'), 'utf8') === '', 10_000, 'the frozen one dies')
+  await waitUntil(() => readFileSync(join(freezer, 'cgroup.procs'), 'utf8') === '', 10_000, 'the frozen process dies')
   rmdirSync(freezer)
 })
 
 describe('a locked database', () => {
-  it('does not stop the kill, and the sentinel puts the books right when it is free again', async () => {
+  it('does not stop the kill, and the sentinel corrects the ledger when the lock is released', async () => {
     const home = temporaryHome()
     const run = startEbb(['exec', ...grace, '--', ...stubborn()], { home })
     await run.says('ready')
-    // What is not on the books as held yet is a launch, and a launch that cannot be written fails.
+    // Wait until the ledger records `held`: before that it is still a launch, which fails when it cannot be recorded.
     await waitUntil(() => openBooks(home).some((line) => line.startsWith('held')), 15_000, 'the command is held')
     const db = new DatabaseSync(join(home, 'ebb.db'), { timeout: 5_000 })
     db.exec('BEGIN EXCLUSIVE')
@@ -75,7 +75,7 @@ describe('a locked database', () => {
     try {
       run.signal('SIGTERM')
       const another = startEbb(['exec', '--', 'true'], { home })
-      // Sooner than a kill could come that waits for the ledger, which gives up a lock after five seconds.
+      // A kill that waited for the ledger would come later: the ledger gives up a lock after five seconds.
       await requireGone(run, 4_800)
       const ended = await run.ended
       expect(ended).toMatchObject({ code: 137 })
@@ -86,19 +86,19 @@ describe('a locked database', () => {
     }
     expect(refused).toMatchObject({ code: 125, stdout: Buffer.from('') })
     expect(refused.stderr.trim().split('\n').at(-1)).toMatch(/^ebb: The database is locked by another process/)
-    await waitUntil(() => openBooks(home), 10_000, 'the sentinel closes the books')
+    await waitUntil(() => openBooks(home), 10_000, 'the sentinel closes the ledger entries')
   })
 })
 
 describe('a full disk', () => {
   needs('root')
 
-  it('does not stop the kill, and a recovery puts the books right when there is space again', async () => {
+  it('does not stop the kill, and a recovery corrects the ledger when there is space again', async () => {
     using disk = tmpfs(temporaryHome(), '2m')
     const home = disk.point
     const run = startEbb(['exec', ...grace, '--', ...stubborn()], { home })
     await run.says('ready')
-    // The ledger has said "held" when the books show it; from then on there is no byte left to write.
+    // Fill the disk only after the ledger has recorded `held`.
     await waitUntil(() => openBooks(home).some((line) => line.startsWith('held')), 5_000, 'it is held')
     fill(join(home, 'filler'))
     run.signal('SIGTERM')
@@ -119,7 +119,7 @@ function fill(file: string): void {
     try {
       for (;;) writeFileSync(file, Buffer.alloc(size), { flag: 'a' })
     } catch {
-      // No room for that much; for less there may be.
+      // There is no room for this size; a smaller one may fit.
     }
   }
 }
@@ -162,12 +162,12 @@ describe('no pid left', () => {
       run.signal('SIGKILL')
       await requireGone(run)
       await run.ended
-      await waitUntil(() => openBooks(home), 10_000, 'the sentinel closes the books')
+      await waitUntil(() => openBooks(home), 10_000, 'the sentinel closes the ledger entries')
     })
   })
 })
 
-/** Runs what starts a command in a v1 cgroup of its own, in which there may be sixty tasks: a Node, a sentinel, and few more. */
+/** Lets the test start a command in its own v1 cgroup with at most sixty tasks: enough for a Node, a sentinel and few more. */
 async function withPidsLimit(test: (through: readonly string[]) => Promise<void>): Promise<void> {
   const directory = join(controller('pids'), `ebb-test-${currentMark()}`)
   mkdirSync(directory)
@@ -175,7 +175,7 @@ async function withPidsLimit(test: (through: readonly string[]) => Promise<void>
   try {
     await test(['sh', '-c', 'echo $$ >"$0/cgroup.procs" && exec "$@"', directory])
   } finally {
-    await waitUntil(() => readFileSync(join(directory, 'cgroup.procs'), 'utf8') === '', 5_000, 'the limited ones are gone')
+    await waitUntil(() => readFileSync(join(directory, 'cgroup.procs'), 'utf8') === '', 5_000, 'the limited processes are gone')
     rmdirSync(directory)
   }
 }
@@ -183,10 +183,10 @@ async function withPidsLimit(test: (through: readonly string[]) => Promise<void>
 describe('a process that the kernel does not let die', () => {
   needs('v1 freezer controller')
 
-  it('is said to be stuck, by code, by name and by status, until it is gone', async () => {
-    if (!stuck) throw new Error('it was not begun')
+  it('is stuck in the exit code, in the message and in ebb status, until it is gone', async () => {
+    if (!stuck) throw new Error('The frozen run was not started.')
     const { run, home, freezer, exited } = stuck
-    // The frozen one holds the streams: only the exit tells.
+    // The frozen process holds the streams open, so only the exit event can be awaited.
     expect(await exited).toBe(3)
     expect(run.errorOutput()).toMatch(/not everything could be released[^\n]*\n {2}process-tree waits/)
     const status = await ebb(['status'], { home })
@@ -194,7 +194,7 @@ describe('a process that the kernel does not let die', () => {
     expect(status.stdout.toString()).toMatch(/^Something is left: 1 stuck[^\n]*\.\n/)
     expect(status.stdout.toString()).toMatch(/^stuck .*process-tree waits/m)
     writeFileSync(join(freezer, 'freezer.state'), 'THAWED')
-    // The sentinel has been at it since its supervisor left; whoever comes next finishes what it could not.
+    // The sentinel has tried since the exit of its supervisor. The next recovery finishes what it could not.
     await waitUntil(() => processesOfHome(home, installationOf(home)).map(show), 15_000, 'the sentinel has finished')
     expect(await ebb(['recover'], { home })).toMatchObject({ code: 0 })
     expect(await ebb(['status'], { home })).toMatchObject({ code: 0, stdout: Buffer.from('The world is clean.\n') })

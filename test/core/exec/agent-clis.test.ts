@@ -9,8 +9,8 @@ import { currentMark } from '../../support/mark.ts'
 import { survivors, waitUntil } from '../../support/world.ts'
 
 /**
- * The cache of the real agents. What `npm` brings is 1.3 GB from a network, so here is one that brings four scripts; everything
- * around it is real.
+ * `scripts/with-agents.mjs`, which installs the real agents into a cache. A real `npm install` loads 1.3 GB from the network, so the test
+ * replaces `npm` by a script that installs four small programs. Everything else is real.
  */
 
 const run = promisify(execFile)
@@ -19,13 +19,13 @@ interface Place {
   readonly cache: string
   readonly calls: () => readonly string[]
   readonly env: NodeJS.ProcessEnv
-  /** What the script in the place of `npm` does at an install. */
+  /** Sets what the replacement of `npm` does at an install. */
   npm(script: string): void
 }
 
-const brings = (...programs: readonly string[]): string =>
+const installs = (...programs: readonly string[]): string =>
   `mkdir -p node_modules/.bin; for p in ${programs.join(' ')}; do printf '#!/bin/sh\\necho "$0 1.2.3"\\n' > node_modules/.bin/$p; chmod +x node_modules/.bin/$p; done`
-const all = brings('claude', 'codex', 'gemini', 'opencode')
+const all = installs('claude', 'codex', 'gemini', 'opencode')
 
 function place(): Place {
   const base = temporaryHome()
@@ -56,8 +56,8 @@ async function install({ env }: Place): Promise<{ code: number; stdout: string }
   }
 }
 
-describe('the real agents', () => {
-  it('are installed once, and are there for the command', async () => {
+describe('with-agents', () => {
+  it('installs the agents once, and gives them to the command', async () => {
     const here = place()
     const first = await install(here)
     expect(first.code).toBe(0)
@@ -67,9 +67,9 @@ describe('the real agents', () => {
     expect(readdirSync(here.cache)).toEqual([expect.stringMatching(/^agents-[0-9a-f]{12}$/)])
   })
 
-  it('are not half there after an install that was killed, and the next one cleans up after it', async () => {
+  it('leaves no half-made cache after a killed install, and the next install removes its remains', async () => {
     const here = place()
-    here.npm(`${brings('claude')}; exec sleep 600`)
+    here.npm(`${installs('claude')}; exec sleep 600`)
     const killed = spawn(nodeProgram, words, { env: here.env, stdio: 'ignore', detached: true })
     await waitUntil(() => here.calls().length === 1 && existsSync(here.cache) && readdirSync(here.cache).length === 1, 20_000, 'npm runs')
     const exited = once(killed, 'exit')
@@ -82,9 +82,9 @@ describe('the real agents', () => {
     expect(readdirSync(here.cache)).toEqual([expect.stringMatching(/^agents-/)])
   })
 
-  it('are not spoiled by two who install at once', async () => {
+  it('two concurrent installs succeed', async () => {
     const here = place()
-    // Each waits for the other to have begun.
+    // Each install waits until both have begun.
     here.npm(`${all}; until [ "$(grep -c install "${join(here.cache, '..', '..', 'calls')}")" = 2 ]; do sleep 0.02; done`)
     const both = await Promise.all([install(here), install(here)])
     expect(both.map(({ code }) => code)).toEqual([0, 0])
@@ -92,18 +92,18 @@ describe('the real agents', () => {
     expect(readdirSync(here.cache)).toEqual([expect.stringMatching(/^agents-/)])
   })
 
-  it('are skipped by name where they cannot be had', async () => {
+  it('names the optional agents that could not be installed', async () => {
     const here = place()
-    here.npm(brings('claude', 'gemini'))
+    here.npm(installs('claude', 'gemini'))
     const { code, stdout } = await install(here)
     expect(code).toBe(0)
     expect(stdout).toContain('codex and opencode could not be installed and will be skipped')
   })
 
   it.each([
-    ['a required one does not run', brings('claude', 'codex', 'opencode'), 'gemini was installed, but "gemini --version" fails'],
+    ['a required one does not run', installs('claude', 'codex', 'opencode'), 'gemini was installed, but "gemini --version" fails'],
     ['npm fails', 'exit 7', 'the real agents could not be installed: "npm install" failed'],
-  ])('are not there at all when %s', async (_, script, sentence) => {
+  ])('fails and leaves no cache when %s', async (_, script, sentence) => {
     const here = place()
     here.npm(script)
     const { code, stdout } = await install(here)
@@ -112,7 +112,7 @@ describe('the real agents', () => {
     expect(readdirSync(here.cache)).toEqual([])
   })
 
-  it('come from a lock that names no host', () => {
+  it('the lock file names no host', () => {
     const lock = readFileSync(join(root, 'test', 'agents', 'package-lock.json'), 'utf8')
     expect(lock).not.toMatch(/"resolved"|https?:/)
   })

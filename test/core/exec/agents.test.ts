@@ -5,12 +5,12 @@ import { ebb, startEbb, temporaryHome } from '../../support/home.ts'
 import { leftInHome } from '../../support/ledger-file.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** `ebb exec` around the program of an agent: it has a temp folder as an agent has, and what it leaves elsewhere goes. */
+/** `ebb exec` with the program of an agent: it gets a temp folder like an agent, and its tool leftovers are removed. */
 
 interface Scene {
   readonly home: string
   readonly temp: string
-  /** Of the user: where the program has its configuration. */
+  /** The home folder of the user, with the configuration of the program. */
   readonly user: string
   readonly env: Record<string, string>
   program(name: string, script: string): string
@@ -41,11 +41,11 @@ const leftBy = ({ home, temp, user }: Scene): readonly string[] => [
 ]
 
 describe.each(['claude', 'codex', 'gemini', 'opencode'])('ebb exec -- %s', (name) => {
-  it('has a temp folder of its own, by its name or by its path, and nothing of it is left', async () => {
+  it('has its own temp folder, called by name or by path, and leaves nothing', async () => {
     const at = scene()
     const path = at.program(name, `echo x >"$TMPDIR/file"; ${snapshot}; echo "$TMPDIR"; exit 7`)
-    for (const word of [name, path]) {
-      const ended = await ebb(['exec', '--', word], { home: at.home, env: at.env })
+    for (const program of [name, path]) {
+      const ended = await ebb(['exec', '--', program], { home: at.home, env: at.env })
       expect(ended).toMatchObject({ code: 7, stderr: '' })
       expect(ended.stdout.toString('utf8')).toMatch(new RegExp(`^${at.temp}/ebb-[\\w-]{22}\n$`))
       if (name !== 'claude') continue
@@ -55,29 +55,26 @@ describe.each(['claude', 'codex', 'gemini', 'opencode'])('ebb exec -- %s', (name
   })
 })
 
-it.each(['/nonexistent/folder', 'relative'])(
-  'an agent runs where there is no folder for temporary files (%s), and is told so',
-  async (TMPDIR) => {
-    const at = scene()
-    at.program('claude', `${snapshot}; echo "$TMPDIR"; exit 7`)
-    const ended = await ebb(['exec', '--', 'claude'], { home: at.home, env: { ...at.env, TMPDIR } })
-    expect(ended).toMatchObject({ code: 7, stderr: expect.stringContaining(`${TMPDIR} cannot be written; set TMPDIR`) })
-    expect(ended.stdout.toString('utf8')).toBe(`${TMPDIR}\n`)
-    expect(leftBy(at)).toEqual([])
-  },
-)
+it.each(['/nonexistent/folder', 'relative'])('ebb exec runs an agent with an unusable TMPDIR (%s), and warns', async (TMPDIR) => {
+  const at = scene()
+  at.program('claude', `${snapshot}; echo "$TMPDIR"; exit 7`)
+  const ended = await ebb(['exec', '--', 'claude'], { home: at.home, env: { ...at.env, TMPDIR } })
+  expect(ended).toMatchObject({ code: 7, stderr: expect.stringContaining(`${TMPDIR} cannot be written; set TMPDIR`) })
+  expect(ended.stdout.toString('utf8')).toBe(`${TMPDIR}\n`)
+  expect(leftBy(at)).toEqual([])
+})
 
-it('a SIGKILL of ebb leaves both to its sentinel', async () => {
+it('ebb exec: after a SIGKILL the sentinel removes temp folder and leftovers', async () => {
   const at = scene()
   at.program('claude', `echo x >"$TMPDIR/file"; ${snapshot}; echo ready; exec sleep 1000`)
   const run = startEbb(['exec', '--', 'claude'], { home: at.home, env: at.env })
   await run.says('ready')
   expect(leftBy(at)).toHaveLength(3)
   run.signal('SIGKILL')
-  await waitUntil(() => leftBy(at), 20_000, 'nothing of it is left')
+  await waitUntil(() => leftBy(at), 20_000, 'temp folder and leftovers are gone')
 })
 
-it('any other command is given nothing: its environment is ours, and no folder is made', async () => {
+it('ebb exec changes no variable and makes no temp folder for a command that is no agent', async () => {
   const at = scene()
   const ended = await ebb(['exec', '--', 'sh', '-c', `echo "$TMPDIR $PATH"; ls -A "$TMPDIR"; ls -A "${join(at.home, 'run')}"`], {
     home: at.home,

@@ -6,9 +6,9 @@ import { type Ended, ebb, spoil, temporaryHome } from '../../support/home.ts'
 import { readOnly, tmpfs } from '../../support/mounts.ts'
 import { needs } from '../../support/real.ts'
 
-/** Bad input gets a clear sentence, a code that says whose fault it was, and makes nothing. */
+/** Bad input to `ebb exec`: it prints one sentence, exits with the code for the kind of error, and makes nothing. */
 
-/** A home that does not exist yet, so that a test sees whether one was made. */
+/** A home that does not exist yet, so that a test can check that none was made. */
 const freshHome = (): string => join(temporaryHome(), 'home')
 
 function expectRefused(ended: Ended, code: number, sentence: RegExp): void {
@@ -18,7 +18,7 @@ function expectRefused(ended: Ended, code: number, sentence: RegExp): void {
 }
 
 describe('a command that cannot start', () => {
-  it('gets 127 when it does not exist, by name or by path', async () => {
+  it('exits with 127 when the program does not exist, by name or by path', async () => {
     const home = freshHome()
     expectRefused(await ebb(['exec', '--', 'no-such-command'], { home }), 127, /no-such-command was not found on the PATH/)
     expectRefused(await ebb(['exec', '--', './no-such-file'], { home }), 127, /no-such-file was not found/)
@@ -26,20 +26,20 @@ describe('a command that cannot start', () => {
     expect(existsSync(home)).toBe(false)
   })
 
-  it('gets 126 when it is not executable, or not a program at all', async () => {
+  it('exits with 126 when the file is not executable or not a program', async () => {
     const home = freshHome()
     const file = join(temporaryHome(), 'plain')
     writeFileSync(file, '#!/bin/sh\n', { mode: 0o644 })
-    expectRefused(await ebb(['exec', '--', file], { home }), 126, /plain is there but cannot be executed/)
+    expectRefused(await ebb(['exec', '--', file], { home }), 126, /plain exists but cannot be executed/)
     expectRefused(await ebb(['exec', '--', '/'], { home }), 126, /cannot be executed/)
     expect(existsSync(home)).toBe(false)
   })
 
-  it('gets 125 when the working directory is gone', async () => {
+  it('exits with 125 when the working directory is gone', async () => {
     const home = freshHome()
     const through = ['sh', '-c', 'cd "$(mktemp -d)" && rmdir "$PWD" && exec "$@"', 'sh']
     const ended = await ebb(['exec', '--', 'true'], { home, through })
-    // The shell that finds the pinned Node has a word of its own about it.
+    // The shell that finds the pinned Node prints its own warning.
     const stderr = ended.stderr.replace(/^sh: .*getcwd.*\n/, '')
     expectRefused({ ...ended, stderr }, 125, /working directory does not exist any more/)
     expect(existsSync(home)).toBe(false)
@@ -65,7 +65,7 @@ describe('wrong usage', () => {
     [['status', 'please'], /does not take "please"/],
   ]
 
-  it('is refused with 2 and named, and nothing is made', async () => {
+  it('exits with 2, names the error, and makes nothing', async () => {
     const home = freshHome()
     const ends = await Promise.all(wrong.map(([words]) => ebb(words, { home })))
     for (const [index, [, sentence]] of wrong.entries()) expectRefused(ends[index] as Ended, 2, sentence)
@@ -128,13 +128,13 @@ describe('a home that cannot be used', () => {
       try {
         writeFileSync(join(home, 'filler'), Buffer.alloc(8_192))
       } catch {
-        // Full, as wished.
+        // The disk is full now, as the test needs it.
       }
       expectRefused(await ebb(['exec', '--', 'true'], { home }), 125, /(space|full)/)
     })
   })
 
-  it('is made ours alone when it is open to others', async () => {
+  it('gets mode 0700 when other users had access', async () => {
     const home = temporaryHome()
     chmodSync(home, 0o755)
     expect(await ebb(['exec', '--', 'true'], { home })).toMatchObject({ code: 0, stderr: '' })
@@ -148,7 +148,7 @@ describe('a database that cannot be used', () => {
   describe('with root', () => {
     needs('root')
 
-    it('is named with the reason when it is read-only', async () => {
+    it('is reported with the reason when it is read-only', async () => {
       const home = temporaryHome()
       expect(await ebb(['exec', '--', 'true'], { home })).toMatchObject({ code: 0 })
       using _ = readOnly(join(home, 'ebb.db'))
@@ -160,7 +160,7 @@ describe('a database that cannot be used', () => {
     })
   })
 
-  it('is kept aside and named when it is corrupt, and the next run starts with a new one', async () => {
+  it('is renamed and reported when it is corrupt, and the next run starts with a new one', async () => {
     const home = temporaryHome()
     const garbage = Buffer.alloc(8_192, 'this is not a database ')
     writeFileSync(join(home, 'ebb.db'), garbage)
@@ -171,7 +171,7 @@ describe('a database that cannot be used', () => {
     expect(await ebb(['exec', '--', 'sh', '-c', 'exit 6'], { home })).toMatchObject({ code: 6, stderr: '' })
   })
 
-  it('is refused, and left as it is, when a newer version wrote it', async () => {
+  it('is refused and not changed when a newer version wrote it', async () => {
     const home = spoil(temporaryHome())
     const file = join(home, 'ebb.db')
     const db = new DatabaseSync(file)
@@ -184,7 +184,7 @@ describe('a database that cannot be used', () => {
 })
 
 describe('a report that cannot be written', () => {
-  it('is said, and the run has been cleaned up all the same', async () => {
+  it('is an error with 125, after the run was cleaned up', async () => {
     const ended = await ebb(['exec', '--report', '/no/such/folder/report.json', '--', 'true'], { home: temporaryHome() })
     expectRefused(ended, 125, /The report could not be written to \/no\/such\/folder\/report\.json/)
   })

@@ -13,16 +13,16 @@ import { needs } from '../../support/real.ts'
 import { hierarchies, ownCgroup2, seen, waitUntil } from '../../support/world.ts'
 
 /**
- * A close that comes in the moment of a launch finds the main process at the door of its cgroup, or in the middle of a
- * fork. Who is overlooked then is waited for until the whole grace is over, and killed.
+ * A close during a launch finds the main process at the gate of its cgroup, or in the middle of a fork. A process that got no signal then
+ * would run until the grace period is over and the kill comes.
  */
-describe('a tree that is asked to leave while it is being made', () => {
+describe('signals to a cgroup during a launch', () => {
   needs('cgroup')
 
   const patienceMs = 5_000
 
   async function inCgroup(script: string, test: (scene: Scene) => Promise<void>): Promise<void> {
-    const installation = `door${process.pid}`
+    const installation = `gate${process.pid}`
     const own = ownCgroup2() ?? ''
     const place = join(own, `ebb-${installation}`)
     mkdirSync(place)
@@ -57,9 +57,9 @@ describe('a tree that is asked to leave while it is being made', () => {
   }
 
   it.each([
-    ['before its main process has entered', 'read -r go'],
-    ['when it has', 'echo $$ >"$0"; echo inside; read -r go'],
-  ])('is told so %s', async (_when, wait) => {
+    ['before it has entered', 'read -r go'],
+    ['after it has entered', 'echo $$ >"$0"; echo inside; read -r go'],
+  ])('reach the main process %s', async (_when, wait) => {
     await inCgroup(`${wait}; echo $$ >"$0"; exec sleep 1000`, async ({ containment, tree, exit, sent, pid }) => {
       await containment.signal(tree, ['SIGTERM', 'SIGCONT'])
       expect(sent).toEqual([pid])
@@ -67,7 +67,7 @@ describe('a tree that is asked to leave while it is being made', () => {
     })
   })
 
-  it('is told so once though it enters in that moment', async () => {
+  it('reach the main process once when it enters during the signalling', async () => {
     await inCgroup('trap "" TERM; read -r go; echo $$ >"$0"; exec sleep 1000', async ({ containment, tree, sent, pid, ...scene }) => {
       scene.hooks.beforeSignal = () => {
         scene.child.stdin?.write('go\n')
@@ -79,14 +79,14 @@ describe('a tree that is asked to leave while it is being made', () => {
     })
   })
 
-  it('has nobody who was forked in that moment, and whose parent died of it, wait for the kill', async () => {
+  it('reach a process that was forked during the signalling, when its parent has died of the signal', async () => {
     await inCgroup('echo $$ >"$0"; echo inside; read -r go; sleep 1000 & wait', async ({ containment, tree, sent, pid, ...scene }) => {
       let late = 0
       scene.hooks.beforeSignal = () => {
         if (late > 0) return
         scene.child.stdin?.write('go\n')
         const untilMs = performance.now() + patienceMs
-        while (late === 0 && performance.now() < untilMs) late = scene.inside().find((one) => one !== pid) ?? 0
+        while (late === 0 && performance.now() < untilMs) late = scene.inside().find((member) => member !== pid) ?? 0
       }
       await containment.signal(tree, ['SIGTERM', 'SIGCONT'])
       expect(sent).toEqual([pid])
@@ -95,7 +95,7 @@ describe('a tree that is asked to leave while it is being made', () => {
     })
   })
 
-  it('has those alone whose parent lives: they are its business', async () => {
+  it('do not reach a process that was forked during the signalling while its parent lives', async () => {
     const script = 'echo $$ >"$0"; trap "wait; exit 0" TERM; echo inside; read -r go; sleep 0.3 & wait'
     await inCgroup(script, async ({ containment, tree, sent, pid, ...scene }) => {
       scene.hooks.beforeSignal = () => {
@@ -118,7 +118,7 @@ interface Scene {
   readonly child: ChildProcess
   readonly pid: number
   readonly exit: Promise<unknown[]>
-  /** Whom a SIGTERM was sent to. */
+  /** The pids that a SIGTERM was sent to. */
   readonly sent: readonly number[]
   inside(): readonly number[]
   readonly hooks: { beforeSignal: () => void }
@@ -127,7 +127,7 @@ interface Scene {
 async function remove(place: string, inside: () => readonly number[]): Promise<void> {
   try {
     for (const pid of inside()) process.kill(pid, 'SIGKILL')
-    await waitUntil(inside, 5_000, 'nobody is in the cgroup')
+    await waitUntil(inside, 5_000, 'the cgroup is empty')
     rmdirSync(place)
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error

@@ -11,13 +11,13 @@ import { procTable } from '../../../src/host/processes/proc.ts'
 import { needs } from '../../support/real.ts'
 import { hierarchies, ownCgroup2, waitUntil } from '../../support/world.ts'
 
-/** The tmux server leaves by itself, a moment after its last session; its place is the last thing that anybody takes away. */
-describe('the folders of an incarnation, with a tmux server that', () => {
+/** The tmux server exits by itself shortly after its last session. Its cgroup is the last folder to be removed. */
+describe('CgroupContainment.tidy', () => {
   needs('cgroup')
 
   const ctx = { signal: new AbortController().signal, clock: realClock }
 
-  async function scene(test: (one: Scene) => Promise<void>): Promise<void> {
+  async function scene(test: (opened: Scene) => Promise<void>): Promise<void> {
     const installation = `tidy${process.pid}`
     const own = ownCgroup2() ?? ''
     const root = join(own, `ebb-${installation}`)
@@ -45,7 +45,7 @@ describe('the folders of an incarnation, with a tmux server that', () => {
     }
   }
 
-  it('is just leaving, go with it', async () => {
+  it('waits for a tmux server that is exiting, and removes all folders', async () => {
     await scene(async ({ containment, server, root }) => {
       const tidied = containment.tidy('mine', ctx)
       expect(existsSync(join(root, 'tmux'))).toBe(true)
@@ -55,7 +55,7 @@ describe('the folders of an incarnation, with a tmux server that', () => {
     })
   })
 
-  it('has sessions of others, leave its place to it', async () => {
+  it('keeps the cgroup of a tmux server that stays', async () => {
     await scene(async ({ containment, server, root }) => {
       await containment.tidy('mine', ctx)
       expect(existsSync(join(root, 'mine'))).toBe(false)
@@ -71,12 +71,12 @@ interface Scene {
   readonly root: string
 }
 
-/** A dead process may stand in its cgroup for a moment. */
+/** The cgroup of a dead process may stay busy for a moment, so the removal is tried again. */
 function isRemoved(folder: string): boolean {
   try {
     rmdirSync(folder)
   } catch {
-    // Not yet, or no more.
+    // The folder is still busy, or gone already.
   }
   return !existsSync(folder)
 }

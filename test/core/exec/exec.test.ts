@@ -9,68 +9,68 @@ import { currentMark, markVariable } from '../../support/mark.ts'
 import { needs } from '../../support/real.ts'
 import { cgroupsOf, processesOfHome, seen, survivors, waitUntil } from '../../support/world.ts'
 
-/** `ebb exec` is as good as the command itself: its code, its streams, its environment and its signals pass through. */
+/** `ebb exec` passes exit code, streams, environment and signals of the command through. */
 
 needs('gcc')
 
 const exec = (command: readonly string[], flags: readonly string[] = []): readonly string[] => ['exec', ...flags, '--', ...command]
 const sh = (script: string): readonly string[] => ['sh', '-c', script]
 
-describe('the exit code', () => {
-  it('of the command passes through', async () => {
+describe('ebb exec: exit code', () => {
+  it('is the exit code of the command', async () => {
     const codes = [0, 1, 7, 125, 255]
     const ends = await Promise.all(codes.map((code) => ebb(exec(sh(`exit ${code}`)), { home: temporaryHome() })))
     expect(ends.map(({ code, stderr }) => ({ code, stderr }))).toEqual(codes.map((code) => ({ code, stderr: '' })))
   })
 
-  it('of a command that died of a signal is 128 and its number', async () => {
+  it('is 128+n for a command that died of signal n', async () => {
     const names = ['TERM', 'KILL', 'SEGV', 'USR1']
     const ends = await Promise.all(names.map((name) => ebb(exec(sh(`kill -${name} $$`)), { home: temporaryHome() })))
     expect(ends.map(({ code }) => code)).toEqual([143, 137, 139, 138])
   })
 
-  it('is 124 when the time is up', async () => {
+  it('is 124 after --timeout', async () => {
     const ended = await ebb(exec(['sleep', '60'], ['--timeout', '300ms']), { home: temporaryHome() })
     expect(ended).toMatchObject({ code: 124, stderr: '' })
   })
 
-  it('is 124 when the time is up, also when the command then exits with 0', async () => {
+  it('is 124 after --timeout, also when the command then exits with 0', async () => {
     const script = 'trap "exit 0" TERM; while :; do sleep 0.05; done'
     expect(await ebb(exec(sh(script), ['--timeout', '500ms']), { home: temporaryHome() })).toMatchObject({ code: 124 })
   })
 
-  it('does not wait for the rest of its time', async () => {
+  it('does not wait for --timeout or --grace when the command has exited', async () => {
     expect(await ebb(exec(sh('exit 4'), ['--timeout', '1h', '--grace', '1h']), { home: temporaryHome() })).toMatchObject({ code: 4 })
   })
 })
 
-describe('the streams', () => {
-  it('pass through byte by byte', async () => {
+describe('ebb exec: streams', () => {
+  it('pass through unchanged', async () => {
     const bytes = randomBytes(3_000_000)
     const ended = await ebb(exec(['cat']), { home: temporaryHome(), input: bytes })
     expect(ended.code).toBe(0)
     expect(ended.stdout.equals(bytes)).toBe(true)
   })
 
-  it('are not mixed up', async () => {
+  it('stdout and stderr stay separate', async () => {
     const ended = await ebb(exec(sh('printf out; printf err >&2')), { home: temporaryHome() })
     expect(ended).toMatchObject({ stdout: Buffer.from('out'), stderr: 'err' })
   })
 
-  it('lose nothing when a command opens its standard output anew', async () => {
-    // Node gives a socket, which cannot be opened anew; a shell gives a pipe.
+  it('lose nothing when a command opens /dev/stdout again', async () => {
+    // The test runs it behind a shell, which gives a pipe. Node gives a socket, which cannot be opened again.
     const through = ['sh', '-c', '"$@" | cat', 'sh']
     const ended = await ebb(exec([fixture('prints-a-thousand-lines')]), { home: temporaryHome(), through })
     const lines = Array.from({ length: 1_000 }, (_, index) => `line ${index + 1}\n`)
     expect(ended.stdout.toString()).toBe(`${lines.join('')}x\n`)
   })
 
-  it('of a command that reads nothing are not waited for', async () => {
+  it('an open standard input does not delay the exit of a command that reads nothing', async () => {
     const run = startEbb(exec(['true']), { home: temporaryHome() })
     expect((await run.ended).code).toBe(0)
   })
 
-  it('keep the report apart from the output of the command', async () => {
+  it('--report - writes the report to stderr, not to stdout', async () => {
     const home = temporaryHome()
     const ended = await ebb(exec(['echo', 'hello'], ['--report', '-']), { home })
     expect(ended.stdout.toString()).toBe('hello\n')
@@ -78,8 +78,8 @@ describe('the streams', () => {
   })
 })
 
-describe('the environment', () => {
-  it('passes through untouched, with one mark more', async () => {
+describe('ebb exec: environment', () => {
+  it('passes through unchanged, plus EBB_SCOPE', async () => {
     const odd = {
       'BASH_FUNC_x%%': '() { echo hi\nA=b\n}',
       'npm_config_//registry.example/:_authToken': 'secret=1',
@@ -91,7 +91,7 @@ describe('the environment', () => {
       PS1: 'prompt',
       OLDPWD: '/tmp',
       _: '/bin/x',
-      // A shell corrects this one when it is wrong; it is never wrong here.
+      // A shell corrects a wrong PWD, so the test sets the right one.
       PWD: process.cwd(),
     }
     const home = temporaryHome()
@@ -103,12 +103,12 @@ describe('the environment', () => {
     expect(mark).toMatch(new RegExp(`^${installationOf(home)}/`))
   })
 
-  it('gives the command the working directory of the caller', async () => {
+  it('the command has the working directory of the caller', async () => {
     const home = temporaryHome()
     expect((await ebb(exec(['pwd']), { home, cwd: home })).stdout.toString()).toBe(`${home}\n`)
   })
 
-  it('gives the command exactly its arguments', async () => {
+  it('the command gets exactly its arguments', async () => {
     const words = ['', ' ', '--', '-x', '$HOME', '*', "it's", 'a\nb', '"']
     const ended = await ebb(exec(['printf', '%s\\0', ...words]), { home: temporaryHome() })
     expect(ended.stdout.toString().split('\0').slice(0, -1)).toEqual(words)
@@ -120,13 +120,13 @@ function splitAtEquals(pair: string): readonly [string, string] {
   return [pair.slice(0, at), pair.slice(at + 1)]
 }
 
-describe('signals', () => {
+describe('ebb exec: signals', () => {
   it.each([
     ['SIGTERM', 41],
     ['SIGINT', 42],
     ['SIGHUP', 43],
     ['SIGQUIT', 44],
-  ] as const)('%s reaches the command, which may leave in its own way', async (signal, code) => {
+  ] as const)('%s reaches the command, which may exit with its own code', async (signal, code) => {
     const run = startEbb(exec([fixture('prints-signals')], ['--grace', '60s']), { home: temporaryHome() })
     await run.says('ready')
     run.signal(signal)
@@ -135,7 +135,7 @@ describe('signals', () => {
     expect(ended.stdout.toString()).toBe(`ready\ngot ${signal.slice(3)}\n`)
   })
 
-  it('that are news for the command do not end it', async () => {
+  it('SIGUSR1 and SIGUSR2 reach the command and do not end it', async () => {
     const run = startEbb(exec([fixture('prints-signals')]), { home: temporaryHome() })
     await run.says('ready')
     run.signal('SIGUSR1')
@@ -146,12 +146,12 @@ describe('signals', () => {
     expect(await run.ended).toMatchObject({ code: 0, stdout: Buffer.from('ready\ngot USR1\ngot USR2\n') })
   })
 
-  it('that come while the command is only just starting are not lost', async () => {
+  it('during the start of the command are not lost', async () => {
     const script = 'trap "exit 7" TERM; kill -TERM $PPID; while :; do sleep 0.05; done'
     expect(await ebb(exec(sh(script), ['--grace', '60s']), { home: temporaryHome() })).toMatchObject({ code: 7, signal: null })
   })
 
-  it('end a command that does not listen after its grace, and not before', async () => {
+  it('a command that ignores SIGTERM is killed after the grace period, and not before', async () => {
     const run = startEbb(exec([fixture('ignores-sigterm'), fixture('waits')], ['--grace', '600ms']), { home: temporaryHome() })
     await run.says('ready')
     const sentAt = performance.now()
@@ -160,43 +160,43 @@ describe('signals', () => {
     expect(performance.now() - sentAt).toBeGreaterThan(600)
   })
 
-  it('give one grace: what the command has used of it, the close does not give again', async () => {
+  it('the grace period is given once: the close continues the one that the signal has started', async () => {
     const home = temporaryHome()
     const report = join(home, 'report.json')
     const run = startEbb(exec([fixture('ignores-sigterm'), fixture('waits')], ['--grace', '3s']), { home, report })
     await run.says('ready')
     run.signal('SIGTERM')
-    const { report: told } = await run.ended
-    const steps = told?.resources.flatMap((one) => one.steps) ?? []
+    const ended = await run.ended
+    const steps = ended.report?.resources.flatMap((resource) => resource.steps) ?? []
     const gentleMs = steps.filter(({ step }) => step !== 'kill').reduce((sum, { took }) => sum + took, 0)
-    // Half of the grace was the command's own; with all of it once more this would be 3,000.
+    // The command has used half of the grace period. If it were given again, this would be 3,000.
     expect(gentleMs).toBeGreaterThan(0)
     expect(gentleMs).toBeLessThan(2_900)
   })
 
-  it('do not make it wait when they are repeated', async () => {
+  it('repeated signals force the end', async () => {
     const run = startEbb(exec([fixture('ignores-sigterm'), fixture('waits')], ['--grace', '60s']), { home: temporaryHome() })
     await run.says('ready')
-    // The second begins the close, the third forces it; a signal that is still pending swallows its like.
+    // The second one begins the close, the third one forces it. Three different signals, because the kernel merges equal pending ones.
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) run.signal(signal)
     expect(await run.ended).toMatchObject({ code: 137, stderr: '' })
   })
 })
 
-describe('many at a time on one home', () => {
-  it('run side by side and each says its own code', async () => {
+describe('ebb exec: many runs on one home', () => {
+  it('run in parallel, each with its own exit code', async () => {
     const home = temporaryHome()
     const codes = Array.from({ length: 20 }, (_, index) => index)
     const ends = await Promise.all(codes.map((code) => ebb(exec(sh(`sleep 0.1 & exit ${code}`)), { home, deadlineMs: 50_000 })))
     expect(ends.map(({ code, stderr }) => ({ code, stderr }))).toEqual(codes.map((code) => ({ code, stderr: '' })))
-    // Who cannot write that it has left before its time for that is up leaves it to its sentinel.
-    await waitUntil(() => [...openBooks(home), ...cgroupsOf(installationOf(home))], 15_000, 'the books and the cgroups are empty')
+    // A run that cannot record its end in time leaves that to its sentinel.
+    await waitUntil(() => [...openBooks(home), ...cgroupsOf(installationOf(home))], 15_000, 'ledger and cgroups are empty')
   })
 
-  it('are not touched when one of them is killed and cleaned up after', async () => {
+  it('are not affected when one of them is killed and recovered', async () => {
     const home = temporaryHome()
     const [victim, other] = [1, 2].map(() => startEbb(exec([fixture('ignores-sigterm'), fixture('waits')]), { home }))
-    if (!victim || !other) throw new Error('two runs')
+    if (!victim || !other) throw new Error('The test needs two runs.')
     await Promise.all([victim.says('ready'), other.says('ready')])
     const others = survivors(other.mark).filter(({ ppid }) => ppid === other.pid)
     victim.signal('SIGKILL')
@@ -207,10 +207,10 @@ describe('many at a time on one home', () => {
   })
 })
 
-describe('inside another ebb', () => {
+describe('ebb exec inside ebb exec', () => {
   needs('cgroup')
 
-  it('the killed inner one is cleaned up after while the outer one runs on', async () => {
+  it('a killed inner run is recovered while the outer one continues', async () => {
     const home = temporaryHome()
     const inner = [ebbProgram, 'exec', '--', fixture('ignores-sigterm'), fixture('waits')]
     // The outer command waits for the killed inner one, says so, and runs on until its input ends.
@@ -222,23 +222,23 @@ describe('inside another ebb', () => {
     process.kill(innerPid, 'SIGKILL')
     await run.says('ended 137')
     await waitUntil(() => survivors(run.mark).filter(({ command }) => command === 'waits'), 10_000, 'the inner tree is gone')
-    // The recovery is inside the outer one too: it must have left before the outer one goes.
+    // The recovery runs inside the outer run too, so it must end before the outer run does.
     const others = (): readonly string[] =>
       openBooks(home).filter((line) => line.startsWith('incarnation') && !line.includes(`-${run.pid}-`))
-    await waitUntil(others, 10_000, 'the inner books are closed')
+    await waitUntil(others, 10_000, 'the ledger entries of the inner run are closed')
     run.endInput()
     expect(await run.ended).toMatchObject({ code: 9 })
     expect(cgroupsOf(installation)).toEqual([])
     expect(existsSync(join(home, 'ebb.db'))).toBe(true)
   })
 
-  it('the inner one leaves its dead outer one to the sentinel, and does not end what it is part of itself', async () => {
+  it('an inner run does not recover its dead outer run, which contains it, and leaves that to the sentinel', async () => {
     const home = temporaryHome()
     const script = 'echo ready; read -r _; "$@" </dev/null; echo "inner $?"; cat'
     const inner = [ebbProgram, 'exec', '--containment', 'scan', '--', 'sh', '-c', 'exit 3']
     const run = startEbb(exec(['sh', '-c', script, 'sh', ...inner], ['--containment', 'scan']), { home })
     await run.says('ready')
-    // Held back, so that the inner one comes first.
+    // The sentinel is stopped, so that the inner run starts first.
     const sentinel = processesOfHome(home, installationOf(home)).find(({ argv }) => argv.startsWith('ebb-sentinel'))
     process.kill(sentinel?.pid ?? 0, 'SIGSTOP')
     run.signal('SIGKILL')

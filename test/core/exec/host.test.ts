@@ -11,7 +11,7 @@ import { firstLine, otherArguments } from '../../support/other-supervisor.ts'
 import { needs } from '../../support/real.ts'
 import { seen, waitUntil } from '../../support/world.ts'
 
-/** Does the supervisor behind an id still live? A wrong "dead" would kill somebody's agents, a wrong "alive" would leak them. */
+/** Host.vitality: whether the supervisor with an id is alive. A wrong `dead` would kill agents in use, a wrong `alive` would leak them. */
 
 const host = openHost('a1b2c3d4e5f6', procTable)
 const of = (more: Partial<Incarnation>): string => incarnationId({ ...host.incarnation, ...more })
@@ -29,14 +29,14 @@ async function withChild(argv: readonly [string, ...string[]], use: (child: Chil
   }
 }
 
-describe('the life of a supervisor', () => {
-  it('ours is alive, and is what the kernel says of us', () => {
+describe('Host.vitality', () => {
+  it('own incarnation is alive, with the pid, start time and boot id of the kernel', () => {
     expect(host.vitality(host.incarnationId)).toBe('alive')
     expect(host.incarnation).toMatchObject({ pid: process.pid, startTime: seen(process.pid)?.startTime })
     expect(host.incarnation.bootId).toBe(readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim())
   })
 
-  it('another process is alive until it ends', async () => {
+  it('another process is alive until it ends, then dead', async () => {
     let id = ''
     await withChild(['sleep', '1000'], async (_child, childId) => {
       id = childId
@@ -45,7 +45,7 @@ describe('the life of a supervisor', () => {
     expect(host.vitality(id)).toBe('dead')
   })
 
-  it('one that is stopped is alive', async () => {
+  it('a stopped process is alive', async () => {
     await withChild(['sleep', '1000'], async (child, id) => {
       child.kill('SIGSTOP')
       await waitUntil(() => seen(child.pid ?? 0)?.state === 'T', 30_000, 'it is stopped')
@@ -53,34 +53,34 @@ describe('the life of a supervisor', () => {
     })
   })
 
-  it('a process with the same pid and another start time is not it', () => {
+  it('is dead when the process with the pid has another start time', () => {
     const { startTime } = host.incarnation
     expect(host.vitality(of({ startTime: String(Number(startTime) - 1) }))).toBe('dead')
     expect(host.vitality(of({ startTime: `${startTime}0` }))).toBe('dead')
   })
 
   it('a zombie is dead', async () => {
-    // The shell's child ends, and what the shell has become never waits for it.
+    // The child of the shell ends, and the sleep that replaced the shell never reaps it.
     await withChild(['sh', '-c', 'true & exec sleep 1000'], async (child) => {
       const zombie = await zombieOf(child.pid ?? 0)
       expect(host.vitality(of({ pid: zombie.pid, startTime: zombie.startTime }))).toBe('dead')
     })
   })
 
-  it('whoever lived before the machine was started is dead', () => {
+  it('a supervisor of an earlier boot is dead', () => {
     const before = of({ bootId: '00000000-0000-4000-8000-000000000000' })
     expect([host.vitality(before), host.isThisBoot(before)]).toEqual(['dead', false])
     expect(host.isThisBoot(host.incarnationId)).toBe(true)
   })
 
-  it('of another pid namespace, and of what is no id, nothing can be said (G4)', () => {
+  it('is unknown for another pid namespace and for an invalid id (G4)', () => {
     expect(host.vitality(of({ pidNamespace: '1' }))).toBe('unknown')
     expect(host.vitality(of({ pidNamespace: '1', pid: 2 ** 22 }))).toBe('unknown')
     expect(host.vitality('')).toBe('unknown')
     expect(host.vitality('../../etc')).toBe('unknown')
   })
 
-  /** `seen` does not show zombies, so they are found as what the table of `src` reads and does not call living. */
+  /** `seen` leaves out zombies, so they are read with `readEntry`. */
   async function zombieOf(parent: number): Promise<{ pid: number; startTime: string }> {
     let found: { pid: number; startTime: string } | undefined
     await waitUntil(
@@ -99,7 +99,7 @@ describe('the life of a supervisor', () => {
 describe('a supervisor that is a zombie', () => {
   needs('cgroup')
 
-  it('is recovered like any other that was killed', async () => {
+  it('is recovered like any other killed supervisor', async () => {
     const home = temporaryHome()
     const words = otherArguments({ home, containment: 'cgroup', argv: ['sleep', '1000'] }).map((word) => `'${word}'`)
     const parent = spawn('sh', ['-c', `'${nodeProgram}' ${words.join(' ')} & exec sleep 1000`], { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -110,7 +110,7 @@ describe('a supervisor that is a zombie', () => {
       process.kill(pid, 'SIGKILL')
       await waitUntil(() => readEntry(pid)?.state === 'Z', 30_000, 'the supervisor is a zombie')
       expect((await ebb(['recover'], { home })).code).toBe(0)
-      await waitUntil(() => [...openBooks(home), ...leftInHome(home)], 30_000, 'the books are closed')
+      await waitUntil(() => [...openBooks(home), ...leftInHome(home)], 30_000, 'the ledger entries are closed')
       expect(seen(tree)).toBeUndefined()
       expect(readEntry(pid)?.state).toBe('Z')
     } finally {

@@ -4,33 +4,33 @@ import { ebb, startEbb, temporaryHome } from '../../support/home.ts'
 import { needs } from '../../support/real.ts'
 import { startServer } from '../../support/server.ts'
 
-/** Signals that were ignored when Ebb was started, as by nohup: ignored by Ebb, and by the command of `ebb exec`. */
+/** Signals that are ignored when Ebb starts, as under nohup: Ebb ignores them, and so does the command of `ebb exec`. */
 
 const ignoring = (signals: string): readonly string[] => ['sh', '-c', `trap '' ${signals}; exec "$@"`, 'sh']
-const look = ['grep', 'SigIgn', '/proc/self/status']
+const showIgnored = ['grep', 'SigIgn', '/proc/self/status']
 
 function without(signals: string): string {
-  const [program = '', ...words] = [...ignoring(signals), ...look]
+  const [program = '', ...words] = [...ignoring(signals), ...showIgnored]
   return execFileSync(program, words, { encoding: 'utf8' })
 }
 
-describe.each(['cgroup', 'subreaper', 'scan'] as const)('under %s the command of exec', (containment) => {
+describe.each(['cgroup', 'subreaper', 'scan'] as const)('the command of ebb exec under %s', (containment) => {
   needs(containment)
   const exec = (words: readonly string[]) => ['exec', '--containment', containment, '--', ...words]
 
-  it.each(['HUP TERM', 'PIPE USR1 TSTP'])('ignores %s, if they were ignored before, and nothing else', async (signals) => {
-    const { stdout } = await ebb(exec(look), { home: temporaryHome(), through: ignoring(signals) })
+  it.each(['HUP TERM', 'PIPE USR1 TSTP'])('ignores %s when they were ignored before, and no other signal', async (signals) => {
+    const { stdout } = await ebb(exec(showIgnored), { home: temporaryHome(), through: ignoring(signals) })
     expect(stdout.toString()).toBe(without(signals))
   })
 
-  it('ignores nothing by itself, neither what Node ignores nor what a shell ignores for all in its background', async () => {
+  it('does not ignore the signals that Node ignores, or that a shell ignores for background jobs', async () => {
     for (const through of [[], ignoring('INT QUIT')]) {
-      const { stdout } = await ebb(exec(look), { home: temporaryHome(), through })
+      const { stdout } = await ebb(exec(showIgnored), { home: temporaryHome(), through })
       expect(stdout.toString()).toMatch(/^SigIgn:\t0+\n$/)
     }
   })
 
-  it('is not ended by a signal that is ignored, and still hears the others', async () => {
+  it('survives an ignored signal, and still gets the others', async () => {
     const script = 'trap "echo news" USR1; echo ready; while :; do read -r line && exit 7; done'
     const run = startEbb(exec(['sh', '-c', script]), { home: temporaryHome(), through: ['nohup'] })
     await run.says('ready')
@@ -43,7 +43,7 @@ describe.each(['cgroup', 'subreaper', 'scan'] as const)('under %s the command of
 })
 
 describe('a server under nohup', () => {
-  it('outlives its terminal, starts agents that hear every signal, and leaves in order when it is asked to', async () => {
+  it('survives SIGHUP, starts agents that ignore no signal, and exits with 0 on SIGTERM', async () => {
     await using server = await startServer([], { through: ['nohup'] })
     server.ebb.signal('SIGHUP')
     const id = await server.command(['sh', '-c', 'grep SigIgn /proc/self/status; exec sleep 1000'])
@@ -55,7 +55,7 @@ describe('a server under nohup', () => {
   })
 })
 
-it('a server in the background of a script leaves when it gets SIGINT', async () => {
+it('a server started in the background of a script exits on SIGINT', async () => {
   await using server = await startServer([], { through: ignoring('INT QUIT') })
   server.ebb.signal('SIGINT')
   expect(await server.ebb.ended).toMatchObject({ code: 0 })

@@ -9,7 +9,7 @@ import { needs } from '../../support/real.ts'
 import { openSupervisor, type TestSupervisor } from '../../support/supervisor.ts'
 import { cgroupsOf, processesOfHome, waitUntil } from '../../support/world.ts'
 
-/** What a run may take, where the kernel gives limits. */
+/** Limits on memory and processes of a run, where the kernel offers them. */
 
 const megabyte = 1_024 * 1_024
 const own = (): number => Number(readFileSync('/proc/self/oom_score_adj', 'utf8'))
@@ -20,9 +20,9 @@ const limitFolders = ({ home }: TestSupervisor): readonly string[] =>
 describe('limits', () => {
   needs('cgroup', 'v1 memory controller', 'v1 pids controller')
 
-  it('a run that takes more memory than it may is killed, and nobody else is', async () => {
+  it('a run that exceeds its memory limit is killed, and no other run', async () => {
     await using supervisor = await openCgroup()
-    // tail(1) keeps a line without an end in memory.
+    // tail(1) keeps an endless line in memory.
     const greedy = await supervisor.run(['/usr/bin/tail', '/dev/zero'], { limits: { memoryBytes: 32 * megabyte } })
     const modest = await supervisor.run(['/bin/sleep', '1000'], { limits: { memoryBytes: 32 * megabyte } })
     expect(await greedy.tree.exit).toEqual({ code: null, signal: 'SIGKILL' })
@@ -30,7 +30,7 @@ describe('limits', () => {
     expect(await supervisor.engine.close(greedy.scope.id, { trigger: 'completed' })).toMatchObject({ success: true })
   })
 
-  it('a run has never more processes than it may', async () => {
+  it('a run never has more processes than its limit', async () => {
     await using supervisor = await openCgroup()
     const run = await supervisor.run(['/bin/sh', '-c', 'for i in $(seq 60); do (exec sleep 1000) & done 2>/dev/null; wait'], {
       limits: { pids: 12 },
@@ -39,14 +39,14 @@ describe('limits', () => {
     await waitUntil(
       () => Number(/^max (\d+)/m.exec(readFileSync(join(folder, 'pids.events'), 'utf8'))?.[1]) > 0,
       30_000,
-      'the limit was met',
+      'the limit was reached',
     )
     expect(readFileSync(join(folder, 'cgroup.procs'), 'utf8').trim().split('\n').length).toBeLessThanOrEqual(12)
     expect(await supervisor.engine.close(run.scope.id, { trigger: 'terminated', force: true })).toMatchObject({ success: true })
     expect(existsSync(folder)).toBe(false)
   })
 
-  it('the folders of the limits go with the run', async () => {
+  it('the v1 limit folders are removed with the run', async () => {
     await using supervisor = await openCgroup()
     const run = await supervisor.run(['/bin/sleep', '1000'], { limits: { memoryBytes: 64 * megabyte, pids: 50 } })
     expect(limitFolders(supervisor)).toHaveLength(2)
@@ -54,7 +54,7 @@ describe('limits', () => {
     expect(limitFolders(supervisor)).toEqual([])
   })
 
-  it('they go too when the supervisor is killed', async () => {
+  it('the v1 limit folders are removed after the supervisor was killed', async () => {
     const home = temporaryHome()
     await using other = await startOther({
       home,
@@ -74,7 +74,7 @@ describe('limits', () => {
     await waitUntil(left, 30_000, 'nothing is left')
   })
 
-  it('a limit that the kernel does not take is refused, and nothing is left of the launch', async () => {
+  it('a limit that the kernel refuses makes the launch fail, and leaves nothing', async () => {
     await using supervisor = await openCgroup()
     const impossible: Limits = { memoryBytes: 64 * megabyte, pids: 5_000_000_000 }
     await expect(supervisor.run(['/bin/true'], { limits: impossible })).rejects.toMatchObject({
@@ -85,9 +85,9 @@ describe('limits', () => {
   })
 })
 
-describe('where there are none', () => {
+describe('limits under scan', () => {
   it.each([{ memoryBytes: megabyte }, { pids: 5 }, { memoryBytes: megabyte, pids: 5 }])(
-    '%j with the scan is refused in a sentence, and nothing is made',
+    '%j is refused with limits_unavailable, and nothing is made',
     async (limits) => {
       await using supervisor = await openSupervisor({ watched: false, flags: { containment: 'scan' } })
       await expect(supervisor.run(['/bin/true'], { limits })).rejects.toMatchObject({
@@ -98,17 +98,17 @@ describe('where there are none', () => {
     },
   )
 
-  it('an empty set of limits is none', async () => {
+  it('an empty set of limits is accepted', async () => {
     await using supervisor = await openSupervisor({ watched: false, flags: { containment: 'scan' } })
     const run = await supervisor.run(['/bin/true'], { limits: {} })
     expect(await run.tree.exit).toMatchObject({ code: 0 })
   })
 })
 
-describe.each(['cgroup', 'subreaper', 'scan'] as const)('the out-of-memory killer (%s)', (containment) => {
+describe.each(['cgroup', 'subreaper', 'scan'] as const)('out-of-memory score (%s)', (containment) => {
   needs(containment)
 
-  it('takes the command, and what it starts, before the supervisor', async () => {
+  it('the command and its children have a higher score than the supervisor', async () => {
     await using supervisor = await openSupervisor({ watched: false, flags: { containment } })
     const run = await supervisor.run(['/bin/sh', '-c', 'cat /proc/self/oom_score_adj; sh -c "cat /proc/self/oom_score_adj"'])
     await run.tree.exit

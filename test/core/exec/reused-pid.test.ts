@@ -8,7 +8,7 @@ import { NamespaceShell } from '../../support/namespace-shell.ts'
 import { needs } from '../../support/real.ts'
 import { processes, type Seen, seen, survivors, waitUntil } from '../../support/world.ts'
 
-/** G10: a pid in the ledger is no identity; by the time of the recovery somebody else may have it. */
+/** G10: a pid in the ledger does not identify a process; by the time of the recovery another process may have it. */
 
 interface Recorded {
   readonly pid: number
@@ -18,7 +18,7 @@ interface Recorded {
 describe('a reused pid', () => {
   needs('root', 'unshare', 'gcc')
 
-  it('of a command that is gone does not make its new owner ours', async () => {
+  it('recovery does not end a foreign process that has the pid of an ended command', async () => {
     const home = temporaryHome()
     await using shell = new NamespaceShell({ EBB_HOME: home })
     const supervisor = await shell.run(`${ebbProgram} exec --containment scan -- ${fixture('waits')} </dev/null >/dev/null & echo $!`)
@@ -26,7 +26,7 @@ describe('a reused pid', () => {
     const main = recordedMain(home)
     const sentinel = findSentinel(home)
 
-    // The sentinel must not be first. A shell reaps orphans while it waits for a program of its own.
+    // The sentinel is stopped, so that it does not recover first. A shell reaps orphans while it waits for its own child.
     process.kill(sentinel.pid, 'SIGSTOP')
     await shell.run(`kill -KILL ${supervisor}; kill -KILL ${main.pid}; while [ -e /proc/${main.pid} ]; do /bin/true; done`)
 
@@ -40,7 +40,7 @@ describe('a reused pid', () => {
   })
 })
 
-/** As the ledger has it: seen from inside the namespace. */
+/** The main process in the ledger, with its pid inside the namespace. */
 function recordedMain(home: string): Recorded {
   const db = new DatabaseSync(join(home, 'ebb.db'), { readOnly: true })
   try {
@@ -50,20 +50,20 @@ function recordedMain(home: string): Recorded {
   }
 }
 
-/** As we see it, from outside. */
+/** The sentinel, with its pid outside the namespace. */
 function findSentinel(home: string): Seen {
   const found = survivors(home).find(({ argv }) => argv.startsWith('ebb-sentinel'))
   if (!found) throw new Error('There is no sentinel.')
   return found
 }
 
-/** The shell says its pid before it has become the program. */
+/** Waits for the exec: the shell prints its pid before it becomes the program. */
 async function strangerStarted(): Promise<Seen> {
   let found: readonly Seen[] = []
-  const look = (): boolean => {
+  const hasStarted = (): boolean => {
     found = processes().filter(({ argv }) => argv.endsWith('waits\0stranger\0'))
     return found.length > 0
   }
-  await waitUntil(look, 15_000, 'the stranger has started')
+  await waitUntil(hasStarted, 15_000, 'the foreign process has started')
   return found[0] as Seen
 }

@@ -2,15 +2,15 @@ import { dirname } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ebb, ebbProgram, temporaryHome } from '../../support/home.ts'
 
-/** `bin/ebb` finds what it needs, however it is called. */
+/** `bin/ebb` finds its files, however it is called. */
 
-describe('the command', () => {
-  it('starts by its bare name, in its own folder', async () => {
+describe('bin/ebb', () => {
+  it('starts when it is called by its bare name in its own folder', async () => {
     const run = await ebb(['exec', '--', 'true'], { home: temporaryHome(), through: ['sh'], program: 'ebb', cwd: dirname(ebbProgram) })
     expect(run).toMatchObject({ code: 0, stderr: '' })
   })
 
-  it.each(['', '/nonexistent'])('says nothing of its own where the PATH is "%s"', async (path) => {
+  it.each(['', '/nonexistent'])('prints nothing itself when the PATH is "%s"', async (path) => {
     const run = await ebb(['exec', '--', '/bin/echo', 'well'], { home: temporaryHome(), env: { PATH: path } })
     expect({ code: run.code, stdout: run.stdout.toString(), stderr: run.stderr }).toEqual({ code: 0, stdout: 'well\n', stderr: '' })
   })

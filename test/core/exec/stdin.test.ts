@@ -4,7 +4,7 @@ import { hookOn } from '../../support/hooked.ts'
 import { needs } from '../../support/real.ts'
 import { openSupervisor, type TestSupervisor } from '../../support/supervisor.ts'
 
-/** What a command is given to read. Programs read their standard input by its number and by its name. */
+/** The standard input of a command. Programs read it by descriptor 0 and by the name /dev/stdin. */
 
 const text = `${'a line of a long prompt\n'.repeat(20_000)}the last one`
 
@@ -17,7 +17,7 @@ async function readBy(supervisor: TestSupervisor, argv: readonly string[]): Prom
   return readFileSync(run.stdout.archive, 'utf8')
 }
 
-describe.each(['cgroup', 'subreaper', 'scan'] as const)('a text under %s', (containment) => {
+describe.each(['cgroup', 'subreaper', 'scan'] as const)('standard input under %s', (containment) => {
   needs(containment)
 
   it.each([['cat'], ['cat', '/dev/stdin'], [process.execPath, '-e', 'process.stdout.write(require("fs").readFileSync("/dev/stdin"))']])(
@@ -28,7 +28,7 @@ describe.each(['cgroup', 'subreaper', 'scan'] as const)('a text under %s', (cont
     },
   )
 
-  it('comes through a pipe where a file without a name cannot be had', async () => {
+  it('is a pipe when unnamed files are not available', async () => {
     const wrap = hookOn('effects', (method) => {
       if (method === 'openText') throw new Error('EOPNOTSUPP')
     })
@@ -37,7 +37,7 @@ describe.each(['cgroup', 'subreaper', 'scan'] as const)('a text under %s', (cont
   })
 })
 
-it('leaves no descriptor behind, also when the program cannot be started', async () => {
+it('standard input: no descriptor is left when the program cannot be started', async () => {
   const descriptors = (): number => readdirSync('/proc/self/fd').length
   await using supervisor = await openSupervisor({ watched: false })
   await supervisor.engine.begin()

@@ -6,9 +6,9 @@ import { needs } from '../../support/real.ts'
 import { Terminal } from '../../support/terminal.ts'
 import { survivors, waitUntil } from '../../support/world.ts'
 
-/** On a terminal `ebb exec` is not noticed: the command has the screen, the keys and the job control of the shell. */
+/** `ebb exec` on a terminal: the command has the screen, the keys and the job control of the shell, as without Ebb. */
 
-describe('on a terminal', () => {
+describe('ebb exec on a terminal', () => {
   needs('tmux', 'gcc', 'top')
 
   const exec = `${ebbProgram} exec`
@@ -18,7 +18,7 @@ describe('on a terminal', () => {
     return Object.assign(await Terminal.open({ EBB_HOME: home }), { home })
   }
 
-  it('a full-screen program works and gives the screen back', async () => {
+  it('runs a full-screen program, which restores the screen', async () => {
     await using terminal = await open()
     terminal.type(`${exec} -- ${fixture('draws-full-screen')}; echo "code $?"`)
     await terminal.shows('size 100x30, key -')
@@ -31,7 +31,7 @@ describe('on a terminal', () => {
     expect(terminal.screen()).not.toContain('size 80x20')
   })
 
-  it('top works as it does without us', async () => {
+  it('runs top', async () => {
     await using terminal = await open()
     terminal.type(`${exec} -- top -d 60; echo "code $?"`)
     await terminal.shows(/PID +USER/)
@@ -39,7 +39,7 @@ describe('on a terminal', () => {
     await terminal.shows('code 0')
   })
 
-  it('Ctrl-C reaches the command once for each press', async () => {
+  it('passes each Ctrl-C to the command once', async () => {
     await using terminal = await open()
     terminal.type(`${exec} -- ${fixture('counts-interrupts')}; echo "code $?"`)
     await terminal.shows(/^ready/m)
@@ -52,7 +52,7 @@ describe('on a terminal', () => {
     expect(terminal.screen()).toContain('in all 3')
   })
 
-  it('Ctrl-C ends a command that does not care for it, with 130', async () => {
+  it('exits with 130 when Ctrl-C ends the command', async () => {
     await using terminal = await open()
     terminal.type(`${exec} -- ${fixture('waits')}; echo "code $?"`)
     await runs(terminal.home)
@@ -60,7 +60,7 @@ describe('on a terminal', () => {
     await terminal.shows('code 130')
   })
 
-  it('Ctrl-C does not force a command that ignores it, however often, before the close has begun', async () => {
+  it('does not force a command that ignores Ctrl-C before the close has begun', async () => {
     await using terminal = await open()
     terminal.type(`${exec} -- sh -c 'trap "" INT; echo ready; read -r line; echo "still $line"; exit 8'; echo "code $?"`)
     await terminal.shows(/^ready/m)
@@ -70,15 +70,15 @@ describe('on a terminal', () => {
     await terminal.shows('code 8')
   })
 
-  it('a second Ctrl-C forces once the close has begun', async () => {
+  it('forces on a second Ctrl-C after the close has begun', async () => {
     await using terminal = await open()
     const stubborn = `trap "" INT TERM; ${fixture('waits')} & echo ready; read -r _; exit 5`
     terminal.type(`${exec} --grace 10m -- sh -c '${stubborn}'; echo "code $?"`)
     await terminal.shows(/^ready/m)
     terminal.press('Enter')
-    // Said by a close that has begun; that the main process is gone may not have reached ebb yet.
+    // A close that has begun prints this. Before that, ebb may not know yet that the main process has ended.
     await terminal.shows(/Ctrl-C twice forces it/)
-    // Two at once may be one to the kernel.
+    // The kernel may merge two SIGINT that are pending at once, so the second waits for the first.
     terminal.press('C-c')
     await terminal.shows(/once more to force/)
     terminal.press('C-c')
@@ -86,7 +86,7 @@ describe('on a terminal', () => {
     expect(openBooks(terminal.home)).toEqual([])
   })
 
-  it('Ctrl-Z stops the command and fg brings it back', async () => {
+  it('stops the command on Ctrl-Z and continues it on fg', async () => {
     await using terminal = await open()
     terminal.type(`${exec} -- cat; echo "code $?"`)
     terminal.type('hello')
@@ -94,7 +94,7 @@ describe('on a terminal', () => {
     terminal.press('C-z')
     await terminal.shows(/Stopped/)
     terminal.type('fg')
-    // The shell names what it brings back, and only then is there somebody to read.
+    // The shell prints the command when it continues it. Only then the command reads input.
     await terminal.shows(/fg\n.*exec -- cat/)
     terminal.type('again')
     await terminal.shows(/again\nagain/)
@@ -102,7 +102,7 @@ describe('on a terminal', () => {
     await terminal.shows(/again\nagain\nprompt>/)
   })
 
-  it('closing the terminal ends everything', async () => {
+  it('ends everything when the terminal closes', async () => {
     const home = temporaryHome()
     {
       await using terminal = await Terminal.open({ EBB_HOME: home })
@@ -114,7 +114,7 @@ describe('on a terminal', () => {
   })
 
   function runs(home: string): Promise<void> {
-    const look = (): boolean => survivors(home).some(({ command }) => command === 'waits')
-    return waitUntil(look, 15_000, 'the command runs')
+    const isRunning = (): boolean => survivors(home).some(({ command }) => command === 'waits')
+    return waitUntil(isRunning, 15_000, 'the command runs')
   }
 })

@@ -12,18 +12,18 @@ import { needs } from '../../support/real.ts'
 import { openWorkspaceAgents, type WorkspaceAgents } from '../../support/workspace-agents.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** The archives of agents: nothing lost on the way there, nothing left when it is to go, and nothing foreign touched. */
+/** The archives of agents: no line is lost while archiving, a deletion leaves nothing, and foreign files are not changed. */
 
 const text = (path: string): string => readFileSync(path, 'utf8')
 const name = 'builder-120501-1a2b3c'
 const files = { stream: `${name}_stream.jsonl`, progress: `${name}_progress.jsonl`, findings: `${name}_findings.jsonl` }
-const says = 'echo hello; sleep 1000'
+const helloScript = 'echo hello; sleep 1000'
 
-/** An agent that has said hello, waits, and has reported its progress. */
+/** Launches an agent that has printed hello and reported progress, and still runs. */
 async function waiting(scene: WorkspaceAgents): Promise<string> {
-  const { id } = await scene.launch(name, says, { progress: '{"progress":50}' })
+  const { id } = await scene.launch(name, helloScript, { progress: '{"progress":50}' })
   const live = join(scene.workspace, 'logs', files.stream)
-  await waitUntil(() => text(live) === 'hello\n', 30_000, 'it has said hello')
+  await waitUntil(() => text(live) === 'hello\n', 30_000, 'the agent has printed hello')
   return id
 }
 
@@ -33,19 +33,19 @@ async function ended(scene: WorkspaceAgents, agentName = name, script = 'echo he
   return id
 }
 
-/** Until nothing more fits. */
+/** Appends to a file until the disk is full. */
 function fill(file: string): void {
   try {
     for (;;) appendFileSync(file, Buffer.alloc(4_096))
   } catch {
-    // It is full.
+    // The disk is full.
   }
 }
 
-describe.each(['full', 'read-only'])('a disk of the archive that is %s', (state) => {
+describe.each(['full', 'read-only'])('archive on a %s disk', (state) => {
   needs('root')
 
-  it('holds the logs back, ends the processes, keeps it on the books, and takes the logs later', async () => {
+  it('holds the logs back in the ledger, ends the processes, and the next reaper pass archives the logs', async () => {
     await using scene = await openWorkspaceAgents()
     const folder = join(scene.workspace, 'archive')
     mkdirSync(folder, { mode: 0o700 })
@@ -57,17 +57,17 @@ describe.each(['full', 'read-only'])('a disk of the archive that is %s', (state)
     const id = await waiting(scene)
 
     const report = await scene.control.agents.stop(id, { graceMs: 100 })
-    const outcomes = new Map(report.resources.map((one) => [one.name.replace(/.*\//, ''), one.outcome]))
+    const outcomes = new Map(report.resources.map((resource) => [resource.name.replace(/.*\//, ''), resource.outcome]))
     expect(report.success).toBe(false)
     expect([outcomes.get(files.stream), outcomes.get(files.progress)]).toEqual(['held-back', 'held-back'])
-    // One of the three was never written, and is no failure.
+    // No finding was ever written, so that log is released without an archive.
     expect(outcomes.get(files.findings)).toBe('released')
     expect(report.errors.join()).toContain(state === 'full' ? 'ENOSPC' : 'EROFS')
     expect(await scene.control.processesOf(id)).toEqual([])
     expect(text(join(scene.workspace, 'logs', files.stream))).toBe('hello\n')
     expect(text(join(scene.workspace, 'progress', files.progress))).toBe('{"progress":50}\n')
     const owed = (await partsOf(scene.supervisor.engine).ledger.resources(id)).filter(
-      (one) => one.kind === 'log' && one.state === 'closing',
+      ({ kind, state: resourceState }) => kind === 'log' && resourceState === 'closing',
     )
     expect(owed).toHaveLength(2)
     expect(readdirSync(folder)).toEqual(state === 'full' ? ['ballast'] : [])
@@ -79,8 +79,8 @@ describe.each(['full', 'read-only'])('a disk of the archive that is %s', (state)
   })
 })
 
-describe('whose archives they are', () => {
-  it('is known from the ledger: those in a workspace, in their order, and those in the home', async () => {
+describe('archives of an agent', () => {
+  it('are found through the ledger, in the workspace and in the home', async () => {
     await using scene = await openWorkspaceAgents()
     const id = await ended(scene)
     expect((await scene.control.agents.endedAgents.archivedFiles(id)).map(({ stream, path }) => [stream, path])).toEqual([
@@ -91,7 +91,7 @@ describe('whose archives they are', () => {
     ])
   })
 
-  it('a deletion takes all of them, and the folder that is empty then; what others put there stays', async () => {
+  it('a deletion removes all of them and the empty folder, and keeps foreign files', async () => {
     await using scene = await openWorkspaceAgents()
     const [one, other] = [await ended(scene), await ended(scene, 'other-120501-aaaaaa')]
     const foreign = scene.archived('notes.txt')
@@ -108,31 +108,35 @@ describe('whose archives they are', () => {
     expect(existsSync(dirname(foreign))).toBe(false)
   })
 
-  it.each(['the folder', 'the file'])('%s that has become a link is refused: the row stays, stuck, and nothing else goes', async (what) => {
-    await using scene = await openWorkspaceAgents()
-    const id = await ended(scene)
-    const elsewhere = join(scene.base, 'elsewhere')
-    mkdirSync(elsewhere)
-    writeFileSync(join(elsewhere, files.stream), 'precious')
-    const place = what === 'the folder' ? join(scene.workspace, 'archive') : scene.archived(files.stream)
-    rmSync(place, { recursive: true })
-    symlinkSync(what === 'the folder' ? elsewhere : join(elsewhere, files.stream), place)
-    await expect(scene.control.agents.remove(id, {})).rejects.toMatchObject({ code: 'not_released' })
-    expect(text(join(elsewhere, files.stream))).toBe('precious')
-    expect((await scene.control.agents.get(id)).agent.status).toBe('stuck')
-    rmSync(place)
-    await scene.control.agents.remove(id, {})
-    await expect(scene.control.agents.get(id)).rejects.toMatchObject({ code: 'agent_not_found' })
-  })
+  it.each(['the folder', 'the file'])(
+    'a deletion fails when %s was replaced by a symlink: the agent is stuck and no file is removed',
+    async (what) => {
+      await using scene = await openWorkspaceAgents()
+      const id = await ended(scene)
+      const elsewhere = join(scene.base, 'elsewhere')
+      mkdirSync(elsewhere)
+      writeFileSync(join(elsewhere, files.stream), 'precious')
+      const place = what === 'the folder' ? join(scene.workspace, 'archive') : scene.archived(files.stream)
+      rmSync(place, { recursive: true })
+      symlinkSync(what === 'the folder' ? elsewhere : join(elsewhere, files.stream), place)
+      await expect(scene.control.agents.remove(id, {})).rejects.toMatchObject({ code: 'not_released' })
+      expect(text(join(elsewhere, files.stream))).toBe('precious')
+      expect((await scene.control.agents.get(id)).agent.status).toBe('stuck')
+      rmSync(place)
+      await scene.control.agents.remove(id, {})
+      await expect(scene.control.agents.get(id)).rejects.toMatchObject({ code: 'agent_not_found' })
+    },
+  )
 
-  it('a crash between the archives and the books is carried on by the next try', async () => {
+  it('a deletion that crashed between the archives and the ledger is finished by the next try', async () => {
     let isBroken = true
     const wrap = hookOn('ledger', (method, [settlement]) => {
       const isDeletion = method === 'settle' && (settlement as { forgottenScopeIds: readonly string[] }).forgottenScopeIds.length > 0
-      if (isDeletion && isBroken) throw new Error('the books are broken')
+      if (isDeletion && isBroken) throw new Error('the ledger is broken')
     })
     await using scene = await openWorkspaceAgents({ wrap })
     const id = await waiting(scene)
+    // The removal fails here, because the ledger is broken.
     await scene.control.agents.remove(id, { force: true }).catch(() => {})
     expect(existsSync(join(scene.workspace, 'archive'))).toBe(false)
     isBroken = false
@@ -141,8 +145,8 @@ describe('whose archives they are', () => {
   })
 })
 
-describe('logs that are dropped', () => {
-  it('leave no archive and no folder for it; the row and its messages stay', async () => {
+describe('dropLogs', () => {
+  it('leaves no archive and no archive folder, and keeps the agent and its messages', async () => {
     await using scene = await openWorkspaceAgents()
     const id = await waiting(scene)
     const report = await scene.control.agents.stop(id, { graceMs: 100, dropLogs: true })
@@ -152,7 +156,7 @@ describe('logs that are dropped', () => {
     expect(await scene.ended(id)).toMatchObject({ status: 'terminated' })
   })
 
-  it('of an agent that has ended go from its archive, once and again', async () => {
+  it('removes the archive of an ended agent, also when called twice', async () => {
     await using scene = await openWorkspaceAgents()
     const id = await ended(scene)
     const [first, second] = await Promise.all([1, 2].map(() => scene.control.agents.stop(id, { dropLogs: true })))
@@ -162,10 +166,10 @@ describe('logs that are dropped', () => {
     await scene.control.agents.dropLogs(id)
   })
 
-  it('that were archived before somebody wished them dropped go all the same', async () => {
+  it('removes logs that were archived before', async () => {
     await using scene = await openWorkspaceAgents()
     const id = await waiting(scene)
-    // The progress is in the archive, the stream cannot come there: held back.
+    // The progress log gets archived. The stream log cannot be archived, so it is held back.
     mkdirSync(scene.archived(files.stream), { recursive: true, mode: 0o700 })
     expect(await scene.control.agents.stop(id, { graceMs: 100 })).toMatchObject({ success: false })
     expect(existsSync(scene.archived(files.progress))).toBe(true)
@@ -174,7 +178,7 @@ describe('logs that are dropped', () => {
     expect(existsSync(join(scene.workspace, 'archive'))).toBe(false)
   })
 
-  it('a living agent is not dropped behind its back', async () => {
+  it('is refused for a running agent', async () => {
     await using scene = await openWorkspaceAgents()
     const id = await waiting(scene)
     await expect(scene.control.agents.dropLogs(id)).rejects.toMatchObject({ code: 'invalid_request' })
@@ -185,7 +189,7 @@ describe('logs that are dropped', () => {
 describe('retention', () => {
   const manyLines = 'i=0; while [ $i -lt 2000 ]; do echo "the same line again"; i=$((i+1)); done'
 
-  /** So many days after they ended. */
+  /** A retention whose clock is some days ahead. */
   function daysLater(scene: WorkspaceAgents, days: number, rules: Partial<RetentionRules>): Retention {
     const { clock, log } = scene.supervisor
     const wall = (): string => new Date(Date.parse(clock.wall()) + days * 86_400_000).toISOString()
@@ -199,7 +203,7 @@ describe('retention', () => {
     })
   }
 
-  it('compresses what is old enough and gains by it, by zstd, and counts what that freed', async () => {
+  it('compresses an old archive with zstd when that saves space, and counts the freed bytes', async () => {
     const freed: number[] = []
     await using scene = await openWorkspaceAgents({ onLogBytes: (what, bytes) => void (what === 'freed' && freed.push(bytes)) })
     const id = await ended(scene, name, manyLines)
@@ -215,14 +219,14 @@ describe('retention', () => {
     )
     expect(freed).toEqual([pass.freedBytes])
     expect(pass.freedBytes).toBeGreaterThan(30_000)
-    // Nothing is left to do, and what is too small is not shown for ever; what goes, goes compressed too.
+    // A second pass has nothing to do and does not list archives that are too small. A later pass removes the compressed file too.
     for (const dryRun of [true, false]) expect(await retention.pass({ dryRun })).toMatchObject({ compressed: [] })
     expect(await daysLater(scene, 31, { maxAgeDays: 30 }).pass({ dryRun: false })).toMatchObject({ removed: [{ why: 'age' }] })
     expect([existsSync(join(scene.workspace, 'archive')), await scene.control.agents.endedAgents.archivedFiles(id)]).toEqual([false, []])
     expect((await scene.ended(id)).status).toBe('completed')
   })
 
-  it('leaves the living, the young and what nobody knows alone', async () => {
+  it('leaves archives of running agents, young archives and unknown folders alone', async () => {
     await using scene = await openWorkspaceAgents()
     const id = await waiting(scene)
     await ended(scene, 'young-120501-aaaaaa')
@@ -234,7 +238,7 @@ describe('retention', () => {
     await scene.control.agents.remove(id, { force: true })
   })
 
-  it('one archive that cannot go does not keep the others', async () => {
+  it('an archive that cannot be removed does not stop the removal of others', async () => {
     await using scene = await openWorkspaceAgents()
     const [bad, good] = [await ended(scene), await ended(scene, 'other-120501-aaaaaa')]
     const place = scene.archived(files.stream)
@@ -244,7 +248,7 @@ describe('retention', () => {
     expect(pass).toMatchObject({ removed: [{ archive: { agentId: good } }], errors: [expect.stringContaining(bad)] })
   })
 
-  it('a crash in the middle of a compression leaves the original; what it left is used by nobody, and goes', async () => {
+  it('a crash during a compression leaves the original, and the half-made file is removed later', async () => {
     let isBroken = true
     const wrap = hookOn('effects', (method) => {
       if (method === 'rename' && isBroken) throw new Error('power is gone')
@@ -259,7 +263,7 @@ describe('retention', () => {
     const staged = readdirSync(folder).filter((file) => file.startsWith('.'))
     expect([staged.length, existsSync(scene.archived(files.stream))]).toEqual([1, true])
     isBroken = false
-    // It may be somebody's who is at it.
+    // The half-made file is young, so it may belong to a running compression.
     expect(await retention.pass({ dryRun: false })).toMatchObject({ compressed: [], errors: [] })
     utimesSync(join(folder, staged[0] ?? ''), 0, 0)
     expect(await retention.pass({ dryRun: false })).toMatchObject({ compressed: [{ agentId: id }] })

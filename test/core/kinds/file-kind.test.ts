@@ -27,7 +27,7 @@ import { needs } from '../../support/real.ts'
 import { openSupervisor, type TestSupervisor } from '../../support/supervisor.ts'
 import { intent } from '../store/records.ts'
 
-/** Files and directories in a workspace, made and taken away by a real engine. */
+/** Files and directories in a workspace, created and removed by a real engine. */
 
 type Kind = 'file' | 'directory'
 const kinds: readonly Kind[] = ['file', 'directory']
@@ -42,7 +42,7 @@ const at = (kind: Kind, workspace: string, path: string, live?: unknown): Planne
 })
 const pathRefused = (text: string): unknown => expect.objectContaining({ code: 'path_refused', message: expect.stringContaining(text) })
 
-/** A workspace with one resource in it, as a launch leaves them. */
+/** Launches one resource in a workspace. */
 async function make(
   supervisor: TestSupervisor,
   kind: Kind,
@@ -53,12 +53,12 @@ async function make(
   return { scopeId: scope.id, path: join(workspace, path), workspace }
 }
 
-/** A deadline that a close of files never needs, and that is soon over when something is in the way. */
+/** Closes with a short deadline: a close of files never needs it, and a blocked close ends soon. */
 const close = (supervisor: TestSupervisor, scopeId: string, force = false): Promise<Report> =>
   supervisor.engine.close(scopeId, { trigger: 'completed', deadlineMs: 200, ...(force && { force }) })
 
-describe('a file and a directory', () => {
-  it('are there while their scope is open, and gone with it', async () => {
+describe('file and directory', () => {
+  it('exist while their scope is open, and are removed with it', async () => {
     await using supervisor = await open()
     const workspace = temporaryHome()
     mkdirSync(join(workspace, 'deep'))
@@ -75,7 +75,7 @@ describe('a file and a directory', () => {
     expect(readdirSync(workspace, { recursive: true })).toEqual(['deep'])
   })
 
-  it('a directory goes with everything that was put into it, links as links', async () => {
+  it('a directory is removed with its contents, and symlinks in it are not followed', async () => {
     await using supervisor = await open()
     const outside = temporaryHome()
     writeFileSync(join(outside, 'kept'), 'kept')
@@ -88,7 +88,7 @@ describe('a file and a directory', () => {
     expect(readdirSync(outside)).toEqual(['kept'])
   })
 
-  it('one that somebody took away before is released all the same (G5)', async () => {
+  it('a file that was removed before the close is released (G5)', async () => {
     await using supervisor = await open()
     const made = await make(supervisor, 'file')
     rmSync(made.path)
@@ -99,8 +99,8 @@ describe('a file and a directory', () => {
   })
 })
 
-describe.each(kinds)('where a %s may not be', (kind) => {
-  it('not at a path that leads out of the workspace, or says its way in more than one manner', async () => {
+describe.each(kinds)('%s: the launch is refused', (kind) => {
+  it('when the path leads out of the workspace or is not normalized', async () => {
     await using supervisor = await open()
     const workspace = temporaryHome()
     for (const path of ['', '/etc/ours', '..', '../ours', 'a/../../ours', './ours', 'a//ours', 'ours/', '.', 'a\0b'])
@@ -108,13 +108,13 @@ describe.each(kinds)('where a %s may not be', (kind) => {
     expect(readdirSync(workspace)).toEqual([])
   })
 
-  it('not in a workspace that is not there, or is told relative to nothing', async () => {
+  it('when the workspace does not exist or is not absolute', async () => {
     await using supervisor = await open()
     await expect(supervisor.launch(() => [at(kind, '/nonexistent', 'ours')])).rejects.toThrow(pathRefused('not a directory'))
     await expect(supervisor.launch(() => [at(kind, 'relative', 'ours')])).rejects.toThrow(pathRefused('inside the workspace'))
   })
 
-  it('not through a link, at any depth', async () => {
+  it('when the path goes through a symlink, at any depth', async () => {
     await using supervisor = await open()
     const [workspace, outside] = [temporaryHome(), temporaryHome()]
     mkdirSync(join(outside, 'b'))
@@ -126,7 +126,7 @@ describe.each(kinds)('where a %s may not be', (kind) => {
     expect(readdirSync(outside, { recursive: true })).toEqual(['b'])
   })
 
-  it('not below a folder that is not there', async () => {
+  it('when the parent folder does not exist', async () => {
     await using supervisor = await open()
     await expect(supervisor.launch(() => [at(kind, temporaryHome(), 'missing/ours')])).rejects.toThrow(pathRefused('does not exist'))
   })
@@ -134,19 +134,21 @@ describe.each(kinds)('where a %s may not be', (kind) => {
   it.each([
     ['a file', (place: string) => writeFileSync(place, 'theirs')],
     ['an empty folder', (place: string) => mkdirSync(place)],
-    ['a link to nowhere', (place: string) => symlinkSync('/nonexistent', place)],
-  ])('not where %s is already, which is neither touched nor removed', async (_what, put) => {
+    ['a dangling symlink', (place: string) => symlinkSync('/nonexistent', place)],
+  ])('when %s exists at the path, which is neither changed nor removed', async (_what, put) => {
     await using supervisor = await open()
     const workspace = temporaryHome()
     const place = join(workspace, 'ours')
     put(place)
     const before = JSON.stringify(statSync(workspace).mtimeMs)
-    await expect(supervisor.launch(() => [at(kind, workspace, 'ours')])).rejects.toThrow(pathRefused('something is there already'))
+    await expect(supervisor.launch(() => [at(kind, workspace, 'ours')])).rejects.toThrow(
+      pathRefused('a file or folder that Ebb did not make exists there already'),
+    )
     expect(readdirSync(workspace)).toEqual(['ours'])
     expect(JSON.stringify(statSync(workspace).mtimeMs)).toBe(before)
   })
 
-  it('not where something appears while the ledger is being written', async () => {
+  it('when something appears at the path during the write to the ledger', async () => {
     const workspace = temporaryHome()
     const place = join(workspace, 'ours')
     await using supervisor = await openSupervisor({
@@ -155,12 +157,14 @@ describe.each(kinds)('where a %s may not be', (kind) => {
         if (method === 'record') mkdirSync(place)
       }),
     })
-    await expect(supervisor.launch(() => [at(kind, workspace, 'ours')])).rejects.toThrow(pathRefused('something is there already'))
+    await expect(supervisor.launch(() => [at(kind, workspace, 'ours')])).rejects.toThrow(
+      pathRefused('a file or folder that Ebb did not make exists there already'),
+    )
     expect(readdirSync(workspace)).toEqual(['ours'])
     expect(readdirSync(place)).toEqual([])
   })
 
-  it('not where something appears at the very last moment', async () => {
+  it('when something appears at the path just before the final link or rename', async () => {
     const workspace = temporaryHome()
     const place = join(workspace, 'ours')
     await using supervisor = await openSupervisor({
@@ -174,7 +178,7 @@ describe.each(kinds)('where a %s may not be', (kind) => {
     expect(readdirSync(workspace)).toEqual(['ours'])
   })
 
-  it('not through a link that stands where it is being made', async () => {
+  it('when a symlink exists at the staging path, which is not followed', async () => {
     await using supervisor = await open()
     const [workspace, outside] = [temporaryHome(), temporaryHome()]
     writeFileSync(join(outside, 'theirs'), 'theirs')
@@ -188,12 +192,12 @@ describe.each(kinds)('where a %s may not be', (kind) => {
   })
 })
 
-describe.each(kinds)('a %s that was replaced is not ours any more (G10)', (kind) => {
+describe.each(kinds)('%s: a replaced path is left alone (G10)', (kind) => {
   it.each([
     ['a file', (place: string) => writeFileSync(place, 'theirs')],
     ['a folder', (place: string) => mkdirSync(place)],
-    ['a link', (place: string) => symlinkSync('/etc', place)],
-  ])('by %s', async (_what, put) => {
+    ['a symlink', (place: string) => symlinkSync('/etc', place)],
+  ])('when it was replaced by %s', async (_what, put) => {
     await using supervisor = await open()
     const made = await make(supervisor, kind)
     renameSync(made.path, `${made.path}.old`)
@@ -205,7 +209,7 @@ describe.each(kinds)('a %s that was replaced is not ours any more (G10)', (kind)
     expect(readdirSync(made.workspace).toSorted()).toEqual(['ours', 'ours.old'])
   })
 
-  it('when the way to it leads elsewhere by now, nothing is touched there', async () => {
+  it('when its parent folder was replaced by a symlink', async () => {
     await using supervisor = await open()
     const [workspace, outside] = [temporaryHome(), temporaryHome()]
     mkdirSync(join(workspace, 'a'))
@@ -218,13 +222,13 @@ describe.each(kinds)('a %s that was replaced is not ours any more (G10)', (kind)
   })
 })
 
-describe('a file that is hard to tell', () => {
-  it('one that is reached through a link by now is stuck, not removed', async () => {
+describe('file identity', () => {
+  it('a file that is reached through a symlink now is stuck and not removed', async () => {
     await using supervisor = await open()
     const [workspace, outside] = [temporaryHome(), temporaryHome()]
     mkdirSync(join(workspace, 'a'))
     const made = await make(supervisor, 'file', 'a/ours', workspace)
-    // The very same inode, so only the way there tells that it is not to be touched.
+    // The inode is the same, so only the symlink on the path shows that the file must not be removed.
     linkSync(made.path, join(outside, 'ours'))
     renameSync(join(workspace, 'a'), join(workspace, 'moved'))
     symlinkSync(outside, join(workspace, 'a'))
@@ -241,7 +245,7 @@ describe('a file that is hard to tell', () => {
     ['birth', { bornNs: '1' }],
     ['device', { device: '1' }],
     ['number', { inode: '1' }],
-  ])('another file is told by the %s of its inode, though all else is the same', async (_part, other) => {
+  ])('a file whose inode differs only in its %s is another file', async (_part, other) => {
     const workspace = temporaryHome()
     const path = join(workspace, 'ours')
     writeFileSync(path, 'theirs')
@@ -257,28 +261,26 @@ describe('a file that is hard to tell', () => {
   })
 })
 
-describe('somebody else', () => {
+describe('other users', () => {
   needs('root')
 
-  it.each(kinds)('a %s is not made in a folder that belongs to somebody else', async (kind) => {
+  it.each(kinds)('a %s is not made in a folder of another user', async (kind) => {
     await using supervisor = await open()
     const workspace = temporaryHome()
     mkdirSync(join(workspace, 'theirs/deep'), { recursive: true })
     chownSync(join(workspace, 'theirs'), nobody, nobody)
-    await expect(supervisor.launch(() => [at(kind, workspace, 'theirs/deep/ours')])).rejects.toThrow(
-      pathRefused('belongs to somebody else'),
-    )
+    await expect(supervisor.launch(() => [at(kind, workspace, 'theirs/deep/ours')])).rejects.toThrow(pathRefused('belongs to another user'))
     expect(readdirSync(join(workspace, 'theirs/deep'))).toEqual([])
   })
 
-  it.each(kinds)('a %s that was given away is stuck until it is given back (G4)', async (kind) => {
+  it.each(kinds)('a %s that belongs to another user by now is stuck until it is given back (G4)', async (kind) => {
     await using supervisor = await open()
     const made = await make(supervisor, kind)
     chownSync(made.path, nobody, nobody)
     const report = await close(supervisor, made.scopeId, true)
     expect(report).toMatchObject({
       success: false,
-      resources: [{ outcome: 'stuck', error: expect.stringContaining('belongs to somebody else') }],
+      resources: [{ outcome: 'stuck', error: expect.stringContaining('belongs to another user') }],
     })
     expect(existsSync(made.path)).toBe(true)
     chownSync(made.path, 0, 0)
@@ -286,11 +288,11 @@ describe('somebody else', () => {
   })
 })
 
-describe('a directory and mounts', () => {
+describe('directory with mounts', () => {
   needs('root')
 
-  it.each(['a workspace', 'a workspace that is reached through a link'])(
-    'with a mount inside, in %s, nothing of it is removed until it is unmounted',
+  it.each(['a workspace', 'a workspace that is reached through a symlink'])(
+    'a mount inside the directory, in %s: nothing is removed until it is unmounted',
     async (where) => {
       await using supervisor = await open()
       const [real, theirs] = [temporaryHome(), temporaryHome()]
@@ -314,7 +316,7 @@ describe('a directory and mounts', () => {
     },
   )
 
-  it('with a mount on top of it, it is not said to be gone, and what is mounted is not touched', async () => {
+  it('a mount over the directory: it is not reported as gone, and the mounted files are not changed', async () => {
     await using supervisor = await open()
     const made = await make(supervisor, 'directory')
     using mounted = tmpfs(made.path, '64k')

@@ -11,13 +11,13 @@ import { Crash, Fuse, fused } from '../../support/fuse.ts'
 import { temporaryHome } from '../../support/home.ts'
 import { hooked } from '../../support/hooked.ts'
 
-/** The folders of a workspace: made on need, and taken away by whoever leaves last, when they are empty. */
+/** The folders of a workspace: made on need, and removed by their last user when they are empty. */
 
 const ctx = { signal: new AbortController().signal, clock: realClock }
 
 interface Folder {
   readonly intent: Intent<FolderSpec>
-  /** As the next supervisor would know it. */
+  /** The reference as the next supervisor derives it from the ledger. */
   ref(): FolderRef
 }
 
@@ -60,8 +60,8 @@ const is = async (kind: FolderKind, ref: FolderRef): Promise<string> => (await k
 const tree = (base: string): readonly string[] => (readdirSync(base, { recursive: true }) as string[]).toSorted()
 const markOf = (folder: Folder): unknown => folder.ref().mark
 
-describe('the folders of a workspace', () => {
-  it('are private, and go with the one who was in them', async () => {
+describe('workspace folders', () => {
+  it('have mode 0700, and are removed with their only user', async () => {
     const base = temporaryHome()
     const kind = new FolderKind(realEffects)
     const folder = await make(kind, intentOf(base, 'a.1'))
@@ -76,7 +76,7 @@ describe('the folders of a workspace', () => {
     expect(await is(kind, folder.ref())).toBe('absent')
   })
 
-  it('stay while somebody else is in them, though they are empty', async () => {
+  it('stay while another user is in them, also when they are empty', async () => {
     const base = temporaryHome()
     const kind = new FolderKind(realEffects)
     const one = await make(kind, intentOf(base, 'a.1'))
@@ -89,7 +89,7 @@ describe('the folders of a workspace', () => {
     expect(tree(base)).toEqual([])
   })
 
-  it('whose agent lives on after a restart are his again', async () => {
+  it('stay for an agent that outlived a restart and was resumed', async () => {
     const base = temporaryHome()
     const one = await make(new FolderKind(realEffects), intentOf(base, 'a.1'))
     const kind = new FolderKind(realEffects)
@@ -99,7 +99,7 @@ describe('the folders of a workspace', () => {
     expect(tree(base)).toEqual(['.shared', '.shared/own'])
   })
 
-  it('that are not empty stay, and what is in them', async () => {
+  it('stay with their contents when they are not empty', async () => {
     const base = temporaryHome()
     const kind = new FolderKind(realEffects)
     const folder = await make(kind, intentOf(base, 'a.1'))
@@ -110,7 +110,7 @@ describe('the folders of a workspace', () => {
     expect(tree(base)).toEqual(['.shared', '.shared/own', '.shared/own/archive', '.shared/own/archive/log', '.shared/own/mine'])
   })
 
-  it('a shared one that somebody else made stays, and one that is made again under its name too', async () => {
+  it('a shared folder that Ebb did not make stays, also one that replaced ours', async () => {
     const base = temporaryHome()
     mkdirSync(join(base, '.shared'))
     const kind = new FolderKind(realEffects)
@@ -127,14 +127,14 @@ describe('the folders of a workspace', () => {
     expect(tree(base)).toEqual(['.shared', 'moved', 'moved/own'])
   })
 
-  it('a new workspace must not be there yet', async () => {
+  it('a new workspace is refused when its folder exists', async () => {
     const base = temporaryHome()
     mkdirSync(join(base, '.shared/own'), { recursive: true })
     const kind = new FolderKind(realEffects)
     await expect(make(kind, intentOf(base, 'a.1', { isNew: true }))).rejects.toMatchObject({ code: 'path_refused' })
   })
 
-  it.each(['.shared', '.shared/own'])('are neither made nor removed where %s is a link', async (link) => {
+  it.each(['.shared', '.shared/own'])('are neither made nor removed when %s is a symlink', async (link) => {
     const base = temporaryHome()
     const elsewhere = temporaryHome()
     const kind = new FolderKind(realEffects)
@@ -153,7 +153,7 @@ describe('the folders of a workspace', () => {
     expect(tree(elsewhere)).toEqual(['logs', 'own', 'own/logs'])
   })
 
-  it('another ebb that takes the shared one away meanwhile is no reason to fail', async () => {
+  it('are made when another ebb removes the shared folder meanwhile', async () => {
     const base = temporaryHome()
     let taken = 0
     const effects = hooked(realEffects, (method, [path]) => {
@@ -166,7 +166,7 @@ describe('the folders of a workspace', () => {
     expect(tree(base)).toEqual([])
   })
 
-  it('that cannot be removed are not said to be gone', async () => {
+  it('are present while they cannot be removed', async () => {
     const base = temporaryHome()
     const effects = hooked(realEffects, (method) => {
       if (method === 'removeDirectory') throw Object.assign(new Error('EACCES: permission denied'), { code: 'EACCES' })
@@ -177,24 +177,21 @@ describe('the folders of a workspace', () => {
     expect(await is(kind, folder.ref())).toBe('present')
   })
 
-  it.each(['before', 'after'] as const)(
-    'a creation that dies %s any of its effects leaves only what is found and taken away',
-    async (when) => {
-      for (let point = 1, isOver = false; !isOver; point++) {
-        const base = temporaryHome()
-        const fuse = new Fuse(point, when)
-        const folder = await make(new FolderKind(fused(fuse)), intentOf(base, 'a.1'), undefined, (work) => fuse.burn(work))
-        isOver = !fuse.hasBlown
-        const next = new FolderKind(realEffects)
-        expect(await is(next, folder.ref()), `at ${point}`).toBe(tree(base).length > 0 ? 'present' : 'absent')
-        await next.release(folder.ref())
-        expect(tree(base), `at ${point}`).toEqual([])
-        expect(await is(next, folder.ref())).toBe('absent')
-      }
-    },
-  )
+  it.each(['before', 'after'] as const)('are found and removed after a creation that crashed %s any of its effects', async (when) => {
+    for (let point = 1, isOver = false; !isOver; point++) {
+      const base = temporaryHome()
+      const fuse = new Fuse(point, when)
+      const folder = await make(new FolderKind(fused(fuse)), intentOf(base, 'a.1'), undefined, (work) => fuse.burn(work))
+      isOver = !fuse.hasBlown
+      const next = new FolderKind(realEffects)
+      expect(await is(next, folder.ref()), `at ${point}`).toBe(tree(base).length > 0 ? 'present' : 'absent')
+      await next.release(folder.ref())
+      expect(tree(base), `at ${point}`).toEqual([])
+      expect(await is(next, folder.ref())).toBe('absent')
+    }
+  })
 
-  it('a base that is not there is refused, and not made', async () => {
+  it('a missing base is refused and not made', async () => {
     const base = join(temporaryHome(), 'none')
     await expect(make(new FolderKind(realEffects), intentOf(base, 'a.1'))).rejects.toMatchObject({ code: 'path_refused' })
     expect(existsSync(base)).toBe(false)

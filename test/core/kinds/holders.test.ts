@@ -7,9 +7,9 @@ import { Holders } from '../../../src/kinds/log/holders.ts'
 import { nodeProgram, temporaryHome } from '../../support/home.ts'
 import { inLogScene } from '../../support/log-scene.ts'
 
-/** Who has a file open. */
+/** `Holders` finds the processes that have a file open. */
 
-/** A program that has it open for as long as the test takes. */
+/** Starts a program that has the file open until it is disposed. */
 async function holding(path: string): Promise<AsyncDisposable & { readonly pid: number | undefined }> {
   const child = spawn('sleep', ['1000'], { stdio: ['ignore', openSync(path, 'a'), 'ignore'] })
   await once(child, 'spawn')
@@ -28,8 +28,8 @@ function files(): { readonly log: string; readonly other: string } {
   return { log, other }
 }
 
-describe('who has a file open', () => {
-  it('is found under another name of it, and after that was removed', async () => {
+describe('Holders', () => {
+  it('finds a holder that opened the file under another name, also after that name was removed', async () => {
     const { log, other } = files()
     rmSync(other)
     linkSync(log, other)
@@ -40,7 +40,7 @@ describe('who has a file open', () => {
     expect(await new Holders().find(log)).toEqual(found)
   })
 
-  it('is found where its path is longer than the kernel tells, and who has something else open there is nobody', async () => {
+  it('finds a holder whose path is too long for the kernel to show, and not for another file there', async () => {
     const { log, other } = files()
     const deep = `for (let depth = 0; depth < 45; depth++) { fs.mkdirSync(process.argv[1]); process.chdir(process.argv[1]) }
       fs.linkSync(process.argv[2], 'same'); fs.openSync('same'); fs.openSync('else', 'w'); console.log('there'); setInterval(() => {}, 1000)`
@@ -56,7 +56,7 @@ describe('who has a file open', () => {
     }
   })
 
-  it('is told apart from who has another file open, also of many that are asked for at once', async () => {
+  it('tells the holders of several files apart in one pass', async () => {
     const { log, other } = files()
     await using holder = await holding(other)
     const holders = new Holders()
@@ -68,7 +68,7 @@ describe('who has a file open', () => {
     expect(holders.passes).toBe(1)
   })
 
-  it('fifty logs at once are looked for in a few passes', async () => {
+  it('searches for fifty logs at once in at most three passes', async () => {
     const holders = new Holders()
     await inLogScene(
       async (scene) => {
@@ -82,13 +82,13 @@ describe('who has a file open', () => {
     )
   })
 
-  it('nobody is known where there is no /proc', async () => {
+  it('finds no holder without /proc', async () => {
     expect(await new Holders('/nonexistent').find('/etc/passwd')).toEqual([])
   })
 })
 
-describe('by what the kernel says of others', () => {
-  /** A /proc with one process in it, which has one file open. */
+describe('Holders with a simulated /proc', () => {
+  /** A /proc with one process, which has one file open. */
   function proc(link: string, fdinfo: string): Holders {
     const directory = join(temporaryHome(), 'proc')
     for (const folder of ['fd', 'fdinfo']) mkdirSync(join(directory, '4000000', folder), { recursive: true })
@@ -99,14 +99,14 @@ describe('by what the kernel says of others', () => {
     return new Holders(directory)
   }
 
-  it('and never by a look at the file itself, which may be on a disk that does not answer', async () => {
+  it('compares the inode in fdinfo and never calls stat on the file, whose disk may not answer', async () => {
     const { log, other } = files()
     rmSync(other)
     linkSync(log, other)
     expect(await proc(other, 'pos:\t0\nmnt_id:\t7\nino:\t1\n').find(log)).toEqual([])
   })
 
-  it('the same number on another file system is another file', async () => {
+  it('treats the same inode number on another file system as another file', async () => {
     const { log } = files()
     const { ino } = statSync(log)
     expect(await proc('/elsewhere/log', `mnt_id:\t7\nino:\t${ino}\n`).find(log)).toEqual([])

@@ -16,18 +16,19 @@ import { temporaryHome } from '../../support/home.ts'
 import { hooked } from '../../support/hooked.ts'
 import { processes, seen, waitUntil } from '../../support/world.ts'
 
-/** The kind of logs by itself, where time is up when the test says so. */
+/** The kind `log` without an engine. The test decides when a wait for a collector is over. */
 
 interface Scene {
   readonly kind: LogKind
   readonly ctx: CreateCtx
   readonly counted: readonly string[]
   make(name: string): Promise<{ readonly ref: LogRef; readonly handle: LogHandle; readonly collector: number }>
-  /** What a look says of the collectors, instead of what is so. */
-  readonly looks: { state?: string }
-  /** The time after which the collector is given up, unless there is a reason to wait on. */
-  timeIsUp(): Promise<void>
-  isWaitedFor(): Promise<void>
+  /** The process state that scans report for all processes, instead of the real one. */
+  readonly faked: { state?: string }
+  /** Waits for the next quiet period of the drain, and ends it. */
+  endQuietPeriod(): Promise<void>
+  /** Waits until the drain waits for the collector. */
+  untilWaiting(): Promise<void>
 }
 
 async function inScene(test: (scene: Scene) => Promise<void>, onEffect: (method: string) => void = () => {}): Promise<void> {
@@ -37,21 +38,21 @@ async function inScene(test: (scene: Scene) => Promise<void>, onEffect: (method:
   const effects: Effects = hooked(realEffects, onEffect)
   const installation = `collector${process.pid}`
   const host = openHost(installation, procTable)
-  const looks: Scene['looks'] = {}
+  const faked: Scene['faked'] = {}
   const snapshot = async (): Promise<readonly ProcessEntry[]> =>
-    (await procTable.snapshot()).map((one) =>
-      looks.state === undefined ? one : { ...one, environmentTags: one.environmentTags, state: looks.state },
+    (await procTable.snapshot()).map((entry) =>
+      faked.state === undefined ? entry : { ...entry, environmentTags: entry.environmentTags, state: faked.state },
     )
-  const net = new ScanContainment({
+  const fallbackScan = new ScanContainment({
     effects,
     host,
     processes: { ...procTable, snapshot },
     inheritedTag: undefined,
-    directory: join(home, 'doors'),
+    directory: join(home, 'gates'),
   })
   const counted: string[] = []
   const onBytes = (what: string, bytes: number): void => void counted.push(`${what} ${bytes}`)
-  const kind = new LogKind({ effects, directory, inheritedTag: undefined, installation, fallbackScan: net, processes: procTable, onBytes })
+  const kind = new LogKind({ effects, directory, inheritedTag: undefined, installation, fallbackScan, processes: procTable, onBytes })
   const budgets: (() => void)[] = []
   const after: typeof realClock.after = (ms, signal, callback) =>
     ms >= 1_000 ? void budgets.push(callback) : realClock.after(ms, signal, callback)
@@ -66,13 +67,13 @@ async function inScene(test: (scene: Scene) => Promise<void>, onEffect: (method:
     const collector = processes().find(({ environ }) => environ.includes(`${installation}/${host.incarnationId}/${name}.1\0`))?.pid
     return { ref, handle: handle as LogHandle, collector: collector ?? expect.unreachable() }
   }
-  const isWaitedFor = (): Promise<void> => waitUntil(() => budgets.length > 0, 30_000, 'the collector is waited for')
-  const timeIsUp = async (): Promise<void> => {
-    await isWaitedFor()
+  const untilWaiting = (): Promise<void> => waitUntil(() => budgets.length > 0, 30_000, 'the drain waits for the collector')
+  const endQuietPeriod = async (): Promise<void> => {
+    await untilWaiting()
     budgets.shift()?.()
   }
   try {
-    await test({ kind, ctx, counted, looks, make, timeIsUp, isWaitedFor })
+    await test({ kind, ctx, counted, faked, make, endQuietPeriod, untilWaiting })
   } finally {
     for (const ref of made) {
       await kind.release(ref, 'kill', ctx)
@@ -84,9 +85,9 @@ async function inScene(test: (scene: Scene) => Promise<void>, onEffect: (method:
 
 const text = (path: string): string => readFileSync(path, 'utf8')
 
-describe('a collector that has not seen the end', () => {
-  it('is not ended while something still comes', async () => {
-    await inScene(async ({ kind, ctx, make, timeIsUp }) => {
+describe('a collector that has not read the end of the stream', () => {
+  it('is not killed while lines still arrive', async () => {
+    await inScene(async ({ kind, ctx, make, endQuietPeriod }) => {
       const { ref, collector } = await make('flows')
       const writer = openSync(`/proc/${collector}/fd/0`, 'w')
       const met = kind.meet('archive', ref, ctx)
@@ -95,8 +96,8 @@ describe('a collector that has not seen the end', () => {
         ['two\n', 'one\ntwo\n'],
       ] as const) {
         writeSync(writer, line)
-        await waitUntil(() => text(ref.path) === all, 30_000, 'the line has come through')
-        await timeIsUp()
+        await waitUntil(() => text(ref.path) === all, 30_000, 'the line is in the log')
+        await endQuietPeriod()
       }
       writeSync(writer, 'three\n')
       closeSync(writer)
@@ -105,43 +106,43 @@ describe('a collector that has not seen the end', () => {
     })
   })
 
-  it('is not ended in the middle of its work, even when that takes its time', async () => {
-    await inScene(async ({ kind, ctx, looks, make, timeIsUp, isWaitedFor }) => {
+  it('is not killed while it waits for the disk', async () => {
+    await inScene(async ({ kind, ctx, faked, make, endQuietPeriod, untilWaiting }) => {
       const { ref, collector } = await make('busy')
       const stranger = openSync(`/proc/${collector}/fd/0`, 'w')
-      looks.state = 'D'
+      faked.state = 'D'
       const met = kind.meet('archive', ref, ctx)
-      await timeIsUp()
-      await isWaitedFor()
-      delete looks.state
-      await timeIsUp()
+      await endQuietPeriod()
+      await untilWaiting()
+      delete faked.state
+      await endQuietPeriod()
       await met
       closeSync(stranger)
       await waitUntil(() => seen(collector) === undefined, 30_000, 'the collector has ended')
     })
   })
 
-  it('is made to go on when an agent has stopped it', async () => {
-    await inScene(async ({ kind, ctx, make, timeIsUp }) => {
+  it('is continued when an agent has stopped it', async () => {
+    await inScene(async ({ kind, ctx, make, endQuietPeriod }) => {
       const { ref, handle, collector } = await make('stopped')
       process.kill(collector, 'SIGSTOP')
       await waitUntil(() => seen(collector)?.state === 'T', 30_000, 'the collector is stopped')
       writeSync(handle.fd ?? -1, 'the tail\n')
       const met = kind.meet('archive', ref, ctx)
-      await timeIsUp()
+      await endQuietPeriod()
       await met
       expect(text(ref.archive)).toBe('the tail\n')
     })
   })
 
-  it('is ended when it waits for a stranger who says nothing', async () => {
-    await inScene(async ({ kind, ctx, make, timeIsUp }) => {
+  it('is killed when a foreign process holds the pipe open and writes nothing', async () => {
+    await inScene(async ({ kind, ctx, make, endQuietPeriod }) => {
       const { ref, handle, collector } = await make('quiet')
       const stranger = openSync(`/proc/${collector}/fd/0`, 'w')
       writeSync(handle.fd ?? -1, 'all there is\n')
-      await waitUntil(() => text(ref.path) !== '' && seen(collector)?.state === 'S', 30_000, 'the line has come through')
+      await waitUntil(() => text(ref.path) !== '' && seen(collector)?.state === 'S', 30_000, 'the line is in the log')
       const met = kind.meet('archive', ref, ctx)
-      await timeIsUp()
+      await endQuietPeriod()
       await met
       closeSync(stranger)
       expect(text(ref.archive)).toBe('all there is\n')
@@ -149,19 +150,19 @@ describe('a collector that has not seen the end', () => {
   })
 })
 
-it('a log that is proven gone is forgotten with the next one, and a later look says that it only looked', async () => {
+it('log: the kernel proof is kept until the next log is made; later observations have strength scan', async () => {
   await inScene(async ({ kind, ctx, make }) => {
     const { ref } = await make('first')
     await kind.release(ref, 'kill', ctx)
     await kind.gone(ref, ctx)
     const strength = async (): Promise<unknown> => await kind.observe(ref, ctx)
-    for (let look = 1; look <= 2; look++) expect(await strength()).toMatchObject({ is: 'absent', proof: { strength: 'kernel' } })
+    for (let time = 1; time <= 2; time++) expect(await strength()).toMatchObject({ is: 'absent', proof: { strength: 'kernel' } })
     await make('second')
     expect(await strength()).toMatchObject({ is: 'absent', proof: { strength: 'scan' } })
   })
 })
 
-it('bytes are counted when they are archived or freed, not when that was tried', async () => {
+it('log: bytes are counted when they were archived or freed, not when that failed', async () => {
   const broken = new Set<string>()
   const onEffect = (method: string): void => {
     if (broken.delete(method)) throw new Error(`${method} is broken`)
@@ -178,7 +179,7 @@ it('bytes are counted when they are archived or freed, not when that was tried',
 
     const freed = await make('freed')
     writeSync(freed.handle.fd ?? -1, 'not kept\n')
-    await waitUntil(() => text(freed.ref.path) !== '', 30_000, 'the line has come through')
+    await waitUntil(() => text(freed.ref.path) !== '', 30_000, 'the line is in the log')
     broken.add('unlink')
     await expect(kind.release(freed.ref, 'kill', ctx)).rejects.toThrow('unlink is broken')
     for (let time = 1; time <= 2; time++) await kind.release(freed.ref, 'kill', ctx)

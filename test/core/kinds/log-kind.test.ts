@@ -12,13 +12,13 @@ import { needs } from '../../support/real.ts'
 import { openSupervisor, type Run, type TestSupervisor } from '../../support/supervisor.ts'
 import { cgroupsOf, processesOfHome, type Seen, waitUntil } from '../../support/world.ts'
 
-/** The output of a command: everything of it is in the archive, or nothing is taken away (G8). */
+/** The output of a command: all of it is in the archive, or no log is removed (G8). */
 
 const shell = (script: string): readonly string[] => ['/bin/sh', '-c', script]
 const numbers = (from: number, to: number): string => Array.from({ length: to - from + 1 }, (_, index) => `${from + index}\n`).join('')
 const open = (): Promise<TestSupervisor> => openSupervisor({ watched: false })
 
-/** The tiny processes between the command and its log files. */
+/** The collector processes between the command and its log files. */
 function collectors({ home }: TestSupervisor): readonly Seen[] {
   return processesOfHome(home.directory, home.installation).filter(({ command }) => command === 'cat')
 }
@@ -29,8 +29,8 @@ async function runToItsEnd(supervisor: TestSupervisor, argv: readonly string[]):
   return run
 }
 
-describe('the archive', () => {
-  it('has every line, also those from before a tool wrote to /dev/stdout', async () => {
+describe('archive of a log', () => {
+  it('has every line, also those before a tool wrote to /dev/stdout', async () => {
     await using supervisor = await open()
     const run = await runToItsEnd(supervisor, shell('seq 1000; echo x > /dev/stdout; seq 1001 1010; echo oops >&2'))
     expect(await supervisor.engine.close(run.scope.id, { trigger: 'completed' })).toMatchObject({ success: true, gaveUp: [] })
@@ -39,7 +39,7 @@ describe('the archive', () => {
     expect(leftInHome(supervisor.home.directory)).toEqual([])
   })
 
-  it('has every byte: NULs, what is no text, and a line of ten megabytes', async () => {
+  it('has every byte: NULs, binary data, and a line of ten megabytes', async () => {
     await using supervisor = await open()
     const content = Buffer.concat([
       Buffer.from([0, 255, 254, 10, 13, 0, 0x80]),
@@ -54,7 +54,7 @@ describe('the archive', () => {
     expect(readFileSync(run.stdout.archive).equals(content)).toBe(true)
   })
 
-  it('has what a command wrote that was killed in the middle', async () => {
+  it('has the output of a command that was killed', async () => {
     await using supervisor = await open()
     const run = await supervisor.run(shell('trap "" TERM; seq 2000; echo ready >&2; sleep 1000'))
     await waitUntil(() => readFileSync(run.stderr.path, 'utf8') === 'ready\n', 30_000, 'the command is ready')
@@ -62,7 +62,7 @@ describe('the archive', () => {
     expect(readFileSync(run.stdout.archive, 'utf8')).toBe(numbers(1, 2_000))
   })
 
-  it('has an empty file for a stream that said nothing', async () => {
+  it('has an empty file for a stream without output', async () => {
     await using supervisor = await open()
     const run = await runToItsEnd(supervisor, ['/bin/true'])
     await supervisor.engine.close(run.scope.id, { trigger: 'completed' })
@@ -71,7 +71,7 @@ describe('the archive', () => {
   })
 
   it.each([{ trigger: 'deleted' }, { trigger: 'completed', forget: true }] as const)(
-    'has nothing of what is closed with %j',
+    'is not made when the scope is closed with %j',
     async (closeRequest) => {
       await using supervisor = await open()
       const run = await runToItsEnd(supervisor, shell('echo secret'))
@@ -82,17 +82,17 @@ describe('the archive', () => {
   )
 })
 
-describe('the collector', () => {
-  it('stands outside the cgroup of the agent, where the kill does not reach it before it has read everything', async () => {
+describe('collector', () => {
+  it('is outside the cgroup of the agent, so that a kill does not end it before it has read everything', async () => {
     await using supervisor = await open()
     const run = await supervisor.run(['/bin/sleep', '1000'])
-    const inside = (one: Seen): boolean => one.cgroups.includes(supervisor.home.installation)
+    const inside = ({ cgroups }: Seen): boolean => cgroups.includes(supervisor.home.installation)
     expect(collectors(supervisor).map(inside)).toEqual([false, false])
     await supervisor.engine.close(run.scope.id, { trigger: 'terminated', force: true })
     expect(collectors(supervisor)).toEqual([])
   })
 
-  it('ends by itself when the last writer is gone, also when that is not the command', async () => {
+  it('ends by itself when the last writer has ended, also when that is not the command', async () => {
     await using supervisor = await open()
     const run = await supervisor.run(shell('(sleep 0.2; echo late) & echo early'))
     for (const log of [run.stdout, run.stderr]) log.done()
@@ -102,7 +102,7 @@ describe('the collector', () => {
     await supervisor.engine.close(run.scope.id, { trigger: 'completed' })
   })
 
-  it('has seen the end of the stream before its log is archived', async () => {
+  it('has read the end of the stream before its log is archived', async () => {
     const alive: string[] = []
     await using supervisor = await openSupervisor({ watched: false, wrap: onMove(note) })
     function note(from: string): void {
@@ -114,10 +114,10 @@ describe('the collector', () => {
     expect(alive).toEqual([])
   })
 
-  it('is not waited for without end when a stranger holds the pipe open', async () => {
+  it('is killed after a while when a foreign process holds the pipe open', async () => {
     await using supervisor = await open()
     const run = await runToItsEnd(supervisor, shell('seq 100'))
-    await waitUntil(() => readFileSync(run.stdout.path, 'utf8') === numbers(1, 100), 30_000, 'the lines have come through')
+    await waitUntil(() => readFileSync(run.stdout.path, 'utf8') === numbers(1, 100), 30_000, 'the lines are in the log')
     const held = collectors(supervisor).map(({ pid }) => openSync(`/proc/${pid}/fd/0`, 'w'))
     const report = await supervisor.engine.close(run.scope.id, { trigger: 'completed' })
     for (const fd of held) closeSync(fd)
@@ -126,7 +126,7 @@ describe('the collector', () => {
     expect(readFileSync(run.stdout.archive, 'utf8')).toBe(numbers(1, 100))
   })
 
-  it('a creation that fails at any point leaves no process, no file and no open descriptor', async () => {
+  it('leaves no process, file or descriptor when its creation fails at any effect', async () => {
     const descriptors = (): number => readdirSync('/proc/self/fd').length
     for (const broken of ['makePipe', 'openFile', 'closeFile', 'unlink', 'spawn']) {
       let failures = 0
@@ -144,7 +144,7 @@ describe('the collector', () => {
   })
 })
 
-/** Called before a file gets a second name: the first half of its move. */
+/** Calls the hook before link(2), the first half of a move. */
 function onMove(hook: (from: string) => void): NonNullable<Composition['wrap']> {
   return hookOn('effects', (method, args) => {
     if (method === 'link') hook(String(args[0]))
@@ -152,7 +152,7 @@ function onMove(hook: (from: string) => void): NonNullable<Composition['wrap']> 
 }
 
 describe('an archive that cannot be written', () => {
-  /** A file stands where the folder should be. */
+  /** Puts a file at the path of the archive folder. */
   async function runWithBrokenArchive(supervisor: TestSupervisor): Promise<{ run: Run; obstacle: string }> {
     const run = await runToItsEnd(supervisor, shell('seq 50'))
     const obstacle = dirname(run.stdout.archive)
@@ -160,7 +160,7 @@ describe('an archive that cannot be written', () => {
     return { run, obstacle }
   }
 
-  it('holds the log back, visibly, and the next try archives it', async () => {
+  it('holds the log back in report and status, and the next try archives it', async () => {
     await using supervisor = await open()
     const { run, obstacle } = await runWithBrokenArchive(supervisor)
     const report = await supervisor.engine.close(run.scope.id, { trigger: 'completed' })
@@ -179,15 +179,15 @@ describe('an archive that cannot be written', () => {
     expect(leftInHome(supervisor.home.directory)).toEqual([])
   })
 
-  describe('because the folder refuses', () => {
+  describe('in an immutable folder', () => {
     needs('root')
 
-    it('is told with what to do', async () => {
+    it('is reported with what to do', async () => {
       await using supervisor = await open()
       const run = await runToItsEnd(supervisor, shell('seq 50'))
       const folder = dirname(dirname(run.stdout.archive))
       mkdirSync(folder, { recursive: true })
-      // Also root may make nothing in it.
+      // Root cannot create a file in it either.
       execFileSync('chattr', ['+i', folder])
       try {
         const report = await supervisor.engine.close(run.scope.id, { trigger: 'completed' })
@@ -199,7 +199,7 @@ describe('an archive that cannot be written', () => {
     })
   })
 
-  it('is given up by force, and the report names what was lost', async () => {
+  it('is given up by force, and the report names the lost logs', async () => {
     await using supervisor = await open()
     const { run } = await runWithBrokenArchive(supervisor)
     const report = await supervisor.engine.close(run.scope.id, { trigger: 'terminated', force: true, deadlineMs: 500 })
@@ -210,7 +210,7 @@ describe('an archive that cannot be written', () => {
     expect(leftInHome(supervisor.home.directory)).toEqual([])
   })
 
-  it('is tried until the deadline, also by force: what becomes possible meanwhile is done', async () => {
+  it('is retried until the deadline, also with force, and succeeds when it becomes possible', async () => {
     const tried = new Set<string>()
     await using supervisor = await openSupervisor({ watched: false, wrap: onMove((from) => tried.add(from)) })
     const { run, obstacle } = await runWithBrokenArchive(supervisor)
@@ -222,34 +222,34 @@ describe('an archive that cannot be written', () => {
   })
 })
 
-/** Its standard error, which comes last. */
-function saysReady(home: string): boolean {
+/** Whether standard error, which the command writes last, is `ready`. */
+function hasPrintedReady(home: string): boolean {
   const live = join(home, 'logs')
   return readdirSync(live).some((name) => readFileSync(join(live, name), 'utf8') === 'ready\n')
 }
 
-describe.each(['cgroup', 'scan'] as const)('a supervisor that was killed (%s)', (containment) => {
+describe.each(['cgroup', 'scan'] as const)('after a kill of the supervisor (%s)', (containment) => {
   needs(containment)
 
-  it('leaves a log that the recovery archives, whole', async () => {
+  it('the recovery archives the complete log', async () => {
     const home = temporaryHome()
     await using other = await startOther({ home, containment, argv: shell('seq 3000; echo ready >&2; sleep 1000') })
-    await waitUntil(() => saysReady(home), 30_000, 'the command has said everything')
+    await waitUntil(() => hasPrintedReady(home), 30_000, 'the command has printed everything')
     await other.kill()
-    await waitUntil(() => leftInHome(home), 30_000, 'the sentinel has brought the home in order')
+    await waitUntil(() => leftInHome(home), 30_000, 'the sentinel has cleaned the home')
     await waitUntil(() => existsSync(other.archive), 30_000, 'the log is in the archive')
     expect(readFileSync(other.archive, 'utf8')).toBe(numbers(1, 3_000))
   })
 })
 
-describe('a supervisor that was killed and whose ledger was lost', () => {
+describe('after a kill of the supervisor and the loss of the ledger', () => {
   needs('cgroup', 'v1 memory controller', 'v1 pids controller')
 
-  it('leaves a log that the reaper archives, and limits that it removes', async () => {
+  it('the reaper archives the log and removes the limits', async () => {
     const home = temporaryHome()
     const limits = { memoryBytes: 64 * 1_024 * 1_024, pids: 20 }
     await using other = await startOther({ home, containment: 'cgroup', argv: shell('seq 50; echo ready >&2; sleep 1000'), limits })
-    await waitUntil(() => saysReady(home), 30_000, 'the command has said everything')
+    await waitUntil(() => hasPrintedReady(home), 30_000, 'the command has printed everything')
     for (const suffix of ['', '-wal', '-shm']) rmSync(join(home, `ebb.db${suffix}`))
     await other.kill()
     await waitUntil(() => processesOfHome(home, installationOf(home)), 30_000, 'the sentinel has done what it can')

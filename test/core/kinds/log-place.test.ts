@@ -8,7 +8,7 @@ import { inLogScene, type LogScene } from '../../support/log-scene.ts'
 import { bindMount } from '../../support/mounts.ts'
 import { needs } from '../../support/real.ts'
 
-/** The place of the archive may be taken, and that of the log may be taken again: what is not ours is neither overwritten nor removed. */
+/** Foreign files at the path of an archive, or at the path of a log while it is archived, are neither overwritten nor removed. */
 
 const text = (path: string): string => readFileSync(path, 'utf8')
 const kept = policyFor({ trigger: 'terminated' })
@@ -25,16 +25,16 @@ async function written(scene: LogScene): Promise<LogRef> {
 
 const failing = (code: string): Error => Object.assign(new Error(code), { code })
 
-/** A stranger has it open, so that it is copied; a file system without second names, so that it is renamed. */
-const ways = [
+/** A holder makes the log be copied. An error of link(2), as on a file system without hard links, makes it be renamed. */
+const variants = [
   ['moved', [], undefined],
-  ['copied', [{ pid: 1, program: 'somebody' }], undefined],
+  ['copied', [{ pid: 1, program: 'editor' }], undefined],
   ['moved without links', [], 'EPERM'],
-  ['copied without links', [{ pid: 1, program: 'somebody' }], 'EOPNOTSUPP'],
+  ['copied without links', [{ pid: 1, program: 'editor' }], 'EOPNOTSUPP'],
 ] as const
 
-describe.each(ways)('a log that is %s', (_, strangers, code) => {
-  const holders = { find: async () => strangers }
+describe.each(variants)('a log that is %s', (_, found, code) => {
+  const holders = { find: async () => found }
   const effects = (hook: Hook = () => {}): { readonly before: Hook } => ({
     before: (method, args) => {
       if (method === 'link' && code) throw failing(code)
@@ -42,7 +42,7 @@ describe.each(ways)('a log that is %s', (_, strangers, code) => {
     },
   })
 
-  it('goes to its archive, and leaves nothing else', async () => {
+  it('is archived, and leaves no other file', async () => {
     await inLogScene(
       async (scene) => {
         const ref = await written(scene)
@@ -55,7 +55,7 @@ describe.each(ways)('a log that is %s', (_, strangers, code) => {
     )
   })
 
-  it('is held back where something is at the place of its archive, and goes there when that is gone', async () => {
+  it('is held back while a foreign file is at the path of its archive', async () => {
     await inLogScene(
       async (scene) => {
         const ref = await written(scene)
@@ -74,9 +74,9 @@ describe.each(ways)('a log that is %s', (_, strangers, code) => {
     )
   })
 
-  it('leaves a file that has come to its place meanwhile, and that is owed', async () => {
+  it('does not remove a file that appeared at its path meanwhile, and owes an archive of it', async () => {
     let path = ''
-    const comes: Hook = (method, [folder]) => {
+    const putNewFile: Hook = (method, [folder]) => {
       if (method !== 'flush' || basename(String(folder)) !== 'archive') return
       rmSync(path, { force: true })
       writeFileSync(path, 'new')
@@ -87,18 +87,18 @@ describe.each(ways)('a log that is %s', (_, strangers, code) => {
         path = ref.path
         await expect(archive(scene, ref)).rejects.toMatchObject({
           code: 'path_refused',
-          message: expect.stringContaining('has come to its place'),
+          message: expect.stringContaining('another file appeared there'),
         })
         expect([text(ref.archive), text(ref.path)]).toEqual(['one\n', 'new'])
         expect(scene.kind.obligations(ref, kept)).toEqual(['archive'])
       },
-      { holders, ...effects(comes) },
+      { holders, ...effects(putNewFile) },
     )
   })
 })
 
-describe('a supervisor that died between the two names', () => {
-  it('of a log that was being moved: the next one takes the old name away', async () => {
+describe('after a crash between linking the archive and removing the log', () => {
+  it('of a moved log, the next supervisor removes the old name', async () => {
     await inLogScene(async (scene) => {
       const ref = await written(scene)
       mkdirSync(dirname(ref.archive), { mode: 0o700 })
@@ -108,7 +108,7 @@ describe('a supervisor that died between the two names', () => {
     })
   })
 
-  it('of a log that was copied: the copy counts, whatever was written to the log since', async () => {
+  it('of a copied log, the copy stays the archive, and later lines in the log are dropped', async () => {
     await inLogScene(async (scene) => {
       const ref = await written(scene)
       mkdirSync(dirname(ref.archive), { mode: 0o700 })
@@ -120,7 +120,7 @@ describe('a supervisor that died between the two names', () => {
     })
   })
 
-  it('of a copy whose log is gone: what is left of it goes with the rest', async () => {
+  it('of a copied log that is gone, the release removes the staging file', async () => {
     await inLogScene(async (scene) => {
       const ref = await written(scene)
       mkdirSync(dirname(ref.archive), { mode: 0o700 })
@@ -137,13 +137,13 @@ describe('a supervisor that died between the two names', () => {
   })
 })
 
-describe('a log that a mount hides', () => {
+describe('a log hidden by a mount', () => {
   needs('root')
 
   it.each([
     ['moved', []],
-    ['copied', [{ pid: 1, program: 'somebody' }]],
-  ] as const)('is held back, not %s with what hides it', async (...[, strangers]) => {
+    ['copied', [{ pid: 1, program: 'editor' }]],
+  ] as const)('is held back, and the mounted file is not %s', async (...[, found]) => {
     await inLogScene(
       async (scene) => {
         const ref = await written(scene)
@@ -160,7 +160,7 @@ describe('a log that a mount hides', () => {
         await archive(scene, ref)
         expect(text(ref.archive)).toBe('one\n')
       },
-      { holders: { find: async () => strangers } },
+      { holders: { find: async () => found } },
     )
   })
 })

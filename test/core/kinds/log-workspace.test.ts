@@ -26,18 +26,18 @@ import { tmpfs } from '../../support/mounts.ts'
 import { needs } from '../../support/real.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** Logs in the workspace of a task: where others look for them, and where others may put things in the way. */
+/** Logs in the workspace of a task. Other programs read them there, and may put other files at their paths. */
 
 const text = (path: string): string => readFileSync(path, 'utf8')
 const kept = policyFor({ trigger: 'terminated' })
 const modeOf = (path: string): number => lstatSync(path).mode & 0o777
 
-/** As the close does it. */
+/** Meets the obligations, as a close does. */
 async function archive({ kind, ctx }: LogScene, ref: LogRef): Promise<void> {
   for (const obligation of kind.obligations(ref, kept)) await kind.meet(obligation, ref, ctx)
 }
 
-/** All of it: what the obligation left goes too, and is looked at. */
+/** Meets the obligations, releases the log, and observes it. */
 async function close(scene: LogScene, ref: LogRef): Promise<unknown> {
   await archive(scene, ref)
   await scene.kind.release(ref, 'kill', scene.ctx)
@@ -49,12 +49,12 @@ async function written(scene: LogScene, name: string, lines: string): Promise<Lo
   const ref = scene.inside(name)
   const handle = await scene.make(ref)
   writeSync(handle.fd ?? -1, lines)
-  await waitUntil(() => text(ref.path) === lines, 30_000, 'the lines have come through')
+  await waitUntil(() => text(ref.path) === lines, 30_000, 'the lines are in the log')
   return ref
 }
 
 describe('a log in a workspace', () => {
-  it('lies where others look for it, its pipe does not, and its folders are ours alone', async () => {
+  it('is in the workspace with its folders at mode 0700, and its pipe is in the home', async () => {
     const names: string[] = []
     await inLogScene(
       async (scene) => {
@@ -72,7 +72,7 @@ describe('a log in a workspace', () => {
     )
   })
 
-  it('is read as messages when it is stdout or stderr, and not otherwise', async () => {
+  it('becomes messages only when it is stdout or stderr', async () => {
     const read: string[] = []
     await inLogScene(
       async (scene) => {
@@ -87,21 +87,21 @@ describe('a log in a workspace', () => {
     )
   })
 
-  it('is not made where something is, and what is there is not touched by the rollback', async () => {
+  it('is refused when a file exists at its path, and the rollback does not change that file', async () => {
     await inLogScene(async (scene) => {
       for (const writer of ['collector', 'terminal', 'supervisor'] as const) {
         const ref = scene.inside(writer, { writer })
         mkdirSync(join(scene.workspace, 'logs'), { recursive: true })
-        writeFileSync(ref.path, 'somebody else’s')
+        writeFileSync(ref.path, 'foreign')
         await expect(scene.make(ref)).rejects.toMatchObject({ code: 'path_refused' })
         expect(scene.kind.obligations(ref, kept)).toEqual([])
         expect(await close(scene, ref)).toMatchObject({ is: 'absent' })
-        expect(text(ref.path)).toBe('somebody else’s')
+        expect(text(ref.path)).toBe('foreign')
       }
     })
   })
 
-  it.each(['logs', 'archive'])('is neither archived nor deleted through %s, when that has become a link', async (folder) => {
+  it.each(['logs', 'archive'])('is neither archived nor deleted when the folder %s was replaced by a symlink', async (folder) => {
     await inLogScene(async (scene) => {
       const elsewhere = join(scene.home, 'elsewhere')
       mkdirSync(elsewhere)
@@ -115,7 +115,7 @@ describe('a log in a workspace', () => {
         expect(await scene.kind.observe(ref, scene.ctx)).toMatchObject({ is: 'present', detail: expect.stringContaining('is a link') })
       }
       expect(text(join(elsewhere, 'a.jsonl'))).toBe('precious')
-      // Taken out of the way, it is met.
+      // Without the symlink the obligation is met.
       rmSync(join(scene.workspace, folder))
       if (folder === 'logs') renameSync(join(scene.workspace, 'moved'), join(scene.workspace, 'logs'))
       expect(await close(scene, ref)).toMatchObject({ is: 'absent' })
@@ -123,7 +123,7 @@ describe('a log in a workspace', () => {
     })
   })
 
-  it.each(['a link', 'a folder', 'a pipe'])('whose place is taken by %s is refused, not read, and stays owed', async (what) => {
+  it.each(['a link', 'a folder', 'a pipe'])('is not read and stays owed when %s replaced it', async (what) => {
     const read: string[] = []
     const test = async (scene: LogScene): Promise<void> => {
       const ref = await written(scene, 'a', 'one\n')
@@ -141,7 +141,7 @@ describe('a log in a workspace', () => {
     await inLogScene(test, { readToEnd: (stream) => read.push(stream) })
   })
 
-  it('is gone with its workspace, when somebody has removed that', async () => {
+  it('is absent when its workspace was removed', async () => {
     await inLogScene(async (scene) => {
       const ref = await written(scene, 'a', 'one\n')
       rmSync(scene.workspace, { recursive: true })
@@ -152,7 +152,7 @@ describe('a log in a workspace', () => {
 })
 
 describe('a log that this supervisor writes', () => {
-  it('comes with its first line, and is archived like the others', async () => {
+  it('is created with its first line, and archived like other logs', async () => {
     await inLogScene(async (scene) => {
       const ref = scene.inside('a_progress', { stream: 'progress', writer: 'supervisor' })
       const { append } = await scene.make(ref)
@@ -164,19 +164,19 @@ describe('a log that this supervisor writes', () => {
     })
   })
 
-  it('without a line leaves nothing, and owes nothing', async () => {
+  it('leaves nothing and owes nothing when it has no line', async () => {
     await inLogScene(async (scene) => {
       const ref = scene.inside('a', { writer: 'supervisor' })
       const { append } = await scene.make(ref)
       expect(scene.kind.obligations(ref, kept)).toEqual([])
       expect(await scene.kind.observe(ref, scene.ctx)).toMatchObject({ is: 'absent' })
-      // A report that comes late must not bring back what was seen absent.
+      // A late line must not create a log that was observed as absent.
       expect(() => append?.('late')).toThrow(expect.objectContaining({ code: 'scope_closed' }))
       expect(readdirSync(join(scene.workspace, 'logs'))).toEqual([])
     })
   })
 
-  it('takes no line that would make it larger than it may be', async () => {
+  it('refuses a line that would exceed its size limit', async () => {
     await inLogScene(async (scene) => {
       const ref = scene.inside('a', { writer: 'supervisor' })
       const { append } = await scene.make(ref)
@@ -187,7 +187,7 @@ describe('a log that this supervisor writes', () => {
     })
   })
 
-  it('is not written through a link, into a pipe or into a file of two names', async () => {
+  it('is not written through a symlink, into a pipe or into a file with two names', async () => {
     await inLogScene(async (scene) => {
       const ref = scene.inside('a', { writer: 'supervisor' })
       const { append } = await scene.make(ref)
@@ -197,7 +197,7 @@ describe('a log that this supervisor writes', () => {
       expect(() => append?.('x')).toThrow('ELOOP')
       rmSync(ref.path)
       linkSync(precious, ref.path)
-      expect(() => append?.('x')).toThrow('not a file of its own')
+      expect(() => append?.('x')).toThrow('not a regular file with a single name')
       rmSync(ref.path)
       await realEffects.makePipe(ref.path)
       expect(() => append?.('x')).toThrow('ENXIO')
@@ -206,7 +206,7 @@ describe('a log that this supervisor writes', () => {
     })
   })
 
-  it('has a handle again for the next supervisor', async () => {
+  it('can be resumed by the next supervisor', async () => {
     await inLogScene(async (scene) => {
       const ref = scene.inside('a', { writer: 'supervisor' })
       ;(await scene.make(ref)).append?.('one')
@@ -218,7 +218,7 @@ describe('a log that this supervisor writes', () => {
 })
 
 describe('a log whose collector runs in a terminal', () => {
-  it('waits for it until it has seen the end, and finds it by its mark alone', async () => {
+  it('is archived after the collector has read the end of the stream; the collector is found by its tag', async () => {
     await inLogScene(async (scene) => {
       const ref = scene.inside('a', { writer: 'terminal' })
       const handle = await scene.make(ref)
@@ -229,7 +229,7 @@ describe('a log whose collector runs in a terminal', () => {
       const tee = spawn('sh', ['-c', 'exec tee -a "$0" < "$1"', ref.path, pipe.path], { env, stdio: 'ignore' })
       const ended = once(tee, 'exit')
       writeSync(writer, 'one\n')
-      await waitUntil(() => text(ref.path) === 'one\n', 30_000, 'the first line has come through')
+      await waitUntil(() => text(ref.path) === 'one\n', 30_000, 'the first line is in the log')
       for (let time = 1; time <= 2; time++) handle.done()
       expect(existsSync(pipe.path)).toBe(false)
       const met = archive(scene, ref)
@@ -242,20 +242,20 @@ describe('a log whose collector runs in a terminal', () => {
     })
   })
 
-  it('without one leaves no pipe behind', async () => {
+  it('leaves no pipe when the collector was never started', async () => {
     await inLogScene(async (scene) => {
       const ref = scene.inside('a', { writer: 'terminal' })
       await scene.make(ref)
       await archive(scene, ref)
-      // Before it is released: nobody may come in at the pipe of a log that is archived, or held back.
+      // The pipe is removed before the release: no process may write to a log that is archived or held back.
       expect([readdirSync(join(scene.home, 'logs')), text(ref.archive)]).toEqual([[], ''])
       expect(await close(scene, ref)).toMatchObject({ is: 'absent' })
     })
   })
 })
 
-describe('a log that somebody else has open', () => {
-  it('is copied, so that what he writes later is not in the archive, and he is named', async () => {
+describe('a log that a foreign process has open', () => {
+  it('is copied, so that later writes do not reach the archive, and the process is named', async () => {
     await inLogScene(async (scene) => {
       const ref = await written(scene, 'a', 'one\n')
       const stranger = spawn('sleep', ['1000'], { stdio: ['ignore', openSync(ref.path, 'a'), 'ignore'], argv0: 'sleep' })
@@ -278,7 +278,7 @@ describe('a log that somebody else has open', () => {
 describe('an archive on another file system', () => {
   needs('root')
 
-  /** The folder of the archive is one; what is in it, and how large it is, is up to the test. */
+  /** Mounts a tmpfs of the given size as the folder of the archive. */
   async function withDisk(size: string, test: (scene: LogScene, folder: string) => Promise<void>): Promise<void> {
     await inLogScene(async (scene) => {
       const folder = join(scene.workspace, 'archive')
@@ -288,7 +288,7 @@ describe('an archive on another file system', () => {
     })
   }
 
-  it('has a copy, and the original goes', async () => {
+  it('gets a copy, and the original is removed', async () => {
     await withDisk('1m', async (scene, folder) => {
       const ref = await written(scene, 'a', 'one\n')
       expect(await close(scene, ref)).toMatchObject({ is: 'absent' })
@@ -296,7 +296,7 @@ describe('an archive on another file system', () => {
     })
   })
 
-  it('that is full holds the log back, leaves no half of a copy, and takes it when there is room', async () => {
+  it('holds the log back while the disk is full, leaves no half-made copy, and archives it when there is space', async () => {
     await withDisk('64k', async (scene, folder) => {
       const lines = 'x'.repeat(99).concat('\n').repeat(500)
       const ref = await written(scene, 'a', lines)
@@ -310,7 +310,7 @@ describe('an archive on another file system', () => {
     })
   })
 
-  it('a copy that a crash left half-made is made anew', async () => {
+  it('makes the copy again when a crash left a half-made one', async () => {
     await withDisk('1m', async (scene, folder) => {
       const ref = await written(scene, 'a', 'one\n')
       writeFileSync(ref.staging, 'ha')
@@ -320,10 +320,10 @@ describe('an archive on another file system', () => {
     })
   })
 
-  it('a copy that outlasts its close is there for the next one', async () => {
+  it('a copy that outlasts its close is used by the next close', async () => {
     let copies = 0
     const impatient = new AbortController()
-    const holders = { find: async () => [{ pid: 1, program: 'somebody' }] }
+    const holders = { find: async () => [{ pid: 1, program: 'editor' }] }
     const before = (method: string): void => {
       if (method !== 'copy') return
       copies += 1

@@ -7,7 +7,7 @@ import type { LogLines, LogQuery } from '../../../src/core/ports/archives.ts'
 import { readLog } from '../../../src/kinds/log/read-lines.ts'
 import { temporaryHome } from '../../support/home.ts'
 
-/** Lines of a log, wherever it is by now. */
+/** `readLog` reads the lines of a log, live or archived. */
 
 interface Place {
   readonly path: string
@@ -21,13 +21,13 @@ function place(): Place {
   return { path, archive, read: (query = {}) => readLog({ path, archive, maxLines: 1_000, maxBytes: 1_000_000, ...query }) }
 }
 
-/** By this process so far (proc_pid_io(5)). */
+/** The bytes that this process has read so far (proc_pid_io(5)). */
 const bytesRead = (): number => Number(/^rchar: (\d+)/m.exec(readFileSync('/proc/self/io', 'utf8'))?.[1])
 
 const numbers = (count: number): string => Array.from({ length: count }, (_, index) => `line ${index}\n`).join('')
 
-describe('the lines of a log', () => {
-  it('go on at the same place while it lives, moves and is compressed', async () => {
+describe('readLog', () => {
+  it('continues at the same position while the log is live, moved and compressed', async () => {
     const { path, archive, read } = place()
     writeFileSync(path, 'one\ntwo\nthr')
     const first = await read()
@@ -54,7 +54,7 @@ describe('the lines of a log', () => {
     expect(await read({ since: 31 })).toEqual({ lines: [], next: 31 })
   })
 
-  it('the last ones of a large log are found from its end', async () => {
+  it('finds the last lines of a large log from its end', async () => {
     const { path, read } = place()
     writeFileSync(path, `${numbers(200_000)}not complete`)
     const before = bytesRead()
@@ -62,18 +62,18 @@ describe('the lines of a log', () => {
     expect(bytesRead() - before).toBeLessThan(1_000_000)
     const { lines, next } = await read({ tail: 5_000 })
     expect([lines.length, lines[0], lines.at(-1), next]).toEqual([1_000, 'line 199000', 'line 199999', numbers(200_000).length])
-    // Not more than was allowed, and no half of a line.
+    // It returns at most `maxBytes`, and no partial line.
     expect((await read({ tail: 1_000, maxBytes: 30 })).lines).toEqual(['line 199998', 'line 199999'])
   })
 
-  it('are never more than was allowed, and the rest comes next', async () => {
+  it('returns at most maxLines and maxBytes, and the rest with the next call', async () => {
     const { path, read } = place()
     writeFileSync(path, numbers(10))
     const first = await read({ maxLines: 4 })
     expect([first.lines.length, (await read({ since: first.next, maxBytes: 13 })).lines]).toEqual([4, ['line 4', 'line 5']])
   })
 
-  it('one that is longer than everything allowed is cut, and passed over', async () => {
+  it('cuts a line that is longer than maxBytes, and continues after it', async () => {
     const { path, read } = place()
     writeFileSync(path, `${'x'.repeat(500_000)}\nafter\n`)
     const first = await read({ maxBytes: 10 })
@@ -82,25 +82,25 @@ describe('the lines of a log', () => {
     expect((await read({ tail: 5, maxBytes: 10 })).lines).toEqual(['after'])
   })
 
-  it('the last ones before a long one that is not complete are found, and so is the place where that begins', async () => {
+  it('finds the last lines before a long incomplete line, and the position where that begins', async () => {
     const { path, read } = place()
     writeFileSync(path, `one\ntwo\n${'y'.repeat(500_000)}`)
     expect(await read({ tail: 1, maxBytes: 100 })).toEqual({ lines: ['two'], next: 8 })
   })
 
-  it('a place beyond the end gives nothing, and leads back to it', async () => {
+  it('returns no lines for a position beyond the end, and the end as next position', async () => {
     const { path, read } = place()
     writeFileSync(path, 'one\n')
     expect(await read({ since: 1_000 })).toEqual({ lines: [], next: 4 })
   })
 
-  it('are not read through a link', async () => {
+  it('does not read through a symlink', async () => {
     const { path, read } = place()
     symlinkSync('/etc/passwd', path)
     await expect(read()).rejects.toThrow('ELOOP')
   })
 
-  it('of an archive that is broken are an error, not an end', async () => {
+  it('throws for a broken archive', async () => {
     const { archive, read } = place()
     const whole = zstdCompressSync(Buffer.from(numbers(10_000)))
     writeFileSync(`${archive}.zst`, whole.subarray(0, whole.length / 2))
@@ -109,7 +109,7 @@ describe('the lines of a log', () => {
     await expect(read()).rejects.toThrow()
   })
 
-  it('page by page are all lines, once, whatever the pages are', async () => {
+  it('returns every line once when it is read in pages of any size', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.string({ unit: fc.constantFrom('a', 'ü', '€', ' ', '\0'), maxLength: 40 }), { maxLength: 40 }),

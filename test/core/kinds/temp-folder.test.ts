@@ -24,7 +24,7 @@ import { needs } from '../../support/real.ts'
 import { ctx, foreign, host, intentOf, made, makeDeep, makeMany, type Scene, sceneIn, scopeId } from '../../support/temp-folder.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** The temp folder of an agent, whatever the agent has made of it. */
+/** The temp folder of an agent, with any contents that the agent may leave in it. */
 
 const nobody = 65_534
 const refusal = (text: string): unknown => expect.objectContaining({ code: 'path_refused', message: expect.stringContaining(text) })
@@ -34,24 +34,24 @@ async function expectGone({ kind, ref, base, directory }: Scene): Promise<void> 
   expect([readdirSync(base), readdirSync(directory)]).toEqual([[], []])
 }
 
-const isAsItWas = (folder: string): boolean =>
+const isUnchanged = (folder: string): boolean =>
   readFileSync(join(folder, 'file'), 'utf8') === 'theirs\n' && readFileSync(join(folder, 'inner/file'), 'utf8') === 'theirs\n'
 
-describe('a temp folder', () => {
-  it('is made at its place, for its user alone, under a name that follows from the id and leaves room for a socket', async () => {
+describe('temp folder', () => {
+  it('is made with mode 0700 and a name derived from the id that leaves room for a socket path', async () => {
     const { base, ref, directory, kind } = await made()
     expect(ref.path).toBe(join(base, `ebb-${Buffer.from(scopeId.replaceAll('-', ''), 'hex').toString('base64url')}`))
-    // As in /tmp, and in the longest that macOS gives.
+    // A socket path has at most 103 bytes on macOS. This is the longest temp folder that macOS gives.
     expect(
       '/var/folders/zz/zyxvpxvq6csfxvn_n0000000000000/T'.length + ref.path.length - base.length + '/cc-socks/4194304.sock'.length,
     ).toBeLessThan(104)
     expect(statSync(ref.path).mode & 0o777).toBe(0o700)
     expect(readdirSync(directory)).toEqual([`${host.incarnationId}~${scopeId}.1.temp`])
-    expect(readlinkSync(ref.pointer)).toBe(ref.path)
+    expect(readlinkSync(ref.symlink)).toBe(ref.path)
     expect(await kind.observe(ref, ctx)).toEqual({ is: 'present', detail: ref.path })
   })
 
-  it('goes, and is then seen gone; to ask again changes nothing (G5)', async () => {
+  it('is removed and observed as absent, and a second release changes nothing (G5)', async () => {
     const scene = await made()
     for (const _ of [1, 2]) {
       await scene.kind.release(scene.ref)
@@ -60,14 +60,14 @@ describe('a temp folder', () => {
     expect(await scene.kind.gone(scene.ref, ctx)).toMatchObject({ method: 'no such folder', strength: 'kernel' })
   })
 
-  it('that cannot be made says what to do', async () => {
+  it('reports what to do when it cannot be made', async () => {
     const { kind, ref } = sceneIn('/proc/self')
     await expect(kind.create(ref, intentOf('/proc/self').spec, ctx)).rejects.toThrow('set TMPDIR to a folder that can be written')
   })
 })
 
-describe('whatever an agent has left in it goes, and nothing else (G2, G10)', () => {
-  it('links, to folders and to files, are removed and never followed', async () => {
+describe('temp folder: release (G2, G10)', () => {
+  it('removes symlinks to folders and files without following them', async () => {
     const theirs = foreign()
     const scene = await made()
     mkdirSync(join(scene.ref.path, 'deep/deeper'), { recursive: true })
@@ -77,10 +77,10 @@ describe('whatever an agent has left in it goes, and nothing else (G2, G10)', ()
     execFileSync('mkfifo', [join(scene.ref.path, 'deep/pipe')])
     await scene.kind.release(scene.ref)
     await expectGone(scene)
-    expect(isAsItWas(theirs)).toBe(true)
+    expect(isUnchanged(theirs)).toBe(true)
   })
 
-  it('ten thousand files, and the event loop turns meanwhile', async () => {
+  it('removes ten thousand files without blocking the event loop', async () => {
     const scene = await made()
     makeMany(join(scene.ref.path, 'many'), 10_000)
     let turns = 0
@@ -91,17 +91,17 @@ describe('whatever an agent has left in it goes, and nothing else (G2, G10)', ()
     expect(turns).toBeGreaterThan(10)
   })
 
-  it('folders in folders, deeper than any path may be long', async () => {
+  it('removes nested folders that are deeper than the longest path', async () => {
     const scene = await made()
     makeDeep(scene.ref.path, 3_000)
-    // Names that the removal itself would give.
+    // These are names that the removal itself uses.
     mkdirSync(join(scene.ref.path, '.ebb-1/full'), { recursive: true })
     writeFileSync(join(scene.ref.path, '.ebb-2'), '')
     await scene.kind.release(scene.ref)
     await expectGone(scene)
   })
 
-  it('names of any kind', async () => {
+  it('removes files and folders with unusual names', async () => {
     const scene = await made()
     for (const name of ['new\nline', '-rf', ' ', '…', 'x'.repeat(255)]) {
       mkdirSync(join(scene.ref.path, name))
@@ -111,7 +111,7 @@ describe('whatever an agent has left in it goes, and nothing else (G2, G10)', ()
     await expectGone(scene)
   })
 
-  it('names that are no UTF-8, at every depth and of every sort', async () => {
+  it('removes files, folders and symlinks whose names are not UTF-8, at any depth', async () => {
     const theirs = foreign()
     const scene = await made()
     const within = (folder: Buffer, name: readonly number[]): Buffer => Buffer.concat([folder, Buffer.from('/'), Buffer.from(name)])
@@ -119,16 +119,16 @@ describe('whatever an agent has left in it goes, and nothing else (G2, G10)', ()
     for (let level = 0; level < 5; level++) {
       writeFileSync(within(folder, [0x6e, 0x61, 0xef, 0x76, 0x65]), '')
       symlinkSync(theirs, within(folder, [0xc0]))
-      // Both would be one and the same character, if they were read as text.
+      // Decoded as text, both names would be the same character.
       for (const name of [0xfe, 0xff]) mkdirSync(within(folder, [name]))
       folder = within(folder, [0xff])
     }
     await scene.kind.release(scene.ref)
     await expectGone(scene)
-    expect(isAsItWas(theirs)).toBe(true)
+    expect(isUnchanged(theirs)).toBe(true)
   })
 
-  it('folders without any permission, for a user who is not root', () => {
+  it('removes folders without permissions, as a user other than root', () => {
     const base = temporaryHome()
     chownSync(base, nobody, nobody)
     const script = `
@@ -143,15 +143,15 @@ describe('whatever an agent has left in it goes, and nothing else (G2, G10)', ()
     expect(ended).toMatchObject({ stdout: 'false\n', stderr: '', status: 0 })
   })
 
-  describe('but not', () => {
+  describe('as root', () => {
     needs('root')
 
     const mounts: readonly (readonly [string, (point: string) => Mount])[] = [
       ['a file system', (point) => tmpfs(point, '1m')],
-      // It shares a device with the folder.
-      ['a folder of somebody', (point) => bindMount(foreign(), point)],
+      // A bind mount has the same device number as the folder.
+      ['a foreign folder', (point) => bindMount(foreign(), point)],
     ]
-    it.each(mounts)('%s that is mounted in it: it stays, with a sentence, until that is gone', async (_what, mountAt) => {
+    it.each(mounts)('is refused while %s is mounted in it', async (_what, mountAt) => {
       const scene = await made()
       const point = join(scene.ref.path, 'deep/mounted')
       mkdirSync(point, { recursive: true })
@@ -160,13 +160,13 @@ describe('whatever an agent has left in it goes, and nothing else (G2, G10)', ()
       await expect(scene.kind.release(scene.ref)).rejects.toEqual(refusal('unmount it first'))
       expect(readFileSync(join(point, 'theirs'), 'utf8')).toBe('theirs')
       expect((await scene.kind.observe(scene.ref, ctx)).is).toBe('present')
-      expect(existsSync(scene.ref.pointer)).toBe(true)
+      expect(existsSync(scene.ref.symlink)).toBe(true)
       mount[Symbol.dispose]()
       await scene.kind.release(scene.ref)
       await expectGone(scene)
     })
 
-    it('a file that cannot be removed: all others go, and the sentence names it', async () => {
+    it('removes all other files and names the one that cannot be removed', async () => {
       const scene = await made()
       mkdirSync(join(scene.ref.path, 'deep'))
       const file = join(scene.ref.path, 'deep', 'immutable')
@@ -186,7 +186,7 @@ describe('whatever an agent has left in it goes, and nothing else (G2, G10)', ()
     })
   })
 
-  it('while a program that is not ours goes on writing, for some passes only; then with a sentence', async () => {
+  it('fails after some passes while a foreign program writes into it', async () => {
     const scene = await made()
     const writer = spawn('sh', ['-c', 'n=0; while n=$((n+1)); do echo >"$0/$n"; done', scene.ref.path], { stdio: 'ignore' })
     const over = once(writer, 'exit')
@@ -197,13 +197,13 @@ describe('whatever an agent has left in it goes, and nothing else (G2, G10)', ()
     )
     writer.kill('SIGKILL')
     await over
-    // Whoever is faster; but neither waits for the other for ever.
-    if (ended !== undefined) expect(ended).toMatch(/somebody still writes into it|cannot be removed/)
+    // Either the removal or the program is faster. The removal ends in both cases.
+    if (ended !== undefined) expect(ended).toMatch(/a program still writes into it|cannot be removed/)
     await scene.kind.release(scene.ref)
     await expectGone(scene)
   })
 
-  it('once, however many ask at the same time', async () => {
+  it('concurrent releases join one removal', async () => {
     let removals = 0
     const scene = await made(hooked(realEffects, (method) => void (method === 'removeFolder' && removals++)))
     makeMany(join(scene.ref.path, 'many'), 1_000)
@@ -213,17 +213,19 @@ describe('whatever an agent has left in it goes, and nothing else (G2, G10)', ()
   })
 })
 
-describe('what is at its place and not ours is never touched (G10)', () => {
+describe('temp folder: foreign files at its path are never changed (G10)', () => {
   it.each([
     ['a folder', (path: string) => renameSync(foreign(), path)],
-    ['a link', (path: string) => symlinkSync(foreign(), path)],
+    ['a symlink', (path: string) => symlinkSync(foreign(), path)],
     ['a file', (path: string) => writeFileSync(path, 'theirs')],
-  ])('%s that was there before: the launch is refused', async (_what, put) => {
+  ])('the launch is refused when %s exists there', async (_what, put) => {
     const { base, kind, ref, directory } = sceneIn()
     put(ref.path)
     const before = lstatSync(ref.path)
-    await expect(kind.create(ref, intentOf(base).spec, ctx)).rejects.toEqual(refusal('something is there already'))
-    expect(await kind.observe(ref, ctx)).toEqual({ is: 'present', detail: ref.pointer })
+    await expect(kind.create(ref, intentOf(base).spec, ctx)).rejects.toEqual(
+      refusal('a file or folder that Ebb did not make exists there already'),
+    )
+    expect(await kind.observe(ref, ctx)).toEqual({ is: 'present', detail: ref.symlink })
     await kind.release(ref)
     expect(await kind.observe(ref, ctx)).toMatchObject({ is: 'absent', proof: { method: 'never made, because its place was taken' } })
     expect(lstatSync(ref.path)).toMatchObject({ ino: before.ino, ctimeMs: before.ctimeMs })
@@ -231,15 +233,18 @@ describe('what is at its place and not ours is never touched (G10)', () => {
     if (before.isDirectory()) execFileSync('rm', ['-r', ref.path])
   })
 
-  it('a link, for somebody who knows of no folder that was made', async () => {
+  it('a symlink is left alone when no folder was ever made', async () => {
     const { base, kind, ref } = sceneIn()
     symlinkSync(foreign(), ref.path)
     await kind.release(ref)
-    expect(await kind.observe(ref, ctx)).toMatchObject({ is: 'absent', proof: { method: 'something of somebody else is at its place' } })
+    expect(await kind.observe(ref, ctx)).toMatchObject({
+      is: 'absent',
+      proof: { method: 'a file or folder of another user is at its path' },
+    })
     expect(readdirSync(base)).toHaveLength(1)
   })
 
-  it('what a link leads to that the agent has put there instead of its folder; the link goes', async () => {
+  it('a symlink that the agent put in place of its folder is removed, and its target is not', async () => {
     const theirs = foreign()
     const scene = await made()
     rmdirSync(scene.ref.path)
@@ -247,24 +252,27 @@ describe('what is at its place and not ours is never touched (G10)', () => {
     expect((await scene.kind.observe(scene.ref, ctx)).is).toBe('present')
     await scene.kind.release(scene.ref)
     await expectGone(scene)
-    expect(isAsItWas(theirs)).toBe(true)
+    expect(isUnchanged(theirs)).toBe(true)
   })
 
   describe('of another user', () => {
     needs('root')
 
-    it('the folder of somebody who took the place: ours is gone', async () => {
+    it('a folder of another user at the path is left alone, and ours is absent', async () => {
       const { kind, ref } = await made()
       rmdirSync(ref.path)
       mkdirSync(join(ref.path, '..', 'other'))
       mkdirSync(ref.path)
       chownSync(ref.path, nobody, nobody)
       await kind.release(ref)
-      expect(await kind.observe(ref, ctx)).toMatchObject({ is: 'absent', proof: { method: 'something of somebody else is at its place' } })
+      expect(await kind.observe(ref, ctx)).toMatchObject({
+        is: 'absent',
+        proof: { method: 'a file or folder of another user is at its path' },
+      })
       expect(existsSync(ref.path)).toBe(true)
     })
 
-    it('our folder that was given away: nobody can say whose it is (G4)', async () => {
+    it('our folder is unknown when it was given to another user (G4)', async () => {
       const { kind, ref } = await made()
       chownSync(ref.path, nobody, nobody)
       expect(await kind.observe(ref, ctx)).toMatchObject({ is: 'unknown', reason: expect.stringContaining('give it back with chown') })
@@ -272,11 +280,11 @@ describe('what is at its place and not ours is never touched (G10)', () => {
   })
 })
 
-describe('who has lost the database finds it', () => {
+describe('temp folder: list, as after a lost database', () => {
   const listed = async ({ kind }: Scene, owner: Parameters<Scene['kind']['list']>[0]): Promise<readonly unknown[]> =>
     await Array.fromAsync(kind.list(owner))
 
-  it('by its pointer in the home, for whoever it belongs to and nobody else', async () => {
+  it('finds it by its symlink in the home, for its own owner only', async () => {
     const scene = await made()
     const { installation, incarnationId: incarnation } = host
     const found = { resourceId: `${scopeId}.1`, incarnation, name: scene.ref.path, spec: { installation, base: scene.base } }
@@ -290,17 +298,17 @@ describe('who has lost the database finds it', () => {
     await expectGone(scene)
   })
 
-  it('but not what a pointer leads to that is not called after its own id', async () => {
+  it('ignores a symlink whose target does not have the name of its id', async () => {
     const scene = sceneIn()
     const theirs = foreign()
-    symlinkSync(theirs, scene.ref.pointer)
+    symlinkSync(theirs, scene.ref.symlink)
     writeFileSync(join(scene.directory, `i~${scopeId}.2.temp`), theirs)
     expect(await listed(scene, { installation: host.installation })).toEqual([])
   })
 
-  it('and of its own life, in which none was made, it need not look', async () => {
+  it('reads no folder for its own incarnation when that has made none', async () => {
     const scene = sceneIn()
-    symlinkSync(scene.ref.path, scene.ref.pointer)
+    symlinkSync(scene.ref.path, scene.ref.symlink)
     const { installation, incarnationId: incarnation } = host
     expect(await listed(scene, { installation, incarnation })).toEqual([])
     expect(await listed(scene, { installation })).toHaveLength(1)

@@ -24,7 +24,7 @@ import { temporaryHome } from '../../support/home.ts'
 import { needs } from '../../support/real.ts'
 import { ctx } from '../../support/temp-folder.ts'
 
-/** What a killed program has left in its user's folders: only what holds the mark of its agent goes. */
+/** Files that a killed agent program left in the folders of its user. Only files with the mark of the agent are removed. */
 
 const mark = '/tmp/ebb-Dx4tPEtaRniavN7wEjRWeA/'
 const signal = new AbortController().signal
@@ -34,7 +34,7 @@ function specOf(places: readonly TracePlace[], more: Partial<ToolLeftoversSpec> 
   return { places, marks: [mark, '/0f1e2d3c-4b5a-4678-9abc-def012345678.'], sinceMs: Date.now() - 86_400_000, ...more }
 }
 
-/** A user's folder of claude, with what a killed one leaves in it, and what is the user's. */
+/** The configuration folder of claude in a new home, with a conversation of the user. */
 function claudeHome(): {
   readonly folder: string
   readonly spec: ToolLeftoversSpec
@@ -60,15 +60,15 @@ async function release(spec: ToolLeftoversSpec): Promise<string> {
   return (await kind.observe(spec, ctx)).is
 }
 
-describe('what claude leaves', () => {
-  it('goes where it holds the mark, and everything else stays (G10)', async () => {
+describe('leftovers of claude', () => {
+  it('are removed when they contain the mark, and all other files stay (G10)', async () => {
     const { folder, spec, snapshots, sessions } = claudeHome()
     writeFileSync(join(snapshots, 'snapshot-bash-1-ours.sh'), snapshot(`/usr/bin:${mark}bin`))
     writeFileSync(join(snapshots, 'snapshot-bash-2-theirs.sh'), snapshot())
     writeFileSync(join(snapshots, 'notes.txt'), mark)
     writeFileSync(join(sessions, '18.json'), session(`${mark}cc-socks/18.sock`))
     writeFileSync(join(sessions, `18.${'a1'.repeat(32)}.key`), key())
-    // Of another process with that number, elsewhere or later.
+    // The key of another process with the same pid, in another namespace or later.
     writeFileSync(join(sessions, `18.${'b2'.repeat(32)}.key`), key('4711'))
     writeFileSync(join(sessions, '181.json'), session('/tmp/cc-socks/181.sock'))
     writeFileSync(join(sessions, `181.${'a1'.repeat(32)}.key`), key())
@@ -79,14 +79,14 @@ describe('what claude leaves', () => {
     expect(readdirSync(join(folder, 'projects/p'))).toEqual(['0f1e.jsonl'])
   })
 
-  it('is looked for where its environment says', () => {
+  it('are searched in the folders that its environment names', () => {
     const folders = (env: Record<string, string>): unknown => claudeCode.leaves?.(env).map(({ folder }) => folder)
     expect(folders({ HOME: '/home/a' })).toEqual(['/home/a/.claude/shell-snapshots', '/home/a/.claude/sessions'])
     expect(folders({ HOME: '/home/a', CLAUDE_CONFIG_DIR: '/c' })).toEqual(['/c/shell-snapshots', '/c/sessions'])
     expect([folders({}), folders({ HOME: 'relative' })]).toEqual([[], []])
   })
 
-  it.each(['before', 'after'] as const)('goes with all that belongs to it, also when somebody dies %s any step of it', async (when) => {
+  it.each(['before', 'after'] as const)('are removed with their related files, also after a crash %s any effect', async (when) => {
     for (let point = 1, isOver = false; !isOver; point++) {
       const { spec, sessions } = claudeHome()
       writeFileSync(join(sessions, '18.json'), session(`${mark}cc-socks/18.sock`))
@@ -102,12 +102,12 @@ describe('what claude leaves', () => {
   })
 })
 
-it('a file that another program has put there since it was read stays (G10)', async () => {
+it('tool leftovers: a file that another program wrote since the search stays (G10)', async () => {
   const { spec, sessions } = claudeHome()
   const file = join(sessions, '18.json')
   writeFileSync(file, session(`${mark}cc-socks/18.sock`))
   writeFileSync(join(sessions, `18.${'a1'.repeat(32)}.key`), key())
-  // The key goes first; in that moment a new process with this number writes its own.
+  // The key is removed first. At that moment a new process with the same pid writes its own session file.
   const unlink = (path: string): void => {
     realEffects.unlink(path)
     if (path.endsWith('.key')) writeFileSync(file, session('/tmp/cc-socks/18.sock'))
@@ -116,8 +116,8 @@ it('a file that another program has put there since it was read stays (G10)', as
   expect(readdirSync(sessions)).toEqual(['18.json'])
 })
 
-describe('what codex leaves', () => {
-  it('is known by the cookie in it, whoever chose its TMPDIR', async () => {
+describe('leftovers of codex', () => {
+  it('are recognized by the environment tag in them, whatever their TMPDIR', async () => {
     const home = temporaryHome()
     const folder = join(home, '.codex/shell_snapshots')
     mkdirSync(folder, { recursive: true })
@@ -133,10 +133,10 @@ describe('what codex leaves', () => {
   })
 })
 
-describe('a search', () => {
+describe('findToolLeftovers', () => {
   const place = (folder: string): ToolLeftoversSpec => specOf([{ folder, name: '.+\\.sh' }])
 
-  it('follows no link, waits for no pipe, and reads neither folders nor what is older than the agent', async () => {
+  it('follows no symlink, does not block on a pipe, and skips folders and files older than the agent', async () => {
     const [folder, theirs] = [temporaryHome(), temporaryHome()]
     writeFileSync(join(theirs, 'file'), mark)
     symlinkSync(join(theirs, 'file'), join(folder, 'link.sh'))
@@ -149,12 +149,12 @@ describe('a search', () => {
     expect(existsSync(join(theirs, 'file'))).toBe(true)
   })
 
-  it('finds the mark wherever it stands, and reads no more than it must of a huge file', async () => {
+  it('finds the mark at any position, and reads only a part of a huge file', async () => {
     const folder = temporaryHome()
     for (const before of [0, 65_530, 65_536, 1_000_000]) writeFileSync(join(folder, `${before}.sh`), `${'x'.repeat(before)}${mark}`)
     writeFileSync(join(folder, 'huge.sh'), '')
     truncateSync(join(folder, 'huge.sh'), 2 ** 40)
-    // Where claude has it: in the last line.
+    // claude writes it in the last line.
     writeFileSync(join(folder, 'end.sh'), '')
     truncateSync(join(folder, 'end.sh'), 2 ** 30)
     appendFileSync(join(folder, 'end.sh'), snapshot(`${mark}bin`))
@@ -164,30 +164,30 @@ describe('a search', () => {
     )
   })
 
-  it('of thousands finds its own', async () => {
+  it('finds one file among thousands', async () => {
     const folder = temporaryHome()
     execFileSync('sh', ['-c', 'cd "$0" && seq -f "%g.sh" 5000 | xargs touch', folder])
     writeFileSync(join(folder, 'ours.sh'), mark)
     expect(await findToolLeftovers(place(folder), signal)).toMatchObject([{ path: join(folder, 'ours.sh'), kin: [] }])
   })
 
-  it('in a folder that is not there finds nothing, and ends when nobody waits', async () => {
+  it('finds nothing in a missing folder, and stops when its signal aborts', async () => {
     expect(await findToolLeftovers(place('/nonexistent/folder'), signal)).toEqual([])
     const folder = temporaryHome()
     writeFileSync(join(folder, 'one.sh'), mark)
     await expect(findToolLeftovers(place(folder), AbortSignal.abort(new Error('over')))).rejects.toThrow('over')
   })
 
-  it('of a folder that cannot be read says that, and not that nothing is there (G4)', async () => {
+  it('throws for a folder that cannot be read (G4)', async () => {
     const loop = join(temporaryHome(), 'loop')
     symlinkSync(loop, loop)
-    await expect(findToolLeftovers(place(loop), signal)).rejects.toThrow('make it readable, and it is looked at again')
+    await expect(findToolLeftovers(place(loop), signal)).rejects.toThrow('make it readable, and Ebb checks it again')
   })
 
   describe('as root', () => {
     needs('root')
 
-    it('leaves the files of other users alone', async () => {
+    it('ignores files of other users', async () => {
       const folder = temporaryHome()
       writeFileSync(join(folder, 'theirs.sh'), mark)
       chownSync(join(folder, 'theirs.sh'), nobody, nobody)

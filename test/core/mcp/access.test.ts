@@ -6,7 +6,7 @@ import { nodeProgram, root, startEbb, temporaryHome } from '../../support/home.t
 import { type McpClient, mcpOverHttp, mcpOverStdio } from '../../support/mcp.ts'
 import { type Json, startServer, type TestServer } from '../../support/server.ts'
 
-/** Who may use `/mcp`, and what hostile callers get there. */
+/** Access to `/mcp`, and its answers to hostile clients. */
 
 const token = 'the-token-of-the-server'
 const page = 'https://page.example'
@@ -37,7 +37,7 @@ interface Sent {
 
 async function send(url: string, { method = 'POST', headers = {}, body = hello }: Sent = {}): Promise<Response> {
   const text = typeof body === 'string' ? body : JSON.stringify(body)
-  // A stream opens at once, also while there is nothing to say.
+  // A stream opens at once, before there is any event.
   const signal = AbortSignal.timeout(10_000)
   return await fetch(`${url}/mcp`, { method, headers: { ...json, ...headers }, signal, ...(method === 'POST' && { body: text }) })
 }
@@ -50,7 +50,7 @@ async function sessionOf(url: string, headers: Readonly<Record<string, string>> 
   return answer.headers.get('mcp-session-id') ?? ''
 }
 
-/** An agent that waits, and the token in its configuration. */
+/** Deploys an agent that waits, and reads the token from its configuration. */
 async function deployed(url: string, shown?: string): Promise<{ task_id: string; agent_id: string; token: string; end(): Promise<void> }> {
   const mcp = await mcpOverHttp(url, shown === undefined ? {} : { token: shown })
   const { task_id } = await mcp.call('create_real_task', { description: 'Tokens', client_cwd: temporaryHome() })
@@ -78,8 +78,8 @@ async function deployed(url: string, shown?: string): Promise<{ task_id: string;
   }
 }
 
-describe('tokens', () => {
-  it('the server wants its own, or that of an agent that lives; elsewhere an agent may not come', async () => {
+describe('/mcp: tokens', () => {
+  it('accepts the token of the server or of a running agent; other routes refuse the token of an agent', async () => {
     const answers = await Promise.all([send(guarded.url), send(guarded.url, { headers: as('not-the-token') })])
     for (const answer of answers) expect([answer.status, await answer.json()]).toMatchObject([401, { code: 'unauthorized' }])
     const agent = await deployed(guarded.url, token)
@@ -87,7 +87,7 @@ describe('tokens', () => {
     expect(await mine.call('get_real_task_status', { task_id: agent.task_id })).toMatchObject({ success: true })
     const elsewhere = await guarded.call('GET', '/api/agents', { headers: as(agent.token) })
     expect([elsewhere.status, elsewhere.body]).toMatchObject([401, { code: 'unauthorized' }])
-    // The limits of its task hold for those who launch into it over HTTP, too.
+    // The limits of the task also apply to launches into it over HTTP.
     const body = { type: 'command', prompt: '', taskId: agent.task_id, configuration: { command: ['sleep', '1000'] } }
     const launch = () => guarded.call('POST', '/api/agents', { body, headers: as(token) })
     const { body: launched } = await launch()
@@ -102,7 +102,7 @@ describe('tokens', () => {
     await mine.client.close()
   })
 
-  it('where none is wanted, one that nobody has is refused all the same, and nobody is an agent without its own', async () => {
+  it("on a server without a token, an unknown token is refused, and only an agent's token acts as the agent", async () => {
     expect((await send(open.url, { headers: as('made-up-by-somebody') })).status).toBe(401)
     const agent = await deployed(open.url)
     const own = { task_id: agent.task_id, agent_id: agent.agent_id, status: 'working', message: 'm' }
@@ -110,7 +110,7 @@ describe('tokens', () => {
     expect(await mine.call('update_agent_progress', own)).toMatchObject({ success: true, own_update: true })
     await using anybody = await mcpOverHttp(open.url)
     expect(await anybody.call('update_agent_progress', own)).toMatchObject({ success: true, own_update: false })
-    // Of other tasks an agent sees nothing.
+    // An agent sees no other tasks.
     const { task_id } = await anybody.call('create_real_task', { description: 'Another', client_cwd: temporaryHome() })
     expect(await mine.call('get_real_task_status', { task_id })).toMatchObject({ success: false, code: 'forbidden' })
     const listed = (await mine.client.readResource({ uri: 'tasks://list' })).contents as readonly { readonly text: string }[]
@@ -120,7 +120,7 @@ describe('tokens', () => {
     await agent.end()
   })
 
-  it("a session is for the caller who opened it, and an agent's ends with the agent", async () => {
+  it('a session belongs to the caller that opened it, and the session of an agent ends with the agent', async () => {
     const agent = await deployed(open.url)
     const list = { jsonrpc: '2.0', id: 2, method: 'tools/list' }
     const [theirs, ours] = await Promise.all([sessionOf(open.url), sessionOf(open.url, as(agent.token))])
@@ -132,7 +132,7 @@ describe('tokens', () => {
     expect(await Promise.all([use(theirs), use(ours, as(agent.token)), use(theirs, as(agent.token)), use(ours)])).toEqual([
       200, 200, 404, 404,
     ])
-    // Its stream ends with the agent.
+    // The agent's stream ends with the agent.
     const stream = await send(open.url, { method: 'GET', headers: { 'mcp-session-id': ours, ...as(agent.token) } })
     expect(stream.status).toBe(200)
     await agent.end()
@@ -140,7 +140,7 @@ describe('tokens', () => {
     expect(await use(ours, as(agent.token))).toBe(401)
   })
 
-  it('a wrong one is a sentence for those who come over stdio', async () => {
+  it('a wrong token over stdio is answered with an error message', async () => {
     const { ended } = startEbb(['mcp', '--token', 'the-wrong-token'], { home: guarded.home, input: '' })
     expect(await ended).toMatchObject({ code: 1, stderr: expect.stringMatching(/^ebb: The server at .* wants its token/) })
     const far = startEbb(['mcp', '--url', guarded.url, '--token', 'the-wrong-token'], { home: temporaryHome() })
@@ -151,7 +151,7 @@ describe('tokens', () => {
     expect((await far.ended).code).toBe(0)
   })
 
-  it('no token is in any answer or in the log', async () => {
+  it('no answer and no log contains the token of an agent', async () => {
     const home = temporaryHome()
     await using mcp = await mcpOverStdio({ home, cwd: home, words: ['--log-level', 'debug'] })
     const { task_id } = await mcp.call('create_real_task', { description: 'Secret' })
@@ -180,8 +180,8 @@ describe('tokens', () => {
   })
 })
 
-describe('hostile callers', () => {
-  it('a web page is refused before anything else', async () => {
+describe('/mcp: hostile clients', () => {
+  it('a web page is refused', async () => {
     const page = await send(open.url, { headers: { origin: 'http://evil.example' } })
     expect([page.status, await page.json()]).toMatchObject([403, { code: 'forbidden' }])
     const { hostname, port } = new URL(open.url)
@@ -196,7 +196,7 @@ describe('hostile callers', () => {
     expect(rebound).toBe(403)
   })
 
-  it('a page that is let in may speak, and hears in which session', async () => {
+  it('a page of an allowed origin may call and can read its session id', async () => {
     const asked = { method: 'OPTIONS', headers: { origin: page, 'access-control-request-method': 'POST' } }
     const preflight = await fetch(`${guarded.url}/mcp`, asked)
     expect([preflight.status, preflight.headers.get('access-control-allow-origin')]).toEqual([204, page])
@@ -218,7 +218,7 @@ describe('hostile callers', () => {
     )
   })
 
-  it('what is no MCP is answered, and does no harm', async () => {
+  it('requests that are not MCP are answered and do no harm', async () => {
     const status = async (sent: Sent): Promise<number> => {
       const answer = await send(open.url, sent)
       await answer.text()
@@ -246,7 +246,7 @@ describe('hostile callers', () => {
     expect(await answer.text()).toMatch(/data must be nested at most 100 deep/)
   })
 
-  it('there are never more than 200 sessions: the one that nobody used for longest goes', async () => {
+  it('there are at most 200 sessions: a new one replaces the least recently used', async () => {
     const ids: string[] = []
     for (let round = 0; round < 11; round++) ids.push(...(await Promise.all(Array.from({ length: 20 }, () => sessionOf(open.url)))))
     expect(new Set(ids).size).toBe(220)
@@ -257,18 +257,18 @@ describe('hostile callers', () => {
     expect(living.slice(0, 20).every(([, isThere]) => !isThere)).toBe(true)
   })
 
-  it('a leaving server ends every stream at once', async () => {
+  it('a server that exits ends every stream at once', async () => {
     const own = await startServer()
     const id = await sessionOf(own.url)
     const stream = await send(own.url, { method: 'GET', headers: { 'mcp-session-id': id } })
     own.ebb.signal('SIGTERM')
-    // In order, and not by a connection that is cut off when the goodbye takes too long.
+    // The stream ends normally; its connection is not cut off at the shutdown deadline.
     await expect(stream.text()).resolves.toBe('')
     expect((await own.ebb.ended).code).toBe(0)
   })
 })
 
-it('a namespace is kept to', async () => {
+it('/mcp: a client with a namespace works only in that namespace', async () => {
   await using mcp = await mcpOverHttp(open.url, { headers: { 'X-Ebb-Namespace': 'worker-7' } })
   const task = await mcp.call('create_real_task', { description: 'There', client_cwd: temporaryHome() })
   expect(task).toMatchObject({ namespace: 'worker-7' })
@@ -299,7 +299,7 @@ it('a namespace is kept to', async () => {
   await mcp.call('complete_real_task', { task_id: task.task_id })
 })
 
-it('agents work in the folder of their client, wherever the workspace is', async () => {
+it('/mcp: agents work in client_cwd, also when the workspace is elsewhere', async () => {
   const [workspace_base, client_cwd, own] = [temporaryHome(), temporaryHome(), temporaryHome()]
   await using mcp = await mcpOverHttp(open.url, { headers: { 'X-Ebb-Cwd': encodeURIComponent(own) } })
   for (const [folders, base, cwd] of [

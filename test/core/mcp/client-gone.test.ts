@@ -17,7 +17,7 @@ import { cgroupsOf, seen, waitUntil } from '../../support/world.ts'
 
 needs('tmux')
 
-/** However the client goes, what an `ebb mcp` with an engine of its own had deployed goes with it. */
+/** An `ebb mcp` with its own engine closes everything it deployed when its client goes, however that happens. */
 
 const sleeper = {
   agent_type: 'sleeper',
@@ -33,7 +33,7 @@ const hello = line({
   params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
 })
 
-/** Spoken to by hand, so that its exit and every byte of its output can be seen. */
+/** Starts `ebb mcp` without a client library, so that the test sees its exit and every byte of its output. */
 async function raw(
   home: string,
   words: readonly string[] = [],
@@ -73,26 +73,26 @@ async function rawWithAgents(home: string, words?: readonly string[]): Promise<R
   return run
 }
 
-/** Of two agents: each sleeps, and has a child that does, in a session of its own. */
+/** Counts sleeping processes. Each of two agents sleeps and has a sleeping child in a session of its own. */
 function sleeping(home: string): number {
   return agentProcesses(home).filter((one) => one.includes('sleep 1000')).length
 }
 
 const isClean = (home: string): readonly unknown[] => [...agentProcesses(home), ...cgroupsOf(installationOf(home) ?? 'none')]
 
-describe('an engine of its own', () => {
-  it('the end of standard input: everything is closed, proven, and the exit is 0', async () => {
+describe('ebb mcp with its own engine', () => {
+  it('at the end of standard input closes everything, proven, and exits with 0', async () => {
     const home = temporaryHome()
     const run = await rawWithAgents(home, ['--log-level', 'debug'])
     run.endInput()
     const { code, stdout, stderr } = await run.ended
     expect([code, isClean(home)]).toEqual([0, []])
-    // Nothing but protocol, whatever there is to say.
+    // Standard output contains only the protocol.
     for (const text of stdout.toString().trim().split('\n')) expect(JSON.parse(text)).toMatchObject({ jsonrpc: '2.0' })
     expect(stderr).toMatch(/Cleanup:/)
   })
 
-  /** One agent that does what the script says when it is asked to leave. */
+  /** Starts `ebb mcp` with one agent that runs the script. */
   async function rawWithOne(home: string, script: string): Promise<RunningEbb> {
     const { run, call } = await raw(home)
     const { task_id } = await call('create_real_task', { description: 'Stubborn' })
@@ -102,7 +102,7 @@ describe('an engine of its own', () => {
     return run
   }
 
-  /** How its processes were ended. */
+  /** The steps that ended the agent's processes, from the report. */
   function stepsIn(home: string): Json[] {
     using contents = new DatabaseSync(join(home, 'ebb.db'), { readOnly: true })
     const [row] = contents.prepare(`SELECT body FROM report WHERE body LIKE '%process-exit%process-tree%'`).all()
@@ -110,27 +110,27 @@ describe('an engine of its own', () => {
     return resources.find(({ kind }: Json) => kind === 'process-tree').steps
   }
 
-  it('a signal: the same', async () => {
+  it('at a signal closes everything, proven, and exits with 0', async () => {
     const home = temporaryHome()
     const run = await rawWithOne(home, 'echo ready; exec sleep 1000')
     run.signal('SIGHUP')
     expect([(await run.ended).code, isClean(home)]).toEqual([0, []])
   })
 
-  it('the end of standard input, and then a signal: what does not leave by itself is forced', async () => {
+  it('at a signal after the end of standard input kills agents that do not exit', async () => {
     const home = temporaryHome()
     const run = await rawWithOne(home, 'trap "" TERM INT HUP; echo ready; while :; do sleep 1000; done')
     run.endInput()
     await waitUntil(() => run.child.stdin?.writableFinished === true, 30_000, 'the input is closed')
     run.signal('SIGTERM')
     expect([(await run.ended).code, isClean(home)]).toEqual([0, []])
-    // Asked alone it would have had its two seconds.
+    // Without the signal the agent would have two seconds after SIGTERM.
     const steps = stepsIn(home)
     expect(steps.at(-1).step).toBe('kill')
     expect(steps.find(({ step }) => step === 'terminate')?.took ?? 0).toBeLessThan(1_900)
   })
 
-  it('a signal, and then the end of standard input, as at a Ctrl-C: it is asked once, and agents have their time', async () => {
+  it('at a signal before the end of standard input, as at Ctrl-C, stops once and gives agents their grace', async () => {
     const home = temporaryHome()
     const asked = join(home, 'asked')
     const run = await rawWithOne(home, `trap 'touch "${asked}"; sleep 0.5; exit 0' TERM INT; echo ready; while :; do sleep 0.05; done`)
@@ -141,7 +141,7 @@ describe('an engine of its own', () => {
     expect(stepsIn(home).map(({ step }) => step)).not.toContain('kill')
   })
 
-  it('what cannot be released is named, and the exit is 3', async () => {
+  it('names what cannot be released, and exits with 3', async () => {
     const home = temporaryHome()
     const { run, call } = await raw(home)
     const { task_id, workspace } = await call('create_real_task', { description: 'Owed' })
@@ -152,7 +152,7 @@ describe('an engine of its own', () => {
       command: ['sh', '-c', 'echo one; sleep 1000'],
     })
     while ((await call('get_agent_output', { task_id, agent_id })).output.length === 0);
-    // Something of somebody else's is where its log is to be archived.
+    // A foreign file stands where the archive folder should be.
     writeFileSync(join(workspace, 'archive'), '')
     run.endInput()
     const { code, stderr } = await run.ended
@@ -164,7 +164,7 @@ describe('an engine of its own', () => {
     expect(readdirSync(join(workspace, 'archive'))).toEqual([`${agent_id}_stream.jsonl`])
   })
 
-  it('the client is killed', async () => {
+  it('closes everything when its client is killed', async () => {
     const home = temporaryHome()
     const env = { ...process.env, EBB_HOME: home, [markVariable]: currentMark() }
     const client = spawn(nodeProgram, [join(root, 'test', 'fixtures', 'deploys-over-mcp.ts'), ebbProgram], {
@@ -180,7 +180,7 @@ describe('an engine of its own', () => {
     await waitUntil(() => (seen(pid) ? [pid] : isClean(home)), 15_000, 'ebb mcp and everything of it is gone')
   })
 
-  it('it is killed itself: the sentinel ends what it had', async () => {
+  it('is killed: the sentinel ends its agents', async () => {
     const home = temporaryHome()
     const run = await rawWithAgents(home)
     run.signal('SIGKILL')
@@ -188,7 +188,7 @@ describe('an engine of its own', () => {
     await waitUntil(() => isClean(home), 15_000, 'everything of it is gone')
   })
 
-  it('what is no MCP is not answered, the next call is, and a line without an end is not collected for ever', async () => {
+  it('ignores lines that are not MCP, answers the next call, and exits at an endless line', async () => {
     const home = temporaryHome()
     const { run, call } = await raw(home)
     run.child.stdin?.write('no JSON at all\n{"jsonrpc":"1.0"}\n[]\n')
@@ -198,8 +198,8 @@ describe('an engine of its own', () => {
   })
 })
 
-describe('through a server', () => {
-  it('a client that goes leaves its agents to the server, and says goodbye', async () => {
+describe('ebb mcp through a server', () => {
+  it('leaves the agents to the server when its client goes, and ends its session', async () => {
     await using server = await startServer()
     const { hostname, port } = new URL(server.url)
     const seenMethods: string[] = []
@@ -225,7 +225,7 @@ describe('through a server', () => {
     expect(await server.post('/api/test/reset-environment', { force: true })).toMatchObject({ success: true })
   })
 
-  it('the server goes away: who waits is told so; another one is found by the next call, and greeted', async () => {
+  it('answers waiting calls with an error when the server goes away; the next call opens a session at another server', async () => {
     const home = temporaryHome()
     const first = await startServer([], { home })
     await using mcp = await mcpOverStdio({ home, cwd: home })
@@ -245,7 +245,7 @@ describe('through a server', () => {
     expect(await mcp.call('get_cleanup_status')).toMatchObject({ leaks: [] })
     expect(second.url).not.toBe(first.url)
     expect(await mcp.call('get_real_task_status', { task_id })).toMatchObject({ success: true, agents: { active: 0 } })
-    // One at the same place, that does not know the session.
+    // A server at the same address that does not know the session.
     await second.stop()
     await using third = await startServer(['--port', new URL(second.url).port], { home })
     expect(third.url).toBe(second.url)

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import { ebb, temporaryHome } from '../../support/home.ts'
 import { type Json, startServer, type TestServer } from '../../support/server.ts'
 
-/** A client that says everything in one go, waits for no answer, and closes its end: what was read is answered. */
+/** A client that sends all its requests at once and closes its end without waiting. Every request that was read is answered. */
 
 const line = (message: object): string => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`
 const hello = line({
@@ -18,13 +18,13 @@ async function served(engine: string): Promise<TestServer | undefined> {
   return engine === 'a bridge' ? await startServer() : undefined
 }
 
-it.each(['an engine of its own', 'a bridge'])('with %s every request is answered before it exits', async (engine) => {
+it.each(['an engine of its own', 'a bridge'])('ebb mcp with %s answers every request before it exits', async (engine) => {
   await using server = await served(engine)
   const home = server?.home ?? temporaryHome()
   const workspace_base = temporaryHome()
   const create = (id: number): string => call(id, 'create_real_task', { description: `Task ${id}`, workspace_base })
-  const said = [hello, line({ method: 'notifications/initialized' }), create(1), line({ id: 2, method: 'tools/list' }), create(3)]
-  const { code, stdout, stderr } = await ebb(['mcp'], { home, cwd: home, input: said.join('') })
+  const input = [hello, line({ method: 'notifications/initialized' }), create(1), line({ id: 2, method: 'tools/list' }), create(3)]
+  const { code, stdout, stderr } = await ebb(['mcp'], { home, cwd: home, input: input.join('') })
   const answers: Json[] = stdout
     .toString()
     .split('\n')
@@ -35,7 +35,7 @@ it.each(['an engine of its own', 'a bridge'])('with %s every request is answered
     expect(answers.find((one) => one.id === id).result?.structuredContent).toMatchObject({ success: true, description: `Task ${id}` })
 })
 
-it('a server that does not answer keeps it no longer than five seconds', async () => {
+it('ebb mcp waits at most five seconds for a server that does not answer', async () => {
   const silent = createServer((call, answer) => (call.method === 'GET' ? answer.end('{"status":"ok","pid":1}') : undefined))
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
   try {

@@ -4,7 +4,7 @@ import { hookOn } from '../../support/hooked.ts'
 import { mcpOf } from '../../support/mcp.ts'
 import { openTasks } from '../../support/tasks.ts'
 
-it('a deployment that cannot be taken back whole says so, with the report, until it is', async () => {
+it('deploy_headless_agent: a rollback that is not proven answers cleanup_performed false, with the report', async () => {
   let isBroken = true
   const wrap = hookOn('effects', (method, [path]) => {
     if (!isBroken) return

@@ -9,7 +9,7 @@ import { type Json, startServer, type TestServer } from '../../support/server.ts
 import { agentProcesses } from '../../support/shared-server.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** Every MCP tool, by the official client, over both transports and both revisions of the protocol. */
+/** Every MCP tool, called by the official client over both transports and both revisions of the protocol. */
 
 needs('tmux')
 
@@ -23,7 +23,7 @@ afterAll(async () => await server.stop())
 
 interface Place {
   readonly mcp: McpClient
-  /** Where the database is. */
+  /** The home with the database. */
   readonly home: string
   readonly cwd: string
 }
@@ -54,16 +54,16 @@ const callsBack = (...words: readonly string[]): object => ({
   command: [nodeProgram, join(root, 'test', 'fixtures', 'calls-back-over-mcp.ts'), ...words],
 })
 
-/** Asks for steps; what was told is read from the wire. */
+/** Requests progress notifications, which the test reads from the wire. */
 const withProgress = { onprogress: () => {} }
 
-/** Of the last call that was told any. */
-function stepsOf({ progress: told }: McpClient): string {
-  const last = told.filter(({ progressToken }) => progressToken === told.at(-1).progressToken)
+/** The notifications of the last call that got any. */
+function stepsOf({ progress: notifications }: McpClient): string {
+  const last = notifications.filter(({ progressToken }) => progressToken === notifications.at(-1).progressToken)
   return last.map(({ progress, total }) => `${progress}/${total}`).join(' ')
 }
 
-/** Read until it is there; the tool has no other way to tell. */
+/** Reads the output until it contains the text. The tool has no other way to wait. */
 async function outputOf({ mcp }: Place, task_id: string, agent_id: string, text: string): Promise<readonly string[]> {
   const lines: string[] = []
   let since = 0
@@ -87,7 +87,7 @@ async function statusWhen({ mcp }: Place, task_id: string, isThere: (status: Jso
   return status
 }
 
-describe.each(ways)('over %s', (way, open) => {
+describe.each(ways)('MCP tools over %s', (way, open) => {
   let place: Place
   let mcp: McpClient
 
@@ -98,7 +98,7 @@ describe.each(ways)('over %s', (way, open) => {
 
   afterAll(async () => await mcp.close())
 
-  it('a task with two agents: deployed, read, one killed, no leak, completed, nothing left', async () => {
+  it('a task with two agents: deploy, read, kill one, complete, and nothing is left', async () => {
     const task = await mcp.call('create_real_task', { description: 'Find the flaky test', priority: 'P1' })
     expect(task).toMatchObject({ success: true, task_id: expect.stringMatching(/^TASK-\d{8}-\d{6}-[0-9a-f]{8}$/), status: 'active' })
     const { task_id } = task
@@ -162,10 +162,10 @@ describe.each(ways)('over %s', (way, open) => {
     expect(await mcp.call('deploy_headless_agent', request)).toMatchObject({ success: false, cleanup_performed: true })
   })
 
-  it('a deployment that is cancelled while it is launched leaves nothing', async () => {
+  it('a deployment that is cancelled during its launch leaves nothing', async () => {
     const { task_id } = await mcp.call('create_real_task', { description: 'Cancelled' })
     const request = { task_id, agent_type: 'one', prompt: 'p', ...sleeper }
-    // No intent can be written: the launch waits.
+    // With the database locked no intent can be written, so the launch waits.
     using database = new DatabaseSync(join(place.home, 'ebb.db'), { timeout: 5_000 })
     database.exec('BEGIN IMMEDIATE')
     const cancel = new AbortController()
@@ -173,7 +173,7 @@ describe.each(ways)('over %s', (way, open) => {
     await statusWhen(place, task_id, ({ limits }) => limits.task_concurrent.used === 1)
     cancel.abort()
     await expect(deploying).rejects.toThrow()
-    // What is said after it is heard after it.
+    // The answer to this call shows that the server has received the cancellation before it.
     await mcp.call('get_real_task_status', { task_id })
     database.exec('ROLLBACK')
     await statusWhen(place, task_id, ({ limits, agents }) => limits.task_concurrent.used === 0 || agents.total_spawned === 1)
@@ -186,7 +186,7 @@ describe.each(ways)('over %s', (way, open) => {
 
   it('a kill that is cancelled goes on', async () => {
     const { task_id } = await mcp.call('create_real_task', { description: 'Killed' })
-    // It leaves when the kill has been cancelled: an answer before could not be.
+    // The agent exits only after the kill was cancelled, so the kill cannot be answered before.
     const gate = join(temporaryHome(), 'gate')
     const stubborn = asCommand(`trap "until [ -e ${gate} ]; do sleep 0.01; done; exit" TERM; echo ready; while :; do sleep 0.05; done`)
     const { agent_id } = await mcp.call('deploy_headless_agent', { task_id, agent_type: 'one', prompt: 'p', ...stubborn })
@@ -199,17 +199,17 @@ describe.each(ways)('over %s', (way, open) => {
     expect(await mcp.call('complete_real_task', { task_id })).toMatchObject({ success: true })
   })
 
-  // What is the same in both revisions is seen in one.
+  // The tests below do not depend on the revision, so one is enough.
   if (way.includes('2026')) return
 
-  it('what is wrong is said: arguments with their path, unknown ids, unknown tools, refused launches', async () => {
+  it('errors name bad arguments, unknown ids, unknown tools and refused launches', async () => {
     const cwd = temporaryHome()
     const { task_id } = await mcp.call('create_real_task', { description: 'Wrong', client_cwd: cwd })
     const deploy = { task_id, agent_type: 'one', prompt: 'p', ...sleeper }
     const bad = { success: false, code: 'invalid_request' }
     expect(await mcp.call('create_real_task')).toMatchObject({
       ...bad,
-      error: expect.stringMatching(/^The arguments are not as they should be: description .*\.$/),
+      error: expect.stringMatching(/^The arguments are invalid: description .*\.$/),
       details: [{ path: 'description' }],
     })
     const { error } = await mcp.call('create_real_task', { description: 'd', client_cwd: 'here' })
@@ -256,7 +256,7 @@ describe.each(ways)('over %s', (way, open) => {
     expect(existsSync(join(cwd, '.agent-workspace'))).toBe(false)
   })
 
-  it('tasks are resources, and every tool says what it is for', async () => {
+  it('tasks are listed as resources, and every tool and argument has a description', async () => {
     const { client } = mcp
     const { task_id } = await mcp.call('create_real_task', { description: 'Listed' })
     const uri = `task://${task_id}/status`
@@ -292,16 +292,16 @@ describe.each(ways)('over %s', (way, open) => {
     await mcp.call('complete_real_task', { task_id })
   })
 
-  // Its server is the one of the first of these ways.
+  // The tests below were already run against this server in the first of these ways.
   if (way.includes('running server')) return
 
-  it('an agent reports through the MCP configuration it was given', async () => {
+  it('an agent reports through its own MCP configuration, within its rights', async () => {
     const { task_id, workspace } = await mcp.call('create_real_task', { description: 'Report' })
     const other = await mcp.call('deploy_headless_agent', { task_id, agent_type: 'other', prompt: 'Sleep.', ...sleeper })
     const words = [
       'update_agent_progress {"status":"working","message":"Half of it","progress":50}',
       'report_agent_finding {"finding_type":"issue","severity":"high","message":"It leaks","data":{"line":7}}',
-      // What is somebody else's, or nobody's.
+      // Calls for another agent, and calls that an agent may not make.
       `update_agent_progress ${JSON.stringify({ agent_id: other.agent_id, status: 'working', message: 'In your name' })}`,
       `kill_real_agent ${JSON.stringify({ agent_id: other.agent_id })}`,
       'create_real_task {"description":"Mine"}',
@@ -338,7 +338,7 @@ describe.each(ways)('over %s', (way, open) => {
   })
 })
 
-it('two clients with engines of their own: one window that closes does not take the agents of the other', async () => {
+it('two clients with their own engines: the end of one does not end the agents of the other', async () => {
   const home = temporaryHome()
   await using one = await mcpOverStdio({ home, cwd: home })
   await using two = await mcpOverStdio({ home, cwd: home })

@@ -10,7 +10,7 @@ const server = useServer()
 const token = 'a-token-of-this-test'
 const bearer = { authorization: `Bearer ${token}` }
 
-/** Every call that the server's own document knows, about things that exist. */
+/** Every call in the server's OpenAPI document, with ids that exist. */
 async function everyCall(to: TestServer, agentId: string, headers: Record<string, string> = {}): Promise<readonly Required<Question>[]> {
   const { paths } = (await to.call('GET', '/api/openapi.json', { headers })).body
   const calls = Object.entries<Json>(paths).flatMap(([path, methods]) =>
@@ -36,7 +36,7 @@ const handshake = (transport: string): Question => ({
 })
 
 describe('a web page of another origin', () => {
-  it('gets nothing from any call, by any method or content type, and changes nothing', async () => {
+  it('gets 403 from every call, with any method or content type, and changes nothing', async () => {
     const id = await server.command(['sleep', '1000'], { requestId: 'r' })
     const before = await state(server)
     const origin = 'http://evil.example'
@@ -55,9 +55,9 @@ describe('a web page of another origin', () => {
     expect(await state(server)).toEqual(before)
   })
 
-  it('is refused on HTTP and on sockets, however near its origin looks', async () => {
+  it('is refused over HTTP and over sockets, however similar its origin looks', async () => {
     const { host } = new URL(server.url)
-    // A sandboxed frame says null; the others are another server of this machine, a file, an extension, and near misses.
+    // A sandboxed frame has the origin `null`. The others are another server of this machine, a file, an extension, and similar names.
     const origins = [
       'https://evil.example',
       'null',
@@ -83,7 +83,7 @@ describe('a web page of another origin', () => {
     expect(await state(server)).toMatchObject(nobody)
   })
 
-  it('of our own origin may call and connect', async () => {
+  it('may call and connect when its origin is the server itself', async () => {
     const { port } = new URL(server.url)
     for (const host of [`localhost:${port}`, `127.0.0.1:${port}`, `[::1]:${port}`]) {
       const origin = `http://${host}`
@@ -95,7 +95,7 @@ describe('a web page of another origin', () => {
     }
   })
 
-  it('gets nothing out of a session that somebody else has opened', async () => {
+  it('cannot use a Socket.IO session that another client has opened', async () => {
     const opened = (await ask(server.url, handshake('polling'))).body as string
     const { sid } = JSON.parse(opened.slice(1)) as { sid: string }
     const path = `/socket.io/?EIO=4&transport=polling&sid=${sid}`
@@ -107,8 +107,8 @@ describe('a web page of another origin', () => {
   })
 })
 
-describe('a name that was rebound to this machine', () => {
-  it('is refused on HTTP and on sockets', async () => {
+describe("a host name that is not the server's (DNS rebinding)", () => {
+  it('is refused over HTTP and over sockets', async () => {
     const { port } = new URL(server.url)
     const hosts = ['evil.example', `evil.example:${port}`, `localhost.evil.example:${port}`, 'evil-localhost', '127.0.0.1.evil.example', '']
     hosts.push(`127.0.0.2:${port}`, `0.0.0.0:${port}`, '[::]', '::1', '2130706433', '0x7f.0.0.1', '127.1', `localhost:${port}:${port}`)
@@ -123,7 +123,7 @@ describe('a name that was rebound to this machine', () => {
         handshake('polling'),
         handshake('websocket'),
         { method: 'POST', path: '/api/agents', headers: json, body },
-        // Its own origin is that name, too.
+        // The page's own origin has that name, too.
         { method: 'POST', path: '/api/agents', headers: { ...json, origin: `http://${host}` }, body },
         { method: 'POST', path: '/api/test/reset-environment' },
       ]
@@ -133,12 +133,12 @@ describe('a name that was rebound to this machine', () => {
     expect(await state(server)).toMatchObject(nobody)
   })
 
-  it('is refused when it is not said at all', async () => {
+  it('is refused when it is missing', async () => {
     expect(await ask(server.url, { headers: { host: undefined } })).toMatchObject(forbidden)
     expect(await say(server.url, 'GET /api/health HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1.1 403 .*"code":"forbidden"/s)
   })
 
-  it('is not mistaken for one of our own, at whatever port a tunnel has put us', async () => {
+  it('is accepted when it is a loopback name, with any port of a tunnel', async () => {
     const { port } = new URL(server.url)
     for (const name of ['localhost', 'LocalHost', '127.0.0.1', '[::1]'])
       for (const host of [name, `${name}:${port}`, `${name}:1`]) {
@@ -150,7 +150,7 @@ describe('a name that was rebound to this machine', () => {
 })
 
 describe('a server with a token', () => {
-  it('shows nothing and does nothing without it', async () => {
+  it('refuses every call without the token', async () => {
     await using own = await startServer(['--token', token])
     const id = (await own.call('POST', '/api/agents', { body: { ...sleeper, requestId: 'r' }, headers: bearer })).body.id
     const before = await state(own, bearer)
@@ -178,7 +178,7 @@ describe('a server with a token', () => {
     expect((await ask(own.url, { method: 'HEAD' })).status).toBe(401)
   })
 
-  it('tells a socket nothing without it', async () => {
+  it('refuses a socket without the token', async () => {
     await using own = await startServer(['--token', token])
     const dial = (options: Partial<ManagerOptions> & { auth?: object }): ReturnType<typeof remember> =>
       remember(io(own.url, { transports: ['websocket'], reconnection: false, forceNew: true, ...options }))
@@ -203,7 +203,7 @@ describe('a server with a token', () => {
     for (const client of [...refused, ...welcome]) client.socket.disconnect()
   })
 
-  it('is the only one that others than this machine may reach', async () => {
+  it('may listen on addresses that other machines can reach; a server without a token may not', async () => {
     for (const [words, env] of [
       [['--host', '0.0.0.0'], {}],
       [['--host', '127.0.0.1.example'], {}],
@@ -223,13 +223,13 @@ describe('a server with a token', () => {
   })
 })
 
-it('another address of this machine is listened on as it was said, and needs no token', async () => {
+it('--host: another loopback address is listened on and needs no token', async () => {
   await using own = await startServer(['--host', '127.0.0.2'])
   expect(own.url).toMatch(/^http:\/\/127\.0\.0\.2:\d+$/)
   expect((await ask(own.url)).status).toBe(200)
 })
 
-it('names and pages that were allowed may call, connect and ask before; no other ones', async () => {
+it('--allow-host, --allow-origin: the given names and origins may call, connect and send preflight requests; no others', async () => {
   const words = ['--allow-host', 'ebb.example', '--allow-host', 'other.example:8443', '--allow-origin', 'http://App.example:3000/']
   await using own = await startServer([...words, '--token', token])
   const statusOf = async (headers: Record<string, string>, more: Question = {}): Promise<number> =>
@@ -244,7 +244,7 @@ it('names and pages that were allowed may call, connect and ask before; no other
   const shared = { 'access-control-allow-origin': origin, 'access-control-allow-credentials': 'true', vary: 'Origin' }
   expect(await ask(own.url, { headers: { ...bearer, origin } })).toMatchObject({ status: 200, headers: shared })
   expect(await ask(own.url, { headers: { origin } })).toMatchObject({ status: 401, headers: shared })
-  // A browser asks without the token, which it may only send when the answer says so.
+  // A browser sends the preflight without the token: only its answer allows the header.
   for (const path of ['/api/agents', '/socket.io/?EIO=4&transport=polling'])
     expect(await ask(own.url, { method: 'OPTIONS', path, headers: { origin, 'access-control-request-method': 'POST' } })).toMatchObject({
       status: 204,

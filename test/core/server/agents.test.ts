@@ -8,8 +8,8 @@ const uuid4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{
 const instant = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 const ended = (id: string): Promise<Json> => server.get(`/api/agents/${id}/status?wait=15000`)
 
-describe('a launch', () => {
-  it('answers with the id twice, the status and the time', async () => {
+describe('POST /agents', () => {
+  it('answers with `id` and `agentId`, the status and the time', async () => {
     const { status, body } = await server.call('POST', '/api/agents', {
       body: { type: 'command', prompt: 'x', configuration: { command: ['sleep', '1000'] } },
     })
@@ -22,7 +22,7 @@ describe('a launch', () => {
     })
   })
 
-  it('of a command gives it the prompt on its standard input and its customArgs at the end', async () => {
+  it('of a command passes the prompt on standard input and appends customArgs', async () => {
     const id = await server.launch({
       type: 'command',
       prompt: 'one\ntwo',
@@ -48,7 +48,7 @@ describe('a launch', () => {
     expect(messages[1]).toMatchObject({ type: 'assistant', content: expect.stringContaining('hello') })
   })
 
-  it('keeps what clients are told again: names, labels, metadata, and nothing of the rest', async () => {
+  it('stores names, labels and metadata for later answers, and nothing else of the configuration', async () => {
     const parentAgentId = await server.command(['sleep', '1000'])
     const id = await server.launch({
       type: 'command',
@@ -90,7 +90,7 @@ describe('a launch', () => {
   })
 })
 
-describe('the list of agents', () => {
+describe('GET /agents', () => {
   it('is newest first, and pages by limit and cursor without a gap or a repeat', async () => {
     const ids: string[] = []
     for (let n = 0; n < 5; n++) ids.push(await server.launch({ type: 'synthetic', prompt: String(n) }))
@@ -109,7 +109,7 @@ describe('the list of agents', () => {
     expect(pages).toBe(3)
   })
 
-  it('takes only those of a namespace, of a status, or both', async () => {
+  it('filters by namespace, by status, or by both', async () => {
     const one = await server.command(['sleep', '1000'], { namespace: 'one' })
     const two = await server.command(['sleep', '1000'], { namespace: 'two' })
     const over = await server.command(['true'], { namespace: 'two' })
@@ -124,7 +124,7 @@ describe('the list of agents', () => {
     expect(await ids('?namespace=nobody')).toEqual([])
   })
 
-  it('refuses a bad query, naming the place', async () => {
+  it('refuses a bad query, and the error names the place', async () => {
     const queries = ['limit=0', 'limit=-1', 'limit=two', 'limit=1.5', 'limit=1e9', 'cursor=x', 'cursor=-1', 'status=lost', 'status=']
     queries.push('namespace=a%2Fb', 'namespace=', 'limit=1&limit=2', 'limit=1e1', 'limit=0x1', 'limit=%201', 'limit=%2B1', 'limit=1.0')
     for (const query of queries) {
@@ -135,7 +135,7 @@ describe('the list of agents', () => {
   })
 })
 
-it('an id in capitals is the same id', async () => {
+it('an agent id: upper case and lower case are the same', async () => {
   const id = await server.command(['sleep', '1000'])
   const capitals = id.toUpperCase()
   expect(await server.get(`/api/agents/${capitals}`)).toMatchObject({ id, status: 'running' })
@@ -152,7 +152,7 @@ it('an id in capitals is the same id', async () => {
 })
 
 describe('the status of an agent', () => {
-  it('is awaited with ?wait=, and answered at the end and not before', async () => {
+  it('with ?wait= is answered when the agent ends, and not before', async () => {
     const id = await server.command(['sh', '-c', 'read line; exit 0'], { prompt: '' })
     expect(await ended(id)).toEqual({ agentId: id, status: 'completed' })
     const busy = await server.command(['sleep', '1000'])
@@ -162,7 +162,7 @@ describe('the status of an agent', () => {
     expect(await waiting).toEqual({ agentId: busy, status: 'terminated' })
   })
 
-  it('that is awaited ends with 404 when the agent is deleted meanwhile', async () => {
+  it('with ?wait= is answered with 404 when the agent is deleted meanwhile', async () => {
     const id = await server.command(['sleep', '1000'])
     const waiting = server.call('GET', `/api/agents/${id}/status?wait=15000`)
     await server.call('DELETE', `/api/agents/${id}`)
@@ -187,13 +187,13 @@ describe('the processes of an agent', () => {
     expect(all.processes.map((one: Json) => one.pid)).toContain(sleep.ppid)
   })
 
-  it('of Node are named by their program, not by the thread', async () => {
+  it('are named by their program for Node, not by its main thread', async () => {
     const id = await server.command([process.execPath, '-e', 'console.log("ready"); setInterval(() => {}, 1000)'])
     await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
     expect(await server.get(`/api/agents/${id}/process`)).toMatchObject({ processes: [{ command: 'node' }] })
   })
 
-  it('of an ended agent are none, and the exit code is known', async () => {
+  it('are none after its end, and the exit code is known', async () => {
     const id = await server.command(['sh', '-c', 'exit 7'])
     await ended(id)
     expect(await server.get(`/api/agents/${id}/process`)).toMatchObject({ process_alive: false, exit_code: 7, processes: [] })
@@ -201,7 +201,7 @@ describe('the processes of an agent', () => {
 })
 
 describe('the messages of an agent', () => {
-  it('are cut by since and limit', async () => {
+  it('are limited by since and limit', async () => {
     const id = await server.command(['sh', '-c', 'seq 1 3000'])
     await ended(id)
     const numbers = async (query: string): Promise<number[]> =>
@@ -212,12 +212,12 @@ describe('the messages of an agent', () => {
     expect(await numbers('?limit=2000')).toHaveLength(2000)
     expect(await numbers('?since=3001')).toEqual([])
     expect(await numbers('?since=99999')).toEqual([])
-    // What is left empty was not said.
+    // An empty parameter counts as absent.
     expect(await numbers('?since=2999&limit=&wait=')).toEqual([3000, 3001])
     expect(await numbers('?since=&limit=2')).toEqual([1, 2])
   })
 
-  it('are awaited with ?wait=, until the next one or the end', async () => {
+  it('with ?wait= are answered at the next message or at the end', async () => {
     const id = await server.command(['sh', '-c', 'sleep 0.2; echo late; sleep 1000'])
     expect(await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)).toMatchObject([{ content: 'late', sequenceNumber: 2 }])
     const waiting = server.get(`/api/agents/${id}/messages?since=2&wait=15000`)
@@ -243,7 +243,7 @@ describe('the messages of an agent', () => {
   })
 })
 
-it('the resources of an agent are its logs, its temp folder and its tree, held and then released with a proof', async () => {
+it('the resources of an agent: logs, temp folder and process tree are held, then released with a proof', async () => {
   const id = await server.command(['sleep', '1000'])
   const held = await server.get(`/api/agents/${id}/resources`)
   expect(held.map((one: Json) => [one.kind, one.state])).toEqual([
@@ -269,7 +269,7 @@ it('the resources of an agent are its logs, its temp folder and its tree, held a
     })
 })
 
-it('an agent has the environment of the server without its settings, and its own variables', async () => {
+it('the environment of an agent: that of the server without its settings, and its own variables', async () => {
   const env = { EBB_TOKEN: 'a-secret-token', EBB_MAX_AGENTS: '7', OURS: 'kept', REPLACED: 'old' }
   await using own = await startServer(['--log-level', 'error'], { env })
   const headers = { authorization: 'Bearer a-secret-token' }
@@ -283,7 +283,7 @@ it('an agent has the environment of the server without its settings, and its own
   const lines = (await own.call('GET', `/api/agents/${id}/messages?since=1`, { headers })).body.map((one: Json) => one.content)
   expect(lines).toEqual(expect.arrayContaining(['OURS=kept', 'REPLACED=new', 'ADDED=a=b', `PATH=${process.env.PATH}`]))
   const ours = lines.filter((line: string) => line.startsWith('EBB_') && !line.startsWith('EBB_TEST_'))
-  // The cookie, by which every process of ours is known, is nobody else's to set.
+  // The environment tag, by which Ebb finds its processes, cannot be set by a caller.
   expect(ours).toEqual([expect.stringMatching(/^EBB_SCOPE=.*\//)])
   expect(lines.join('\n')).not.toContain('a-secret-token')
 })
@@ -293,6 +293,6 @@ async function poll<T>(look: () => Promise<T | undefined>): Promise<T> {
   for (;;) {
     const found = await look()
     if (found !== undefined) return found
-    if (performance.now() > until) throw new Error('It did not come about in time.')
+    if (performance.now() > until) throw new Error('The awaited value did not appear within 10 s.')
   }
 }

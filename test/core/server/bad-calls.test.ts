@@ -6,12 +6,12 @@ import { ask, json, nobody, refusal, say, sleeper, state, type Told, unknown } f
 import { type Json, startServer } from '../../support/server.ts'
 import { useServer } from '../../support/shared-server.ts'
 
-/** What is malformed, hostile or no call of ours is refused in words, and changes nothing. */
+/** Malformed and hostile requests are refused with an error that says why, and change nothing. */
 
 const server = useServer()
 
-describe('an id in an address', () => {
-  it('that is a path, a NUL, too long or only looks like one is malformed, on every route', async () => {
+describe('an id in the path of a request', () => {
+  it('is 400 `invalid_id` on every route when it is a path, a NUL, too long or nearly a UUID', async () => {
     const ids = [
       '..%2F..%2Fetc%2Fpasswd',
       '%2e%2e%2fx',
@@ -33,7 +33,7 @@ describe('an id in an address', () => {
           expect(answer, `${method} ${path} ${id.slice(0, 40)}`).toMatchObject(refusal(400, 'invalid_id'))
         }
     }
-    // The dots are not walked: that is another address, and there is nothing.
+    // Dots are not resolved, so these paths match no route.
     for (const path of ['/api/agents/../health', '/api/agents/./x/y', '/api//health', '/api/requests/../../metrics'])
       expect(await ask(server.url, { path })).toMatchObject(refusal(404, 'not_found'))
     for (const path of ['/api/agents/%', '/api/agents/%zz', '/api/agents/%c0%af'])
@@ -42,7 +42,7 @@ describe('an id in an address', () => {
   })
 })
 
-describe('what is wrong is a sentence that says what to write instead', () => {
+describe('a validation error says what to write instead', () => {
   const timeouts: readonly (readonly [value: unknown, sentence: string])[] = [
     ['soon', 'It must be a number, not text.'],
     [null, 'It must be a number, not null.'],
@@ -87,17 +87,17 @@ describe('what is wrong is a sentence that says what to write instead', () => {
     it(`${method} ${path} ${JSON.stringify(body)?.slice(0, 80)}`, async () => {
       const answer = await server.call<Json>(method, `/api${path}`, { body })
       expect(answer).toMatchObject({ status: 400, body: { details: [{ path: place, message: sentence }] } })
-      const told = sentence.replace(/^It/, place === '' ? 'it' : place)
-      expect(answer.body.message).toMatch(/^The (body|query|id in the address) is (not as it should be|malformed): /)
-      expect(answer.body.message.endsWith(`: ${told}`)).toBe(true)
+      const named = sentence.replace(/^It/, place === '' ? 'it' : place)
+      expect(answer.body.message).toMatch(/^The (body|query|id in the address) is (invalid|malformed): /)
+      expect(answer.body.message.endsWith(`: ${named}`)).toBe(true)
     })
 })
 
-describe('a body', () => {
+describe('the body of a request', () => {
   const post = (body: string, headers: Record<string, string> = json, path = '/api/agents'): Promise<Told> =>
     ask(server.url, { method: 'POST', path, headers, body })
 
-  it('of another content type is refused, whatever is in it', async () => {
+  it('is refused with another content type, even when it is JSON', async () => {
     const types = ['text/plain', 'text/plain; charset=utf-8', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x']
     types.push('text/json', 'application/jsonp', 'application/json-patch+json', 'application/xml', 'a b c;;', '*/*')
     for (const type of types)
@@ -108,7 +108,7 @@ describe('a body', () => {
       expect(await post('{"scope":"all"}', { 'content-type': type }, '/api/cleanup'), type).toMatchObject({ status: 200 })
   })
 
-  it('that is empty is none, whatever it was announced as', async () => {
+  it('counts as missing when it is empty, with any content type', async () => {
     for (const type of ['application/x-www-form-urlencoded', 'text/plain', 'a b c;;', 'application/json']) {
       const id = await server.command(['sleep', '1000'])
       const stop = await post('', { 'content-type': type, 'content-length': '0' }, `/api/agents/${id}/stop`)
@@ -118,7 +118,7 @@ describe('a body', () => {
     }
   })
 
-  it('that is no JSON is refused', async () => {
+  it('is refused when it is not JSON', async () => {
     const cut = JSON.stringify(sleeper).slice(0, -1)
     for (const body of ['{', cut, `${cut}}}`, 'type=command', '{"type":NaN}', "{'type':'command'}", '\0', '"', '{"prompt":"\n"}'])
       expect(await post(body), body).toMatchObject(refusal(400, 'invalid_request'))
@@ -149,7 +149,7 @@ describe('a body', () => {
     expect(JSON.stringify(await server.get('/api/health'))).not.toContain('polluted')
   })
 
-  it('with fields that nobody knows is taken without them', async () => {
+  it('is accepted without its unknown fields', async () => {
     const { status, body } = await post(JSON.stringify({ ...sleeper, id: unknown, status: 'completed', admin: 'yes-please' }))
     expect([status, body.id === unknown]).toEqual([201, false])
     const agent = await server.get(`/api/agents/${body.id}`)
@@ -157,7 +157,7 @@ describe('a body', () => {
     expect(JSON.stringify(agent)).not.toContain('yes-please')
   })
 
-  it('that is nested too deeply for anybody is refused, and the place is named', async () => {
+  it('is refused when it is nested too deeply, and the error names the place', async () => {
     const deep = (levels: number): string => `${'[{"a":'.repeat(levels / 2)}1${'}]'.repeat(levels / 2)}`
     const launch = (metadata: string): string => `{"type":"synthetic","prompt":"","configuration":{"metadata":{"a":${metadata}}}}`
     const schedule = `{"type":"synthetic","prompt":"","configuration":{"schedule":[{"delay":0,"type":"message","data":{"content":"x","a":${deep(5_000)}}}]}}`
@@ -171,14 +171,14 @@ describe('a body', () => {
     expect(await post(launch(deep(90)))).toMatchObject({ status: 201 })
   })
 
-  it('with ten thousand faults is answered with the first of them', async () => {
+  it('with ten thousand problems is answered with the first of them', async () => {
     const schedule = Array.from({ length: 10_000 }, () => ({ delay: -1, type: 'message' }))
     const { status, body } = await post(JSON.stringify({ type: 'synthetic', prompt: '', configuration: { schedule } }))
     expect([status, body.details[0].path]).toEqual([400, 'configuration.schedule.0.delay'])
     expect(JSON.stringify(body).length).toBeLessThan(10_000)
   })
 
-  it('is taken up to its limit and refused above it, a prompt too', async () => {
+  it('is accepted up to its size limit and refused above it; so is a prompt', async () => {
     const padded = (value: object, bytes: number): string => JSON.stringify(value).padEnd(bytes)
     const launch = (length: number): string => JSON.stringify({ type: 'synthetic', prompt: 'é'.repeat(length) })
     expect(await post(launch(1_048_577))).toMatchObject({ ...refusal(400, 'invalid_request'), body: { details: [{ path: 'prompt' }] } })
@@ -188,7 +188,7 @@ describe('a body', () => {
       ['/api/cleanup', 1_048_576],
       ['/api/test/agents/synthetic', 33_554_432],
     ] as const) {
-      // What is announced is refused before it is sent, what is not announced when it has become too much.
+      // With a Content-Length the body is refused before it is sent, without one as soon as it is too long.
       const headers = { ...json, 'content-length': String(bytes + 1) }
       expect(await ask(server.url, { method: 'POST', path, headers, isUnfinished: true }), path).toMatchObject(refusal(413, 'too_large'))
     }
@@ -201,7 +201,7 @@ describe('a body', () => {
     expect(await post(launch(1_048_576))).toMatchObject({ status: 201 })
   })
 
-  it('with a working directory that is none is refused', async () => {
+  it('is refused with a bad working directory', async () => {
     for (const workingDirectory of [
       '/no/such/folder',
       '/etc/passwd',
@@ -221,8 +221,8 @@ describe('a body', () => {
   })
 })
 
-describe('what is no call of ours', () => {
-  it('is answered in the one shape of errors', async () => {
+describe('a request for no known route', () => {
+  it('is answered with an error in the usual shape', async () => {
     for (const path of [
       '/assets/nothing.js',
       '/api',
@@ -253,7 +253,7 @@ describe('what is no call of ours', () => {
     expect(await state(server)).toMatchObject(nobody)
   })
 
-  it('with HEAD is answered as GET is, without a body', async () => {
+  it('with the method HEAD is answered like GET, without a body', async () => {
     for (const [path, status] of [
       ['/api/health', 200],
       ['/api/agents', 200],
@@ -264,7 +264,7 @@ describe('what is no call of ours', () => {
       expect(await ask(server.url, { method: 'HEAD', path }), path).toMatchObject({ status, body: '' })
   })
 
-  it('that offers another protocol is answered in this one', async () => {
+  it('with an offer to upgrade the protocol is answered over HTTP/1.1', async () => {
     for (const upgrade of ['h2c', 'websocket', 'TLS/1.3'])
       expect(await ask(server.url, { headers: { connection: 'Upgrade', upgrade } }), upgrade).toMatchObject({
         status: 200,
@@ -273,7 +273,7 @@ describe('what is no call of ours', () => {
   })
 })
 
-it('callers that never finish what they say hold up nobody, not even the end of the server', async () => {
+it('clients that never complete their requests delay neither other clients nor the shutdown of the server', async () => {
   await using own = await startServer()
   const { port } = new URL(own.url)
   const begun = [
@@ -295,8 +295,8 @@ it('callers that never finish what they say hold up nobody, not even the end of 
   expect((await own.ebb.ended).code).toBe(0)
 })
 
-it('a call that never comes to its end is given up one day', async () => {
-  // Node looks only every 30 s, so this is about the setting.
+it('a request that never completes is ended after the request timeout', async () => {
+  // Node checks only every 30 s, so the test checks the setting.
   const nothing: Json = new Proxy(() => {}, { get: () => nothing })
   const logger = pino({ level: 'silent' })
   const app = createApp({

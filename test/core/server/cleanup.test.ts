@@ -10,8 +10,8 @@ const server = useServer(['--reaper-minimum-age', '1ms'])
 const status = async (id: string): Promise<string> => (await server.get(`/api/agents/${id}/status`)).status
 const clean = (body: object): Promise<Json> => server.call('POST', '/api/cleanup', { body })
 
-describe('the unified cleanup', () => {
-  it('of a single agent, request or task ends that one and keeps the rows', async () => {
+describe('POST /cleanup', () => {
+  it('of a single agent, request or task ends it and keeps the rows', async () => {
     const agent = await server.command(['sleep', '1000'])
     const request = await server.command(['sleep', '1000'], { requestId: 'r' })
     const task = await server.command(['sleep', '1000'], { taskId: 't' })
@@ -25,7 +25,7 @@ describe('the unified cleanup', () => {
     expect(await Promise.all([agent, request, task, other].map(status))).toEqual(['terminated', 'terminated', 'terminated', 'running'])
   })
 
-  it('of all of a namespace leaves the others alone; of all it leaves none', async () => {
+  it('of a namespace ends the agents of that namespace only; without one it ends all agents', async () => {
     const one = await server.command(['sleep', '1000'], { namespace: 'one', requestId: 'r' })
     const two = await server.command(['sleep', '1000'], { namespace: 'two' })
     const report = (await clean({ scope: 'all', namespace: 'one' })).body
@@ -33,19 +33,19 @@ describe('the unified cleanup', () => {
     expect(await Promise.all([one, two].map(status))).toEqual(['terminated', 'running'])
     expect((await clean({ scope: 'all' })).body).toMatchObject({ success: true, scope: { kind: 'host' }, cleanedAgentsCount: 1 })
     expect(await Promise.all([one, two].map(status))).toEqual(['terminated', 'terminated'])
-    // Rows are kept, and the namespaces take agents again.
+    // Rows are kept, and the namespaces accept agents again.
     expect(await server.get('/api/agents')).toHaveLength(2)
     await server.command(['true'], { namespace: 'one' })
   })
 
-  it('by the namespace of the header is of that one', async () => {
+  it('with a namespace in the header ends the agents of that namespace', async () => {
     const one = await server.command(['sleep', '1000'], { namespace: 'one' })
     const two = await server.command(['sleep', '1000'], { namespace: 'two' })
     await server.call('POST', '/api/cleanup', { body: { scope: 'all' }, headers: { 'x-ebb-namespace': 'two' } })
     expect(await Promise.all([one, two].map(status))).toEqual(['running', 'terminated'])
   })
 
-  it('of everything is refused where one thing is named', async () => {
+  it('with scope "all" is refused when it names an agent, a request or a task', async () => {
     const agentId = await server.command(['sleep', '1000'], { requestId: 'r' })
     for (const [name, value] of Object.entries({ agentId, requestId: 'r', taskId: 't' })) {
       const { status, body } = await clean({ scope: 'all', [name]: value })
@@ -54,7 +54,7 @@ describe('the unified cleanup', () => {
     expect(await server.get(`/api/agents/${agentId}/status`)).toMatchObject({ status: 'running' })
   })
 
-  it('is refused when it does not say of what, or of something unknown', async () => {
+  it('is refused when it names nothing, or something unknown', async () => {
     const id = await server.command(['sleep', '1000'])
     for (const body of [{}, { scope: 'some' }, { scope: 'single' }, { scope: 'single', agentId: 'x' }, { scope: 'all', force: 'yes' }])
       expect(await clean(body)).toMatchObject({ status: 400, body: { code: 'invalid_request', details: expect.any(Array) } })
@@ -66,7 +66,7 @@ describe('the unified cleanup', () => {
   })
 })
 
-it('the status of the world counts what is there, and is clean when nothing is', async () => {
+it('GET /cleanup/status: counts what exists, and is clean when nothing does', async () => {
   const empty = {
     isClean: true,
     agentCount: 0,
@@ -107,9 +107,9 @@ it('the status of the world counts what is there, and is clean when nothing is',
   client.socket.disconnect()
 })
 
-describe('the history', () => {
+describe('the history of closes', () => {
   it('lists closes newest first with what they did, and shows one with its report', async () => {
-    // Told to end in the middle of its start it may need a kill, and that would be in the list.
+    // An agent that is stopped during its start may need a kill, which would appear in the list.
     const first = await server.command(['sh', '-c', 'echo up; exec sleep 1000'])
     await server.get(`/api/agents/${first}/messages?since=1&wait=15000`)
     const report = await server.post(`/api/agents/${first}/stop`)
@@ -133,7 +133,7 @@ describe('the history', () => {
     expect(await server.get('/api/cleanup/history?limit=1')).toEqual([newest])
   })
 
-  it('is searched as far as it goes for closes of a sort', async () => {
+  it('is filtered over all its entries, not only the newest', async () => {
     const killed = await server.command(['sh', '-c', 'trap "" TERM; echo ready; while :; do sleep 1000; done'])
     await server.get(`/api/agents/${killed}/messages?since=1&wait=15000`)
     await server.post(`/api/agents/${killed}/stop`, { grace: 100 })
@@ -173,7 +173,7 @@ describe('the history', () => {
 })
 
 describe('the reaper', () => {
-  it('finds nothing when nothing is lost, and leaves living agents alone', async () => {
+  it('finds nothing when there are no leftovers, and leaves running agents alone', async () => {
     const id = await server.command(['sleep', '1000'])
     for (const dryRun of [true, false])
       expect(await server.post('/api/reaper/run', { dryRun })).toEqual({ found: [], released: [], left: [] })
@@ -181,9 +181,9 @@ describe('the reaper', () => {
     expect(await status(id)).toBe('running')
   })
 
-  it('finds what carries our mark and is on no books, and ends it when it was seen twice', async () => {
+  it('finds a process with the environment tag and without a record, and ends it in the second pass', async () => {
     const { instanceId } = await server.get('/api/health')
-    // The same boot and the same pid, started at another time: a supervisor that is dead.
+    // The same boot and pid with another start time: a dead supervisor.
     const dead = instanceId.replace(/\d+$/, '1')
     const lost = spawn('sleep', ['1000'], {
       env: { EBB_SCOPE: `${installationOf(server.home)}/${dead}/${randomUUID()}.1` },
@@ -195,7 +195,7 @@ describe('the reaper', () => {
       const dry = await server.post('/api/reaper/run', { dryRun: true })
       expect(dry).toMatchObject({ found: [{ kind: 'process-tree', why: 'unrecorded' }], released: [] })
       expect(dry.left).toEqual(dry.found)
-      // Only a real one is a sighting.
+      // A dry run does not count as a pass.
       expect(await server.post('/api/reaper/run')).toMatchObject({ released: [], left: [{ kind: 'process-tree' }] })
       expect(await server.post('/api/reaper/run')).toMatchObject({ released: [{ kind: 'process-tree' }], left: [] })
       expect((await gone)[1]).toMatch(/^SIG/)

@@ -6,7 +6,7 @@ import type { Json } from '../../support/server.ts'
 import { useServer } from '../../support/shared-server.ts'
 import { hierarchies, survivors, waitUntil } from '../../support/world.ts'
 
-/** A daemon that forked twice, called setsid and cleared its environment is shown as long as it lives, and ends with its agent. */
+/** A daemon that forked twice, called setsid and cleared its environment is listed while it runs, and ends with its agent. */
 
 const unified = (): string => hierarchies().find(({ version }) => version === 2)?.mountPoint ?? ''
 
@@ -17,7 +17,7 @@ describe.each([
   needs('gcc', containment)
   const server = useServer(['--containment', containment])
 
-  it('is counted, listed, and gone when its agent was stopped', async () => {
+  it('is counted and listed, and is gone after the stop of its agent', async () => {
     const mark = `${currentMark()}cleared-`
     const command = [fixture('daemonizes-without-environment'), fixture('waits'), ...leaves(), mark]
     const id = await server.command(['sh', '-c', '"$@"; exec sleep 1000', 'sh', ...command], { env: { [markVariable]: mark } })
@@ -31,7 +31,7 @@ describe.each([
 
     const report = await server.post<Json>(`/api/agents/${id}/stop`, { grace: 1_000 })
     expect(report).toMatchObject({ success: true, errors: [] })
-    // Who left it is not the cgroup's to vouch for.
+    // After an escape from the cgroup the proof is only as strong as a scan.
     expect(report.resources).toContainEqual(
       expect.objectContaining({ kind: 'process-tree', proof: expect.objectContaining({ strength: 'scan' }) }),
     )

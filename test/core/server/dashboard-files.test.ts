@@ -24,7 +24,7 @@ interface Told {
   readonly body: Buffer
 }
 
-/** The path as it is: `fetch` would mend it on the way. */
+/** Sends the path unchanged; `fetch` would normalize it. */
 function ask(url: string, path: string, { method = 'GET', headers = {} }: { method?: string; headers?: object } = {}): Promise<Told> {
   const { hostname, port, host } = new URL(url)
   return new Promise((resolve, reject) => {
@@ -41,7 +41,7 @@ function ask(url: string, path: string, { method = 'GET', headers = {} }: { meth
 const script = (): string => `/assets/${readdirSync(join(built, 'assets')).find((name) => name.endsWith('.js'))}`
 
 describe('the dashboard', () => {
-  it('is served at /, with the strictest policy there is, and asked for anew each time', async () => {
+  it('is served at / with a strict Content-Security-Policy, and revalidated each time', async () => {
     const { status, headers, body } = await ask(server.url, '/')
     expect(status).toBe(200)
     expect(headers).toMatchObject({
@@ -56,7 +56,7 @@ describe('the dashboard', () => {
     expect((await ask(server.url, '/?from=somewhere')).status).toBe(200)
   })
 
-  it('names nothing of another origin and has nothing inline', () => {
+  it('refers to no other origin and has no inline code', () => {
     const page = readFileSync(join(built, 'index.html'), 'utf8')
     expect([...page.matchAll(/(?:src|href)="([^"]*)"/g)].map(([, address]) => address)).toSatisfy((all: string[]) =>
       all.every((one) => one.startsWith('/assets/')),
@@ -64,7 +64,7 @@ describe('the dashboard', () => {
     expect(page).not.toMatch(/<script(?![^>]*src=)|<style|\son\w+=/)
   })
 
-  it('has files that are named after what is in them, and kept by the browser', async () => {
+  it('has files with a hash in their names, which browsers cache', async () => {
     const { status, headers, body } = await ask(server.url, script())
     expect(status).toBe(200)
     expect(headers).toMatchObject({
@@ -76,7 +76,7 @@ describe('the dashboard', () => {
     expect(body).toEqual(readFileSync(join(built, script())))
   })
 
-  it('is sent compressed to who can read it', async () => {
+  it('is compressed for clients that accept gzip', async () => {
     const plain = readFileSync(join(built, script()))
     for (const accepted of ['gzip', 'br, gzip', 'gzip;q=0.5', '*', 'deflate , GZIP ; q=1.0']) {
       const { headers, body } = await ask(server.url, script(), { headers: { 'accept-encoding': accepted } })
@@ -91,7 +91,7 @@ describe('the dashboard', () => {
     }
   })
 
-  it('answers HEAD, and nothing but reading', async () => {
+  it('answers GET and HEAD only', async () => {
     const head = await ask(server.url, '/', { method: 'HEAD' })
     expect([head.status, head.body.length]).toEqual([200, 0])
     for (const method of ['POST', 'PUT', 'DELETE', 'PATCH']) {
@@ -101,7 +101,7 @@ describe('the dashboard', () => {
     }
   })
 
-  it('gives nothing away that is not one of its files', async () => {
+  it('serves no other files', async () => {
     const paths = [
       '/assets/../../../package.json',
       '/assets/../index.html',
@@ -131,13 +131,13 @@ describe('the dashboard', () => {
     }
   })
 
-  it('is for those who may call this server alone', async () => {
+  it('is refused for a foreign Host or Origin', async () => {
     expect((await ask(server.url, '/', { headers: { host: 'evil.example' } })).status).toBe(403)
     expect((await ask(server.url, script(), { headers: { host: 'evil.example' } })).status).toBe(403)
     expect((await ask(server.url, '/', { headers: { origin: 'http://evil.example' } })).status).toBe(403)
   })
 
-  it('needs no token, for it holds no data; everything else does', async () => {
+  it('needs no token; every other route does', async () => {
     await using guarded = await startServer(['--token', 'only-for-us'])
     expect((await ask(guarded.url, '/')).status).toBe(200)
     expect((await ask(guarded.url, script())).status).toBe(200)
@@ -147,7 +147,7 @@ describe('the dashboard', () => {
   })
 })
 
-describe('a folder of files', () => {
+describe('the folder of the dashboard', () => {
   const page = (files: string) => ask(files, '/')
 
   async function serving(files: string, test: (url: string) => Promise<void>): Promise<void> {
@@ -160,7 +160,7 @@ describe('a folder of files', () => {
     }
   }
 
-  it('that is not there is said to be missing, with what makes it, and is found once it is there', async () => {
+  it('is reported as missing with the command that builds it, and served once it exists', async () => {
     const home = temporaryHome()
     const files = join(home, 'web')
     await serving(files, async (url) => {
@@ -168,19 +168,19 @@ describe('a folder of files', () => {
       expect([missing.status, missing.headers['content-type']]).toEqual([503, 'text/plain; charset=utf-8'])
       expect(missing.body.toString()).toContain('run "npm run prepare"')
       mkdirSync(files)
-      // Half a build is none.
+      // An incomplete build is not served.
       writeFileSync(join(files, 'other.html'), 'half')
       expect((await page(url)).status).toBe(503)
       writeFileSync(join(files, 'index.html'), 'one')
       expect((await page(url)).body.toString()).toBe('one')
-      // A build that comes meanwhile is for the next start: the page that was given out still finds its script.
+      // The files stay in memory, so a page that was served before a new build still finds its script.
       rmSync(files, { recursive: true })
       expect((await page(url)).body.toString()).toBe('one')
     })
     removeHomes([home])
   })
 
-  it('is followed nowhere: a link in it is no file of it', async () => {
+  it('is served without symlinks and unknown file types', async () => {
     const home = temporaryHome()
     mkdirSync(join(home, 'assets'))
     writeFileSync(join(home, 'index.html'), 'page')
@@ -198,8 +198,8 @@ describe('a folder of files', () => {
   })
 })
 
-describe('the build', () => {
-  it('says nothing, is not made anew while it is fresh, and stays below its budget of script', () => {
+describe('the build of the dashboard', () => {
+  it('prints nothing, is skipped while it is up to date, and stays below the size budget of its scripts', () => {
     expect(execFileSync(nodeProgram, [builder, '--if-stale'], { encoding: 'utf8' })).toBe('')
     const scripts = readdirSync(join(built, 'assets')).filter((name) => name.endsWith('.js.gz'))
     const bytes = scripts.reduce((sum, name) => sum + readFileSync(join(built, 'assets', name)).length, 0)

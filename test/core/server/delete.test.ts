@@ -19,7 +19,7 @@ async function ready(argv: readonly string[]): Promise<string> {
   return id
 }
 
-/** No trace of it is left, in whatever status it was. */
+/** Requires that nothing of the agent is left: row, messages, resources, files and archive. */
 async function expectGone(id: string): Promise<void> {
   for (const path of ['', '/status', '/process', '/messages', '/resources'])
     expect(await server.call('GET', `/api/agents/${id}${path}`)).toMatchObject({ status: 404, body: { code: 'agent_not_found' } })
@@ -28,7 +28,7 @@ async function expectGone(id: string): Promise<void> {
   expect(existsSync(join(server.home, 'archive', id))).toBe(false)
 }
 
-describe('a deletion answers 204 once everything is gone, of an agent that', () => {
+describe('DELETE /agents/:id answers 204 once everything is gone, of an agent that', () => {
   const schedule = (...events: object[]): object => ({ type: 'synthetic', prompt: '', configuration: { schedule: events } })
 
   it('is initializing', async () => {
@@ -73,7 +73,7 @@ describe('a deletion answers 204 once everything is gone, of an agent that', () 
     await expectGone(id)
   })
 
-  it('is ending by itself at that moment', async () => {
+  it('ends by itself at the same time', async () => {
     for (let n = 0; n < 10; n++) {
       const id = await server.command(['true'])
       expect((await remove(id)).status).toBe(204)
@@ -83,33 +83,33 @@ describe('a deletion answers 204 once everything is gone, of an agent that', () 
   })
 })
 
-describe('deletions at the same time are one', () => {
+describe('concurrent deletions join', () => {
   const several = (id: string): Promise<Json[]> => Promise.all(Array.from({ length: 8 }, () => remove(id)))
 
-  it('of an agent that takes its time: all answer 204', async () => {
+  it('of an agent that ends slowly: all answer 204', async () => {
     const client = await server.socket()
     const id = await ready(stubborn)
-    // On connections that stand: one that had still to be opened could be overtaken by the end.
+    // Opens the connections first: a deletion that must open its own could arrive after the end.
     await Promise.all(Array.from({ length: 9 }, () => server.get('/api/health')))
     const answers = several(id)
     await client.event('agent:updated', (event) => event.agentId === id && event.status === 'stopping')
     const forced = await remove(id, '?force=true')
     expect([...(await answers), forced].map((one) => one.status)).toEqual(Array.from({ length: 9 }, () => 204))
-    await expectToldOnce(client, id)
+    await expectOneEvent(client, id)
   })
 
-  it('of an agent that has ended', async () => {
+  it('of an agent that has ended: at least one answers 204, the others 204 or 404', async () => {
     const client = await server.socket()
     const id = await server.command(['true'])
     await ended(id)
     const answers = (await several(id)).map((one) => one.status)
-    // One that came when all was over is late.
+    // A deletion that arrives after the end gets 404.
     expect(answers.toSorted()[0]).toBe(204)
     expect(answers.filter((status) => status !== 204 && status !== 404)).toEqual([])
-    await expectToldOnce(client, id)
+    await expectOneEvent(client, id)
   })
 
-  async function expectToldOnce(client: Client, id: string): Promise<void> {
+  async function expectOneEvent(client: Client, id: string): Promise<void> {
     await expectGone(id)
     await client.event('agent:deleted', (event) => event.agentId === id)
     const next = await server.launch({ type: 'synthetic', prompt: '' })
@@ -118,7 +118,7 @@ describe('deletions at the same time are one', () => {
   }
 })
 
-it('a deletion with force does not wait for an agent that will not leave', async () => {
+it('a deletion with force does not wait for an agent that ignores signals', async () => {
   const client = await server.socket()
   const id = await ready(stubborn)
   expect((await remove(id, '?force=true')).status).toBe(204)
@@ -128,7 +128,7 @@ it('a deletion with force does not wait for an agent that will not leave', async
   await expectGone(id)
 })
 
-it('a deletion with less time than an agent is given to leave still kills it in that time', async () => {
+it('a deletion with a timeout shorter than the grace of an agent kills it within the timeout', async () => {
   const id = await ready(stubborn)
   expect((await remove(id, '?timeout=4000')).status).toBe(204)
   await expectGone(id)
@@ -150,7 +150,7 @@ it('a deletion goes on when its caller hangs up', async () => {
   await expectGone(id)
 })
 
-describe('what cannot be released', () => {
+describe('a resource that cannot be released', () => {
   /** A file that is a mount point can be neither moved nor removed (rename(2), unlink(2): EBUSY), not even by root. */
   async function immovable(): Promise<{ id: string; mount: Disposable }> {
     const id = await server.command(['sleep', '1000'])
@@ -158,7 +158,7 @@ describe('what cannot be released', () => {
     return { id, mount: bindMount('/dev/null', log.name) }
   }
 
-  it('makes a deletion 409 with the report; the row stays, stuck, until it can be released', async () => {
+  it('makes a deletion answer 409 with the report; the row stays `stuck` until the resource can be released', async () => {
     const { id, mount } = await immovable()
     using _ = mount
     const client = await server.socket()
@@ -189,7 +189,7 @@ describe('what cannot be released', () => {
     })
     expect((await server.get('/api/test/verify-clean-state')).issues.join('\n')).toContain(id)
 
-    // Three in a row, and somebody should look; and only then.
+    // The third failure in a row sends the alert, and no earlier one.
     expect((await remove(id, '?timeout=300')).status).toBe(409)
     expect(client.of('cleanup:alert')).toEqual([])
     expect((await remove(id, '?timeout=300')).status).toBe(409)
@@ -207,7 +207,7 @@ describe('what cannot be released', () => {
     await expectGone(id)
   })
 
-  it('is found and released by a reaper pass, once it can be', async () => {
+  it('is released by a reaper pass once that is possible', async () => {
     const { id, mount } = await immovable()
     using _ = mount
     expect((await remove(id, '?timeout=3000')).status).toBe(409)
@@ -216,7 +216,7 @@ describe('what cannot be released', () => {
     await expectGone(id)
   })
 
-  it('makes a reset answer with success false, naming it, and the next one finish', async () => {
+  it('makes a reset answer `success: false` with its name; a later reset succeeds', async () => {
     const { id, mount } = await immovable()
     using _ = mount
     const answer = await server.call('POST', '/api/test/reset-environment', { body: { timeout: 200 } })
@@ -227,7 +227,7 @@ describe('what cannot be released', () => {
     await expectGone(id)
   })
 
-  it('because an archive cannot be written holds back without force, and a deletion leaves no half of it', async () => {
+  it('because its archive cannot be written is held back; a deletion removes the partial archive', async () => {
     const id = await server.command(['sleep', '1000'])
     const inTheWay = join(server.home, 'archive', id, 'stderr.log')
     mkdirSync(inTheWay, { recursive: true })
@@ -240,7 +240,7 @@ describe('what cannot be released', () => {
     await expectGone(id)
   })
 
-  it('because the archive of an ended agent cannot be removed makes its deletion 409, and the row stays', async () => {
+  it('because the archive of an ended agent cannot be removed makes the deletion answer 409, and the row stays', async () => {
     const id = await server.command(['true'])
     await ended(id)
     using mount = bindMount('/dev/null', join(server.home, 'archive', id, 'stdout.log'))
@@ -260,7 +260,7 @@ describe('what cannot be released', () => {
   })
 })
 
-it('one archive that cannot be removed is named by a reset, and keeps no other from going', async () => {
+it('a reset names an archive that cannot be removed, and removes all others', async () => {
   const ids = [await server.command(['true']), await server.command(['true']), await server.command(['sleep', '1000'])]
   for (const id of ids.slice(0, 2)) await ended(id)
   const [stuck = '', ...gone] = ids
@@ -274,12 +274,12 @@ it('one archive that cannot be removed is named by a reset, and keeps no other f
   expect(await server.post('/api/test/reset-environment')).toMatchObject({ success: true, cleanedAgentsCount: 1 })
 })
 
-it('a deletion with a bad id, an unknown id or a bad query is refused', async () => {
+it('DELETE /agents/:id: a bad id, an unknown id or a bad query is refused', async () => {
   const id = await server.command(['sleep', '1000'])
   expect(await remove('nobody')).toMatchObject({ status: 400, body: { code: 'invalid_id' } })
   expect(await remove('6f0f7a2e-9c60-4f6a-9d3c-2f7f0f8f6a11')).toMatchObject({ status: 404, body: { code: 'agent_not_found' } })
   for (const query of ['?force=maybe', '?timeout=-1', '?timeout=soon', '?timeout=1e3', '?timeout=0x10'])
     expect(await remove(id, query)).toMatchObject({ status: 400, body: { code: 'invalid_request' } })
-  // What is left empty was not said: no time at all would not be enough.
+  // An empty timeout counts as absent. A timeout of 0 would not be enough.
   expect((await remove(id, '?timeout=')).status).toBe(204)
 })

@@ -7,7 +7,7 @@ import { startServer } from '../../support/server.ts'
 import { agentProcesses } from '../../support/shared-server.ts'
 import { processesOfHome, describe as show, waitUntil } from '../../support/world.ts'
 
-/** A log whose archive cannot be written, at the exit of the server. */
+/** Stops a server while the archive of a log cannot be written. */
 async function leaveWithBrokenArchive(
   words: readonly string[],
 ): Promise<{ home: string; code: number | null; stderr: string; id: string }> {
@@ -23,11 +23,11 @@ async function leaveWithBrokenArchive(
   return { home, code, stderr, id }
 }
 
-describe('a log that cannot be archived at the exit', () => {
-  it('stays on the books, and the exit code says so', async () => {
+describe('a log that cannot be archived at the exit of the server', () => {
+  it('stays in the ledger, and the exit code is 3', async () => {
     const { home, code, stderr, id } = await leaveWithBrokenArchive([])
     expect({ code, stderr }).toEqual({ code: 3, stderr: expect.stringContaining('stdout.log') })
-    await waitUntil(() => processesOfHome(home, installationOf(home)).map(show), 15_000, 'its sentinel has tried, too')
+    await waitUntil(() => processesOfHome(home, installationOf(home)).map(show), 15_000, 'the sentinel has tried too')
     expect(openBooks(home)).toEqual([expect.stringContaining('stdout.log'), expect.stringContaining('incarnation')])
     const status = await ebb(['status', '--json'], { home })
     expect(JSON.parse(status.stdout.toString()).heldBack).toHaveLength(1)
@@ -36,7 +36,7 @@ describe('a log that cannot be archived at the exit', () => {
     expect(await next.post('/api/test/reset-environment')).toMatchObject({ success: true, cleanedAgentsCount: 1 })
   })
 
-  it('is given up where the setting says so', async () => {
+  it('is given up with --exit-give-up afterDeadline', async () => {
     const { home, code } = await leaveWithBrokenArchive(['--exit-give-up', 'afterDeadline'])
     expect(code).toBe(0)
     expect(openBooks(home)).toEqual([])

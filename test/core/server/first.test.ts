@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { startServer } from '../../support/server.ts'
 
-it('an agent is launched, watched and reset', async () => {
+it('a server: an agent is launched, watched and reset', async () => {
   await using server = await startServer()
   const client = await server.socket()
   const id = await server.command(['sh', '-c', 'cat; exec sleep 1000'], { prompt: 'hello\n' })

@@ -6,7 +6,7 @@ import { temporaryHome } from '../../support/home.ts'
 import type { Json } from '../../support/server.ts'
 import { agentProcesses, useServer } from '../../support/shared-server.ts'
 
-/** Agents whose output is not what anybody expects. `claude` is a script that writes what its prompt says. */
+/** Agents with unexpected output. `claude` is a script that runs its prompt as a shell script. */
 
 const programs = temporaryHome()
 mkdirSync(join(programs, 'bin'))
@@ -26,8 +26,8 @@ async function lines(argv: readonly string[]): Promise<readonly Json[]> {
   return await said(server, id)
 }
 
-describe('lines that are not what they should be', () => {
-  it('lines that are not JSON are messages of a JSON provider too, and the verdict is still found', async () => {
+describe('unexpected output', () => {
+  it('lines that are not JSON become messages of a JSON provider, and its result line is still found', async () => {
     const id = await server.launch({
       type: 'claude-code',
       prompt: `echo 'Warning: not JSON'; echo '{"type":"assist'; echo '[1,2]'; echo 'null'; echo '{}'; echo '{"type":"result","subtype":"success","is_error":false,"result":"done"}'`,
@@ -43,7 +43,7 @@ describe('lines that are not what they should be', () => {
     ])
   })
 
-  it('JSON that is nested ten thousand deep stops nobody', async () => {
+  it('JSON that is nested ten thousand levels deep stops neither agent nor server', async () => {
     const deep = (depth: number): string => `'{"a":'.repeat(${depth}) + '1' + '}'.repeat(${depth}) + '\\n'`
     const code = [1_000, 2_000, 3_000, 4_000, 5_000, 6_000, 8_000, 10_000, 100_000].map(deep).join(' + ')
     const client = await server.socket()
@@ -55,7 +55,7 @@ describe('lines that are not what they should be', () => {
     requireWhole(client.of('agent:message').map(({ message }) => message))
   })
 
-  it('half a character at the end, and characters that came in two halves', async () => {
+  it('an incomplete character at the end, and characters that arrive in two parts', async () => {
     const code = `const write = (...bytes) => require('fs').writeSync(1, Buffer.from(bytes));
       write(0x61, 0xc3); setTimeout(() => { write(0xa4, 0x0a); write(0xf0, 0x9f, 0x8c) }, 20)`
     const [whole, half] = await lines(script(code))
@@ -64,27 +64,27 @@ describe('lines that are not what they should be', () => {
     expect(half).toMatchObject({ content: '\ufffd', metadata: { invalidUtf8: true } })
   })
 
-  it('NULs, carriage returns, colours and empty lines are kept as they are', async () => {
+  it('NULs, carriage returns, colours and empty lines are kept unchanged', async () => {
     const texts = await lines(script(`process.stdout.write('a\\0b\\r\\n\\x1b[31mred\\x1b[0m\\n\\n\\u2028\\ufeff\\n\\0\\n')`))
     expect(texts.map(({ content }) => content)).toEqual(['a\0b\r', '\u001b[31mred\u001b[0m', '', '\u2028\ufeff', '\0'])
   })
 
-  it('the last line needs no newline', async () => {
+  it('a last line without a newline is a message', async () => {
     expect((await lines(['printf', 'one\\ntwo'])).map(({ content }) => content)).toEqual(['one', 'two'])
   })
 
-  it('an agent that says nothing has said nothing', async () => {
+  it('an agent without output has no messages of its own', async () => {
     expect(await lines(['true'])).toEqual([])
   })
 
-  it('of a line of 10 MB the first megabyte is kept, and its length', async () => {
+  it('a line of 10 MB is cut to its first megabyte, with its length', async () => {
     const [long, next] = await lines(script(`process.stdout.write('x'.repeat(10_000_000) + '\\nnext\\n')`))
     expect(long.content).toBe('x'.repeat(1_048_576))
     expect(long.metadata).toEqual({ truncated: true, totalBytes: 10_000_000 })
     expect(next.content).toBe('next')
   })
 
-  it('forty lines of a megabyte are answered and streamed, in order', async () => {
+  it('forty lines of a megabyte are answered and streamed in order', async () => {
     const client = await server.socket()
     const id = await server.command(script(`for (let i = 0; i < 40; i++) process.stdout.write(String(i % 10).repeat(1_000_000) + '\\n')`))
     client.socket.emit('subscribe', { agentId: id, since: 0 })
@@ -97,7 +97,7 @@ describe('lines that are not what they should be', () => {
 })
 
 describe('streams', () => {
-  it('200,000 lines as fast as they come are all there, in order, each once', async () => {
+  it('200,000 lines at full speed are all saved once and in order', async () => {
     const client = await server.socket()
     const id = await server.command(['seq', '1', '200000'])
     client.socket.emit('subscribe', { agentId: id, since: 0 })
@@ -113,7 +113,7 @@ describe('streams', () => {
     expect(reset).toMatchObject({ success: true, cleanedAgentsCount: 1, cleanedMessagesCount: 200_001 })
   }, 180_000)
 
-  it('a living agent with 200,000 messages is reset within its time', async () => {
+  it('a running agent with 200,000 messages is reset within the timeout', async () => {
     const id = await shell('seq 1 200000; exec sleep 1000')
     const client = await server.socket()
     client.socket.emit('subscribe', { agentId: id, since: 200_000 })
@@ -123,7 +123,7 @@ describe('streams', () => {
     expect(await server.get('/api/test/verify-clean-state')).toMatchObject({ isClean: true, messageCount: 0 })
   }, 180_000)
 
-  it('standard output and standard error keep their own order, in one conversation', async () => {
+  it('standard output and standard error each keep their order in one conversation', async () => {
     const id = await shell('i=0; while [ $i -lt 500 ]; do echo out$i; echo err$i >&2; i=$((i+1)); done')
     expect(await statusAtEnd(server, id)).toBe('completed')
     const all = await said(server, id)
@@ -146,7 +146,7 @@ describe('streams', () => {
     expect(readFileSync(archived(id), 'utf8')).toBe('one\ntwo\nthree\nfour\n')
   })
 
-  it('an agent that closes its output goes on until it ends', async () => {
+  it('an agent that closes its output runs until it ends', async () => {
     const id = await shell('echo one; exec >&- 2>&-; read line < "$0/go"; exit 3'.replace('$0', server.home))
     expect(await statusAtEnd(server, id)).toBe('failed')
     const other = await shell('echo one; exec >&- 2>&-; exec sleep 1000')
@@ -155,7 +155,7 @@ describe('streams', () => {
     expect(await statusAtEnd(server, other, 0)).toBe('running')
   })
 
-  it('a daemon that keeps the pipe open is ended with the agent, and what it wrote before is kept', async () => {
+  it('a daemon that keeps the pipe open is ended with the agent, and its earlier output is kept', async () => {
     const id = await shell('setsid sh -c "echo from the daemon; exec sleep 1000" & while ! [ -s "$0" ]; do :; done; echo main', {
       configuration: {
         command: [
@@ -171,8 +171,8 @@ describe('streams', () => {
   })
 })
 
-describe('more than there may be', () => {
-  it('an agent that writes without end is ended at its limit, and so is its log', async () => {
+describe('the limit of output', () => {
+  it('an agent that writes without end is ended at its limit, and its messages end there', async () => {
     const id = await limited(['yes', 'x'.repeat(99)], { logBytes: 1_000_000 })
     expect(await statusAtEnd(server, id)).toBe('failed')
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ error: { name: 'output_limit' } })
@@ -181,20 +181,20 @@ describe('more than there may be', () => {
     expect(all.at(-1)).toMatchObject({ type: 'system', metadata: { truncated: true } })
   })
 
-  it('one that refuses to leave is not given the time to fill the disk', async () => {
+  it('an agent that ignores signals is killed before it fills the disk', async () => {
     const id = await limited(['sh', '-c', 'trap "" TERM INT; yes'], { logBytes: 200_000 })
     expect(await statusAtEnd(server, id)).toBe('failed')
-    // In the five seconds of grace that others get it would have written some gigabytes.
+    // During the usual grace of five seconds it would have written several gigabytes.
     expect(statSync(archived(id)).size).toBeLessThan(1_500_000_000)
   })
 
-  it('exactly the limit is not too much', async () => {
+  it('output of exactly the limit is allowed', async () => {
     const id = await limited(['sh', '-c', 'printf 0123456789; printf 012345678 >&2'], { logBytes: 10 })
     expect(await statusAtEnd(server, id)).toBe('completed')
     expect(await said(server, id)).toHaveLength(2)
   })
 
-  it('300 MB of output do not become memory of the server', async () => {
+  it('300 MB of output do not stay in the memory of the server', async () => {
     const before = await rssBytes(server)
     const id = await limited(['sh', '-c', `yes ${'y'.repeat(20_000)} | head -c 300000000`], { logBytes: 400_000_000 })
     expect(await statusAtEnd(server, id, 120_000)).toBe('completed')

@@ -9,8 +9,8 @@ import { cgroupsOf } from '../../support/world.ts'
 
 const server = useServer()
 
-/** Everything that a launch makes, seen from outside. */
-async function traces(): Promise<unknown> {
+/** Everything that a launch makes, observed without the server's own records. */
+async function leftovers(): Promise<unknown> {
   const { home } = server
   return {
     agents: await server.get('/api/agents'),
@@ -25,13 +25,13 @@ const nothing = { agents: [], left: [], archives: [], processes: [], cgroups: []
 async function refused(body: object): Promise<Json> {
   const client = await server.socket()
   const answer = await server.call('POST', '/api/agents', { body })
-  expect(await traces()).toEqual(nothing)
+  expect(await leftovers()).toEqual(nothing)
   expect(client.of('agent:created')).toEqual([])
   client.socket.disconnect()
   return answer
 }
 
-describe('a launch that cannot start is refused, and nothing is created:', () => {
+describe('a launch that cannot start is refused and creates nothing:', () => {
   const command = (configuration: object): object => ({ type: 'command', prompt: '', requestId: 'never-born', configuration })
 
   it.each([
@@ -66,12 +66,12 @@ describe('a launch that cannot start is refused, and nothing is created:', () =>
       /together/,
       command({ command: ['true'], env: Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`a.${n}`, 'x'.repeat(120_000)])) }),
     ],
-  ])('%s, for which the kernel has no room', async (_what, message, body) => {
+  ])('%s: exceeds a limit of execve(2)', async (_what, message, body) => {
     expect(await refused(body)).toMatchObject({ status: 400, body: { code: 'launch_refused', message: expect.stringMatching(message) } })
     expect(await server.call('GET', '/api/requests/never-born')).toMatchObject({ status: 404 })
   })
 
-  it.each(['process', 'tmux'])('but not what fits exactly, in %s', async (placement) => {
+  it.each(['process', 'tmux'])('arguments and variables of exactly the allowed length are accepted, in %s', async (placement) => {
     const env = { A: wide(131_069) }
     const argv = ['sh', '-c', 'printf "%s%s" "$1" "$A" | wc -c', 'sh', wide(131_071)]
     const id = await server.launch({ type: 'command', prompt: '', placement, configuration: { command: argv, env } })
@@ -79,12 +79,12 @@ describe('a launch that cannot start is refused, and nothing is created:', () =>
     expect((await server.get(`/api/agents/${id}/messages`)).at(-1)).toMatchObject({ content: expect.stringContaining('262140') })
   })
 
-  it('a relative working directory, because the caller does not know to what', async () => {
+  it('a relative working directory', async () => {
     const { status, body } = await refused(command({ command: ['true'], workingDirectory: 'tmp' }))
     expect({ status, body }).toMatchObject({ status: 400, body: { details: [{ path: 'configuration.workingDirectory' }] } })
   })
 
-  it('no working directory, where the one of the server is gone', async () => {
+  it('no working directory, when that of the server is deleted', async () => {
     const cwd = temporaryHome()
     await using own = await startServer([], { cwd })
     rmdirSync(cwd)
@@ -94,7 +94,7 @@ describe('a launch that cannot start is refused, and nothing is created:', () =>
     expect(await own.get(`/api/agents/${id}/status?wait=10000`)).toMatchObject({ status: 'completed' })
   })
 
-  it('a NUL in an argument, which no program can be given', async () => {
+  it('a NUL in an argument', async () => {
     const { status, body } = await refused(command({ command: ['echo', 'a\0b'] }))
     expect(status).toBe(400)
     expect(body.details).toMatchObject([{ path: 'configuration.command.1' }])
@@ -113,21 +113,21 @@ describe('a launch that cannot start is refused, and nothing is created:', () =>
     expect(providers.find((one: Json) => one.type === 'command')).toMatchObject({ isAvailable: true })
   })
 
-  it('a script whose interpreter is missing leaves nothing either', async () => {
+  it('a script whose interpreter is missing', async () => {
     const folder = temporaryHome()
     mkdirSync(join(folder, 'bin'))
     const script = join(folder, 'bin', 'broken')
     writeFileSync(script, '#!/no/such/interpreter\n')
     chmodSync(script, 0o755)
     const answer = await server.call('POST', '/api/agents', { body: command({ command: [script] }) })
-    // The kernel says so only to the process that tries: a launch that fails, or an agent that does.
+    // The kernel reports it at execve only: either the launch fails, or the agent does.
     if (answer.status === 201)
       expect(await server.get(`/api/agents/${answer.body.id}/status?wait=15000`)).toMatchObject({ status: 'failed' })
     else expect(answer).toMatchObject({ status: 400, body: { code: 'launch_refused' } })
   })
 })
 
-it('a bad body is refused with the offending path', async () => {
+it('POST /agents: a bad body is refused with the path of the problem', async () => {
   const ok = { type: 'command', prompt: '', configuration: { command: ['true'] } }
   const cases: readonly (readonly [string, unknown, string])[] = [
     ['no body at all', undefined, 'type'],
@@ -183,7 +183,7 @@ it('a bad body is refused with the offending path', async () => {
   expect(await server.get('/api/agents')).toEqual([])
 })
 
-it('as many agents as allowed may run at once, and one more when one has ended', async () => {
+it('a launch is refused at the limit of running agents, and accepted after one has ended', async () => {
   await using own = await startServer(['--max-agents', '2'])
   const body = { type: 'command', prompt: '', configuration: { command: ['sleep', '1000'] } }
   const answers = await Promise.all(Array.from({ length: 30 }, () => own.call('POST', '/api/agents', { body })))
@@ -195,7 +195,7 @@ it('as many agents as allowed may run at once, and one more when one has ended',
   expect((await own.call('POST', '/api/agents', { body })).status).toBe(201)
 })
 
-it('nothing is launched when the disk of the home is too full', async () => {
+it('a launch is refused when the disk of the home is nearly full', async () => {
   await using own = await startServer(['--min-free', '900t'])
   expect(await own.call('POST', '/api/agents', { body: { type: 'synthetic', prompt: '' } })).toMatchObject({
     status: 507,

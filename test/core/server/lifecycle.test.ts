@@ -9,8 +9,8 @@ import { survivors } from '../../support/world.ts'
 const server = useServer()
 const ended = (id: string): Promise<Json> => server.get(`/api/agents/${id}/status?wait=20000`)
 
-/** What a subscriber hears of one agent, in order: statuses and message numbers with their event. */
-function heard(client: Client, id: string): string[] {
+/** The events of one agent in the order received, with their statuses and message numbers. */
+function eventsOf(client: Client, id: string): string[] {
   return client.events.flatMap(({ name, data }) => {
     if ((data.agentId ?? data.agent?.id) !== id) return []
     if (name === 'agent:status' || name === 'agent:updated') return [`${name} ${data.status}`]
@@ -19,7 +19,7 @@ function heard(client: Client, id: string): string[] {
   })
 }
 
-/** Subscribed before the agent does anything: it waits for the file that `go` makes. */
+/** Subscribes before the agent does anything: the agent waits for the file that `go` makes. */
 async function watched(script: string): Promise<{ client: Client; id: string; go: () => void }> {
   const gate = join(temporaryHome(), 'gate')
   const client = await server.socket()
@@ -30,12 +30,12 @@ async function watched(script: string): Promise<{ client: Client; id: string; go
 }
 
 describe('an agent that ends by itself', () => {
-  it('with 0 is completed, and is told of in order', async () => {
+  it('with exit code 0 is completed, and its events come in order', async () => {
     const { client, id, go } = await watched('echo one; echo two')
     go()
     const over = await client.event('agent:terminated', (event) => event.agentId === id)
     expect(over).toEqual({ agentId: id, exitCode: 0, duration: expect.any(Number), timestamp: expect.any(String) })
-    expect(heard(client, id).filter((what) => !what.endsWith('stopping'))).toEqual([
+    expect(eventsOf(client, id).filter((what) => !what.endsWith('stopping'))).toEqual([
       'agent:created',
       'subscribed',
       'agent:message 2',
@@ -54,12 +54,12 @@ describe('an agent that ends by itself', () => {
     expect(Date.parse(agent.completedAt)).toBeGreaterThanOrEqual(Date.parse(agent.startedAt))
   })
 
-  it('with 3 is failed, and says so', async () => {
+  it('with exit code 3 is failed, with the error in its events', async () => {
     const { client, id, go } = await watched('echo one; exit 3')
     go()
     await client.event('agent:terminated', (event) => event.agentId === id && event.exitCode === 3)
     expect(
-      heard(client, id)
+      eventsOf(client, id)
         .filter((what) => !what.endsWith('stopping'))
         .slice(2),
     ).toEqual(['agent:message 2', 'agent:error', 'agent:complete', 'agent:status failed', 'agent:updated failed', 'agent:terminated'])
@@ -70,7 +70,7 @@ describe('an agent that ends by itself', () => {
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ status: 'failed', exitCode: 3, error: { name: 'exit_code' } })
   })
 
-  it('by a signal that we did not send is failed', async () => {
+  it('by a signal that Ebb did not send is failed', async () => {
     const id = await server.command(['sleep', '1000'])
     const { processes } = await server.get(`/api/agents/${id}/process`)
     process.kill(processes[0].pid, 'SIGKILL')
@@ -80,7 +80,7 @@ describe('an agent that ends by itself', () => {
     expect(agent.exitCode).toBeUndefined()
   })
 
-  it('leaves no daemon behind: they are gone when agent:terminated comes', async () => {
+  it('leaves no daemon: all are gone at `agent:terminated`', async () => {
     const marker = `daemon-${process.pid}-${Date.now()}`
     const client = await server.socket()
     const script = 'for n in 1 2 3; do setsid nohup sleep 1000 >/dev/null 2>&1 & done; trap "" TERM; (sleep 1000 &) ; exit 0'
@@ -94,7 +94,7 @@ describe('an agent that ends by itself', () => {
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ status: 'completed', exitCode: 0 })
   })
 
-  it('loses none of its last words', async () => {
+  it('loses none of its last output', async () => {
     const id = await server.command(['sh', '-c', 'seq 1 5000; printf "without an end"'])
     await ended(id)
     const messages = await server.get(`/api/agents/${id}/messages?since=1`)
@@ -104,13 +104,13 @@ describe('an agent that ends by itself', () => {
 })
 
 describe('an agent that is ended', () => {
-  it('by a stop is told of in order, without agent:complete', async () => {
+  it('by a stop: its events come in order, without `agent:complete`', async () => {
     const { client, id, go } = await watched('exec 2>/dev/null; trap "exit 0" TERM; echo ready; while :; do sleep 0.01; done')
     go()
     await client.event('agent:message')
     await server.post(`/api/agents/${id}/stop`)
     await client.event('agent:terminated', (event) => event.agentId === id)
-    expect(heard(client, id).slice(2)).toEqual([
+    expect(eventsOf(client, id).slice(2)).toEqual([
       'agent:message 2',
       'agent:status stopping',
       'agent:updated stopping',
@@ -121,13 +121,13 @@ describe('an agent that is ended', () => {
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ status: 'terminated', exitCode: 0 })
   })
 
-  it('by a deletion is told of in order, and the subscription ends', async () => {
+  it('by a deletion: its events come in order, and the subscription ends', async () => {
     const { client, id, go } = await watched('echo ready; exec sleep 1000')
     go()
     await client.event('agent:message')
     await server.call('DELETE', `/api/agents/${id}`)
     await client.event('unsubscribed')
-    expect(heard(client, id).slice(2)).toEqual([
+    expect(eventsOf(client, id).slice(2)).toEqual([
       'agent:message 2',
       'agent:status stopping',
       'agent:updated stopping',
@@ -139,27 +139,27 @@ describe('an agent that is ended', () => {
     ])
   })
 
-  it('because it ran too long is failed, error timeout', async () => {
+  it('by `timeout` is failed with the error `timeout`', async () => {
     const id = await server.command([], { configuration: { command: ['sleep', '1000'], timeout: 150 } })
     expect(await ended(id)).toMatchObject({ status: 'failed' })
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ error: { name: 'timeout', message: expect.stringContaining('150') } })
   })
 
-  it('because it was silent too long is failed, but not one that keeps talking', async () => {
+  it('by `idleTimeout` is failed; an agent that keeps writing is not ended', async () => {
     const configuration = { command: ['sh', '-c', 'for n in $(seq 20); do echo $n; sleep 0.2; done; sleep 1000'], idleTimeout: 3_000 }
     const id = await server.launch({ type: 'command', prompt: '', configuration })
     expect(await ended(id)).toMatchObject({ status: 'failed' })
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ error: { name: 'idle_timeout' }, session: { messageCount: 21 } })
   })
 
-  it('is not for silence while it writes, though it ends no line', async () => {
+  it('by `idleTimeout`: not while it writes, even without line ends', async () => {
     const configuration = { command: ['sh', '-c', 'for n in $(seq 14); do printf .; sleep 0.3; done'], idleTimeout: 3_000 }
     const id = await server.launch({ type: 'command', prompt: '', configuration })
     expect(await ended(id)).toMatchObject({ status: 'completed' })
     expect((await server.get(`/api/agents/${id}/messages`)).at(-1)).toMatchObject({ content: '.'.repeat(14) })
   })
 
-  it('because it wrote too much is failed, error output_limit', async () => {
+  it('by `limits.logBytes` is failed with the error `output_limit`', async () => {
     const configuration = { command: ['sh', '-c', 'yes "0123456789 0123456789"'], limits: { logBytes: 10_000 } }
     const id = await server.launch({ type: 'command', prompt: '', configuration })
     expect(await ended(id)).toMatchObject({ status: 'failed' })
@@ -168,7 +168,7 @@ describe('an agent that is ended', () => {
     expect(agent.session.messageCount).toBeLessThan(1_000)
   })
 
-  it('because it wrote too many messages is failed too', async () => {
+  it('by the limit of messages is failed too', async () => {
     await using own = await startServer(['--limit-messages', '500'])
     const id = await own.command(['sh', '-c', 'yes'])
     expect(await own.get(`/api/agents/${id}/status?wait=15000`)).toMatchObject({ status: 'failed' })
@@ -178,10 +178,10 @@ describe('an agent that is ended', () => {
   })
 })
 
-it('an agent that said its result and does not leave is ended after 10 s, and is what it said', async () => {
+it('an agent that does not exit after its result is ended after 10 s, with the status of its result', async () => {
   const bin = temporaryHome()
   const claude = join(bin, 'claude')
-  // What Claude Code prints, and then a tool that keeps it from leaving.
+  // Prints the output of Claude Code, then runs a tool that keeps it from exiting.
   writeFileSync(
     claude,
     `#!/bin/sh

@@ -2,7 +2,7 @@ import { fastify } from 'fastify'
 import { expect, it } from 'vitest'
 import { listen } from '../../../src/server/http/listen.ts'
 
-it('an accept that failed is logged, and the next caller is served', async () => {
+it('listen: a failed accept is logged, and the next connection is served', async () => {
   const lines: string[] = []
   const app = fastify({ logger: { level: 'error', stream: { write: (line: string) => void lines.push(line) } } })
   app.get('/', async () => 'here')

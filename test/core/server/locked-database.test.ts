@@ -12,11 +12,11 @@ import { type Json, startServer, type TestServer } from '../../support/server.ts
 import { agentProcesses } from '../../support/shared-server.ts'
 import { describe as show, survivors, waitUntil } from '../../support/world.ts'
 
-/** G12: somebody else holds the database's write lock. Nothing that agents say is lost, and they die when they are told to. */
+/** G12: another process holds the write lock of the database. No output of agents is lost, and agents are killed in time. */
 
 needs('gcc')
 
-/** This process is another one than the server: it takes the lock and keeps it. */
+/** Holds the write lock of the server's database from the test's process. */
 class Lock implements Disposable {
   readonly #db: DatabaseSync
 
@@ -30,14 +30,14 @@ class Lock implements Disposable {
   }
 }
 
-/** So long is a lock waited for; a server that did nothing else meanwhile would not answer for that long. */
-const waitedForMs = 5_000
+/** How long the server waits for a lock. A server that blocked meanwhile would not answer for that long. */
+const lockWaitMs = 5_000
 
-/** Asks for the health again and again; the longest answer says how long the server could not be spoken to. */
+/** Requests the health again and again. The longest answer shows how long the server was blocked. */
 class Pulse {
   longestMs = 0
   beats = 0
-  readonly #over = new AbortController()
+  readonly #stopped = new AbortController()
   readonly #beating: Promise<void>
 
   constructor(server: TestServer) {
@@ -45,7 +45,7 @@ class Pulse {
   }
 
   async #beat(server: TestServer): Promise<void> {
-    while (!this.#over.signal.aborted) {
+    while (!this.#stopped.signal.aborted) {
       const startedMs = performance.now()
       expect(await server.get('/api/health')).toMatchObject({ status: 'ok', databaseStatus: 'connected' })
       this.longestMs = Math.max(this.longestMs, performance.now() - startedMs)
@@ -54,7 +54,7 @@ class Pulse {
   }
 
   async stop(): Promise<void> {
-    this.#over.abort()
+    this.#stopped.abort()
     await this.#beating
   }
 }
@@ -74,10 +74,10 @@ async function talk(server: TestServer, folder: string, name: string, last: numb
 }
 
 const noted = ({ notes }: Talker): number => (existsSync(notes) ? Number(readFileSync(notes, 'utf8')) : 0)
-const says = (talker: Talker, lines: number): Promise<void> => waitUntil(() => noted(talker) >= lines, 30_000, 'it goes on speaking')
+const wrote = (talker: Talker, lines: number): Promise<void> => waitUntil(() => noted(talker) >= lines, 30_000, 'the agent goes on writing')
 const gone = ({ marker }: Talker): Promise<void> => waitUntil(() => survivors(marker).map(show), 30_000, 'its processes are gone')
 
-/** Every line that left it, once, in the order of its stream; at most one more, which it had no time to note. */
+/** Requires every line that the agent wrote, once and in order. One more is allowed: the agent may die before it notes the line. */
 async function requireAllLines(server: TestServer, talker: Talker): Promise<void> {
   const numbers = (await conversation(server, talker.id)).slice(1).map(({ content }) => Number(/^line (\d+)$/.exec(content)?.[1]))
   expect([noted(talker), noted(talker) + 1]).toContain(numbers.length)
@@ -95,18 +95,18 @@ async function requireClean(server: TestServer): Promise<void> {
   expect(await server.get('/api/test/verify-clean-state')).toMatchObject({ isClean: true, issues: [] })
 }
 
-it('what is said while the database is locked is saved when it is free again, and the server can be spoken to all the time', async () => {
+it('a locked database: output is saved when the lock is released, and the server answers all the time', async () => {
   await using server = await startServer()
   const folder = temporaryHome()
   const staying = await Promise.all(['a', 'b', 'c'].map((name) => talk(server, folder, name, 0)))
   const leaving = await talk(server, folder, 'd', 200)
-  for (const talker of staying) await says(talker, 50)
+  for (const talker of staying) await wrote(talker, 50)
   const lock = new Lock(server.home)
   const pulse = new Pulse(server)
   const before = staying.map(noted)
   await gone(leaving)
-  for (const [index, talker] of staying.entries()) await says(talker, (before[index] ?? 0) + 600)
-  // Readers are not in anybody's way.
+  for (const [index, talker] of staying.entries()) await wrote(talker, (before[index] ?? 0) + 600)
+  // Reads are not blocked.
   expect(await server.get('/api/agents')).toHaveLength(4)
   const stop = server.call('POST', `/api/agents/${staying[0]?.id}/stop`)
   await gone(staying[0] as Talker)
@@ -115,7 +115,7 @@ it('what is said while the database is locked is saved when it is free again, an
 
   expect(await stop).toMatchObject({ status: 200, body: { success: true, errors: [] } })
   await pulse.stop()
-  expect(pulse.longestMs).toBeLessThan(waitedForMs)
+  expect(pulse.longestMs).toBeLessThan(lockWaitMs)
   expect(await statusAtEnd(server, leaving.id)).toBe('completed')
   for (const { id } of staying.slice(1)) expect(await server.post(`/api/agents/${id}/stop`)).toMatchObject({ success: true })
   for (const talker of [...staying, leaving]) await requireAllLines(server, talker)
@@ -128,13 +128,13 @@ it('what is said while the database is locked is saved when it is free again, an
   await requireClean(server)
 })
 
-it('agents that are stopped, deleted and reset while it is locked die at once, and the books follow', async () => {
+it('a locked database: agents that are stopped, deleted or reset die at once, and the ledger follows', async () => {
   await using server = await startServer()
   const folder = temporaryHome()
   const talkers = await Promise.all(['a', 'b', 'c', 'd'].map((name) => talk(server, folder, name, 0)))
   const [stopped, deleted, forced, reset] = talkers as [Talker, Talker, Talker, Talker]
   const spared = await talk(server, folder, 'e', 0, { namespace: 'other' })
-  for (const talker of [...talkers, spared]) await says(talker, 50)
+  for (const talker of [...talkers, spared]) await wrote(talker, 50)
   const lock = new Lock(server.home)
   const pulse = new Pulse(server)
   const answers = Promise.all([
@@ -146,13 +146,13 @@ it('agents that are stopped, deleted and reset while it is locked die at once, a
   const startedMs = performance.now()
   const answer = server.call('POST', '/api/test/reset-environment', { body: { timeout: 300, namespace: 'default' } })
   await gone(reset)
-  // In time, as ever, and honest: the rows are still there.
+  // The reset answers in time, without success, because the rows are still there.
   expect(await answer).toMatchObject({ status: 200, body: { success: false } })
   expect((await answer).body.errors.join(' ')).toMatch(/database/)
-  // Five seconds after its timeout, and what a busy machine adds on the way.
+  // A reset answers within five seconds after its timeout. A busy machine may need longer.
   expect(performance.now() - startedMs).toBeLessThan(15_000)
   expect(pulse.beats).toBeGreaterThan(10)
-  // By now the first tries to save what the last one says have been given up.
+  // By now the first attempts to save the output of the spared agent have failed.
   lock[Symbol.dispose]()
 
   const [stop, ...deletions] = await answers
@@ -161,8 +161,8 @@ it('agents that are stopped, deleted and reset while it is locked die at once, a
     if (status !== 204)
       expect({ status, body }).toMatchObject({ status: 503, body: { code: 'ledger_busy', message: expect.stringMatching(/\.$/) } })
   await pulse.stop()
-  expect(pulse.longestMs).toBeLessThan(waitedForMs)
-  // It is heard again while it lives.
+  expect(pulse.longestMs).toBeLessThan(lockWaitMs)
+  // New messages of the spared agent are saved while it runs.
   expect(await server.get(`/api/agents/${spared.id}/messages?since=${noted(spared)}&limit=1&wait=10000`)).toHaveLength(1)
   expect(await server.post(`/api/agents/${spared.id}/stop`)).toMatchObject({ success: true, errors: [] })
   await requireAllLines(server, spared)
@@ -170,19 +170,19 @@ it('agents that are stopped, deleted and reset while it is locked die at once, a
 })
 
 it.each(['', '?force=true'])(
-  'a log stays until its deletion is recorded: SIGKILL before that leaves it to be archived (G8, G9): DELETE%s',
+  'DELETE%s: a log stays until its deletion is recorded, so a SIGKILL before that loses nothing (G8, G9)',
   async (query) => {
     const home = temporaryHome()
     const first = await startServer([], { home })
     const talker = await talk(first, temporaryHome(), 'a', 0)
-    await says(talker, 50)
+    await wrote(talker, 50)
     const resources: Json[] = await first.get(`/api/agents/${talker.id}/resources`)
     const logs = resources.filter(({ kind }) => kind === 'log').map(({ name }) => String(name))
     expect(logs).toHaveLength(2)
     const lock = new Lock(home)
     const deletion = first.call('DELETE', `/api/agents/${talker.id}${query}`).catch(() => undefined)
     await gone(talker)
-    // Without a record of the request they go within milliseconds.
+    // If the server did not wait for the record, the logs would be deleted within milliseconds.
     await expect(waitUntil(() => logs.filter(existsSync), 1_000, 'the logs go')).rejects.toThrow('the logs go')
     first.ebb.signal('SIGKILL')
     await first.ebb.ended
@@ -197,8 +197,8 @@ it.each(['', '?force=true'])(
         .split('\n')
         .slice(0, -1),
     )
-    const told = (await conversation(second, talker.id)).slice(1).map(({ content }) => content)
-    expect(archived.toSorted()).toEqual(told.toSorted())
+    const saved = (await conversation(second, talker.id)).slice(1).map(({ content }) => content)
+    expect(archived.toSorted()).toEqual(saved.toSorted())
     await requireClean(second)
   },
 )
@@ -206,13 +206,13 @@ it.each(['', '?force=true'])(
 describe('a full disk', () => {
   needs('root')
 
-  it('keeps no agent alive: it dies when it is told to, and the rest follows when there is room again', async () => {
+  it('does not keep agents alive: they die at once, and the rest of the close follows when there is space again', async () => {
     using disk = tmpfs(temporaryHome(), '16m')
     const server = await startServer(['--min-free', '0'], { home: disk.point })
     try {
       const talkers = await Promise.all(['a', 'b'].map((name) => talk(server, temporaryHome(), name, 0)))
       const [stopped, deleted] = talkers as [Talker, Talker]
-      for (const talker of talkers) await says(talker, 50)
+      for (const talker of talkers) await wrote(talker, 50)
       const filler = join(disk.point, 'filler')
       fill(filler)
       const answers = Promise.all([
@@ -237,7 +237,7 @@ function fill(file: string): void {
     try {
       for (;;) writeFileSync(file, Buffer.alloc(size), { flag: 'a' })
     } catch {
-      // No room for that much; for less there may be.
+      // A smaller block may still fit.
     }
   }
 }

@@ -4,9 +4,9 @@ import { type Json, startServer } from '../../support/server.ts'
 import { agentProcesses } from '../../support/shared-server.ts'
 import { survivors, waitUntil } from '../../support/world.ts'
 
-/** Runs of their own on the home of a server that comes later; their sentinels do nothing. */
+/** Starts `ebb run` processes on the home of a later server. Their sentinels are stopped, so they do nothing. */
 async function strays(home: string, count: number): Promise<{ runs: readonly RunningEbb[] } & Disposable> {
-  // They live through the starts of others.
+  // The processes must outlive the starts of the others.
   const options = { home, deadlineMs: 120_000 }
   const runs = Array.from({ length: count }, () => startEbb(['run', 'command', '--keep', '--', 'sleep', '1000'], options))
   await waitUntil(() => agentProcesses(home).filter((one) => one.includes('sleep')).length === count, 30_000, 'the agents run')
@@ -21,7 +21,7 @@ async function strays(home: string, count: number): Promise<{ runs: readonly Run
   }
 }
 
-it('agents of another ebb are its own while it lives; when it was killed, a stop, a deletion and a reset end them', async () => {
+it('agents of another ebb cannot be ended while it runs; after its SIGKILL a stop, a deletion and a reset end them', async () => {
   const home = temporaryHome()
   using stray = await strays(home, 3)
   await using server = await startServer([], { home })
@@ -47,7 +47,7 @@ it('agents of another ebb are its own while it lives; when it was killed, a stop
   expect(agentProcesses(home)).toEqual([])
 })
 
-it('a reset ends them too, by itself', async () => {
+it('a reset alone ends the agents of another ebb that was killed', async () => {
   const home = temporaryHome()
   using stray = await strays(home, 2)
   await using server = await startServer([], { home })

@@ -15,7 +15,7 @@ interface Series {
   readonly value: number
 }
 
-/** The text format of Prometheus, read as strictly as it reads it. */
+/** Parses the text format of Prometheus as strictly as Prometheus does. */
 async function scrape(from: TestServer = server): Promise<{ types: ReadonlyMap<string, string>; series: readonly Series[] }> {
   const { status, headers, body } = await from.call<string>('GET', '/metrics')
   expect([status, headers.get('content-type')]).toEqual([200, 'text/plain; version=0.0.4; charset=utf-8'])
@@ -39,12 +39,12 @@ function sample(line: string): Series {
   expect(parts, line).not.toBeNull()
   const labels = [...(parts?.[2] ?? '').matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, key = '', value = '']) => [key, value])
   const value = Number(parts?.[3])
-  // The library says so of a lag between two looks that were too near each other.
+  // The event loop lag is NaN when two readings are too close together.
   if (!line.startsWith('nodejs_eventloop_lag')) expect(value, line).not.toBeNaN()
   return { name: parts?.[1] ?? '', labels: Object.fromEntries(labels), value }
 }
 
-/** What the series that fit add up to. */
+/** The sum of the series that match. */
 async function count(name: string, labels: Readonly<Record<string, string>> = {}, from = server): Promise<number> {
   const { series } = await scrape(from)
   return series
@@ -55,8 +55,8 @@ async function count(name: string, labels: Readonly<Record<string, string>> = {}
 const ended = (id: string): Promise<Json> => server.get(`/api/agents/${id}/status?wait=15000`)
 const sleeping = (): Promise<string> => server.command(['sleep', '1000'])
 
-describe('the metrics', () => {
-  it('have the public names, types and labels, and those of the process', async () => {
+describe('GET /metrics', () => {
+  it('has the public names, types and labels, and the metrics of the process', async () => {
     await server.post(`/api/agents/${await sleeping()}/stop`)
     await sleeping()
     const { types, series } = await scrape()
@@ -80,7 +80,7 @@ describe('the metrics', () => {
       expect(series.find((one) => one.name === name)?.value, name).toBeGreaterThan(0)
   })
 
-  it('count every close once, by its trigger, and how long it took', async () => {
+  it('counts every close once, by its trigger, with its duration', async () => {
     const closes = ['completed', 'terminated', 'deleted', 'request-finished', 'test-reset']
     const total = (trigger: string): Promise<number> => count('ebb_cleanup_total', { trigger, outcome: 'success' })
     const before = await Promise.all(closes.map(total))
@@ -99,7 +99,7 @@ describe('the metrics', () => {
     expect(await count('ebb_cleanup_consecutive_failures')).toBe(0)
   })
 
-  it('count the steps of the ladder that were taken', async () => {
+  it('counts the steps of the ladder', async () => {
     const kills = (): Promise<number> => count('ebb_ladder_steps_total', { kind: 'process-tree', step: 'kill' })
     const all = (): Promise<number> => count('ebb_ladder_steps_total')
     const [killsBefore, allBefore] = [await kills(), await all()]
@@ -112,7 +112,7 @@ describe('the metrics', () => {
     expect((await all()) - allBefore).toBe(steps.length)
   })
 
-  it('show what is on the books now, as the status of the world does', async () => {
+  it('shows the open resources of the ledger, as /cleanup/status does', async () => {
     for (const _ of ['one', 'two']) await sleeping()
     const { resources } = await server.get('/api/cleanup/status')
     for (const [kind, states] of Object.entries<Record<string, number>>(resources))
@@ -123,7 +123,7 @@ describe('the metrics', () => {
     expect(await count('ebb_resources')).toBe(0)
   })
 
-  it('count messages as they are saved, and the bytes of logs that were archived or freed', async () => {
+  it('counts saved messages, and the bytes of logs archived and deleted', async () => {
     const [messages, archived, freed] = await Promise.all(
       ['ebb_messages_total', 'ebb_archived_bytes_total', 'ebb_freed_bytes_total'].map((name) => count(name)),
     )
@@ -140,10 +140,10 @@ describe('the metrics', () => {
     expect((await count('ebb_freed_bytes_total')) - (freed ?? 0)).toBe(3_903)
   })
 
-  describe('of what could not be released', () => {
+  describe('with a resource that cannot be released', () => {
     needs('root')
 
-    it('count the failures in a row until one succeeds; the server stays well', async () => {
+    it('counts the failures in a row until a close succeeds; /health stays 200', async () => {
       const id = await sleeping()
       const [log] = (await server.get(`/api/agents/${id}/resources`)).filter((one: Json) => one.kind === 'log')
       {
@@ -164,8 +164,8 @@ describe('the metrics', () => {
   })
 })
 
-describe('the health', () => {
-  it('says who the server is and how it does', async () => {
+describe('GET /health', () => {
+  it('identifies the server and reports its state', async () => {
     const before = await server.get('/api/health')
     expect(before).toEqual({
       status: 'ok',
@@ -187,7 +187,7 @@ describe('the health', () => {
       testEndpoints: true,
       runner: false,
     })
-    // Seconds, and not of another clock than the start.
+    // The uptime is in seconds, and agrees with `startedAt`.
     expect(Math.abs(Date.parse(before.startedAt) + before.uptime * 1_000 - Date.now())).toBeLessThan(30_000)
     await ended(await server.command(['true']))
     const id = await sleeping()
@@ -198,14 +198,14 @@ describe('the health', () => {
     expect(await server.get('/api/health')).toMatchObject({ activeAgents: 0, totalAgents: 1 })
   })
 
-  it('is 503 when the sentinel is lost; what lives can still be ended', async () => {
+  it('is 503 when the sentinel is lost; running agents can still be ended', async () => {
     await using own = await startServer()
     const id = await own.command(['sleep', '1000'])
     const health = (): Promise<Json> => own.call('GET', '/api/health')
     const killed = new Set<number>()
     const until = performance.now() + 10_000
     let answer = await health()
-    // It is started again and again, each time a little later.
+    // The sentinel is restarted again and again, with growing pauses.
     while (answer.status === 200 && performance.now() < until) {
       const sentinel = sentinels(own).find((pid) => !killed.has(pid))
       if (sentinel !== undefined) {
@@ -222,15 +222,15 @@ describe('the health', () => {
   })
 })
 
-/** Of this home, and neither the server nor an agent. */
+/** The sentinels of this home: neither the server nor agents. */
 function sentinels({ home, ebb }: TestServer): readonly number[] {
   return processesOfHome(home, installationOf(home))
     .filter(({ pid, environ }) => pid !== ebb.pid && !`\0${environ}`.includes('\0EBB_SCOPE='))
     .map(({ pid }) => pid)
 }
 
-describe('the log', () => {
-  it('is one JSON object a line; those of a close have its scope and its trigger', async () => {
+describe('the log of the server', () => {
+  it('is one JSON object per line; lines of a close have its scope and trigger', async () => {
     await using own = await startServer(['--log-level', 'info'])
     const ofRequest = await own.command(['sleep', '1000'], { requestId: 'r' })
     const [stopped, deleted, reset, left] = [
@@ -269,12 +269,12 @@ describe('the log', () => {
       'test-reset',
       'process-exit',
     ])
-    // Every single thing that went is named, with its kind.
+    // Every released resource is named with its kind.
     const released = cleanups.filter(({ scope, msg }) => scope === stopped && msg.includes('released'))
     expect(released.map(({ kind }) => kind).toSorted()).toEqual(['log', 'log', 'process-tree', 'temp-folder'])
   })
 
-  it('says nothing in good weather, unless it is asked to', async () => {
+  it('is empty at the default level when nothing goes wrong', async () => {
     await using own = await startServer()
     await own.post(`/api/agents/${await own.command(['sleep', '1000'])}/stop`)
     await own.call('GET', '/api/agents/x')

@@ -10,7 +10,7 @@ const launchIn = async (body: object, header?: string): Promise<string> =>
 const namespaceOf = async (id: string): Promise<string> => (await server.get(`/api/agents/${id}`)).namespace
 
 describe('the namespace of a call', () => {
-  it('is what the body says, else the header, else default', async () => {
+  it('is that of the body, else that of the header, else `default`', async () => {
     expect(await namespaceOf(await launchIn({}))).toBe('default')
     expect(await namespaceOf(await launchIn({}, 'header'))).toBe('header')
     expect(await namespaceOf(await launchIn({ namespace: 'body' }, 'header'))).toBe('body')
@@ -23,7 +23,7 @@ describe('the namespace of a call', () => {
     expect((await server.call('GET', '/api/cleanup/status', { headers })).body).toMatchObject({ agentCount: 2 })
   })
 
-  it('is refused when it is malformed, wherever it is said', async () => {
+  it('is refused when it is malformed, in body, query and header', async () => {
     for (const name of ['a/b', '../x', '.', 'a b', 'x'.repeat(101)]) {
       expect(await server.call('POST', '/api/agents', { body: { ...sleeper, namespace: name } })).toMatchObject({ status: 400 })
       expect(await server.call('GET', '/api/agents', { headers: { 'x-ebb-namespace': name } })).toMatchObject({
@@ -40,7 +40,7 @@ describe('the namespace of a call', () => {
 })
 
 describe('a socket that names a namespace', () => {
-  it('hears only of its own; one that names none hears of all', async () => {
+  it('receives only the events of that namespace; a socket without one receives all', async () => {
     const one = await server.socket({ namespace: 'one' })
     const two = await server.socket({ namespace: 'two' })
     const all = await server.socket()
@@ -54,13 +54,13 @@ describe('a socket that names a namespace', () => {
     await all.event('agent:deleted', (event) => event.agentId === first)
 
     const about = (data: Json): string => data.agentId ?? data.agent?.id ?? data.report?.scope.id ?? data.scope.id
-    const heard = (events: readonly Json[]): string[] => [
+    const received = (events: readonly Json[]): string[] => [
       ...new Set(events.filter(({ name }) => name !== 'connected').map(({ data }) => about(data))),
     ]
-    expect(heard(two.events)).toEqual([second, 'two'])
-    expect(heard(all.events)).toEqual([first, second, 'two'])
-    expect(heard(one.events)).toEqual([first])
-    // How far a close is, is told only of one that takes its time.
+    expect(received(two.events)).toEqual([second, 'two'])
+    expect(received(all.events)).toEqual([first, second, 'two'])
+    expect(received(one.events)).toEqual([first])
+    // Progress events are sent only for closes that take some time.
     expect(one.events.map(({ name }) => name).filter((name) => name !== 'cleanup:progress')).toEqual([
       'connected',
       'agent:created',

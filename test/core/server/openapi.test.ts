@@ -9,7 +9,7 @@ const sleeper = { type: 'command', prompt: 'p', configuration: { command: ['slee
 const foreign = { headers: { origin: 'http://evil.example' } }
 const malformed = { headers: { 'x-ebb-namespace': 'a/b' } }
 
-/** Every field that a configuration may have. */
+/** A configuration with all fields. */
 const configured = {
   sessionId: 's',
   outputFormat: 'text',
@@ -31,7 +31,7 @@ const configured = {
 }
 
 interface Call extends CallOptions {
-  /** As in the document, with the ids filled in. */
+  /** The path of the document with the ids filled in. */
   readonly path?: string
 }
 
@@ -43,7 +43,7 @@ interface Exercise {
 const about = (path: string, id: string): string => path.replace(/\{\w+\}/, id)
 const sleeping = (): Promise<string> => server.launch(sleeper)
 
-/** A route of an agent that lives, of one that has ended, and of none. */
+/** Calls of an agent's route: for a running agent, an ended one, and none. */
 function ofAgents(path: string, more: readonly Call[] = []): Exercise {
   return {
     good: async () => {
@@ -55,7 +55,7 @@ function ofAgents(path: string, more: readonly Call[] = []): Exercise {
   }
 }
 
-/** Every route, with calls that it takes and calls that it refuses. A route that is not here fails the test below. */
+/** Every route, with calls that it accepts and calls that it refuses. A test below fails when a route is missing here. */
 const exercises: Readonly<Record<string, Exercise>> = {
   'GET /api/health': { good: () => [{}], bad: [foreign, malformed] },
   'GET /api/hosts': { good: () => [{}], bad: [foreign, malformed] },
@@ -184,13 +184,13 @@ function routesOf({ paths }: Json): readonly string[] {
   return Object.entries<object>(paths).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`))
 }
 
-it('the document has every public route, and every route of the document is tried below', async () => {
+it('openapi.json: lists every public route, and each of its routes is tried below', async () => {
   const document = await server.get('/api/openapi.json')
   expect(document).toMatchObject({ openapi: expect.stringMatching(/^3\.1\./), info: { title: 'Ebb', version: expect.any(String) } })
   expect(routesOf(document).toSorted()).toEqual(Object.keys(exercises).toSorted())
 })
 
-it('a server without test routes has none, in its document neither', async () => {
+it('openapi.json: lists no test routes without --test-endpoints', async () => {
   const own = startEbb(['serve', '--port', '0', '--json'], { home: temporaryHome() })
   await own.says('\n')
   const { url } = JSON.parse(own.output()) as { url: string }
@@ -208,7 +208,7 @@ it('a server without test routes has none, in its document neither', async () =>
   expect((await own.ended).code).toBe(0)
 })
 
-it.each(Object.keys(exercises))('%s answers as the document says', async (route) => {
+it.each(Object.keys(exercises))('%s: answers conform to the OpenAPI document', async (route) => {
   const [method = '', path = ''] = route.split(' ')
   const { paths } = await server.get('/api/openapi.json')
   const operation = paths[path][method.toLowerCase()]
@@ -226,7 +226,7 @@ it.each(Object.keys(exercises))('%s answers as the document says', async (route)
     requireFits(answer, declared)
     requireBody(operation, call, true)
   }
-  // A broken store is not for this test to make.
+  // 503 needs a broken store, which this test does not make.
   expect([...statuses].toSorted()).toEqual(Object.keys(operation.responses).filter((status) => status !== 'default' && status !== '503'))
 
   expect(bad.length).toBeGreaterThan(0)
@@ -240,13 +240,13 @@ it.each(Object.keys(exercises))('%s answers as the document says', async (route)
   }
 })
 
-it('every field of a configuration is tried', async () => {
+it('openapi.json: every field of a configuration is tried', async () => {
   const { paths } = await server.get('/api/openapi.json')
   const { properties } = paths['/api/agents'].post.requestBody.content['application/json'].schema
   expect(Object.keys(properties.configuration.properties)).toEqual(Object.keys(configured))
 })
 
-it('an agent in a list is the same as by itself, and nothing that is not there is there as null', async () => {
+it('GET /agents: an agent in the list equals GET /agents/:id, and absent fields are not null', async () => {
   const parentAgentId = await server.launch({ ...sleeper, namespace: 'n', requestId: 'r', taskId: 't' })
   const configuration = { metadata: { a: [null] }, conversationName: 'talk', workingDirectory: '/tmp', limits: { logBytes: 10_000 } }
   const failed = await server.launch({
@@ -282,8 +282,8 @@ it('an agent in a list is the same as by itself, and nothing that is not there i
 })
 
 function requireFits(answer: Answer, declared: Json): void {
-  const told = Object.keys(declared.headers ?? {}).map((name) => name.toLowerCase())
-  expect([...answer.headers.keys()].filter((name) => name.startsWith('x-') && !told.includes(name))).toEqual([])
+  const names = Object.keys(declared.headers ?? {}).map((name) => name.toLowerCase())
+  expect([...answer.headers.keys()].filter((name) => name.startsWith('x-') && !names.includes(name))).toEqual([])
   if (declared.content === undefined) {
     expect(answer.body).toBeUndefined()
     return
@@ -293,7 +293,7 @@ function requireFits(answer: Answer, declared: Json): void {
   expect(faults(declared.content[type].schema, answer.body)).toEqual([])
 }
 
-/** What is refused for its body is what the document says is no such body, or needs one; what is taken is one, or needs none. */
+/** Requires that the document's schema accepts the body of an accepted call, and rejects that of a refused one. */
 function requireBody(operation: Json, { body }: Call, isGood: boolean): void {
   if (body === undefined) return void expect(operation.requestBody?.required ?? false).toBe(!isGood)
   const found = faults(operation.requestBody.content['application/json'].schema, body)
@@ -306,7 +306,7 @@ const formats: Readonly<Record<string, RegExp>> = {
   'date-time': /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
 }
 
-/** As much of JSON Schema as the document uses; a keyword that is not known here is a fault, not a pass. */
+/** The keywords of JSON Schema that the document uses. An unknown keyword is a failure. */
 const rules: Readonly<Record<string, (wanted: Json, value: Json, schema: Json, at: string) => readonly string[]>> = {
   type: (wanted, value, _, at) => (typeOf(value).includes(wanted) ? [] : [`${at} is no ${wanted}: ${JSON.stringify(value)}`]),
   enum: (wanted, value, _, at) => (wanted.includes(value) ? [] : [`${at} is none of ${wanted}: ${JSON.stringify(value)}`]),
@@ -337,7 +337,9 @@ const rules: Readonly<Record<string, (wanted: Json, value: Json, schema: Json, a
 }
 
 function faults(schema: Json, value: Json, at = 'it'): readonly string[] {
-  return Object.entries(schema).flatMap(([keyword, wanted]) => rules[keyword]?.(wanted, value, schema, at) ?? [`nobody knows ${keyword}`])
+  return Object.entries(schema).flatMap(
+    ([keyword, wanted]) => rules[keyword]?.(wanted, value, schema, at) ?? [`unknown keyword ${keyword}`],
+  )
 }
 
 function typeOf(value: unknown): readonly string[] {

@@ -9,8 +9,8 @@ import { seen, waitUntil } from '../../support/world.ts'
 const server = useServer()
 const instant = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 
-/** Deaf to everything but a kill, by the time that this answers. */
-async function deaf(more: object = {}): Promise<string> {
+/** Launches an agent that ignores every signal but SIGKILL, and waits until it does. */
+async function unkillable(more: object = {}): Promise<string> {
   const id = await server.command([fixture('ignores-sigterm'), fixture('waits')], more)
   await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
   return id
@@ -18,10 +18,10 @@ async function deaf(more: object = {}): Promise<string> {
 
 const closesOf = (client: Client): readonly string[] => client.events.map(({ name }) => name).filter((name) => name.startsWith('cleanup:'))
 
-describe('a close under way', () => {
-  it('is told from its start to its report, with what it does and then with the proof', async () => {
+describe('a running close', () => {
+  it('sends events from its start to its report, with its steps and then the proof', async () => {
     const client = await server.socket()
-    const id = await deaf()
+    const id = await unkillable()
     const stopping = server.post(`/api/agents/${id}/stop`, { grace: 30_000 })
     const started = await client.event('cleanup:started')
     expect(started).toEqual({
@@ -45,7 +45,7 @@ describe('a close under way', () => {
     const report = await server.post(`/api/agents/${id}/stop`, { force: true })
     expect(await stopping).toEqual(report)
     expect(await client.event('cleanup:report')).toEqual({ id: started.id, report, timestamp: instant })
-    // It is in the history the moment that its report is told.
+    // The history has the close as soon as the report is sent.
     expect(await server.get(`/api/cleanup/history/${started.id}`)).toEqual(expect.objectContaining({ state: 'done', report }))
     for (const resource of report.resources)
       expect(resource).toMatchObject({ id: expect.any(String), scope: { kind: 'agent', id }, startedAt: instant, endedAt: instant })
@@ -61,34 +61,34 @@ describe('a close under way', () => {
     expect(closesOf(client).at(-1)).toBe('cleanup:report')
   })
 
-  it('is heard by those of its namespace and by those who named none', async () => {
+  it('is sent to the clients of its namespace and to those without one', async () => {
     const [own, other, all] = await Promise.all([server.socket({ namespace: 'one' }), server.socket({ namespace: 'two' }), server.socket()])
-    const id = await deaf({ namespace: 'one' })
+    const id = await unkillable({ namespace: 'one' })
     await server.post(`/api/agents/${id}/stop`, { grace: 300 })
     const second = await server.command(['sleep', '1000'], { namespace: 'two' })
     await server.post(`/api/agents/${second}/stop`)
     for (const client of [other, all]) await client.event('cleanup:report', ({ report }) => report.scope.id === second)
     await own.event('cleanup:report', ({ report }) => report.scope.id === id)
-    const heard = (client: Client): readonly string[] => [
+    const received = (client: Client): readonly string[] => [
       ...new Set(['cleanup:started', 'cleanup:progress'].flatMap((name) => client.of(name).map(({ scope }) => scope.id))),
     ]
-    expect(heard(own)).toEqual([id])
-    expect(heard(other)).toEqual([second])
-    expect(heard(all)).toEqual([id, second])
+    expect(received(own)).toEqual([id])
+    expect(received(other)).toEqual([second])
+    expect(received(all)).toEqual([id, second])
   })
 
-  it('of many at once is one, and each agent of it can be told from the others', async () => {
+  it('of many agents is one close, whose events name the agent', async () => {
     const client = await server.socket()
-    const ids = await Promise.all(Array.from({ length: 50 }, () => deaf({ namespace: 'many' })))
-    const asked = { timeout: 30_000, waitForCompletion: false, namespace: 'many' }
-    const { id } = await server.post('/api/test/reset-environment', asked)
-    // Who asks again joins: it is the same one.
-    expect((await server.post('/api/test/reset-environment', asked)).id).toBe(id)
+    const ids = await Promise.all(Array.from({ length: 50 }, () => unkillable({ namespace: 'many' })))
+    const request = { timeout: 30_000, waitForCompletion: false, namespace: 'many' }
+    const { id } = await server.post('/api/test/reset-environment', request)
+    // A second request joins the same close.
+    expect((await server.post('/api/test/reset-environment', request)).id).toBe(id)
     await client.event('cleanup:progress', ({ resource }) => resource.state === 'terminate')
     const { progress } = await server.get(`/api/cleanup/history/${id}`)
     expect(progress).toHaveLength(200)
     expect(new Set(progress.map(({ scope }: Json) => scope.id))).toEqual(new Set(ids))
-    expect((await server.post('/api/test/reset-environment', { ...asked, force: true })).id).toBe(id)
+    expect((await server.post('/api/test/reset-environment', { ...request, force: true })).id).toBe(id)
     const { report } = await client.event('cleanup:report')
     expect(report.success).toBe(true)
     expect(new Set(report.resources.map(({ scope }: Json) => scope.id))).toEqual(new Set(ids))
@@ -97,8 +97,8 @@ describe('a close under way', () => {
   })
 })
 
-describe('what the living agents take', () => {
-  it('is seen now, of all of them, without what writes their logs', async () => {
+describe('GET /agents/usage', () => {
+  it('observes all running agents, without the processes that write their logs', async () => {
     const one = await server.command(['sh', '-c', 'sleep 1000 & sleep 1000 & echo up; wait'])
     const two = await server.command(['sh', '-c', 'echo up; exec sleep 1000'], { namespace: 'two' })
     await server.get(`/api/agents/${two}/messages?since=1&wait=15000`)
@@ -107,7 +107,7 @@ describe('what the living agents take', () => {
     await client.event('agent:message', ({ message }) => message.content === 'up')
     const { processes } = await server.get(`/api/agents/${two}/process`)
     const { pid } = processes[0]
-    // Until it sleeps, it is becoming another program, and grows.
+    // Until it sleeps, the process is still in its exec, and its memory grows.
     await waitUntil(() => seen(pid)?.command === 'sleep' && seen(pid)?.state === 'S', 30_000, 'it sleeps')
     const usage: Json[] = await server.get('/api/agents/usage')
     expect(usage.toSorted((a, b) => b.processes - a.processes)).toEqual([
@@ -123,7 +123,7 @@ describe('what the living agents take', () => {
     client.socket.disconnect()
   })
 
-  it('is refused for a namespace that cannot be one', async () => {
+  it('is refused for a malformed namespace', async () => {
     expect(await server.call('GET', '/api/agents/usage?namespace=no%2Fsuch')).toMatchObject({
       status: 400,
       body: { code: 'invalid_request' },
@@ -131,7 +131,7 @@ describe('what the living agents take', () => {
   })
 })
 
-it('the health says what can be done here: placements, test endpoints, and which host it is', async () => {
+it('GET /health: names the host, the placements, and whether there are test endpoints', async () => {
   expect(await server.get('/api/health')).toMatchObject({
     testEndpoints: true,
     runner: false,

@@ -9,7 +9,7 @@ const launch = (more: object): Promise<Json> => server.call('POST', '/api/agents
 const status = async (id: string): Promise<string> => (await server.get(`/api/agents/${id}/status`)).status
 
 describe('a request', () => {
-  it('is opened by itself, takes agents, and shows them with what they made', async () => {
+  it('is opened, accepts agents, and shows them with their resources', async () => {
     const made = await server.call('POST', '/api/requests', { body: { id: 'r.1:a_b-c' } })
     expect(made.status).toBe(201)
     expect(made.body).toEqual({ id: 'r.1:a_b-c', namespace: 'default', state: 'open', agents: [], resources: [] })
@@ -24,7 +24,7 @@ describe('a request', () => {
     ])
   })
 
-  it('is born with its first agent, once, however many come at the same time', async () => {
+  it('is opened by its first agent, once, also by concurrent launches', async () => {
     const answers = await Promise.all(Array.from({ length: 6 }, () => launch({ requestId: 'born' })))
     expect(answers.map((one) => one.status)).toEqual(Array.from({ length: 6 }, () => 201))
     const shown = await server.get('/api/requests/born')
@@ -32,7 +32,7 @@ describe('a request', () => {
     expect(await server.post('/api/requests/born/cleanup')).toMatchObject({ success: true, cleanedAgentsCount: 6 })
   })
 
-  it('that is cleaned up answers with its report, is closed, and takes no agent any more', async () => {
+  it('is closed by a cleanup, which answers with the report, and then accepts no agents', async () => {
     const id = await server.command(['sleep', '1000'], { requestId: 'over' })
     const report = await server.post('/api/requests/over/cleanup')
     expect(report).toMatchObject({
@@ -47,13 +47,13 @@ describe('a request', () => {
     expect(await launch({ requestId: 'over' })).toMatchObject({ status: 409, body: { code: 'scope_closed' } })
     expect(await server.call('POST', '/api/requests', { body: { id: 'over' } })).toMatchObject({ status: 409 })
     expect(await server.get('/api/agents?status=running')).toEqual([])
-    // Again is no failure.
+    // A repeated cleanup succeeds.
     const again = { success: true, trigger: 'request-finished', scope: { kind: 'request', id: 'over' }, resources: [] }
     expect(await server.post('/api/requests/over/cleanup')).toMatchObject(again)
     expect(await server.post('/api/cleanup', { scope: 'single', requestId: 'over' })).toMatchObject(again)
   })
 
-  it('is cleaned up in the background on request, and the history tells how it went', async () => {
+  it('is cleaned up in the background with waitForCompletion false, and the history has the result', async () => {
     const client = await server.socket()
     await server.command(['sleep', '1000'], { requestId: 'later' })
     const answer = await server.call('POST', '/api/requests/later/cleanup', { body: { waitForCompletion: false } })
@@ -77,7 +77,7 @@ describe('a request', () => {
     })
   })
 
-  it('that a reset is ending is in the history under the id that was given for it', async () => {
+  it('that a reset is closing is in the history under the id that its own cleanup answered', async () => {
     const client = await server.socket()
     const id = await server.command(['sh', '-c', 'trap "" TERM; echo ready; while :; do sleep 1000; done'], { requestId: 'part' })
     await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
@@ -94,7 +94,7 @@ describe('a request', () => {
     })
   })
 
-  it('with force does not wait for agents that will not leave', async () => {
+  it('is closed with force without waiting for agents that ignore signals', async () => {
     const id = await server.command(['sh', '-c', 'trap "" TERM; echo ready; while :; do sleep 1000; done'], { requestId: 'hurry' })
     await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
     const report = await server.post('/api/requests/hurry/cleanup', { force: true })
@@ -103,7 +103,7 @@ describe('a request', () => {
     expect(steps.map(({ step }: Json) => step)).toEqual(['kill'])
   })
 
-  it('ends by itself after its timeout', async () => {
+  it('is closed after its timeout', async () => {
     const client = await server.socket()
     await server.post('/api/requests', { id: 'short', timeout: 3_000 })
     const id = await server.command(['sleep', '1000'], { requestId: 'short' })
@@ -112,7 +112,7 @@ describe('a request', () => {
     expect(await server.get('/api/requests/short')).toMatchObject({ state: 'closed', agents: [{ status: 'terminated' }] })
   })
 
-  it('of the same id in another namespace is another one', async () => {
+  it('with the same id in another namespace is another request', async () => {
     const one = await server.command(['sleep', '1000'], { requestId: 'same', namespace: 'one' })
     const two = await server.command(['sleep', '1000'], { requestId: 'same', namespace: 'two' })
     expect(await server.call('GET', '/api/requests/same')).toMatchObject({ status: 404, body: { code: 'request_not_found' } })
@@ -137,8 +137,8 @@ describe('a request', () => {
   })
 })
 
-describe('an agent has one owner', () => {
-  it('its task, though it names a request; then its request; then its namespace', async () => {
+describe('the owner of an agent', () => {
+  it('is its task, else its request, else its namespace', async () => {
     const ofTask = await server.command(['sleep', '1000'], { taskId: 'task', requestId: 'request' })
     const ofRequest = await server.command(['sleep', '1000'], { requestId: 'request' })
     const ofNamespace = await server.command(['sleep', '1000'])
@@ -146,13 +146,13 @@ describe('an agent has one owner', () => {
     expect(await Promise.all([ofTask, ofRequest, ofNamespace].map(status))).toEqual(['running', 'terminated', 'running'])
     expect(await server.post('/api/cleanup', { scope: 'single', taskId: 'task' })).toMatchObject({ scope: { kind: 'task', id: 'task' } })
     expect(await Promise.all([ofTask, ofNamespace].map(status))).toEqual(['terminated', 'running'])
-    // The request is over, but it is only a label of an agent that has a task.
+    // The request is closed, but for an agent with a task it is only a label.
     expect((await launch({ taskId: 'another', requestId: 'request' })).status).toBe(201)
     expect(await launch({ taskId: 'task' })).toMatchObject({ status: 409, body: { code: 'scope_closed' } })
   })
 })
 
-it('a request that is open is not opened again, and is told from one that is closed', async () => {
+it('POST /requests: an open id is 409 request_exists, a closed id is 409 scope_closed', async () => {
   const open = (): Promise<Json> => server.call('POST', '/api/requests', { body: { id: 'twice' } })
   const answers: Json[] = await Promise.all([open(), open()])
   expect(answers.map(({ status, body }) => [status, body.code]).toSorted()).toEqual([
@@ -164,7 +164,7 @@ it('a request that is open is not opened again, and is told from one that is clo
   expect(await open()).toMatchObject({ status: 409, body: { code: 'scope_closed', message: expect.stringContaining('is closed') } })
 })
 
-it('a request stays closed when the server is started again; one that was open is closed with the server', async () => {
+it('a request stays closed after a restart of the server; an open request is closed with the server', async () => {
   const home = temporaryHome()
   {
     await using first = await startServer([], { home })
@@ -182,7 +182,7 @@ it('a request stays closed when the server is started again; one that was open i
     })
   }
   expect((await second.get('/api/agents')).map((one: Json) => one.status)).toEqual(['terminated', 'completed'])
-  // A reset forgets them, and the names are free again.
+  // A reset deletes the requests, and their ids are free again.
   expect(await second.post('/api/test/reset-environment')).toMatchObject({ success: true, cleanedAgentsCount: 2 })
   expect((await second.call('POST', '/api/agents', { body: { ...sleeper, requestId: 'closed' } })).status).toBe(201)
 })

@@ -19,8 +19,8 @@ async function ready(argv: readonly string[], more: object = {}): Promise<string
   return id
 }
 
-describe('a reset', () => {
-  it('takes everything with it, in every status, and counts it', async () => {
+describe('POST /test/reset-environment', () => {
+  it('deletes agents in every status, and counts them', async () => {
     const client = await server.socket()
     const ids = [
       await ready(['sh', '-c', 'echo x; exec sleep 1000']),
@@ -53,12 +53,12 @@ describe('a reset', () => {
     expect(await server.call('GET', '/api/requests/r?namespace=other')).toMatchObject({ status: 404 })
   })
 
-  it('of nothing is a success, and so is the next one', async () => {
+  it('succeeds when there is nothing to do, repeatedly', async () => {
     for (let n = 0; n < 2; n++)
       expect((await reset()).body).toMatchObject({ success: true, cleanedAgentsCount: 0, cleanedMessagesCount: 0 })
   })
 
-  it('with force does not wait for an agent that will not leave', async () => {
+  it('with force does not wait for an agent that ignores signals', async () => {
     await ready(stubborn)
     const { body } = await reset({ force: true })
     expect(body).toMatchObject({ success: true, cleanedAgentsCount: 1 })
@@ -66,7 +66,7 @@ describe('a reset', () => {
     expect(steps.map((one: Json) => one.step)).toEqual(['kill'])
   })
 
-  it('gives all of them together its timeout, and kills what is left then', async () => {
+  it('gives all agents together its timeout, then kills the rest', async () => {
     const marker = `reset-${process.pid}-${Date.now()}`
     for (let n = 0; n < 3; n++) await ready(stubborn, { configuration: { command: stubborn, env: { MARKER: marker } } })
     const { body } = await reset({ timeout: 600 })
@@ -78,7 +78,7 @@ describe('a reset', () => {
     for (const { steps } of trees) expect(steps.map((one: Json) => one.step)).toEqual(['terminate', 'kill'])
   })
 
-  it('without waiting answers 202, refuses launches meanwhile, and is open again when the history says done', async () => {
+  it('with waitForCompletion false answers 202 and refuses launches until it is done', async () => {
     const client = await server.socket()
     await ready(stubborn)
     const { status, body } = await reset({ waitForCompletion: false, timeout: 30_000 })
@@ -92,14 +92,14 @@ describe('a reset', () => {
     const synthetic = { body: { prompt: '', schedule: [] } }
     expect(await server.call('POST', '/api/test/agents/synthetic', synthetic)).toMatchObject({ status: 409, body: { code: 'resetting' } })
     expect(await server.get(`/api/cleanup/history/${body.id}`)).toMatchObject({ state: 'running', trigger: 'test-reset' })
-    // A second one joins it, and hurries it.
+    // A second reset joins the first, and its force takes effect.
     expect(await reset({ waitForCompletion: false, force: true })).toMatchObject({ status: 202, body })
     const done = await client.event('cleanup:report', ({ report }) => report.trigger === 'test-reset')
     expect(await server.get(`/api/cleanup/history/${body.id}`)).toMatchObject({ state: 'done', success: true, report: done.report })
     expect((await server.call('POST', '/api/agents', launch)).status).toBe(201)
   })
 
-  it('in the middle of launches leaves nothing of them, and each was launched or told why not', async () => {
+  it('during launches deletes what was launched before, and refuses the others with `resetting`', async () => {
     for (let round = 0; round < 3; round++) {
       const launches = Array.from({ length: 12 }, (_, n) =>
         server.call('POST', '/api/agents', {
@@ -111,7 +111,7 @@ describe('a reset', () => {
       expect(answer.body).toMatchObject({ success: true })
       for (const { status, body } of await Promise.all(launches))
         if (status !== 201) expect([status, body.code]).toEqual([409, 'resetting'])
-      // Those that came after it are there, and no others.
+      // Only agents that were launched after the reset exist.
       const rows: Json[] = await server.get('/api/agents')
       expect(rows.filter((one) => one.status !== 'running' && one.status !== 'initializing')).toEqual([])
       expect((await server.get('/api/cleanup/status')).runningProcesses).toBe(rows.length)
@@ -119,7 +119,7 @@ describe('a reset', () => {
     }
   })
 
-  it('of a namespace leaves the others alone, with their subscriptions', async () => {
+  it('of a namespace leaves other namespaces and their subscriptions alone', async () => {
     const client = await server.socket()
     const one = await server.command(['sleep', '1000'], { namespace: 'one' })
     const two = await server.command(['sleep', '1000'], { namespace: 'two' })
@@ -157,12 +157,12 @@ describe('a reset', () => {
     expect((await other.ended).code).toBe(7)
   })
 
-  it('by its other name says how many agents went', async () => {
+  it('as /test/reset-database answers with the number of deleted agents', async () => {
     await server.command(['sleep', '1000'])
     await server.command(['true'])
     expect(await server.call('POST', '/api/test/reset-database')).toMatchObject({ status: 200, body: { success: true, deletedCount: 2 } })
     expect(await server.post('/api/test/reset-database')).toEqual({ success: true, deletedCount: 0 })
-    // With the same wishes, each of which makes it shorter.
+    // The same options apply; each of them shortens the reset.
     for (const closeRequest of [{ force: true }, { timeout: 600 }]) {
       await ready(stubborn)
       const startedMs = performance.now()
@@ -172,7 +172,7 @@ describe('a reset', () => {
   })
 })
 
-it('a look at the world names each thing that is in the way', async () => {
+it('GET /test/verify-clean-state: each issue names what is left', async () => {
   const client = await server.socket()
   const id = await ready(['sh', '-c', 'echo x; exec sleep 1000'])
   client.socket.emit('subscribe', { agentId: id })
@@ -180,15 +180,15 @@ it('a look at the world names each thing that is in the way', async () => {
   const { isClean, issues, ...counts } = await server.get('/api/test/verify-clean-state')
   expect(isClean).toBe(false)
   expect(counts).toEqual({ agentCount: 1, messageCount: 2, runningProcesses: 1, activeSubscriptions: 1 })
-  const said = issues.join('\n')
-  expect(said).toContain(id)
+  const text = issues.join('\n')
+  expect(text).toContain(id)
   const { processes } = await server.get(`/api/agents/${id}/process`)
-  expect(said).toContain(String(processes[0].pid))
-  expect(said).toMatch(/subscription/)
-  expect(said).toMatch(/message/)
+  expect(text).toContain(String(processes[0].pid))
+  expect(text).toMatch(/subscription/)
+  expect(text).toMatch(/message/)
 })
 
-it('a namespace is not clean, nor is its reset a success, while something of an agent that is deleted runs', async () => {
+it('a namespace is not clean, and its reset fails, while a process of a deleted agent runs', async () => {
   const { instanceId } = await server.get('/api/health')
   const id = await server.command(['true'], { namespace: 'one' })
   await server.get(`/api/agents/${id}/status?wait=15000`)
@@ -207,7 +207,7 @@ it('a namespace is not clean, nor is its reset a success, while something of an 
   }
 })
 
-it('the routes for tests are not there unless they were asked for', async () => {
+it('the routes under /test answer 404 without --test-endpoints', async () => {
   await using own = await startServer(['--test-endpoints=false'])
   const id = await own.command(['sleep', '1000'])
   for (const [method, path] of [

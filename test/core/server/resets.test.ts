@@ -7,7 +7,7 @@ import { leftInHome, openBooks } from '../../support/ledger-file.ts'
 import type { Client, Json } from '../../support/server.ts'
 import { agentProcesses, useServer } from '../../support/shared-server.ts'
 
-/** Resets while much else goes on. Each ends with our own look at the world, then with the server's. */
+/** Resets during other work. After each one the test observes the system itself, then asks the server. */
 
 const server = useServer()
 const reset = async (body: object = {}): Promise<Json> => {
@@ -31,8 +31,8 @@ async function requireClean(): Promise<void> {
   })
 }
 
-/** Says so many lines and stays, or leaves. */
-async function speaker(lines: number, isStaying: boolean, more: object = {}): Promise<string> {
+/** An agent that writes `lines` lines, and then stays or ends. */
+async function writer(lines: number, isStaying: boolean, more: object = {}): Promise<string> {
   const id = await server.command(['sh', '-c', `seq 1 ${lines}; ${isStaying ? 'exec sleep 1000' : ''}`], more)
   if (isStaying) await server.get(`/api/agents/${id}/messages?since=${lines}&limit=1&wait=15000`)
   else await statusAtEnd(server, id)
@@ -42,15 +42,15 @@ async function speaker(lines: number, isStaying: boolean, more: object = {}): Pr
 const about = (client: Client, id: string): readonly { name: string; data: Json }[] =>
   client.events.filter(({ data }) => (data.agentId ?? data.agent?.id) === id)
 
-/** Everything that was told before this call has arrived. */
-async function heardAll(client: Client): Promise<void> {
+/** Waits until all events that were sent before this call have arrived. */
+async function receivedAll(client: Client): Promise<void> {
   const agentId = randomUUID()
   client.socket.emit('unsubscribe', { agentId })
   await client.event('unsubscribed', (event) => event.agentId === agentId)
 }
 
-describe('a reset in the middle of a stream', () => {
-  it('tells fifty subscribers the end of what they watch, and no word of it after that', async () => {
+describe('a reset during live streams', () => {
+  it('sends fifty subscribers the end of their agents, and nothing after it', async () => {
     const endless = ['sh', '-c', 'i=0; while :; do i=$((i+1)); echo $i; [ $((i % 10)) = 0 ] && sleep 0.1; done']
     const ids = [await server.command(endless), await server.command(endless, { namespace: 'other' })]
     const clients = await Promise.all(Array.from({ length: 50 }, () => server.socket()))
@@ -58,7 +58,7 @@ describe('a reset in the middle of a stream', () => {
       client.socket.emit('subscribe', { agentId, ...more })
       return client.event('subscribed', (event) => event.agentId === agentId)
     }
-    // A fifth of them watch both, half of them from the beginning.
+    // A fifth of the clients subscribe to both agents, and half from the beginning.
     const wanted = clients.flatMap((client, index) =>
       ids
         .filter((_, which) => index % 5 === 0 || index % 2 === which)
@@ -74,19 +74,19 @@ describe('a reset in the middle of a stream', () => {
 
     let watched = 0
     for (const client of clients) {
-      await heardAll(client)
+      await receivedAll(client)
       expect(client.of('cleanup:report').map((event) => event.report)).toEqual([report])
       for (const id of ids) {
-        const heard = about(client, id)
-        const names = heard.map(({ name }) => name)
-        // What everybody is told, in the order of docs/in-depth/server.md.
+        const received = about(client, id)
+        const names = received.map(({ name }) => name)
+        // Broadcasts, in the order of docs/in-depth/server.md.
         expect(names.filter((name) => /updated|terminated|deleted/.test(name))).toEqual([
           'agent:updated',
           'agent:updated',
           'agent:terminated',
           'agent:deleted',
         ])
-        expect(heard.filter(({ name }) => name === 'agent:updated').map(({ data }) => data.status)).toEqual(['stopping', 'terminated'])
+        expect(received.filter(({ name }) => name === 'agent:updated').map(({ data }) => data.status)).toEqual(['stopping', 'terminated'])
         const isSubscriber = names.includes('subscribed')
         expect(names.filter((name) => name === 'unsubscribed')).toHaveLength(isSubscriber ? 1 : 0)
         if (!isSubscriber) continue
@@ -102,7 +102,7 @@ describe('a reset in the middle of a stream', () => {
           'unsubscribed',
         ])
         expect(names.lastIndexOf('agent:message')).toBeLessThan(names.lastIndexOf('agent:status'))
-        const messages = heard.filter(({ name }) => name === 'agent:message').map(({ data }) => data.message)
+        const messages = received.filter(({ name }) => name === 'agent:message').map(({ data }) => data.message)
         requireWhole(messages, messages[0]?.sequenceNumber)
       }
     }
@@ -110,16 +110,16 @@ describe('a reset in the middle of a stream', () => {
   })
 })
 
-describe('twenty resets at once', () => {
-  it('are one, or find nothing more to do: everything is counted once, and told once', async () => {
+describe('twenty concurrent resets', () => {
+  it('join, or find nothing to do: each agent is counted once and sent once', async () => {
     const client = await server.socket()
     const living = [30, 40, 50, 60, 70]
     const ended = [5, 6, 7]
-    await Promise.all([...living.map((lines) => speaker(lines, true)), ...ended.map((lines) => speaker(lines, false))])
+    await Promise.all([...living.map((lines) => writer(lines, true)), ...ended.map((lines) => writer(lines, false))])
     const reports = await Promise.all(Array.from({ length: 20 }, (_, index) => reset(index % 4 === 3 ? { force: true } : {})))
     await requireClean()
     for (const report of reports) expect(report).toMatchObject({ success: true, errors: [], gaveUp: [] })
-    // Those that came while it ran have its report; one that came after it has its own, of an empty world.
+    // Resets that arrived while the first one ran have its report. A later one has a report of its own, of an empty system.
     const [first, ...later] = [...new Map(reports.map((report) => [JSON.stringify(report), report])).values()].toSorted((one, other) =>
       one.startedAt.localeCompare(other.startedAt),
     )
@@ -128,37 +128,36 @@ describe('twenty resets at once', () => {
     expect(first.resources).toHaveLength(4 * living.length)
     for (const report of later) expect(report).toMatchObject({ cleanedAgentsCount: 0, cleanedMessagesCount: 0, resources: [] })
     expect(later.length).toBeLessThan(19)
-    await heardAll(client)
-    const told = client.of('cleanup:report').map(({ report }) => report)
-    expect(told.filter(({ trigger }) => trigger === 'test-reset')).toEqual([first, ...later])
+    await receivedAll(client)
+    const sent = client.of('cleanup:report').map(({ report }) => report)
+    expect(sent.filter(({ trigger }) => trigger === 'test-reset')).toEqual([first, ...later])
     const history: Json[] = await server.get('/api/cleanup/history')
     expect(history.filter(({ startedAt }) => startedAt >= first.startedAt)).toHaveLength(1 + later.length)
     expect(client.of('agent:deleted')).toHaveLength(8)
   })
 
-  it('of everything and of parts of it are all a success, and the parts are open again', async () => {
+  it('of everything and of single namespaces all succeed, and the namespaces are open again', async () => {
     const names = ['one', 'two', 'three']
     const client = await server.socket()
-    await Promise.all(names.flatMap((namespace) => [speaker(10, true, { namespace }), speaker(10, false, { namespace })]))
-    const wishes = Array.from({ length: 20 }, (_, index) => ({
+    await Promise.all(names.flatMap((namespace) => [writer(10, true, { namespace }), writer(10, false, { namespace })]))
+    const requests = Array.from({ length: 20 }, (_, index) => ({
       ...(index % 4 !== 0 && { namespace: names[(index % 4) - 1] }),
       force: index % 3 === 0,
     }))
-    for (const report of await Promise.all(wishes.map((closeRequest) => reset(closeRequest))))
-      expect(report).toMatchObject({ success: true, errors: [] })
+    for (const report of await Promise.all(requests.map((body) => reset(body)))) expect(report).toMatchObject({ success: true, errors: [] })
     await requireClean()
-    await heardAll(client)
-    // However many hands took part, each agent went once.
+    await receivedAll(client)
+    // Each agent was deleted once, although several resets took part.
     const gone = client.of('agent:deleted').map(({ agentId }) => agentId)
     expect([gone.length, new Set(gone).size]).toEqual([6, 6])
-    for (const namespace of names) await speaker(1, true, { namespace })
+    for (const namespace of names) await writer(1, true, { namespace })
     expect(await reset({ force: true })).toMatchObject({ success: true, cleanedAgentsCount: 3, cleanedMessagesCount: 6 })
     await requireClean()
   })
 })
 
-describe('resets while launches come in', () => {
-  it('leave no agent that was launched and not deleted, and none that was deleted twice', async () => {
+describe('resets during launches', () => {
+  it('delete every launched agent exactly once', async () => {
     const client = await server.socket()
     const launched: string[] = []
     const refused: string[] = []
@@ -182,7 +181,7 @@ describe('resets while launches come in', () => {
     await launches
     reports.push(await reset())
     await requireClean()
-    await heardAll(client)
+    await receivedAll(client)
     for (const report of reports) expect(report).toMatchObject({ success: true, errors: [] })
     expect(new Set(refused)).toEqual(new Set(refused.length > 0 ? ['409 resetting'] : []))
     const created = client.of('agent:created').map(({ agent }) => agent.id)
@@ -196,14 +195,14 @@ describe('resets while launches come in', () => {
 
   it('of another namespace do not touch them', async () => {
     const client = await server.socket()
-    await speaker(1, true, { namespace: 'theirs' })
+    await writer(1, true, { namespace: 'theirs' })
     const resets = Promise.all(Array.from({ length: 5 }, () => reset({ namespace: 'theirs' })))
     const mine = await Promise.all(Array.from({ length: 6 }, () => server.command(['sleep', '1000'], { namespace: 'mine' })))
     await resets
     expect((await server.get('/api/agents?namespace=mine')).map(({ id, status }: Json) => [id, status]).toSorted()).toEqual(
       mine.map((id) => [id, 'running']).toSorted(),
     )
-    await heardAll(client)
+    await receivedAll(client)
     expect(client.of('agent:deleted')).toHaveLength(1)
     expect(await reset()).toMatchObject({ success: true, cleanedAgentsCount: 6 })
     await requireClean()

@@ -7,7 +7,7 @@ import { needs } from '../../support/real.ts'
 import { type Json, startServer, type TestServer } from '../../support/server.ts'
 import { processesOfHome, describe as shown, waitUntil } from '../../support/world.ts'
 
-/** Each is found wherever it goes, and says by its name how it came in. */
+/** Secrets by the way in which they come in. Each value is unique, so it can be found wherever it goes. */
 const secrets = {
   token: 'token-2kXvQ9dLw7',
   serverVariable: 'server-variable-Zp4TnB81',
@@ -20,7 +20,7 @@ const secrets = {
 
 type Secret = keyof typeof secrets
 
-/** What holds which of them, in whichever way it is written. */
+/** The secrets in the bytes, in any of the usual encodings. */
 function found(where: string, bytes: Buffer | string, wanted = Object.keys(secrets) as Secret[]): readonly string[] {
   const text = Buffer.from(bytes).toString('latin1')
   return wanted.flatMap((name) => {
@@ -31,10 +31,10 @@ function found(where: string, bytes: Buffer | string, wanted = Object.keys(secre
   })
 }
 
-/** Nothing where there is none any more: the server goes on working meanwhile. */
-function orGone<T>(look: () => T): T | undefined {
+/** Undefined for a file that the server has removed meanwhile. */
+function orGone<T>(read: () => T): T | undefined {
   try {
-    return look()
+    return read()
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
     return undefined
@@ -49,28 +49,28 @@ function files(directory: string): readonly string[] {
   })
 }
 
-/** Every byte of the home; only its owner's `server.json` may have the token. */
+/** The secrets in the files of the home. Only `server.json` may contain the token. */
 function inFiles(home: string): readonly string[] {
   return files(home)
     .flatMap((file) => {
       const bytes = orGone(() => (lstatSync(file).isFile() ? readFileSync(file) : undefined))
       return bytes ? found(file.slice(home.length + 1), bytes) : []
     })
-    .filter((one) => one !== 'token in server.json')
+    .filter((finding) => finding !== 'token in server.json')
 }
 
-/** Everything that is not for its owner alone. */
+/** Files and folders that others than their owner may access. */
 function openFiles(home: string): readonly string[] {
   return [home, ...files(home)].flatMap((file) => {
     const stat = lstatSync(file, { throwIfNoEntry: false })
-    // A pointer to a temp folder is a link, whose mode the kernel neither keeps nor asks for (symlink(7)); the folder around it counts.
+    // The symlink to a temp folder has no mode of its own (symlink(7)); the folder around it counts.
     if (stat?.isSymbolicLink() && file.startsWith(`${home}/run/`) && file.endsWith('.temp')) return []
     const wanted = stat?.isDirectory() ? 0o700 : 0o600
     return !stat || (stat.mode & 0o777) === wanted ? [] : [`${(stat.mode & 0o777).toString(8)} ${file}`]
   })
 }
 
-/** An agent's own arguments are its own; nothing else of it, and nothing of anybody else, is on a command line. */
+/** Secrets on command lines and in environments. Only an agent's own process may have its arguments and instructions. */
 function inProcesses({ home, ebb }: TestServer): readonly string[] {
   return processesOfHome(home, installationOf(home)).flatMap((one) => {
     const isAgent = `\0${one.environ}`.includes('\0EBB_SCOPE=')
@@ -80,7 +80,7 @@ function inProcesses({ home, ebb }: TestServer): readonly string[] {
   })
 }
 
-/** Every GET that there is, about everything that there is. */
+/** Secrets in the answers of every GET route, for every id that exists. */
 async function inAnswers(server: TestServer, ids: readonly string[]): Promise<readonly string[]> {
   const get = async (path: string): Promise<Json> => (await server.call('GET', path, { headers: bearer })).body
   const { paths } = await get('/api/openapi.json')
@@ -99,7 +99,7 @@ async function inAnswers(server: TestServer, ids: readonly string[]): Promise<re
 
 const bearer = { authorization: `Bearer ${secrets.token}` }
 
-/** Programs with the names of the agents', which take everything, say one line and keep their arguments. */
+/** Programs with the names of the agent programs, which accept every argument, print one line, and sleep. */
 function fakePrograms(): string {
   const folder = temporaryHome()
   for (const name of ['claude', 'codex', 'gemini', 'opencode']) {
@@ -109,7 +109,7 @@ function fakePrograms(): string {
   return folder
 }
 
-/** What is no secret is found by the same looks: they do look. */
+/** A value that is not secret. The same searches must find it, which shows that they work. */
 const openly = 'openly-Rk3VwH5y'
 
 const env = { API_KEY: secrets.variable, 'npm_config_//host/:_authToken': secrets.unspeakableVariable }
@@ -125,7 +125,7 @@ const launches: readonly object[] = [
   { type: 'gemini-cli', prompt: openly, configuration: more },
 ]
 
-/** Those that come to nothing: what was wrong is named, what was secret is not. */
+/** Launches that are refused. The error names the problem without the secret. */
 const refused: readonly object[] = [
   { type: 'gemini-cli', prompt: openly, configuration: { ...more, mcp } },
   { type: 'command', prompt: openly, configuration: { ...more, command: ['/no/such/program'] } },
@@ -146,7 +146,7 @@ async function lives(containment: string): Promise<void> {
   const path = `${fakePrograms()}:${process.env.PATH ?? ''}`
   await using server = await startServer(words, {
     env: { PATH: path, SERVER_KEY: secrets.serverVariable },
-    // Whoever starts it may have the most generous umask there is.
+    // The server must set modes itself, also with the umask 0.
     through: ['sh', '-c', 'umask 0; exec "$0" "$@"'],
   })
   const { home } = server
@@ -166,21 +166,21 @@ async function lives(containment: string): Promise<void> {
     seen.push(...found('the answer to a launch', JSON.stringify(said)))
   }
   for (const id of ids) expect(await messages(server, id)).toHaveLength(1)
-  const look = async (): Promise<readonly string[]> => [
+  const search = async (): Promise<readonly string[]> => [
     ...(await inAnswers(server, ids)),
     ...inFiles(home),
     ...inProcesses(server),
     ...found('the log', server.ebb.errorOutput()),
     ...found('standard output', server.ebb.output()),
-    ...found('what a socket was told', JSON.stringify(client.events)),
+    ...found('the events of a socket', JSON.stringify(client.events)),
   ]
-  expect([...seen, ...(await look())]).toEqual([])
+  expect([...seen, ...(await search())]).toEqual([])
   expect(openFiles(home)).toEqual([])
   const text = [JSON.stringify(client.events), JSON.stringify((await server.call('GET', '/api/agents', { headers: bearer })).body)]
   for (const file of files(home).filter((one) => one.includes('ebb.db'))) text.push(readFileSync(file, 'latin1'))
   expect(text.map((one) => one.includes(openly))).toEqual(expect.arrayContaining([true, true, true]))
 
-  // They end in every way there is.
+  // Ends the agents in every way.
   const [one = '', two = '', three = '', four = ''] = ids
   const ends = [
     await post(`/api/agents/${two}/stop`),
@@ -194,11 +194,11 @@ async function lives(containment: string): Promise<void> {
   await client.event('agent:deleted')
   for (const id of [one, two, three])
     expect((await server.call('GET', `/api/agents/${id}`, { headers: bearer })).body.status).not.toBe('running')
-  expect([...found('a report', JSON.stringify(ends)), ...(await look())]).toEqual([])
+  expect([...found('a report', JSON.stringify(ends)), ...(await search())]).toEqual([])
   expect(openFiles(home)).toEqual([])
   expect(server.ebb.errorOutput()).toContain(`"scope":"${one}"`)
 
-  // The sentinel and its recovery have logs of their own.
+  // The sentinel and its recovery write logs of their own.
   client.socket.disconnect()
   server.ebb.signal('SIGKILL')
   await server.ebb.ended
@@ -211,16 +211,16 @@ async function messages(server: TestServer, id: string): Promise<Json[]> {
   return (await server.call('GET', `/api/agents/${id}/messages?since=1&wait=15000`, { headers: bearer })).body
 }
 
-describe('what is secret is in no answer, log, report, file or command line', () => {
-  it('with the best containment there is', async () => await lives('auto'))
+describe('secrets appear in no answer, log, report, file or command line', () => {
+  it('with the strongest containment', async () => await lives('auto'))
 
-  describe('and without cgroups', () => {
+  describe('without cgroups', () => {
     needs('subreaper')
     it('with a subreaper', async () => await lives('subreaper'))
   })
 })
 
-it('a token is shown to nobody who asks for the settings of the server', async () => {
+it('a token from the configuration file appears in no output, and `server.json` is removed with the server', async () => {
   const home = temporaryHome()
   mkdirSync(home, { recursive: true })
   writeFileSync(join(home, 'ebb.config.json'), JSON.stringify({ token: secrets.token, logLevel: 'debug' }), { mode: 0o600 })
@@ -228,9 +228,9 @@ it('a token is shown to nobody who asks for the settings of the server', async (
   expect((await server.call('GET', '/api/health')).status).toBe(401)
   expect(JSON.parse(readFileSync(join(home, 'server.json'), 'utf8'))).toMatchObject({ token: secrets.token, url: server.url })
   expect(inProcesses(server)).toEqual([])
-  const said = [server.ebb.errorOutput(), server.ebb.output(), JSON.stringify((await server.call('GET', '/api/providers')).body)]
-  expect(found('what it says', said.join('\n'))).toEqual([])
+  const output = [server.ebb.errorOutput(), server.ebb.output(), JSON.stringify((await server.call('GET', '/api/providers')).body)]
+  expect(found('the output of the server', output.join('\n'))).toEqual([])
   await server.stop()
-  // The token of a server that is gone opens nothing, and is not kept.
+  // `server.json` goes with its server.
   expect(existsSync(join(home, 'server.json'))).toBe(false)
 })

@@ -18,8 +18,8 @@ async function subscribe(client: Client, agentId: string, since?: number): Promi
   await client.event('subscribed', (event) => event.agentId === agentId)
 }
 
-describe('a client', () => {
-  it('is welcomed, on websocket and on polling', async () => {
+describe('a Socket.IO client', () => {
+  it('receives `connected`, over websocket and over polling', async () => {
     for (const transport of ['websocket', 'polling']) {
       const client = remember(io(server.url, { transports: [transport], forceNew: true, reconnection: false }))
       expect(await client.event('connected')).toEqual({ clientId: client.socket.id, timestamp: instant })
@@ -27,7 +27,7 @@ describe('a client', () => {
     }
   })
 
-  it('that subscribes is told so, gets what comes, and nothing after it unsubscribed', async () => {
+  it('receives `subscribed` and the events of the agent, and none after it unsubscribed', async () => {
     const client = await server.socket()
     const gate = join(temporaryHome(), 'gate')
     const id = await server.command(['sh', '-c', `echo one; until [ -e ${gate} ]; do sleep 0.01; done; echo two; sleep 1000`])
@@ -48,7 +48,7 @@ describe('a client', () => {
     expect(await server.get('/api/cleanup/status')).toMatchObject({ activeSubscriptions: 0 })
   })
 
-  it('that did not subscribe hears only what everybody hears', async () => {
+  it('receives only broadcasts when it did not subscribe', async () => {
     const watching = await server.socket()
     const other = await server.socket()
     const gate = join(temporaryHome(), 'gate')
@@ -56,8 +56,8 @@ describe('a client', () => {
     await subscribe(watching, id, 0)
     writeFileSync(gate, '')
     for (const client of [watching, other]) await client.event('agent:terminated')
-    const heard = new Set(other.events.map(({ name }) => name))
-    expect([...heard].filter((name) => !name.startsWith('cleanup:'))).toEqual([
+    const received = new Set(other.events.map(({ name }) => name))
+    expect([...received].filter((name) => !name.startsWith('cleanup:'))).toEqual([
       'connected',
       'agent:created',
       'agent:updated',
@@ -76,15 +76,15 @@ describe('a client', () => {
     })
   })
 
-  it('that goes away leaves no subscription behind', async () => {
+  it('leaves no subscription when it disconnects or vanishes', async () => {
     const id = await server.command(['sleep', '1000'])
     const clients = [await server.socket(), await server.socket()]
     for (const client of clients) await subscribe(client, id)
-    // Twice is once.
+    // A second subscription of the same client replaces the first.
     for (const client of clients) await subscribe(client, id)
     expect(await server.get('/api/cleanup/status')).toMatchObject({ activeSubscriptions: 2 })
     clients[0]?.socket.disconnect()
-    // As a power cut: without a goodbye.
+    // Ends the connection without a closing packet, as a power cut does.
     const engine = clients[1]?.socket.io.engine as Json
     engine.transport.ws.terminate?.()
     engine.close()
@@ -94,18 +94,18 @@ describe('a client', () => {
     expect(await left()).toBe(0)
   })
 
-  it('hears of agents of tasks that stop reporting, unless it is in another namespace', async () => {
+  it('receives `agent:silent` for an agent that stops reporting, unless it is in another namespace', async () => {
     const [everywhere, elsewhere] = await Promise.all([server.socket(), server.socket({ namespace: 'other' })])
     await using mcp = await mcpOverHttp(server.url, { headers: { 'X-Ebb-Namespace': 'mine' } })
     const { task_id } = await mcp.call('create_real_task', { description: 'Silence', client_cwd: temporaryHome() })
     const agent = { provider: 'command', placement: 'process', command: ['sleep', '1000'] }
     const { agent_uuid } = await mcp.call('deploy_headless_agent', { task_id, agent_type: 'a', prompt: 'p', ...agent })
-    const told = { agentId: agent_uuid, taskId: task_id, silentMs: expect.any(Number), timestamp: instant }
-    expect(await everywhere.event('agent:silent')).toEqual(told)
+    const silent = { agentId: agent_uuid, taskId: task_id, silentMs: expect.any(Number), timestamp: instant }
+    expect(await everywhere.event('agent:silent')).toEqual(silent)
     expect(elsewhere.of('agent:silent')).toEqual([])
   })
 
-  it('gets the report of every cleanup', async () => {
+  it('receives the report of every cleanup', async () => {
     const client = await server.socket()
     const id = await server.command(['sleep', '1000'])
     const report = await server.post(`/api/agents/${id}/stop`)
@@ -113,8 +113,8 @@ describe('a client', () => {
   })
 })
 
-describe('a subscription with since', () => {
-  it('to an ended agent replays what was saved after that number', async () => {
+describe('a subscription with `since`', () => {
+  it('replays the messages after that number when the agent has ended', async () => {
     const id = await server.command(['seq', '1', '2000'])
     await server.get(`/api/agents/${id}/status?wait=15000`)
     for (const since of [0, 1, 1_500, 2_000]) {
@@ -130,7 +130,7 @@ describe('a subscription with since', () => {
     expect(numbers(late)).toEqual([])
   })
 
-  it('while the agent is writing has no gap and no repeat, for clients that come at any time', async () => {
+  it('has no gap and no repeat while the agent writes, whenever the client subscribes', async () => {
     const lines = 20_000
     const allAreHere = join(temporaryHome(), 'all-are-here')
     const write = `i=0; while [ $i -lt 20 ]; do seq 1 ${lines / 20}; i=$((i+1)); sleep 0.02; [ $i -lt 18 ] || until [ -e "$0" ]; do sleep 0.01; done; done`
@@ -147,15 +147,15 @@ describe('a subscription with since', () => {
     for (const { client, since } of clients) {
       await client.event('agent:terminated', (event) => event.agentId === id)
       expect(numbers(client)).toEqual(upTo(since + 1, lines + 1))
-      // In order: all messages come before the end is told.
+      // All messages come before `agent:complete`.
       const last = client.events.findLastIndex(({ name }) => name === 'agent:message')
       expect(client.events.findIndex(({ name }) => name === 'agent:complete')).toBeGreaterThan(last)
     }
   })
 })
 
-describe('a bad payload', () => {
-  it('is answered with an error that names the event, and nothing else happens', async () => {
+describe('a bad payload of a socket event', () => {
+  it('is answered with an error that names the event, and has no other effect', async () => {
     const client = await server.socket()
     const bad: unknown[] = [
       undefined,
@@ -188,7 +188,7 @@ describe('a bad payload', () => {
     expect(await server.get('/api/cleanup/status')).toMatchObject({ activeSubscriptions: 0 })
   })
 
-  it('with an acknowledgement, of a binary kind or of an unknown event does no harm', async () => {
+  it('does no harm with an acknowledgement, as binary data or for an unknown event', async () => {
     const client = await server.socket()
     const id = await server.command(['sleep', '1000'])
     client.socket.emit('subscribe', () => {})
@@ -200,7 +200,7 @@ describe('a bad payload', () => {
     expect(await server.get('/api/agents')).toHaveLength(1)
   })
 
-  it('of a megabyte costs its sender the connection, and nobody else', async () => {
+  it('of a megabyte disconnects its sender and no other client', async () => {
     const client = await server.socket()
     const other = await server.socket()
     const gone = new Promise((resolve) => client.socket.on('disconnect', resolve))

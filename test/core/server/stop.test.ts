@@ -5,7 +5,7 @@ import { useServer } from '../../support/shared-server.ts'
 import { survivors } from '../../support/world.ts'
 
 const server = useServer()
-/** Says when it is ready to be asked to leave, and does not. */
+/** Prints a line when it is ready, and ignores SIGTERM and SIGINT. */
 const stubborn = ['sh', '-c', 'trap "" TERM INT; echo ready; while :; do sleep 1000; done']
 
 async function ready(argv: readonly string[], more: object = {}): Promise<string> {
@@ -20,8 +20,8 @@ const stopping = (client: Client, id: string): Promise<Json> =>
 const steps = (report: Json): string[] =>
   report.resources.find((one: Json) => one.kind === 'process-tree').steps.map((one: Json) => one.step)
 
-describe('a stop', () => {
-  it('answers with the report of a proven end, and keeps the row', async () => {
+describe('POST /agents/:id/stop', () => {
+  it('answers with the report of the proven close, and keeps the row', async () => {
     const id = await server.command(['sleep', '1000'])
     const report = await server.post(`/api/agents/${id}/stop`)
     expect(report).toMatchObject({
@@ -47,7 +47,7 @@ describe('a stop', () => {
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ status: 'terminated', signal: 'SIGTERM' })
   })
 
-  it('again, or of an agent that has ended by itself, answers with the report of the first close', async () => {
+  it('of an agent that was stopped or has ended answers with the report of the first close', async () => {
     const stopped = await server.command(['sleep', '1000'])
     const first = await server.post(`/api/agents/${stopped}/stop`)
     expect(await server.post(`/api/agents/${stopped}/stop`, { force: true })).toEqual(first)
@@ -65,17 +65,17 @@ describe('a stop', () => {
     expect(steps(report)).toEqual(['kill'])
   })
 
-  it('gives an agent the grace that was said, then kills', async () => {
+  it('gives an agent the requested grace, then kills it', async () => {
     const id = await ready(stubborn)
     const report = await server.post(`/api/agents/${id}/stop`, { grace: 400 })
     expect(steps(report)).toEqual(['terminate', 'kill'])
     expect(report.resources[0].steps[0].took).toBeGreaterThanOrEqual(399)
-    // That is what it has where nothing is said.
+    // 5 s is the grace without a request.
     expect(report.resources[0].steps[0].took).toBeLessThan(5_000)
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ status: 'terminated', signal: 'SIGKILL' })
   })
 
-  it('with force joins one that waits, and both callers get the same report', async () => {
+  it('with force joins a stop that waits, and both callers get the same report', async () => {
     const client = await server.socket()
     const id = await ready(stubborn)
     const patient = server.post(`/api/agents/${id}/stop`, { grace: 30_000 })
@@ -85,7 +85,7 @@ describe('a stop', () => {
     expect(hurried.duration).toBeLessThan(30_000)
   })
 
-  it('of an agent that ends in peace when asked is `terminated`, whatever it says', async () => {
+  it('of an agent that exits with 0 on SIGTERM makes it `terminated`', async () => {
     const id = await ready(['sh', '-c', 'trap "exit 0" TERM; echo ready; while :; do sleep 0.01; done'])
     await server.post(`/api/agents/${id}/stop`)
     const agent = await server.get(`/api/agents/${id}`)
@@ -119,7 +119,7 @@ describe('a stop', () => {
   })
 })
 
-it('a parent that is stopped does not take its children with it', async () => {
+it('POST /agents/:id/stop: a stop of a parent does not stop its children', async () => {
   const parent = await server.command(['sleep', '1000'])
   const child = await server.command(['sleep', '1000'], { parentAgentId: parent })
   await server.post(`/api/agents/${parent}/stop`)

@@ -6,7 +6,7 @@ const server = useServer()
 const play = (body: object): Promise<Json> => server.call('POST', '/api/test/agents/synthetic', { body })
 const ended = (id: string): Promise<Json> => server.get(`/api/agents/${id}/status?wait=20000`)
 
-/** It plays from before the answer on: whoever subscribes then has time for it before what only subscribers hear. */
+/** The schedule starts before the answer of the launch. The delays give a subscriber time before the events that only subscribers get. */
 const schedule = [
   { delay: 0, type: 'status', data: { status: 'initializing' } },
   { delay: 1_500, type: 'status', data: { status: 'running' } },
@@ -16,7 +16,7 @@ const schedule = [
 ]
 
 describe.each([false, true])('a synthetic agent (a real process: %s)', (process) => {
-  it('plays every kind of event at its time, in order', async () => {
+  it('plays every type of event at its time, in order', async () => {
     const client = await server.socket()
     const { status, body } = await play({ prompt: 'p', schedule, process })
     expect(status).toBe(201)
@@ -35,7 +35,7 @@ describe.each([false, true])('a synthetic agent (a real process: %s)', (process)
     expect(await server.get(`/api/agents/${body.id}/resources`)).toHaveLength(process ? 4 : 0)
   })
 
-  it('fails with the error that it plays', async () => {
+  it('fails with the error of its schedule', async () => {
     const { body } = await play({
       prompt: '',
       process,
@@ -52,7 +52,7 @@ describe.each([false, true])('a synthetic agent (a real process: %s)', (process)
     expect((await server.get(`/api/agents/${body.id}`)).error).toMatchObject({ name: expect.any(String), message: expect.any(String) })
   })
 
-  it('goes on until it is stopped when its schedule has no end, and plays nothing afterwards', async () => {
+  it('runs until it is stopped when its schedule has no end, and plays nothing afterwards', async () => {
     const { body } = await play({
       prompt: '',
       process,
@@ -83,7 +83,7 @@ describe.each([false, true])('a synthetic agent (a real process: %s)', (process)
   })
 })
 
-it('an agent that is only played is heard in the order of its schedule, also where events are due together', async () => {
+it('a synthetic agent: its events are sent in the order of the schedule, also when they are due at the same time', async () => {
   const client = await server.socket()
   const say = (content: string): object => ({ delay: 1_500, type: 'message', data: { content } })
   const is = (status: string): object => ({ delay: 1_500, type: 'status', data: { status } })
@@ -91,19 +91,19 @@ it('an agent that is only played is heard in the order of its schedule, also whe
   const { body } = await play({ prompt: '', schedule: events })
   client.socket.emit('subscribe', { agentId: body.id, since: 1 })
   await client.event('agent:terminated', (event) => event.agentId === body.id)
-  const told = client.events.flatMap(({ name, data }) =>
+  const received = client.events.flatMap(({ name, data }) =>
     name === 'agent:message' ? data.message.content : name === 'agent:status' ? data.status : [],
   )
-  expect(told).toEqual(['one', 'initializing', 'two', 'running', 'three', 'stopping', 'completed'])
+  expect(received).toEqual(['one', 'initializing', 'two', 'running', 'three', 'stopping', 'completed'])
 })
 
-it('a schedule may be a launch of its own, through POST /agents', async () => {
+it('POST /agents: launches a synthetic agent with a schedule', async () => {
   const id = await server.launch({ type: 'synthetic', prompt: 'p', namespace: 'n', configuration: { schedule } })
   expect(await ended(id)).toMatchObject({ status: 'completed' })
   expect(await server.get(`/api/agents/${id}`)).toMatchObject({ namespace: 'n', session: { messageCount: 3 } })
 })
 
-it('a bad schedule is refused by its place', async () => {
+it('a bad schedule is refused, and the error names the place', async () => {
   const event = { delay: 0, type: 'message', data: { content: 'x' } }
   const cases: readonly (readonly [object, string])[] = [
     [{ schedule: [] }, 'prompt'],
@@ -121,7 +121,7 @@ it('a bad schedule is refused by its place', async () => {
   }
 })
 
-describe('what an event says', () => {
+describe('the data of a scheduled event', () => {
   const good = { delay: 0, type: 'message', data: { content: 'x' } }
   const bad: readonly (readonly [string, unknown, string])[] = [
     ['message', undefined, 'data'],
@@ -142,15 +142,15 @@ describe('what an event says', () => {
     ['complete', { success: 'no' }, 'data.success'],
   ]
 
-  it.each(bad)('is refused where it is none: %s %j', async (type, data, path) => {
+  it.each(bad)('is refused when it is invalid: %s %j', async (type, data, path) => {
     const events = [good, { delay: 0, type, data }]
-    const told = async (answer: Promise<Json>): Promise<unknown> => {
+    const refusalOf = async (answer: Promise<Json>): Promise<unknown> => {
       const { status, body } = await answer
       return [status, body.code, body.details[0].path]
     }
-    expect(await told(play({ prompt: '', schedule: events }))).toEqual([400, 'invalid_request', `schedule.1.${path}`])
+    expect(await refusalOf(play({ prompt: '', schedule: events }))).toEqual([400, 'invalid_request', `schedule.1.${path}`])
     const launch = { type: 'synthetic', prompt: '', configuration: { schedule: events } }
-    expect(await told(server.call('POST', '/api/agents', { body: launch }))).toEqual([
+    expect(await refusalOf(server.call('POST', '/api/agents', { body: launch }))).toEqual([
       400,
       'invalid_request',
       `configuration.schedule.1.${path}`,
@@ -158,12 +158,12 @@ describe('what an event says', () => {
     expect(await server.get('/api/agents')).toEqual([])
   })
 
-  it('and cannot be played says what can be', async () => {
+  it('with a status that cannot be played is refused with the statuses that can', async () => {
     const { body } = await play({ prompt: '', schedule: [{ delay: 0, type: 'status', data: { status: 'stuck' } }] })
     expect(body.message).toContain('initializing, running, completed or failed')
   })
 
-  it('may have more to it, and an end need say nothing', async () => {
+  it('may have further fields, and may be absent for `complete`', async () => {
     const more = { note: [1, { deep: true }] }
     const events = [
       { ...good, data: { ...good.data, ...more } },
@@ -176,7 +176,7 @@ describe('what an event says', () => {
     expect((await play({ prompt: '', schedule: [{ ...good, data: { ...good.data, deep: nested(200) } }] })).status).toBe(400)
   })
 
-  it.each(['completed', 'failed'])('is its end, where that is the status %s', async (status) => {
+  it.each(['completed', 'failed'])('with the status %s ends the agent', async (status) => {
     const { body } = await play({ prompt: '', schedule: [{ delay: 0, type: 'status', data: { status } }] })
     expect(await ended(body.id)).toMatchObject({ status })
   })

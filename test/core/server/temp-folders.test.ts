@@ -10,9 +10,9 @@ import { type Json, startServer, type TestServer } from '../../support/server.ts
 import { useServer } from '../../support/shared-server.ts'
 import { survivors, waitUntil } from '../../support/world.ts'
 
-/** Every agent has a temp folder of its own, and it goes with the agent, whatever ends the agent. */
+/** Every agent has its own temp folder, which is removed with the agent, however the agent ends. */
 
-/** Writes into it, says where it is, and stays; or ends by itself. */
+/** A script that writes into its temp folder and prints its path. `last` lets it stay or end. */
 const script = (last: string): readonly string[] => [
   'sh',
   '-c',
@@ -21,7 +21,7 @@ const script = (last: string): readonly string[] => [
 const stays = script('exec sleep 1000')
 const placements = ['process', 'tmux'] as const
 
-/** The folder of the system, as the server sees it: whatever is in it at the end was left behind. */
+/** A server with its own system folder for temporary files. Everything in it at the end is a leftover. */
 interface Scene {
   readonly server: TestServer
   readonly temp: string
@@ -32,16 +32,16 @@ async function serving(home = temporaryHome(), temp = temporaryHome()): Promise<
   return { server, temp, [Symbol.asyncDispose]: async () => await server.stop() }
 }
 
-/** The folder that it says it has, once it has said so. */
+/** Waits for the path of the temp folder that the agent prints. */
 async function folderOf(server: TestServer, id: string): Promise<string> {
-  const [said]: Json[] = await server.get(`/api/agents/${id}/messages?since=1&limit=1&wait=20000`)
-  return said.content
+  const [first]: Json[] = await server.get(`/api/agents/${id}/messages?since=1&limit=1&wait=20000`)
+  return first.content
 }
 
-/** Our own look: the folder, and all that the home keeps for agents while they run. */
+/** Leftovers: entries of the folder, and everything that the home keeps for running agents. */
 const leftOf = ({ server, temp }: Scene): readonly string[] => [...readdirSync(temp), ...leftInHome(server.home)]
 
-/** Its sentinel sees nothing of it: what is left is for others. */
+/** Kills the server while its sentinel is stopped, so that the leftovers stay for another recovery. */
 async function diesUnwatched({ home, ebb }: TestServer): Promise<void> {
   const sentinels = survivors(home).filter(({ argv }) => argv.startsWith('ebb-sentinel'))
   expect(sentinels).toHaveLength(1)
@@ -66,7 +66,7 @@ describe.each(placements)('an agent in %s', (placement) => {
   const server = useServer([], { env: { TMPDIR: temp } })
   const scene = { server, temp }
 
-  it.each(ways)('has a folder that goes with it: %s', async (_way, end) => {
+  it.each(ways)('has a temp folder that is removed with it: %s', async (_way, end) => {
     const id = await server.command(stays, { placement, requestId: 'request-1' })
     const folder = await folderOf(server, id)
     expect(readdirSync(temp)).toEqual([folder.slice(temp.length + 1)])
@@ -76,14 +76,14 @@ describe.each(placements)('an agent in %s', (placement) => {
     expect(existsSync('/bin/sh')).toBe(true)
   })
 
-  it('has a folder that goes with the server', async () => {
+  it('has a temp folder that is removed when the server exits', async () => {
     await using scene = await serving()
     await folderOf(scene.server, await scene.server.command(stays, { placement }))
     await scene.server.stop()
     expect(leftOf(scene)).toEqual([])
   })
 
-  it('has a folder that goes when it ends by itself, and the report names it', async () => {
+  it('has a temp folder that is removed when it ends by itself, and the report names the folder', async () => {
     const id = await server.command(script('sleep 0.3'), { placement })
     const folder = await folderOf(server, id)
     expect(await server.get(`/api/agents/${id}/status?wait=20000`)).toMatchObject({ status: 'completed' })
@@ -96,7 +96,7 @@ describe.each(placements)('an agent in %s', (placement) => {
     })
   })
 
-  it('has none of ours where its configuration says where its temporary files go', async () => {
+  it('has no temp folder when its configuration sets TMPDIR', async () => {
     const own = temporaryHome()
     const id = await server.launch({ type: 'command', prompt: '', placement, configuration: { command: stays, env: { TMPDIR: own } } })
     expect(await folderOf(server, id)).toBe(own)
@@ -106,7 +106,7 @@ describe.each(placements)('an agent in %s', (placement) => {
   })
 })
 
-/** A program that is called `claude` and leaves what claude leaves, in a home of its own. */
+/** A program named `claude` that leaves the same files as Claude Code, in a home of its own. */
 function claude(more: Record<string, string> = {}): { readonly home: string; readonly env: Record<string, string> } {
   const [home, bin] = [temporaryHome(), temporaryHome()]
   for (const folder of ['shell-snapshots', 'sessions', 'projects']) mkdirSync(join(home, '.claude', folder), { recursive: true })
@@ -129,7 +129,7 @@ describe.each(placements)('claude in %s, killed', (placement) => {
     expect(await server.post(`/api/agents/${id}/stop`, { force: true })).toMatchObject({ success: true })
   }
 
-  it('leaves nothing of its own in the folder of its user, and its conversation', async () => {
+  it('leaves only its conversation in the configuration folder of its user', async () => {
     const { home, env } = claude()
     await killed(env)
     expect(readdirSync(join(home, '.claude'), { recursive: true }).sort()).toEqual([
@@ -142,15 +142,15 @@ describe.each(placements)('claude in %s, killed', (placement) => {
     expect(readdirSync(temp)).toEqual([])
   })
 
-  it('is known by its PATH where its TMPDIR is that of its user', async () => {
+  it('is identified by its PATH when its TMPDIR is that of its user', async () => {
     const { home, env } = claude({ TMPDIR: temporaryHome() })
     await killed(env)
     expect(readdirSync(join(home, '.claude/shell-snapshots'))).toEqual(['snapshot-bash-1-theirs.sh'])
   })
 })
 
-describe('a server that dies', () => {
-  it('leaves the folder to its sentinel', async () => {
+describe('the temp folder after SIGKILL of the server', () => {
+  it('is removed by the sentinel', async () => {
     const scene = await serving()
     await folderOf(scene.server, await scene.server.command(stays))
     scene.server.ebb.signal('SIGKILL')
@@ -158,7 +158,7 @@ describe('a server that dies', () => {
     await waitUntil(() => leftOf(scene), 20_000, 'the folder is gone')
   })
 
-  it('leaves it to the next start, which knows it though its own TMPDIR is another', async () => {
+  it('is removed by `ebb recover`, even with another TMPDIR', async () => {
     const scene = await serving()
     const { server, temp } = scene
     await folderOf(server, await server.command(stays))
@@ -168,7 +168,7 @@ describe('a server that dies', () => {
     expect(leftOf(scene)).toEqual([])
   })
 
-  it('and loses its database too: the reaper finds it', async () => {
+  it('is found by the reaper when the database is lost too', async () => {
     const scene = await serving()
     const { server, temp } = scene
     await folderOf(server, await server.command(stays))
@@ -182,10 +182,10 @@ describe('a server that dies', () => {
     expect(leftOf(scene)).toEqual([])
   })
 
-  describe('with an agent in tmux', () => {
+  describe('of an agent in tmux', () => {
     needs('tmux')
 
-    it('leaves the folder to the agent, and the next server takes both over', async () => {
+    it('stays with the agent, and the next server takes over both', async () => {
       const home = temporaryHome()
       const first = await serving(home)
       const id = await first.server.command(stays, { placement: 'tmux' })
@@ -199,7 +199,7 @@ describe('a server that dies', () => {
       expect([...readdirSync(first.temp), ...leftOf(second)]).toEqual([])
     })
 
-    it('finishes it where the agent has ended meanwhile', async () => {
+    it('is removed by the next server when the agent has ended meanwhile', async () => {
       const home = temporaryHome()
       const scene = await serving(home)
       const gate = join(temporaryHome(), 'gate')
@@ -216,10 +216,10 @@ describe('a server that dies', () => {
 })
 
 describe('a launch', () => {
-  it('that fails half-way takes the folder back', async () => {
+  it('that fails half-way removes its temp folder', async () => {
     await using scene = await serving()
     const { server, temp } = scene
-    // Its log cannot be made.
+    // The log of the agent cannot be created.
     rmSync(join(server.home, 'logs'), { recursive: true })
     const failed = await server.call('POST', '/api/agents', { body: { type: 'command', prompt: '', configuration: { command: stays } } })
     expect(failed.status).toBe(500)
@@ -228,7 +228,7 @@ describe('a launch', () => {
     expect(leftInHome(server.home)).toEqual([])
   })
 
-  it('is refused where the system has no folder for temporary files, before anything exists', async () => {
+  it('is refused before anything exists when the system has no folder for temporary files', async () => {
     await using scene = await serving(temporaryHome(), '/nonexistent/folder')
     const { server } = scene
     const body = { type: 'command', prompt: '', configuration: { command: stays } }
@@ -243,7 +243,7 @@ describe('a launch', () => {
   })
 })
 
-it('a locked database keeps no folder from going (G12)', async () => {
+it('a locked database: the temp folder is removed all the same (G12)', async () => {
   await using scene = await serving()
   const { server, temp } = scene
   const id = await server.command(stays)
@@ -256,10 +256,10 @@ it('a locked database keeps no folder from going (G12)', async () => {
   expect(await stopped).toMatchObject({ success: true })
 })
 
-describe('what cannot be removed', () => {
+describe('a file in a temp folder that cannot be removed', () => {
   needs('root')
 
-  it('is told, until it can (G11)', async () => {
+  it('is reported until it is removed (G11)', async () => {
     await using scene = await serving()
     const { server, temp } = scene
     const id = await server.command(['sh', '-c', 'touch "$TMPDIR/file"; chattr +i "$TMPDIR/file"; echo "$TMPDIR"; exec sleep 1000'])
@@ -270,14 +270,14 @@ describe('what cannot be removed', () => {
       expect(stopped.errors.join()).toMatch(/file cannot be removed \(EPERM\); take its flags away/)
       expect((await server.get('/api/cleanup/status')).stuck.join()).toContain(file)
     } finally {
-      // Nobody else could remove it, either.
+      // The test's cleanup could not remove the file, either.
       execFileSync('chattr', ['-i', file])
     }
     expect(await server.post('/api/reaper/run')).toMatchObject({ released: [expect.objectContaining({ kind: 'temp-folder' })], left: [] })
     expect(readdirSync(temp)).toEqual([])
   })
 
-  it('keeps no other agent from a reset, which tells of it and of nothing else', async () => {
+  it('does not keep a reset from removing the other agents, and is the only error of its report', async () => {
     await using scene = await serving()
     const { server } = scene
     const ended = await Promise.all([1, 2, 3, 4].map(() => server.command(['echo', 'hi'])))

@@ -13,7 +13,7 @@ export function agentCases(store: AgentsUnderTest): void {
 }
 
 function creating(store: AgentsUnderTest): void {
-  it('a new agent is initializing, and its prompt is its first message', async () => {
+  it('create: a new agent is initializing, and its prompt is its first message', async () => {
     const configuration = { workingDirectory: '/ä', conversationName: 'c', metadata: { deep: { list: [1, null] } }, model: 'm' }
     const created = newAgent('a', { name: 'Ada', requestId: 'r', taskId: 't', parentAgentId: 'p', configuration })
     await store.agents.create(created, newMessage(created.prompt, { id: 'first', type: 'user', role: 'user' }))
@@ -39,21 +39,21 @@ function creating(store: AgentsUnderTest): void {
     ])
   })
 
-  it('the session is the one that the agent was given, else its own', async () => {
+  it('create: the session id is the given one, else the id of the agent', async () => {
     await create(store.agents, 'a', { configuration: { sessionId: 'earlier' } })
     await create(store.agents, 'b')
     expect((await store.agents.find('a'))?.agent.session.id).toBe('earlier')
     expect((await store.agents.find('b'))?.agent.session.id).toBe('b')
   })
 
-  it('an id is used once, and a second agent of that id changes nothing', async () => {
+  it('create: a second agent with the same id is refused and changes nothing', async () => {
     await create(store.agents, 'a', { prompt: 'the first' })
     await expect(create(store.agents, 'a', { prompt: 'the second' })).rejects.toThrow()
     expect((await store.agents.find('a'))?.agent.session).toMatchObject({ prompt: 'the first', messageCount: 1 })
     expect(await store.agents.messages('a', 0, 10)).toHaveLength(1)
   })
 
-  it('what is not there is not found', async () => {
+  it('find: an unknown agent is undefined', async () => {
     expect(await store.agents.find('nobody')).toBeUndefined()
     expect(await store.agents.messages('nobody', 0, 10)).toEqual([])
     expect(await store.agents.positions('nobody')).toEqual([])
@@ -62,7 +62,7 @@ function creating(store: AgentsUnderTest): void {
     expect(await store.agents.remove(['nobody'])).toEqual({ agents: 0, messages: 0, ids: new Set() })
   })
 
-  it('another connection sees it at once', async () => {
+  it('create: another connection sees the agent at once', async () => {
     const other = await store.reopen()
     await create(store.agents, 'a')
     expect(await statusOf(other.agents, 'a')).toBe('initializing')
@@ -72,7 +72,7 @@ function creating(store: AgentsUnderTest): void {
 }
 
 function changing(store: AgentsUnderTest): void {
-  it('a change touches what it names and nothing else', async () => {
+  it('change: updates only the given fields', async () => {
     await create(store.agents, 'a')
     await store.agents.change('a', { status: 'running', startedAt: '2026-11-15T09:00:01.000Z' })
     await store.agents.change('a', { exit: { code: 0, signal: null } })
@@ -83,14 +83,14 @@ function changing(store: AgentsUnderTest): void {
     expect(record).toMatchObject({ agent: { error: { name: 'n', message: 'm' } }, result: { isSuccess: false } })
   })
 
-  it('changes are made in the order in which they were asked for', async () => {
+  it('change: changes apply in the order of the calls', async () => {
     await create(store.agents, 'a')
     const statuses = ['running', 'initializing', 'running', 'stopping'] as const
     await Promise.all(statuses.map((status) => store.agents.change('a', { status })))
     expect(await statusOf(store.agents, 'a')).toBe('stopping')
   })
 
-  it('a status that is no status is refused', async () => {
+  it('change: an invalid status is refused', async () => {
     await create(store.agents, 'a')
     await expect(store.agents.change('a', { status: 'dancing' as 'running' })).rejects.toThrow()
     expect(await statusOf(store.agents, 'a')).toBe('initializing')
@@ -101,13 +101,13 @@ function listing(store: AgentsUnderTest): void {
   const listed = async (filter: Parameters<typeof store.agents.list>[0]): Promise<string> =>
     (await store.agents.list(filter)).agents.map(({ id }) => id).join('')
 
-  it('newest first, by the order of creation and not by the clock', async () => {
+  it('list: newest first, by the order of creation and not by the clock', async () => {
     for (const [index, id] of ['a', 'b', 'c'].entries())
       await create(store.agents, id, { createdAt: `2026-11-15T09:00:0${9 - index}.000Z` })
     expect(await listed({})).toBe('cba')
   })
 
-  it('filters by namespace, status, request, task and incarnation, and by all of them', async () => {
+  it('list: filters by namespace, status, request, task and incarnation, and by all of them', async () => {
     await create(store.agents, 'a', { namespace: 'n', requestId: 'r', incarnation: 'i2' })
     await create(store.agents, 'b', { namespace: 'n', taskId: 't' })
     await create(store.agents, 'c', { requestId: 'r' })
@@ -123,7 +123,7 @@ function listing(store: AgentsUnderTest): void {
     expect(await listed({ namespace: 'n', requestId: 'r', statuses: ['initializing'] })).toBe('a')
   })
 
-  it('says the namespaces of those that are there', async () => {
+  it('namespacesOf: returns the namespaces of existing agents', async () => {
     await create(store.agents, 'a', { namespace: 'one' })
     await create(store.agents, 'b', { namespace: 'two' })
     await create(store.agents, 'c', { namespace: 'two' })
@@ -135,7 +135,7 @@ function listing(store: AgentsUnderTest): void {
     expect((await store.agents.namespacesOf([])).size).toBe(0)
   })
 
-  it('a cursor goes on where the page ended, whatever came or went meanwhile', async () => {
+  it('list: a cursor continues after the page, whatever was created or removed meanwhile', async () => {
     for (const id of ['a', 'b', 'c', 'd', 'e']) await create(store.agents, id)
     const first = await store.agents.list({ limit: 2 })
     expect(first.agents.map(({ id }) => id)).toEqual(['e', 'd'])
@@ -149,13 +149,13 @@ function listing(store: AgentsUnderTest): void {
     expect(last).not.toHaveProperty('nextCursor')
   })
 
-  it('a page that is just full has no next one', async () => {
+  it('list: a page that is exactly full has no next page', async () => {
     for (const id of ['a', 'b']) await create(store.agents, id)
     expect(await store.agents.list({ limit: 2 })).not.toHaveProperty('nextCursor')
   })
 }
 
-/** What a careless writer of JSON gets wrong. */
+/** Texts that are difficult to write as JSON. */
 const texts = [
   'plain',
   '',
@@ -173,34 +173,31 @@ function listingAsJson(store: AgentsUnderTest): void {
   const parsed = async (filter: Parameters<typeof store.agents.list>[0] = {}): Promise<unknown> =>
     JSON.parse((await store.agents.listJson(filter)).json)
 
-  it.each(texts.map((text, index) => [index, text] as const))(
-    'as JSON is the same listing, whatever the texts are: %i',
-    async (_index, text) => {
-      const configuration = {
-        workingDirectory: text,
-        conversationName: text,
-        sessionId: text,
-        model: text,
-        metadata: { [text]: text, deep: [{ [text]: null }, [text], true, -0.5, 1e21] },
-        limits: { memoryBytes: 1, pids: 2, logBytes: 3 },
-      }
-      const labels = { name: text, type: text, placement: text, namespace: text, requestId: text, taskId: text, parentAgentId: text }
-      await create(store.agents, 'a', { ...labels, prompt: text, configuration })
-      await store.agents.change('a', {
-        status: 'stuck',
-        startedAt: '2026-11-15T09:00:01.000Z',
-        exit: { code: 0, signal: text },
-        error: { name: text, message: text },
-      })
-      await create(store.agents, 'b', { prompt: text, configuration: { metadata: { [text]: text } } })
-      const { agents } = await store.agents.list({})
-      expect(agents).toHaveLength(2)
-      expect(await parsed()).toEqual(agents)
-      expect(agents[1]?.session.configuration).toEqual(configuration)
-    },
-  )
+  it.each(texts.map((text, index) => [index, text] as const))('listJson: equals the list for difficult texts: %i', async (_index, text) => {
+    const configuration = {
+      workingDirectory: text,
+      conversationName: text,
+      sessionId: text,
+      model: text,
+      metadata: { [text]: text, deep: [{ [text]: null }, [text], true, -0.5, 1e21] },
+      limits: { memoryBytes: 1, pids: 2, logBytes: 3 },
+    }
+    const labels = { name: text, type: text, placement: text, namespace: text, requestId: text, taskId: text, parentAgentId: text }
+    await create(store.agents, 'a', { ...labels, prompt: text, configuration })
+    await store.agents.change('a', {
+      status: 'stuck',
+      startedAt: '2026-11-15T09:00:01.000Z',
+      exit: { code: 0, signal: text },
+      error: { name: text, message: text },
+    })
+    await create(store.agents, 'b', { prompt: text, configuration: { metadata: { [text]: text } } })
+    const { agents } = await store.agents.list({})
+    expect(agents).toHaveLength(2)
+    expect(await parsed()).toEqual(agents)
+    expect(agents[1]?.session.configuration).toEqual(configuration)
+  })
 
-  it('as JSON has no field for what is not there', async () => {
+  it('listJson: has no field for an unset value', async () => {
     await create(store.agents, 'a')
     const [agent] = (await parsed()) as [Record<string, unknown>]
     expect(Object.keys(agent)).toEqual(['id', 'type', 'status', 'placement', 'namespace', 'session', 'createdAt'])
@@ -208,7 +205,7 @@ function listingAsJson(store: AgentsUnderTest): void {
     expect(await parsed({ namespace: 'none' })).toEqual([])
   })
 
-  it('as JSON has an end when there was one', async () => {
+  it('listJson: has the end of an ended agent', async () => {
     for (const id of ['a', 'b', 'c']) await createInScope(store, id)
     const ended = [
       end('a', { status: 'failed', exit: { code: 255, signal: null }, error: { name: 'n', message: 'm' } }),
@@ -219,7 +216,7 @@ function listingAsJson(store: AgentsUnderTest): void {
     expect(await parsed()).toEqual((await store.agents.list({})).agents)
   })
 
-  it('as JSON has the same pages and filters', async () => {
+  it('listJson: has the same pages and filters as list', async () => {
     for (const id of ['a', 'b', 'c', 'd']) await create(store.agents, id, { namespace: id === 'b' ? 'n' : 'default' })
     for (const filter of [{ limit: 2 }, { limit: 4 }, { limit: 1, cursor: '3' }, { namespace: 'n' }, { statuses: ['running' as const] }]) {
       const { agents, ...next } = await store.agents.list(filter)
@@ -230,7 +227,7 @@ function listingAsJson(store: AgentsUnderTest): void {
 }
 
 function removing(store: AgentsUnderTest): void {
-  it('removal takes row, messages, positions and scope, and says how much went', async () => {
+  it('remove: deletes row, messages, positions and scope, and returns the counts', async () => {
     await openAgent(store.ledger, 'a')
     await openAgent(store.ledger, 'b')
     for (const id of ['a', 'b', 'c']) await create(store.agents, id)
@@ -245,7 +242,7 @@ function removing(store: AgentsUnderTest): void {
     expect(await statusOf(store.agents, 'b')).toBe('initializing')
   })
 
-  it('an id whose agent is gone starts from nothing when it is used again', async () => {
+  it('remove: an id that is used again starts empty', async () => {
     await create(store.agents, 'a')
     await store.agents.save([{ agentId: 'a', messages: [newMessage('old')], position: { stream: 'stdout', from: 0, to: 4 } }])
     await store.agents.remove(['a'])
@@ -254,7 +251,7 @@ function removing(store: AgentsUnderTest): void {
     expect(await store.agents.messages('a', 0, 10)).toHaveLength(1)
   })
 
-  it('an agent with very many messages goes as a whole, and others can write meanwhile', async () => {
+  it('remove: deletes an agent with very many messages, and others can write meanwhile', async () => {
     await create(store.agents, 'a')
     await create(store.agents, 'b')
     await say(store.agents, 'a', 30_000)
@@ -270,7 +267,7 @@ function removing(store: AgentsUnderTest): void {
     expect(await store.agents.totals(undefined, new Set())).toEqual({ agents: 1, messages: 1 + writes })
   })
 
-  it('a trim leaves a shorter agent, with its prompt and without a gap, in case the removal never comes', async () => {
+  it('trim: leaves an agent with fewer messages, its prompt and no gap', async () => {
     await create(store.agents, 'a')
     await say(store.agents, 'a', 12_000)
     expect(await store.agents.trim('a')).toBe(10_000)
@@ -280,7 +277,7 @@ function removing(store: AgentsUnderTest): void {
     expect(await store.agents.remove(['a'])).toMatchObject({ agents: 1, messages: 2_001 })
   })
 
-  it('totals are of a namespace or of all, without those of the incarnations that are named', async () => {
+  it('totals: of a namespace or of all, without the given incarnations', async () => {
     await create(store.agents, 'a', { namespace: 'n' })
     await create(store.agents, 'b', { namespace: 'n', incarnation: 'i2' })
     await create(store.agents, 'c')

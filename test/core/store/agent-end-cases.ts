@@ -3,7 +3,7 @@ import { create, createInScope, end, newMessage, say, statusOf } from './agent-r
 import type { AgentsUnderTest } from './connections.ts'
 import { incarnation, intent, openAgent, report, scopeOf, settlement } from './records.ts'
 
-/** What the transaction that closes scopes does to the rows of their agents. */
+/** Test cases for the rows of agents in the transaction that closes their scopes. */
 export function agentEndCases(store: AgentsUnderTest): void {
   settling(store)
   lasting(store)
@@ -12,7 +12,7 @@ export function agentEndCases(store: AgentsUnderTest): void {
 }
 
 function settling(store: AgentsUnderTest): void {
-  it('an agent ends in the transaction that closes its scope', async () => {
+  it('settle: an agent ends in the transaction that closes its scope', async () => {
     await createInScope(store, 'a')
     await store.agents.change('a', { status: 'stopping' })
     const error = { name: 'exit_code', message: 'The agent exited with code 3.' }
@@ -25,14 +25,14 @@ function settling(store: AgentsUnderTest): void {
     })
   })
 
-  it('an end that brings no exit and no error leaves those that are known', async () => {
+  it('settle: an end without exit and error keeps the known ones', async () => {
     await createInScope(store, 'a')
     await store.agents.change('a', { exit: { code: null, signal: 'SIGSEGV' }, error: { name: 'n', message: 'm' } })
     await store.ledger.settle(settlement({ agents: { ended: [end('a')], stuckIds: [] } }))
     expect((await store.agents.find('a'))?.agent).toMatchObject({ status: 'completed', signal: 'SIGSEGV', error: { name: 'n' } })
   })
 
-  it('when the books of the scope cannot be written, the agent has not ended', async () => {
+  it('settle: the agent has not ended when the settlement of its scope fails', async () => {
     await createInScope(store, 'a')
     const stored = { id: 'r', body: report('a') }
     await store.ledger.settle(settlement({ report: stored }))
@@ -41,7 +41,7 @@ function settling(store: AgentsUnderTest): void {
     expect(await statusOf(store.agents, 'a')).toBe('initializing')
   })
 
-  it('what could not be released is stuck, and ends when it could be after all', async () => {
+  it('settle: an agent is stuck while it cannot be released, and ends when it can', async () => {
     await createInScope(store, 'a')
     await store.ledger.settle(settlement({ agents: { ended: [], stuckIds: ['a', 'nobody'] } }))
     expect(await statusOf(store.agents, 'a')).toBe('stuck')
@@ -51,7 +51,7 @@ function settling(store: AgentsUnderTest): void {
 }
 
 function lasting(store: AgentsUnderTest): void {
-  it.each(['completed', 'failed', 'terminated'] as const)('nothing overwrites %s', async (status) => {
+  it.each(['completed', 'failed', 'terminated'] as const)('change and settle: the status %s is final', async (status) => {
     await createInScope(store, 'a')
     await store.ledger.settle(settlement({ agents: { ended: [end('a', { status })], stuckIds: [] } }))
     const before = await store.agents.find('a')
@@ -62,7 +62,7 @@ function lasting(store: AgentsUnderTest): void {
     expect(await store.agents.find('a')).toEqual(before)
   })
 
-  it('but stuck does, when it cannot be deleted: it keeps its end and its report, and takes nothing else', async () => {
+  it('change: an ended agent that cannot be deleted becomes stuck, and keeps its end and its report', async () => {
     await createInScope(store, 'a')
     await store.ledger.settle(settlement({ agents: { ended: [end('a')], stuckIds: [] } }))
     const before = await store.agents.find('a')
@@ -71,7 +71,7 @@ function lasting(store: AgentsUnderTest): void {
     expect(await store.agents.find('a')).toEqual({ ...before, agent: { ...before?.agent, status: 'stuck' } })
   })
 
-  it('messages that are saved after the end are kept', async () => {
+  it('save: messages after the end are kept', async () => {
     await createInScope(store, 'a')
     await store.ledger.settle(settlement({ agents: { ended: [end('a')], stuckIds: [] } }))
     await store.agents.save([{ agentId: 'a', messages: [newMessage('late')] }])
@@ -80,7 +80,7 @@ function lasting(store: AgentsUnderTest): void {
 }
 
 function forgetting(store: AgentsUnderTest): void {
-  it('with a forgotten scope go row, messages, positions and the name of its owner', async () => {
+  it('settle: forgetting a scope deletes the row, messages, positions and owner name', async () => {
     await createInScope(store, 'a')
     await createInScope(store, 'b')
     await say(store.agents, 'a', 20)
@@ -97,7 +97,7 @@ function forgetting(store: AgentsUnderTest): void {
     expect(await scopeOf(store.ledger, 'a')).toBeUndefined()
   })
 
-  it('agents that ended before in a scope that is forgotten are known until they are removed, with their books', async () => {
+  it('settle: agents that ended before below a forgotten scope keep their rows and scopes until they are removed', async () => {
     await openAgent(store.ledger, 'namespace-1')
     await store.ledger.openScope({ id: 'task-1', kind: 'task', parentId: 'namespace-1', incarnation: 'i1' })
     for (const id of ['ended', 'going']) {
@@ -114,7 +114,7 @@ function forgetting(store: AgentsUnderTest): void {
     expect(await store.ledger.resources('ended')).toEqual([])
   })
 
-  it('lines that come for a forgotten agent are not saved', async () => {
+  it('save: messages for a forgotten agent are not saved', async () => {
     await createInScope(store, 'a')
     await store.ledger.settle(settlement({ forgottenScopeIds: ['a'] }))
     expect(await store.agents.save([{ agentId: 'a', messages: [newMessage('late')] }])).toEqual([[]])
@@ -123,7 +123,7 @@ function forgetting(store: AgentsUnderTest): void {
 }
 
 function retiring(store: AgentsUnderTest): void {
-  it('an incarnation that retires leaves the scopes of agents that are still known, and only those', async () => {
+  it('retire: keeps only the scopes of agents that still have a row', async () => {
     await store.ledger.register(incarnation('i1'))
     await createInScope(store, 'kept')
     await openAgent(store.ledger, 'unknown')
@@ -135,7 +135,7 @@ function retiring(store: AgentsUnderTest): void {
     expect((await store.ledger.contents()).scopes).toEqual([])
   })
 
-  it('the agents of another incarnation are none of its business', async () => {
+  it('retire: does not change the agents of another incarnation', async () => {
     await store.ledger.register(incarnation('i1'))
     await openAgent(store.ledger, 'theirs', 'i2')
     await create(store.agents, 'theirs', { incarnation: 'i2' })

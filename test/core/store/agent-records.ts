@@ -3,7 +3,7 @@ import type { AgentEnd, AgentStore, NewAgent, NewMessage } from '../../../src/co
 import type { Ledger } from '../../../src/core/ports/ledger.ts'
 import { openAgent, report } from './records.ts'
 
-/** What the cases write into a store of agents: plausible records, with only the part that matters named at the call. */
+/** Builds records for the store tests. A call gives only the fields that matter to the test. */
 
 let ids = 0
 
@@ -31,7 +31,7 @@ export async function create(agents: AgentStore, id: string, more: Partial<NewAg
   return agent
 }
 
-/** A row with the scope that carries its id. */
+/** Creates an agent row, and the scope with the same id. */
 export async function createInScope(
   store: { readonly ledger: Ledger; readonly agents: AgentStore },
   id: string,
@@ -45,7 +45,7 @@ export function end(agentId: string, more: Partial<AgentEnd> = {}): AgentEnd {
   return { agentId, status: 'completed', completedAt: '2026-11-15T09:00:09.000Z', report: report(agentId), ...more }
 }
 
-/** So many messages, in a few saves. */
+/** Saves this number of messages, in a few calls. */
 export async function say(agents: AgentStore, agentId: string, count: number): Promise<void> {
   for (let said = 0; said < count; said += 5_000) {
     const messages = Array.from({ length: Math.min(5_000, count - said) }, (_, index) => newMessage(`line ${said + index + 1}`))

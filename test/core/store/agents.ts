@@ -6,7 +6,7 @@ import { messageCases } from './message-cases.ts'
 import { ownerCases } from './owner-cases.ts'
 import { taskCases } from './task-cases.ts'
 
-/** What every store must do with the rows of agents. A second store passes this unchanged, or it is none. */
+/** The conformance suite of agent stores: every store must pass it unchanged. */
 
 export function agentsConformance(name: string, open: () => Promise<OpenedStore>): void {
   describe(`${name} as a store of agents`, () => {

@@ -13,7 +13,7 @@ export function closeCases(store: Store): void {
 }
 
 function beginning(store: Store): void {
-  it('a close marks the scope and everything below it, and nothing beside it', async () => {
+  it('beginClose: marks the scope and its descendants, and no other scope', async () => {
     const { ledger } = store
     await holdResources(ledger, 'agent', 1)
     await holdResources(ledger, 'sibling', 1)
@@ -27,21 +27,21 @@ function beginning(store: Store): void {
       'agent.1': 'closing',
       child: 'closing',
       'child.1': 'closing',
-      // It may or may not exist: that is what intended means, also now.
+      // An intended resource may or may not exist, and the close does not change that.
       'child.2': 'intended',
       sibling: 'open',
       'sibling.1': 'held',
     })
   })
 
-  it('what was closed before stays closed', async () => {
+  it('beginClose: a closed scope stays closed', async () => {
     await openAgent(store.ledger, 'done')
     await store.ledger.settle(settlement({ closedScopeIds: ['done'] }))
     await store.ledger.beginClose('host-i1', { trigger: 'process-exit' })
     expect(await scopeOf(store.ledger, 'done')).toMatchObject({ state: 'closed', closeRequest: undefined })
   })
 
-  it('what is stuck or released is not called closing again', async () => {
+  it('beginClose: stuck and released resources keep their state', async () => {
     await holdResources(store.ledger, 'agent', 2)
     await store.ledger.settle(
       settlement({ outcomes: [released('agent.1'), { resourceId: 'agent.2', state: 'stuck', attempts: 1, error: 'busy' }] }),
@@ -50,7 +50,7 @@ function beginning(store: Store): void {
     expect(await statesOf(store.ledger)).toMatchObject({ 'agent.1': 'released', 'agent.2': 'stuck' })
   })
 
-  it('a close of nothing is no complaint', async () => {
+  it('beginClose: succeeds for an unknown scope', async () => {
     await store.ledger.beginClose('nothing', { trigger: 'terminated' })
     expect(await store.ledger.contents()).toEqual({ scopes: [], resources: [] })
   })
@@ -63,28 +63,28 @@ function wishing(store: Store): void {
   it.each([
     ['weak before strong', weak, strong],
     ['strong before weak', strong, weak],
-  ])('the stronger wish is kept, %s (G6)', async (_name, first, second) => {
+  ])('beginClose: the stronger close request is kept, %s (G6)', async (_name, first, second) => {
     await openAgent(store.ledger)
     await store.ledger.beginClose('agent', first)
     await store.ledger.beginClose('agent', second)
     expect((await scopeOf(store.ledger, 'agent'))?.closeRequest).toEqual(strong)
   })
 
-  it('a wish without a deadline does not take one away (G6)', async () => {
+  it('beginClose: a close request without a deadline keeps the earlier deadline (G6)', async () => {
     await openAgent(store.ledger)
     await store.ledger.beginClose('agent', { trigger: 'terminated', deadlineMs: 2_000 })
     await store.ledger.beginClose('agent', { trigger: 'terminated', force: true })
     expect((await scopeOf(store.ledger, 'agent'))?.closeRequest).toMatchObject({ force: true, deadlineMs: 2_000 })
   })
 
-  it('what somebody asked to be deleted stays so when it is closed again for another reason (G6)', async () => {
+  it('beginClose: a requested deletion is kept when the scope is closed again for another reason (G6)', async () => {
     await openAgent(store.ledger)
     await store.ledger.beginClose('agent', { trigger: 'deleted' })
     await store.ledger.beginClose('agent', { trigger: 'reaper' })
     expect((await scopeOf(store.ledger, 'agent'))?.closeRequest).toMatchObject({ trigger: 'reaper', forget: true })
   })
 
-  it('a child that was to be forced is still to be forced when its parent closes gently (G6)', async () => {
+  it('beginClose: force of a child is kept when its parent is closed without force (G6)', async () => {
     await openAgent(store.ledger)
     await store.ledger.beginClose('agent', { trigger: 'deleted', force: true, forget: true })
     await store.ledger.beginClose('host-i1', { trigger: 'process-exit' })
@@ -94,7 +94,7 @@ function wishing(store: Store): void {
 }
 
 function settling(store: Store): void {
-  it('a released resource keeps its proof, its attempts and its time', async () => {
+  it('settle: a released resource has its proof, attempts and time', async () => {
     await holdResources(store.ledger, 'agent', 1)
     await store.ledger.settle(settlement({ outcomes: [{ resourceId: 'agent.1', state: 'stuck', attempts: 1, error: 'busy' }] }))
     await store.ledger.settle(settlement({ outcomes: [released('agent.1', { attempts: 2 })] }))
@@ -103,7 +103,7 @@ function settling(store: Store): void {
     expect(resource).not.toHaveProperty('error')
   })
 
-  it.each(['stuck', 'closing'] as const)('a resource that is %s keeps what is in the way, and no proof', async (state) => {
+  it.each(['stuck', 'closing'] as const)('settle: a resource that is %s has an error and no proof', async (state) => {
     await holdResources(store.ledger, 'agent', 1)
     await store.ledger.settle(settlement({ outcomes: [{ resourceId: 'agent.1', state, attempts: 4, error: 'It is busy.' }] }))
     const resource = await resourceOf(store.ledger, 'agent.1')
@@ -112,13 +112,13 @@ function settling(store: Store): void {
     expect(resource).not.toHaveProperty('releasedAt')
   })
 
-  it('closed scopes stay on the books with what they held', async () => {
+  it('settle: closed scopes stay in the ledger with their resources', async () => {
     await holdResources(store.ledger, 'agent', 1)
     await store.ledger.settle(settlement({ outcomes: [released('agent.1')], closedScopeIds: ['agent'] }))
     expect(await statesOf(store.ledger)).toEqual({ 'host-i1': 'open', agent: 'closed', 'agent.1': 'released' })
   })
 
-  it('a forgotten scope goes with everything below it, and its neighbours stay', async () => {
+  it('settle: a forgotten scope is deleted with its descendants, and other scopes stay', async () => {
     const { ledger } = store
     await holdResources(ledger, 'agent', 2)
     await holdResources(ledger, 'sibling', 1)
@@ -128,7 +128,7 @@ function settling(store: Store): void {
     expect(await statesOf(ledger)).toEqual({ 'host-i1': 'open', sibling: 'open', 'sibling.1': 'held' })
   })
 
-  it('a settlement that cannot be written as a whole is not written in part', async () => {
+  it('settle: a settlement that fails is not written in part', async () => {
     await holdResources(store.ledger, 'agent', 1)
     const first = { id: 'r1', body: report('agent') }
     await store.ledger.settle(settlement({ report: first }))
@@ -139,7 +139,7 @@ function settling(store: Store): void {
 }
 
 function reopening(store: Store): void {
-  it('a closed scope that is reopened is closing, with the wish, as of whoever reopened it', async () => {
+  it('reopen: a closed scope is closing again, with the close request, and belongs to the caller', async () => {
     const { ledger } = store
     await openAgent(ledger)
     await ledger.settle(settlement({ closedScopeIds: ['agent', 'host-i1'] }))
@@ -155,7 +155,7 @@ function reopening(store: Store): void {
     })
   })
 
-  it('one that is open, or below what takes nothing in, is not', async () => {
+  it('reopen: refused for an open scope, and below a closed parent', async () => {
     const { ledger } = store
     await openAgent(ledger)
     const again = { id: 'agent', kind: 'agent', parentId: 'host-i1', incarnation: 'i1' } as const
@@ -167,7 +167,7 @@ function reopening(store: Store): void {
 }
 
 function condemning(store: Store): void {
-  it('condemned agents: their closed scopes are closing again, below the host given, and open ones stay as they are', async () => {
+  it('condemn: closed scopes of the agents are closing again below the given host, and open ones are unchanged', async () => {
     const { ledger } = store
     await openAgent(ledger, 'ended')
     await openAgent(ledger, 'living')
@@ -189,7 +189,7 @@ function condemning(store: Store): void {
 }
 
 function reporting(store: Store): void {
-  it('reports are kept when their scope is forgotten, newest first', async () => {
+  it('reports: newest first, and kept when their scope is forgotten', async () => {
     await openAgent(store.ledger)
     for (const id of ['r1', 'r2', 'r3'])
       await store.ledger.settle(settlement({ forgottenScopeIds: ['agent'], report: { id, body: report(id) } }))
@@ -200,7 +200,7 @@ function reporting(store: Store): void {
     expect(await store.ledger.reportIds(2)).toEqual(['r3', 'r2'])
   })
 
-  it('the audit trail keeps the last thousand reports', async () => {
+  it('reports: the last thousand are kept', async () => {
     const ids = Array.from({ length: 1_005 }, (_, index) => `r${index}`)
     await Promise.all(ids.map((id) => store.ledger.settle(settlement({ report: { id, body: report(id) } }))))
     const kept = await store.ledger.reports(2_000)

@@ -15,9 +15,9 @@ export interface Connection {
 }
 
 export interface OpenedStore extends Connection {
-  /** One more connection to the same store, as another process would open it. */
+  /** Opens another connection to the same store, as another process would. */
   reopen(): Promise<Connection>
-  /** Closes all of them and removes the store. */
+  /** Closes all connections and removes the store. */
   dispose(): Promise<void>
 }
 

@@ -19,25 +19,25 @@ async function byId(ledger: Ledger): Promise<Record<string, IncarnationRecord>> 
 const count = (answers: readonly boolean[]): number => answers.filter(Boolean).length
 
 function registering(store: Store): void {
-  it('a registered incarnation is on the books with everything that names it', async () => {
+  it('register: the ledger has the incarnation with its identity', async () => {
     const record = server('i1', 'http://[::1]:4400')
     await store.ledger.register(record)
     expect(await store.ledger.incarnations()).toEqual([record])
   })
 
-  it('incarnations are told in the order in which they registered', async () => {
+  it('incarnations: in the order of their registration', async () => {
     await store.ledger.register(incarnation('late', { registeredAt: '2026-11-15T09:00:02.000Z' }))
     await store.ledger.register(incarnation('early', { registeredAt: '2026-11-15T09:00:01.000Z' }))
     expect((await store.ledger.incarnations()).map(({ id }) => id)).toEqual(['early', 'late'])
   })
 
-  it('many commands register beside one server', async () => {
+  it('register: many commands can register beside one server', async () => {
     await store.ledger.register(server('s'))
     await Promise.all(Array.from({ length: contenders }, (_, index) => store.ledger.register(incarnation(`c${index}`))))
     expect(await store.ledger.incarnations()).toHaveLength(contenders + 1)
   })
 
-  it('a second server is refused with the pid and the address of the first, and leaves no record', async () => {
+  it('register: a second server is refused with the pid and address of the first, and leaves no record', async () => {
     const first = server('first', 'http://127.0.0.1:4999')
     await store.ledger.register(first)
     const refusal = store.ledger.register(server('second'))
@@ -46,13 +46,13 @@ function registering(store: Store): void {
     expect(Object.keys(await byId(store.ledger))).toEqual(['first'])
   })
 
-  it('an incarnation and its host scope are on the books together', async () => {
+  it('register: the incarnation and its host scope are recorded together', async () => {
     await store.ledger.register(incarnation('i1'), scope('host-i1'))
     expect(Object.keys(await byId(store.ledger))).toEqual(['i1'])
     expect(await statesOf(store.ledger)).toEqual({ 'host-i1': 'open' })
   })
 
-  it('when one of them is refused, the other is not on the books either', async () => {
+  it('register: when the incarnation or its host scope is refused, neither is recorded', async () => {
     await store.ledger.register(server('first'), scope('host-first'))
     await expect(store.ledger.register(server('second'), scope('host-second'))).rejects.toMatchObject({ code: 'server_running' })
     await expect(store.ledger.register(incarnation('third'), scope('host-first'))).rejects.toThrow()
@@ -61,7 +61,7 @@ function registering(store: Store): void {
     expect(await statesOf(store.ledger)).toEqual({ 'host-first': 'open' })
   })
 
-  it('exactly one of many servers that start at once is seated', async () => {
+  it('register: exactly one of many servers that start at once is registered', async () => {
     const other = await store.reopen()
     const starts = Array.from({ length: contenders }, (_, index) => (index % 2 ? store.ledger : other).register(server(`s${index}`)))
     const settled = await Promise.allSettled(starts)
@@ -69,7 +69,7 @@ function registering(store: Store): void {
     expect(await store.ledger.incarnations()).toHaveLength(1)
   })
 
-  it('a server that registers again keeps its own seat', async () => {
+  it('register: a server that registers again stays the server', async () => {
     await store.ledger.register(server('s', 'http://127.0.0.1:1'))
     await store.ledger.register(server('s', 'http://127.0.0.1:2'))
     expect((await byId(store.ledger)).s?.address).toBe('http://127.0.0.1:2')
@@ -77,7 +77,7 @@ function registering(store: Store): void {
 }
 
 function takingOver(store: Store): void {
-  it('exactly one of many takes the seat of a dead server', async () => {
+  it('unseatServer: exactly one of many servers replaces a dead one', async () => {
     const other = await store.reopen()
     await store.ledger.register(server('dead'))
     const tries = Array.from({ length: contenders }, (_, index) =>
@@ -88,7 +88,7 @@ function takingOver(store: Store): void {
     expect(servers).toHaveLength(1)
   })
 
-  it('an unseated server stays on the books for the recovery, as one that answers nowhere', async () => {
+  it('unseatServer: the dead server stays in the ledger for the recovery, without an address', async () => {
     await store.ledger.register(server('dead'))
     await openAgent(store.ledger, 'agent', 'dead')
     expect(await store.ledger.unseatServer('dead', server('next'), scope('host-next'))).toBe(true)
@@ -97,7 +97,7 @@ function takingOver(store: Store): void {
     expect((await store.ledger.contents('dead')).scopes.map(({ id }) => id)).toContain('agent')
   })
 
-  it('who has no seat cannot be unseated, and nobody is registered in its place', async () => {
+  it('unseatServer: an incarnation that is not the server cannot be replaced, and nothing is registered', async () => {
     await store.ledger.register(incarnation('command'))
     expect(await store.ledger.unseatServer('command', server('next'))).toBe(false)
     expect(await store.ledger.unseatServer('nobody', server('next'))).toBe(false)
@@ -106,7 +106,7 @@ function takingOver(store: Store): void {
 }
 
 function claiming(store: Store): void {
-  it('exactly one of many who saw the same claim gets it', async () => {
+  it('claim: exactly one of many claimers that saw the same claim succeeds', async () => {
     const other = await store.reopen()
     await store.ledger.register(incarnation('dead'))
     const tries = Array.from({ length: contenders }, (_, index) =>
@@ -117,7 +117,7 @@ function claiming(store: Store): void {
     expect((await byId(store.ledger)).dead?.claimedBy).toBe(`by${answers.indexOf(true)}`)
   })
 
-  it('a claim is taken over only by those who saw it', async () => {
+  it('claim: a claim is taken over only by a claimer that saw it', async () => {
     await store.ledger.register(incarnation('dead'))
     await store.ledger.claim('dead', 'a', undefined)
     expect(await store.ledger.claim('dead', 'b', undefined)).toBe(false)
@@ -126,13 +126,13 @@ function claiming(store: Store): void {
     expect((await byId(store.ledger)).dead?.claimedBy).toBe('b')
   })
 
-  it('nobody can claim an incarnation that is not on the books', async () => {
+  it('claim: an unknown incarnation cannot be claimed', async () => {
     expect(await store.ledger.claim('nobody', 'a', undefined)).toBe(false)
   })
 }
 
 function retiring(store: Store): void {
-  it('an incarnation is kept while a scope of it is not closed', async () => {
+  it('retire: refused while a scope of the incarnation is not closed', async () => {
     await store.ledger.register(incarnation('i1'))
     await openAgent(store.ledger)
     expect(await store.ledger.retire('i1')).toBe(false)
@@ -141,7 +141,7 @@ function retiring(store: Store): void {
     expect(Object.keys(await byId(store.ledger))).toEqual(['i1'])
   })
 
-  it.each(['stuck', 'closing'] as const)('an incarnation is kept while a resource of it is %s', async (state) => {
+  it.each(['stuck', 'closing'] as const)('retire: refused while a resource of the incarnation is %s', async (state) => {
     await store.ledger.register(incarnation('i1'))
     await holdResources(store.ledger, 'agent', 2)
     const outcomes = [released('agent.1'), { resourceId: 'agent.2', state, attempts: 1, error: 'busy' }]
@@ -150,7 +150,7 @@ function retiring(store: Store): void {
     expect(await scopeOf(store.ledger, 'agent')).toBeDefined()
   })
 
-  it('an incarnation with nothing open goes, with its closed scopes, and the others stay', async () => {
+  it('retire: deletes an incarnation with nothing open and its closed scopes, and keeps the others', async () => {
     await Promise.all([store.ledger.register(incarnation('i1')), store.ledger.register(incarnation('i2'))])
     await holdResources(store.ledger, 'agent', 1)
     await openAgent(store.ledger, 'other', 'i2')
@@ -160,14 +160,14 @@ function retiring(store: Store): void {
     expect(await statesOf(store.ledger)).toEqual({ 'host-i2': 'open', other: 'open' })
   })
 
-  it('retiring twice, or somebody who never registered, is no complaint', async () => {
+  it('retire: succeeds for an incarnation that is retired or never registered', async () => {
     await store.ledger.register(incarnation('i1'))
     expect(await store.ledger.retire('i1')).toBe(true)
     expect(await store.ledger.retire('i1')).toBe(true)
     expect(await store.ledger.retire('nobody')).toBe(true)
   })
 
-  it('a resource that was adopted from another incarnation belongs to the one whose scope took it in', async () => {
+  it('retire: an adopted resource belongs to the incarnation of the scope that adopted it', async () => {
     await store.ledger.register(incarnation('i1'))
     await openAgent(store.ledger, 'reaped')
     await store.ledger.adopt('reaped', intent('reaped', 1, { id: 'lost.1', incarnation: 'gone' }))

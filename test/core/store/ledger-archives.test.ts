@@ -11,7 +11,7 @@ import { inLogScene } from '../../support/log-scene.ts'
 import { tmpfs } from '../../support/mounts.ts'
 import { needs } from '../../support/real.ts'
 
-/** What the ledger says of archives is taken by its word only as far as it can be ours. */
+/** Archive paths in the ledger are used only when they are inside of the home or the workspace. */
 
 interface Scene {
   readonly archives: LedgerArchives
@@ -38,8 +38,8 @@ function open(wrap: (effects: Effects, archives: () => LedgerArchives) => Effect
 
 const large = 'a line of some length\n'.repeat(1_000)
 
-describe('an archive in the ledger', () => {
-  it.each(['..', '../precious', 'x/../../precious'])('outside of the home is refused: %s', async (path) => {
+describe('LedgerArchives', () => {
+  it.each(['..', '../precious', 'x/../../precious'])('an archive path outside of the home is refused: %s', async (path) => {
     const { archives, home, specs } = open()
     writeFileSync(join(home, 'precious'), 'precious')
     specs.push({ installation: 'i', directory: '', archive: `${join(home, 'archive')}/${path}` })
@@ -48,13 +48,13 @@ describe('an archive in the ledger', () => {
     expect(readFileSync(join(home, 'precious'), 'utf8')).toBe('precious')
   })
 
-  it('in a workspace cannot lead out of it', async () => {
+  it('an archive path that leads out of its workspace is refused', async () => {
     const { archives, workspace, specs } = open()
     specs[0] = { installation: 'i', directory: '', archive: '', inside: { workspace, path: 'a', archive: '../precious' } }
     await expect(archives.remove('agent')).rejects.toMatchObject({ code: 'path_refused' })
   })
 
-  it('is not compressed through a link, and what is at its place is not either', async () => {
+  it('compress: refuses an archive that is a symlink, or is in a folder that is a symlink', async () => {
     const { archives, home, workspace, log } = open()
     writeFileSync(join(home, 'a.jsonl'), large)
     const file = { stream: 'stdout', path: log, bytes: large.length, isCompressed: false }
@@ -67,7 +67,7 @@ describe('an archive in the ledger', () => {
     expect(readFileSync(join(home, 'a.jsonl'), 'utf8')).toBe(large)
   })
 
-  it('that is removed while it is being compressed does not come back', async () => {
+  it('compress: an archive that is removed meanwhile is not restored', async () => {
     const wrap = (effects: Effects, archives: () => LedgerArchives): Effects => ({
       ...effects,
       compress: async (from, to) => {
@@ -82,7 +82,7 @@ describe('an archive in the ledger', () => {
     expect(existsSync(join(workspace, 'archive'))).toBe(false)
   })
 
-  it('that is removed before its compression has looked at it does not come back either', async () => {
+  it('compress: an archive that is removed just before is not restored', async () => {
     const wrap = (effects: Effects, archives: () => LedgerArchives): Effects => ({
       ...effects,
       compress: async (from, to) => {
@@ -98,13 +98,13 @@ describe('an archive in the ledger', () => {
     expect(readdirSync(join(workspace, 'archive'))).toEqual([])
   })
 
-  it.each(['copy', 'compress'] as const)('a %s makes the new file before it looks at the old one', async (effect) => {
+  it.each(['copy', 'compress'] as const)('effects: %s creates the new file before it opens the old one', async (effect) => {
     const to = join(temporaryHome(), 'new')
     await expect(realEffects[effect]('/nonexistent', to)).rejects.toThrow('ENOENT')
     expect(readFileSync(to, 'utf8')).toBe('')
   })
 
-  it('that a crash has left twice is one, and goes as one', async () => {
+  it('an archive that a crash has left in several forms is listed once, and removed completely', async () => {
     const { archives, workspace, log } = open()
     for (const ending of ['', '.zst', '.gz']) writeFileSync(`${log}${ending}`, large)
     expect(await archives.files('agent')).toMatchObject([{ path: log, isCompressed: false }])
@@ -113,10 +113,10 @@ describe('an archive in the ledger', () => {
   })
 })
 
-describe('a line that this supervisor writes', () => {
+describe('log: a line that the supervisor writes', () => {
   needs('root')
 
-  it('on a full disk is not there at all, and the next one is whole', async () => {
+  it('is omitted completely on a full disk, and the next line is complete', async () => {
     await inLogScene(async (scene) => {
       const folder = join(scene.workspace, 'logs')
       mkdirSync(folder, { mode: 0o700 })

@@ -8,13 +8,13 @@ import { scopeCases } from './scope-cases.ts'
 import { sharingCases } from './sharing-cases.ts'
 import { sightingCases } from './sighting-cases.ts'
 
-/** What every store must do, whatever it is made of. A second store passes this unchanged, or it is no ledger. */
+/** The conformance suite of ledgers: every store must pass it unchanged. */
 
 export interface OpenedLedger {
   readonly ledger: Ledger
-  /** One more ledger on the same store, as another process would open it. */
+  /** Opens another ledger on the same store, as another process would. */
   reopen(): Promise<Ledger>
-  /** Closes all of them and removes the store. */
+  /** Closes all connections and removes the store. */
   dispose(): Promise<void>
 }
 

@@ -13,7 +13,7 @@ export function messageCases(store: AgentsUnderTest): void {
 const lines = (...texts: readonly string[]): NewMessage[] => texts.map((text) => newMessage(text))
 
 function saving(store: AgentsUnderTest): void {
-  it('numbers follow one another without a gap, over saves and over streams', async () => {
+  it('save: sequence numbers have no gaps, across saves and streams', async () => {
     await create(store.agents, 'a', { prompt: 'p' })
     const out = (from: number, to: number, ...texts: readonly string[]): Progress => ({
       agentId: 'a',
@@ -35,7 +35,7 @@ function saving(store: AgentsUnderTest): void {
     ])
   })
 
-  it('what was saved is answered as it can be read later, one list per item', async () => {
+  it('save: returns the saved messages as they are read later, one list per item', async () => {
     await create(store.agents, 'a')
     await create(store.agents, 'b')
     const full = newMessage('ä\0\r\u001b[31m "x" 🌊', {
@@ -54,7 +54,7 @@ function saving(store: AgentsUnderTest): void {
     expect(saved[0]?.[0]).toMatchObject({ ...full, agentId: 'a', sequenceNumber: 2 })
   })
 
-  it('an agent that is not there takes nothing, and takes nothing from the others', async () => {
+  it('save: messages of an unknown agent are not saved, and those of the others are', async () => {
     await create(store.agents, 'a', { prompt: 'p' })
     const position = { stream: 'stdout', from: 0, to: 1 }
     const saved = await store.agents.save([
@@ -66,7 +66,7 @@ function saving(store: AgentsUnderTest): void {
     expect(await conversation(store.agents, 'a')).toEqual(['1 p', '2 y'])
   })
 
-  it('a verdict is saved with the lines it came with', async () => {
+  it('save: a result is saved together with its messages', async () => {
     await create(store.agents, 'a')
     const result = { isSuccess: false, error: { name: 'e', message: 'm' } }
     await store.agents.save([{ agentId: 'a', messages: lines('done'), position: { stream: 'stdout', from: 0, to: 5 }, result }])
@@ -84,10 +84,10 @@ function moving(store: AgentsUnderTest): void {
   })
 
   it.each([
-    ['the same again', 0, 4],
-    ['from before', 0, 9],
-    ['from behind', 5, 9],
-  ])('what does not go on where the reading stands is not saved: %s', async (_name, from, to) => {
+    ['the same range again', 0, 4],
+    ['a range that begins before the position', 0, 9],
+    ['a range that begins after the position', 5, 9],
+  ])('save: a range that does not begin at the stored position is not saved: %s', async (_name, from, to) => {
     await create(store.agents, 'a', { prompt: 'p' })
     await store.agents.save([{ agentId: 'a', messages: lines('one'), position: { stream: 'stdout', from: 0, to: 4 } }])
     expect(await store.agents.save([at(from, to, 'stray')])).toEqual([[]])
@@ -96,13 +96,13 @@ function moving(store: AgentsUnderTest): void {
     expect(await store.agents.find('a')).not.toHaveProperty('result')
   })
 
-  it('a first reading that does not begin at the beginning is not saved', async () => {
+  it('save: a first range that does not begin at 0 is not saved', async () => {
     await create(store.agents, 'a')
     expect(await store.agents.save([at(3, 9, 'stray')])).toEqual([[]])
     expect(await store.agents.positions('a')).toEqual([])
   })
 
-  it('the place may move without a message, and a message may come without a move', async () => {
+  it('save: the position can move without a message, and a message can be saved without a move', async () => {
     await create(store.agents, 'a')
     await store.agents.save([{ agentId: 'a', messages: [], position: { stream: 'stdout', from: 0, to: 0 } }])
     await store.agents.save([{ agentId: 'a', messages: [], position: { stream: 'stdout', from: 0, to: 3 } }])
@@ -110,7 +110,7 @@ function moving(store: AgentsUnderTest): void {
     expect(await store.agents.positions('a')).toEqual([{ agentId: 'a', stream: 'stdout', offset: 3 }])
   })
 
-  it('of two in one save that claim the same lines one is saved', async () => {
+  it('save: of two items with the same range in one call, one is saved', async () => {
     await create(store.agents, 'a', { prompt: 'p' })
     const saved = await store.agents.save([at(0, 4, 'one'), at(0, 4, 'one'), at(4, 8, 'two')])
     expect(saved.map((list) => list.length)).toEqual([1, 0, 1])
@@ -119,7 +119,7 @@ function moving(store: AgentsUnderTest): void {
 }
 
 function sharing(store: AgentsUnderTest): void {
-  it('two connections that read the same log save each line once', async () => {
+  it('save: two connections that read the same log save each line once', async () => {
     const other = await store.reopen()
     await create(store.agents, 'a', { prompt: 'p' })
     const read = async ({ agents }: Pick<AgentsUnderTest, 'agents'>): Promise<void> => {
@@ -132,7 +132,7 @@ function sharing(store: AgentsUnderTest): void {
     expect(await conversation(other.agents, 'a')).toEqual(['1 p', ...expected])
   })
 
-  it('two connections that save at the same time leave no gap', async () => {
+  it('save: two connections that save at the same time leave no gap', async () => {
     const other = await store.reopen()
     await create(store.agents, 'a')
     await Promise.all(
@@ -142,7 +142,7 @@ function sharing(store: AgentsUnderTest): void {
     expect(numbers).toEqual(Array.from({ length: 201 }, (_, index) => index + 1))
   })
 
-  it('everything is still there after the store was closed and opened again', async () => {
+  it('reopen: messages, positions and results are kept', async () => {
     await create(store.agents, 'a')
     await say(store.agents, 'a', 10)
     await store.agents.save([{ agentId: 'a', messages: lines('x'), position: { stream: 'stdout', from: 0, to: 2 } }])
@@ -154,7 +154,7 @@ function sharing(store: AgentsUnderTest): void {
 }
 
 function paging(store: AgentsUnderTest): void {
-  it('messages are read from a number on, so many at a time', async () => {
+  it('messages: reads from a sequence number on, up to a limit', async () => {
     await create(store.agents, 'a')
     await say(store.agents, 'a', 9)
     const numbers = async (since: number, limit: number): Promise<readonly number[]> =>
@@ -172,7 +172,7 @@ function paging(store: AgentsUnderTest): void {
     ['text', { content: large }],
     ['raw lines', { content: '', raw: { large } }],
     ['metadata', { content: '', metadata: { large } }],
-  ])('of messages with large %s few are read at a time, but never none', async (_what, message) => {
+  ])('messages: a page of messages with large %s has few messages, but at least one', async (_what, message) => {
     await create(store.agents, 'a')
     const { content, ...more } = message
     for (let turn = 0; turn < 10; turn++)

@@ -13,7 +13,7 @@ const owner = (id: string, scopeId: string, more: Partial<OwnerRecord> = {}): Om
 })
 
 export function ownerCases(store: AgentsUnderTest): void {
-  it('a request is found by its name, and is open or closed as its scope is', async () => {
+  it('findOwner: finds a request by its name, with the state of its scope', async () => {
     await openAgent(store.ledger, 's1')
     await store.agents.openOwner(owner('r', 's1'))
     expect(await store.agents.findOwner('request', 'n', 'r')).toEqual({ ...owner('r', 's1'), state: 'open' })
@@ -23,20 +23,20 @@ export function ownerCases(store: AgentsUnderTest): void {
     expect(await store.agents.findOwner('request', 'n', 'r')).toMatchObject({ state: 'closed' })
   })
 
-  it('the time at which it closes is kept', async () => {
+  it('openOwner: keeps the time at which a request closes', async () => {
     const row = owner('r', 's1', { closesAt: '2026-11-15T10:00:00.000Z' })
     await openAgent(store.ledger, 's1')
     await store.agents.openOwner(row)
     expect(await (await store.reopen()).agents.findOwner('request', 'n', 'r')).toEqual({ ...row, state: 'open' })
   })
 
-  it('a name whose scope has left the books is closed for good', async () => {
+  it('findOwner: a name whose scope is no longer in the ledger is closed', async () => {
     await store.agents.openOwner(owner('r', 'gone'))
     expect(await store.agents.findOwner('request', 'n', 'r')).toMatchObject({ state: 'closed' })
     await expect(store.agents.openOwner(owner('r', 'another'))).rejects.toMatchObject({ code: 'scope_closed' })
   })
 
-  it('requests and tasks, and namespaces, have names of their own', async () => {
+  it('openOwner: names are separate per kind and namespace', async () => {
     await store.agents.openOwner(owner('x', 's1'))
     await store.agents.openOwner(owner('x', 's2', { kind: 'task' }))
     await store.agents.openOwner(owner('x', 's3', { namespace: 'm' }))
@@ -45,13 +45,13 @@ export function ownerCases(store: AgentsUnderTest): void {
     expect(await store.agents.findOwner('task', 'm', 'x')).toBeUndefined()
   })
 
-  it('of two connections that open the same name one does', async () => {
+  it('openOwner: of two connections that open the same name, one succeeds', async () => {
     const other = await store.reopen()
     const opened = await Promise.allSettled([store.agents.openOwner(owner('r', 's1')), other.agents.openOwner(owner('r', 's2'))])
     expect(opened.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
   })
 
-  it('the names of closed ones can be forgotten, of a namespace or of all; the open ones stay', async () => {
+  it('removeOwners: deletes closed names, of a namespace or of all, and keeps open ones', async () => {
     await openAgent(store.ledger, 's1')
     await store.agents.openOwner(owner('open', 's1'))
     await store.agents.openOwner(owner('closed', 's2'))

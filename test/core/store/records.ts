@@ -3,7 +3,7 @@ import type { Proof, Resource } from '../../../src/core/model/resource.ts'
 import type { Scope } from '../../../src/core/model/scope.ts'
 import type { IncarnationRecord, Ledger, NewIntent, NewScope, Outcome, Settlement } from '../../../src/core/ports/ledger.ts'
 
-/** What the cases write into a ledger: plausible records, with only the part that matters named at the call. */
+/** Builds records for the ledger tests. A call gives only the fields that matter to the test. */
 
 export function incarnation(id: string, more: Partial<IncarnationRecord> = {}): IncarnationRecord {
   return {
@@ -66,7 +66,7 @@ export function report(scopeId: string, more: Partial<Report> = {}): Report {
   }
 }
 
-/** A host scope with one agent below it. */
+/** Opens a host scope with one agent scope below it. */
 export async function openAgent(ledger: Ledger, agent = 'agent', incarnationId = 'i1'): Promise<void> {
   const host = `host-${incarnationId}`
   const known = await scopeOf(ledger, host)
@@ -74,7 +74,7 @@ export async function openAgent(ledger: Ledger, agent = 'agent', incarnationId =
   await ledger.openScope(scope(agent, host, { incarnation: incarnationId }))
 }
 
-/** An agent with resources that are held. */
+/** Opens an agent scope with held resources. */
 export async function holdResources(ledger: Ledger, agent: string, count: number): Promise<void> {
   await openAgent(ledger, agent)
   const intents = Array.from({ length: count }, (_, index) => intent(agent, index + 1))

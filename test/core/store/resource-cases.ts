@@ -11,7 +11,7 @@ export function resourceCases(store: Store): void {
 }
 
 function intending(store: Store): void {
-  it('an intent is on the books before anything exists, with all that is needed to find the resource again (G1)', async () => {
+  it('intend: the ledger has the intent before the resource exists, with everything to find it again (G1)', async () => {
     await openAgent(store.ledger)
     const planned = intent('agent', 1, { spec: { path: 'ä "b"\n', deep: [1, { c: null }] }, dependsOn: ['agent.2'], onLoss: 'keep' })
     await store.ledger.intend('agent', [planned])
@@ -20,7 +20,7 @@ function intending(store: Store): void {
     expect(intendedAt).toMatch(isoTime)
   })
 
-  it.each(['closing', 'closed', 'forgotten'])('a scope that is %s takes nothing in (G13)', async (how) => {
+  it.each(['closing', 'closed', 'forgotten'])('intend: a scope that is %s accepts nothing (G13)', async (how) => {
     await openAgent(store.ledger)
     if (how === 'closing') await store.ledger.beginClose('agent', { trigger: 'terminated' })
     else await store.ledger.settle(settlement({ closedScopeIds: ['agent'], forgottenScopeIds: how === 'forgotten' ? ['agent'] : [] }))
@@ -28,7 +28,7 @@ function intending(store: Store): void {
     expect((await store.ledger.contents()).resources).toEqual([])
   })
 
-  it('a plan that arrives in the same turn after the close is refused as a whole (G13)', async () => {
+  it('intend: a plan in the same turn after the close is refused completely (G13)', async () => {
     await openAgent(store.ledger)
     const [, plan] = await Promise.allSettled([
       store.ledger.beginClose('agent', { trigger: 'terminated' }),
@@ -38,13 +38,13 @@ function intending(store: Store): void {
     expect((await store.ledger.contents()).resources).toEqual([])
   })
 
-  it('a plan that arrives in the same turn before the close is on the books of the closing scope', async () => {
+  it('intend: a plan in the same turn before the close is recorded in the closing scope', async () => {
     await openAgent(store.ledger)
     await Promise.all([store.ledger.intend('agent', [intent('agent', 1)]), store.ledger.beginClose('agent', { trigger: 'terminated' })])
     expect(await statesOf(store.ledger)).toMatchObject({ agent: 'closing', 'agent.1': 'intended' })
   })
 
-  it('a plan raced with a close from elsewhere is either refused or known to the close (G13)', async () => {
+  it('intend: a plan raced with a close of another connection is refused or known to the close (G13)', async () => {
     const other = await store.reopen()
     for (let round = 0; round < 20; round++) {
       const agent = `agent${round}`
@@ -57,14 +57,14 @@ function intending(store: Store): void {
     }
   })
 
-  it('a plan of which one intent cannot be written is not written at all', async () => {
+  it('intend: a plan with one invalid intent is not written at all', async () => {
     await openAgent(store.ledger)
     const plan = [intent('agent', 1), intent('agent', 2, { spec: { size: 1n } }), intent('agent', 3)]
     await expect(store.ledger.intend('agent', plan)).rejects.toThrow()
     expect((await store.ledger.contents()).resources).toEqual([])
   })
 
-  it('an intent never takes the place of a resource that is on the books', async () => {
+  it('intend: an intent never replaces a resource in the ledger', async () => {
     await holdResources(store.ledger, 'agent', 1)
     await store.ledger.record('agent.1', { inode: '7' })
     await expect(store.ledger.intend('agent', [intent('agent', 2), intent('agent', 1)])).rejects.toThrow()
@@ -72,7 +72,7 @@ function intending(store: Store): void {
     expect(await resourceOf(store.ledger, 'agent.2')).toBeUndefined()
   })
 
-  it('a plan belongs to the scope it was asked for, whatever its intents say (G13)', async () => {
+  it('intend: a plan belongs to the given scope, whatever scope its intents name (G13)', async () => {
     await openAgent(store.ledger, 'agent')
     await openAgent(store.ledger, 'closed')
     await store.ledger.beginClose('closed', { trigger: 'completed' })
@@ -82,7 +82,7 @@ function intending(store: Store): void {
 }
 
 function holding(store: Store): void {
-  it('a detail that the world told in the middle of a creation is kept, and the resource is still intended', async () => {
+  it('record: a detail during a creation is kept, and the resource stays intended', async () => {
     await openAgent(store.ledger)
     await store.ledger.intend('agent', [intent('agent', 1)])
     await store.ledger.record('agent.1', { inode: '42', bornNs: '1763197200123456789' })
@@ -92,7 +92,7 @@ function holding(store: Store): void {
     })
   })
 
-  it('held resources say since when; those that say nothing new keep the detail they had', async () => {
+  it('hold: records the time, and keeps the known detail unless a new one is given', async () => {
     await openAgent(store.ledger)
     await store.ledger.intend('agent', [intent('agent', 1), intent('agent', 2), intent('agent', 3)])
     await store.ledger.record('agent.1', { pid: 1 })
@@ -107,7 +107,7 @@ function holding(store: Store): void {
     expect(await resourceOf(store.ledger, 'agent.3')).toMatchObject({ state: 'intended' })
   })
 
-  it('a creation that comes back after the close began does not look held again', async () => {
+  it('hold: a creation that finishes after the close began stays closing', async () => {
     await holdResources(store.ledger, 'agent', 1)
     await store.ledger.intend('agent', [intent('agent', 2)])
     await store.ledger.beginClose('agent', { trigger: 'terminated' })
@@ -116,17 +116,20 @@ function holding(store: Store): void {
     expect(await resourceOf(store.ledger, 'agent.2')).toMatchObject({ state: 'closing' })
   })
 
-  it.each(['released', 'stuck'] as const)('a creation that comes back after the resource was %s does not change that', async (state) => {
-    await holdResources(store.ledger, 'agent', 1)
-    await store.ledger.beginClose('agent', { trigger: 'terminated' })
-    await store.ledger.settle(settlement({ outcomes: [released('agent.1', { state })] }))
-    await store.ledger.hold([{ resourceId: 'agent.1' }])
-    expect(await resourceOf(store.ledger, 'agent.1')).toMatchObject({ state, proof })
-  })
+  it.each(['released', 'stuck'] as const)(
+    'hold: a creation that finishes after the resource was %s does not change that',
+    async (state) => {
+      await holdResources(store.ledger, 'agent', 1)
+      await store.ledger.beginClose('agent', { trigger: 'terminated' })
+      await store.ledger.settle(settlement({ outcomes: [released('agent.1', { state })] }))
+      await store.ledger.hold([{ resourceId: 'agent.1' }])
+      expect(await resourceOf(store.ledger, 'agent.1')).toMatchObject({ state, proof })
+    },
+  )
 }
 
 function adopting(store: Store): void {
-  it('something of ours that nobody knew goes on the books as held, in the scope that found it', async () => {
+  it('adopt: an unknown resource of Ebb is recorded as held, in the scope that found it', async () => {
     await openAgent(store.ledger)
     await store.ledger.adopt('agent', intent('elsewhere', 1, { incarnation: 'dead' }))
     expect(await resourceOf(store.ledger, 'elsewhere.1')).toMatchObject({
@@ -137,7 +140,7 @@ function adopting(store: Store): void {
     })
   })
 
-  it('something that was said to be released and is there again is held again, without its proof', async () => {
+  it('adopt: a released resource that exists again is held again, without its proof', async () => {
     await holdResources(store.ledger, 'agent', 1)
     await store.ledger.settle(settlement({ outcomes: [released('agent.1', { attempts: 3 })] }))
     await store.ledger.adopt('agent', intent('agent', 1))
@@ -147,7 +150,7 @@ function adopting(store: Store): void {
     expect(adopted).not.toHaveProperty('releasedAt')
   })
 
-  it('a closing scope still takes in what the sweep found', async () => {
+  it('adopt: a closing scope accepts what its sweep found', async () => {
     await openAgent(store.ledger)
     await store.ledger.beginClose('agent', { trigger: 'terminated' })
     await store.ledger.adopt('agent', intent('agent', 9))
@@ -155,7 +158,7 @@ function adopting(store: Store): void {
     expect((await scopeOf(store.ledger, 'agent'))?.state).toBe('closing')
   })
 
-  it('what is adopted by a scope that is gone is refused', async () => {
+  it('adopt: refused when the scope does not exist', async () => {
     await expect(store.ledger.adopt('gone', intent('gone', 1))).rejects.toMatchObject({ code: 'scope_closed' })
   })
 }

@@ -3,7 +3,7 @@ import type { Store } from './connections.ts'
 import { intent, openAgent, resourceOf, scope, scopeOf, settlement, statesOf } from './records.ts'
 
 export function scopeCases(store: Store): void {
-  it('an open scope is on the books with its kind, its parent and its incarnation', async () => {
+  it('openScope: records the kind, the parent and the incarnation', async () => {
     await store.ledger.openScope(scope('host-i1'))
     await store.ledger.openScope(scope('request', 'host-i1', { kind: 'request' }))
     expect(await scopeOf(store.ledger, 'request')).toEqual({
@@ -16,7 +16,7 @@ export function scopeCases(store: Store): void {
     })
   })
 
-  it('parent, child and intents may be asked for in one turn, and arrive in that order', async () => {
+  it('openScope: parent, child and intents of one turn are written in that order', async () => {
     const { ledger } = store
     await Promise.all([
       ledger.openScope(scope('host-i1')),
@@ -26,20 +26,20 @@ export function scopeCases(store: Store): void {
     expect(await statesOf(ledger)).toEqual({ 'host-i1': 'open', agent: 'open', 'agent.1': 'intended' })
   })
 
-  it('a closing scope takes no scope in (G13)', async () => {
+  it('openScope: refused below a closing scope (G13)', async () => {
     await openAgent(store.ledger)
     await store.ledger.beginClose('agent', { trigger: 'terminated' })
     await expect(store.ledger.openScope(scope('child', 'agent'))).rejects.toMatchObject({ code: 'scope_closed' })
     expect(await scopeOf(store.ledger, 'child')).toBeUndefined()
   })
 
-  it('a scope below a closing one takes no scope in (G13)', async () => {
+  it('openScope: refused below a child of a closing scope (G13)', async () => {
     await openAgent(store.ledger)
     await store.ledger.beginClose('host-i1', { trigger: 'process-exit' })
     await expect(store.ledger.openScope(scope('child', 'agent'))).rejects.toMatchObject({ code: 'scope_closed' })
   })
 
-  it('a closed, a forgotten and an unknown scope take no scope in', async () => {
+  it('openScope: refused below a closed, a forgotten and an unknown scope', async () => {
     await openAgent(store.ledger, 'closed')
     await openAgent(store.ledger, 'forgotten')
     await store.ledger.settle(settlement({ closedScopeIds: ['closed', 'forgotten'], forgottenScopeIds: ['forgotten'] }))
@@ -47,7 +47,7 @@ export function scopeCases(store: Store): void {
       await expect(store.ledger.openScope(scope(`below-${parent}`, parent))).rejects.toMatchObject({ code: 'scope_closed' })
   })
 
-  it('a close and an opening below it in one turn: the close was asked for first, so the opening is refused', async () => {
+  it('openScope: refused in the same turn after the close of its parent', async () => {
     await openAgent(store.ledger)
     const [, opened] = await Promise.allSettled([
       store.ledger.beginClose('host-i1', { trigger: 'process-exit' }),
@@ -56,7 +56,7 @@ export function scopeCases(store: Store): void {
     expect(opened).toMatchObject({ status: 'rejected', reason: { code: 'scope_closed' } })
   })
 
-  it('an id that is in use is refused, and the scope that has it is untouched', async () => {
+  it('openScope: an id in use is refused, and its scope is unchanged', async () => {
     await openAgent(store.ledger)
     await store.ledger.beginClose('agent', { trigger: 'deleted', force: true })
     const before = await scopeOf(store.ledger, 'agent')
@@ -64,21 +64,21 @@ export function scopeCases(store: Store): void {
     expect(await scopeOf(store.ledger, 'agent')).toEqual(before)
   })
 
-  it('an id whose scope is closed is not opened again', async () => {
+  it('openScope: the id of a closed scope is refused', async () => {
     await openAgent(store.ledger)
     await store.ledger.settle(settlement({ closedScopeIds: ['agent'] }))
     await expect(store.ledger.openScope(scope('agent', 'host-i1'))).rejects.toMatchObject({ code: 'scope_closed' })
     expect((await scopeOf(store.ledger, 'agent'))?.state).toBe('closed')
   })
 
-  it('an id whose scope was forgotten is free again', async () => {
+  it('openScope: the id of a forgotten scope can be used again', async () => {
     await openAgent(store.ledger)
     await store.ledger.settle(settlement({ closedScopeIds: ['agent'], forgottenScopeIds: ['agent'] }))
     await store.ledger.openScope(scope('agent', 'host-i1'))
     expect((await scopeOf(store.ledger, 'agent'))?.state).toBe('open')
   })
 
-  it('one that is refused takes nothing of the others of its turn with it', async () => {
+  it('openScope: a refused write does not affect the others of its turn', async () => {
     const { ledger } = store
     await openAgent(ledger)
     const settled = await Promise.allSettled([

@@ -4,7 +4,7 @@ import type { Store } from './connections.ts'
 import { holdResources, incarnation, intent, openAgent, released, report, scope, scopeOf, server, settlement } from './records.ts'
 
 export function sharingCases(store: Store): void {
-  it('books are told for one incarnation or for all', async () => {
+  it('contents: of one incarnation or of all', async () => {
     await openAgent(store.ledger, 'mine', 'i1')
     await openAgent(store.ledger, 'theirs', 'i2')
     await store.ledger.intend('theirs', [intent('theirs', 1, { incarnation: 'i2' })])
@@ -16,26 +16,26 @@ export function sharingCases(store: Store): void {
     expect([all.scopes.length, all.resources.length]).toEqual([4, 1])
   })
 
-  it('everything is still there after the store was closed and opened again', async () => {
+  it('reopen: all records are kept', async () => {
     await fill(store.ledger)
     const before = await everything(store.ledger)
     await store.ledger[Symbol.asyncDispose]()
     expect(await everything(await store.reopen())).toEqual(before)
   })
 
-  it('a write that was asked for before the ledger was closed is not lost', async () => {
+  it('close: a write that was requested before is not lost', async () => {
     const asked = store.ledger.openScope(scope('host-i1'))
     await store.ledger[Symbol.asyncDispose]()
     await asked
     expect(await scopeOf(await store.reopen(), 'host-i1')).toBeDefined()
   })
 
-  it('closing a ledger twice is closing it once (G5)', async () => {
+  it('close: closing a ledger twice is closing it once (G5)', async () => {
     await store.ledger[Symbol.asyncDispose]()
     await store.ledger[Symbol.asyncDispose]()
   })
 
-  it('two ledgers on one store see each other at once', async () => {
+  it('two connections: each sees the writes of the other at once', async () => {
     const other = await store.reopen()
     await openAgent(store.ledger)
     await other.intend('agent', [intent('agent', 1)])
@@ -45,7 +45,7 @@ export function sharingCases(store: Store): void {
     expect(await everything(store.ledger)).toEqual(await everything(other))
   })
 
-  it('two ledgers that write at the same time lose nothing', async () => {
+  it('two connections: simultaneous writes lose nothing', async () => {
     const other = await store.reopen()
     await openAgent(store.ledger)
     const plans = Array.from({ length: 60 }, (_, index) => (index % 2 ? store.ledger : other).intend('agent', [intent('agent', index + 1)]))

@@ -5,7 +5,7 @@ import { realClock } from '../../../src/host/clock.ts'
 import { openSqliteStore } from '../../../src/store/sqlite/store.ts'
 import { temporaryHome } from '../../support/home.ts'
 
-it('a page of any size is read by the same statement: each one that is prepared is kept', async () => {
+it('SQLite agents: pages of every size use the same prepared statement', async () => {
   const { agents, ledger } = await openSqliteStore({ file: join(temporaryHome(), 'ebb.db'), clock: realClock })
   const prepare = vi.spyOn(DatabaseSync.prototype, 'prepare')
   try {

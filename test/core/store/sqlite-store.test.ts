@@ -12,7 +12,7 @@ import { openSqliteLedger } from '../../../src/store/sqlite/store.ts'
 import { ebb, nodeProgram, root, temporaryHome } from '../../support/home.ts'
 import { incarnation } from './records.ts'
 
-/** How the file is opened, and what is refused. That it is a ledger is said by the conformance suite. */
+/** Tests how the file is opened, and which files are refused. The conformance suite tests the ledger itself. */
 
 const open = (file: string): Promise<Ledger> => openSqliteLedger({ file, clock: realClock, busyBudgetMs: 2_000 })
 const newFile = (): string => join(temporaryHome(), 'ledger.db')
@@ -23,7 +23,7 @@ function userVersion(file: string): unknown {
   return db.prepare('PRAGMA user_version').get()?.user_version
 }
 
-describe('opening', () => {
+describe('SQLite store: open', () => {
   it('a new file gets every migration', async () => {
     const file = newFile()
     await using ledger = await open(file)
@@ -31,16 +31,16 @@ describe('opening', () => {
     expect(userVersion(file)).toBe(migrations.length)
   })
 
-  it('a file that an older version left behind in the middle is brought up to date', async () => {
+  it('a file without any migration is migrated', async () => {
     const file = newFile()
-    // An older Ebb that was killed between making the file and its first migration.
+    // The state after a kill between the creation of the file and its first migration.
     new DatabaseSync(file).close()
     await using ledger = await open(file)
     expect(await ledger.incarnations()).toEqual([])
     expect(userVersion(file)).toBe(migrations.length)
   })
 
-  it('a commit waits for nobody: WAL with synchronous NORMAL, at every open; the ledger syncs the log itself', async () => {
+  it('every open uses WAL with synchronous NORMAL, because the ledger syncs the log itself', async () => {
     const file = newFile()
     for (let times = 0; times < 2; times++) {
       using db = await openDatabase(file, realClock, 2_000)
@@ -50,7 +50,7 @@ describe('opening', () => {
     }
   })
 
-  it('the file and its helpers are ours alone to read, whatever the umask', async () => {
+  it('only the owner can read the file and its helper files, whatever the umask', async () => {
     const file = newFile()
     const before = process.umask(0)
     try {
@@ -62,7 +62,7 @@ describe('opening', () => {
     }
   })
 
-  it('a file that others may read is closed to them when it is opened', async () => {
+  it('a file that others can read becomes private when it is opened', async () => {
     const file = newFile()
     await (await open(file))[Symbol.asyncDispose]()
     chmodSync(file, 0o644)
@@ -71,7 +71,7 @@ describe('opening', () => {
     for (const suffix of ['', '-wal', '-shm']) expect([suffix, mode(file + suffix)]).toEqual([suffix, '600'])
   })
 
-  it('a file that another process brings up to date between our look and our turn is not brought up to date twice', async () => {
+  it('a file that another process migrates meanwhile is not migrated twice', async () => {
     const file = newFile()
     const exec = vi.spyOn(DatabaseSync.prototype, 'exec')
     let others: Promise<Ledger> | undefined
@@ -86,7 +86,7 @@ describe('opening', () => {
     expect(await ledger.incarnations()).toHaveLength(1)
   })
 
-  it('ten processes that open a new file at once all get in', async () => {
+  it('ten processes can open a new file at once', async () => {
     const file = newFile()
     const program = join(root, 'test', 'fixtures', 'opens-a-ledger.ts')
     const names = Array.from({ length: 10 }, (_, index) => `i${index}`)
@@ -98,8 +98,8 @@ describe('opening', () => {
   })
 })
 
-describe('what is refused', () => {
-  it('a file of a newer version is refused by name and not touched', async () => {
+describe('SQLite store: refused files', () => {
+  it('a file of a newer version is refused by name and not changed', async () => {
     const file = newFile()
     using db = new DatabaseSync(file)
     db.exec(`CREATE TABLE future (x); PRAGMA user_version = ${migrations.length + 1}`)
@@ -112,7 +112,7 @@ describe('what is refused', () => {
     expect(readdirSync(join(file, '..'))).toEqual(['ledger.db'])
   })
 
-  it('a newer file in WAL mode with something in its WAL keeps that too', async () => {
+  it('a newer file in WAL mode keeps the contents of its WAL', async () => {
     const file = newFile()
     using writer = new DatabaseSync(file)
     writer.exec(
@@ -127,7 +127,7 @@ describe('what is refused', () => {
   it.each([
     ['garbage', Buffer.alloc(8_192, 'not a database ')],
     ['a text of a few bytes', Buffer.from('hello')],
-  ])('%s is kept aside under a name that is told, and the next open starts anew', async (_what, content) => {
+  ])('%s is renamed, the error has the new name, and the next open starts with a new file', async (_what, content) => {
     const file = newFile()
     writeFileSync(file, content)
     const refusal = await open(file).catch((error: Error & { code: string }) => error)
@@ -140,7 +140,7 @@ describe('what is refused', () => {
     expect(readFileSync(aside)).toEqual(content)
   })
 
-  it('a database whose schema page was overwritten is kept aside whole', async () => {
+  it('a database with an overwritten schema page is renamed unchanged', async () => {
     const file = newFile()
     const ledger = await open(file)
     await ledger.register(incarnation('i1'))
@@ -159,7 +159,7 @@ describe('what is refused', () => {
     expect(readFileSync(join(file, '..', aside))).toEqual(content)
   })
 
-  it('a database that turns out to be damaged later says so, and is neither moved nor deleted under those who use it', async () => {
+  it('a database whose damage shows later rejects with ledger_corrupt, and is neither moved nor deleted', async () => {
     const file = newFile()
     const ledger = await open(file)
     await Promise.all(Array.from({ length: 200 }, (_, index) => ledger.register(incarnation(`i${index}`))))
@@ -173,7 +173,7 @@ describe('what is refused', () => {
     expect(existsSync(file)).toBe(true)
   })
 
-  /** Where the tables begin: damage there leaves the schema readable. */
+  /** The root pages of the tables: damage there leaves the schema readable. */
   function rootPages(file: string): readonly number[] {
     const db = new DatabaseSync(file)
     const pages = db
@@ -184,13 +184,13 @@ describe('what is refused', () => {
     return pages.filter((page) => page > 1)
   }
 
-  it('a folder in its place is refused in one sentence', async () => {
+  it('a folder in place of the file is refused with its name', async () => {
     const file = newFile()
     mkdirSync(file)
     await expect(open(file)).rejects.toMatchObject({ code: 'ledger_unavailable', message: expect.stringContaining(file) })
   })
 
-  it('the command line says so in one sentence, runs nothing, and leaves nothing (exit 125)', async () => {
+  it('ebb exec with a corrupt database prints one error, runs nothing, and exits with 125', async () => {
     const home = temporaryHome()
     writeFileSync(join(home, 'ebb.db'), 'garbage that is no database')
     const witness = join(home, 'witness')

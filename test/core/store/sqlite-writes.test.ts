@@ -14,15 +14,15 @@ import { needs } from '../../support/real.ts'
 import { commitsInWal } from '../../support/wal.ts'
 import { incarnation, intent, openAgent, scope } from './records.ts'
 
-/** What a promise of the ledger is worth when the file is locked, the disk is full, or the writer is killed. */
+/** The durability of ledger writes when the file is locked, the disk is full, or the writer is killed. */
 
 const open = (file: string, busyBudgetMs = 10_000): Promise<Ledger> => openSqliteLedger({ file, clock: realClock, busyBudgetMs })
 const newFile = (): string => join(temporaryHome(), 'ledger.db')
 const fixture = (name: string): string => join(root, 'test', 'fixtures', `${name}.ts`)
 const nodeOptions = ['--disable-warning=ExperimentalWarning']
 
-describe('a locked database', () => {
-  /** As another process would: a write transaction that is not finished. */
+describe('SQLite ledger: a locked database', () => {
+  /** Holds an open write transaction, as another process would. */
   function lock(file: string): { release(): void } & Disposable {
     const db = new DatabaseSync(file)
     db.exec('BEGIN IMMEDIATE')
@@ -32,7 +32,7 @@ describe('a locked database', () => {
     return { release, [Symbol.dispose]: release }
   }
 
-  it('a write waits without blocking the event loop, and then succeeds', async () => {
+  it('write: waits without blocking the event loop, and succeeds after the unlock', async () => {
     const file = newFile()
     await using ledger = await open(file)
     using locked = lock(file)
@@ -42,14 +42,14 @@ describe('a locked database', () => {
     })
     const gaps = await timerGaps(40)
     expect(isWritten).toBe(false)
-    // A busy timeout inside SQLite would have held the loop for as long as the lock, which is for good, or for its five seconds.
+    // A busy timeout inside of SQLite would have blocked the event loop for its five seconds.
     expect(Math.max(...gaps)).toBeLessThan(4_800)
     locked.release()
     await write
     expect(await ledger.incarnations()).toHaveLength(1)
   })
 
-  it('a write that waited longer than its budget says who is to blame, and the ledger goes on working', async () => {
+  it('write: rejects with ledger_busy after its budget, and the ledger still works', async () => {
     const file = newFile()
     await using ledger = await open(file, 50)
     using locked = lock(file)
@@ -60,7 +60,7 @@ describe('a locked database', () => {
     expect((await ledger.incarnations()).map(({ id }) => id)).toEqual(['i2'])
   })
 
-  it('reading goes on all the while', async () => {
+  it('read: succeeds during the lock', async () => {
     const file = newFile()
     await using ledger = await open(file)
     await ledger.register(incarnation('i1'))
@@ -69,7 +69,7 @@ describe('a locked database', () => {
     locked.release()
   })
 
-  it('an open waits too', async () => {
+  it('open: waits for the unlock', async () => {
     const file = newFile()
     new DatabaseSync(file).close()
     using locked = lock(file)
@@ -80,7 +80,7 @@ describe('a locked database', () => {
     expect(await ledger.incarnations()).toEqual([])
   })
 
-  /** How long the loop took between timers that were due every millisecond. */
+  /** The times between timers that were due every millisecond: a blocked event loop shows as a long gap. */
   async function timerGaps(count: number): Promise<readonly number[]> {
     const gaps: number[] = []
     for (let last = performance.now(); gaps.length < count; ) {
@@ -92,8 +92,8 @@ describe('a locked database', () => {
   }
 })
 
-describe('group commit', () => {
-  it('writes of one turn are one commit; writes that wait for each other are one each', async () => {
+describe('SQLite ledger: group commit', () => {
+  it('writes of one turn share a commit; sequential writes have one commit each', async () => {
     const file = newFile()
     await using ledger = await open(file)
     await openAgent(ledger)
@@ -104,7 +104,7 @@ describe('group commit', () => {
     expect(commitsInWal(file) - before).toBe(6)
   })
 
-  it('nobody is told before the commit: what a promise says is what another process sees', async () => {
+  it('a write resolves only after the commit, so another connection sees it', async () => {
     const file = newFile()
     await using ledger = await open(file)
     using reader = new DatabaseSync(file, { readOnly: true })
@@ -120,10 +120,10 @@ describe('group commit', () => {
   })
 })
 
-describe('the disk', () => {
+describe('SQLite ledger: sync to the disk', () => {
   needs('strace')
 
-  /** System calls that make a file durable, in a process that writes so many times so many intents. */
+  /** Counts fsync and fdatasync calls of a process that writes `each` intents in each of `turns` turns. */
   function syncs(turns: number, each: number): number {
     const folder = temporaryHome()
     const trace = join(folder, 'trace')
@@ -134,27 +134,27 @@ describe('the disk', () => {
       .filter((line) => /f(data)?sync\(/.test(line)).length
   }
 
-  it('every turn of writes is synced to it once, however many writes it holds', () => {
+  it('each turn of writes causes one sync, whatever its number of writes', () => {
     const none = syncs(0, 0)
     expect(syncs(8, 1) - none).toBe(8)
     expect(syncs(1, 40) - none).toBe(1)
   })
 
-  it('nothing is synced for what dies with the machine: incarnations, scopes, what is held, what a process came to', () => {
-    // SQLite itself syncs with fsync, a few times in the life of a log, whatever is in it; ours is fdatasync.
+  it('writes that need not survive a power cut are not synced: incarnations, scopes, holds and process outcomes', () => {
+    // Only fdatasync calls count. SQLite itself calls fsync a few times in the life of a WAL, whatever is written.
     expect(ledgerUnder(['-e', 'trace=fdatasync'], 'crash').syncs).toEqual([])
   })
 
-  it('an intent that must outlive a power cut is promised only when it is on the disk', () => {
+  it('an intent that must survive a power cut resolves only after the sync, and rejects when the sync fails', () => {
     expect(ledgerUnder(['-e', 'trace=fdatasync'], 'power-cut').said).toEqual(['intended'])
     const broken = ledgerUnder(['-e', 'trace=fdatasync', '-e', 'inject=fdatasync:error=EIO'], 'power-cut')
     expect(broken.said).toEqual([expect.stringMatching(/^ledger_unavailable: .*EIO/)])
-    // The kernel says it once only: the second sync would seem to go well.
+    // The kernel reports a failed write only once, so the second sync would appear to succeed.
     const once = ledgerUnder(['-e', 'trace=fdatasync', '-e', 'inject=fdatasync:error=EIO:when=1'], 'power-cut', 'inline', 'twice')
     expect(once.said).toEqual([expect.stringMatching(/EIO/), expect.stringMatching(/EIO/)])
   })
 
-  it('the event loop does not wait for it, once there are threads that can', () => {
+  it('the sync runs in a thread of the pool after syncBeside', () => {
     const inline = ledgerUnder(['-e', 'trace=fdatasync'], 'power-cut')
     expect(inline.syncs).toEqual([inline.pid])
     const beside = ledgerUnder(['-e', 'trace=fdatasync'], 'power-cut', 'beside')
@@ -163,7 +163,7 @@ describe('the disk', () => {
     expect(beside.syncs).not.toContain(beside.pid)
   })
 
-  /** One life of an agent on the books, under strace: what it said, and which threads synced after the file was made. */
+  /** Runs the fixture under strace. Returns its output, and the threads that synced after the file was created. */
   function ledgerUnder(words: readonly string[], ...mode: readonly string[]): { said: string[]; pid: string; syncs: string[] } {
     const folder = temporaryHome()
     const [file, trace] = [join(folder, 'ledger.db'), join(folder, 'trace')]
@@ -183,10 +183,10 @@ describe('the disk', () => {
   }
 })
 
-describe('a full disk', () => {
+describe('SQLite ledger: a full disk', () => {
   needs('root')
 
-  it('is said in a sentence, loses nothing that was promised, and is over when there is space again', async () => {
+  it('write: rejects with a message, keeps every resolved write, and succeeds when there is space again', async () => {
     using disk = tmpfs(temporaryHome(), '1m')
     const file = join(disk.point, 'ledger.db')
     await using ledger = await open(file)
@@ -202,7 +202,7 @@ describe('a full disk', () => {
     expect((await ledger.contents()).resources).toHaveLength(promised.length + 1)
   })
 
-  it('a first open says so too, and works when there is space', async () => {
+  it('first open: rejects with a message, and succeeds when there is space again', async () => {
     using disk = tmpfs(temporaryHome(), '256k')
     const filler = join(disk.point, 'filler')
     fill(filler)
@@ -220,7 +220,7 @@ describe('a full disk', () => {
     try {
       for (let content = Buffer.alloc(4_096); ; ) writeFileSync(file, content, { flag: 'a' })
     } catch {
-      // ENOSPC: that is what it is for.
+      // Writes until ENOSPC.
     }
   }
 
@@ -236,8 +236,8 @@ describe('a full disk', () => {
   }
 })
 
-describe('a writer that is killed', () => {
-  it.each([1, 7, 40, 150, 400])('loses nothing that it promised, after %i promises', async (promises) => {
+describe('SQLite ledger: a killed writer', () => {
+  it.each([1, 7, 40, 150, 400])('keeps every resolved write after %i writes', async (promises) => {
     const file = newFile()
     const child = spawn(nodeProgram, [...nodeOptions, fixture('writes-intents-until-killed'), file], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -253,7 +253,7 @@ describe('a writer that is killed', () => {
     const kept = new Set((await ledger.contents()).resources.map(({ id }) => id))
     expect(printed.length).toBeGreaterThanOrEqual(promises)
     expect(printed.filter((id) => !kept.has(id))).toEqual([])
-    // A plan is two intents, and is there whole or not at all.
+    // A plan has two intents, and both or neither are in the ledger.
     const ordinals = [...kept].map((id) => Number(id.slice('agent.'.length)))
     expect(ordinals.filter((ordinal) => !kept.has(`agent.${ordinal % 2 ? ordinal + 1 : ordinal - 1}`))).toEqual([])
   })

@@ -18,7 +18,7 @@ const newTask = (id: string, more: Partial<Task> = {}): Task => ({
   ...more,
 })
 
-/** With its name on the books. */
+/** Creates a task with its owner record and scope. */
 async function open({ tasks, agents, ledger }: AgentsUnderTest, id: string, more: Partial<Task> = {}): Promise<Task> {
   const task = newTask(id, more)
   await openAgent(ledger, `task-${id}`)
@@ -28,7 +28,7 @@ async function open({ tasks, agents, ledger }: AgentsUnderTest, id: string, more
 }
 
 export function taskCases(store: AgentsUnderTest): void {
-  it('a task is found as it was written, and another connection finds it too', async () => {
+  it('find: returns the task as written, also on another connection', async () => {
     const task = await open(store, 't')
     expect(await store.tasks.find('t')).toEqual({ ...task, deployed: 0 })
     expect(await (await store.reopen()).tasks.find('t')).toEqual({ ...task, deployed: 0 })
@@ -36,7 +36,7 @@ export function taskCases(store: AgentsUnderTest): void {
     await expect(store.tasks.create(task)).rejects.toThrow()
   })
 
-  it('tasks are listed newest first, of a namespace or of all', async () => {
+  it('list: newest first, of a namespace or of all', async () => {
     for (const id of ['a', 'b', 'c']) await open(store, id, { namespace: id === 'b' ? 'm' : 'n' })
     const ids = async (filter: { namespace?: string; limit: number }) => (await store.tasks.list(filter)).map(({ id }) => id)
     expect(await ids({ limit: 10 })).toEqual(['c', 'b', 'a'])
@@ -44,7 +44,7 @@ export function taskCases(store: AgentsUnderTest): void {
     expect(await ids({ namespace: 'n', limit: 10 })).toEqual(['c', 'a'])
   })
 
-  it('the first completion counts, and every deployment', async () => {
+  it('complete and countDeployed: the first completion is kept, and every deployment is counted', async () => {
     await open(store, 't')
     await Promise.all([store.tasks.countDeployed('t'), store.tasks.countDeployed('t')])
     await store.tasks.complete('t', '2026-11-15T10:00:00.000Z')
@@ -52,7 +52,7 @@ export function taskCases(store: AgentsUnderTest): void {
     expect(await store.tasks.find('t')).toMatchObject({ deployed: 2, completedAt: '2026-11-15T10:00:00.000Z' })
   })
 
-  it('what was heard of the agents of a task is kept with their rows', async () => {
+  it('heard: returns the progress and findings of the agents of a task', async () => {
     await create(store.agents, 'a', { taskId: 't', tokenHash: 'hash' })
     await create(store.agents, 'b', { taskId: 't' })
     await create(store.agents, 'elsewhere', { taskId: 'u' })
@@ -69,7 +69,7 @@ export function taskCases(store: AgentsUnderTest): void {
     )
   })
 
-  it('agents are counted as long as they have not ended', async () => {
+  it('count: counts agents that have not ended', async () => {
     for (const id of ['a', 'b']) await createInScope(store, id, { taskId: 't' })
     await create(store.agents, 'c', { taskId: 'u' })
     await store.ledger.settle(settlement({ agents: { ended: [end('a')], stuckIds: ['b'] } }))
@@ -81,7 +81,7 @@ export function taskCases(store: AgentsUnderTest): void {
     )
   })
 
-  it('a token is known by its hash until its agent has ended, and no two agents have the same', async () => {
+  it('tokenHolder: finds an agent by the hash of its token until it has ended; hashes are unique', async () => {
     await createInScope(store, 'a', { tokenHash: 'hash' })
     await createInScope(store, 'without')
     expect(await store.tasks.tokenHolder('hash')).toBe('a')
@@ -89,12 +89,12 @@ export function taskCases(store: AgentsUnderTest): void {
     await expect(create(store.agents, 'b', { tokenHash: 'hash' })).rejects.toThrow()
     await store.ledger.settle(settlement({ agents: { ended: [end('a')], stuckIds: [] } }))
     expect(await store.tasks.tokenHolder('hash')).toBeUndefined()
-    // Also when it has ended, and is stuck because it could not be deleted.
+    // An ended agent that is stuck because it could not be deleted still counts as ended.
     await store.agents.change('a', { status: 'stuck' })
     expect(await store.tasks.tokenHolder('hash')).toBeUndefined()
   })
 
-  it('a task goes with its scope, and with its name', async () => {
+  it('a task is deleted with its scope, and with its owner record', async () => {
     for (const id of ['forgotten', 'closed', 'open', 'elsewhere']) await open(store, id, { namespace: id === 'elsewhere' ? 'm' : 'n' })
     await store.ledger.settle(settlement({ forgottenScopeIds: ['task-forgotten'], closedScopeIds: ['task-closed', 'task-elsewhere'] }))
     const ids = async () => (await store.tasks.list({ limit: 10 })).map(({ id }) => id)
@@ -105,14 +105,14 @@ export function taskCases(store: AgentsUnderTest): void {
     expect(await ids()).toEqual(['open'])
   })
 
-  it('the mark of a shared folder is the last one that was kept', async () => {
+  it('keepFolder: the last mark of a shared folder is kept', async () => {
     expect(await store.tasks.findFolder('/base')).toBeUndefined()
     await store.tasks.keepFolder('/base', { inode: '1' })
     await store.tasks.keepFolder('/base', { inode: '2' })
     expect(await store.tasks.findFolder('/base')).toEqual({ inode: '2' })
   })
 
-  it('the mark of a shared folder is kept as long as a task is there', async () => {
+  it('findFolder: the mark of a shared folder is kept while a task uses the folder', async () => {
     for (const id of ['a', 'b', 'c']) await open(store, id, { base: '/base' })
     await open(store, 'other', { base: '/other', namespace: 'm' })
     for (const base of ['/base', '/other']) await store.tasks.keepFolder(base, { inode: '1' })

@@ -10,7 +10,7 @@ import { useServer } from '../../support/shared-server.ts'
 import { Terminal } from '../../support/terminal.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** The script for a shell, in that shell. */
+/** The completion scripts, in their shells. */
 
 const server = useServer()
 
@@ -24,30 +24,30 @@ async function scriptFor(shell: string): Promise<string> {
 
 const isInstalled = (program: string): boolean => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0
 
-describe('bash', () => {
-  /** What bash would offer for the last word. */
+describe('completion: bash', () => {
+  /** The words that bash would offer for the last argument. */
   function complete(file: string, home: string, ...rest: readonly (string | Readonly<Record<string, string>>)[]): readonly string[] {
-    const words = rest.filter((one) => typeof one === 'string')
-    const env = rest.find((one) => typeof one !== 'string') ?? {}
+    const words = rest.filter((part) => typeof part === 'string')
+    const env = rest.find((part) => typeof part !== 'string') ?? {}
     // biome-ignore lint/suspicious/noTemplateCurlyInString: it is bash's
     const script = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _ebb; printf "%s\\n" "${COMPREPLY[@]}"'
     const { stdout, stderr, status } = spawnSync('bash', ['--norc', '-uc', script, 'bash', file, ebbProgram, ...words], {
       encoding: 'utf8',
-      // Whoever forces colours gets them; a completion would have them in the words.
+      // With FORCE_COLOR, colour codes must not get into the words.
       env: { ...process.env, EBB_HOME: home, FORCE_COLOR: '1', ...env },
     })
     expect([status, stderr]).toEqual([0, ''])
     return stdout.split('\n').filter(Boolean)
   }
 
-  /** The first that is not nothing: whoever has pressed Tab waits 400 ms for the server, and on a busy machine rightly gets nothing. */
-  async function firstOffer(...asked: Parameters<typeof complete>): Promise<readonly string[]> {
+  /** Repeats until something is offered. A completion waits only 400 ms for the server, and may offer nothing on a busy machine. */
+  async function firstOffer(...args: Parameters<typeof complete>): Promise<readonly string[]> {
     let offered: readonly string[] = []
-    const look = (): boolean => {
-      offered = complete(...asked)
+    const isOffered = (): boolean => {
+      offered = complete(...args)
       return offered.length > 0
     }
-    await waitUntil(look, 30_000, 'something is offered')
+    await waitUntil(isOffered, 30_000, 'bash offers a completion')
     return offered
   }
 
@@ -69,7 +69,7 @@ describe('bash', () => {
     expect(at('serve', '--home', `${dirname(ebbProgram)}/../bi`)).toEqual([`${dirname(ebbProgram)}/../bin`])
   })
 
-  it('asks the running server for agents, and is silent when there is none', async () => {
+  it('offers the agents of the running server, and nothing without one', async () => {
     const file = await scriptFor('bash')
     const id = await server.command(['sleep', '1000'])
     expect(await firstOffer(file, server.home, 'stop', id.slice(0, 5))).toEqual([id])
@@ -77,19 +77,19 @@ describe('bash', () => {
     expect(complete(file, temporaryHome(), 'show', '')).toEqual([])
   })
 
-  it('offers nothing soon when the server hangs, and nothing but ids whatever a server calls its agents', async () => {
+  it('offers nothing when the server hangs, and only valid ids from an untrusted server', async () => {
     const file = await scriptFor('bash')
     await using hung = await startServer()
     const timeOf = (home: string): number => {
-      const askedMs = performance.now()
+      const startedMs = performance.now()
       expect(complete(file, home, 'stop', '')).toEqual([])
-      return performance.now() - askedMs
+      return performance.now() - startedMs
     }
-    // Most of it is the start of the program, which is no shorter where there is no server.
+    // Most of the time is the start of the program, which takes as long without a server.
     const startMs = timeOf(temporaryHome())
     hung.ebb.signal('SIGSTOP')
     try {
-      // An answer would be waited for five seconds.
+      // Without a limit, an answer would be awaited for five seconds.
       expect(timeOf(hung.home) - startMs).toBeLessThan(4_000)
     } finally {
       hung.ebb.signal('SIGCONT')
@@ -114,10 +114,10 @@ describe('bash', () => {
     }
   })
 
-  describe('with its Tab key', () => {
+  describe('with the Tab key', () => {
     needs('tmux')
 
-    it('finishes what was begun', async () => {
+    it('completes a word', async () => {
       const file = await scriptFor('bash')
       const path = `${dirname(ebbProgram)}:${process.env.PATH ?? ''}`
       await using terminal = await Terminal.open({ EBB_HOME: temporaryHome(), F: file, PATH: path })
@@ -130,7 +130,7 @@ describe('bash', () => {
       await terminal.shows('ebb completion zsh')
     })
 
-    it('goes on in a folder that it has finished, and quotes the blanks of a name', async () => {
+    it('continues in a folder and quotes blanks in names', async () => {
       const file = await scriptFor('bash')
       const folder = temporaryHome()
       mkdirSync(join(folder, 'sub'))
@@ -146,8 +146,8 @@ describe('bash', () => {
   })
 })
 
-describe.each(['zsh', 'fish'])('%s', (shell) => {
-  it('accepts its script', async (context) => {
+describe.each(['zsh', 'fish'])('completion: %s', (shell) => {
+  it('accepts the script', async (context) => {
     if (!isInstalled(shell)) context.skip(`needs ${shell}: it is not installed`)
     const file = await scriptFor(shell)
     const { status, stderr } = spawnSync(shell, ['-n', file], { encoding: 'utf8' })
@@ -155,7 +155,7 @@ describe.each(['zsh', 'fish'])('%s', (shell) => {
   })
 })
 
-describe('zsh with its Tab key', () => {
+describe('completion: zsh with the Tab key', () => {
   needs('tmux')
 
   it('completes the command after "--", and its files', async (context) => {
@@ -174,7 +174,7 @@ describe('zsh with its Tab key', () => {
   })
 })
 
-it('another shell is refused by name', async () => {
+it('completion: another shell is refused by name', async () => {
   expect(await ebb(['completion', 'csh'], { home: temporaryHome() })).toMatchObject({
     code: 2,
     stderr: 'ebb: "ebb completion" knows bash, zsh and fish, not "csh".\n',

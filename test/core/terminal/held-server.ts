@@ -2,15 +2,15 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { waitUntil } from '../../support/world.ts'
 
-/** A server with one agent, of which the test decides what is answered, and when; it says in time that it is there. */
+/** A fake server with one agent. The test chooses when and how it answers; health checks are answered at once. */
 export interface HeldServer extends AsyncDisposable {
   readonly url: string
   readonly id: string
-  /** Settles when it is called so for the first time. */
+  /** Resolves at the first call of this method and path. */
   call(name: string): Promise<{ answer(status: number, body: unknown): void }>
-  /** The agent says a piece of a text, which may go on. */
+  /** Adds a piece of streamed text, which later pieces may continue. */
   say(content: string): void
-  /** Settles when it was asked for news so many times more. */
+  /** Resolves after this many further requests for messages. */
   polls(count: number): Promise<void>
 }
 
@@ -18,10 +18,10 @@ const id = '00000000-0000-4000-8000-000000000000'
 
 export async function heldServer(): Promise<HeldServer> {
   const calls = new Map<string, PromiseWithResolvers<ServerResponse>>()
-  const called = (name: string): PromiseWithResolvers<ServerResponse> => {
-    const one = calls.get(name) ?? Promise.withResolvers<ServerResponse>()
-    calls.set(name, one)
-    return one
+  const callOf = (name: string): PromiseWithResolvers<ServerResponse> => {
+    const known = calls.get(name) ?? Promise.withResolvers<ServerResponse>()
+    calls.set(name, known)
+    return known
   }
   const messages: object[] = []
   let polled = 0
@@ -32,19 +32,19 @@ export async function heldServer(): Promise<HeldServer> {
     else if (url.pathname === `/api/agents/${id}/messages`) {
       polled += 1
       const since = Number(url.searchParams.get('since'))
-      const tell = (): unknown => response.end(JSON.stringify(messages.slice(since)))
-      // As long as a server would wait for news.
-      if (messages.length > since) tell()
-      else setTimeout(tell, 250)
+      const answer = (): unknown => response.end(JSON.stringify(messages.slice(since)))
+      // A real server waits for new messages, too.
+      if (messages.length > since) answer()
+      else setTimeout(answer, 250)
     } else if (request.method === 'GET') response.end(JSON.stringify(agent))
-    else called(`${request.method} ${url.pathname}`).resolve(response)
+    else callOf(`${request.method} ${url.pathname}`).resolve(response)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     id,
     call: async (name) => {
-      const response = await called(name).promise
+      const response = await callOf(name).promise
       return { answer: (status, body) => void response.writeHead(status).end(JSON.stringify(body)) }
     },
     say: (content) => {

@@ -9,15 +9,15 @@ import { Terminal } from '../../support/terminal.ts'
 import { describe as describeProcess, processesOfHome, seen, survivors, waitUntil } from '../../support/world.ts'
 import { heldServer } from './held-server.ts'
 
-/** `ebb run` that is interrupted: whoever wants out gets out, and what is said of the agent is true. */
+/** Interrupted runs of `ebb run`: the user can always leave, and the output about the agent is true. */
 
 needs('tmux')
 
 const cleansUp = `sh -c 'trap "echo cleaning up; sleep 1.5; echo done >> $F; exit 0" TERM; echo ready; sleep 1000 & wait'`
 const ready = ['--', 'sh', '-c', 'echo ready; exec sleep 1000']
 
-describe('one Ctrl-C, or a terminal that is closed, lets the agent end in its own time', () => {
-  it('also when the reader of its output goes with it', async () => {
+describe('ebb run: one Ctrl-C or a closed terminal lets the agent end gracefully', () => {
+  it('also when the reader of its output ends with it', async () => {
     const [home, file] = [temporaryHome(), join(temporaryHome(), 'file')]
     await using terminal = await Terminal.open({ EBB_HOME: home, E: ebbProgram, F: file })
     terminal.type(`$E run command hi -- ${cleansUp} | tee /dev/null`)
@@ -27,7 +27,7 @@ describe('one Ctrl-C, or a terminal that is closed, lets the agent end in its ow
     expect(existsSync(file) && readFileSync(file, 'utf8')).toBe('done\n')
   })
 
-  it('also when the terminal is gone', async () => {
+  it('also when the terminal is closed', async () => {
     const [home, file] = [temporaryHome(), join(temporaryHome(), 'file')]
     await using terminal = await Terminal.open({ EBB_HOME: home, E: ebbProgram, F: file })
     terminal.type(`$E run command hi -- ${cleansUp}`)
@@ -38,8 +38,8 @@ describe('one Ctrl-C, or a terminal that is closed, lets the agent end in its ow
   })
 })
 
-describe('a server that hangs', () => {
-  it('is left by the third Ctrl-C, which says that the agent may still run', async () => {
+describe('ebb run: a server that hangs', () => {
+  it('the third Ctrl-C leaves and says that the agent may still run', async () => {
     await using own = await startServer()
     await using terminal = await Terminal.open({ EBB_HOME: own.home, E: ebbProgram }, { columns: 200 })
     terminal.type(`$E run command hi -- sh -c 'echo ready; exec sleep 1000'; echo "code $?"`)
@@ -57,7 +57,7 @@ describe('a server that hangs', () => {
     }
   })
 
-  it('is left when the terminal is gone and nobody can ask again', async () => {
+  it('a second SIGHUP leaves when the terminal is gone', async () => {
     await using own = await startServer()
     const run = startEbb(['run', 'command', ...ready], { home: own.home })
     await run.says('ready')
@@ -71,7 +71,7 @@ describe('a server that hangs', () => {
     }
   })
 
-  it('that answers is waited for, terminal or not', async () => {
+  it('a slow server is waited for, with or without a terminal', async () => {
     await using own = await startServer()
     const slow = 'trap "sleep 6; kill \\$!; exit 0" TERM; echo ready; sleep 1000 & wait'
     const run = startEbb(['run', 'command', '--grace', '20s', '--', 'sh', '-c', slow], { home: own.home })
@@ -81,7 +81,7 @@ describe('a server that hangs', () => {
     expect(await own.get('/api/agents')).toEqual([])
   })
 
-  it('that dies is told of, and what that means for the agent', async () => {
+  it('the death of the server is reported, and what it means for the agent', async () => {
     const own = await startServer()
     const run = startEbb(['run', 'command', ...ready], { home: own.home })
     await run.says('ready')
@@ -91,24 +91,24 @@ describe('a server that hangs', () => {
       code: 1,
       stderr: expect.stringMatching(/What became of the agent [0-9a-f-]{36} is not known: .*ended with it.*"ebb recover"/),
     })
-    await waitUntil(() => survivors(own.ebb.mark).length === 0, 30_000, 'the sentinel has ended it')
+    await waitUntil(() => survivors(own.ebb.mark).length === 0, 30_000, 'the sentinel has ended the agent')
   })
 })
 
-it('who asks three times at once leaves at once, and nothing of the agent is left', async () => {
+it('ebb run: three signals at once end it, and nothing of the agent is left', async () => {
   const home = temporaryHome()
   const stubborn = 'trap "" TERM INT; echo ready; while :; do sleep 1000; done'
   const run = startEbb(['run', 'command', '--grace', '10m', '--', 'sh', '-c', stubborn], { home })
   await run.says('ready')
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGQUIT'] as const) run.signal(signal)
-  // The force may be quicker than the third signal.
+  // The forced stop may be faster than the third signal.
   expect([3, 130]).toContain((await run.ended).code)
   await waitUntil(() => survivors(run.mark), 30_000, 'everything is gone')
-  await waitUntil(() => openBooks(home), 30_000, 'the books are closed')
+  await waitUntil(() => openBooks(home), 30_000, 'the ledger is closed')
 })
 
-describe('while it is launched', () => {
-  it('Ctrl-C stops it as soon as it has started', async () => {
+describe('ebb run: during the launch', () => {
+  it('Ctrl-C stops the agent as soon as it has started', async () => {
     await using held = await heldServer()
     await using terminal = await Terminal.open({ EBB_HOME: temporaryHome(), E: ebbProgram, EBB_URL: held.url })
     terminal.type('$E run command -- true; echo "code $?"')
@@ -124,7 +124,7 @@ describe('while it is launched', () => {
     await terminal.shows('code 3')
   })
 
-  it('the second Ctrl-C leaves, and says that it may still happen', async () => {
+  it('a second Ctrl-C leaves and says that the launch may still happen', async () => {
     await using held = await heldServer()
     await using terminal = await Terminal.open({ EBB_HOME: temporaryHome(), E: ebbProgram, EBB_URL: held.url })
     terminal.type('$E run command -- true; echo "code $?"')
@@ -136,7 +136,7 @@ describe('while it is launched', () => {
   })
 })
 
-it('what is said while it is being stopped stays on the screen', async () => {
+it('ebb run: output during the stop stays on the screen', async () => {
   await using held = await heldServer()
   await using terminal = await Terminal.open({ EBB_HOME: temporaryHome(), E: ebbProgram, EBB_URL: held.url })
   terminal.type('clear; $E run command -- true; echo "code $?"')
@@ -145,7 +145,7 @@ it('what is said while it is being stopped stays on the screen', async () => {
   await terminal.shows('⏺ one two')
   terminal.press('C-c')
   await terminal.shows('stopping… (again to force)')
-  // The line that says what is waited for would come with a second, and is seen when nothing is being said.
+  // The status line appears after a second in which the agent prints nothing.
   await terminal.shows(/… stopping; Ctrl-C again forces it \(\d+ s\)/)
   held.say('four five six ')
   await terminal.shows('⏺ four five')
@@ -159,13 +159,13 @@ it('what is said while it is being stopped stays on the screen', async () => {
   await terminal.shows('code 3')
 })
 
-it('when the agent is gone, nothing is claimed, and a signal ends who waits for a reader', async () => {
+it("ebb run: after the agent's end a signal ends a run that waits for its reader, and claims nothing", async () => {
   const [home, file] = [temporaryHome(), join(temporaryHome(), 'pid')]
   await using terminal = await Terminal.open({ EBB_HOME: home, E: ebbProgram, F: file })
   const agent = 'sh -c \'echo $$ > $F; exec $E run command hi -- sh -c "seq 1 30000; touch $F.said; sleep 1000"\''
   terminal.type(`${agent} | sh -c 'trap "" INT; exec sleep 1000'`)
-  // More than the pipe has room for.
-  await waitUntil(() => existsSync(`${file}.said`), 15_000, 'the agent has said it')
+  // More than a pipe holds.
+  await waitUntil(() => existsSync(`${file}.said`), 15_000, 'the agent has printed everything')
   terminal.press('C-c')
   await terminal.shows('stopping the agent')
   await waitUntil(() => openBooks(home).length === 0, 15_000, 'the agent has ended')
@@ -174,18 +174,18 @@ it('when the agent is gone, nothing is claimed, and a signal ends who waits for 
     terminal.press('C-c')
     return seen(pid) === undefined
   }
-  await waitUntil(isGone, 15_000, 'it has left')
+  await waitUntil(isGone, 15_000, 'ebb run has exited')
   expect(terminal.screen()).not.toMatch(/could not be stopped|forcing it/)
 })
 
-it.each(['the server', 'an engine of its own'])('a full disk is said, with 1: on %s', async (where) => {
+it.each(['the server', 'an engine of its own'])('ebb run: a full disk is reported, with exit code 1, on %s', async (where) => {
   await using own = where === 'the server' ? await startServer() : undefined
   const through = ['sh', '-c', '"$@" > /dev/full', 'sh']
   const ended = await ebb(['run', 'command', ...ready], { home: own?.home ?? temporaryHome(), through })
   expect(ended).toMatchObject({ code: 1, stderr: expect.stringMatching(/^ebb: The output could not be written \(.*ENOSPC.*\)/m) })
 })
 
-it('what the engine has to tell stands on a line of its own', async () => {
+it('ebb run: messages of the engine get a line of their own', async () => {
   const home = temporaryHome()
   await using terminal = await Terminal.open({ EBB_HOME: home, E: ebbProgram })
   terminal.type(`$E run command hi --keep --grace 3s -- sh -c 'trap "" TERM; echo ready; while :; do sleep 1000; done'; echo "code $?"`)
@@ -199,8 +199,8 @@ it('what the engine has to tell stands on a line of its own', async () => {
   expect(terminal.written()).toMatch(/^ebb warn: /m)
   expect(terminal.written()).not.toMatch(/ s\) *ebb /)
   unlinkSync(archive)
-  // Its shell is told the home, too.
+  // The terminal's shell has EBB_HOME in its environment, so it counts as a process of the home.
   await terminal.close()
-  await waitUntil(() => processesOfHome(home, installationOf(home)).map(describeProcess), 30_000, 'the sentinel has had its turn')
+  await waitUntil(() => processesOfHome(home, installationOf(home)).map(describeProcess), 30_000, 'the sentinel has finished')
   expect(await ebb(['recover'], { home })).toMatchObject({ code: 0 })
 })

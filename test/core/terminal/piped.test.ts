@@ -5,7 +5,7 @@ import type { Json } from '../../support/server.ts'
 import { useServer } from '../../support/shared-server.ts'
 import { Terminal } from '../../support/terminal.ts'
 
-/** What programs read: whole records, a line each, no colours, and no complaint when they have read enough. */
+/** Output for programs: one whole record per line, without colours, and without an error when the reader stops reading. */
 
 const server = useServer()
 const esc = '\u001b'
@@ -19,7 +19,7 @@ async function agents(): Promise<readonly string[]> {
   return ids
 }
 
-describe('in a pipe', () => {
+describe('cli in a pipe', () => {
   it('nothing is cut, every record is a line, and there are no colours', async () => {
     const ids = await agents()
     const env = { COLUMNS: '40', FORCE_COLOR: undefined }
@@ -40,14 +40,14 @@ describe('in a pipe', () => {
     expect(text(top as Ended)).toMatch(/ long (界 ){400}end$/m)
   })
 
-  it('a conversation is what was said: no marks, no colours, no last line', async () => {
+  it("a conversation is only the agent's output, without marks, colours and summary", async () => {
     const ended = await ebb(['run', 'command', 'x', '--', 'sh', '-c', 'echo one; echo; echo "  two"; echo three >&2'], {
       home: server.home,
     })
     expect([ended.code, text(ended), ended.stderr]).toEqual([0, 'one\n\n  two\n', 'three\n'])
   })
 
-  it('colours come only when they are forced, and not even then with NO_COLOR', async () => {
+  it('colours need FORCE_COLOR, and NO_COLOR takes precedence', async () => {
     await agents()
     const [forced, never] = await Promise.all(
       [{ FORCE_COLOR: '1' }, { FORCE_COLOR: '1', NO_COLOR: '1' }].map((env) => ebb(['ps'], { home: server.home, env })),
@@ -65,25 +65,25 @@ describe('in a pipe', () => {
     ['reap', '--dry-run'],
     ['recover'],
     ['archive', 'ls'],
-  ])('%s %s ends quietly when nobody reads', async (...words) => {
+  ])('"%s %s" ends without an error when its reader is gone', async (...words) => {
     await agents()
     const run = startEbb(words.filter(Boolean), { home: server.home, input: '' })
     run.child.stdout?.destroy()
     expect(await run.ended).toMatchObject({ code: 0, signal: null, stderr: '' })
   })
 
-  it('a reader gets all of it, also what a pipe has no room for', async () => {
+  it('a reader gets all output, even more than a pipe holds', async () => {
     // A pipe holds 64 kB (pipe(7)).
     const prompt = `${'a page of it '.repeat(8_000)}end`
     await server.command(['sleep', '1000'], { prompt })
-    // The streams of a child of ours are sockets, which hold more.
+    // The streams of a Node child process are sockets, which hold more than a pipe.
     const through = ['sh', '-c', '"$@" | cat', 'sh']
     const [ps, json] = await Promise.all([['ps'], ['ps', '--json']].map((words) => ebb(words, { home: server.home, through })))
     expect(text(ps as Ended)).toMatch(/ a page of it .* end\n$/)
     expect(JSON.parse(text(json as Ended))).toMatchObject([{ session: { prompt } }])
   })
 
-  it('a disk that is full is said, with 1', async () => {
+  it('a full disk is reported, with exit code 1', async () => {
     const ended = await ebb(['ps'], { home: server.home, through: ['sh', '-c', '"$@" > /dev/full', 'sh'] })
     expect(ended).toMatchObject({
       code: 1,
@@ -92,7 +92,7 @@ describe('in a pipe', () => {
   })
 })
 
-describe('on a terminal', () => {
+describe('cli on a terminal', () => {
   needs('tmux')
 
   const colour = new RegExp(`${esc}\\[[0-9;]*[1-9]m`)
@@ -102,7 +102,7 @@ describe('on a terminal', () => {
     ['NO_COLOR', { NO_COLOR: '1' }, false],
     ['an empty NO_COLOR', { NO_COLOR: '' }, true],
     ['TERM=dumb', { TERM: 'dumb' }, false],
-  ] as const)('with %s, ps, status, show and run are %s painted: %s', async (_name, env, isPainted) => {
+  ] as const)('with %s, ps, status, show and run use colours: %s', async (_name, env, isPainted) => {
     const [id = ''] = await agents()
     await using terminal = await Terminal.open({ EBB_HOME: server.home, E: ebbProgram, ...env }, { columns: 90, rows: 50 })
     terminal.type(`$E ps; $E status; $E show ${id}; $E run command hi -- true; echo over`)
@@ -110,7 +110,7 @@ describe('on a terminal', () => {
     expect(colour.test(terminal.painted())).toBe(isPainted)
   })
 
-  it.each(['stty cols 0', 'stty cols 1', 'stty cols 65000'])('a hostile width is survived: %s', async (stty) => {
+  it.each(['stty cols 0', 'stty cols 1', 'stty cols 65000'])('an extreme width does no harm: %s', async (stty) => {
     const [id = ''] = await agents()
     await using terminal = await Terminal.open({ EBB_HOME: server.home, E: ebbProgram }, { columns: 100, rows: 60 })
     terminal.type(`${stty}; $E ps; $E status; $E show ${id.slice(0, 8)}; $E run command hi -- echo hello; stty cols 100; echo over`)
@@ -119,7 +119,7 @@ describe('on a terminal', () => {
     expect(terminal.screen()).not.toMatch(/Error|at file:/)
   })
 
-  it('nothing foreign reaches it: not from prompts, names, output, nor the errors of a server', async () => {
+  it('escape sequences of prompts, names, output and server errors do not reach the terminal', async () => {
     const trick = `${esc}]0;stolen\u0007${esc}[2J\u009b2Jwords`
     const id = await server.command(['sh', '-c', 'printf "out\\033[2J\\033]0;stolen\\007put\\n"; exec sleep 1000'], {
       prompt: trick,
@@ -138,11 +138,11 @@ describe('on a terminal', () => {
   })
 })
 
-it('every status of an agent is as a script finds it, also of those that have ended', async () => {
+it('ps: scripts see the status of ended agents, too', async () => {
   const id = await server.command(['false'])
   await server.get(`/api/agents/${id}/status?wait=10000`)
   const ended = await ebb(['ps', '--all'], { home: server.home })
   expect(text(ended)).toMatch(new RegExp(`^${id} +command +process +failed +\\d+s +1 *$`, 'm'))
-  expect(((await server.get('/api/agents')) as Json[]).map((one) => one.status)).toEqual(['failed'])
+  expect(((await server.get('/api/agents')) as Json[]).map(({ status }) => status)).toEqual(['failed'])
   expect(await ebb(['ps'], { home: temporaryHome() })).toMatchObject({ code: 1 })
 })

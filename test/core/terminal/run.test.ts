@@ -8,7 +8,7 @@ import { useServer } from '../../support/shared-server.ts'
 import { Terminal } from '../../support/terminal.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** Waiting and stopping, as a person at a terminal lives through it. */
+/** Waiting and stopping on a terminal, as a user sees it. */
 
 needs('tmux')
 
@@ -22,8 +22,8 @@ async function stubbornAgent(): Promise<string> {
   return id
 }
 
-describe('Ctrl-C', () => {
-  it('once stops the agent politely, and the last line says who vouches for its end', async () => {
+describe('ebb run: Ctrl-C', () => {
+  it('once stops the agent politely, and the last line names the strength of the proof', async () => {
     const home = temporaryHome()
     await using terminal = await Terminal.open({ EBB_HOME: home, E: ebbProgram })
     terminal.type(`$E run command hi -- sh -c 'trap "echo bye; exit 0" TERM; echo ready; sleep 1000 & wait'; echo "code $?"`)
@@ -36,7 +36,7 @@ describe('Ctrl-C', () => {
     expect(openBooks(home)).toEqual([])
   })
 
-  it('twice forces; between, a line says what is waited for, and is gone at the end', async () => {
+  it('twice forces; in between, a status line names the wait, and it is removed at the end', async () => {
     const home = temporaryHome()
     await using terminal = await Terminal.open({ EBB_HOME: home, E: ebbProgram })
     terminal.type(`$E run command --grace 10m -- ${stubborn}; echo "code $?"`)
@@ -51,8 +51,8 @@ describe('Ctrl-C', () => {
   })
 })
 
-describe('what takes more than a second', () => {
-  it('says what it waits for, on a terminal only, and leaves no trace of that', async () => {
+describe('cli: operations that take longer than a second', () => {
+  it('show on a terminal what they wait for, and remove that line at the end', async () => {
     const one = await stubbornAgent()
     await using terminal = await Terminal.open({ EBB_HOME: server.home, E: ebbProgram })
     terminal.type(`clear; $E stop ${one} --grace 4s; echo over`)
@@ -61,7 +61,7 @@ describe('what takes more than a second', () => {
     expect(terminal.screen().trimEnd().split('\n')).toEqual([`${one} stopped`, 'over', 'prompt>'])
   })
 
-  it('is told to go on without whoever interrupts the wait', async () => {
+  it('continue on the server when the wait is interrupted', async () => {
     const one = await stubbornAgent()
     await using terminal = await Terminal.open({ EBB_HOME: server.home, E: ebbProgram })
     terminal.type(`clear; $E stop ${one} --grace 4s; echo "code $?"`)
@@ -72,7 +72,7 @@ describe('what takes more than a second', () => {
     expect(await server.get(`/api/agents/${one}/status?wait=10000`)).toMatchObject({ status: 'terminated' })
   })
 
-  it('is silent for scripts: as JSON, on a dumb terminal, and where standard error is no terminal', async () => {
+  it('show no status line for scripts: as JSON, on a dumb terminal, or when stderr is no terminal', async () => {
     const [json, dumb, piped] = await Promise.all([stubbornAgent(), stubbornAgent(), stubbornAgent()])
     const stopped = await ebb(['stop', piped, '--grace', '3s'], { home: server.home })
     expect([stopped.code, stopped.stdout.toString(), stopped.stderr]).toEqual([0, `${piped} stopped\n`, ''])
@@ -80,16 +80,16 @@ describe('what takes more than a second', () => {
     terminal.type(`clear; $E stop ${json} --json --grace 2s | cat >/dev/null; echo one`)
     terminal.type(`TERM=dumb $E stop ${dumb} --grace 2s; echo two`)
     const screens = new Set<string>()
-    const isOver = (): boolean => {
+    const hasEnded = (): boolean => {
       screens.add(terminal.screen())
       return /^two$/m.test(terminal.screen())
     }
-    await waitUntil(isOver, 20_000, 'all have been stopped')
+    await waitUntil(hasEnded, 20_000, 'all have been stopped')
     for (const screen of screens) expect(screen).not.toMatch(/… stopping|\(\d s\)/)
     expect(terminal.screen()).toContain(`${dumb} stopped`)
   })
 
-  it('so does a server that leaves', async () => {
+  it('a server that shuts down shows what it waits for', async () => {
     await using terminal = await Terminal.open({ EBB_HOME: temporaryHome(), E: ebbProgram })
     terminal.type('$E serve --port 0; echo "code $?"')
     await terminal.shows('Ctrl-C closes everything.')
@@ -105,7 +105,7 @@ describe('what takes more than a second', () => {
     expect(terminal.screen()).not.toContain('… closing everything')
   })
 
-  it('a launch says what it waits for', async () => {
+  it('a launch shows what it waits for', async () => {
     const held = Promise.withResolvers<ServerResponse>()
     const slow = createServer((request, response) => {
       if (request.method === 'POST') held.resolve(response)

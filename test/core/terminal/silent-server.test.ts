@@ -6,7 +6,7 @@ import { needs } from '../../support/real.ts'
 import { startServer, type TestServer } from '../../support/server.ts'
 import { Terminal } from '../../support/terminal.ts'
 
-/** A server that hangs, or is none: whoever asks it sees what is waited for, and gets a sentence in the end. */
+/** A server that hangs, or is not an Ebb server. Each command shows the wait, and ends with a clear error. */
 
 needs('tmux')
 
@@ -24,8 +24,8 @@ afterAll(async () => {
 
 const commands = ['ps', 'show abcd', 'logs abcd', 'attach abcd', 'top', 'stop abcd', 'rm abcd', 'reset', 'run command -- true']
 
-describe('a server that hangs', () => {
-  it('is told of while it is waited for, and in the end, by every command', async () => {
+describe('cli: a server that hangs', () => {
+  it('every command shows the wait, and reports the server in the end', async () => {
     const ask = async (words: string): Promise<void> => {
       await using terminal = await Terminal.open({ EBB_HOME: hung.home, E: ebbProgram }, { columns: 200 })
       terminal.type(`clear; $E ${words}; echo "code $?"`)
@@ -36,7 +36,7 @@ describe('a server that hangs', () => {
     await Promise.all(commands.map(ask))
   })
 
-  it('and was named gets no more time', async () => {
+  it('with a given address no command waits longer', async () => {
     const ends = await Promise.all(
       commands.map((words) => ebb(words.split(' '), { home: temporaryHome(), env: { EBB_URL: hung.url }, deadlineMs: 20_000 })),
     )
@@ -45,7 +45,7 @@ describe('a server that hangs', () => {
   })
 })
 
-it.each(['{}', '[]', 'null', '"ok"', '{"agents":[]}'])('a server of another kind, which answers %s, is told as such', async (answer) => {
+it.each(['{}', '[]', 'null', '"ok"', '{"agents":[]}'])('cli: a server that answers %s is reported as no Ebb server', async (answer) => {
   const stranger = createServer((_, response) => response.end(answer))
   await new Promise<void>((resolve) => stranger.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(stranger.address() as AddressInfo).port}`

@@ -10,7 +10,7 @@ import { useServer } from '../../support/shared-server.ts'
 import { Terminal } from '../../support/terminal.ts'
 import { seen, waitUntil } from '../../support/world.ts'
 
-/** `ebb top`, by its keys, on a real terminal. */
+/** `ebb top` and its keys, on a real terminal. */
 
 needs('tmux')
 
@@ -23,7 +23,7 @@ async function agent(prompt: string, on: TestServer = server): Promise<string> {
   return id
 }
 
-/** Another server in front of it: what it does not pass on it answers with these words and 404, or not at all. */
+/** A proxy in front of the server. `passes` forwards a request (true), leaves it unanswered (false), or answers 404 with a text. */
 async function inFront(passes: (path: string) => boolean | string): Promise<{ readonly url: string; close(): void }> {
   const front = createServer((request, response) => {
     const path = request.url ?? ''
@@ -43,7 +43,7 @@ async function inFront(passes: (path: string) => boolean | string): Promise<{ re
   return { url: `http://127.0.0.1:${(front.address() as AddressInfo).port}`, close }
 }
 
-/** In a terminal with something on it; its pid is known, because the shell becomes it. */
+/** Starts `ebb top` in a terminal that has some output. The shell calls exec, so its pid is that of `ebb top`. */
 async function openTop(home: string, env: Readonly<Record<string, string>> = {}): Promise<{ terminal: Terminal; pid: () => number }> {
   const file = join(temporaryHome(), 'pid')
   const terminal = await Terminal.open({ EBB_HOME: home, E: ebbProgram, F: file, ...env }, { columns: 100, rows: 24 })
@@ -52,7 +52,7 @@ async function openTop(home: string, env: Readonly<Record<string, string>> = {})
   return { terminal, pid: () => Number(readFileSync(file, 'utf8')) }
 }
 
-/** The terminal is as it was: its screen with what was on it, its cursor, its wrapping, its echo. */
+/** Requires that the terminal is restored: screen contents, cursor, wrapping and echo. */
 async function requireRestored(terminal: Terminal, code: number): Promise<void> {
   await terminal.shows(new RegExp(`^code ${code}\nprompt>$`, 'm'))
   expect(terminal.screen()).toMatch(/^before-2$/m)
@@ -61,8 +61,8 @@ async function requireRestored(terminal: Terminal, code: number): Promise<void> 
   await terminal.shows(/^prompt> echo "echo is \$\(\(40 \+ 2\)\)"\necho is 42$/m)
 }
 
-describe('keys', () => {
-  it('choose, show, ask, stop, sort and help', async () => {
+describe('ebb top: keys', () => {
+  it('select, show, ask, stop, sort and help', async () => {
     const first = await agent('the first one')
     const second = await agent('the second one')
     const { terminal } = await openTop(server.home)
@@ -96,8 +96,8 @@ describe('keys', () => {
   })
 })
 
-describe('the page of an agent', () => {
-  it('that was deleted says so', async () => {
+describe('ebb top: the page of an agent', () => {
+  it('says that the agent was deleted', async () => {
     const id = await agent('not for long')
     const { terminal } = await openTop(server.home)
     await using _ = terminal
@@ -123,7 +123,7 @@ describe('the page of an agent', () => {
     terminal.press(...Array.from({ length: 60 }, () => 'Down'))
     await terminal.shows(/─ process-tree /)
     terminal.press('Up')
-    await waitUntil(() => !/─ process-tree /.test(terminal.screen()), 10_000, 'one line up is one line up')
+    await waitUntil(() => !/─ process-tree /.test(terminal.screen()), 10_000, 'the page has scrolled up by one line')
     terminal.press('Home')
     await terminal.shows(/^Agent /m)
     terminal.press('PageDown')
@@ -137,7 +137,7 @@ describe('the page of an agent', () => {
   })
 })
 
-it('a close that is under way is shown, with its age, until it is over', async () => {
+it('ebb top: a running close is shown with its age until it ends', async () => {
   const id = await server.command(['sh', '-c', 'trap "" TERM INT; echo ready; while :; do sleep 1000; done'])
   await server.get(`/api/agents/${id}/messages?since=1&wait=10000`)
   const { terminal } = await openTop(server.home)
@@ -152,14 +152,14 @@ it('a close that is under way is shown, with its age, until it is over', async (
   await requireRestored(terminal, 0)
 })
 
-describe('the screen', () => {
-  it('is drawn anew when the window changes its size, however small', async () => {
+describe('ebb top: the screen', () => {
+  it('is redrawn when the window changes its size, however small it is', async () => {
     const id = await agent(`a long prompt ${'that goes on '.repeat(30)}`)
     const { terminal } = await openTop(server.home)
     await using _ = terminal
     await terminal.shows(new RegExp(`PLACEMENT[\\s\\S]*^❯ ${id.slice(0, 8)}`, 'm'))
     terminal.resize(60, 12)
-    // In one look: between the change and the picture, and in the middle of it, there are others.
+    // In one reading: other screens exist between the resize and the complete redraw.
     const otherThanNarrow = (): readonly string[] => {
       const screen = terminal.screen().trimEnd()
       const isNarrow = screen.startsWith('ebb top') && screen.split('\n').length === 12 && !screen.includes('PLACEMENT')
@@ -177,14 +177,14 @@ describe('the screen', () => {
     ['SIGTERM', 143],
     ['SIGINT', 130],
     ['SIGHUP', 129],
-  ] as const)('is given back at %s', async (signal, code) => {
+  ] as const)('is restored at %s', async (signal, code) => {
     const { terminal, pid } = await openTop(server.home)
     await using _ = terminal
     process.kill(pid(), signal)
     await requireRestored(terminal, code)
   })
 
-  it('is given back by a crash, and what was wrong is said', async () => {
+  it('is restored after a crash, and the error is printed', async () => {
     const crashes = join(temporaryHome(), 'crashes.cjs')
     writeFileSync(crashes, "process.on('SIGUSR2', () => { throw new Error('a planted crash') })")
     const { terminal, pid } = await openTop(server.home, { NODE_OPTIONS: `--require=${crashes}` })
@@ -194,7 +194,7 @@ describe('the screen', () => {
     await requireRestored(terminal, 1)
   })
 
-  it('is given back by Ctrl-Z, and taken again by fg', async () => {
+  it('is restored by Ctrl-Z, and taken again by fg', async () => {
     const { terminal, pid } = await openTop(server.home)
     await using _ = terminal
     terminal.press('C-z')
@@ -208,7 +208,7 @@ describe('the screen', () => {
     expect(terminal.fact('alternate_on')).toBe('0')
   })
 
-  it('is given back when somebody else stops it, and taken again', async () => {
+  it('is restored at SIGTSTP from another process, and taken again', async () => {
     const { terminal, pid } = await openTop(server.home)
     await using _ = terminal
     process.kill(pid(), 'SIGTSTP')
@@ -221,7 +221,7 @@ describe('the screen', () => {
     await terminal.shows('then 0')
   })
 
-  it('has no colours with NO_COLOR, and shows the choice all the same', async () => {
+  it('has no colours with NO_COLOR, and still marks the selection', async () => {
     const id = await agent('colourful')
     const colour = new RegExp(`${esc}\\[[0-9;]*[1-9]m`)
     const { terminal: plain } = await openTop(server.home, { NO_COLOR: '1' })
@@ -238,8 +238,8 @@ describe('the screen', () => {
   })
 })
 
-describe('a server', () => {
-  it('that goes away is told of, and the next one is found', async () => {
+describe('ebb top: the server', () => {
+  it('its end is reported, and the next server is found', async () => {
     const own = await startServer()
     await agent('of the first server', own)
     const { terminal } = await openTop(own.home)
@@ -251,7 +251,7 @@ describe('a server', () => {
     expect(terminal.screen()).toContain('of the first server')
     const next = await startServer([], { home: own.home })
     await agent('of the next server', next)
-    // In one look: the next one may be in the middle of a picture.
+    // In one reading, because the next screen may be incomplete.
     await terminal.shows(/^[^✗]*Nothing is stuck, held back or leaked\.[^✗]*of the next server[^✗]*$/)
     await next.stop()
     await terminal.shows('✗')
@@ -259,7 +259,7 @@ describe('a server', () => {
     await requireRestored(terminal, 0)
   })
 
-  it('that does not answer keeps nobody from leaving', async () => {
+  it('a server that does not answer does not delay the exit', async () => {
     const held = Promise.withResolvers<void>()
     let isSilent = false
     const proxy = await inFront((path) => {
@@ -271,16 +271,16 @@ describe('a server', () => {
     await terminal.shows('No agents run.')
     isSilent = true
     await held.promise
-    const askedMs = performance.now()
+    const pressedMs = performance.now()
     terminal.press('q')
     await terminal.shows('code 0')
-    // The wait for an answer alone would be five seconds.
-    expect(performance.now() - askedMs).toBeLessThan(4_500)
+    // The timeout of a call is five seconds.
+    expect(performance.now() - pressedMs).toBeLessThan(4_500)
     await requireRestored(terminal, 0)
     proxy.close()
   })
 
-  it('that is silent for too long is told of', async () => {
+  it('a server that is silent for too long is reported', async () => {
     const own = await startServer()
     const { terminal } = await openTop(own.home)
     await using _ = terminal
@@ -297,7 +297,7 @@ describe('a server', () => {
     await own.stop()
   })
 
-  it('that is not there is an error, as for every other command', async () => {
+  it('a missing server is an error, as for every other command', async () => {
     expect(await ebb(['top'], { home: temporaryHome() })).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/start one with: ebb serve\n$/),
@@ -305,8 +305,8 @@ describe('a server', () => {
   })
 })
 
-describe('without a terminal', () => {
-  it('it is one look, in whole lines; as JSON, with everything', async () => {
+describe('ebb top: without a terminal', () => {
+  it('prints once, in whole lines, and with --json everything', async () => {
     const prompt = `x ${'long '.repeat(100)}`.trim()
     const id = await agent(prompt)
     const [text, json] = await Promise.all([ebb(['top'], { home: server.home }), ebb(['top', '--json'], { home: server.home })])
@@ -324,7 +324,7 @@ describe('without a terminal', () => {
     })
   })
 
-  it('a server that does not tell of memory and processes leaves them unknown', async () => {
+  it('a server that does not report memory and processes leaves them unknown', async () => {
     const id = await agent('an older server')
     const older = await inFront(
       (path) => !path.startsWith('/api/agents/usage') || '{"statusCode":404,"code":"not_found","message":"No such route."}',
@@ -337,7 +337,7 @@ describe('without a terminal', () => {
     )
   })
 
-  it('a terminal that is called dumb gets one look, too', async () => {
+  it('a dumb terminal gets one print, too', async () => {
     await using terminal = await Terminal.open({ EBB_HOME: server.home, E: ebbProgram, TERM: 'dumb' })
     terminal.type('$E top; echo over')
     await terminal.shows(/^0 agents · 0 processes · 0 B of memory · 0 messages\nThe world is clean\.\nover$/m)

@@ -5,16 +5,16 @@ import { needs } from '../../support/real.ts'
 import { useServer } from '../../support/shared-server.ts'
 import { Terminal } from '../../support/terminal.ts'
 
-/** What a person sees at 60, 100 and 200 columns: nothing is wider, so the terminal breaks no line. */
+/** The output at 60, 100 and 200 columns. No line is wider than the terminal, so the terminal wraps none. */
 
 needs('tmux')
 
 const server = useServer()
 
-/** Everything that makes a table wider than one thinks, and a few things that would wreck the screen. */
+/** Characters whose width is often computed wrong, and some that would damage the screen. */
 const prompt = `Mend 界界 the \u001b[2Jtest 👩‍👩‍👧 ❤️ e\u0301e\u0301 🇩🇪 한글 ｗｉｄｅ\u202e, ${'then make everything faster '.repeat(12)}`
 
-/** No line was broken by the terminal: joined again, they are what is on the screen. */
+/** Requires that the terminal wrapped no line: the joined lines equal those on the screen. */
 function requireWhole(terminal: Terminal): readonly string[] {
   const lines = (text: string): string[] =>
     text
@@ -33,7 +33,7 @@ async function agent(): Promise<string> {
   return id
 }
 
-describe.each([60, 100, 200])('at %d columns', (columns) => {
+describe.each([60, 100, 200])('cli widths: at %d columns', (columns) => {
   it('ps, status and show fit, and show more where there is more room', async () => {
     const id = (await agent()).slice(0, 8)
     const ended = await server.command(['true'], { prompt: 'hello' })
@@ -50,11 +50,11 @@ describe.each([60, 100, 200])('at %d columns', (columns) => {
     expect(lines).toContain('KIND          HELD  CLOSING  STUCK')
     expect(lines.join('\n')).toMatch(/^ +\d+ +\S+ .?B +\d+s {2}sh\n +\d+ +\S+ .?B +\d+s {2}└─ sleep$/m)
     expect(lines.join('\n')).toMatch(/^ {2}└─ process-tree +sh in .* {2}held$/m)
-    // Who vouches, as far as there is room for it.
+    // The strength of the proof, as far as there is room for it.
     expect(lines.join('\n')).toMatch(/ {2}released, kernel: \S/)
   })
 
-  it('run is a conversation: text is wrapped at words, a tool is one line, its result a few', async () => {
+  it('run shows a conversation: text is wrapped at words, a tool is one line, its result a few', async () => {
     const folder = temporaryHome()
     const result = Array.from({ length: 126 }, (_, index) => `line ${index} ${'of what the tool said '.repeat(12)}`).join('\n')
     speakingClaude(folder, [
@@ -77,7 +77,7 @@ describe.each([60, 100, 200])('at %d columns', (columns) => {
     )
   })
 
-  it('top shows the agents, with the least important left out where there is no room', async () => {
+  it('top shows the agents, and leaves out the least important columns where there is no room', async () => {
     const id = (await agent()).slice(0, 8)
     await using terminal = await Terminal.open({ EBB_HOME: server.home, E: ebbProgram }, { columns, rows: 20 })
     terminal.type('$E top')
@@ -95,7 +95,7 @@ describe.each([60, 100, 200])('at %d columns', (columns) => {
   })
 })
 
-it('the counts of status are wrapped where they do not fit', async () => {
+it('cli widths: the counts of status are wrapped where they do not fit', async () => {
   await agent()
   await using terminal = await Terminal.open({ EBB_HOME: server.home, E: ebbProgram }, { columns: 40, rows: 30 })
   terminal.type('clear; $E status')

@@ -5,7 +5,7 @@ import { useServer } from '../../support/shared-server.ts'
 
 const server = useServer()
 
-it('brings agents, messages and subscriptions back to nothing, and says so', async () => {
+it('TestCleanupManager: removes agents, messages and subscriptions, and reports a clean server', async () => {
   const manager = new TestCleanupManager(server.url)
   expect(await manager.isClean()).toBe(true)
   const id = await server.command(['sleep', '1000'])
@@ -19,14 +19,14 @@ it('brings agents, messages and subscriptions back to nothing, and says so', asy
   await manager.cleanupAll()
 })
 
-it('touches only its namespace', async () => {
+it('TestCleanupManager: changes only its namespace', async () => {
   const theirs = await server.command(['sleep', '1000'], { namespace: 'theirs' })
   await server.command(['sleep', '1000'], { namespace: 'mine' })
   await new TestCleanupManager({ url: server.url, namespace: 'mine' }).cleanupAll()
   expect((await server.get('/api/agents')).map((agent: { id: string }) => agent.id)).toEqual([theirs])
 })
 
-it('forceCleanup kills without asking', async () => {
+it('TestCleanupManager: forceCleanup kills without a polite step', async () => {
   await server.command([fixture('ignores-sigterm'), fixture('waits')])
   const report = await new TestCleanupManager(server.url).forceCleanup()
   expect(report).toMatchObject({ success: true, cleanedAgentsCount: 1 })
@@ -34,7 +34,7 @@ it('forceCleanup kills without asking', async () => {
   expect(steps).toEqual(['kill'])
 })
 
-it('a reset after which the world is not clean, whatever it answered, is forced', async () => {
+it('TestCleanupManager: resets by force when the server is not clean after a successful reset', async () => {
   await server.command(['sleep', '1000'])
   const forces: boolean[] = []
   const request: RequestLike = {
@@ -50,7 +50,7 @@ it('a reset after which the world is not clean, whatever it answered, is forced'
   expect(forces).toEqual([false, true])
 })
 
-it('what no reset can release is named, after two attempts', async () => {
+it('TestCleanupManager: rejects after two attempts, and names what is left', async () => {
   const status = {
     isClean: false,
     agentCount: 1,

@@ -4,19 +4,19 @@ import { describe, expect, it } from 'vitest'
 import { root, startEbb, temporaryHome } from '../../support/home.ts'
 import { playwright, type UserProject, userProject, vitest } from '../../support/user-project.ts'
 
-/** `useEbb()` and the `ebb` fixture as their users have them: real runners, in projects of their own. */
+/** Tests `useEbb()` and the `ebb` fixture with real runners, in projects of their own, as users have them. */
 
 interface Result {
   readonly title: string
   readonly isPassed: boolean
-  /** Every complaint about it. */
+  /** All its error messages. */
   readonly said: string
 }
 
 const suite = (project: UserProject, fixture: string, name = fixture): void =>
   project.write(name, readFileSync(join(root, 'test', 'fixtures', fixture), 'utf8'))
 
-/** Where the throw-away servers of the run have their homes. */
+/** The folder in which the throw-away servers of the run have their homes. */
 function temporaryFolder(project: UserProject): string {
   const folder = join(project.folder, 'tmp')
   mkdirSync(folder)
@@ -66,12 +66,12 @@ const passed = (results: readonly Result[]): readonly string[] => results.filter
 const said = (results: readonly Result[]): Record<string, string> =>
   Object.fromEntries(results.filter(({ isPassed }) => !isPassed).map((result) => [result.title, result.said]))
 
-/** Between fork and exec its child has the name of the shell. */
+/** Matches the leak of one agent. Between fork and exec its child has the name of the shell. */
 const leakedAgent =
   /This test leaked: agent [0-9a-f-]{36} \(command, running\); process \d+ \(sh\)(; process \d+ \((?:sh|sleep)\))?\. It is cleaned up now\. .*"await ebb\.cleanup\(\)"/
 
-describe('useEbb, in Vitest', () => {
-  it('gives every test a world of its own, and fails the one that leaked, naming what', async () => {
+describe('useEbb in Vitest', () => {
+  it('gives every test its own namespace, and fails a test that leaked with the names of what is left', async () => {
     const project = userProject()
     const TMPDIR = temporaryFolder(project)
     suite(project, 'leaks-an-agent.ts')
@@ -91,15 +91,15 @@ describe('useEbb, in Vitest', () => {
       'leaks an agent': expect.stringMatching(leakedAgent),
       'leaks a subscription': expect.stringMatching(/This test leaked: 1 active subscription\. .*useEbb\(\{ leaks: 'clean' \}\)/),
       'fails by itself, and leaks': expect.stringMatching(/expected 'the answer' to be 'another one'[\s\S]*This test leaked: agent/),
-      'is concurrent': expect.stringMatching(/take "concurrent" away/),
+      'is concurrent': expect.stringMatching(/remove "concurrent"/),
     })
     expect(readdirSync(TMPDIR).filter((name) => name.startsWith('ebb-testing-'))).toEqual([])
   })
 })
 
-describe('the ebb fixture, in Playwright', () => {
-  // One of modules is what the documents' examples run in.
-  it('does the same, in a project of CommonJS', async () => {
+describe('the ebb fixture in Playwright', () => {
+  // The examples of the documents cover a project with ES modules.
+  it('gives every test its own namespace, and fails a test that leaked, in a CommonJS project', async () => {
     const project = userProject({})
     const TMPDIR = temporaryFolder(project)
     suite(project, 'leaks-an-agent.ts')
@@ -121,13 +121,13 @@ describe('the ebb fixture, in Playwright', () => {
   })
 })
 
-describe('on a server that runs already, and has no test endpoints', () => {
+describe('testing kit: a running server without test endpoints', () => {
   const runners = {
     vitest: (project: UserProject, env: NodeJS.ProcessEnv) => runVitest(project, ['--fileParallelism', '--maxWorkers=2'], env),
     playwright: (project: UserProject, env: NodeJS.ProcessEnv) => runPlaywright(project, ['--workers=2'], env),
   }
 
-  it.each(['vitest', 'playwright'] as const)('no worker of %s wipes the agents of another', async (runner) => {
+  it.each(['vitest', 'playwright'] as const)('workers of %s do not remove the agents of other workers', async (runner) => {
     const project = userProject()
     suite(project, 'two-workers.ts')
     suite(project, 'leaks-an-agent.ts')

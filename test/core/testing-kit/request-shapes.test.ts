@@ -14,7 +14,7 @@ import { useServer } from '../../support/shared-server.ts'
 const server = useServer()
 const sleeper = ['sleep', '1000']
 
-it('the kit speaks through a Playwright request with a base URL', async () => {
+it('testing kit: works with a Playwright request that has a base URL', async () => {
   const request = await playwright.newContext({ baseURL: server.url })
   try {
     const { id } = await (
@@ -32,7 +32,7 @@ it('the kit speaks through a Playwright request with a base URL', async () => {
   }
 })
 
-it('the kit speaks through a Playwright request without one, told the URL and a namespace', async () => {
+it('testing kit: works with a Playwright request without a base URL, given a URL and a namespace', async () => {
   const request = await playwright.newContext()
   try {
     const mine = await server.command(sleeper, { namespace: 'mine' })
@@ -50,13 +50,13 @@ it('the kit speaks through a Playwright request without one, told the URL and a 
   }
 })
 
-it('a base URL may be a URL object, or an address with a namespace', async () => {
+it('testing kit: accepts a URL object, and an address with a namespace', async () => {
   await server.command(sleeper, { namespace: 'mine' })
   await verifyTestIsolation({ url: server.url, namespace: 'another' })
   expect(await cleanupRealAgents(new URL(server.url))).toMatchObject({ cleaned: 1 })
 })
 
-it('a server without test endpoints is cleaned up as well, and a reset of it says what it needs', async () => {
+it('testing kit: cleans up a server without test endpoints, and a reset of it names the missing option', async () => {
   const ebb = startEbb(['serve', '--port', '0', '--json'], { home: temporaryHome(), deadlineMs: 60_000 })
   await ebb.says('\n')
   const { url } = JSON.parse(ebb.output())
@@ -70,14 +70,14 @@ it('a server without test endpoints is cleaned up as well, and a reset of it say
   expect((await ebb.ended).code).toBe(0)
 })
 
-it('a server that is not there is told of in a sentence', async () => {
+it('testing kit: an unreachable server gives an error that names the call and the reason', async () => {
   await expect(cleanupRealAgents('http://127.0.0.1:1')).rejects.toThrow(
     /^GET http:\/\/127\.0\.0\.1:1\/api\/agents failed \(.*\); is "ebb serve" running there\?$/,
   )
   await expect(verifyTestIsolation({} as RequestLike)).rejects.toThrow('needs a base URL')
 })
 
-describe('the smallest request of the shape', () => {
+describe('cleanupRealAgents: a minimal request object', () => {
   const clean = {
     isClean: true,
     agentCount: 0,
@@ -96,7 +96,7 @@ describe('the smallest request of the shape', () => {
     namespace: 'default',
   }))
 
-  /** Answers only with `ok()`, `status()` and `json()`; deletions refuse as often as they are told to. */
+  /** Responses have only `ok()`, `status()` and `json()`. Each deletion is refused `refusals` times. */
   function fake(refusals: number): RequestLike & { deletions: string[]; atOnce: number } {
     const answer = (status: number, body: unknown): ResponseLike => ({
       ok: () => status < 400,
@@ -104,7 +104,7 @@ describe('the smallest request of the shape', () => {
       json: async () => body,
     })
     const left = new Map(agents.map((agent) => [agent.id, refusals]))
-    let underWay = 0
+    let running = 0
     const self = {
       deletions: [] as string[],
       atOnce: 0,
@@ -115,9 +115,9 @@ describe('the smallest request of the shape', () => {
       },
       post: async () => answer(404, {}),
       delete: async (url: string) => {
-        self.atOnce = Math.max(self.atOnce, ++underWay)
+        self.atOnce = Math.max(self.atOnce, ++running)
         await new Promise((resolve) => setImmediate(resolve))
-        underWay -= 1
+        running -= 1
         self.deletions.push(url)
         const id = url.slice('/api/agents/'.length, url.indexOf('?'))
         const refused = left.get(id) ?? 0
@@ -129,7 +129,7 @@ describe('the smallest request of the shape', () => {
     return self
   }
 
-  it('sees at most five deletions at once, gentle ones first, and forced ones only after a refusal', async () => {
+  it('gets at most five deletions at once, and forced ones only after a refusal', async () => {
     const request = fake(1)
     expect(await cleanupRealAgents(request, { retryDelay: 20 })).toMatchObject({ cleaned: 12, remaining: 0, attempts: 2 })
     expect(request.atOnce).toBe(5)
@@ -138,7 +138,7 @@ describe('the smallest request of the shape', () => {
     expect(request.deletions).toHaveLength(24)
   })
 
-  it('is asked no more often than maxRetries says', async () => {
+  it('gets no more rounds than maxRetries', async () => {
     const request = fake(100)
     await expect(cleanupRealAgents(request, { maxRetries: 3, retryDelay: 1, throwOnFailure: true })).rejects.toThrow(
       'after 3 attempts: agent agent-0',
@@ -146,7 +146,7 @@ describe('the smallest request of the shape', () => {
     expect(request.deletions).toHaveLength(36)
   })
 
-  it('has no deletion when there is nothing', async () => {
+  it('gets no deletion when the server is clean', async () => {
     const request: RequestLike = { ...fake(0), get: async (url) => new Response(JSON.stringify(url === '/api/agents' ? [] : clean)) }
     expect(await cleanupRealAgents(request)).toMatchObject({ attempts: 0 })
     await verifyTestIsolation(request)

@@ -11,25 +11,25 @@ import { bindMount } from '../../support/mounts.ts'
 import { useServer } from '../../support/shared-server.ts'
 import { survivors } from '../../support/world.ts'
 
-/** What the old helpers of the tests that we replace were validated with, against a real server and real processes. */
+/** Scenarios for the cleanup functions, with a real server and real processes. */
 
 const server = useServer()
 
 let markers = 0
 const newMarker = (): string => `kit-${process.pid}-${++markers}-`
 
-/** An agent whose processes carry the marker, and which has said that it stands. */
+/** Launches an agent whose processes carry the marker, and waits for its first message. */
 async function launch(argv: readonly string[], marker = newMarker()): Promise<string> {
   const id = await server.command(argv, { configuration: { command: argv, env: { MARKER: marker } } })
   await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
   return id
 }
 
-const leavesWhenAsked = ['sh', '-c', 'trap "exit 0" TERM; echo ready; while :; do sleep 0.05; done']
+const endsOnSigterm = ['sh', '-c', 'trap "exit 0" TERM; echo ready; while :; do sleep 0.05; done']
 
-it('a running agent is cleaned up gracefully', async () => {
+it('cleanupRealAgents: a running agent is ended with SIGTERM', async () => {
   const marker = newMarker()
-  const agent = await launch(leavesWhenAsked, marker)
+  const agent = await launch(endsOnSigterm, marker)
   expect(survivors(marker)).not.toEqual([])
   const result = await cleanupRealAgents(server.url)
   expect(result).toEqual({ cleaned: 1, remaining: 0, attempts: 1, duration: expect.any(Number), issues: [] })
@@ -42,7 +42,7 @@ it('a running agent is cleaned up gracefully', async () => {
   await verifyTestIsolation(server.url)
 })
 
-it('several running agents, more than go at once, are cleaned up in one round', async () => {
+it('cleanupAllAgents: more agents than fit in one batch are cleaned up in one round', async () => {
   const marker = newMarker()
   await Promise.all(Array.from({ length: 12 }, () => launch(['sh', '-c', 'echo ready; exec sleep 1000'], marker)))
   expect(survivors(marker)).toHaveLength(12)
@@ -51,19 +51,19 @@ it('several running agents, more than go at once, are cleaned up in one round', 
   await verifyTestIsolation(server.url)
 })
 
-it('completed agents go at once, without any of the delays', async () => {
+it('cleanupRealAgents: completed agents are removed without any delay', async () => {
   for (const command of [['true'], ['false']]) await waitForAgentTerminalState(server.url, await server.command(command))
   const { duration, ...result } = await cleanupRealAgents(server.url, { processExitDelay: 60_000, retryDelay: 60_000 })
   expect(result).toMatchObject({ cleaned: 2, remaining: 0, attempts: 1 })
   expect(duration).toBeLessThan(30_000)
 })
 
-it('a clean world needs no attempt', async () => {
+it('cleanupRealAgents: a clean server needs no attempt', async () => {
   expect(await cleanupRealAgents(server.url)).toMatchObject({ cleaned: 0, remaining: 0, attempts: 0 })
 })
 
-describe('a violated isolation', () => {
-  it('is told by the name of every agent and process', async () => {
+describe('verifyTestIsolation', () => {
+  it('throws an error that names every agent and process', async () => {
     const running = await launch(['sh', '-c', 'echo ready; exec sleep 1000'])
     const done = await server.command(['true'])
     await waitForAgentTerminalState(server.url, done)
@@ -75,7 +75,7 @@ describe('a violated isolation', () => {
     await expect(violated).rejects.toThrow(`process ${processes[0].pid} (sleep)`)
   })
 
-  it('is told of subscriptions', async () => {
+  it('reports subscriptions', async () => {
     const id = await launch(['sh', '-c', 'echo ready; exec sleep 1000'])
     const client = await server.socket()
     client.socket.emit('subscribe', { agentId: id })
@@ -83,16 +83,16 @@ describe('a violated isolation', () => {
     await expect(verifyTestIsolation(server.url)).rejects.toThrow('1 active subscription')
   })
 
-  it('is none in a namespace where nothing is', async () => {
+  it('passes for an empty namespace while another one has an agent', async () => {
     await launch(['sh', '-c', 'echo ready; exec sleep 1000'])
     await verifyTestIsolation({ url: server.url, namespace: 'elsewhere' })
     await expect(verifyTestIsolation({ url: server.url, namespace: 'default' })).rejects.toThrow('(command, running)')
   })
 })
 
-it('an agent that is terminated by DELETE is deleted for who waits, and nothing is left', async () => {
+it('waitForAgentTerminalState: resolves when the agent is deleted, and nothing is left', async () => {
   const marker = newMarker()
-  const id = await launch(leavesWhenAsked, marker)
+  const id = await launch(endsOnSigterm, marker)
   const waiting = waitForAgentTerminalState(server.url, id)
   expect((await server.call('DELETE', `/api/agents/${id}`)).status).toBe(204)
   expect(['terminated', 'deleted']).toContain(await waiting)
@@ -101,12 +101,12 @@ it('an agent that is terminated by DELETE is deleted for who waits, and nothing 
   await verifyTestIsolation(server.url)
 })
 
-it('what ignores SIGTERM, forks and cannot be released in its time is tried again, by force, until it is gone', async () => {
+it('cleanupRealAgents: agents that ignore SIGTERM, fork or cannot be released are retried by force until they are gone', async () => {
   const marker = newMarker()
   await launch([fixture('forks-while-being-killed')], marker)
   const stuck = await launch([fixture('ignores-sigterm'), fixture('waits')], marker)
   const [log] = (await server.get(`/api/agents/${stuck}/resources`)).filter(({ kind }: { kind: string }) => kind === 'log')
-  // A mount point can be neither moved nor removed, whatever is done to the agent.
+  // A mount point can be neither moved nor removed, so the log cannot be released.
   using mount = bindMount('/dev/null', log.name)
   const deletions: { query: string; status: number }[] = []
   const request: RequestLike = {
@@ -130,7 +130,7 @@ it('what ignores SIGTERM, forks and cannot be released in its time is tried agai
   await verifyTestIsolation(server.url)
 })
 
-it('what cannot be released at all is named, by a warning or by throwing', async () => {
+it('cleanupRealAgents: what cannot be released is named, in a warning or an error', async () => {
   const id = await launch(['sh', '-c', 'echo ready; exec sleep 1000'])
   const [log] = (await server.get(`/api/agents/${id}/resources`)).filter(({ kind }: { kind: string }) => kind === 'log')
   using _ = bindMount('/dev/null', log.name)

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type ScriptedModel, startScriptedModel } from '../../../src/scripted-model/index.ts'
 import { tongues } from '../../support/tongues.ts'
 
-/** What an agent asks for itself is none of the script's; everything else is. */
+/** Requests that an agent makes for its own purposes (asides) do not use the script; all other requests do. */
 
 let model: ScriptedModel
 beforeEach(async () => {
@@ -13,7 +13,7 @@ afterEach(async () => await model.close())
 const post = (path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> =>
   fetch(`${model.url}${path}`, { method: 'POST', body: JSON.stringify(body), headers })
 
-it('answers what agents ask for themselves without following the script', async () => {
+it('scripted model: answers asides of agents without the script', async () => {
   const responseJsonSchema = {
     type: 'object',
     properties: { reason: { type: 'string' }, score: { type: 'integer', minimum: 3 }, who: { enum: ['user', 'model'] } },
@@ -45,7 +45,7 @@ it('answers what agents ask for themselves without following the script', async 
   expect(model.requests.at(-1)).toMatchObject({ isAside: false, rule: 0 })
 })
 
-it('follows the script for a program that wants titles and is no agent', async () => {
+it('scripted model: uses the script for a title request of a program that is not an agent', async () => {
   const title = { role: 'system', content: 'Generate a short title for this ticket.' }
   const asked = await post('/v1/chat/completions', { model: 'm', messages: [title, { role: 'user', content: 'slowly' }] })
   expect(tongues['openai-chat']?.read(await asked.json()).text).toBe('One piece after another.')

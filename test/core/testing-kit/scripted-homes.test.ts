@@ -9,7 +9,7 @@ import { realAgents } from '../../support/documents.ts'
 import { nodeProgram, root, temporaryHome } from '../../support/home.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** Folders that cannot be removed, for whatever reason a disk has. */
+/** Folders whose removal fails with EIO. */
 const stuck = vi.hoisted(() => new Set<string>())
 vi.mock('node:fs/promises', async (original) => {
   const files = await original<typeof Files>()
@@ -22,7 +22,7 @@ vi.mock('node:fs/promises', async (original) => {
 
 let model: ScriptedModel
 beforeEach(async () => {
-  // Every home in a temporary folder of this test's own.
+  // All homes of this test are in its own temporary folder.
   vi.stubEnv('TMPDIR', temporaryHome())
   model = await startScriptedModel()
 })
@@ -36,7 +36,7 @@ const startAnother = async (): Promise<void> => await (await startScriptedModel(
 
 const programs = { claude: 'claude-code', codex: 'codex', gemini: 'gemini-cli', opencode: 'opencode' }
 
-it('furnishes a home that only its owner can read', async () => {
+it('scripted model: homeFor makes a home that only its owner can read', async () => {
   const home = temporaryHome()
   const env = await model.homeFor('codex', home)
   expect(env.HOME).toBe(home)
@@ -51,7 +51,7 @@ it('furnishes a home that only its owner can read', async () => {
   expect(existsSync(home)).toBe(true)
 })
 
-it('leads each agent away from what a person has set, as the guide says', async () => {
+it('scripted model: the environment of each agent is the one in the guide', async () => {
   const guide = readFileSync(join(root, realAgents), 'utf8')
   const written = (row: string): Record<string, string> => {
     const cell = new RegExp(`^\\| ${row} \\| \`([^\`]*)\` \\|`, 'm').exec(guide)?.[1] ?? ''
@@ -70,7 +70,7 @@ it.each([
   ['codex', { CODEX_HOME: '.codex' }, ['OPENAI_API_KEY', 'OPENAI_BASE_URL']],
   ['gemini-cli', { GEMINI_CLI_HOME: '' }, ['GOOGLE_API_KEY', 'GOOGLE_GENAI_USE_VERTEXAI', 'GEMINI_MODEL']],
   ['opencode', { XDG_CONFIG_HOME: '.config' }, ['OPENCODE_CONFIG', 'OPENCODE_CONFIG_DIR']],
-])('keeps %s in its own home, and away from proxies', async (type, inside, empty) => {
+])('scripted model: keeps %s in its own home, and away from proxies', async (type, inside, empty) => {
   const home = temporaryHome()
   const env = await model.homeFor(type, home)
   for (const [name, folder] of Object.entries(inside)) expect(env[name]).toBe(join(home, folder))
@@ -78,7 +78,7 @@ it.each([
   expect(env.NO_PROXY).toBe('127.0.0.1,localhost')
 })
 
-it('removes a home in which an agent still writes', async () => {
+it('scripted model: close removes a home in which an agent still writes', async () => {
   const { HOME: home = '' } = await model.homeFor('codex')
   const writer = spawn('sh', ['-c', 'i=0; while [ $i -lt 5000 ] && : > f$i; do i=$((i + 1)); done'], { cwd: home, stdio: 'ignore' })
   const ended = once(writer, 'exit')
@@ -88,7 +88,7 @@ it('removes a home in which an agent still writes', async () => {
   await ended
 })
 
-it('removes every home that it can, names the others, and tries them again', async () => {
+it('scripted model: close removes every home that it can, names the others, and tries them again when called again', async () => {
   const homes: string[] = []
   for (const type of Object.values(programs)) homes.push((await model.homeFor(type)).HOME ?? '')
   stuck.add(homes[0] ?? '')
@@ -99,7 +99,7 @@ it('removes every home that it can, names the others, and tries them again', asy
   expect(existsSync(homes[0] ?? '')).toBe(false)
 })
 
-it('removes at its start what a model that was killed has left, and nothing else', async () => {
+it('scripted model: the start removes the homes of killed models, and nothing else', async () => {
   const { HOME: own = '' } = await model.homeFor('codex')
   const [folder, mine] = [dirname(own), basename(own)]
   const [, start = ''] = /-(\d+)-\w+$/.exec(mine) ?? []
@@ -116,7 +116,7 @@ it('removes at its start what a model that was killed has left, and nothing else
   for (const one of [...abandoned, ...others]) mkdirSync(join(one, 'deep'), { recursive: true })
   const foreign = named(space, dead, start, 'foreig')
   mkdirSync(foreign)
-  // Only root can make one; to anybody else there is none.
+  // Only root can create a folder of another user. Without root the folder is an own one, and is removed.
   const isRoot = process.getuid?.() === 0
   if (isRoot) chownSync(foreign, 65_534, 65_534)
   const precious = temporaryHome()
@@ -129,7 +129,7 @@ it('removes at its start what a model that was killed has left, and nothing else
   expect([own, ...others, link, join(precious, 'file')].filter((one) => !existsSync(one))).toEqual([])
 })
 
-it('names its homes so that they go after a kill', async () => {
+it('scripted model: the homes of a killed process are removed by the next start', async () => {
   const program = `import { startScriptedModel } from ${JSON.stringify(join(root, 'src/scripted-model/index.ts'))}
     const model = await startScriptedModel()
     console.log((await model.homeFor('codex')).HOME)`

@@ -5,7 +5,7 @@ import { type ScriptedModel, startScriptedModel } from '../../../src/scripted-mo
 import { Plot } from '../../../src/scripted-model/plot.ts'
 import { tongues } from '../../support/tongues.ts'
 
-/** Whatever agents send, and for however long, the model stays small. */
+/** The memory of the scripted model is bounded, whatever agents send. */
 
 let model: ScriptedModel
 beforeEach(async () => {
@@ -18,7 +18,7 @@ afterEach(async () => await model.close())
 const post = (path: string, body: unknown): Promise<Response> =>
   fetch(`${model.url}${path}`, { method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body) })
 
-it('keeps the latest thousand requests, and the bodies of the latest hundred', async () => {
+it('scripted model: keeps the latest thousand requests, and the bodies of the latest hundred', async () => {
   const body = JSON.stringify(tongues['openai-chat']?.ask('x', false))
   for (let sent = 0; sent < 1_010; sent += 10)
     await Promise.all(Array.from({ length: 10 }, async () => await (await post('/v1/chat/completions', body)).arrayBuffer()))
@@ -28,7 +28,7 @@ it('keeps the latest thousand requests, and the bodies of the latest hundred', a
   expect(requests).toHaveLength(1_000)
 })
 
-it('keeps 32 MiB of bodies, and of prompts and tool results the beginning', async () => {
+it('scripted model: keeps at most 32 MiB of bodies, and the first 64 Ki characters of prompts and tool results', async () => {
   const long = 'x'.repeat(9 * 1024 * 1024)
   for (const prompt of ['a', 'b', 'c', 'd']) await post('/v1/chat/completions', tongues['openai-chat']?.answered(`${prompt}${long}`, 'hi'))
   expect(model.requests.map(({ prompt, body }) => [prompt.slice(0, 2), prompt.length, body !== undefined])).toEqual([
@@ -41,7 +41,7 @@ it('keeps 32 MiB of bodies, and of prompts and tool results the beginning', asyn
   expect(model.requests.at(-1)).toMatchObject({ rule: 0, toolResults: ['x'.repeat(65_536)] })
 })
 
-it('does not hold on to all of what it keeps a part of', async () => {
+it('scripted model: a kept part of a text does not keep the whole text in memory', async () => {
   setFlagsFromString('--expose-gc')
   const heap = (): number => {
     runInNewContext('gc')()
@@ -54,11 +54,11 @@ it('does not hold on to all of what it keeps a part of', async () => {
   for (let sent = 0; sent < 15; sent++) await ask(sent)
   const before = heap()
   for (let sent = 0; sent < 30; sent++) await ask(sent)
-  // 90 MB were sent; bodies have their 32 MiB already.
+  // 90 MB were sent since `before`, and the 32 MiB of bodies were full before.
   expect(heap() - before).toBeLessThan(40e6)
 })
 
-it('forgets the oldest counts of sessions that come without end', () => {
+it('Plot: drops the oldest error counts after ten thousand sessions', () => {
   const plot = new Plot({ rules: [{ turns: [[{ error: 500, times: 1 }, { text: 'Now.' }]] }] })
   const conversation = { model: 'm', prompt: 'x', system: '', tools: [], toolResults: [], turn: 0, isStreaming: true }
   const isRefused = (session: number): boolean => plot.next(conversation, `${session}`).steps.length === 2

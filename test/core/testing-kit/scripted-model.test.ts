@@ -30,7 +30,7 @@ afterEach(async () => await model.close())
 const post = (path: string, body: unknown, init: RequestInit = {}): Promise<Response> =>
   fetch(`${model.url}${path}`, { method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body), ...init })
 
-/** Twenty looks, some 200 ms, that see the same. */
+/** True when twenty checks in a row, about 200 ms, return the same count. */
 function standsStill(count: () => number): () => boolean {
   let [before, same] = [0, 0]
   return () => {
@@ -49,7 +49,7 @@ const eventsIn = (stream: string): readonly Json[] =>
     .map((data) => JSON.parse(data))
 
 for (const [api, tongue] of Object.entries(tongues)) {
-  describe(`${api}`, () => {
+  describe(`scripted model: ${api}`, () => {
     const say = (prompt: string, isStreaming = true, init?: RequestInit): Promise<Response> =>
       post(tongue.path(isStreaming), tongue.ask(prompt, isStreaming), init)
     const hear = async (response: Response): Promise<Heard> => {
@@ -60,29 +60,29 @@ for (const [api, tongue] of Object.entries(tongues)) {
       return tongue.hear(eventsIn(stream))
     }
 
-    it('says its text at a pace, letter by letter what the script has', async () => {
+    it('streams the text of the script at a pace', async () => {
       expect(await hear(await say('now slowly'))).toEqual({ text: 'One piece äfter another 🌊.', calls: [] })
     })
 
-    it('says it in one piece to whoever asks for that', async () => {
+    it('answers in one piece without streaming', async () => {
       const response = await say('slowly', false)
       expect(response.headers.get('content-type')).toBe('application/json')
       expect(tongue.read(await response.json())).toEqual({ text: 'One piece äfter another 🌊.', calls: [] })
     })
 
-    it("calls the agent's own shell, and goes on when the result is there", async () => {
+    it("calls the agent's shell tool, and continues with the result", async () => {
       expect(await hear(await say('run it'))).toEqual({ text: 'I run it.', calls: [tongue.shell] })
       expect(tongue.read(await (await say('run it', false)).json())).toEqual({ text: 'I run it.', calls: [tongue.shell] })
       expect(await hear(await post(tongue.path(true), tongue.answered('run it', 'hi')))).toEqual({ text: 'It ran.', calls: [] })
       expect(model.requests.at(-1)).toMatchObject({ api, prompt: 'run it', turn: 1, rule: 1, toolResults: ['hi'], isAside: false })
     })
 
-    it('is not led astray by what the agent wraps around the prompt', async () => {
+    it('ignores the context that the agent adds to the prompt', async () => {
       expect((await hear(await say('something else'))).text).toBe('I was told nothing of this.')
       expect(model.requests[0]).toMatchObject({ prompt: 'something else', rule: -1 })
     })
 
-    it('answers with errors, as often as the script says', async () => {
+    it('returns an error as often as the script says', async () => {
       for (let time = 0; time < 2; time++) {
         const refused = await say('too many')
         expect(refused.status).toBe(429)
@@ -92,14 +92,14 @@ for (const [api, tongue] of Object.entries(tongues)) {
       expect((await hear(await say('too many'))).text).toBe('Now.')
     })
 
-    it('reports an error in the middle of its words', async () => {
+    it('reports an error in the middle of a stream', async () => {
       const stream = await (await say('fail late')).text()
       expect(stream).toContain('Half')
       expect(stream).toMatch(/error/)
       expect(() => tongue.hear(eventsIn(stream))).toThrow()
     })
 
-    it('breaks off after what it has said, and once only', async () => {
+    it('breaks the connection once, after the previous text was sent', async () => {
       const response = await say('break')
       const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader()
       let heard = ''
@@ -109,12 +109,12 @@ for (const [api, tongue] of Object.entries(tongues)) {
         })(),
       ).rejects.toThrow()
       expect(heard).toContain('Half a')
-      expect(heard, 'a word that is not of the script').not.toMatch(/^:/m)
+      expect(heard, 'a line that is not in the script').not.toMatch(/^:/m)
       await model.waitFor(({ state }) => state === 'cut')
       expect((await hear(await say('break'))).text).toBe('Half a sentence.')
     })
 
-    it('is silent until the client goes, and sees it go', async () => {
+    it('stalls until the client disconnects, and records that', async () => {
       const leaving = new AbortController()
       const asked = say('silence', true, { signal: leaving.signal }).then(async (response) => await response.text())
       const open = await model.waitFor(({ prompt }) => prompt === 'silence')
@@ -124,7 +124,7 @@ for (const [api, tongue] of Object.entries(tongues)) {
       await model.waitFor(({ state }) => state === 'gone')
     })
 
-    it('talks on and on until the client goes', async () => {
+    it('sends an endless text until the client disconnects', async () => {
       const leaving = new AbortController()
       const response = await say('on and on', true, { signal: leaving.signal })
       const reader = response.body?.getReader()
@@ -133,7 +133,7 @@ for (const [api, tongue] of Object.entries(tongues)) {
       await model.waitFor(({ state }) => state === 'gone')
     })
 
-    it('refuses what is no JSON, or compressed', async () => {
+    it('refuses a body that is not JSON or is compressed', async () => {
       const broken = await post(tongue.path(true), '{')
       expect([broken.status, await broken.text()]).toEqual([400, expect.stringContaining('not JSON')])
       const packed = await post(tongue.path(true), '{}', { headers: { 'content-encoding': 'gzip' } })
@@ -142,10 +142,10 @@ for (const [api, tongue] of Object.entries(tongues)) {
   })
 }
 
-describe('what the four have in common', () => {
-  it('says what is wrong when a script wants a shell and the agent has none', async () => {
+describe('scripted model: every API', () => {
+  it('returns an error when the script runs a command and the agent has no shell tool', async () => {
     const response = await post('/v1/messages', { ...tongues['anthropic-messages']?.ask('run it', false), tools: [{ name: 'Read' }] })
-    // After its first words, in a stream it would be an error event; here nothing was said yet.
+    // Without streaming nothing was sent yet, so the error is an HTTP status. In a stream it would be an error event.
     expect([response.status, await response.text()]).toEqual([400, expect.stringContaining('it offers: Read')])
   })
 
@@ -163,13 +163,13 @@ describe('what the four have in common', () => {
     expect(tongues['openai-chat']?.read(await unknown.json()).calls).toEqual([{ name: 'look_up', input: { word: 'ebb' } }])
   })
 
-  it('says what it says otherwise when the errors of a turn are over and it has nothing else', async () => {
+  it('answers with `otherwise` when a turn has only errors and they are used up', async () => {
     const ask = (): Promise<Response> => post('/v1/messages', tongues['anthropic-messages']?.ask('not yet', false))
     expect((await ask()).status).toBe(529)
     expect(tongues['anthropic-messages']?.read(await (await ask()).json()).text).toBe('I was told nothing of this.')
   })
 
-  it('streams one array to who speaks to Gemini without asking for events', async () => {
+  it('streams one JSON array to a Gemini client that does not ask for events', async () => {
     const ask = (prompt: string): Promise<Response> =>
       post('/v1beta/models/gemini-x:streamGenerateContent', tongues.gemini?.ask(prompt, true))
     const said = await ask('slowly')
@@ -180,7 +180,7 @@ describe('what the four have in common', () => {
     expect([refused.status, await refused.json()]).toEqual([429, { error: expect.objectContaining({ code: 429 }) }])
   })
 
-  it('tells the usage of a chat where it is asked for: in a chunk of its own, which is the last', async () => {
+  it('sends the usage of a chat in its own last chunk, when the client asks for it', async () => {
     const ask = tongues['openai-chat']?.ask('run it', true)
     const asked = await post('/v1/chat/completions', { ...ask, stream_options: { include_usage: true } })
     const chunks = eventsIn(await asked.text())
@@ -190,7 +190,7 @@ describe('what the four have in common', () => {
     expect(unasked.filter((chunk) => 'usage' in chunk)).toEqual([])
   })
 
-  it('starts anew with a second prompt in the same conversation', async () => {
+  it('starts with turn 0 at a second prompt in the same conversation', async () => {
     const { messages } = tongues['openai-chat']?.answered('run it', 'hi') ?? {}
     await post('/v1/chat/completions', {
       model: 'm',
@@ -199,14 +199,14 @@ describe('what the four have in common', () => {
     expect(model.requests[0]).toMatchObject({ prompt: 'slowly', turn: 0, rule: 0, toolResults: [] })
   })
 
-  it('keeps the errors of two sessions apart that ask the same', async () => {
+  it('counts errors per session when two sessions send the same prompt', async () => {
     const ask = (session: string): Promise<Response> =>
       post('/v1/chat/completions', tongues['openai-chat']?.ask('too much', true), { headers: { 'x-session-id': session } })
     for (const session of ['a', 'b', 'a', 'b']) expect((await ask(session)).status).toBe(429)
     for (const session of ['a', 'b']) expect((await ask(session)).status).toBe(200)
   })
 
-  it('counts tokens, lists models, and knows nothing else', async () => {
+  it('counts tokens, lists models, and answers other paths with 404', async () => {
     expect(await (await post('/v1/messages/count_tokens', tongues['anthropic-messages']?.ask('x', true))).json()).toEqual({
       input_tokens: expect.any(Number),
     })
@@ -217,7 +217,7 @@ describe('what the four have in common', () => {
     expect((await fetch(model.url, { method: 'HEAD' })).status).toBe(200)
   })
 
-  it('refuses what is nested without end, and can still tell what it was asked', async () => {
+  it('refuses a deeply nested body, and can still list its requests', async () => {
     const nested = `{"messages":[{"role":"user","content":"x","more":${'['.repeat(50_000)}${']'.repeat(50_000)}}]}`
     for (const path of ['/v1/messages', '/v1/messages/count_tokens']) {
       const refused = await post(path, nested)
@@ -226,13 +226,13 @@ describe('what the four have in common', () => {
     expect(await (await fetch(`${model.url}/requests`)).json()).toEqual({ requests: [] })
   })
 
-  it('answers also behind a base URL that ends with a slash', async () => {
+  it('accepts a base URL that ends with a slash', async () => {
     expect((await post('//v1/messages', tongues['anthropic-messages']?.ask('x', false))).status).toBe(200)
     expect((await fetch(`${model.url}//requests`)).status).toBe(200)
     expect((await fetch(`${model.url}//`)).status).toBe(404)
   })
 
-  it('answers no web page, and nobody who was led here by a name', async () => {
+  it('refuses requests of web pages, and requests with a foreign host name', async () => {
     expect((await post('/v1/messages', {}, { headers: { origin: 'http://evil.example' } })).status).toBe(403)
     const { port } = new URL(model.url)
     const asked = httpRequest({ host: '127.0.0.1', port, path: '/requests', headers: { host: `evil.example:${port}` } }).end()
@@ -240,7 +240,7 @@ describe('what the four have in common', () => {
     expect(answer.resume().statusCode).toBe(403)
   })
 
-  it('does not fall over a client that goes while it asks', async () => {
+  it('survives a client that disconnects while it sends its request', async () => {
     const { port } = new URL(model.url)
     const socket = connect(Number(port), '127.0.0.1')
     await once(socket, 'connect')
@@ -249,16 +249,16 @@ describe('what the four have in common', () => {
     expect((await post('/v1/messages', tongues['anthropic-messages']?.ask('x', true))).status).toBe(200)
   })
 
-  it('does not pile up what a client does not read', async () => {
+  it('does not buffer an endless answer for a client that does not read', async () => {
     model.follow({ rules: [{ turns: [{ endless: 'on and on '.repeat(10_000), pace: { everyMs: 0, chars: 100_000 } }] }] })
     const written = vi.spyOn(ServerResponse.prototype, 'write')
     try {
       const socket = await silentClient(true)
-      // The kernel takes a few megabytes; then there must be no more.
+      // The kernel buffers a few megabytes; after that nothing more must be written.
       await waitUntil(
         standsStill(() => written.mock.calls.length),
         20_000,
-        'it waits for its reader',
+        'the model waits for the reader',
       )
       socket.resetAndDestroy()
       await model.waitFor(({ state }) => state === 'gone')
@@ -267,14 +267,14 @@ describe('what the four have in common', () => {
     }
   })
 
-  it('sees a client go that has not read to the end', async () => {
+  it('records a client that disconnects before it has read everything', async () => {
     model.follow({ otherwise: 'on and on '.repeat(2_000_000) })
     const socket = await silentClient(false)
     socket.resetAndDestroy()
     await model.waitFor(({ state }) => state === 'gone')
   })
 
-  it('closes while it is still talking', async () => {
+  it('closes while a request is open', async () => {
     const asked = post('/v1/messages', tongues['anthropic-messages']?.ask('silence', true)).then(async (response) => await response.text())
     const failed = expect(asked).rejects.toThrow()
     await model.waitFor(({ state }) => state === 'open')
@@ -291,7 +291,7 @@ describe('what the four have in common', () => {
     return socket
   }
 
-  it('refuses a script that it cannot follow, and says where', async () => {
+  it('refuses an invalid script, and names the place of the error', async () => {
     const bad = (rules: unknown): Script => ({ rules }) as Script
     await expect(startScriptedModel({ script: bad([{ turns: [{ txt: 'x' }] }]) })).rejects.toThrow(
       /rules\.0\.turns\.0\.0: is no step; write \{"text"\}/,
@@ -306,7 +306,7 @@ describe('what the four have in common', () => {
     )
   })
 
-  it('gives up waiting at the deadline, with a sentence', async () => {
+  it('waitFor rejects at the deadline with a message', async () => {
     await expect(model.waitFor(() => false, 20)).rejects.toThrow('No request that fits came within 20 ms; 0 came.')
   })
 })

@@ -11,7 +11,7 @@ import { installationOf } from '../../support/ledger-file.ts'
 import { bindMount } from '../../support/mounts.ts'
 import { processesOfHome, waitUntil } from '../../support/world.ts'
 
-/** The server closes within 8 s; its sentinel leaves a moment after. */
+/** The server closes within 8 s, and its sentinel ends shortly after it. */
 const patienceMs = 15_000
 
 const post = (url: string, body: object): Promise<Response> =>
@@ -24,7 +24,7 @@ async function expectNothingLeft(home: string, installation: string | undefined)
   await waitUntil(() => !existsSync(home), patienceMs, 'the home is gone')
 }
 
-it('a throw-away server has a home of its own, the test endpoints, and leaves nothing', async () => {
+it('startServer: the server has a temporary home and the test endpoints, and leaves nothing', async () => {
   const server = await startServer()
   expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
   expect(statSync(server.home).mode & 0o777).toBe(0o700)
@@ -39,7 +39,7 @@ it('a throw-away server has a home of its own, the test endpoints, and leaves no
   await expectNothingLeft(server.home, installation)
 })
 
-it('leaving the block stops it', async () => {
+it('startServer: leaving the `await using` block stops the server', async () => {
   let url = ''
   {
     await using server = await startServer()
@@ -49,7 +49,7 @@ it('leaving the block stops it', async () => {
   await expect(fetch(`${url}/api/health`)).rejects.toThrow()
 })
 
-it('takes more words and variables, and tells its token', async () => {
+it('startServer: passes arguments and environment variables, and returns the token', async () => {
   await using server = await startServer({ args: ['--token', 'a-secret-token', '--max-agents', '1'], env: { OF_THE_TEST: 'yes' } })
   expect(server.token).toBe('a-secret-token')
   await expect(verifyTestIsolation(server.url)).rejects.toThrow('answered with 401')
@@ -67,7 +67,7 @@ it('takes more words and variables, and tells its token', async () => {
   expect(await cleanupRealAgents(server)).toMatchObject({ cleaned: 1, remaining: 0 })
 })
 
-it("is nobody else's, whatever the environment says", async () => {
+it("startServer: ignores the user's store, home and token in the environment", async () => {
   const elsewhere = temporaryHome()
   vi.stubEnv('EBB_STORE', `sqlite:${join(elsewhere, 'their.db')}`)
   vi.stubEnv('EBB_TOKEN', 'their-secret-token')
@@ -81,7 +81,7 @@ it("is nobody else's, whatever the environment says", async () => {
   }
 })
 
-it('a server that cannot start is told of in its own words, and leaves nothing', async () => {
+it('startServer: rejects with the error output of a server that cannot start, and leaves nothing', async () => {
   vi.stubEnv('TMPDIR', temporaryHome())
   try {
     const failed = await startServer({ args: ['--nonsense'] }).catch((error: Error) => error.message)
@@ -92,17 +92,17 @@ it('a server that cannot start is told of in its own words, and leaves nothing',
   }
 })
 
-it('an end that is not clean is told of, and the home is kept for a look', async () => {
+it('startServer: stop rejects when something is left, and keeps the home', async () => {
   const server = await startServer()
   const id = await launch(server, ['sleep', '1000'])
   const installation = installationOf(server.home)
   const resources = (await (await fetch(`${server.url}/api/agents/${id}/resources`)).json()) as { kind: string; name: string }[]
   const log = resources.find(({ kind }) => kind === 'log')
   using mount = bindMount('/dev/null', log?.name ?? '')
-  await expect(server.stop()).rejects.toThrow(`did not end cleanly (3); its home is kept for a look: ${server.home}`)
+  await expect(server.stop()).rejects.toThrow(`did not end cleanly (3); its home is kept for inspection: ${server.home}`)
   expect(existsSync(server.home)).toBe(true)
   mount[Symbol.dispose]()
-  // Its sentinel was not told goodbye, and tries once more.
+  // The server did not release its sentinel, which now closes what is left.
   await waitUntil(() => processesOfHome(server.home, installation), patienceMs, 'the sentinel has finished')
   rmSync(server.home, { recursive: true })
 })
@@ -117,14 +117,14 @@ async function startInAnotherProcess(
   return { child, home, installation: installationOf(home) }
 }
 
-it('a test process that is killed takes its server, its agents and their home with it', async () => {
+it('startServer: killing the test process ends the server and its agents, and removes the home', async () => {
   const { child, home, installation } = await startInAnotherProcess('wait')
   expect(processesOfHome(home, installation).length).toBeGreaterThanOrEqual(3)
   child.kill('SIGKILL')
   await expectNothingLeft(home, installation)
 })
 
-it('a test process that forgets to stop its server ends all the same, and so does the server', async () => {
+it('startServer: a test process exits without stopping its server, and the server ends with it', async () => {
   const { child, home, installation } = await startInAnotherProcess('exit')
   if (child.exitCode === null) await once(child, 'exit')
   expect(child.exitCode).toBe(0)

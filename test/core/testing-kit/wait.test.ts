@@ -4,7 +4,7 @@ import { useServer } from '../../support/shared-server.ts'
 
 const server = useServer()
 
-it('the end of an agent is told by event: one call waits for it', async () => {
+it('waitForAgentTerminalState: one call waits for the end of the agent', async () => {
   const id = await server.command(['cat'], { configuration: { command: ['sh', '-c', 'echo ready; exec sleep 1000'] } })
   const calls: string[] = []
   const asked = Promise.withResolvers<void>()
@@ -24,22 +24,22 @@ it('the end of an agent is told by event: one call waits for it', async () => {
   expect(calls).toEqual([`${server.url}/api/agents/${id}/status?wait=20000`])
 })
 
-it('each end has its name', async () => {
+it('waitForAgentTerminalState: resolves with completed, failed or deleted', async () => {
   expect(await waitForAgentTerminalState(server.url, await server.command(['true']))).toBe('completed')
   expect(await waitForAgentTerminalState(server.url, await server.command(['false']))).toBe('failed')
   expect(await waitForAgentTerminalState(server.url, '00000000-0000-4000-8000-000000000000')).toBe('deleted')
 })
 
-it('an agent that does not end in time is told of, with its status', async () => {
+it('waitForAgentTerminalState: rejects at the timeout with the status of the agent', async () => {
   const id = await server.command(['sleep', '1000'])
   await expect(waitForAgentTerminalState(server.url, id, 100)).rejects.toThrow(`Agent ${id} is still running after 100 ms`)
 })
 
-it('an id that is none is told of, not waited for', async () => {
+it('waitForAgentTerminalState: rejects a malformed id at once', async () => {
   await expect(waitForAgentTerminalState(server.url, 'nonsense')).rejects.toThrow(/answered with 400: .*malformed/)
 })
 
-it('a server that answers before the end is asked again, but not hammered', async () => {
+it('waitForAgentTerminalState: polls with pauses when the server answers before the end', async () => {
   let calls = 0
   const request: RequestLike = {
     get: async () => {

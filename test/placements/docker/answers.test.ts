@@ -8,7 +8,7 @@ import { dockerOver } from '../../../src/placements/docker/docker.ts'
 import { queriesOf } from '../../../src/placements/docker/queries.ts'
 import { temporaryHome } from '../../support/home.ts'
 
-/** Something between us and the daemon answers with success, and with half of the daemon's words, or none of them. */
+/** Answers of the daemon that were truncated or replaced on their way, with status 200. */
 
 let answer = ''
 let daemon: Daemon
@@ -30,17 +30,17 @@ afterEach(async () => {
 })
 
 describe.each([
-  ['nothing', ''],
-  ['half of it', '[{"Id":"f0'],
-  ['a page', '<html>Log in</html>'],
-  ['another thing', '{}'],
-])('an answer of success with %s', (_name, text) => {
-  test('is no empty list of containers (G4)', async () => {
+  ['empty', ''],
+  ['half of the real one', '[{"Id":"f0'],
+  ['a web page', '<html>Log in</html>'],
+  ['another JSON value', '{}'],
+])('docker: a successful answer that is %s', (_name, text) => {
+  test('is not treated as an empty list of containers (G4)', async () => {
     answer = text
     await expect(queriesOf(daemon).list({ 'ebb.installation': 'x' })).rejects.toThrow(/the Docker daemon's answer is not a list/)
   })
 
-  test('is no container, and no refusal to make one', async () => {
+  test('is neither a created container nor a refusal to create one', async () => {
     answer = text
     const order = { name: 'x', image: 'y', labels: {}, argv: ['true'], env: {}, mounts: [] }
     const made = dockerOver(daemon).create(order)
@@ -49,7 +49,7 @@ describe.each([
   })
 })
 
-test('an empty list is one', async () => {
+test('docker: an empty list is a valid answer', async () => {
   answer = '[]'
   expect(await queriesOf(daemon).list({ 'ebb.installation': 'x' })).toEqual([])
 })

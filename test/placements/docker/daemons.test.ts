@@ -19,8 +19,8 @@ const openQueries = (host: string): DockerQueries => queriesOf(new Daemon({ host
 
 const waiting = shell('echo up; exec sleep 1000')
 
-describe('a server that is started with the address of another daemon', () => {
-  it('says of no container that it is gone, and names both; with the first address all is proven (G3, G4)', {
+describe('docker: a server started with the address of another daemon', () => {
+  it('reports no container as gone and names both daemons; the first address proves everything (G3, G4)', {
     timeout: 120_000,
   }, async () => {
     const home = temporaryHome()
@@ -45,7 +45,7 @@ describe('a server that is started with the address of another daemon', () => {
     await second.ebb.ended
 
     await using third = await startServer(daemon().words, { home })
-    // The sentinel of the second has its settings, and may be at it still.
+    // The sentinel of the second server has that server's settings and may still be running a recovery.
     const afterReaping = async (): Promise<readonly TestContainer[]> => {
       await third.post('/api/reaper/run')
       return daemon().containers()
@@ -56,8 +56,8 @@ describe('a server that is started with the address of another daemon', () => {
   })
 })
 
-describe('whether a name is free', () => {
-  it('is told by the daemon itself, and nothing is made by asking', async () => {
+describe('docker: whether a container name is free', () => {
+  it('is answered by the daemon, and the query creates nothing', async () => {
     const queries = openQueries(daemon().host)
     expect(await queries.isNameFree('ebb-nobody.3')).toBe(true)
     expect(daemon().containers()).toEqual([])
@@ -68,7 +68,7 @@ describe('whether a name is free', () => {
     await expect(openQueries('unix:///nonexistent/docker.sock').isNameFree('ebb-nobody.3')).rejects.toThrow('does not answer')
   })
 
-  it('and every daemon has an identity of its own, which it keeps', async () => {
+  it('every daemon keeps an identity of its own', async () => {
     const [one, two] = await Promise.all([daemon(), other()].map(({ host }) => openQueries(host).identity()))
     expect(one).not.toBe(two)
     await daemon().kill()

@@ -19,7 +19,7 @@ const start = (...options: readonly string[]): string =>
 const labels = (of: Readonly<Record<string, string>>): readonly string[] =>
   Object.entries(of).flatMap(([name, value]) => ['--label', `ebb.${name}=${value}`])
 
-/** Containers that look like ours and are not. */
+/** Containers that look like Ebb's and are not. */
 function placeDecoys(agentId: string): readonly string[] {
   const strange = { installation: 'ffffffffffff', incarnation: 'aaaaaaaaaaaa-1-2-3', scope: agentId, resource: `${agentId}.3` }
   return [
@@ -47,7 +47,7 @@ function removeAll(): void {
   for (const { id } of daemon().containers()) daemon().docker('rm', '-f', id)
 }
 
-describe('containers that are not ours (G10)', () => {
+describe('docker: foreign containers (G10)', () => {
   it('are untouched by stop, delete, reset, reaper, recovery and the end of the server', async () => {
     const home = temporaryHome()
     const server = await startServer([...daemon().words, '--reaper-minimum-age', '1ms'], { home })
@@ -68,7 +68,7 @@ describe('containers that are not ours (G10)', () => {
     removeAll()
   })
 
-  it('one that has the name that ours would have: the launch is refused, and it stays', async () => {
+  it('a container with the name of a new agent makes the launch fail and stays', async () => {
     const flags = { dockerImage: image, dockerHost: daemon().host, dockerNetwork: 'none' }
     await using supervisor = await openSupervisor({ flags })
     let decoy = ''
@@ -83,7 +83,7 @@ describe('containers that are not ours (G10)', () => {
     removeAll()
   })
 
-  it('and one server does not see the containers of another on the same daemon', async () => {
+  it('a server does not see the containers of another server on the same daemon', async () => {
     await using one = await startServer(daemon().words)
     await using other = await startServer(daemon().words)
     const id = await inDocker(one, shell('echo up; exec sleep 1000'))
@@ -95,14 +95,14 @@ describe('containers that are not ours (G10)', () => {
   })
 })
 
-describe('containers that are ours and on no books', () => {
-  it('are shown by a dry run, which changes nothing, and ended by the reaper once they are old enough', async () => {
+describe("docker: containers with Ebb's labels and without a ledger record", () => {
+  it('are shown by a dry run without changes, and removed by the reaper when they are old enough', async () => {
     const home = temporaryHome()
     await using server = await startServer([...daemon().words, '--reaper-minimum-age', '1ms'], { home })
     const scope = randomUUID()
     const installation = installationOf(home) ?? ''
     const [incarnation, resource] = ['aaaaaaaaaaaa-1-2-3', `${scope}.3`]
-    // As one of ours has it: what runs in it can be seen as a process with our mark, too.
+    // Like a container of Ebb: its process also carries the environment tag.
     const env = ['--env', `EBB_SCOPE=${installation}/${incarnation}/${resource}+container`]
     start('--name', 'orphan', ...env, ...labels({ installation, incarnation, scope, resource }))
     const dry = await ebb(['reap', '--dry-run', '--json', ...daemon().words], { home })
@@ -116,8 +116,8 @@ describe('containers that are ours and on no books', () => {
   })
 })
 
-describe('without dockerode', () => {
-  it('a launch is refused with what to install, and everything else works', async () => {
+describe('docker: without the package dockerode', () => {
+  it('a launch is refused with a hint to install it, and everything else works', async () => {
     const hidden = join(root, 'test', 'fixtures', 'hides-dockerode.ts')
     await using server = await startServer(daemon().words, { env: { NODE_OPTIONS: `--import=${hidden}` } })
     const body = { type: 'command', prompt: '', placement: 'docker', configuration: { command: ['true'] } }
@@ -143,11 +143,11 @@ describe('without dockerode', () => {
     const hidden = join(root, 'test', 'fixtures', 'hides-dockerode.ts')
     const second = await startServer(daemon().words, { home, env: { NODE_OPTIONS: `--import=${hidden}` } })
     expect(await second.call('DELETE', `/api/agents/${id}?timeout=500`)).toMatchObject({ status: 409 })
-    expect(running().map((one) => one.id)).toEqual([container])
+    expect(running().map(({ id }) => id)).toEqual([container])
     second.ebb.signal('SIGKILL')
     await second.ebb.ended
     await using third = await startServer(daemon().words, { home })
-    // The wish was on the books, and its recovery carries on with it (G6).
+    // The close request is in the ledger, and the recovery completes it (G6).
     expect(await third.call('GET', `/api/agents/${id}`)).toMatchObject({ status: 404 })
     expect(daemon().containers()).toEqual([])
   })

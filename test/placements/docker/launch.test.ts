@@ -21,19 +21,19 @@ afterAll(async () => await server?.stop())
 const launch = (configuration: object, placement = 'docker'): Promise<{ status: number; body: Json }> =>
   server.call<Json>('POST', '/api/agents', { body: { type: 'command', prompt: '', placement, configuration } })
 
-describe('an agent in a container', () => {
-  it('is launched, heard and gone at its own end: messages, exit code, archive, no container', async () => {
+describe('docker: an agent in a container', () => {
+  it('has its messages, exit code and archive after its own end, and no container', async () => {
     const id = await inDocker(server, shell('echo one; echo two >&2; echo three; exit 3'))
     expect(await ended(server, id)).toMatchObject({ status: 'failed' })
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ placement: 'docker', exitCode: 3 })
     const messages: Json[] = await server.get(`/api/agents/${id}/messages`)
-    const said = (stream: string | undefined): string[] =>
+    const contents = (stream: string | undefined): string[] =>
       messages
         .slice(1)
         .filter(({ metadata }) => metadata?.stream === stream)
         .map(({ content }) => content)
-    expect(said(undefined)).toEqual(['one', 'three'])
-    expect(said('stderr')).toEqual(['two'])
+    expect(contents(undefined)).toEqual(['one', 'three'])
+    expect(contents('stderr')).toEqual(['two'])
     expect(readFileSync(join(server.home, 'archive', id, 'stdout.log'), 'utf8')).toBe('one\nthree\n')
     expect(daemon().containers()).toEqual([])
     const resources: Json[] = await server.get(`/api/agents/${id}/resources`)
@@ -46,7 +46,7 @@ describe('an agent in a container', () => {
     expect(resources.find(({ kind }) => kind === 'container').proof).toMatchObject({ method: 'no such container', strength: 'api' })
   })
 
-  it('reads its prompt on standard input, to the end, whatever is in it', async () => {
+  it('reads its whole prompt on standard input, whatever it contains', async () => {
     const prompt = `first line\n${'ä€'.repeat(50_000)}\nlast without newline`
     const id = await inDocker(server, shell('wc -c; echo done'), {}, { prompt })
     expect(await ended(server, id)).toMatchObject({ status: 'completed' })
@@ -56,7 +56,7 @@ describe('an agent in a container', () => {
     expect(await lines(server, silent)).toEqual(['end'])
   })
 
-  it('carries its labels before it runs, and a name that follows from the intent', async () => {
+  it('carries its labels before it runs, and a name derived from the intent', async () => {
     const id = await inDocker(server, shell('echo up; exec sleep 1000'))
     const container = containerOf(daemon(), id)
     const [seen] = JSON.parse(daemon().docker('inspect', container)) as Json[]
@@ -69,16 +69,16 @@ describe('an agent in a container', () => {
     expect(daemon().containers()).toEqual([])
   })
 
-  it('has none of the environment of the host, but what its launch says and the mark', async () => {
+  it('gets only the environment of its launch and the environment tag, nothing from the host', async () => {
     const id = await inDocker(server, shell('env | sort | cut -d= -f1; echo "$MINE"'), { env: { MINE: 'yes' } })
     await ended(server, id)
-    const said = await lines(server, id)
-    expect(said.at(-1)).toBe('yes')
-    const names = said.slice(0, -1).filter((name) => !['HOME', 'HOSTNAME', 'PATH', 'PWD', 'SHLVL'].includes(name))
+    const printed = await lines(server, id)
+    expect(printed.at(-1)).toBe('yes')
+    const names = printed.slice(0, -1).filter((name) => !['HOME', 'HOSTNAME', 'PATH', 'PWD', 'SHLVL'].includes(name))
     expect(names).toEqual(['EBB_SCOPE', 'MINE'])
   })
 
-  it('is limited, and works where it was told to', async () => {
+  it('runs with its limits in its working directory', async () => {
     const script = 'pwd; cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null; echo up; exec sleep 1000'
     const id = await inDocker(server, shell(script), { workingDirectory: '/tmp', limits: { memoryBytes: 67_108_864, pids: 17 } })
     await hasSaid(server, id, 2)
@@ -88,14 +88,14 @@ describe('an agent in a container', () => {
     expect(await server.post(`/api/agents/${id}/stop`, { force: true })).toMatchObject({ success: true })
   })
 
-  it('shows what runs in it as processes of this host, each once', async () => {
+  it('shows its processes as processes of the host, each once', async () => {
     const id = await inDocker(server, shell('env -i sleep 1000 & echo up; wait'))
     await hasSaid(server, id, 1)
-    const look = (): Promise<Json> => server.get(`/api/agents/${id}/process`)
-    const sleeps = async (): Promise<boolean> => (await look()).processes.some(({ command }: Json) => command.startsWith('sleep'))
-    // Before, its child is a shell, and then `env`.
+    const readProcesses = (): Promise<Json> => server.get(`/api/agents/${id}/process`)
+    const sleeps = async (): Promise<boolean> => (await readProcesses()).processes.some(({ command }: Json) => command.startsWith('sleep'))
+    // Before the exec, the child is a shell, and then `env`.
     await waitUntil(sleeps, 20_000, 'its child sleeps')
-    const { process_alive, processes } = await look()
+    const { process_alive, processes } = await readProcesses()
     expect(process_alive).toBe(true)
     expect(processes.map(({ command }: Json) => command).toSorted()).toEqual(['sh', 'sleep'].map((name) => expect.stringContaining(name)))
     expect(await server.get('/api/cleanup/status')).toMatchObject({ runningProcesses: 2, leaks: [] })
@@ -103,7 +103,7 @@ describe('an agent in a container', () => {
     expect(await server.get('/api/cleanup/status')).toMatchObject({ runningProcesses: 0, resources: {}, leaks: [] })
   })
 
-  it('is refused, and nothing is left, when its program is not in the image, or its folder not on the host', async () => {
+  it('is refused without leftovers when its program is not in the image or its folder is not on the host', async () => {
     const program = await launch({ command: ['no-such-program'] })
     expect(program).toMatchObject({ status: 400, body: { code: 'launch_refused', message: expect.stringContaining('no-such-program') } })
     const folder = await launch({ command: ['true'], workingDirectory: 'relative' })
@@ -112,7 +112,7 @@ describe('an agent in a container', () => {
     expect(await server.get('/api/cleanup/status')).toMatchObject({ resources: {}, leaks: [], stuck: [] })
   })
 
-  it('copies long lines, many lines and an unfinished last one', async () => {
+  it('has long lines, many lines and an unfinished last line in its log', async () => {
     const script = `head -c 100000 /dev/zero | tr '\\0' x; echo; seq 1 20000; printf 'no newline'`
     const id = await inDocker(server, shell(script))
     await ended(server, id)
@@ -122,7 +122,7 @@ describe('an agent in a container', () => {
     expect(log.at(-1)).toBe('no newline')
   })
 
-  it('has a timeout like any other', async () => {
+  it('is stopped by its timeout', async () => {
     const id = await inDocker(server, shell('trap "" TERM; while :; do sleep 0.1; done'), { timeout: 300 })
     expect(await ended(server, id)).toMatchObject({ status: 'failed' })
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ error: { name: 'timeout' } })
@@ -130,7 +130,7 @@ describe('an agent in a container', () => {
   })
 })
 
-describe('the settings of containers', () => {
+describe('docker settings', () => {
   it('mounts, variables, user and limits come from the configuration', async () => {
     const folder = temporaryHome()
     mkdirSync(join(folder, 'data'))
@@ -152,7 +152,7 @@ describe('the settings of containers', () => {
     expect(await own.call('DELETE', `/api/agents/${id}`)).toMatchObject({ status: 204 })
   })
 
-  it('are tried out by "ebb doctor", which changes nothing', async () => {
+  it('"ebb doctor" checks them without changing anything', async () => {
     const good = await ebb(['doctor', '--json', ...daemon().words], { home: temporaryHome() })
     expect(JSON.parse(good.stdout.toString()).settings).toMatchObject([
       { setting: 'docker.host', isGood: true },
@@ -168,7 +168,7 @@ describe('the settings of containers', () => {
     })
   })
 
-  it('a mount of something that is not there is told by the doctor, and by the server at its start', async () => {
+  it('a mount of a missing path is reported by the doctor, and by the server at its start', async () => {
     const folder = temporaryHome()
     const mounts = ['--docker-mount', `${folder}:/here`, '--docker-mount', '/nowhere/at-all:/x:ro']
     const { code, stdout } = await ebb(['doctor', '--json', ...daemon().words, ...mounts], { home: temporaryHome() })
@@ -182,7 +182,7 @@ describe('the settings of containers', () => {
     await expect.poll(() => own.ebb.errorOutput(), { timeout: 20_000 }).toContain('There is no /nowhere/at-all on this host')
   })
 
-  it('without an image are told by the doctor, and by the server at its start: there is no placement', async () => {
+  it('other settings without an image are reported by the doctor, and by the server at its start', async () => {
     const words = ['--docker-network', 'none', '--docker-mount', '/:/x']
     const { code, stdout } = await ebb(['doctor', '--json', ...words], { home: temporaryHome() })
     const says = expect.stringContaining('docker.network and docker.mount are set')
@@ -194,18 +194,18 @@ describe('the settings of containers', () => {
     await expect.poll(() => own.ebb.errorOutput(), { timeout: 20_000 }).toContain('the placement docker needs docker.image')
   })
 
-  it('an address of the environment is looked at like one of the settings, before anything is tried', async () => {
+  it('DOCKER_HOST is validated like the setting, before anything else', async () => {
     for (const [words, env, name] of [
       [['--docker-host', 'ssh://somewhere'], {}, '--docker-host'],
       [[], { DOCKER_HOST: 'ssh://somewhere' }, 'DOCKER_HOST'],
     ] as const) {
-      const said = await ebb(['doctor', '--docker-image', image, ...words], { home: temporaryHome(), env })
-      expect(said).toMatchObject({ code: 2 })
-      expect(said.stderr.toString()).toContain(`${name} must be unix:///PATH or tcp://HOST:PORT, not "ssh://somewhere".`)
+      const result = await ebb(['doctor', '--docker-image', image, ...words], { home: temporaryHome(), env })
+      expect(result).toMatchObject({ code: 2 })
+      expect(result.stderr.toString()).toContain(`${name} must be unix:///PATH or tcp://HOST:PORT, not "ssh://somewhere".`)
     }
   })
 
-  it('an image that is not there, or a daemon that does not answer, is a refused launch and no agent', async () => {
+  it('a missing image or an unreachable daemon refuses the launch and leaves no agent', async () => {
     await using own = await startServer(['--docker-image', 'nobody/has:this', '--docker-host', daemon().host])
     await using away = await startServer(['--docker-image', image, '--docker-host', 'unix:///nonexistent/docker.sock'])
     const body = { type: 'command', prompt: '', placement: 'docker', configuration: { command: ['true'] } }

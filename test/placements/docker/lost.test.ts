@@ -22,7 +22,7 @@ import { waitUntil } from '../../support/world.ts'
 needs('docker')
 const daemon = useDockerd()
 
-/** Before the guard looks, so that a test that failed half-way is not the reason for the next to fail. */
+/** Runs before the guard, so that a test that failed half-way does not make the next one fail. */
 afterEach(async () => {
   if (missing('docker') === undefined) await daemon().revive()
 })
@@ -35,24 +35,24 @@ async function killed(server: TestServer): Promise<void> {
 }
 
 /**
- * Between two lines of the agent, which then goes on alone: a line that the daemon has read and not yet written down dies with it,
- * and nobody could tell.
+ * Kills the daemon between two lines of the agent, which then runs on. A line that the daemon has read and not stored is lost with it,
+ * without a trace.
  */
 async function loseDaemon(server: TestServer, id: string, gate: Gate): Promise<void> {
   gate.open('halt')
-  await waitUntil(() => gate.isOpen('halted'), 10_000, 'the agent stands still')
+  await waitUntil(() => gate.isOpen('halted'), 10_000, 'the agent pauses')
   const printed = gate.count()
   await hasSaid(server, id, printed)
   await daemon().kill()
   gate.close('halt')
-  await waitUntil(() => gate.count() >= printed + 10, 10_000, 'the agent prints though nobody listens')
+  await waitUntil(() => gate.count() >= printed + 10, 10_000, 'the agent prints while the daemon is dead')
 }
 
-/** Every line once, in order. */
-function expectWhole(said: readonly string[]): void {
-  const counted = said.slice(0, -1)
+/** Requires every line once, in order. */
+function expectWhole(output: readonly string[]): void {
+  const counted = output.slice(0, -1)
   expect(counted).toEqual(counted.map((_, index) => `line ${index + 1}`))
-  expect(said.at(-1)).toBe(`last ${counted.length}`)
+  expect(output.at(-1)).toBe(`last ${counted.length}`)
 }
 
 async function expectNothingLeft(server: TestServer): Promise<void> {
@@ -60,8 +60,8 @@ async function expectNothingLeft(server: TestServer): Promise<void> {
   expect(await server.get('/api/cleanup/status')).toMatchObject({ runningProcesses: 0, resources: {}, leaks: [], stuck: [], heldBack: [] })
 }
 
-describe('a server that is lost (G9, supervisor lost)', () => {
-  it('leaves its agents in containers to the next one: adopted, no line lost, none twice', async () => {
+describe('docker: a killed server (G9)', () => {
+  it('leaves its agents in containers to the next server, which adopts them without losing or repeating a line', async () => {
     const home = temporaryHome()
     const gate = gateFolder(daemon())
     const first = await startServer(gate.words, { home })
@@ -80,7 +80,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     await expectNothingLeft(second)
   })
 
-  it('again and again, and the agent is stopped in the end like any other', async () => {
+  it('several times in a row: the agent is adopted each time and stopped at the end', async () => {
     const home = temporaryHome()
     let server = await startServer(daemon().words, { home })
     const id = await inDocker(server, counter('/nonexistent'))
@@ -91,13 +91,13 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     }
     expect(await server.post(`/api/agents/${id}/stop`)).toMatchObject({ success: true })
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ status: 'terminated' })
-    const said = await lines(server, id)
-    expect(said).toEqual(said.map((_, index) => `line ${index + 1}`))
+    const output = await lines(server, id)
+    expect(output).toEqual(output.map((_, index) => `line ${index + 1}`))
     await expectNothingLeft(server)
     await server.stop()
   })
 
-  it('knows how an agent ended while nobody was there, and what it said last', async () => {
+  it('the next server knows how an agent ended meanwhile, and its last output', async () => {
     const home = temporaryHome()
     const gate = gateFolder(daemon())
     const first = await startServer(gate.words, { home })
@@ -114,7 +114,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     await expectNothingLeft(second)
   })
 
-  it('and "ebb recover" leaves what is kept alone, but finishes what has ended, or was removed, meanwhile', async () => {
+  it('"ebb recover" leaves running agents alone, and completes agents that ended or were removed meanwhile', async () => {
     const home = temporaryHome()
     const gate = gateFolder(daemon())
     const first = await startServer(gate.words, { home })
@@ -127,13 +127,13 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     gate.open()
     await hasLeft(leaving)
     expect((await ebb(['recover', ...gate.words], { home })).code).toBe(0)
-    // Also where the sentinel of the first had the claim, and may have looked before the agent had left.
+    // This also holds when the sentinel of the first server had the claim and checked before the agent had ended.
     expect(daemon().containers()).toHaveLength(1)
 
     await using second = await startServer(gate.words, { home })
     expect(await second.get(`/api/agents/${leaving}`)).toMatchObject({ status: 'failed', exitCode: 5 })
     expectWhole(await lines(second, leaving))
-    // The sentinel may have looked between its death and its removal: then it knows the exit code.
+    // When the sentinel checked between the container's death and its removal, it knows the exit code.
     const name = expect.stringMatching(/^(supervisor_lost|exit_code)$/)
     expect(await second.get(`/api/agents/${removed}`)).toMatchObject({ status: 'failed', error: { name } })
     expect(await second.get(`/api/agents/${living}`)).toMatchObject({ status: 'running' })
@@ -141,7 +141,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     await expectNothingLeft(second)
   })
 
-  it('and when the daemon does not answer either, nothing is ended for that: what is kept is adopted, and followed later', async () => {
+  it('with an unreachable daemon, the next server ends nothing: it adopts the agent and follows it later', async () => {
     const home = temporaryHome()
     const gate = gateFolder(daemon())
     const first = await startServer(gate.words, { home })
@@ -159,7 +159,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     await expectNothingLeft(second)
   })
 
-  it('without a server all of it ends: "ebb recover" takes the containers of a lost "ebb run"', async () => {
+  it('docker: "ebb recover" ends the containers of a killed "ebb run", which has no next server', async () => {
     const home = temporaryHome()
     const env = { EBB_URL: undefined, EBB_DOCKER_IMAGE: image, EBB_DOCKER_HOST: daemon().host, EBB_DOCKER_NETWORK: 'none' }
     const words = ['run', 'command', '--placement', 'docker', '--', 'sh', '-c', 'echo up; exec sleep 1000']
@@ -172,8 +172,8 @@ describe('a server that is lost (G9, supervisor lost)', () => {
   })
 })
 
-describe('a daemon that goes away', () => {
-  it('and comes back while an agent prints: no line lost, none twice', async () => {
+describe('docker: a daemon that goes away', () => {
+  it('and comes back while an agent prints: no line is lost or repeated', async () => {
     const gate = gateFolder(daemon())
     await using server = await startServer(gate.words)
     const id = await inDocker(server, haltingCounter)
@@ -188,9 +188,9 @@ describe('a daemon that goes away', () => {
     await expectNothingLeft(server)
   })
 
-  it.each(['the server hears of it', 'a stop finds out'])(
-    'while an agent ends: the report says that words may be missing; %s (G8)',
-    async (who) => {
+  it.each(['the server notices the end', 'a stop notices the end'])(
+    'while an agent ends: the report says that output may be missing when %s (G8)',
+    async (observer) => {
       const gate = gateFolder(daemon())
       await using server = await startServer(gate.words)
       const id = await inDocker(server, shell(`echo first; ${untilOpen('open')}; echo last`))
@@ -199,7 +199,7 @@ describe('a daemon that goes away', () => {
       await daemon().kill()
       gate.open()
       await waitUntil(() => !existsSync(`/proc/${pid}`), 10_000, 'the agent has ended')
-      const stopping = who === 'a stop finds out' ? server.call('POST', `/api/agents/${id}/stop`) : undefined
+      const stopping = observer === 'a stop notices the end' ? server.call('POST', `/api/agents/${id}/stop`) : undefined
       await daemon().start()
       await stopping
       await ended(server, id)
@@ -208,7 +208,7 @@ describe('a daemon that goes away', () => {
     },
   )
 
-  it('in the middle of a stop: the answer is honest, the agent stays on the books, and a second stop proves it (G4, G11)', async () => {
+  it('during a stop: the stop fails, the agent is stuck, and a second stop proves its end (G4, G11)', async () => {
     await using server = await startServer(daemon().words)
     const id = await inDocker(server, shell('trap "echo asked" TERM; echo up; while :; do sleep 0.05; done'))
     await hasSaid(server, id, 1)
@@ -226,7 +226,7 @@ describe('a daemon that goes away', () => {
     await expectNothingLeft(server)
   })
 
-  it('or hangs: a close does not hang with it, and the reaper ends what it could not', async () => {
+  it('and hangs: a close does not hang, and the reaper completes it later', async () => {
     await using server = await startServer(daemon().words)
     const id = await inDocker(server, shell('echo up; exec sleep 1000'))
     await hasSaid(server, id, 1)
@@ -240,13 +240,13 @@ describe('a daemon that goes away', () => {
   })
 })
 
-/** Of its close. */
+/** The notes of the agent's close. */
 async function notes(server: TestServer, id: string): Promise<string[]> {
   const { resources } = await server.post<Json>(`/api/agents/${id}/stop`)
-  return resources.flatMap((one: Json) => one.notes ?? [])
+  return resources.flatMap((resource: Json) => resource.notes ?? [])
 }
 
-/** Its container may be removed already, by the sentinel. */
+/** Waits until the agent's container does not run. The sentinel may have removed it already. */
 async function hasLeft(id: string): Promise<void> {
   const running = (): readonly string[] =>
     daemon()

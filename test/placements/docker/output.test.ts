@@ -16,8 +16,8 @@ const notesOf = (report: Json): string[] => report.resources.flatMap(({ notes }:
 
 const logOf = (id: string): string => daemon().docker('inspect', '-f', '{{.LogPath}}', id)
 
-describe('the output of an agent in a container', () => {
-  it('is copied as fast as the daemon tells it, however short its lines are', async () => {
+describe('docker: the output of an agent', () => {
+  it('is copied as fast as the daemon sends it, however short its lines are', async () => {
     await using server = await startServer(daemon().words)
     const id = await inDocker(server, shell('yes | head -c 200000; seq 1 20000'))
     for (let status = 'running'; status === 'running'; ) ({ status } = await ended(server, id))
@@ -37,7 +37,7 @@ describe('the output of an agent in a container', () => {
     expect(daemon().containers()).toEqual([])
   })
 
-  it("is kept when somebody empties the daemon's log of it: what came before and what comes after, and the report tells", async () => {
+  it("is kept, and the report says so, when the daemon's log of it is truncated", async () => {
     const gate = gateFolder(daemon())
     await using server = await startServer(gate.words)
     const id = await inDocker(
@@ -48,9 +48,9 @@ describe('the output of an agent in a container', () => {
     const log = logOf(containerOf(daemon(), id))
     truncateSync(log)
     gate.open('one')
-    await waitUntil(() => statSync(log).size > 0, 10_000, 'the agent writes on')
+    await waitUntil(() => statSync(log).size > 0, 10_000, 'the agent writes again')
     gate.open('two')
-    await waitUntil(() => readFileSync(log, 'utf8').includes('last'), 10_000, 'the agent has written all')
+    await waitUntil(() => readFileSync(log, 'utf8').includes('last'), 10_000, 'the agent has written everything')
     const report = await server.post<Json>(`/api/agents/${id}/stop`)
     expect(notesOf(report)).toContainEqual(expect.stringContaining('shortened'))
     expect(archive(server, id)).toBe('before\nafter\nlast\n')
@@ -58,11 +58,11 @@ describe('the output of an agent in a container', () => {
   })
 })
 
-describe('an agent that has not been told all of its prompt when its server is lost', () => {
-  /** More than a pipe, a socket and the daemon between them hold. */
+describe('docker: an agent that had not read its whole prompt when its server was killed', () => {
+  /** More than a pipe, a socket and the daemon can buffer together. */
   const prompt = 'ä'.repeat(1_000_000)
 
-  it.each(['the next server', 'ebb recover'])('is ended by %s: it would work on half of it', async (who) => {
+  it.each(['the next server', 'ebb recover'])('is ended by %s, because it would work on half of its prompt', async (recoverer) => {
     const home = temporaryHome()
     const gate = gateFolder(daemon())
     const first = await startServer(gate.words, { home })
@@ -70,9 +70,9 @@ describe('an agent that has not been told all of its prompt when its server is l
     await hasSaid(first, id, 1)
     first.ebb.signal('SIGKILL')
     await first.ebb.ended
-    if (who === 'ebb recover') {
+    if (recoverer === 'ebb recover') {
       expect((await ebb(['recover', ...gate.words], { home })).code).toBe(0)
-      // Or the sentinel of the first, which has the claim then.
+      // The sentinel of the first server may have the claim instead.
       await waitUntil(() => daemon().containers(), 20_000, 'the recovery removes the container')
     }
     await using second = await startServer(gate.words, { home })
@@ -81,7 +81,7 @@ describe('an agent that has not been told all of its prompt when its server is l
     expect(await lines(second, id)).toEqual(['up'])
   })
 
-  it('and is kept when it has read it all, however late', async () => {
+  it('is kept when it read everything, however late', async () => {
     const home = temporaryHome()
     const gate = gateFolder(daemon())
     const first = await startServer(gate.words, { home })

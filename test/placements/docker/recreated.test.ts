@@ -10,7 +10,7 @@ const daemon = useDockerd()
 
 let server: TestServer
 beforeAll(async () => {
-  // Only the passes that a test asks for: it counts them.
+  // Without timed reaper passes: a test counts those that it requests.
   const reaping = ['--reaper-minimum-age', '1ms', '--reaper-interval', '1h']
   if (missing('docker') === undefined) server = await startServer([...daemon().words, ...reaping])
 })
@@ -18,7 +18,7 @@ afterAll(async () => await server?.stop())
 
 const sleeper = shell('echo up; exec sleep 1000')
 
-/** As a tool does that makes a container anew: the same name and labels, an id of its own, and then the old one goes. */
+/** Recreates a container as tools do: a new one with the same name and labels and another id, then the old one is removed. */
 function recreate(id: string): void {
   const format = '{{.Name}}{{range $name, $value := .Config.Labels}}\n{{$name}}={{$value}}{{end}}'
   const [name = '', ...labels] = daemon().docker('inspect', '-f', format, id).split('\n')
@@ -28,7 +28,7 @@ function recreate(id: string): void {
   daemon().docker('rm', '-f', '-v', id)
 }
 
-/** An image that was made of a container carries its labels, and so does whatever is started from it. */
+/** An image made from a container has its labels, and so has every container started from that image. */
 function committed(id: string, name: string, ...words: readonly string[]): string {
   daemon().docker('commit', id, 'dbg:1')
   return daemon().docker('run', '-d', '--network', 'none', '--name', name, ...words, 'dbg:1', 'sleep', '1000')
@@ -41,8 +41,8 @@ async function expectNothingLeft(): Promise<void> {
   expect(await server.get('/api/cleanup/status')).toMatchObject({ runningProcesses: 0, resources: {}, leaks: [], stuck: [], heldBack: [] })
 }
 
-describe('a container with the labels of an agent, and another id', () => {
-  it('that somebody made in place of ours goes when the agent is over, and none is said to be gone before (G2, G3)', async () => {
+describe('docker: a container with the labels of an agent and another id', () => {
+  it("that replaced the agent's container is removed at the agent's end, and nothing is reported as gone before (G2, G3)", async () => {
     const id = await inDocker(server, sleeper)
     await hasSaid(server, id, 1)
     recreate(containerOf(daemon(), id))
@@ -54,7 +54,7 @@ describe('a container with the labels of an agent, and another id', () => {
     expect(await lines(server, id)).toEqual(['up'])
   })
 
-  it('that runs beside ours goes with it, by one close, and the exit code and the words are those of ours', async () => {
+  it("that runs beside the agent's container is removed by the same close; exit code and output are the agent's own", async () => {
     const id = await inDocker(server, shell('trap "echo bye; exit 5" TERM; echo up; while :; do sleep 0.05; done'))
     await hasSaid(server, id, 1)
     committed(containerOf(daemon(), id), 'debug1')
@@ -66,7 +66,7 @@ describe('a container with the labels of an agent, and another id', () => {
     await expectNothingLeft()
   })
 
-  it('goes by force and by deletion', async () => {
+  it('is removed by force and by deletion', async () => {
     const forced = await inDocker(server, sleeper)
     const deleted = await inDocker(server, sleeper)
     for (const [index, id] of [forced, deleted].entries()) {
@@ -78,7 +78,7 @@ describe('a container with the labels of an agent, and another id', () => {
     await expectNothingLeft()
   })
 
-  it('that is made when the agent is over is on no books, and the reaper ends it', async () => {
+  it("that is created after the agent's end is not in the ledger, and the reaper removes it", async () => {
     const id = await inDocker(server, sleeper)
     await hasSaid(server, id, 1)
     daemon().docker('commit', containerOf(daemon(), id), 'dbg:1')
@@ -90,7 +90,7 @@ describe('a container with the labels of an agent, and another id', () => {
     await expectNothingLeft()
   })
 
-  it('is left alone when it was started with a label that says that it is not ours (G10)', async () => {
+  it("is left alone when a label says that it is not Ebb's (G10)", async () => {
     const id = await inDocker(server, sleeper)
     await hasSaid(server, id, 1)
     const kept = committed(containerOf(daemon(), id), 'kept', '--label', 'ebb.installation=')

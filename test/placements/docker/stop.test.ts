@@ -25,7 +25,7 @@ let server: TestServer
 let gate: Gate
 beforeAll(async () => {
   if (missing('docker') !== undefined) return
-  // Not one of a test's: it is there for all of them.
+  // In the daemon's folder, because it is shared by all tests.
   gate = gateFolder(daemon(), join(daemon().folder, 'gate'))
   server = await startServer(gate.words)
 })
@@ -35,13 +35,13 @@ const stop = (id: string, body: object = {}): Promise<Json> => server.post(`/api
 const runOf = ({ resources }: Json): Json => resources.find(({ kind }: Json) => kind === 'container-run')
 const stepsOf = (report: Json): string[] => runOf(report).steps.map(({ step }: Json) => step)
 
-/** Of everything that was stopped or deleted here nothing is left, in the daemon or on the books. */
+/** Nothing of the agents that were stopped or deleted is left, in the daemon or in the ledger. */
 async function expectNothingLeft(): Promise<void> {
   expect(daemon().containers()).toEqual([])
   expect(await server.get('/api/cleanup/status')).toMatchObject({ runningProcesses: 0, resources: {}, leaks: [], stuck: [], heldBack: [] })
 }
 
-/** By the kernel's own file: with cgroup v1 not even a SIGKILL is heard until somebody thaws it. */
+/** Freezes the cgroup of a process. With cgroup v1, even SIGKILL takes effect only after a thaw. */
 function freeze(pid: string): void {
   const places = readFileSync(`/proc/${pid}/cgroup`, 'utf8')
   const first = hierarchies().find(({ version, controllers }) => version === 1 && controllers.includes('freezer'))
@@ -50,8 +50,8 @@ function freeze(pid: string): void {
   else writeFileSync(join(hierarchies()[0]?.mountPoint ?? '', place(/^0::(.*)$/m), 'cgroup.freeze'), '1')
 }
 
-describe('the stop of an agent in a container', () => {
-  it('asks it with SIGTERM first, hears its last words, and proves by a look that it is gone (G3)', async () => {
+describe('docker: stopping an agent', () => {
+  it('sends SIGTERM first, reads the last output, and proves the end by an observation (G3)', async () => {
     const id = await inDocker(server, shell('trap "echo bye; exit 5" TERM; echo up; while :; do sleep 0.05; done'))
     await hasSaid(server, id, 1)
     const report = await stop(id)
@@ -63,25 +63,25 @@ describe('the stop of an agent in a container', () => {
     await expectNothingLeft()
   })
 
-  it('does not wait for a main process that has no ear for the signal, as the first of a pid namespace', async () => {
+  it('does not wait for pid 1 of the container when it has no handler for SIGTERM', async () => {
     const id = await inDocker(server, shell('echo up; exec sleep 1000'))
     await hasSaid(server, id, 1)
-    // So much grace that the test would not live to see the end of it.
+    // A longer grace than the test's own timeout.
     const report = await stop(id, { grace: 600_000 })
     expect(stepsOf(report)).toEqual(['kill'])
     await expectNothingLeft()
   })
 
-  it('gives one that hears but does not leave its grace, then kills it', async () => {
+  it('kills an agent that handles SIGTERM and does not exit, after its grace', async () => {
     const id = await inDocker(server, shell('trap "echo no" TERM; echo up; while :; do sleep 0.05; done'))
     await hasSaid(server, id, 1)
-    // Enough for its word, also where others have the processors.
+    // Enough time for its output, also on a busy machine.
     expect(stepsOf(await stop(id, { grace: 5_000 }))).toEqual(['terminate', 'kill'])
     expect(await lines(server, id)).toEqual(['up', 'no'])
     await expectNothingLeft()
   })
 
-  it('takes everything that it started, without an init: zombies, daemons of their own session, the deaf (G2)', async () => {
+  it('ends everything in a container without init: zombies, daemons in sessions of their own, processes that ignore signals (G2)', async () => {
     const daemons = `for i in 1 2 3; do (setsid sh -c 'trap "" TERM HUP; echo daemon; exec env -i sleep 1000' &); done`
     const id = await inDocker(server, shell(`trap "" TERM; ${daemons}; (sleep 0 &); (sleep 0 &); echo up; while :; do sleep 0.2; done`))
     await hasSaid(server, id, 4)
@@ -92,21 +92,21 @@ describe('the stop of an agent in a container', () => {
     await expectNothingLeft()
   })
 
-  it('ends one that is paused: it is continued to hear what it is told', async () => {
+  it('unpauses a paused container, so that its agent can handle SIGTERM', async () => {
     const id = await inDocker(server, shell('trap "echo bye; exit 0" TERM; echo up; while :; do sleep 0.05; done'))
     await hasSaid(server, id, 1)
     daemon().docker('pause', containerOf(daemon(), id))
     const report = await stop(id, { grace: 20_000 })
     expect(stepsOf(report)).toEqual(['terminate'])
     expect(await lines(server, id)).toEqual(['up', 'bye'])
-    const deaf = await inDocker(server, shell('echo up; exec sleep 1000'))
-    await hasSaid(server, deaf, 1)
-    daemon().docker('pause', containerOf(daemon(), deaf))
-    expect(await stop(deaf, { force: true })).toMatchObject({ success: true })
+    const unresponsive = await inDocker(server, shell('echo up; exec sleep 1000'))
+    await hasSaid(server, unresponsive, 1)
+    daemon().docker('pause', containerOf(daemon(), unresponsive))
+    expect(await stop(unresponsive, { force: true })).toMatchObject({ success: true })
     await expectNothingLeft()
   })
 
-  it('ends one that somebody froze behind the back of the daemon, also by force', async () => {
+  it("ends an agent that was frozen without the daemon's knowledge, also by force", async () => {
     const id = await inDocker(server, shell('echo up; exec sleep 1000'))
     await hasSaid(server, id, 1)
     freeze(daemon().docker('inspect', '--format', '{{.State.Pid}}', containerOf(daemon(), id)).trim())
@@ -114,7 +114,7 @@ describe('the stop of an agent in a container', () => {
     await expectNothingLeft()
   })
 
-  it('ends one that somebody told the daemon to start again and again', async () => {
+  it('ends an agent whose container has the restart policy "always"', async () => {
     const id = await inDocker(server, shell('echo up; exec sleep 1000'))
     await hasSaid(server, id, 1)
     daemon().docker('update', '--restart', 'always', containerOf(daemon(), id))
@@ -122,8 +122,8 @@ describe('the stop of an agent in a container', () => {
     await expectNothingLeft()
   })
 
-  it('of an image with a stop signal of its own: one that is paused hears, one that is restarted is not, by the first signal', async () => {
-    // The daemon itself continues a container, and starts it no more, only for the stop signal of its image, or a SIGKILL.
+  it('with a stop signal of the image: SIGTERM ends a paused container and one with a restart policy', async () => {
+    // The daemon itself unpauses a container and stops restarting it only for the stop signal of its image or for SIGKILL.
     const made = daemon().docker('create', '--stop-signal', 'SIGQUIT', '--network', 'none', image, 'true')
     daemon().docker('commit', made, 'bb:quit')
     daemon().docker('rm', '-v', made)
@@ -142,7 +142,7 @@ describe('the stop of an agent in a container', () => {
     await expectNothingLeft()
   })
 
-  it('the first end of one that the daemon starts again is its end', async () => {
+  it("the first end of a container that the daemon restarts is the agent's end", async () => {
     const id = await inDocker(server, shell(`echo life; ${untilOpen('life')}; exit 4`))
     daemon().docker('update', '--restart', 'always', containerOf(daemon(), id))
     gate.open('life')
@@ -151,7 +151,7 @@ describe('the stop of an agent in a container', () => {
     await expectNothingLeft()
   })
 
-  it('one that somebody else removed is over; what it had written is kept', async () => {
+  it('a container that a foreign client removed ends the agent, and its output is kept', async () => {
     const id = await inDocker(server, shell('echo up; exec sleep 1000'))
     await hasSaid(server, id, 1)
     daemon().docker('rm', '-f', containerOf(daemon(), id))
@@ -161,7 +161,7 @@ describe('the stop of an agent in a container', () => {
     await expectNothingLeft()
   })
 
-  it('one that somebody else removes while it is closed is gone all the same (G5)', async () => {
+  it('a container that a foreign client removes during its close counts as released (G5)', async () => {
     const id = await inDocker(server, shell('trap "echo asked" TERM; echo up; while :; do sleep 0.05; done'))
     await hasSaid(server, id, 1)
     const closing = stop(id, { grace: 60_000 })
@@ -171,7 +171,7 @@ describe('the stop of an agent in a container', () => {
     await expectNothingLeft()
   })
 
-  it('one that somebody else renamed is found by its labels, and one that was stopped is removed', async () => {
+  it('a renamed container is found by its labels, and a stopped one is removed', async () => {
     const id = await inDocker(server, shell('echo up; exec sleep 1000'))
     await hasSaid(server, id, 1)
     daemon().docker('rename', containerOf(daemon(), id), 'something-else')
@@ -184,7 +184,7 @@ describe('the stop of an agent in a container', () => {
     await expectNothingLeft()
   })
 
-  it('by deletion, twice at once: 204, and nothing of it is left, logs and archive included', async () => {
+  it('two deletions at once both answer 204 and leave nothing, logs and archive included', async () => {
     const id = await inDocker(server, counter('/nonexistent'))
     await hasSaid(server, id, 5)
     const both = await Promise.all([server.call('DELETE', `/api/agents/${id}`), server.call('DELETE', `/api/agents/${id}`)])
@@ -194,8 +194,8 @@ describe('the stop of an agent in a container', () => {
     await expectNothingLeft()
   })
 
-  it('by a reset, of all at once, and the anonymous volumes go with them', async () => {
-    // Who removes a container in another test leaves its volumes.
+  it('a reset removes all containers with their anonymous volumes', async () => {
+    // Containers removed by other tests leave their volumes.
     const volumes = (): string[] => daemon().docker('volume', 'ls', '-q').split('\n')
     const before = volumes()
     const ids = await Promise.all(Array.from({ length: 4 }, () => inDocker(server, counter('/nonexistent'))))
@@ -206,7 +206,8 @@ describe('the stop of an agent in a container', () => {
     await expectNothingLeft()
   })
 
-  it('while it is being launched: what the launch had made goes with it', async () => {
+  it('a reset during launches removes what they have created', async () => {
+    // Launches fail when the reset comes first.
     const launches = Array.from({ length: 4 }, () => inDocker(server, ['sleep', '1000']).catch(() => undefined))
     await Promise.race([launches[0], becomesAny()])
     expect(await server.post('/api/test/reset-environment')).toMatchObject({ success: true })

@@ -10,7 +10,7 @@ import { launchOne, lives, partsOf, wholeAgent } from '../../support/aws/agents.
 import { AwsWorld, otherFamily } from '../../support/aws/world.ts'
 import { needs } from '../../support/real.ts'
 
-/** One request owns an address at a time, also across hosts; an address may be somebody else's by now (G10). */
+/** One request owns an address at a time, across hosts too. An address may belong to a foreign task by the time of the close (G10). */
 
 needs('moto')
 
@@ -25,7 +25,7 @@ afterAll(async () => await world[Symbol.asyncDispose]())
 
 const body = { type: 'command', prompt: 'x', placement: 'ecs', configuration: { command: lives } }
 
-test('an address is used again after its agent was stopped', async () => {
+test('ecs: an address is used again after its agent was stopped', async () => {
   await using server = await world.server()
   for (let turn = 0; turn < 3; turn++) {
     world.tasks.nextAddresses.push('127.0.7.7')
@@ -36,7 +36,7 @@ test('an address is used again after its agent was stopped', async () => {
   expect(await world.left()).toEqual([])
 })
 
-describe('a lease that another host has', () => {
+describe('ecs: a lease of another host', () => {
   const metadata = (arn: string): Record<string, string> => ({
     'ebb-installation': 'another-one',
     'ebb-incarnation': '1-2-3-4',
@@ -45,7 +45,7 @@ describe('a lease that another host has', () => {
     'ebb-cluster': 'agents',
   })
 
-  test('of a task that runs fails the launch, in a sentence, and stays theirs', async () => {
+  test('on a running task makes the launch fail with a clear error, and stays', async () => {
     await using server = await world.server()
     const theirs = await world.runDecoy({})
     await world.put('ebb/leases/127.0.7.8', '{}', metadata(theirs.arn))
@@ -58,7 +58,7 @@ describe('a lease that another host has', () => {
     expect(await world.left(new Set([theirs.arn]))).toEqual(['lease ebb/leases/127.0.7.8'])
   })
 
-  test('of a task that has stopped, or that ECS has forgotten, is taken over', async () => {
+  test('on a task that has stopped, or that ECS no longer knows, is taken over', async () => {
     await using server = await world.server()
     const theirs = await world.runDecoy({})
     theirs.status = 'STOPPED'
@@ -77,7 +77,7 @@ describe('a lease that another host has', () => {
     expect(await world.left()).toEqual([])
   })
 
-  test('that is none of ours to read is not taken over', async () => {
+  test('that cannot be parsed is not taken over', async () => {
     await using server = await world.server()
     await world.put('ebb/leases/127.0.7.11', 'who knows')
     world.tasks.nextAddresses.push('127.0.7.11')
@@ -93,7 +93,7 @@ interface Host {
   readonly ctx: CreateCtx
 }
 
-/** One of many that want the same address, with the lease kind as it is wired. */
+/** One of many hosts that want the same address, with the lease kind as it is wired. */
 function hostOf(number: number, arn: string): Host {
   const pool = new ClientPool({ region: 'us-east-1', endpoint: world.proxy.url })
   const place = { bucket: world.bucket, prefix: 'ebb', region: 'us-east-1' }
@@ -107,7 +107,7 @@ function hostOf(number: number, arn: string): Host {
   return { kind, ref, ctx }
 }
 
-test('eight hosts that want one address at the same moment: one has it, and the others are told who', async () => {
+test('ecs: of eight hosts that request one address at once, one gets it, and the errors of the others name it', async () => {
   const tasks = await Promise.all(Array.from({ length: 8 }, () => world.runDecoy({})))
   const hosts = tasks.map(({ arn }, number) => hostOf(number, arn))
   const outcomes = await Promise.allSettled(hosts.map(({ kind, ref, ctx }) => kind.create(ref, ref, ctx)))
@@ -118,7 +118,7 @@ test('eight hosts that want one address at the same moment: one has it, and the 
   expect(await world.objects('ebb/leases/')).toHaveLength(1)
 })
 
-test('a lease that is taken over between the look and its deletion stays with its new owner', async () => {
+test('ecs: a lease taken over between its observation and its deletion stays with the new owner', async () => {
   const [one, two] = await Promise.all([world.runDecoy({}), world.runDecoy({})])
   const [old, next] = [hostOf(1, one.arn), hostOf(2, two.arn)]
   await old.kind.create(old.ref, old.ref, old.ctx)
@@ -133,19 +133,19 @@ test('a lease that is taken over between the look and its deletion stays with it
   })
 })
 
-test('a lease on a store that does not take the condition is not deleted without it', async () => {
+test('ecs: a lease is not deleted without a condition when the store does not support conditions', async () => {
   const task = await world.runDecoy({})
   const host = hostOf(1, task.arn)
   await host.kind.create(host.ref, host.ref, host.ctx)
   expect(await host.kind.observe(host.ref, host.ctx)).toMatchObject({ is: 'present' })
-  // As often as one call is tried: another, of another sort, would go well.
+  // All attempts of this call. A later call of another operation would succeed.
   world.proxy.fail({ operation: 'DeleteObject', fault: 'unsupported', times: 5 })
   await expect(host.kind.release(host.ref, 'kill', host.ctx)).rejects.toThrow(/DeleteObject/)
   expect(await world.objects('ebb/leases/')).toHaveLength(1)
 })
 
-describe('a target whose address has another owner by now', () => {
-  test('by its lease is not deregistered', async () => {
+describe('ecs: a target whose address has a new owner', () => {
+  test('is not deregistered when the lease names the owner', async () => {
     await using server = await world.server()
     const agent = await launchOne(world, server)
     const other = {
@@ -162,10 +162,10 @@ describe('a target whose address has another owner by now', () => {
     expect(await partsOf(world, agent)).toEqual(['healthy', 'leased'])
   })
 
-  test('because our task has stopped and any other task of the cluster has it is not deregistered, lease or not', async () => {
+  test("is not deregistered when Ebb's task has stopped and another task of the cluster has the address, with or without a lease", async () => {
     await using server = await world.server()
     const agent = await launchOne(world, server)
-    // It has ended, and nobody here has noticed yet: the lease is still ours.
+    // The task has ended, and Ebb has not noticed: the lease is still Ebb's.
     Object.assign(world.tasks.find(agent.arn) ?? {}, { status: 'STOPPED', desired: 'STOPPED' })
     world.tasks.nextAddresses.push(agent.address)
     const theirs = await world.runDecoy({}, 'somebody', otherFamily)
@@ -176,7 +176,7 @@ describe('a target whose address has another owner by now', () => {
     expect(await world.left(new Set([theirs.arn]))).toEqual([`target ${agent.address} healthy`])
   })
 
-  test('by another task that has it is not deregistered, where there are no leases', async () => {
+  test('is not deregistered when another task has the address and there are no leases', async () => {
     await using server = await world.server({ 'ecs-bucket': undefined })
     const agent = await launchOne(world, server)
     world.tasks.nextAddresses.push(agent.address)
@@ -187,7 +187,7 @@ describe('a target whose address has another owner by now', () => {
   })
 })
 
-test('a task that lost its tags is not touched, and is told about', async () => {
+test('ecs: a task that lost its tags is not touched, and the error says so', async () => {
   await using server = await world.server({ 'ecs-bucket': undefined, 'ecs-target-group': undefined })
   const agent = await launchOne(world, server)
   const task = world.tasks.find(agent.arn)

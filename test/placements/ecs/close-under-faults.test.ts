@@ -6,8 +6,8 @@ import { needs } from '../../support/real.ts'
 import type { Json, TestServer } from '../../support/server.ts'
 
 /**
- * Every call of a close fails once, loses its reply, or is slow: the end is clean, or honestly held back or stuck, and then clean when
- * the fault is gone and the reaper has passed.
+ * Every call of a close fails once, loses its reply, or is slow. The close must end clean, or report held back or stuck; and the state
+ * must be clean after the fault is gone and the reaper has run.
  */
 
 needs('moto')
@@ -17,7 +17,7 @@ let server: TestServer
 
 beforeAll(async () => {
   world = await AwsWorld.start()
-  // Only the passes that a test asks for: any other may end what it is about to look at.
+  // Without timed reaper passes: one of them could release what a test is about to check.
   server = await world.server({ 'reaper-interval': '1h' })
 })
 afterEach(async () => {
@@ -30,7 +30,7 @@ afterAll(async () => {
   await world[Symbol.asyncDispose]()
 })
 
-/** Nobody lists them: they are those that a close was seen to make. */
+/** The operations of a close, recorded from a real one. */
 async function callsOfAClose(): Promise<readonly string[]> {
   const agent = await launchOne(world, server)
   world.proxy.calls.length = 0
@@ -43,11 +43,11 @@ async function stop({ id }: EcsAgent): Promise<Json> {
   return body.details ?? body
 }
 
-/** A report that is not clean names what is left, and leaves it on the books. */
-async function requireHonest(report: Json): Promise<void> {
+/** Requires that a report that is not clean names what is left, and that it stays in the ledger. */
+async function requireLeftoversReported(report: Json): Promise<void> {
   expect(report.errors.length).toBeGreaterThan(0)
   const { isClean, stuck, heldBack } = await server.get('/api/cleanup/status')
-  // A listing that fails leaves nothing on the books: it is a close that could not look, and is run again.
+  // A failed listing leaves no record: the sweep is stuck, and the close must be run again.
   const isBlind = report.resources.some(({ name, outcome }: Json) => name === 'sweep' && outcome === 'stuck')
   expect({ isClean, isNamed: isBlind || stuck.length + heldBack.length > 0 }).toEqual({ isClean: false, isNamed: true })
   world.proxy.heal()
@@ -58,14 +58,14 @@ const once: readonly (readonly [string, Fault])[] = [
   ['is throttled', 'throttle'],
   ['fails with a 500', 'error'],
   ['loses its reply after the effect', 'lose'],
-  ['meets a connection that is reset', 'reset'],
-  ['has the half of its reply cut off', 'cut'],
-  ['is answered by somebody who is not AWS', 'stranger'],
-  ['meets credentials that have expired', 'expired'],
+  ['gets a connection reset', 'reset'],
+  ['gets half of a reply', 'cut'],
+  ['is answered by a server that is not AWS', 'stranger'],
+  ['is made with expired credentials', 'expired'],
   ['is slow', { delayMs: 400 }],
 ]
 
-describe('each call of a close, one at a time', () => {
+describe('ecs: a fault in one call of a close', () => {
   test.each(once)('%s: the agent ends clean', { timeout: 180_000 }, async (_name, fault) => {
     const operations = await callsOfAClose()
     expect(operations).toEqual(expect.arrayContaining(['PutObject', 'HeadObject', 'DeregisterTargets', 'DescribeTargetHealth', 'StopTask']))
@@ -75,7 +75,7 @@ describe('each call of a close, one at a time', () => {
       const agent = agentOf(world, ids[index] ?? '')
       world.proxy.fail({ operation, fault, times: 1 })
       const report = await stop(agent)
-      if (!report.success) await requireHonest(report)
+      if (!report.success) await requireLeftoversReported(report)
       world.proxy.heal()
       const left = await partsOf(world, agent)
       if (left.length > 0) failed.push(`${operation}: ${left.join(' ')}`)
@@ -84,12 +84,12 @@ describe('each call of a close, one at a time', () => {
   })
 })
 
-/** Not only the first: a look in the middle of a wait, and the last one, on which the proof rests. */
-describe('a later call of a close', () => {
+/** A call in the middle of a wait, and the last one, on which the proof rests. */
+describe('ecs: a fault in a later call of a close', () => {
   const later: readonly (readonly [string, Fault])[] = [
     ['fails with a 500', 'error'],
     ['loses its reply', 'lose'],
-    ['meets credentials that have expired', 'expired'],
+    ['is made with expired credentials', 'expired'],
   ]
 
   test.each(later)('%s: the agent ends clean', { timeout: 180_000 }, async (_name, fault) => {
@@ -108,7 +108,7 @@ describe('a later call of a close', () => {
       const agent = agentOf(world, ids[index] ?? '')
       world.proxy.fail({ operation, fault, skips, times: 1 })
       const report = await stop(agent)
-      if (!report.success) await requireHonest(report)
+      if (!report.success) await requireLeftoversReported(report)
       world.proxy.heal()
       const left = await partsOf(world, agent)
       if (left.length > 0) failed.push(`${operation} after ${skips}: ${left.join(' ')}`)
@@ -117,38 +117,38 @@ describe('a later call of a close', () => {
   })
 })
 
-describe('all calls at once', () => {
-  test('a throttling storm ends the close without a false word, and the reaper finishes it', { timeout: 120_000 }, async () => {
+describe('ecs: faults in all calls of a close', () => {
+  test('throttling of all calls makes the close report what is left, and the reaper completes it', { timeout: 120_000 }, async () => {
     const agent = await launchOne(world, server)
     world.proxy.fail({ fault: 'throttle' })
     const report = await stop(agent)
     expect(report.success).toBe(false)
-    // The runner is not AWS: the agent itself has ended. Nothing else has gone.
+    // The agent itself has ended, because the runner is not AWS. All AWS resources are left.
     expect(await partsOf(world, agent)).toEqual(wholeAgent)
     expect(report.resources.filter(({ kind, name }: Json) => /ecs-task|address-lease/.test(kind) && name !== 'sweep')).toMatchObject([
       { outcome: 'held-back' },
       { outcome: 'held-back' },
     ])
-    await requireHonest(report)
+    await requireLeftoversReported(report)
     expect(await partsOf(world, agent)).toEqual([])
   })
 
-  test('every call fails once: the agent ends clean', { timeout: 120_000 }, async () => {
+  test('the agent ends clean when every call fails a few times', { timeout: 120_000 }, async () => {
     const agent = await launchOne(world, server)
     for (const operation of ['PutObject', 'HeadObject', 'DeregisterTargets', 'StopTask', 'DescribeTasks', 'DeleteObject', 'ListTasks'])
       world.proxy.fail({ operation, fault: 'error', times: 2 }, { operation, fault: 'lose', times: 1 })
     const report = await stop(agent)
-    if (!report.success) await requireHonest(report)
+    if (!report.success) await requireLeftoversReported(report)
     expect(await partsOf(world, agent)).toEqual([])
   })
 
-  test('expired credentials are told in one sentence, and nothing is lost', { timeout: 120_000 }, async () => {
+  test('expired credentials are reported in one sentence, and no result is lost', { timeout: 120_000 }, async () => {
     const agent = await launchOne(world, server)
     world.proxy.fail({ fault: 'expired' })
     const report = await stop(agent)
     expect(report.errors.join(' ')).toMatch(/The AWS credentials have expired; renew them/)
     expect(JSON.stringify(report)).not.toMatch(/AWS_SECRET|Signature=/)
-    await requireHonest(report)
+    await requireLeftoversReported(report)
     expect(await partsOf(world, agent)).toEqual([])
     expect(await world.objects(`ebb/results/${agent.id}/`)).toHaveLength(2)
   })

@@ -7,7 +7,10 @@ import { AwsWorld } from '../../support/aws/world.ts'
 import { root, temporaryHome } from '../../support/home.ts'
 import { needs } from '../../support/real.ts'
 
-/** What the guide on AWS has to be copied: the configuration is read as it stands, and the policy allows what is asked for, and no more. */
+/**
+ * The snippets of the AWS guide that users copy: the configuration can be loaded as it is, and the policy allows every call that Ebb makes
+ * and no other.
+ */
 
 const guide = readFileSync(join(root, 'docs/in-depth/aws.md'), 'utf8')
 const readme = readFileSync(join(root, 'README.md'), 'utf8')
@@ -16,7 +19,7 @@ const blocksOf = (text: string): readonly string[] => [...text.matchAll(/```json
 test.each([
   ['the guide', blocksOf(guide).find((block) => block.includes('"ecs"'))],
   ['the README', blocksOf(readme).find((block) => block.includes('"ecs"'))],
-])('the configuration in %s is a configuration', (_name, block = '') => {
+])('ecs guide: the configuration in %s can be loaded', (_name, block = '') => {
   const home = temporaryHome()
   writeFileSync(join(home, 'ebb.config.json'), block)
   const { ecsCluster, ecsSubnets, ecsBucket, ecsRegion } = loadConfig({ flags: new Map([['home', home]]) })
@@ -24,7 +27,7 @@ test.each([
   expect(ecsSubnets.length).toBeGreaterThan(0)
 })
 
-/** Where the name of a permission is not that of the call. */
+/** Operations whose permission has another name. */
 const permissions: Readonly<Record<string, string>> = {
   PutObject: 's3:PutObject',
   CreateMultipartUpload: 's3:PutObject',
@@ -38,7 +41,7 @@ const permissions: Readonly<Record<string, string>> = {
   AbortMultipartUpload: 's3:AbortMultipartUpload',
 }
 
-test('the policy lets one installation run and stop only what carries its own id', () => {
+test('ecs guide: the policy lets an installation run and stop only tasks with its own id', () => {
   const { Statement } = JSON.parse(blocksOf(guide).find((block) => block.includes('"Statement"')) ?? '') as {
     Statement: { Action: string | string[]; Condition?: { StringEquals?: Record<string, string> } }[]
   }
@@ -50,7 +53,7 @@ test('the policy lets one installation run and stop only what carries its own id
     expect(Statement.find(({ Action }) => Action === action)?.Condition?.StringEquals?.[tag], action).toBe('INSTALLATION')
 })
 
-describe('the policy', () => {
+describe('ecs guide: the policy', () => {
   needs('moto')
   let world: AwsWorld
   beforeAll(async () => {
@@ -58,7 +61,7 @@ describe('the policy', () => {
   })
   afterAll(async () => await world[Symbol.asyncDispose]())
 
-  test('allows every call of a launch, a close and a reaper pass, and nothing that is never called', async () => {
+  test('allows every call of a launch, a close and a reaper pass, and no call that is never made', async () => {
     const { Statement } = JSON.parse(blocksOf(guide).find((block) => block.includes('"Statement"')) ?? '') as {
       Statement: { Action: string | string[]; Resource: string | string[] }[]
     }
@@ -69,14 +72,20 @@ describe('the policy', () => {
     expect(await server.post(`/api/agents/${agent.id}/stop`, {})).toMatchObject({ success: true })
     const called = [...new Set(world.proxy.calls.map(({ operation }) => operation))]
     const isAllowed = (operation: string): boolean =>
-      [permissions[operation], `ecs:${operation}`, `elasticloadbalancing:${operation}`].some((one) => one !== undefined && allowed.has(one))
+      [permissions[operation], `ecs:${operation}`, `elasticloadbalancing:${operation}`].some(
+        (permission) => permission !== undefined && allowed.has(permission),
+      )
     expect(called.filter((operation) => !isAllowed(operation))).toEqual([])
     const used = new Set(
-      [...called, 'AbortMultipartUpload'].flatMap((one) => [permissions[one] ?? '', `ecs:${one}`, `elasticloadbalancing:${one}`]),
+      [...called, 'AbortMultipartUpload'].flatMap((operation) => [
+        permissions[operation] ?? '',
+        `ecs:${operation}`,
+        `elasticloadbalancing:${operation}`,
+      ]),
     )
-    // Asked by ECS and IAM for us, in the course of RunTask.
-    expect([...allowed].filter((one) => !used.has(one))).toEqual(['ecs:TagResource', 'iam:PassRole'])
-    // And of objects in each of the two folders only what is done there.
+    // ECS and IAM check these permissions during RunTask.
+    expect([...allowed].filter((permission) => !used.has(permission))).toEqual(['ecs:TagResource', 'iam:PassRole'])
+    // In each of the two folders, only the object permissions that are used there are granted.
     const inFolder = (action: string, place: string): readonly string[] =>
       ['results', 'leases'].filter((folder) => place.includes(`/ebb/${folder}/`)).map((folder) => `${action} ${folder}`)
     const granted = Statement.flatMap(({ Action, Resource }) =>

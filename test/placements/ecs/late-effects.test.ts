@@ -4,7 +4,7 @@ import { AwsWorld } from '../../support/aws/world.ts'
 import { needs } from '../../support/real.ts'
 import type { Json } from '../../support/server.ts'
 
-/** A call that makes something is carried out late, or nobody can read its answer: nothing may be left of it. */
+/** A call that creates something takes effect late, or its answer cannot be read. It must leave nothing. */
 
 needs('moto')
 
@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterEach(async () => await world.reset())
 afterAll(async () => await world[Symbol.asyncDispose]())
 
-/** A call has 8 s: the first is answered, and of the second nobody ever hears. */
+/** The timeout of a call is 8 s: 4 s are answered in time, 9 s are not. */
 const delays: readonly (readonly [string, number])[] = [
   ['RunTask', 4_000],
   ['PutObject', 4_000],
@@ -27,7 +27,7 @@ const delays: readonly (readonly [string, number])[] = [
 ]
 
 test.each(delays)(
-  '%s that takes %i ms when its request is closed leaves nothing that appears later',
+  'ecs: %s that takes %i ms while its request is closed leaves nothing that appears later',
   { timeout: 120_000 },
   async (operation, delayMs) => {
     await using server = await world.server()
@@ -37,28 +37,25 @@ test.each(delays)(
     const answer = server.call('POST', '/api/agents', { body })
     await world.proxy.began(operation)
     expect(await server.post('/api/requests/impatient/cleanup', {})).toMatchObject({ success: true, errors: [] })
-    // By now it has been carried out, whoever still wanted it.
+    // The call has taken effect, although its request was closed.
     await world.proxy.saw(operation)
     expect(await world.left()).toEqual([])
     expect((await answer).status).toBeGreaterThanOrEqual(400)
   },
 )
 
-test.each(['RunTask', 'RegisterTargets'])(
-  '%s whose answer is cut off, or comes from a stranger, is no refusal: it is asked for again',
-  async (operation) => {
-    await using server = await world.server()
-    world.proxy.fail({ operation, fault: 'cut', times: 1 }, { operation, fault: 'stranger', times: 1 })
-    const agent = await launchOne(world, server)
-    expect(await partsOf(world, agent)).toEqual(wholeAgent)
-    expect(world.living()).toHaveLength(1)
-    expect(await server.post(`/api/agents/${agent.id}/stop`, {})).toMatchObject({ success: true })
-    expect(await world.left()).toEqual([])
-  },
-)
+test.each(['RunTask', 'RegisterTargets'])('ecs: %s is repeated when its answer is truncated or not from AWS', async (operation) => {
+  await using server = await world.server()
+  world.proxy.fail({ operation, fault: 'cut', times: 1 }, { operation, fault: 'stranger', times: 1 })
+  const agent = await launchOne(world, server)
+  expect(await partsOf(world, agent)).toEqual(wholeAgent)
+  expect(world.living()).toHaveLength(1)
+  expect(await server.post(`/api/agents/${agent.id}/stop`, {})).toMatchObject({ success: true })
+  expect(await world.left()).toEqual([])
+})
 
 test.each(['DescribeTargetHealth', 'DescribeTasks', 'HeadObject'])(
-  '%s that only a stranger answers proves nothing (G4)',
+  'ecs: an answer to %s that is not from AWS proves nothing (G4)',
   { timeout: 120_000 },
   async (operation) => {
     await using server = await world.server({ 'reaper-interval': '1h' })

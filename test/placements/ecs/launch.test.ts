@@ -9,7 +9,7 @@ import { needs } from '../../support/real.ts'
 import type { Json } from '../../support/server.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** An agent in a task of its own, through a real server: everything of it is there, and everything of it goes. */
+/** An agent in an ECS task of its own, through a real server. All its parts exist, and all are removed. */
 
 needs('moto')
 
@@ -21,7 +21,7 @@ beforeAll(async () => {
 afterEach(async () => await world.reset())
 afterAll(async () => await world[Symbol.asyncDispose]())
 
-test('an agent runs in a task, says what it has to say, and ends with nothing left but its results', async () => {
+test('ecs: an agent runs in a task, its output arrives, and only its results are left', async () => {
   await using server = await world.server()
   const client = await server.socket()
   const argv = ['/bin/sh', '-c', 'echo one; echo two; cat; for n in $(seq 500); do echo line $n; done']
@@ -39,7 +39,7 @@ test('an agent runs in a task, says what it has to say, and ends with nothing le
   ])
 })
 
-test('its task carries its tags, and one agent is one task, one healthy target and one lease', async () => {
+test('ecs: one agent is one tagged task, one healthy target and one lease', async () => {
   await using server = await world.server()
   const agent = await launchOne(world, server)
   const tags = Object.fromEntries((world.tasks.find(agent.arn)?.tags ?? []).map(({ key, value }) => [key, value]))
@@ -50,14 +50,14 @@ test('its task carries its tags, and one agent is one task, one healthy target a
     ...['address-lease', 'ecs-task', 'lb-target', 'log', 'log', 'remote-agent', 'upload'],
   ])
   expect(world.proxy.of('RunTask')).toHaveLength(1)
-  // A token is nobody's to read: not in the ledger, and not in what ECS shows to everybody who may look.
+  // The token is stored neither in the ledger nor in the task, which others can read.
   const home = readdirSync(server.home).filter((name) => /\.db|installation/.test(name))
   expect(home.length).toBeGreaterThan(1)
   for (const name of home) expect(readFileSync(join(server.home, name)).includes(world.token)).toBe(false)
   expect(JSON.stringify(world.tasks.find(agent.arn)?.body)).not.toContain(world.token)
 })
 
-test('stop: uploaded, out of service, stopped, the address given back, in this order, each with its proof', async () => {
+test('ecs: stop uploads, deregisters, stops and releases the address in this order, each with a proof', async () => {
   await using server = await world.server()
   const agent = await launchOne(world, server)
   world.proxy.calls.length = 0
@@ -77,7 +77,7 @@ test('stop: uploaded, out of service, stopped, the address given back, in this o
   expect(await world.left()).toEqual([])
 })
 
-test('delete: nothing is uploaded, and rows and logs go', async () => {
+test('ecs: delete uploads nothing and removes rows and logs', async () => {
   await using server = await world.server()
   const agent = await launchOne(world, server)
   expect((await server.call('DELETE', `/api/agents/${agent.id}`)).status).toBe(204)
@@ -86,7 +86,7 @@ test('delete: nothing is uploaded, and rows and logs go', async () => {
   expect(await server.get('/api/cleanup/status')).toMatchObject({ isClean: true, resources: {}, leaks: [], stuck: [], heldBack: [] })
 })
 
-test('without a bucket and a target group an agent is its task alone', async () => {
+test('ecs: without a bucket and a target group an agent is only its task', async () => {
   await using server = await world.server({ 'ecs-bucket': undefined, 'ecs-target-group': undefined })
   const agent = await launchOne(world, server)
   expect(await partsOf(world, agent)).toEqual(['RUNNING'])
@@ -94,7 +94,7 @@ test('without a bucket and a target group an agent is its task alone', async () 
   expect(await world.left()).toEqual([])
 })
 
-test('a target without leases is taken out, too', async () => {
+test('ecs: a target without leases is deregistered', async () => {
   await using server = await world.server({ 'ecs-bucket': undefined })
   const agent = await launchOne(world, server)
   expect(await partsOf(world, agent)).toEqual(['RUNNING', 'healthy'])
@@ -102,8 +102,8 @@ test('a target without leases is taken out, too', async () => {
   expect(await world.left()).toEqual([])
 })
 
-describe('a launch that fails', () => {
-  test('because there is no capacity says so, and leaves nothing', async () => {
+describe('ecs: a launch that fails', () => {
+  test('without capacity says so and leaves nothing', async () => {
     await using server = await world.server()
     world.tasks.noCapacity = 'Capacity is unavailable at this time'
     const answer = await server.call('POST', '/api/agents', { body: body() })
@@ -115,7 +115,7 @@ describe('a launch that fails', () => {
     expect(await server.get('/api/cleanup/status')).toMatchObject({ isClean: true })
   })
 
-  test('because its task stops before it runs says why, and leaves nothing', async () => {
+  test('because its task stops before it runs says why and leaves nothing', async () => {
     await using slow = await AwsWorld.start({ startMs: 60_000 })
     await using server = await slow.server()
     const answer = server.call('POST', '/api/agents', { body: body() })
@@ -138,7 +138,7 @@ describe('a launch that fails', () => {
     expect(await world.left()).toEqual([])
   })
 
-  test('because the token is wrong is told at once, with the setting', async () => {
+  test('because of a wrong token fails at once and names the setting', async () => {
     await using server = await world.server({ 'ecs-token': 'another-token' })
     const answer = await server.call('POST', '/api/agents', { body: body() })
     expect(answer).toMatchObject({
@@ -148,7 +148,7 @@ describe('a launch that fails', () => {
     expect(await world.left()).toEqual([])
   })
 
-  test('because a setting is wrong is refused before anything is made, with what to do', async () => {
+  test('because of a wrong setting creates nothing and says what to do', async () => {
     await using server = await world.server({ 'ecs-container-name': 'agent' })
     const answer = await server.call('POST', '/api/agents', { body: body() })
     expect(answer).toMatchObject({
@@ -159,7 +159,7 @@ describe('a launch that fails', () => {
   })
 })
 
-test('a lost reply of RunTask is one task all the same', async () => {
+test('ecs: a lost reply of RunTask still means one task', async () => {
   await using server = await world.server()
   world.proxy.fail({ operation: 'RunTask', fault: 'lose', times: 2 })
   const agent = await launchOne(world, server)
@@ -168,7 +168,7 @@ test('a lost reply of RunTask is one task all the same', async () => {
   expect(await world.left()).toEqual([])
 })
 
-test('a task that dies by itself ends its agent, and the rest of it goes', async () => {
+test('ecs: a task that dies ends its agent, and its other resources are released', async () => {
   await using server = await world.server()
   const client = await server.socket()
   const agent = await launchOne(world, server)
@@ -178,12 +178,12 @@ test('a task that dies by itself ends its agent, and the rest of it goes', async
   expect(await world.objects(`ebb/results/${agent.id}/`)).toHaveLength(2)
 })
 
-test('a runner that does not answer any more is ended with its task', async () => {
+test('ecs: a runner that does not answer is ended with its task', async () => {
   await using server = await world.server()
   const agent = await launchOne(world, server)
   const runner = world.runners.at(-1)
   runner?.signal('SIGSTOP')
-  // What ECS does after the stop timeout: SIGTERM stays pending on something that is stopped.
+  // SIGSTOP keeps SIGTERM pending. After the stop timeout ECS sends SIGKILL.
   const killed = world.proxy.saw('StopTask').then(() => runner?.signal('SIGKILL'))
   expect(await server.post(`/api/agents/${agent.id}/stop`, { force: true })).toMatchObject({ success: true })
   await killed
@@ -191,11 +191,11 @@ test('a runner that does not answer any more is ended with its task', async () =
   expect(await world.left()).toEqual([])
 })
 
-test('doctor shows every setting, and says which of them cannot be tried', async () => {
+test('ecs doctor: shows every setting, and says which settings it cannot check', async () => {
   const words = world.words({ 'ecs-token': undefined, 'ecs-security-groups': 'sg-1' })
   const { stdout } = await ebb(['doctor', '--json', ...words], { home: temporaryHome(), env: world.environment() })
   const { settings } = JSON.parse(stdout.toString('utf8')) as { settings: { setting: string; isGood: boolean; says: string }[] }
-  const says = Object.fromEntries(settings.map((one) => [one.setting, one.says]))
+  const says = Object.fromEntries(settings.map(({ setting, says }) => [setting, says]))
   expect(settings.filter(({ isGood }) => !isGood)).toEqual([])
   expect(says).toMatchObject({
     'ecs.cluster': expect.stringMatching(/is ACTIVE/),
@@ -228,11 +228,11 @@ test.each([
     'ecs.targetGroup',
     /There is no target group agents.*which is its ARN/,
   ],
-])('doctor says what to do %s', async (_name, more, setting, says) => {
+])('ecs doctor: says what to do %s', async (_name, more, setting, says) => {
   const env = { ...world.environment(), AWS_REGION: undefined }
   const { code, stdout } = await ebb(['doctor', '--json', ...world.words(more)], { home: temporaryHome(), env })
   const { settings } = JSON.parse(stdout.toString('utf8')) as { settings: { setting: string; isGood: boolean; says: string }[] }
-  expect(settings.find((one) => one.setting === setting)).toMatchObject({ isGood: false, says: expect.stringMatching(says) })
+  expect(settings.find((result) => result.setting === setting)).toMatchObject({ isGood: false, says: expect.stringMatching(says) })
   expect(code).toBe(1)
 })
 

@@ -8,7 +8,10 @@ import { needs } from '../../support/real.ts'
 import type { Json, TestServer } from '../../support/server.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** What carries our tags and is on no books: found by the reverse sweep, shown first, and ended only when it was seen twice. */
+/**
+ * AWS resources with Ebb's tags and without a ledger record. The listing finds them, a dry run shows them, and the reaper releases them
+ * when it has seen them twice.
+ */
 
 needs('moto')
 
@@ -25,19 +28,19 @@ interface Orphaned {
   readonly names: ReadonlySet<string>
 }
 
-/** As a server leaves it whose database is lost: a task, a lease, a target and parts of an upload, of a supervisor that is dead. */
+/** The state after a server lost its database: a task, a lease, a target and an upload of a dead supervisor. */
 async function orphan(): Promise<Orphaned> {
   const home = temporaryHome()
   const server = await world.server({}, home)
   const agent = await launchOne(world, server)
   const marks = Object.fromEntries((world.tasks.find(agent.arn)?.tags ?? []).map(({ key, value }) => [key, value]))
   await server.stop()
-  // What the exit had no time for the sentinel does.
+  // The sentinel releases what the exit had no time for.
   await waitUntil(() => partsOf(world, agent), 40_000, 'nothing of the agent is left')
   const [installation = '', incarnation = ''] = [marks['ebb:installation'], marks['ebb:incarnation']]
   const scope = randomUUID()
   const tags = { 'ebb:installation': installation, 'ebb:incarnation': incarnation, 'ebb:scope': scope, 'ebb:resource': `${scope}.3` }
-  // Of a task definition that the settings do not name any more.
+  // With a task definition that the settings no longer name.
   const task = await world.runDecoy(tags, scope, otherFamily)
   const metadata = {
     'ebb-installation': installation,
@@ -59,13 +62,13 @@ async function reap(server: TestServer, body: object = {}): Promise<Json> {
   return await server.post('/api/reaper/run', body)
 }
 
-test('they are shown by a dry run, left at the first sight, and ended at the second; nothing of others is', async () => {
+test('ecs orphans: a dry run shows them, the first pass leaves them, the second releases them, and foreign resources stay', async () => {
   const neighbours = await amongForeignThings(world)
   const { home } = await orphan()
   await using server = await world.server({ 'reaper-minimum-age': '0s', 'reaper-interval': '1h' }, home)
   world.proxy.calls.length = 0
   const dry = await reap(server, { dryRun: true })
-  // Three kinds need the leases, and they are looked at once.
+  // Three kinds need the leases. They are listed once.
   expect(world.proxy.of('ListObjectsV2')).toHaveLength(1)
   expect(kindsOf(dry.found)).toEqual(all)
   expect(kindsOf(dry.left)).toEqual(all)
@@ -73,14 +76,14 @@ test('they are shown by a dry run, left at the first sight, and ended at the sec
   expect(await reap(server)).toMatchObject({ left: [] })
   expect(await world.left(neighbours.names)).toEqual([])
   expect(await neighbours.touched()).toEqual([])
-  // It was nobody's results.
+  // An orphan has no upload to wait for, so its task was stopped.
   expect(world.proxy.of('StopTask').length).toBeGreaterThan(0)
 })
 
-test('from the command line a pass only shows them', async () => {
+test('ecs orphans: "ebb reap" without options only shows them', async () => {
   const { home, names } = await orphan()
   const shown = await ebb(['reap', '--json', ...world.words()], { home, env: world.environment() })
   expect(shown.stdout.toString('utf8')).toMatch(/ecs-task/)
-  expect((await world.left()).every((one) => [...names].some((name) => one.includes(name)))).toBe(true)
+  expect((await world.left()).every((resource) => [...names].some((name) => resource.includes(name)))).toBe(true)
   expect(await world.left()).toHaveLength(4)
 })

@@ -8,8 +8,8 @@ import type { Json, TestServer } from '../../support/server.ts'
 import { waitUntil } from '../../support/world.ts'
 
 /**
- * The decision matrix that two cleanups disagreed about, one per request and one at the exit of the process, each row with its own
- * words: one engine serves both, and touches nothing that is not ours.
+ * The clean-up of one request, of the whole process, and of everything in the account goes through the same engine. No foreign resource is
+ * touched.
  */
 
 needs('moto')
@@ -28,8 +28,8 @@ async function cleanup(server: TestServer, id: string, body: object = {}): Promi
   return await server.post(`/api/requests/${id}/cleanup`, body)
 }
 
-describe('per-request cleanup', () => {
-  test('request completes (success or failure): uploaded, deregistered, released, stopped', async () => {
+describe('ecs: cleanup of a request', () => {
+  test('uploads, deregisters, releases and stops, whether the agent succeeded or failed', async () => {
     await using server = await world.server()
     const client = await server.socket()
     for (const [request, code] of [
@@ -47,7 +47,7 @@ describe('per-request cleanup', () => {
     expect(await world.left()).toEqual([])
   })
 
-  test('need to cleanup specific session, other requests are still running: theirs are untouched', async () => {
+  test('leaves agents of other requests running', async () => {
     await using server = await world.server()
     const [one, two] = await Promise.all([launchOne(world, server, ofRequest('one')), launchOne(world, server, ofRequest('two'))])
     expect(await cleanup(server, 'one')).toMatchObject({ success: true, trigger: 'request-finished', cleanedAgentsCount: 1 })
@@ -57,7 +57,7 @@ describe('per-request cleanup', () => {
     expect(world.proxy.of('StopTask').map(({ about }) => about)).toEqual([one.arn])
   })
 
-  test('want graceful cleanup without forcing: what cannot be uploaded holds back, and is not stopped', async () => {
+  test('without force holds the task back when its upload fails, and does not stop it', async () => {
     await using server = await world.server()
     const agent = await launchOne(world, server, ofRequest('graceful'))
     world.proxy.fail({ operation: 'PutObject', fault: 'denied' })
@@ -69,7 +69,7 @@ describe('per-request cleanup', () => {
     expect(await cleanup(server, 'graceful')).toMatchObject({ success: true })
   })
 
-  test('cleaned up twice is cleaned up once, and a closed request takes nothing in', async () => {
+  test('twice is the same as once, and a closed request accepts no agent', async () => {
     await using server = await world.server()
     await launchOne(world, server, ofRequest('twice'))
     const [first, second] = await Promise.all([cleanup(server, 'twice'), cleanup(server, 'twice')])
@@ -83,8 +83,8 @@ describe('per-request cleanup', () => {
   })
 })
 
-describe('process-level cleanup', () => {
-  test('process exits: all sessions of this process end as a request would, and nothing else in the cluster', async () => {
+describe('ecs: cleanup at the exit of the process', () => {
+  test('ends all agents of the process as a request cleanup does, and nothing else in the cluster', async () => {
     const neighbours = await amongForeignThings(world)
     const server = await world.server()
     const agents = [
@@ -92,10 +92,10 @@ describe('process-level cleanup', () => {
       await launchOne(world, server, ofRequest('two')),
       await launchOne(world, server),
     ]
-    // The exit has six seconds for all of them, and runners take some of them to leave.
+    // The exit has six seconds for all agents, and stopping runners takes part of that time.
     world.tasks.stopTimeoutMs = 100
     await server.stop()
-    // What it says it has done is done.
+    // Exit code 0 means that everything is released.
     expect((await server.ebb.ended).code).toBe(0)
     for (const agent of agents) expect(await partsOf(world, agent)).toEqual([])
     expect(await world.objects('ebb/results/')).toHaveLength(2 * agents.length + 1)
@@ -103,7 +103,7 @@ describe('process-level cleanup', () => {
     expect(await neighbours.touched()).toEqual([])
   })
 
-  test('process exits before a target is drained: it says so with 3, and the sentinel finishes the rest in order', {
+  test('exits with 3 while a target drains, and the sentinel releases the rest in order', {
     timeout: 90_000,
   }, async () => {
     world.targets.drainMs = 12_000
@@ -116,7 +116,7 @@ describe('process-level cleanup', () => {
     expect(await world.text(`ebb/results/${agent.id}/stdout.log`)).toBe('line\n')
   })
 
-  test('need to cleanup ALL sessions: one call, everything of ours and nothing of others', async () => {
+  test('"cleanup all" releases everything of Ebb and nothing foreign', async () => {
     const neighbours = await amongForeignThings(world)
     await using server = await world.server()
     await Promise.all([launchOne(world, server, ofRequest('one')), launchOne(world, server)])
@@ -125,27 +125,27 @@ describe('process-level cleanup', () => {
     expect(await neighbours.touched()).toEqual([])
   })
 
-  test('fail-safe is required (orphan cleanup): killed, and recovered by the sentinel alone', async () => {
+  test('after SIGKILL the sentinel alone recovers', async () => {
     const home = temporaryHome()
     const server = await world.server({}, home)
     const agent = await launchOne(world, server, ofRequest('orphaned'))
     const neighbours = await amongForeignThings(world, { installation: 'x', scope: agent.id })
     server.ebb.signal('SIGKILL')
     await server.ebb.ended
-    // Nobody asks: the sentinel recovers, with the settings and credentials that it was given.
+    // The sentinel has the settings and credentials of the server.
     await waitUntil(() => partsOf(world, agent), 30_000, 'nothing of the agent is left')
     expect(await world.left(neighbours.names)).toEqual([])
     expect(await neighbours.touched()).toEqual([])
     expect(await world.text(`ebb/results/${agent.id}/stdout.log`)).toBe('line\n')
   })
 
-  test('force stop is acceptable: a target that drains for minutes does not keep its task', { timeout: 90_000 }, async () => {
+  test('with force stops the task although its target drains for minutes', { timeout: 90_000 }, async () => {
     world.targets.drainMs = 600_000
     await using server = await world.server()
     const agent = await launchOne(world, server, ofRequest('forced'))
     const report = await cleanup(server, 'forced', { force: true })
     const outcomes = Object.fromEntries(report.resources.map(({ kind, outcome }: Json) => [kind, outcome]))
-    // Never a false clean: the target is seen, and its address stays leased as long as it is.
+    // The target is still observed, so it is reported as stuck, and its address stays leased.
     expect(report.success).toBe(false)
     expect(outcomes).toMatchObject({ 'ecs-task': 'released', 'lb-target': 'stuck', 'address-lease': 'held-back', upload: 'released' })
     expect(await partsOf(world, agent)).toEqual(['draining', 'leased'])
@@ -154,7 +154,7 @@ describe('process-level cleanup', () => {
     expect(await partsOf(world, agent)).toEqual([])
   })
 
-  test('force stop is acceptable: also when the target cannot be deregistered, and when force comes later', {
+  test('with force works when the target cannot be deregistered, and when force comes later', {
     timeout: 90_000,
   }, async () => {
     world.targets.drainMs = 600_000
@@ -173,23 +173,23 @@ describe('process-level cleanup', () => {
     for (const id of ['denied', 'late']) expect(await cleanup(server, id)).toMatchObject({ success: true })
   })
 
-  test('force stop is acceptable: what could not be uploaded is given up, and named', { timeout: 90_000 }, async () => {
+  test('with force gives up a failed upload and names it', { timeout: 90_000 }, async () => {
     await using server = await world.server()
     const agent = await launchOne(world, server, ofRequest('forced'))
     world.proxy.fail({ operation: 'PutObject', fault: 'denied' })
-    // What is left of the time when the upload is given up is not for a runner to leave in.
+    // The time that is left after the upload is given up must not be used up by a slow runner.
     world.tasks.stopTimeoutMs = 100
     const report = await cleanup(server, 'forced', { force: true })
     expect(report.gaveUp.join(' ')).toMatch(/upload of s3:.* failed: AWS denies/)
-    // Only the upload: what could be kept here was kept, though the upload had used up the time (G8).
+    // Only the upload is given up. The local archive was written, although the upload had used up its time (G8).
     expect(report.gaveUp).toHaveLength(1)
     expect(report.resources.find(({ kind }: Json) => kind === 'upload').outcome).toBe('given-up')
     expect(await partsOf(world, agent)).toEqual([])
   })
 })
 
-describe('unified cleanup engine', () => {
-  test('a test reset, a reaper pass and a deletion touch nothing that is not ours', async () => {
+describe('ecs: one engine for every cleanup', () => {
+  test('a test reset, a reaper pass and a deletion touch nothing foreign', async () => {
     await using server = await world.server()
     const agent = await launchOne(world, server)
     const installation = (world.tasks.find(agent.arn)?.tags ?? []).find(({ key }) => key === 'ebb:installation')?.value ?? ''

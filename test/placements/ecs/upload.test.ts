@@ -14,7 +14,10 @@ import { needs } from '../../support/real.ts'
 import type { Json, TestServer } from '../../support/server.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** The upload is owed before the task may go (G8): confirmed by S3 itself, held back visibly, and given up only by force or a deadline. */
+/**
+ * The upload is an obligation that must be met before the task is stopped (G8). S3 itself confirms it. Until then the task is held back
+ * visibly; only force or the deadline gives the upload up.
+ */
 
 needs('moto')
 
@@ -26,8 +29,8 @@ beforeAll(async () => {
 afterEach(async () => await world.reset())
 afterAll(async () => await world[Symbol.asyncDispose]())
 
-describe('an upload that cannot be confirmed', () => {
-  test('holds its task back, takes the target out anyway, and is brought by the reaper', async () => {
+describe('ecs: an upload that cannot be confirmed', () => {
+  test('holds back its task, lets the target be deregistered, and is completed by the reaper', async () => {
     await using server = await world.server()
     const agent = await launchOne(world, server)
     world.proxy.fail({ operation: 'PutObject', fault: 'denied' })
@@ -52,7 +55,7 @@ describe('an upload that cannot be confirmed', () => {
     expect((await server.get(`/api/agents/${agent.id}`)).status).toBe('terminated')
   })
 
-  test('although S3 said 200 is not believed (G3)', async () => {
+  test('is not trusted because of a 200 from S3 (G3)', async () => {
     await using server = await world.server()
     const agent = await launchOne(world, server)
     world.proxy.fail({ operation: 'PutObject', fault: 'pretend' })
@@ -73,17 +76,17 @@ describe('an upload that cannot be confirmed', () => {
       const { body } = await server.call<Json>('POST', `/api/agents/${agent.id}/stop`, { body: {} })
       report = body.details ?? body
       if (report.success) expect(report.gaveUp.join(' ')).toMatch(/upload of s3:.*AWS denies/)
-      if (Date.now() - began > 30_000) throw new Error(`It was never given up: ${JSON.stringify(report.errors)}`)
+      if (Date.now() - began > 30_000) throw new Error(`The upload was not given up within 30 s: ${JSON.stringify(report.errors)}`)
     }
     expect(await partsOf(world, agent)).toEqual([])
     expect(await world.objects('ebb/results/')).toEqual([])
   })
 
-  test('is tried by force until two seconds before the deadline, in which everything else still goes', async () => {
+  test('is retried under force until two seconds before the deadline, and everything else is released in that time', async () => {
     await using server = await world.server()
     const agent = await launchOne(world, server)
     world.proxy.fail({ operation: 'PutObject', fault: 'denied' })
-    // The runner does not need those two seconds for itself.
+    // The runner ends quickly, so that the two seconds are enough.
     world.tasks.stopTimeoutMs = 100
     const report = await server.post<Json>(`/api/agents/${agent.id}/stop`, { force: true })
     expect(report).toMatchObject({ success: true, gaveUp: [expect.stringMatching(/upload of s3:.*AWS denies/)] })
@@ -91,7 +94,7 @@ describe('an upload that cannot be confirmed', () => {
     expect(await partsOf(world, agent)).toEqual([])
   })
 
-  test('because something else is at its place does not overwrite it', async () => {
+  test('does not overwrite a foreign object at its key', async () => {
     await using server = await world.server()
     const agent = await launchOne(world, server)
     await world.put(`ebb/results/${agent.id}/stdout.log`, 'theirs')
@@ -104,7 +107,7 @@ describe('an upload that cannot be confirmed', () => {
   })
 })
 
-/** 21 MB in lines of 100 bytes: two whole parts, and a short one. */
+/** 21 MB in lines of 100 bytes: two full parts and a short one. */
 const largeOutput = 'head -c 15800000 /dev/zero | base64 -w 99'
 
 async function launchLarge(server: TestServer, script: string): Promise<string> {
@@ -112,7 +115,7 @@ async function launchLarge(server: TestServer, script: string): Promise<string> 
   return await server.launch({ type: 'command', prompt: 'x', placement: 'ecs', configuration })
 }
 
-test('a large log goes in parts, and is what the agent wrote, byte for byte', { timeout: 120_000 }, async () => {
+test('ecs: a large log is uploaded in parts, byte for byte', { timeout: 120_000 }, async () => {
   await using server = await world.server()
   const id = await launchLarge(server, largeOutput)
   await waitUntil(async () => (await server.get(`/api/agents/${id}`)).status === 'completed', 60_000, 'the agent has ended')
@@ -124,7 +127,7 @@ test('a large log goes in parts, and is what the agent wrote, byte for byte', { 
   expect(await world.left()).toEqual([])
 })
 
-test('a large upload that fails half-way and is deleted then leaves no part behind', { timeout: 120_000 }, async () => {
+test('ecs: a large upload that fails half-way and is then deleted leaves no parts', { timeout: 120_000 }, async () => {
   await using server = await world.server()
   const id = await launchLarge(server, `${largeOutput}; exec sleep 600`)
   const logs = join(server.home, 'logs')
@@ -139,7 +142,7 @@ test('a large upload that fails half-way and is deleted then leaves no part behi
   expect(await world.left()).toEqual([])
 })
 
-test('what is in the bucket already is not sent again, by whoever brings it', async () => {
+test('ecs: an upload that is already in the bucket is not repeated by another process', async () => {
   world.becomeEnvironment()
   const folder = temporaryHome()
   const files = Object.fromEntries(
@@ -150,7 +153,7 @@ test('what is in the bucket already is not sent again, by whoever brings it', as
     }),
   )
   const place = { bucket: world.bucket, prefix: 'ebb', region: 'us-east-1' }
-  const bring = async (): Promise<number> => {
+  const upload = async (): Promise<number> => {
     world.proxy.calls.length = 0
     const pool = new ClientPool({ region: 'us-east-1', endpoint: world.proxy.url })
     const deps = { aws: awsEffects(pool), queries: awsQueries(pool), installation: 'here', place, givesUpAfterMs: undefined }
@@ -160,7 +163,7 @@ test('what is in the bucket already is not sent again, by whoever brings it', as
     await kind.meet('upload', ref, { signal: new AbortController().signal, clock: realClock })
     return world.proxy.of('PutObject').length
   }
-  expect(await bring()).toBe(2)
-  expect(await bring()).toBe(0)
+  expect(await upload()).toBe(2)
+  expect(await upload()).toBe(0)
   expect(await world.text('ebb/results/agent/stdout.log')).toBe('stdout\n')
 })

@@ -10,12 +10,12 @@ import { openHost } from '../../../src/host/host.ts'
 import { procTable } from '../../../src/host/processes/proc.ts'
 import { processes } from '../../support/world.ts'
 
-/** A tree that is asked to leave in the middle of a fork, where only scans find its processes. */
+/** Signals to a tree under the containment `scan` while its main process forks. */
 
 const patienceMs = 5_000
 
-/** Its main process forks when it is told `go`, and that is in the moment between the listing and the first signal. */
-async function askWhileForking(script: string): Promise<{ sent: readonly number[]; main: number; forked: number; exit: unknown }> {
+/** The main process forks when it reads `go`. The test writes it between the listing of the members and the first signal. */
+async function signalWhileForking(script: string): Promise<{ sent: readonly number[]; main: number; forked: number; exit: unknown }> {
   const host = openHost(`scan${process.pid}`, procTable)
   const mark = { installation: host.installation, incarnation: host.incarnationId, resourceId: 'agent.1' }
   const child = spawn('/bin/sh', ['-c', script], { env: { ...process.env, [environmentTagName]: environmentTag(mark) } })
@@ -34,7 +34,7 @@ async function askWhileForking(script: string): Promise<{ sent: readonly number[
   const unlink = (): void => {}
   const effects = { signal, unlink } as unknown as Effects
   const scan = new ScanContainment({ effects, host, processes: procTable, inheritedTag: undefined, directory: '/nonexistent' })
-  const tree = { mark, main: undefined, place: '/nonexistent/door', limitPlaces: [] } as unknown as Tree
+  const tree = { mark, main: undefined, place: '/nonexistent/gate', limitPlaces: [] } as unknown as Tree
   try {
     await once(child.stdout, 'data')
     await scan.signal(tree, ['SIGTERM', 'SIGCONT'])
@@ -47,13 +47,13 @@ async function askWhileForking(script: string): Promise<{ sent: readonly number[
   }
 }
 
-it('nobody who was forked in that moment, and whose parent died of it, waits for the kill', async () => {
-  const { sent, main, forked } = await askWhileForking('echo ready; read -r go; sleep 1000 & wait')
+it('scan signals a process that was forked during the signalling, when its parent has died of the signal', async () => {
+  const { sent, main, forked } = await signalWhileForking('echo ready; read -r go; sleep 1000 & wait')
   expect(sent).toEqual([main, forked])
 })
 
-it('those whose parent lives are its business', async () => {
-  const { sent, main, exit } = await askWhileForking('trap "wait; exit 0" TERM; echo ready; read -r go; sleep 0.3 & wait')
+it('scan leaves a process that was forked during the signalling to its parent while the parent lives', async () => {
+  const { sent, main, exit } = await signalWhileForking('trap "wait; exit 0" TERM; echo ready; read -r go; sleep 0.3 & wait')
   expect(sent).toEqual([main])
   expect(exit).toEqual([0, null])
 })

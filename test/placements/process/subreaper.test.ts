@@ -12,8 +12,8 @@ import { openSupervisor } from '../../support/supervisor.ts'
 import { ownCgroup2, processes, processesOfHome, type Seen, seen, describe as show, survivors, waitUntil } from '../../support/world.ts'
 
 /**
- * The keeper between a supervisor and its command: what it lets through, what it holds, and what is left to the net when
- * it is killed itself. The zoo shows that it holds every animal that it claims to hold.
+ * The subreaper process between a supervisor and its command: what it passes through, what it contains, and what the fallback scan does
+ * when the subreaper process itself is killed. The zoo tests each kind of escape under this containment.
  */
 
 needs('subreaper', 'gcc')
@@ -34,22 +34,22 @@ const sh = (script: string): readonly string[] => ['sh', '-c', script]
 interface Running {
   readonly home: string
   readonly run: RunningEbb
-  readonly keeper: Seen
+  readonly subreaper: Seen
 }
 
-/** A command that has said `ready` and is on the books, which it may be a moment later, and its keeper. */
+/** Starts a command and waits until it has printed `ready` and its tree is held in the ledger. */
 async function started(command: readonly string[], ...flags: readonly string[]): Promise<Running> {
   const home = temporaryHome()
   const run = startEbb(exec(command, ...flags), { home, report: join(home, 'report.json') })
   await run.says('ready')
   await waitUntil(() => openBooks(home).some((line) => line.startsWith('held')), deadlineMs, 'it is held')
-  return { home, run, keeper: keeperOf(home) }
+  return { home, run, subreaper: subreaperOf(home) }
 }
 
-function keeperOf(home: string): Seen {
-  const keepers = processesOfHome(home, installationOf(home)).filter(({ command }) => command === 'ebb-keeper')
-  expect(keepers.map(show)).toHaveLength(1)
-  return keepers[0] as Seen
+function subreaperOf(home: string): Seen {
+  const found = processesOfHome(home, installationOf(home)).filter(({ command }) => command === 'ebb-keeper')
+  expect(found.map(show)).toHaveLength(1)
+  return found[0] as Seen
 }
 
 function sentinelOf({ run }: Running): Seen {
@@ -58,7 +58,7 @@ function sentinelOf({ run }: Running): Seen {
   return sentinel as Seen
 }
 
-/** Where a descriptor leads; nowhere when it is closed by the time we look. */
+/** The target of a descriptor; empty when it is closed already. */
 function linkOf({ pid }: Seen, fd: number | string): string {
   try {
     return readlinkSync(`/proc/${pid}/fd/${fd}`)
@@ -73,24 +73,27 @@ function tree(ended: Ended): Report['resources'][number] | undefined {
   return ended.report?.resources.find(({ kind }) => kind === 'process-tree')
 }
 
-/** Everything of the run: its marked processes, whoever carries `marker` on its command line, and the files of the home. */
+/**
+ * Waits until nothing of the run is left: marked processes, processes with `marker` on the command line, files of the home, open ledger
+ * entries.
+ */
 async function requireClean({ home, run }: Running, marker?: string): Promise<void> {
-  const look = (): readonly string[] => [
+  const left = (): readonly string[] => [
     ...survivors(run.mark).map(show),
     ...processesOfHome(home, installationOf(home)).map(show),
     ...(marker === undefined ? [] : survivors(marker).map(show)),
     ...leftInHome(home),
     ...openBooks(home),
   ]
-  await waitUntil(look, deadlineMs, 'the run leaves nothing behind')
+  await waitUntil(left, deadlineMs, 'the run leaves nothing behind')
 }
 
-function kill(one: Seen, signal: NodeJS.Signals): void {
-  expect(seen(one.pid)?.startTime).toBe(one.startTime)
-  process.kill(one.pid, signal)
+function kill(target: Seen, signal: NodeJS.Signals): void {
+  expect(seen(target.pid)?.startTime).toBe(target.startTime)
+  process.kill(target.pid, signal)
 }
 
-describe('what passes through a keeper', () => {
+describe('a subreaper process passes through', () => {
   it.each([0, 7, 255])('the exit code %i', async (code) => {
     const home = temporaryHome()
     const ended = await ebb(exec(sh(`exit ${code}`)), { home, report: join(home, 'report.json') })
@@ -103,11 +106,11 @@ describe('what passes through a keeper', () => {
     ['TERM', 143],
     ['KILL', 137],
     ['SEGV', 139],
-  ])('the end by SIG%s', async (name, code) => {
+  ])('the death by SIG%s', async (name, code) => {
     expect(await ebb(exec(sh(`kill -${name} $$`)), { home: temporaryHome() })).toMatchObject({ code, stderr: '' })
   })
 
-  it('standard input and output, and nothing else: no descriptor of the keeper is open in the command', async () => {
+  it('standard input and output, and none of its own descriptors', async () => {
     const home = temporaryHome()
     const ended = await ebb(exec(sh('cat; ls -l /proc/self/fd')), { home, input: 'some words\n' })
     const [first, ...descriptors] = ended.stdout.toString('utf8').trim().split('\n')
@@ -115,18 +118,18 @@ describe('what passes through a keeper', () => {
     expect(descriptors.filter((line) => /\s([3-9]|\d\d+) -> socket/.test(line))).toEqual([])
   })
 
-  it('further descriptors, under their own numbers', async () => {
+  it('further descriptors, under the same numbers', async () => {
     const home = temporaryHome()
     const script = 'printf "from three" >"$0/words"; exec 3<"$0/words" 4>"$0/out"; exec "$@"'
     const run = startEbb(exec(sh('cat <&3; echo to four >&4; echo ready; read -r _')), { home, through: ['sh', '-c', script, home] })
     await run.says('from threeready')
-    const keeper = keeperOf(home)
-    // It lets go of them when the command has them, which may have said its words by then.
+    const subreaper = subreaperOf(home)
+    // It closes them after the command has started, which may have printed its line by then.
     const held = (): readonly string[] =>
-      readdirSync(`/proc/${keeper.pid}/fd`)
-        .map((fd) => linkOf(keeper, fd))
+      readdirSync(`/proc/${subreaper.pid}/fd`)
+        .map((fd) => linkOf(subreaper, fd))
         .filter((path) => path.startsWith(home))
-    await waitUntil(held, deadlineMs, 'it holds none of them')
+    await waitUntil(held, deadlineMs, 'the subreaper process has closed them')
     run.endInput()
     await run.ended
     expect(readFileSync(join(home, 'out'), 'utf8')).toBe('to four\n')
@@ -165,20 +168,20 @@ describe('what passes through a keeper', () => {
   })
 })
 
-describe('a keeper', () => {
-  it('holds none of the streams of its command, and stands under a name of its own', async () => {
-    const { run, keeper } = await started(sh('echo ready; read -r _'))
-    // It lets go of them when the command has them, which may have said its word by then.
-    const held = (): readonly string[] => [0, 1, 2].map((fd) => linkOf(keeper, fd)).filter((path) => path !== '/dev/null')
-    await waitUntil(held, deadlineMs, 'it holds none of them')
-    expect(keeper.argv.replaceAll('\0', '')).toBe('ebb-keeper')
+describe('a subreaper process', () => {
+  it('holds no stream of its command, and has its own process name', async () => {
+    const { run, subreaper } = await started(sh('echo ready; read -r _'))
+    // It closes them after the command has started, which may have printed its line by then.
+    const held = (): readonly string[] => [0, 1, 2].map((fd) => linkOf(subreaper, fd)).filter((path) => path !== '/dev/null')
+    await waitUntil(held, deadlineMs, 'the subreaper process has closed them')
+    expect(subreaper.argv.replaceAll('\0', '')).toBe('ebb-keeper')
     run.endInput()
     expect(await run.ended).toMatchObject({ code: 1 })
   })
 
-  it('does not listen to signals that are meant for the command', async () => {
-    const { run, keeper } = await started(sh('echo ready; read -r _; echo still here'))
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGTSTP'] as const) kill(keeper, signal)
+  it('ignores signals that are meant for the command', async () => {
+    const { run, subreaper } = await started(sh('echo ready; read -r _; echo still here'))
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGTSTP'] as const) kill(subreaper, signal)
     run.child.stdin?.write('go on\n')
     await run.says('still here')
     const ended = await run.ended
@@ -187,18 +190,18 @@ describe('a keeper', () => {
   })
 
   it('reaps the orphans that it adopts while the command runs', async () => {
-    const { run, keeper } = await started(sh('for i in 1 2 3 4 5 6 7 8 9; do (sleep 0.0$i &); done; echo ready; read -r _'))
+    const { run, subreaper } = await started(sh('for i in 1 2 3 4 5 6 7 8 9; do (sleep 0.0$i &); done; echo ready; read -r _'))
     const zombies = (): readonly string[] =>
       readdirSync('/proc').filter((name) => {
         const stat = /^\d+$/.test(name) ? readStat(name) : ''
-        return stat.startsWith(`Z ${keeper.pid} `)
+        return stat.startsWith(`Z ${subreaper.pid} `)
       })
-    await waitUntil(() => childrenOf(keeper).length === 1 && zombies().length === 0, deadlineMs, 'the orphans are gone')
+    await waitUntil(() => childrenOf(subreaper).length === 1 && zombies().length === 0, deadlineMs, 'the orphans are gone')
     run.endInput()
     await run.ended
   })
 
-  it('is asked for by name only: without it koffi is not loaded, and in no case by the supervisor', async () => {
+  it('is the only process that loads koffi', async () => {
     const home = temporaryHome()
     const run = startEbb(['exec', '--containment', 'scan', '--', ...sh('echo ready; read -r _')], { home })
     await run.says('ready')
@@ -207,17 +210,17 @@ describe('a keeper', () => {
     await run.ended
     const other = await started(sh('echo ready; read -r _'))
     expect(readFileSync(`/proc/${other.run.pid}/maps`, 'latin1')).not.toContain('koffi')
-    expect(readFileSync(`/proc/${other.keeper.pid}/maps`, 'latin1')).toContain('koffi')
+    expect(readFileSync(`/proc/${other.subreaper.pid}/maps`, 'latin1')).toContain('koffi')
     other.run.endInput()
     await other.run.ended
   })
 })
 
-describe('G2: nothing below a keeper outlives it', () => {
+describe('G2: no descendant of a subreaper process outlives it', () => {
   it('a daemon without environment, session or parent is gone when ebb exits', async () => {
     const marker = `${currentMark()}daemon`
     const { run } = await started([fixture('daemonizes-without-environment'), fixture('waits'), marker])
-    await waitUntil(() => survivors(marker).some(({ environ }) => environ === ''), deadlineMs, 'the daemon stands')
+    await waitUntil(() => survivors(marker).some(({ environ }) => environ === ''), deadlineMs, 'the daemon runs')
     run.endInput()
     const ended = await run.ended
     expect(survivors(marker).map(show)).toEqual([])
@@ -226,19 +229,19 @@ describe('G2: nothing below a keeper outlives it', () => {
   })
 
   it('a chain of forks is gone when ebb exits, eight times out of eight', async () => {
-    const visit = async (): Promise<void> => {
+    const runOnce = async (): Promise<void> => {
       const { run, home } = await started([fixture('hops-from-fork-to-fork')])
       run.endInput()
       const ended = await run.ended
       expect(processesOfHome(home, installationOf(home)).filter(({ command }) => command.startsWith('hops'))).toEqual([])
       expect(tree(ended)).toMatchObject({ outcome: 'released', proof: { strength: 'kernel' } })
     }
-    for (let times = 0; times < 4; times++) await Promise.all([visit(), visit()])
+    for (let times = 0; times < 4; times++) await Promise.all([runOnce(), runOnce()])
   })
 
-  it('a keeper that was stopped is woken for the kill', async () => {
-    const { run, keeper } = await started(sh('trap "" TERM; echo ready; read -r _'))
-    kill(keeper, 'SIGSTOP')
+  it('a stopped subreaper process is continued for the kill', async () => {
+    const { run, subreaper } = await started(sh('trap "" TERM; echo ready; read -r _'))
+    kill(subreaper, 'SIGSTOP')
     run.signal('SIGTERM')
     const ended = await run.ended
     expect(ended).toMatchObject({ code: 137 })
@@ -246,9 +249,9 @@ describe('G2: nothing below a keeper outlives it', () => {
   })
 })
 
-it('a keeper that was stopped before it could say that the command has started is woken for that, too', async () => {
+it('a subreaper process that was stopped before it reported the start of the command is continued', async () => {
   let stopped = 0
-  const stopKeeper = <T extends object>(port: T): T => {
+  const stopSubreaper = <T extends object>(port: T): T => {
     const { spawn } = port as unknown as Effects
     const spawnAndStop = async (command: Command): Promise<Child> => {
       const child = await spawn(command)
@@ -261,91 +264,91 @@ it('a keeper that was stopped before it could say that the command has started i
   }
   await using supervisor = await openSupervisor({
     flags: { containment: 'subreaper' },
-    wrap: (name, port) => (name === 'effects' ? stopKeeper(port) : port),
+    wrap: (name, port) => (name === 'effects' ? stopSubreaper(port) : port),
   })
   const { tree: handle } = await supervisor.run(['/bin/sh', '-c', 'exit 7'])
   expect([stopped, await handle.exit]).toMatchObject([1, { code: 7 }])
 })
 
-describe('G3: a keeper that was killed proves nothing', () => {
-  it('the command and its daemon go all the same, by the scan, and ebb says that it failed', async () => {
+describe('G3: a killed subreaper process proves nothing', () => {
+  it('the fallback scan ends the command and its daemon, and ebb exits with 125', async () => {
     const running = await started([fixture('daemonizes')])
-    kill(running.keeper, 'SIGKILL')
+    kill(running.subreaper, 'SIGKILL')
     const ended = await running.run.ended
     expect(ended.code).toBe(125)
     expect(tree(ended)).toMatchObject({ outcome: 'released', proof: { strength: 'scan' } })
     await requireClean(running)
   })
 
-  it('one that hears nothing is ended together with its tree', async (context) => {
+  it('a frozen subreaper process is ended together with its tree', async (context) => {
     const parent = cgroupAvailable() ? ownCgroup2() : undefined
-    if (parent === undefined) return context.skip('needs a cgroup v2 to freeze the keeper in')
-    const { run, keeper } = await started(sh('trap "" TERM; echo ready; read -r _'))
-    using _ = frozen(join(parent, `frozen-${currentMark()}`), keeper)
+    if (parent === undefined) return context.skip('needs a cgroup v2 to freeze the subreaper process in')
+    const { run, subreaper } = await started(sh('trap "" TERM; echo ready; read -r _'))
+    using _ = frozen(join(parent, `frozen-${currentMark()}`), subreaper)
     run.signal('SIGTERM')
     const ended = await run.ended
     expect(ended.code).toBe(125)
     expect(tree(ended)).toMatchObject({ outcome: 'released', proof: { strength: 'scan' } })
   })
 
-  it('one that was killed before it had started anything is a launch that failed, and leaves nothing', async () => {
+  it('a subreaper process that is killed before it starts the command makes the launch fail, and leaves nothing', async () => {
     const home = temporaryHome()
     const run = startEbb(exec(sh('echo never; sleep 60')), { home })
     const find = (): Seen | undefined => processesOfHome(home, installationOf(home)).find(({ argv }) => argv.startsWith('ebb-keeper'))
-    await waitUntil(() => find() !== undefined, deadlineMs, 'the keeper starts')
-    const keeper = find()
-    if (keeper) process.kill(keeper.pid, 'SIGKILL')
+    await waitUntil(() => find() !== undefined, deadlineMs, 'the subreaper process starts')
+    const subreaper = find()
+    if (subreaper) process.kill(subreaper.pid, 'SIGKILL')
     expect(await run.ended).toMatchObject({ code: 125 })
     expect([...leftInHome(home), ...openBooks(home)]).toEqual([])
   })
 })
 
-describe('G9: a supervisor that was killed', () => {
-  it('leaves nothing: the keeper ends a chain of forks', async () => {
+describe('G9: after a kill of the supervisor', () => {
+  it('the subreaper process ends a chain of forks', async () => {
     const running = await started([fixture('hops-from-fork-to-fork')])
     running.run.signal('SIGKILL')
     await requireClean(running)
   })
 
-  it('leaves nothing: the keeper ends a daemon without environment', async () => {
+  it('the subreaper process ends a daemon without environment', async () => {
     const marker = `${currentMark()}daemon`
     const running = await started([fixture('daemonizes-without-environment'), fixture('waits'), marker])
     running.run.signal('SIGKILL')
     await requireClean(running, marker)
   })
 
-  it('needs no sentinel for it: the keeper ends the tree, and "ebb recover" does the books', async () => {
+  it('and of its sentinel, the subreaper process ends the tree, and "ebb recover" closes the ledger entries', async () => {
     const marker = `${currentMark()}daemon`
     const running = await started([fixture('daemonizes-without-environment'), fixture('waits'), marker])
     const { home, run } = running
-    // Stopped first, or it would start another sentinel.
+    // The supervisor is stopped first, or it would start another sentinel.
     run.signal('SIGSTOP')
     kill(sentinelOf(running), 'SIGKILL')
     run.signal('SIGKILL')
-    await waitUntil(() => [...survivors(marker), ...survivors(run.mark)].map(show), deadlineMs, 'the keeper ends the tree')
+    await waitUntil(() => [...survivors(marker), ...survivors(run.mark)].map(show), deadlineMs, 'the subreaper process ends the tree')
     expect(openBooks(home)).not.toEqual([])
     expect(await ebb(['recover'], { home })).toMatchObject({ code: 0 })
     await requireClean(running, marker)
   })
 
-  it('and whose keeper was stopped: the recovery wakes it', async () => {
+  it('the recovery continues a stopped subreaper process', async () => {
     const marker = `${currentMark()}daemon`
     const running = await started([fixture('daemonizes-without-environment'), fixture('waits'), marker])
-    kill(running.keeper, 'SIGSTOP')
+    kill(running.subreaper, 'SIGSTOP')
     running.run.signal('SIGKILL')
     await requireClean(running, marker)
   })
 
-  it('and whose keeper was killed too: the recovery finds the rest by its cookie', async () => {
+  it('and of the subreaper process, the recovery finds the tree by its environment tag', async () => {
     const running = await started([fixture('daemonizes')])
     running.run.signal('SIGSTOP')
-    kill(running.keeper, 'SIGKILL')
+    kill(running.subreaper, 'SIGKILL')
     running.run.signal('SIGKILL')
     await requireClean(running)
   })
 })
 
-/** A process in a cgroup that is frozen: SIGCONT does not wake it, SIGKILL ends it. */
+/** Freezes a process in a cgroup: SIGCONT does not continue it, SIGKILL ends it. */
 function frozen(directory: string, { pid }: Seen): Disposable {
   mkdirSync(directory)
   writeFileSync(join(directory, 'cgroup.procs'), String(pid))

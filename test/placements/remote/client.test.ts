@@ -12,7 +12,7 @@ import { HttpRunner, HttpRunnerQueries } from '../../../src/placements/remote/ru
 import { temporaryHome } from '../../support/home.ts'
 import { needs } from '../../support/real.ts'
 
-/** The client of a runner, against servers that answer this or that. */
+/** The HTTP client of a runner, against servers with different answers. */
 
 const queries = new HttpRunnerQueries(realClock)
 const id = '7b0f9f6e-5a53-4d1c-9d0e-0a1b2c3d4e5f'
@@ -36,16 +36,16 @@ const answering =
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   }
 
-describe('a 404', () => {
+describe('remote client: a 404', () => {
   it.each([
     ['of NestJS', { message: `Cannot GET /agent/status/${id}`, error: 'Not Found', statusCode: 404 }],
     ['of Fastify', { message: `Route GET:/agent/status/${id} not found`, error: 'Not Found', statusCode: 404 }],
     ['of Fastify behind a prefix', { message: `Route GET:/api/agent/status/${id} not found`, error: 'Not Found', statusCode: 404 }],
     ['of FastAPI', { detail: 'Not Found' }],
-    ['of our own server without the runner', { statusCode: 404, code: 'not_found', message: `There is no GET /agent/status/${id}.` }],
+    ['of an Ebb server without the runner', { statusCode: 404, code: 'not_found', message: `There is no GET /agent/status/${id}.` }],
     ['of another agent', { error: 'Not Found', agent_id: 'somebody-else' }],
     ['of nothing', {}],
-  ])('%s says nothing of an agent', async (_who, body) => {
+  ])('%s says nothing about an agent', async (_server, body) => {
     await using server = await listening(createServer(answering(404, body)))
     const url = `http://127.0.0.1:${server.port}`
     await expect(queries.status(at(url), id)).rejects.toThrow(/answered 404/)
@@ -59,7 +59,7 @@ describe('a 404', () => {
     ['another sentence', { message: `There is no such agent: ${id}` }],
     ['another code and a sentence', { code: 'NOT_FOUND', message: `The agent with the id ${id} does not exist.` }],
     ['the id of the agent', { error: 'Not Found', agent_id: id }],
-  ])('with %s says that there is no such agent', async (_what, body) => {
+  ])('with %s means that the runner has no such agent', async (_what, body) => {
     await using server = await listening(createServer(answering(404, body)))
     const url = `http://127.0.0.1:${server.port}`
     expect(await queries.status(at(url), id)).toEqual({ is: 'not-found' })
@@ -69,16 +69,16 @@ describe('a 404', () => {
 
 const runnerHealth = { status: 'ok', timestamp: '2026-01-01T00:00:00.000Z', active_agents: 0 }
 
-describe('a 404 that names no agent', () => {
+describe('remote client: a 404 that names no agent', () => {
   const besides = (health: unknown, body: unknown): RequestListener => {
     const [well, absent] = [answering(200, health), answering(404, body)]
     return (request, response) => (request.url === '/health' ? well : absent)(request, response)
   }
 
   it.each([
-    ['without a word', {}],
-    ['in the words of FastAPI', { detail: 'Not Found' }],
-  ])('%s says that there is no such agent, where a runner is', async (_how, body) => {
+    ['without a message', {}],
+    ['in the format of FastAPI', { detail: 'Not Found' }],
+  ])("%s means that there is no such agent when the server's health is that of a runner", async (_how, body) => {
     await using server = await listening(createServer(besides(runnerHealth, body)))
     const url = `http://127.0.0.1:${server.port}`
     expect(await queries.status(at(url), id)).toEqual({ is: 'not-found' })
@@ -86,21 +86,21 @@ describe('a 404 that names no agent', () => {
   })
 
   it.each([
-    ['where another server is well', { status: 'ok' }, {}],
-    ['where a runner names its path', runnerHealth, { message: `Route GET:/agent/status/${id} not found` }],
-    ['where a runner names another agent', runnerHealth, { error: 'Not Found', agent_id: 'somebody-else' }],
-  ])('says nothing %s', async (_where, health, body) => {
+    ['when the health is not that of a runner', { status: 'ok' }, {}],
+    ['when a runner names its path', runnerHealth, { message: `Route GET:/agent/status/${id} not found` }],
+    ['when a runner names another agent', runnerHealth, { error: 'Not Found', agent_id: 'somebody-else' }],
+  ])('says nothing about the agent %s', async (_where, health, body) => {
     await using server = await listening(createServer(besides(health, body)))
     await expect(queries.status(at(`http://127.0.0.1:${server.port}`), id)).rejects.toThrow(/answered 404/)
   })
 })
 
-it('a runner that is well in other words is well', async () => {
+it('remote client: a runner may report another health status', async () => {
   await using server = await listening(createServer(answering(200, { status: 'healthy', active_agents: 3 })))
   expect(await queries.health(at(`http://127.0.0.1:${server.port}`))).toEqual({ activeAgents: 3 })
 })
 
-it('MCP servers are sent as the programs’ own files have them', async () => {
+it("remote client: MCP servers are sent in the format of the programs' own files", async () => {
   let sent = ''
   const server = createServer((request, response) => {
     request.on('data', (chunk: Buffer) => {
@@ -125,10 +125,10 @@ it('MCP servers are sent as the programs’ own files have them', async () => {
   })
 })
 
-describe('the certificate of a runner', () => {
+describe('remote client: the certificate of a runner', () => {
   needs('openssl')
 
-  /** Signed by itself, and trusted by this process while the test runs. */
+  /** Self-signed, and trusted by this process during the test. */
   async function withCertificate(names: string, test: (url: string) => Promise<void>): Promise<void> {
     const folder = temporaryHome()
     const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')]
@@ -159,11 +159,11 @@ describe('the certificate of a runner', () => {
     }
   }
 
-  it('must be for the number that is called', async () => {
+  it('is accepted for the IP address that is called', async () => {
     await withCertificate('IP:127.0.0.1', async (url) => expect(await queries.health(at(url))).toEqual({ activeAgents: 0 }))
   })
 
-  it('for another name is not taken, though that name is usual', async () => {
+  it('is refused for another name, even for "localhost"', async () => {
     await withCertificate('DNS:localhost', async (url) => await expect(queries.health(at(url))).rejects.toThrow(/cannot be reached/))
   })
 })

@@ -6,7 +6,10 @@ import { leftInHome } from '../../support/ledger-file.ts'
 import { type Json, startServer, type TestServer } from '../../support/server.ts'
 import { survivors, waitUntil } from '../../support/world.ts'
 
-/** Runners that are broken, or wish us ill: whatever they answer, the control plane stays up, bounded and honest. */
+/**
+ * Runners that are broken or hostile. Whatever they answer, the control plane must keep running, with bounded memory and without false
+ * reports.
+ */
 
 type Handler = (request: IncomingMessage, response: ServerResponse, runner: FakeRunner) => void
 
@@ -14,14 +17,14 @@ class FakeRunner implements AsyncDisposable {
   readonly #server: Server
   readonly calls: string[] = []
   isAlive = true
-  /** The stream that is open. */
+  /** The open stream. */
   streaming: ServerResponse | undefined
 
   private constructor(server: Server) {
     this.#server = server
   }
 
-  /** Answers as the runner protocol says, but for the calls that are given. */
+  /** Starts a runner that follows the runner protocol, except for the given calls. */
   static async start(odd: Readonly<Record<string, Handler>>): Promise<FakeRunner> {
     const server = createServer({ maxHeaderSize: 1_000_000 })
     const runner = new FakeRunner(server)
@@ -54,7 +57,7 @@ const json = (response: ServerResponse, status: number, body: unknown): void => 
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
 }
 
-/** A foreign one: it has ids of its own, and no word of its installation. */
+/** An id in the style of a runner that is not Ebb's, which also does not name its installation. */
 const ownId = 'agent-0001'
 const usual: Readonly<Record<string, Handler>> = {
   health: (_request, response) => json(response, 200, { status: 'ok', timestamp: new Date().toISOString(), active_agents: 0 }),
@@ -95,12 +98,12 @@ const stream =
     runner.isAlive = false
   }
 
-async function over(server: TestServer, id: string): Promise<Json> {
+async function agentAtEnd(server: TestServer, id: string): Promise<Json> {
   await server.get(`/api/agents/${id}/status?wait=20000`)
   return await server.get(`/api/agents/${id}`)
 }
 
-/** The runner protocol has a status for it, and no body. */
+/** The runner protocol defines the status of this answer, and no body. */
 const unknownId =
   (body?: object): Handler =>
   (request, response, runner) => {
@@ -112,10 +115,10 @@ const unknownId =
   }
 
 it.each([
-  ['with words', {}],
-  ['without a word', { 'agent/stop': unknownId(), 'agent/status': unknownId() }],
-  ['with few words', { 'agent/stop': unknownId({ error: 'not found' }), 'agent/status': unknownId({ error: 'not found' }) }],
-])('a runner that is not ours, and speaks the runner protocol alone, is good enough: its 404 is %s', async (_how, odd) => {
+  ['with a body', {}],
+  ['without a body', { 'agent/stop': unknownId(), 'agent/status': unknownId() }],
+  ['with a short body', { 'agent/stop': unknownId({ error: 'not found' }), 'agent/status': unknownId({ error: 'not found' }) }],
+])('remote: a runner of another program works with the bare runner protocol, with a 404 %s', async (_how, odd) => {
   await using runner = await FakeRunner.start(odd)
   await using server = await startServer(['--remote-url', runner.url])
   const id = await server.launch(body())
@@ -125,7 +128,7 @@ it.each([
   expect((await server.call('DELETE', `/api/agents/${id}`)).status).toBe(204)
 })
 
-it('a runner that stops an agent and leaves its stream open is not waited for without end', async () => {
+it('remote: a runner that stops an agent and leaves its stream open does not block the stop', async () => {
   await using runner = await FakeRunner.start({
     'agent/stop': (_request, response, own) => {
       own.isAlive = false
@@ -136,13 +139,18 @@ it('a runner that stops an agent and leaves its stream open is not waited for wi
   const id = await server.launch(body())
   await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
   expect(await server.post(`/api/agents/${id}/stop`)).toMatchObject({ success: true })
-  expect((await server.get<Json[]>(`/api/agents/${id}/messages?since=1`)).map((one) => one.content)).toEqual(['here'])
+  expect((await server.get<Json[]>(`/api/agents/${id}/messages?since=1`)).map(({ content }) => content)).toEqual(['here'])
 })
 
 it.each([
-  ['says complete and then goes', stream('data: one\n\n', 'event: complete\ndata: {}\n\n'), { status: 'completed', exitCode: 0 }, ['one']],
   [
-    'says error',
+    'sends "complete" and disconnects',
+    stream('data: one\n\n', 'event: complete\ndata: {}\n\n'),
+    { status: 'completed', exitCode: 0 },
+    ['one'],
+  ],
+  [
+    'sends "error"',
     stream('data: one\n\n', 'event: error\ndata: {"error": "no"}\n\n'),
     { status: 'failed', error: { name: 'runner_error', message: 'no' } },
     ['one'],
@@ -161,15 +169,15 @@ it.each([
     ['one'],
   ],
   ['sends other events', stream('event: other\ndata: x\n\ndata: one\n\nevent: complete\ndata: {}\n\n'), { status: 'completed' }, ['one']],
-] as const)('a runner that %s', async (_what, handler, end, lines) => {
+] as const)('remote: a runner that %s', async (_what, handler, end, lines) => {
   await using runner = await FakeRunner.start({ 'agent/stream': handler })
   await using server = await startServer(['--remote-url', runner.url])
   const id = await server.launch(body())
-  expect(await over(server, id)).toMatchObject(end)
-  expect((await server.get<Json[]>(`/api/agents/${id}/messages?since=1`)).map((one) => one.content)).toEqual(lines)
+  expect(await agentAtEnd(server, id)).toMatchObject(end)
+  expect((await server.get<Json[]>(`/api/agents/${id}/messages?since=1`)).map(({ content }) => content)).toEqual(lines)
 })
 
-it('a runner that says error has not completed its agent, though the agent left with 0 and was content', async () => {
+it('remote: an "error" of the runner fails the agent, even with exit code 0', async () => {
   await using runner = await FakeRunner.start({
     'agent/stream': stream('data: one\n\n', 'event: error\ndata: {"error": "Its upload failed."}\n\n'),
     'agent/status': (request, response) =>
@@ -179,14 +187,14 @@ it('a runner that says error has not completed its agent, though the agent left 
   })
   await using server = await startServer(['--remote-url', runner.url])
   const id = await server.launch(body())
-  expect(await over(server, id)).toMatchObject({
+  expect(await agentAtEnd(server, id)).toMatchObject({
     status: 'failed',
     exitCode: 0,
     error: { name: 'runner_error', message: 'Its upload failed.' },
   })
 })
 
-it('a token is shown to the runner that it was set for, and to nobody else', { timeout: 120_000 }, async () => {
+it('remote: a token is sent only to the runner for which it was set', { timeout: 120_000 }, async () => {
   const shown: string[] = []
   const noting: Handler = (request, response, runner) => {
     shown.push(request.headers.authorization ?? '')
@@ -198,7 +206,7 @@ it('a token is shown to the runner that it was set for, and to nobody else', { t
   const server = await startServer(['--remote-url', first.url, '--remote-token', 'the-first-token'], { home })
   const id = await server.launch(body())
   await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
-  // Its sentinel has the settings with which it was launched; here it does nothing.
+  // The sentinel has the same settings as the server. It is stopped, so that it does nothing here.
   const sentinels = survivors(home).filter(({ argv }) => argv.startsWith('ebb-sentinel'))
   for (const { pid } of sentinels) process.kill(pid, 'SIGSTOP')
   server.ebb.signal('SIGKILL')
@@ -212,7 +220,7 @@ it('a token is shown to the runner that it was set for, and to nobody else', { t
     expect(new Set(shown)).toEqual(new Set(['Bearer the-first-token']))
   }
   await using again = await startServer(['--remote-url', first.url, '--remote-token', 'the-first-token'], { home })
-  // Its deletion was asked for, and its recovery has done it.
+  // The deletion was requested, and the recovery has completed it.
   expect((await again.call('GET', `/api/agents/${id}`)).status).toBe(404)
   expect(await again.get('/api/cleanup/status')).toMatchObject({ stuck: [], leaks: [] })
   expect(new Set(shown)).toEqual(new Set(['Bearer the-first-token']))
@@ -222,27 +230,27 @@ it.each([
   ['answers 500', { 'agent/stream': (_, response) => json(response, 500, { message: 'broken' }) }, /answered 500: broken\.$/],
   ['gives no id', { 'agent/stream': (_, response) => void response.writeHead(200).write('data: x\n\n') }, /no valid agent id/],
   [
-    'gives an id that cannot be used',
+    'sends an unusable id',
     { 'agent/stream': (_, response) => void response.writeHead(200, { 'x-agent-id': 'a b' }).write('\n') },
     /no valid agent id/,
   ],
   [
-    'has headers without end',
+    'sends endless headers',
     { 'agent/stream': (_, response) => void response.writeHead(200, { x: 'y'.repeat(100_000) }).end() },
     /cannot be reached/,
   ],
-  ['answers with what is not HTTP', { 'agent/stream': (request) => void request.socket.end('hello\r\n\r\n') }, /cannot be reached/],
+  ['does not answer in HTTP', { 'agent/stream': (request) => void request.socket.end('hello\r\n\r\n') }, /cannot be reached/],
   ['hangs up', { 'agent/stream': (request) => void request.socket.destroy() }, /cannot be reached/],
   [
-    'has no status',
+    'has no status route',
     { 'agent/status': (request, response) => json(response, 404, { message: `Cannot GET ${request.url}` }) },
     /answered 404: Cannot GET .*\. Nothing was launched/,
   ],
-  ['says a health that is none', { health: (_, response) => json(response, 200, ['ok']) }, /not an answer of a runner/],
-  ['never says how it is', { health: () => {} }, /did not answer within 4 s/],
-  ['has a health without end', { health: (_, response) => endless(response) }, /longer than/],
+  ['sends an invalid health', { health: (_, response) => json(response, 200, ['ok']) }, /not an answer of a runner/],
+  ['never answers a health check', { health: () => {} }, /did not answer within 4 s/],
+  ['sends an endless health', { health: (_, response) => endless(response) }, /longer than/],
 ] as readonly (readonly [string, Readonly<Record<string, Handler>>, RegExp])[])(
-  'a runner that %s launches nothing',
+  'remote: a launch is refused when the runner %s',
   async (_what, odd, says) => {
     await using runner = await FakeRunner.start(odd)
     await using server = await startServer(['--remote-url', runner.url])
@@ -263,7 +271,7 @@ function endless(response: ServerResponse): void {
   more()
 }
 
-it('a runner whose line has no end is cut off at the limit of the log, and its line is not kept in memory', {
+it('remote: a runner that sends an endless line is cut off at the log limit, without keeping the line in memory', {
   timeout: 120_000,
 }, async () => {
   await using runner = await FakeRunner.start({
@@ -286,32 +294,32 @@ it('a runner whose line has no end is cut off at the limit of the log, and its l
   })
   await using server = await startServer(['--remote-url', runner.url, '--limit-log', '5m'])
   const id = await server.launch(body())
-  await waitUntil(async () => (await server.get(`/api/agents/${id}`)).status === 'failed', 60_000, 'it was ended')
+  await waitUntil(async () => (await server.get(`/api/agents/${id}`)).status === 'failed', 60_000, 'the agent is ended')
   expect(await server.get(`/api/agents/${id}`)).toMatchObject({ error: { name: 'output_limit' } })
   expect((await server.get('/api/health')).memoryUsage.rss).toBeLessThan(400_000_000)
 })
 
 it.each([
   [
-    'says that it stopped, and did not',
+    'reports a stop that did not happen',
     { 'agent/stop': (_, response) => json(response, 200, { status: 'stopped', agent_id: ownId }) },
     /alive/,
   ],
   ['answers a stop with 500', { 'agent/stop': (_, response) => json(response, 500, {}) }, /answered 500/],
-  ['answers a look with 500', { 'agent/status': (_, response) => json(response, 500, {}) }, /answered 500/],
+  ['answers a status call with 500', { 'agent/status': (_, response) => json(response, 500, {}) }, /answered 500/],
   [
-    'answers a look about another agent',
+    'answers a status call about another agent',
     { 'agent/status': (_, response) => json(response, 200, { agent_id: 'x', process_alive: false }) },
     /not an answer of a runner/,
   ],
-  ['is no runner any more', { 'agent/status': (_, response) => void response.writeHead(404).end('<html>') }, /answered 404/],
-  ['does not know the token any more', { 'agent/status': (_, response) => json(response, 401, {}) }, /401/],
-  ['never answers a look', { 'agent/status': () => {} }, /did not answer|got no answer in time/],
+  ['is no longer a runner', { 'agent/status': (_, response) => void response.writeHead(404).end('<html>') }, /answered 404/],
+  ['no longer accepts the token', { 'agent/status': (_, response) => json(response, 401, {}) }, /401/],
+  ['never answers a status call', { 'agent/status': () => {} }, /did not answer|got no answer in time/],
 ] as readonly (readonly [string, Readonly<Record<string, Handler>>, RegExp])[])(
-  'a runner that %s is not believed: 409',
+  'remote: 409 and no release when the runner %s',
   async (_what, odd, says) => {
     let isOdd = false
-    // The launch asks, too.
+    // The launch calls the runner too, so the fault starts after it.
     const later = Object.fromEntries(
       Object.entries(odd).map(([kind, handler]): [string, Handler] => [
         kind,

@@ -10,7 +10,7 @@ import { type Json, startServer, type TestServer } from '../../support/server.ts
 import { agentProcesses } from '../../support/shared-server.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** What is between a control plane and its runner gets lost: the end is clean, or honestly not known. */
+/** Lost connections between a control plane and its runner. The end of an agent is either clean or reported as unknown. */
 
 const reaping = ['--reaper-interval', '200ms', '--reaper-minimum-age', '0ms']
 
@@ -20,12 +20,12 @@ const launch = (server: TestServer, script: string, more: object = {}): Promise<
 const firstWord = (server: TestServer, id: string): Promise<Json> => server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
 
 async function becomesEmpty(runner: TestServer, withinMs = 15_000): Promise<void> {
-  const look = async (): Promise<readonly string[]> => [
+  const leftovers = async (): Promise<readonly string[]> => [
     ...agentProcesses(runner.home),
-    ...(await runner.get<Json[]>('/api/agents')).map((one) => `agent ${one.id}`),
+    ...(await runner.get<Json[]>('/api/agents')).map(({ id }) => `agent ${id}`),
     ...leftInHome(runner.home),
   ]
-  await waitUntil(look, withinMs, 'the runner is clean')
+  await waitUntil(leftovers, withinMs, 'the runner is clean')
 }
 
 async function kill(server: TestServer): Promise<void> {
@@ -33,12 +33,12 @@ async function kill(server: TestServer): Promise<void> {
   await server.ebb.ended
 }
 
-/** Where it is started again nobody else has taken the port meanwhile. */
+/** Uses a loopback address of this test process, so that the port stays free until the runner is started again. */
 const startRunner = (home = temporaryHome(), before?: TestServer): Promise<TestServer> =>
   startServer(['--runner', '--host', ownAddress], { home, ...(before && { port: new URL(before.url).port }) })
 
-describe('a runner', () => {
-  it('that is killed makes its agents unknown: stop and delete answer 409, and the next one there settles it', async () => {
+describe('remote: a runner', () => {
+  it('that is killed makes its agents unknown: stop and delete answer 409, and its next start resolves them', async () => {
     const home = temporaryHome()
     let runner = await startRunner(home)
     const { url } = runner
@@ -63,14 +63,14 @@ describe('a runner', () => {
     }
   })
 
-  it('that is killed and comes back has ended its agents, and the control plane learns it by itself', async () => {
+  it('that is killed and restarted has ended its agents, and the control plane learns it without a request', async () => {
     const home = temporaryHome()
     let runner = await startRunner(home)
     await using server = await startServer(['--remote-url', runner.url, ...reaping])
     const id = await launch(server, 'echo here; sleep 1000')
     await firstWord(server, id)
     await kill(runner)
-    // Nobody says that it has ended while nobody knows.
+    // While the runner cannot be reached, the agent must not be reported as ended.
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ status: 'running' })
     runner = await startRunner(home, runner)
     try {
@@ -82,14 +82,14 @@ describe('a runner', () => {
     }
   })
 
-  it('that leaves in order tells its clients, and its agents have ended', async () => {
+  it('that shuts down ends its agents and notifies its clients', async () => {
     const runner = await startRunner()
     await using server = await startServer(['--remote-url', runner.url, ...reaping])
     const id = await launch(server, 'echo here; sleep 1000')
     await firstWord(server, id)
     await runner.stop()
     expect(agentProcesses(runner.home)).toEqual([])
-    // Nobody here stopped it, and who is not there any more cannot be asked: it is unknown, unless the runner still said so itself.
+    // The agent was not stopped here. It is unknown, unless the runner reported its end before it exited.
     expect(['terminated', 'completed']).not.toContain((await server.get(`/api/agents/${id}`)).status)
     const again = await startRunner(runner.home, runner)
     try {
@@ -101,7 +101,7 @@ describe('a runner', () => {
     }
   })
 
-  it('of another installation at the same address knows nothing of ours, and is not believed', async () => {
+  it("of another installation at the same address is not trusted about this installation's agents", async () => {
     let runner = await startRunner()
     await using server = await startServer(['--remote-url', runner.url])
     const id = await launch(server, 'echo here; sleep 1000')
@@ -120,8 +120,8 @@ describe('a runner', () => {
   })
 })
 
-describe('a control plane', () => {
-  it('that is killed has stopped its agents by its hang-up, and its sentinel puts the books right', async () => {
+describe('remote: a control plane', () => {
+  it('that is killed ends its agents by the lost connection, and its sentinel corrects the ledger', async () => {
     await using runner = await startServer(['--runner'])
     const server = await startServer(['--remote-url', runner.url])
     const id = await launch(server, 'echo here; setsid sleep 1000 & sleep 1000')
@@ -134,26 +134,30 @@ describe('a control plane', () => {
   })
 })
 
-describe('a call to a runner', () => {
-  it.each(['loses', 'cuts'] as const)('that starts an agent and %s its answer is taken back, proven', { timeout: 120_000 }, async (way) => {
-    await using runner = await startServer(['--runner'])
-    await using proxy = await FlakyProxy.before(runner.url)
-    await using server = await startServer(['--remote-url', proxy.url])
-    proxy[way] = /^POST \/agent\/stream/
-    const body = { type: 'command', placement: 'remote', prompt: '', configuration: { command: ['sleep', '1000'] } }
-    const answering = server.call('POST', '/api/agents', { body }).catch((error: unknown) => error as Error)
-    if (way === 'loses') {
-      await waitUntil(() => agentProcesses(runner.home).length > 0, 15_000, 'the agent runs though nobody heard of it')
-      // Whoever asked does not wait for the budget of the launch: what it opened is closed.
-      expect(await server.post('/api/test/reset-environment', { timeout: 2_000 })).toMatchObject({ success: true })
-    }
-    await answering
-    expect(proxy.lost).toBe(1)
-    await becomesEmpty(runner)
-    expect(await server.get('/api/cleanup/status')).toMatchObject({ agentCount: 0, stuck: [], leaks: [] })
-  })
+describe('remote: a call to a runner', () => {
+  it.each(['loses', 'cuts'] as const)(
+    'that starts an agent and %s its answer is rolled back with proof',
+    { timeout: 120_000 },
+    async (way) => {
+      await using runner = await startServer(['--runner'])
+      await using proxy = await FlakyProxy.before(runner.url)
+      await using server = await startServer(['--remote-url', proxy.url])
+      proxy[way] = /^POST \/agent\/stream/
+      const body = { type: 'command', placement: 'remote', prompt: '', configuration: { command: ['sleep', '1000'] } }
+      const answering = server.call('POST', '/api/agents', { body }).catch((error: unknown) => error as Error)
+      if (way === 'loses') {
+        await waitUntil(() => agentProcesses(runner.home).length > 0, 15_000, 'the agent runs, though its launch got no answer')
+        // The reset does not wait for the launch's deadline, because it closes the agent's scope.
+        expect(await server.post('/api/test/reset-environment', { timeout: 2_000 })).toMatchObject({ success: true })
+      }
+      await answering
+      expect(proxy.lost).toBe(1)
+      await becomesEmpty(runner)
+      expect(await server.get('/api/cleanup/status')).toMatchObject({ agentCount: 0, stuck: [], leaks: [] })
+    },
+  )
 
-  it.each(['loses', 'cuts'] as const)('that stops an agent and %s its answer has stopped it, and that is seen', async (way) => {
+  it.each(['loses', 'cuts'] as const)('that stops an agent and %s its answer has stopped it, and the end is observed', async (way) => {
     await using runner = await startServer(['--runner'])
     await using proxy = await FlakyProxy.before(runner.url)
     await using server = await startServer(['--remote-url', proxy.url])
@@ -165,7 +169,7 @@ describe('a call to a runner', () => {
     await becomesEmpty(runner)
   })
 
-  it('that streams an agent and is cut has stopped it; the agent has ended, and nobody saw how', async () => {
+  it('that streams an agent and is cut ends the agent, with an unknown exit', async () => {
     await using runner = await startServer(['--runner'])
     await using proxy = await FlakyProxy.before(runner.url)
     await using server = await startServer(['--remote-url', proxy.url])
@@ -177,7 +181,7 @@ describe('a call to a runner', () => {
     await becomesEmpty(runner)
   })
 
-  it('that is half-open loses the end of the agent, and asks for it', { timeout: 120_000 }, async () => {
+  it('that is half-open misses the end of the agent, and asks the runner for it', { timeout: 120_000 }, async () => {
     await using runner = await startServer(['--runner'])
     await using proxy = await FlakyProxy.before(runner.url)
     await using server = await startServer(['--remote-url', proxy.url])
@@ -186,12 +190,14 @@ describe('a call to a runner', () => {
     await firstWord(server, id)
     proxy.freezeAll()
     writeFileSync(go, '')
-    await server.get(`/api/agents/${id}/status?wait=30000`).catch(() => {})
-    await waitUntil(async () => (await server.get(`/api/agents/${id}`)).status === 'failed', 40_000, 'the end is known')
+    await server.get(`/api/agents/${id}/status?wait=30000`).catch(() => {}) // The wait may time out. The next line waits longer.
+    await waitUntil(async () => (await server.get(`/api/agents/${id}`)).status === 'failed', 40_000, 'the end of the agent is known')
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ exitCode: 7 })
   })
 
-  it('that is never answered leaves the agent unknown, and the reaper ends it when somebody answers', { timeout: 120_000 }, async () => {
+  it('that is never answered leaves the agent unknown, and the reaper ends it when the runner answers again', {
+    timeout: 120_000,
+  }, async () => {
     await using runner = await startServer(['--runner'])
     await using proxy = await FlakyProxy.before(runner.url)
     await using server = await startServer(['--remote-url', proxy.url, ...reaping])
@@ -207,24 +213,24 @@ describe('a call to a runner', () => {
   })
 })
 
-/** Asks, and says what was answered. */
+/** Sends one request and prints the answer. */
 const askProgram = `
 const [method, url, body] = process.argv.slice(1)
 const json = body === 'null' ? {} : { body, headers: { 'content-type': 'application/json' } }
 process.stdout.write(await (await fetch(url, { method, ...json })).text())
 `
 
-describe('a cable to the runner', () => {
+describe('remote: the network to the runner', () => {
   needs('root', 'ip')
 
-  it('that is pulled leaves both sides clean once it is back', { timeout: 180_000 }, async () => {
+  it('leaves both sides clean when it is cut and restored', { timeout: 180_000 }, async () => {
     using network = new CutNetwork()
     const token = 'a-token-of-the-runner'
     const runner = await startServer(['--runner', '--host', network.address, '--token', token])
     const there = network.there([])
     const server = await startServer(['--remote-url', runner.url, '--remote-token', token, ...reaping], { through: there })
     try {
-      // The control plane listens at the other end, where this test is not.
+      // The control plane listens inside the second network, which this process cannot reach.
       const ask = (method: string, path: string, body?: object): Json => {
         const words = [nodeProgram, '--input-type=module', '-e', askProgram, '--', method, server.url + path, JSON.stringify(body ?? null)]
         const [program = '', ...rest] = network.there(words)
@@ -234,10 +240,10 @@ describe('a cable to the runner', () => {
       const { id } = ask('POST', '/api/agents', { type: 'command', placement: 'remote', prompt: '', configuration: { command } })
       ask('GET', `/api/agents/${id}/messages?since=1&wait=15000`)
       network.cut()
-      await waitUntil(() => agentProcesses(runner.home), 45_000, 'the runner has stopped the agent of one who is gone')
+      await waitUntil(() => agentProcesses(runner.home), 45_000, 'the runner ends the agent of the lost control plane')
       expect(ask('GET', `/api/agents/${id}`)).toMatchObject({ status: 'running' })
       network.mend()
-      await waitUntil(() => ask('GET', `/api/agents/${id}`).status === 'failed', 60_000, 'the control plane has learnt it')
+      await waitUntil(() => ask('GET', `/api/agents/${id}`).status === 'failed', 60_000, 'the control plane knows that the agent has ended')
     } finally {
       await server.stop()
       await runner.stop()

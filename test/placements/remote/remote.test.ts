@@ -6,7 +6,7 @@ import { type Json, startServer, type TestServer } from '../../support/server.ts
 import { agentProcesses } from '../../support/shared-server.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** Placement `remote`, through two real servers: a runner host, and a control plane that runs its agents there. */
+/** The placement `remote`, with two real servers: a runner, and a control plane that runs its agents there. */
 
 const token = 'a-token-of-the-runner'
 let runner: TestServer
@@ -30,30 +30,30 @@ const ended = async (id: string): Promise<Json> => {
   return await server.get(`/api/agents/${id}`)
 }
 
-const said = async (id: string): Promise<string[]> =>
-  (await server.get<Json[]>(`/api/agents/${id}/messages?since=1`)).map((one) => one.content)
+const contents = async (id: string): Promise<string[]> =>
+  (await server.get<Json[]>(`/api/agents/${id}/messages?since=1`)).map(({ content }) => content)
 
 const runnerCall = async (path: string): Promise<Json> =>
   await (await fetch(runner.url + path, { headers: { authorization: `Bearer ${token}` } })).json()
 
 async function runnerBecomesEmpty(): Promise<void> {
-  const look = async (): Promise<readonly string[]> => [
+  const leftovers = async (): Promise<readonly string[]> => [
     ...agentProcesses(runner.home),
-    ...((await runnerCall('/api/agents')) as Json[]).map((one) => `agent ${one.id}`),
+    ...((await runnerCall('/api/agents')) as Json[]).map((agent) => `agent ${agent.id}`),
     ...leftInHome(runner.home),
   ]
-  await waitUntil(look, 15_000, 'the runner is clean')
+  await waitUntil(leftovers, 15_000, 'the runner is clean')
 }
 
-describe('an agent at a runner', () => {
-  it('says its lines there, and they are messages here, all and in order', async () => {
+describe('remote: an agent at a runner', () => {
+  it('has all its output as messages here, in order', async () => {
     const id = await launch('i=0; while [ $i -lt 2000 ]; do echo "line $i"; i=$((i+1)); done; printf "a\\rb\\n"; printf unfinished')
     expect(await ended(id)).toMatchObject({ status: 'completed', exitCode: 0, placement: 'remote' })
-    expect(await said(id)).toEqual([...Array.from({ length: 2_000 }, (_, index) => `line ${index}`), 'a\rb', 'unfinished'])
+    expect(await contents(id)).toEqual([...Array.from({ length: 2_000 }, (_, index) => `line ${index}`), 'a\rb', 'unfinished'])
     await runnerBecomesEmpty()
   })
 
-  it('reads its prompt, has its environment, and works in its folder there', async () => {
+  it('reads its prompt, and has its environment and working folder there', async () => {
     const folder = temporaryHome()
     const id = await server.launch({
       type: 'command',
@@ -62,18 +62,18 @@ describe('an agent at a runner', () => {
       configuration: { command: ['sh', '-c', 'cat; echo "$GREETING"; pwd'], env: { GREETING: 'hello' }, workingDirectory: folder },
     })
     await ended(id)
-    expect(await said(id)).toEqual(['the prompt', 'hello', folder])
+    expect(await contents(id)).toEqual(['the prompt', 'hello', folder])
   })
 
   it.each([
     ['exit 7', { status: 'failed', exitCode: 7, error: { name: 'exit_code' } }],
     ['kill -9 $$', { status: 'failed', signal: 'SIGKILL' }],
     ['true', { status: 'completed', exitCode: 0 }],
-  ])('that ends with "%s" has ended so here', async (script, end) => {
+  ])('has the same end here when it ends with "%s" there', async (script, end) => {
     expect(await ended(await launch(script))).toMatchObject(end)
   })
 
-  it('is stopped, proven by the runner, with its last words', async () => {
+  it('is stopped, with a proof from the runner and its last output', async () => {
     const id = await launch('trap "echo leaving; exit 0" TERM; echo here; while :; do sleep 0.05; done')
     await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
     const report = await server.post(`/api/agents/${id}/stop`)
@@ -86,11 +86,11 @@ describe('an agent at a runner', () => {
     })
     expect(agentProcesses(runner.home)).toEqual([])
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ status: 'terminated' })
-    expect(await said(id)).toEqual(['here', 'leaving'])
+    expect(await contents(id)).toEqual(['here', 'leaving'])
     await runnerBecomesEmpty()
   })
 
-  it('that will not hear is killed there', async () => {
+  it('is killed there when it ignores SIGTERM', async () => {
     const id = await launch('trap "" TERM INT; echo here; setsid sleep 1000 & while :; do sleep 1000; done')
     await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
     expect(await server.post(`/api/agents/${id}/stop`, { grace: 200 })).toMatchObject({ success: true })
@@ -106,7 +106,7 @@ describe('an agent at a runner', () => {
     await runnerBecomesEmpty()
   })
 
-  it('of a request ends with it, and those of another do not', async () => {
+  it('ends with its request, and agents of another request do not', async () => {
     const one = await launch('sleep 1000', { requestId: 'one' })
     const two = await launch('sleep 1000', { requestId: 'two' })
     expect(await server.post('/api/requests/one/cleanup')).toMatchObject({ success: true, cleanedAgentsCount: 1 })
@@ -124,7 +124,7 @@ describe('an agent at a runner', () => {
     await runnerBecomesEmpty()
   })
 
-  it('that cannot start there is refused, and leaves nothing', async () => {
+  it('is refused without leftovers when it cannot start there', async () => {
     const answer = await server.call('POST', '/api/agents', {
       body: { type: 'command', placement: 'remote', prompt: '', configuration: { command: ['/no/such/program'] } },
     })
@@ -134,7 +134,7 @@ describe('an agent at a runner', () => {
     await runnerBecomesEmpty()
   })
 
-  it('keeps its secrets out of the books and logs of both sides', async () => {
+  it('has no secrets in the ledgers and logs of both sides', async () => {
     const secret = 'secret-9c1d7e'
     const id = await launch('exit 1', { configuration: { command: ['sh', '-c', 'exit 1'], env: { KEY: secret } } })
     await ended(id)
@@ -146,20 +146,20 @@ describe('an agent at a runner', () => {
   })
 })
 
-describe('the settings of the placement remote', () => {
-  it('are looked at by the doctor', async () => {
+describe('remote settings', () => {
+  it('are checked by the doctor', async () => {
     const home = temporaryHome()
     const doctor = async (shown: string, url = runner.url): Promise<Json> => {
       const env = { EBB_REMOTE_URL: url, EBB_REMOTE_TOKEN: shown }
       const { code, stdout } = await ebb(['doctor', '--json'], { home, env })
       return { code, settings: JSON.parse(stdout.toString('utf8')).settings }
     }
-    // Our runner tells nobody without the token how it is.
+    // The runner answers 401 to every call without the token.
     const bad = (setting: string): object => ({ setting, isGood: false, says: expect.stringContaining('401') })
     expect(await doctor('a-wrong-token')).toEqual({ code: 1, settings: [bad('remote.url'), bad('remote.token')] })
     const good = (setting: string): object => ({ setting, isGood: true, says: expect.any(String) })
     expect(await doctor(token)).toEqual({ code: 0, settings: [good('remote.url'), good('remote.token')] })
-    // The health of the control plane looks like that of a runner.
+    // The health of a control plane looks like that of a runner.
     const says = expect.stringContaining(`set remote.url to ${new URL(runner.url).origin}, without /api`)
     expect(await doctor(token, `${runner.url}/api`)).toEqual({ code: 1, settings: [{ setting: 'remote.url', isGood: false, says }] })
   })
@@ -168,7 +168,7 @@ describe('the settings of the placement remote', () => {
     ['a wrong token', (): readonly string[] => ['--remote-url', runner.url, '--remote-token', 'a-wrong-token'], /refuses access \(401\)/],
     ['no runner at the address', (): readonly string[] => ['--remote-url', 'http://127.0.0.1:9'], /cannot be reached/],
     ['a server that is no runner', (): readonly string[] => ['--remote-url', server.url], /answered 404/],
-  ])('with %s refuse the launch, and nothing is made', async (_what, words, says) => {
+  ])('with %s refuse the launch, and nothing is created', async (_what, words, says) => {
     await using other = await startServer(words())
     const body = { type: 'command', placement: 'remote', prompt: '', configuration: { command: ['true'] } }
     expect(await other.call('POST', '/api/agents', { body })).toMatchObject({
@@ -178,7 +178,7 @@ describe('the settings of the placement remote', () => {
     expect(await other.get('/api/agents')).toEqual([])
   })
 
-  it('may name a number of a runner that listens everywhere and knows none of its numbers', async () => {
+  it('may name another address of a runner that listens on all addresses', async () => {
     await using everywhere = await startServer(['--runner', '--host', '0.0.0.0', '--token', token])
     const url = `http://127.0.0.2:${new URL(everywhere.url).port}`
     await using other = await startServer(['--remote-url', url, '--remote-token', token])
@@ -186,7 +186,7 @@ describe('the settings of the placement remote', () => {
     expect(await other.get(`/api/agents/${id}/status?wait=20000`)).toMatchObject({ status: 'completed' })
   })
 
-  it('are needed', async () => {
+  it('are required', async () => {
     await using other = await startServer()
     const body = { type: 'command', placement: 'remote', prompt: '', configuration: { command: ['true'] } }
     expect(await other.call('POST', '/api/agents', { body })).toMatchObject({

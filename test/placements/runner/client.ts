@@ -1,9 +1,9 @@
 /**
- * A control plane that is not ours: it knows the five calls of docs/in-depth/runner.md and nothing else. No import from `src/`, and
- * an SSE parser of its own, after the HTML standard (9.2.6).
+ * A foreign control plane, which knows only the five calls of docs/in-depth/runner.md. It imports nothing from `src/`, and has its
+ * own SSE parser, written after the HTML standard (9.2.6).
  */
 
-// biome-ignore lint/suspicious/noExplicitAny: what came over the wire, looked at without our types
+// biome-ignore lint/suspicious/noExplicitAny: JSON from the wire, without Ebb's types
 type Json = any
 
 export interface Reply {
@@ -73,24 +73,24 @@ export class ClientStream {
   readonly id: string
   readonly type: string
   readonly events: Event[] = []
-  /** Settles when the connection is over, however. */
-  readonly over: Promise<void>
+  /** Resolves when the connection has ended, in any way. */
+  readonly closed: Promise<void>
   isBroken = false
   readonly #hangUp: AbortController
-  #told = (): void => {}
+  #onData = (): void => {}
 
   constructor(response: Response, hangUp: AbortController) {
     this.id = response.headers.get('x-agent-id') ?? ''
     this.type = response.headers.get('content-type') ?? ''
     this.#hangUp = hangUp
-    this.over = this.#read(response.body as ReadableStream<Uint8Array>)
+    this.closed = this.#read(response.body as ReadableStream<Uint8Array>)
   }
 
   hangUp(): void {
     this.#hangUp.abort()
   }
 
-  /** What the agent wrote. */
+  /** The lines that the agent wrote. */
   get lines(): readonly string[] {
     return this.events.filter(({ name }) => name === '').map(({ data }) => data)
   }
@@ -99,16 +99,16 @@ export class ClientStream {
     return this.events.at(-1)
   }
 
-  /** Settles when so many lines have come. */
-  async heard(count: number): Promise<void> {
+  /** Resolves when `count` lines have come. */
+  async received(count: number): Promise<void> {
     await Promise.race([
       new Promise<void>((resolve) => {
-        this.#told = () => {
+        this.#onData = () => {
           if (this.lines.length >= count) resolve()
         }
-        this.#told()
+        this.#onData()
       }),
-      this.over.then(() => {
+      this.closed.then(() => {
         if (this.lines.length < count) throw new Error(`The stream ended: ${JSON.stringify(this.events.slice(-5))}`)
       }),
     ])
@@ -131,7 +131,7 @@ export class ClientStream {
           else if (field === 'data') data.push(value)
           else if (field === 'event') name = value
         }
-        this.#told()
+        this.#onData()
       }
     } catch {
       this.isBroken = true

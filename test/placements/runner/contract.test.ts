@@ -10,12 +10,12 @@ import { agentProcesses, useServer } from '../../support/shared-server.ts'
 import { waitUntil } from '../../support/world.ts'
 import { RunnerClient, shell } from './client.ts'
 
-/** The runner host as a control plane sees it that knows the runner protocol alone. */
+/** The runner host as seen by a control plane that knows only the runner protocol. */
 
 const server = useServer(['--runner'])
 const client = (): RunnerClient => new RunnerClient(server.url)
 
-/** Nothing of any agent is left: no process, no row, no log, nothing on the books. */
+/** Waits until nothing of any agent is left: no process, no row, no log, no open resource in the ledger. */
 async function becomesEmpty(): Promise<void> {
   const look = async (): Promise<readonly string[]> => [
     ...agentProcesses(server.home),
@@ -28,7 +28,7 @@ async function becomesEmpty(): Promise<void> {
 }
 
 describe('the runner host', () => {
-  it('says that it is well, and how many agents it has', async () => {
+  it('answers GET /health with the number of its agents', async () => {
     expect(await client().health()).toMatchObject({ status: 200, body: { status: 'ok', active_agents: 0, timestamp: expect.any(String) } })
     const { body } = await client().start(shell('sleep 1000'))
     expect((await client().health()).body).toMatchObject({ active_agents: 1 })
@@ -36,12 +36,12 @@ describe('the runner host', () => {
     expect((await client().health()).body).toMatchObject({ active_agents: 0 })
   })
 
-  it('is there only where it was asked for', async () => {
+  it('exists only with --runner', async () => {
     await using other = await startServer()
     expect((await new RunnerClient(other.url).health()).status).toBe(404)
   })
 
-  it('wants the token, and a name that it has', async () => {
+  it('requires the token, and refuses a foreign Origin', async () => {
     await using other = await startServer(['--runner', '--token', 'a-token-of-the-runner'])
     expect((await new RunnerClient(other.url).health()).status).toBe(401)
     expect((await new RunnerClient(other.url).start(shell('true'))).status).toBe(401)
@@ -50,7 +50,7 @@ describe('the runner host', () => {
     expect(page.status).toBe(403)
   })
 
-  it('tells a page that is let in the id of its agent', async () => {
+  it('lets a page of an allowed origin read X-Agent-Id', async () => {
     const page = 'https://page.example'
     await using other = await startServer(['--runner', '--allow-origin', page])
     const answer = await fetch(`${other.url}/agent/stream`, {
@@ -60,11 +60,11 @@ describe('the runner host', () => {
     })
     await answer.text()
     expect(answer.headers.get('access-control-allow-origin')).toBe(page)
-    // What is not named here a browser keeps from the page (Fetch, 3.3.5).
+    // A browser hides headers that are not listed here from the page (Fetch, 3.3.5).
     expect(answer.headers.get('access-control-expose-headers')).toContain('X-Agent-Id')
   })
 
-  it('starts an agent, sees it, and stops it, proven', async () => {
+  it('starts an agent, reports its status, and stops it with proof', async () => {
     const started = await client().start(shell('trap "" TERM; echo here; setsid sleep 1000 & sleep 1000'))
     expect(started).toMatchObject({ status: 200, body: { agent_id: expect.any(String), pid: expect.any(Number), status: 'started' } })
     const id = started.body.agent_id
@@ -74,14 +74,14 @@ describe('the runner host', () => {
     })
     expect(await client().stop(id)).toEqual({ status: 200, body: { status: 'stopped', agent_id: id } })
     expect(agentProcesses(server.home)).toEqual([])
-    // It has ended within the last minute: it is known, and stopped, however often it is asked for.
+    // An agent that ended within the last minute is known, and every further stop succeeds.
     expect(await client().stop(id)).toEqual({ status: 200, body: { status: 'stopped', agent_id: id } })
     expect((await client().status(id)).body).toMatchObject({ process_alive: false })
   })
 
-  it('streams raw lines as they come, and then how it ended', async () => {
+  it('streams raw lines as they come, and then the end', async () => {
     const stream = await client().stream(shell('echo "{\\"a\\": 1}"; echo; echo "  two  "; cat; printf last', { prompt: 'the prompt\n' }))
-    await stream.over
+    await stream.closed
     expect(stream.id).toMatch(/^[0-9a-f-]{36}$/)
     expect(stream.type).toMatch(/^text\/event-stream/)
     expect(stream.lines).toEqual(['{"a": 1}', '', '  two  ', 'the prompt', 'last'])
@@ -91,25 +91,25 @@ describe('the runner host', () => {
     await becomesEmpty()
   })
 
-  it('sends a line when it is written, and not when the agent ends', async () => {
+  it('sends a line when it is written, not when the agent ends', async () => {
     const pipe = join(temporaryHome(), 'go')
     const stream = await client().stream(shell(`echo first; until [ -e '${pipe}' ]; do sleep 0.05; done; echo second`))
-    await stream.heard(1)
+    await stream.received(1)
     expect(stream.lines).toEqual(['first'])
     writeFileSync(pipe, '')
-    await stream.over
+    await stream.closed
     expect(stream.lines).toEqual(['first', 'second'])
   })
 
-  it('loses nothing after a carriage return, which ends a line of the format', async () => {
+  it('loses nothing after a carriage return, which ends a line of SSE', async () => {
     const stream = await client().stream(shell('printf "10%%\\r50%%\\r100%%\\r\\nend\\n"'))
-    await stream.over
+    await stream.closed
     expect(stream.lines).toEqual(['10%\n50%\n100%', 'end'])
   })
 
-  it('passes a very long line on, whole', async () => {
+  it('passes on a very long line completely', async () => {
     const stream = await client().stream(shell('head -c 3000000 /dev/zero | tr "\\0" x; echo; echo end'))
-    await stream.over
+    await stream.closed
     expect(stream.lines.map((line) => line.length)).toEqual([3_000_000, 3])
     expect(stream.last?.name).toBe('complete')
   })
@@ -117,9 +117,9 @@ describe('the runner host', () => {
   it.each([
     ['exits with an error', 'echo x; exit 7', /code 7/],
     ['is killed', 'echo x; kill -9 $$', /SIGKILL/],
-  ])('says so when an agent %s', async (_what, script, says) => {
+  ])('sends `event: error` when an agent %s', async (_what, script, says) => {
     const stream = await client().stream(shell(script))
-    await stream.over
+    await stream.closed
     expect(stream.last?.name).toBe('error')
     expect(JSON.parse(stream.last?.data ?? '')).toEqual({ error: expect.stringMatching(says) })
     expect((await client().status(stream.id)).body).toMatchObject({ process_alive: false })
@@ -127,22 +127,22 @@ describe('the runner host', () => {
 
   it('remembers the exit code of an agent that has ended', async () => {
     const stream = await client().stream(shell('exit 7'))
-    await stream.over
+    await stream.closed
     expect((await client().status(stream.id)).body).toMatchObject({ process_alive: false, exit_code: 7 })
     await becomesEmpty()
     expect((await client().status(stream.id)).body).toMatchObject({ process_alive: false, exit_code: 7 })
   })
 
-  it('stops an agent that is being streamed, and tells the stream', async () => {
+  it('ends the stream with `event: error` when its agent is stopped', async () => {
     const stream = await client().stream(shell('echo here; sleep 1000'))
-    await stream.heard(1)
+    await stream.received(1)
     expect((await client().stop(stream.id)).status).toBe(200)
-    await stream.over
+    await stream.closed
     expect(stream.last).toEqual({ name: 'error', data: expect.stringContaining('stopped') })
     await becomesEmpty()
   })
 
-  it('knows an agent by its id in capitals, too', async () => {
+  it('accepts the id of an agent in upper case', async () => {
     const id = randomUUID()
     const capitals = id.toUpperCase()
     expect((await client().start(shell('sleep 1000', { agent_id: capitals }))).body).toMatchObject({ agent_id: id })
@@ -150,7 +150,7 @@ describe('the runner host', () => {
     expect((await client().stop(capitals)).body).toEqual({ status: 'stopped', agent_id: id })
   })
 
-  it('is through with a stop when the processes are gone, though a log of them cannot be archived', async () => {
+  it('answers a stop when the processes are gone, even if a log cannot be archived', async () => {
     const [started, streamed] = [randomUUID(), randomUUID()]
     for (const id of [started, streamed]) {
       const inTheWay = join(server.home, 'archive', id, 'stderr.log')
@@ -164,16 +164,16 @@ describe('the runner host', () => {
       expect((await client().status(started)).body).toMatchObject({ process_alive: false })
     }
     expect((await server.get('/api/cleanup/status')).heldBack).not.toEqual([])
-    // How it ended is said all the same.
+    // The stream still ends with the outcome.
     const stream = await client().stream(shell('echo here', { agent_id: streamed }))
-    await stream.over
+    await stream.closed
     expect(stream.events).toEqual([
       { name: '', data: 'here' },
       { name: 'complete', data: '{}' },
     ])
   })
 
-  it('serves one stream after another on the same connection, and keeps nothing of them', async () => {
+  it('serves one stream after another on the same connection without leaking listeners', async () => {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
     const sockets = new Set<unknown>()
     const body = JSON.stringify(shell('echo here'))
@@ -195,42 +195,42 @@ describe('the runner host', () => {
     }
     agent.destroy()
     expect(sockets.size).toBe(1)
-    // Node says so when there are more than ten listeners.
+    // Node warns above ten listeners.
     expect(server.ebb.errorOutput()).not.toContain('MaxListenersExceeded')
   })
 
-  it('has two at once, each by itself', async () => {
+  it('runs two agents independently', async () => {
     const [one, two] = await Promise.all([client().stream(shell('echo one; sleep 1000')), client().stream(shell('echo two; sleep 1000'))])
-    await Promise.all([one.heard(1), two.heard(1)])
+    await Promise.all([one.received(1), two.received(1)])
     await client().stop(one.id)
-    await one.over
+    await one.closed
     expect((await client().status(two.id)).body).toMatchObject({ process_alive: true })
     expect(two.lines).toEqual(['two'])
     await client().stop(two.id)
-    await two.over
+    await two.closed
   })
 
-  it('does not know agents that never were', async () => {
+  it('answers 404 for unknown agents', async () => {
     for (const id of [randomUUID(), 'no-uuid', '..%2F..']) {
       expect(await client().stop(id)).toMatchObject({ status: 404, body: { code: 'agent_not_found' } })
       expect(await client().status(id)).toMatchObject({ status: 404, body: { code: 'agent_not_found' } })
     }
   })
 
-  it('refuses an id that it was asked to stop, because its launch came too late', async () => {
+  it('refuses a launch with an id that was stopped before the launch arrived', async () => {
     const id = randomUUID()
     expect((await client().stop(id)).status).toBe(404)
     expect(await client().start(shell('sleep 1000', { agent_id: id }))).toMatchObject({ status: 409, body: { code: 'agent_exists' } })
   })
 
-  it('takes the id that it is given, once', async () => {
+  it('accepts a given id once', async () => {
     const id = randomUUID()
     expect((await client().start(shell('sleep 1000', { agent_id: id }))).body).toMatchObject({ agent_id: id })
     expect(await client().start(shell('sleep 1000', { agent_id: id }))).toMatchObject({ status: 409, body: { code: 'agent_exists' } })
     expect((await client().status(id)).body).toMatchObject({ process_alive: true })
     expect((await client().stop(id)).status).toBe(200)
     expect(await client().start(shell('sleep 1000', { agent_id: id }))).toMatchObject({ status: 409 })
-    // Of the agents of the server itself, too.
+    // The ids of the server's own agents are refused too.
     const other = await server.command(['sleep', '1000'])
     expect(await client().start(shell('sleep 1000', { agent_id: other }))).toMatchObject({ status: 409 })
     expect(await server.get(`/api/agents/${other}`)).toMatchObject({ status: 'running' })
@@ -242,7 +242,7 @@ describe('the runner host', () => {
   })
 })
 
-describe('a body of the runner', () => {
+describe('the body of a launch at the runner', () => {
   it.each([
     ['no JSON', '{', /JSON/],
     ['no prompt', {}, /prompt/],
@@ -255,12 +255,12 @@ describe('a body of the runner', () => {
     ['an MCP configuration without servers', { prompt: '', mcp_config: '{}' }, /mcp_config\.mcpServers/],
     ['an MCP server without a command', { prompt: '', mcp_config: '{"mcpServers":{"a":{}}}' }, /mcp_config/],
     [
-      'an MCP server with what we cannot pass on',
+      'an MCP server with headers, which cannot be passed on',
       { prompt: '', mcp_config: '{"mcpServers":{"a":{"type":"http","url":"http://x","headers":{"Authorization":"x"}}}}' },
       /headers\.Authorization cannot be passed on/,
     ],
     ['a command that does not exist', { prompt: '', type: 'command', configuration: { command: ['/no/such/program'] } }, /program/],
-  ])('with %s is refused, in the usual shape', async (_what, body, says) => {
+  ])('with %s is refused with an error in the usual shape', async (_what, body, says) => {
     const { status, body: answer } = await client().start(body)
     expect(answer).toMatchObject({ statusCode: 400, code: expect.any(String), message: expect.stringMatching(says) })
     expect(status).toBe(400)
@@ -269,36 +269,36 @@ describe('a body of the runner', () => {
     await becomesEmpty()
   })
 
-  it('may say null for what it does not want', async () => {
+  it('may have null for absent fields', async () => {
     const nothing = { session_id: null, model: null, working_directory: null, mcp_config: null, mcp_strict: null, allowed_tools: null }
     const stream = await client().stream(shell('echo ok', { ...nothing, configuration: { command: ['echo', 'ok'] } }))
-    await stream.over
+    await stream.closed
     expect(stream.lines).toEqual(['ok'])
   })
 
-  it('says where the agent works, and the fields of the runner protocol win over ours', async () => {
+  it('sets the working directory; fields of the protocol win over `configuration`', async () => {
     const [here, there] = [temporaryHome(), temporaryHome()]
     const stream = await client().stream(
       shell('', { working_directory: here, configuration: { command: ['pwd'], workingDirectory: there } }),
     )
-    await stream.over
+    await stream.closed
     expect(stream.lines).toEqual([here])
   })
 
-  it('gives the agent its MCP servers', async () => {
+  it('sets the MCP servers of the agent', async () => {
     const mcp_config = JSON.stringify({ mcpServers: { notes: { command: 'notes-server', args: ['-v'], env: { KEY: 'value' } } } })
     const stream = await client().stream(shell('cat "$EBB_MCP_CONFIG"', { mcp_config }))
-    await stream.over
+    await stream.closed
     expect(JSON.parse(stream.lines.join('\n'))).toMatchObject({ mcpServers: { notes: { command: 'notes-server', args: ['-v'] } } })
     await becomesEmpty()
   })
 
-  it('leaves no secret of it in the database or a log of the server', async () => {
+  it('leaves no secret in the database or in the log of the server', async () => {
     const secret = `secret-${randomUUID()}`
     const stream = await client().stream(
       shell('', { configuration: { command: ['sh', '-c', 'printenv KEY | wc -c'], env: { KEY: secret } } }),
     )
-    await stream.over
+    await stream.closed
     expect(stream.lines).toEqual([String(secret.length + 1)])
     for (const file of readdirSync(server.home).filter((name) => name.startsWith('ebb.db')))
       expect(readFileSync(join(server.home, file), 'latin1')).not.toContain(secret)
@@ -306,7 +306,7 @@ describe('a body of the runner', () => {
   })
 })
 
-it('100 agents started and stopped in a row leave nothing', { timeout: 120_000 }, async () => {
+it('runner: 100 agents in a row leave nothing', { timeout: 120_000 }, async () => {
   const runner = client()
   const started = new Set<string>()
   for (let index = 0; index < 100; index++) {
@@ -317,14 +317,14 @@ it('100 agents started and stopped in a row leave nothing', { timeout: 120_000 }
       continue
     }
     const stream = await runner.stream(shell('echo x'))
-    await stream.over
+    await stream.closed
     expect(stream.last?.name).toBe('complete')
   }
   expect(agentProcesses(server.home)).toEqual([])
   expect((await runner.health()).body).toMatchObject({ active_agents: 0 })
   expect(leftInHome(server.home)).toEqual([])
-  // Those that were only started are known for a minute: to this their rows belong. Of those that were streamed nothing stays.
+  // The rows of started agents stay for the minute in which the agents are remembered. Streamed agents leave nothing.
   const streamed = async (): Promise<readonly string[]> =>
     (await server.get<Json[]>('/api/agents')).map(({ id }) => id).filter((id) => !started.has(id))
-  await waitUntil(streamed, 15_000, 'those that were delivered have no rows')
+  await waitUntil(streamed, 15_000, 'the rows of the streamed agents are gone')
 })

@@ -5,9 +5,9 @@ import { temporaryHome } from '../../support/home.ts'
 import { useServer } from '../../support/shared-server.ts'
 import { RunnerClient } from './client.ts'
 
-/** What the fields of the runner protocol become: a `claude` of our own, first in the PATH, says what it was given. */
+/** The effect of the protocol's fields. A script named `claude`, first in the PATH, prints its arguments and its input. */
 
-const sayingProgram = `#!/bin/sh
+const echoProgram = `#!/bin/sh
 case "$*" in --version) echo 1.0; exit;; esac
 for word in "$@"; do echo "argument $word"; done
 echo "folder $(pwd)"
@@ -21,7 +21,7 @@ done
 
 function programs(): string {
   const folder = temporaryHome()
-  writeFileSync(join(folder, 'claude'), sayingProgram)
+  writeFileSync(join(folder, 'claude'), echoProgram)
   chmodSync(join(folder, 'claude'), 0o755)
   return folder
 }
@@ -29,24 +29,24 @@ function programs(): string {
 const folder = programs()
 const server = useServer(['--runner'], { env: { PATH: `${folder}:${process.env.PATH ?? ''}` } })
 
-async function said(body: object): Promise<{ readonly words: readonly string[]; readonly text: string }> {
+async function outputOf(body: object): Promise<{ readonly words: readonly string[]; readonly text: string }> {
   const stream = await new RunnerClient(server.url).stream(body)
-  await stream.over
+  await stream.closed
   expect(stream.last?.name).toBe('complete')
   const words = stream.lines.filter((line) => line.startsWith('argument ')).map((line) => line.slice('argument '.length))
   return { words, text: stream.lines.join('\n') }
 }
 
-/** The value, whichever of the two ways the flag has it. */
+/** The value of a flag, as `--flag=value` or `--flag value`. */
 function flagValue(words: readonly string[], flag: string): string | undefined {
   const joined = words.find((word) => word.startsWith(`${flag}=`))
   return joined === undefined ? words[words.indexOf(flag) + 1] : joined.slice(flag.length + 1)
 }
 
-describe('the fields of the runner protocol alone', () => {
-  it('reach a program, which is claude unless another type is said', async () => {
+describe('the fields of the runner protocol', () => {
+  it('reach the program, which is Claude Code by default', async () => {
     const working_directory = temporaryHome()
-    const { words, text } = await said({
+    const { words, text } = await outputOf({
       prompt: 'What is said\n',
       session_id: 'c0ffee00-0000-4000-8000-000000000001',
       model: 'sonnet',
@@ -68,7 +68,7 @@ describe('the fields of the runner protocol alone', () => {
     expect(words).toContain('--strict-mcp-config')
     const tools = words.filter((word) => /--allowedTools|^Read$|Bash\(/.test(word)).join(' ')
     expect(tools).toMatch(/Read/)
-    // One rule, with the comma that it has.
+    // The comma inside the parentheses belongs to one rule.
     expect(tools).toContain('Bash(git log, git diff)')
     expect(words.join(' ')).toMatch(/--disallowedTools.*WebFetch.*WebSearch/)
     const config = JSON.parse(text.slice(text.indexOf('{\n')))
@@ -80,9 +80,9 @@ describe('the fields of the runner protocol alone', () => {
     })
   })
 
-  it('that are empty texts say nothing', async () => {
+  it('count as absent when they are empty texts', async () => {
     const nothing = { session_id: '', model: '', working_directory: '', mcp_config: '', allowed_tools: '', disallowed_tools: '' }
-    const { words } = await said({ prompt: 'x', type: '', ...nothing })
+    const { words } = await outputOf({ prompt: 'x', type: '', ...nothing })
     for (const flag of ['--resume', '--model', '--mcp-config', '--allowedTools', '--disallowedTools'])
       expect(words.filter((word) => word.startsWith(flag))).toEqual([])
     expect(words).toContain('--dangerously-skip-permissions')

@@ -12,46 +12,46 @@ import { openSupervisor } from '../../support/supervisor.ts'
 import { survivors, waitUntil } from '../../support/world.ts'
 import { RunnerClient, shell } from './client.ts'
 
-/** A runner that leaves, dies and comes back takes its agents with it, and keeps nothing of them. */
+/** A runner that exits or dies and is started again ends its agents and keeps nothing of them. */
 
 async function becomesEmpty(server: TestServer): Promise<void> {
-  const look = async (): Promise<readonly string[]> => [
+  const left = async (): Promise<readonly string[]> => [
     ...agentProcesses(server.home),
     ...(await server.get<Json[]>('/api/agents')).map((one) => `agent ${one.id}`),
     ...leftInHome(server.home),
     ...readdirSync(join(server.home, 'archive')),
   ]
-  await waitUntil(look, 15_000, 'nothing of the agents of the runner is left')
+  await waitUntil(left, 15_000, 'nothing of the agents of the runner is left')
 }
 
-it('a runner that leaves in order ends its agents first, and tells those who stream them', async () => {
+it('a runner that exits ends its agents first, and their streams with `event: error`', async () => {
   const server = await startServer(['--runner'])
   const client = new RunnerClient(server.url)
   const stream = await client.stream(shell('echo here; setsid sleep 1000 & sleep 1000'))
-  await stream.heard(1)
+  await stream.received(1)
   await client.start(shell('sleep 1000'))
   await server.stop()
-  await stream.over
+  await stream.closed
   expect(stream.last).toEqual({ name: 'error', data: expect.stringContaining('stopped') })
   expect(agentProcesses(server.home)).toEqual([])
   await using again = await startServer(['--runner'], { home: server.home })
   await becomesEmpty(again)
 })
 
-it('a runner that is killed breaks its streams; the next one has none of its agents, nor their rows', async () => {
+it('after SIGKILL of a runner its streams break, and the next runner has neither its agents nor their rows', async () => {
   const home = temporaryHome()
   const server = await startServer(['--runner'], { home })
   const stream = await new RunnerClient(server.url).stream(shell('echo here; setsid sleep 1000 & sleep 1000'))
-  await stream.heard(1)
+  await stream.received(1)
   server.ebb.signal('SIGKILL')
   await server.ebb.ended
-  await stream.over
+  await stream.closed
   expect(stream.last?.name).toBe('')
   await using again = await startServer(['--runner'], { home })
   const client = new RunnerClient(again.url)
-  // Recovered before it listens.
+  // The recovery runs before the runner listens.
   expect(agentProcesses(home)).toEqual([])
-  // It has ended within the last minute, and is known, though it was another life of the runner.
+  // The agent ended within the last minute, so it is known, although an earlier run started it.
   for (let round = 0; round < 2; round++) {
     expect(await client.status(stream.id)).toMatchObject({ status: 200, body: { process_alive: false } })
     expect((await client.stop(stream.id)).status).toBe(200)
@@ -60,7 +60,7 @@ it('a runner that is killed breaks its streams; the next one has none of its age
   expect(await client.start(shell('true', { agent_id: stream.id }))).toMatchObject({ status: 409, body: { code: 'agent_exists' } })
 })
 
-/** Its sentinel sees nothing of it: what is left is for others. */
+/** Kills the server while its sentinel is stopped, so that the agents stay for another recovery. */
 async function diesUnwatched({ home, ebb }: TestServer): Promise<void> {
   const sentinels = survivors(home).filter(({ argv }) => argv.startsWith('ebb-sentinel'))
   for (const { pid } of sentinels) process.kill(pid, 'SIGSTOP')
@@ -69,7 +69,7 @@ async function diesUnwatched({ home, ebb }: TestServer): Promise<void> {
   for (const { pid } of sentinels) process.kill(pid, 'SIGKILL')
 }
 
-it.each(['with', 'without'])('an agent of an earlier life that nobody has recovered yet is alive, %s its row', async (row) => {
+it.each(['with', 'without'])('an agent of an earlier run that is not recovered yet is alive, %s its row', async (row) => {
   const home = temporaryHome()
   const server = await startServer(['--runner'], { home })
   const id: string = (await new RunnerClient(server.url).start(shell('sleep 1000'))).body.agent_id
@@ -77,12 +77,12 @@ it.each(['with', 'without'])('an agent of an earlier life that nobody has recove
   const control = await supervisor.control()
   const host = new RunnerHost(control)
   try {
-    // Its runner lives, and is not this one.
+    // The agent belongs to another runner, which is alive.
     expect(await host.status(id)).toMatchObject({ isAlive: true })
     await expect(host.stop(id, false)).rejects.toMatchObject({ code: 'agent_foreign' })
     expect(agentProcesses(home)).not.toEqual([])
     await diesUnwatched(server)
-    // A launch that was cut short is on the books before its row is written.
+    // An interrupted launch is in the ledger before its row is written.
     if (row === 'without') {
       using database = new DatabaseSync(join(home, 'ebb.db'))
       expect(database.prepare('DELETE FROM agent WHERE id = ?').run(id).changes).toBe(1)
@@ -105,7 +105,7 @@ it.each(['with', 'without'])('an agent of an earlier life that nobody has recove
   }
 })
 
-it('agents of the server itself in the namespace of the runner stay', async () => {
+it("a runner keeps the server's own agents in the namespace `runner`", async () => {
   const home = temporaryHome()
   const server = await startServer(['--runner'], { home })
   const own = await server.command(['true'], { namespace: 'runner' })
@@ -113,15 +113,15 @@ it('agents of the server itself in the namespace of the runner stay', async () =
   await server.stop()
   await using again = await startServer(['--runner'], { home })
   const stream = await new RunnerClient(again.url).stream(shell('true'))
-  await stream.over
+  await stream.closed
   await waitUntil(async () => (await again.get<Json[]>('/api/agents')).length === 1, 15_000, 'the row of the runner’s agent is gone')
   expect(await again.get(`/api/agents/${own}`)).toMatchObject({ status: 'completed' })
 })
 
-it('what has ended is known for its time, and then leaves nothing', async () => {
+it('an ended agent is remembered for `rememberMs`, and then leaves nothing', async () => {
   await using supervisor = await openSupervisor()
   const control = await supervisor.control()
-  const host = new RunnerHost(control, { rememberMs: 3_000, refuseMs: 300, lookMs: 20 })
+  const host = new RunnerHost(control, { rememberMs: 3_000, refuseMs: 300, sweepMs: 20 })
   try {
     const order = { type: 'command', prompt: '', configuration: { command: ['sleep', '1000'] } }
     const { id } = await host.launch(order, false)
@@ -132,7 +132,7 @@ it('what has ended is known for its time, and then leaves nothing', async () => 
     await waitUntil(async () => (await control.store.find(id)) === undefined, 10_000, 'its row is gone')
     await expect(host.status(id)).rejects.toMatchObject({ code: 'agent_not_found' })
     await expect(host.stop(id, false)).rejects.toMatchObject({ code: 'agent_not_found' })
-    // Its id is free again when nothing of it can still be on its way.
+    // The id is free again after `refuseMs`, when no launch with it can still be on its way.
     await waitUntil(
       () =>
         host.launch({ ...order, agentId: id }, false).then(

@@ -13,7 +13,7 @@ needs('tmux')
 
 const shell = (script: string): readonly string[] => ['sh', '-c', script]
 
-/** Counts up, a line at a time, until the file is there; then says so and ends with the code. */
+/** Counts up, one line at a time, until the gate file exists. Then prints the last number and exits with the code. */
 const counter = (gate: string, code = 0): readonly string[] =>
   shell(`n=0; while [ ! -e ${gate} ]; do n=$((n+1)); echo "line $n"; sleep 0.01; done; echo "last $n"; exit ${code}`)
 
@@ -22,25 +22,25 @@ async function killed(server: TestServer): Promise<void> {
   await server.ebb.ended
 }
 
-/** Never 0, which is everybody in our own group. */
+/** Refuses pid 0, which means every process of the test's own process group. */
 function kill(pid: number | undefined): void {
-  if (!pid) throw new Error('It has ended already.')
+  if (!pid) throw new Error('There is no pid to kill: the process has ended already.')
   process.kill(pid, 'SIGKILL')
 }
 
-/** Whoever supervises, watches or recovers: it was told the home, and no agent was. */
+/** Servers, sentinels and recoveries of a home. They have EBB_HOME in their environment, and agents have the environment tag. */
 const serversOf = (home: string): readonly unknown[] =>
   processesNow().filter(({ environ }) => `\0${environ}`.includes(`\0EBB_HOME=${home}\0`) && !environ.includes('EBB_SCOPE='))
 
-/** Every line once, in order. */
-function expectWhole(said: readonly string[]): void {
-  const counted = said.slice(0, -1)
+/** Requires every line once, in order. */
+function expectWhole(output: readonly string[]): void {
+  const counted = output.slice(0, -1)
   expect(counted).toEqual(counted.map((_, index) => `line ${index + 1}`))
-  expect(said.at(-1)).toBe(`last ${counted.length}`)
+  expect(output.at(-1)).toBe(`last ${counted.length}`)
 }
 
-describe('a server that is lost (G9, supervisor lost)', () => {
-  it('leaves its agents in tmux to the next one, which reads on where the first was: no line lost, none twice', async () => {
+describe('tmux: a killed server (G9)', () => {
+  it('leaves its agents to the next server, which continues reading without losing or repeating a line', async () => {
     const home = temporaryHome()
     const gate = join(temporaryHome(), 'gate')
     const first = await startServer([], { home })
@@ -65,7 +65,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     expect(sessionsOf(home)).toEqual([])
   })
 
-  it('leaves a request its timeout: the next server closes it when that is over', async () => {
+  it('leaves the timeout of a request to the next server, which closes the request in time', async () => {
     const home = temporaryHome()
     const first = await startServer([], { home })
     expect(await first.call('POST', '/api/requests', { body: { id: 'timed', timeout: 8_000 } })).toMatchObject({ status: 201 })
@@ -74,7 +74,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     const killedMs = Date.now()
     await using second = await startServer([], { home })
     expect(await ended(second, id)).toMatchObject({ status: 'terminated' })
-    // Its time may be over before anybody could have been told.
+    // The timeout may pass before a client could subscribe, so the history is read.
     const entry = (await second.get<Json[]>('/api/cleanup/history')).find(({ scope }) => scope.id === 'timed')
     const { report } = await second.get(`/api/cleanup/history/${entry?.id}`)
     expect(report).toMatchObject({ success: true, trigger: 'request-finished', scope: { kind: 'request', id: 'timed' } })
@@ -82,7 +82,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     expect(await second.get('/api/requests/timed')).toMatchObject({ state: 'closed' })
   })
 
-  it('closes a request whose time was over while nobody was there with all of its agents', async () => {
+  it('leaves a request whose timeout passed meanwhile to the next server, which closes it with all its agents', async () => {
     const home = temporaryHome()
     const first = await startServer([], { home })
     expect(await first.call('POST', '/api/requests', { body: { id: 'over', timeout: 12_000 } })).toMatchObject({ status: 201 })
@@ -90,7 +90,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     const place = { placement: 'tmux', requestId: 'over' }
     const ids = await Promise.all([1, 2, 3].map(() => first.command(['sleep', '1000'], place)))
     await killed(first)
-    await waitUntil(() => Date.now() > overMs, 20_000, 'its time is over')
+    await waitUntil(() => Date.now() > overMs, 20_000, 'the timeout of the request has passed')
     await using second = await startServer([], { home })
     for (const id of ids) expect(await ended(second, id)).toMatchObject({ status: 'terminated' })
     expect(await second.get('/api/requests/over')).toMatchObject({ state: 'closed' })
@@ -99,7 +99,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
   })
 
   it.each(['scan', 'subreaper'])(
-    'also without cgroups (%s): what is kept lives on, and what it started is still found',
+    'leaves its agents and their descendants to the next server without cgroups too (%s)',
     async (containment) => {
       const home = temporaryHome()
       const first = await startServer(['--containment', containment], { home })
@@ -115,7 +115,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     },
   )
 
-  it('again and again, and the agent is stopped in the end like any other', async () => {
+  it('several times in a row: the agent is adopted each time and stopped at the end', async () => {
     const home = temporaryHome()
     let server = await startServer([], { home })
     const id = await server.command(counter('/nonexistent'), { placement: 'tmux', taskId: 'task-1' })
@@ -127,13 +127,13 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     expect(await server.post(`/api/agents/${id}/stop`)).toMatchObject({ success: true })
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ status: 'terminated' })
     expect(agentProcesses(home)).toEqual([])
-    const said = await lines(server, id)
-    expect(said).toEqual(said.map((_, index) => `line ${index + 1}`))
+    const output = await lines(server, id)
+    expect(output).toEqual(output.map((_, index) => `line ${index + 1}`))
     expect(await server.call('DELETE', `/api/agents/${id}`)).toMatchObject({ status: 204 })
     await server.stop()
   })
 
-  it('knows how an agent ended while nobody was there, and what it said last', async () => {
+  it('the next server knows how an agent ended meanwhile, and its last output', async () => {
     const home = temporaryHome()
     const gate = join(temporaryHome(), 'gate')
     const first = await startServer([], { home })
@@ -151,21 +151,21 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     expect(await second.get('/api/cleanup/status')).toMatchObject({ runningProcesses: 0, resources: {}, leaks: [] })
   })
 
-  it('also when it ended long after the recovery was over, and when nobody could see how', async () => {
+  it('the same when the agent ended long after the recovery, and when its exit is unknown', async () => {
     const home = temporaryHome()
     const gate = join(temporaryHome(), 'gate')
     const first = await startServer([], { home })
     const id = await first.command(counter(gate, 7), { placement: 'tmux' })
     const other = await first.command(counter('/nonexistent'), { placement: 'tmux' })
-    for (const one of [id, other]) await hasSaid(first, one, 5)
-    const main = async (one: string): Promise<number> => (await first.get(`/api/agents/${one}/process`)).processes[0].pid
+    for (const agent of [id, other]) await hasSaid(first, agent, 5)
+    const main = async (agent: string): Promise<number> => (await first.get(`/api/agents/${agent}/process`)).processes[0].pid
     const [pid, unseen] = [await main(id), await main(other)]
     const panes = sessionsOf(home)
     await killed(first)
-    await waitUntil(() => serversOf(home), 30_000, 'the recovery is over')
+    await waitUntil(() => serversOf(home), 30_000, 'the recovery has ended')
     writeFileSync(gate, '')
     const pane = panes.find(({ panePid }) => panePid === seen(unseen)?.ppid)
-    for (const one of [pane?.panePid, unseen]) kill(one)
+    for (const target of [pane?.panePid, unseen]) kill(target)
     await waitUntil(() => !seen(pid) && !seen(unseen), 30_000, 'the agents have ended')
 
     await using second = await startServer([], { home })
@@ -177,13 +177,13 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     expect(await second.get('/api/cleanup/status')).toMatchObject({ runningProcesses: 0, resources: {}, leaks: [] })
   })
 
-  it('is not kept from its successor by an engine that cannot adopt', async () => {
+  it('an engine that cannot adopt leaves its agents to the next server', async () => {
     const home = temporaryHome()
     const first = await startServer([], { home })
     const id = await first.command(counter('/nonexistent'), { placement: 'tmux' })
     await hasSaid(first, id, 3)
     await killed(first)
-    // It recovers what it can, and lives on.
+    // `ebb run` recovers what it can, and keeps running.
     const other = startEbb(['run', 'command', '--', 'sh', '-c', 'echo up; exec sleep 1000'], { home, env: { EBB_URL: undefined } })
     await other.says('up')
     await using second = await startServer([], { home })
@@ -193,7 +193,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     await other.ended
   })
 
-  it('is not ended by a start that fails', async () => {
+  it('a start that fails does not end its agents', async () => {
     const home = temporaryHome()
     const first = await startServer([], { home })
     const id = await first.command(counter('/nonexistent'), { placement: 'tmux' })
@@ -206,7 +206,7 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     expect(await second.get(`/api/agents/${id}`)).toMatchObject({ status: 'running' })
   })
 
-  it('and "ebb recover" leaves what is kept alone, but finishes what has ended meanwhile', async () => {
+  it('"ebb recover" leaves running agents alone, and completes agents that ended meanwhile', async () => {
     const home = temporaryHome()
     const gate = join(temporaryHome(), 'gate')
     const first = await startServer([], { home })
@@ -230,9 +230,10 @@ describe('a server that is lost (G9, supervisor lost)', () => {
     expect(await second.get(`/api/agents/${living}`)).toMatchObject({ status: 'running' })
   })
 
-  it('a launch that was under way is no agent: it is rolled back by the next', async () => {
+  it('a launch that was not complete is rolled back by the next server', async () => {
     const home = temporaryHome()
     const server = await startServer([], { home })
+    // Launches fail when the server is killed.
     const launches = Array.from({ length: 8 }, () => server.command(['sleep', '1000'], { placement: 'tmux' }).catch(() => undefined))
     await Promise.race(launches)
     await killed(server)
@@ -244,8 +245,8 @@ describe('a server that is lost (G9, supervisor lost)', () => {
   })
 })
 
-describe('a server that is asked to leave', () => {
-  it('takes its agents in tmux with it', async () => {
+describe('tmux: a server that receives SIGTERM', () => {
+  it('ends its agents in tmux', async () => {
     const home = temporaryHome()
     const server = await startServer([], { home })
     await server.command(['sh', '-c', 'echo hello; exec sleep 1000'], { placement: 'tmux' })
@@ -254,7 +255,7 @@ describe('a server that is asked to leave', () => {
     expect(agentProcesses(home)).toEqual([])
   })
 
-  it('with --keep-on-exit leaves them to the next start', async () => {
+  it('with --keep-on-exit leaves its agents to the next start', async () => {
     const home = temporaryHome()
     const gate = join(temporaryHome(), 'gate')
     const first = await startServer(['--keep-on-exit'], { home })
@@ -277,15 +278,15 @@ describe('a server that is asked to leave', () => {
     ).toEqual(await lines(second, id))
   })
 
-  it('and takes nothing in while it leaves (G13)', async () => {
+  it('accepts no launch while it shuts down (G13)', async () => {
     const home = temporaryHome()
     const server = await startServer(['--keep-on-exit'], { home })
     await server.command(counter('/nonexistent'), { placement: 'tmux' })
-    const deaf = await server.command(shell(`trap '' TERM; echo deaf; while :; do sleep 0.1; done`))
-    await hasSaid(server, deaf, 1)
+    const stubborn = await server.command(shell(`trap '' TERM; echo deaf; while :; do sleep 0.1; done`))
+    await hasSaid(server, stubborn, 1)
     const client = await server.socket()
     server.ebb.signal('SIGTERM')
-    await client.event('agent:updated', ({ agentId, status }) => agentId === deaf && status === 'stopping')
+    await client.event('agent:updated', ({ agentId, status }) => agentId === stubborn && status === 'stopping')
     const body = { type: 'command', prompt: '', configuration: { command: ['sleep', '1000'] } }
     expect((await server.call('POST', '/api/agents', { body })).status).toBe(409)
     await server.stop()

@@ -5,21 +5,21 @@ import { useServer } from '../../support/shared-server.ts'
 import { Terminal } from '../../support/terminal.ts'
 import { tmux } from '../../support/tmux.ts'
 
-/** What a person at a terminal sees of an agent in tmux. */
+/** What a user at a terminal sees of an agent in tmux. */
 
 describe('ebb attach', () => {
   needs('tmux')
   const server = useServer()
   const script = `trap 'echo interrupted' INT; echo "hello from the agent"; while :; do sleep 0.1; done`
 
-  it('shows the terminal of an agent, also when somebody has renamed its session; leaving it does nothing to the agent', async () => {
+  it('shows the terminal of an agent, even after its session was renamed; detaching leaves the agent running', async () => {
     const id = await server.command(['sh', '-c', script], { placement: 'tmux' })
     const { name } = await server.get(`/api/agents/${id}`)
     tmux(server.home, 'rename-session', '-t', `=agent_${name}`, 'mine')
     await using terminal = await Terminal.open({ EBB_HOME: server.home })
     terminal.type(`clear; ${ebbProgram} attach ${name}; echo "code $?"`)
     await terminal.shows('hello from the agent')
-    // A Ctrl-D is nothing; a Ctrl-C is for the agent.
+    // Ctrl-D is ignored. Ctrl-C goes to the agent.
     terminal.press('C-d')
     terminal.press('C-c')
     await terminal.shows('interrupted')
@@ -28,7 +28,7 @@ describe('ebb attach', () => {
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ status: 'running' })
   })
 
-  it('says why it cannot', async () => {
+  it('says why it cannot attach', async () => {
     const id = await server.command(['sleep', '1000'])
     const refused = await ebb(['attach', id], { home: server.home })
     expect({ code: refused.code, stderr: refused.stderr }).toEqual({ code: 2, stderr: expect.stringContaining('has no terminal') })

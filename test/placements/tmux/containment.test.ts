@@ -21,11 +21,11 @@ function scan(effects: Effects = realEffects): { readonly net: ScanContainment; 
   return { net, incarnation: host.incarnationId }
 }
 
-describe('a command that was started in a terminal', () => {
+describe('tmux: a command that was started in a terminal', () => {
   it.each([
-    ['is not where it should be is a failed launch', false],
-    ['is inside its containment is held', true],
-  ])('and %s', async (_, isInside) => {
+    ['fails its launch when it is outside of its containment', false],
+    ['is held when it is inside its containment', true],
+  ])('%s', async (_, isInside) => {
     const child = spawn('sleep', ['1000'])
     try {
       const started = { pid: child.pid ?? 0, exit: new Promise<never>(() => {}), stdin: undefined }
@@ -58,8 +58,8 @@ describe('a command that was started in a terminal', () => {
   })
 })
 
-describe('an exit that cannot wait, without cgroups', () => {
-  it('ends what is ours, and leaves what is kept', async () => {
+describe('scan: an exit that cannot wait', () => {
+  it("kills what is Ebb's, and leaves scopes that are kept", async () => {
     const { net, incarnation } = scan()
     const start = (scope: string): ReturnType<typeof spawn> =>
       spawn('sleep', ['1000'], {

@@ -12,7 +12,7 @@ import { processesOfHome, describe as show } from '../../support/world.ts'
 
 needs('tmux')
 
-/** The five ways in which a deployment used to leak, and then every other one: whatever fails, nothing is left. */
+/** Deployments into tmux that fail at any step must leave nothing. */
 
 interface Scene {
   readonly control: Control
@@ -42,7 +42,7 @@ async function withScene(options: SupervisorOptions, act: (scene: Scene) => Prom
   await control.close()
 }
 
-/** With our own eyes: no file, no folder of an agent, no session, no process, no row. */
+/** Requires, without Ebb's help, that no file, agent folder, session, process or row is left. */
 async function expectNothing({ control, home, base }: Scene): Promise<void> {
   expect(files(base)).toEqual([])
   expect(readdirSync(join(home, 'run'))).toEqual([])
@@ -53,7 +53,7 @@ async function expectNothing({ control, home, base }: Scene): Promise<void> {
   expect((await control.store.list({})).agents).toEqual([])
 }
 
-/** Files alone: the workspace of the task may stay, for the next deployment. */
+/** Files without folders: the workspace of the task may stay for the next deployment. */
 function files(folder: string): readonly string[] {
   if (!existsSync(folder)) return []
   return readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -63,7 +63,7 @@ function files(folder: string): readonly string[] {
 
 const lasting = 'echo ready; exec sleep 1000'
 
-/** The rollback is proven: the report in the error says so, or nothing had been made. */
+/** Whether the rollback is proven: the report in the error says so, or nothing had been created. */
 function isProven(error: unknown): boolean {
   if (!isEbbError(error)) return false
   const report = error.details as { readonly success?: boolean } | undefined
@@ -77,7 +77,7 @@ async function failure(work: Promise<unknown>): Promise<unknown> {
   )
 }
 
-/** Fails the one call of a port by its name, as often as it is made, from when it is told to. */
+/** Makes one method of a port fail on every call while `isOn` is set. */
 function failing(port: string, method: string): SupervisorOptions & { isOn: boolean } {
   const options: SupervisorOptions & { isOn: boolean } = {
     isOn: false,
@@ -95,8 +95,8 @@ function failing(port: string, method: string): SupervisorOptions & { isOn: bool
   return options
 }
 
-describe('a deployment that fails (G1)', () => {
-  it('because tmux cannot make the session', async () => {
+describe('tmux: a deployment that fails leaves nothing (G1)', () => {
+  it('when tmux cannot create the session', async () => {
     const home = temporaryHome()
     const bin = temporaryHome()
     writeFileSync(
@@ -120,7 +120,7 @@ describe('a deployment that fails (G1)', () => {
     }
   })
 
-  it('because the session ends at once', async () => {
+  it('when the session ends at once', async () => {
     await withScene({}, async (scene) => {
       const error = await failure(scene.deploy('exit 9'))
       expect(String(error)).toContain('exit code 9; start its command by hand')
@@ -129,7 +129,7 @@ describe('a deployment that fails (G1)', () => {
     })
   })
 
-  it('because the session ends at once, with its last words in the error', async () => {
+  it('when the session ends at once: its last output is in the error', async () => {
     await withScene({}, async (scene) => {
       const error = await failure(scene.deploy('echo first; echo "the key is wrong" >&2; exit 9'))
       expect(String(error)).toContain('exit code 9; its last line was: the key is wrong')
@@ -140,8 +140,8 @@ describe('a deployment that fails (G1)', () => {
   it.each([
     ['its row cannot be written', 'agents', 'create'],
     ['its start cannot be written', 'agents', 'change'],
-    ['the books cannot say that it is held', 'ledger', 'hold'],
-  ])('because %s', async (_, port, method) => {
+    ['the ledger cannot record that it is held', 'ledger', 'hold'],
+  ])('when %s', async (_, port, method) => {
     const fault = failing(port, method)
     await withScene(fault, async (scene) => {
       fault.isOn = true
@@ -152,7 +152,7 @@ describe('a deployment that fails (G1)', () => {
     })
   })
 
-  it('because any one of its effects fails: each in its turn', async () => {
+  it('when any single effect fails', async () => {
     let failed = 0
     for (let k = 1; ; k++) {
       const outcome = await deployWithoutEffect(k)
@@ -179,7 +179,7 @@ async function deployWithoutEffect(k: number): Promise<'failed' | 'succeeded' | 
   return outcome instanceof Error ? 'failed' : 'succeeded'
 }
 
-/** Throws at the k-th effect, whatever that is. */
+/** Throws at the k-th effect. */
 class FailingEffect {
   readonly #k: number
   #count = 0
@@ -198,9 +198,9 @@ class FailingEffect {
       get: (target, key) => {
         const value: unknown = Reflect.get(target, key)
         if (typeof value !== 'function') return value
-        return (...given: unknown[]): unknown => {
+        return (...args: unknown[]): unknown => {
           if (this.isOn && ++this.#count === this.#k) throw new Error(`simulated: effect ${this.#k}, ${String(key)}`)
-          return Reflect.apply(value, target, given)
+          return Reflect.apply(value, target, args)
         }
       },
     })

@@ -19,11 +19,11 @@ const shell = (script: string): readonly string[] => ['sh', '-c', script]
 const contents = async (id: string): Promise<string[]> =>
   (await server.get<Json[]>(`/api/agents/${id}/messages`)).slice(1).map(({ content }) => content)
 
-/** Settles when the agent has said so. */
+/** Resolves when the agent has printed the text. */
 async function says(id: string, text: string): Promise<void> {
   for (let since = 1; ; ) {
     const news: Json[] = await server.get(`/api/agents/${id}/messages?since=${since}&wait=10000`)
-    if (news.length === 0) throw new Error(`The agent never said ${text}.`)
+    if (news.length === 0) throw new Error(`The agent did not print "${text}" within 10 s of its last message.`)
     if (news.some(({ content }) => content.includes(text))) return
     since = news.at(-1).sequenceNumber
   }
@@ -33,8 +33,8 @@ async function nameOf(id: string): Promise<string> {
   return (await server.get(`/api/agents/${id}`)).name
 }
 
-describe('an agent in a session of its own (G1, G2, G3)', () => {
-  it('is seen by whoever attaches, and by whoever reads its messages; both streams, its prompt, its folder, its environment', async () => {
+describe('tmux: an agent in a session of its own (G1, G2, G3)', () => {
+  it('has both streams in its terminal and in its messages, and has its prompt, folder and environment', async () => {
     const folder = temporaryHome()
     const value = `a 'quoted' "value" $HOME \`x\`\nand a line`
     const script = `cat; echo; pwd; printf "%s\\n" "$ODD"; echo "\${TMUX-none}"; echo complaint >&2; echo ready; exec sleep 1000`
@@ -52,7 +52,7 @@ describe('an agent in a session of its own (G1, G2, G3)', () => {
     expect(name).toMatch(/^command-\d{6}-[0-9a-f]{6}$/)
     expect(sessionsOf(server.home)).toMatchObject([{ name: `agent_${name}` }])
     const screen = (): string => tmux(server.home, 'capture-pane', '-p', '-t', `=agent_${name}:`)
-    // What is in the log has been written to the terminal; tmux may still have to read it there.
+    // A line in the log has been written to the terminal. tmux may not have read it yet.
     await waitUntil(() => ['the prompt', 'complaint', 'ready'].filter((word) => !screen().includes(word)), 30_000, 'the screen shows it')
     const { processes: seen, containment } = await server.get(`/api/agents/${id}/process`)
     expect(seen.map(({ command }: Json) => command)).toEqual([expect.stringContaining('sleep')])
@@ -71,14 +71,14 @@ describe('an agent in a session of its own (G1, G2, G3)', () => {
     expect(await contents(id)).toContain('ready')
   })
 
-  it('takes an environment that is larger than a pipe', async () => {
+  it('accepts an environment that is larger than a pipe', async () => {
     const big = 'x'.repeat(100_000)
     const script = `echo "\${#BIG}"; exec sleep 1000`
     const id = await inTmux([], { configuration: { command: shell(script), env: { BIG: big } } })
     await says(id, '100000')
   })
 
-  it('leaves nothing, whatever it started: setsid, nohup, and who ignores the hangup', async () => {
+  it('leaves nothing, whatever it started: setsid, nohup, and processes that ignore SIGHUP', async () => {
     const mark = `tmux-zoo-${process.pid}`
     const id = await inTmux(
       shell(`
@@ -93,8 +93,8 @@ describe('an agent in a session of its own (G1, G2, G3)', () => {
     expect(agentProcesses(server.home)).toEqual([])
   })
 
-  it('takes with it the session that it made beside its own', async () => {
-    // As nobody else on this machine does: it has no mark by which it could be told from another's.
+  it("takes a session that it created on Ebb's tmux server with it", async () => {
+    // A unique duration identifies the process, which carries no mark.
     const seconds = `${1_000 + process.pid}.${Date.now()}`
     const beside = `tmux -S ${join(server.home, 'tmux.sock')} new-session -d -s beside 'exec sleep ${seconds}'`
     const id = await inTmux(shell(`${beside}; echo made; exec sleep 1000`))
@@ -106,7 +106,7 @@ describe('an agent in a session of its own (G1, G2, G3)', () => {
     expect(processes().filter(({ argv }) => argv === asleep)).toEqual([])
   })
 
-  it('fifty at once, each with its own lines', async () => {
+  it('fifty at once have their own lines each', async () => {
     const ids = await Promise.all(Array.from({ length: 50 }, (_, n) => inTmux(shell(`echo "number ${n}"; exec sleep 1000`))))
     await Promise.all(ids.map((id, n) => says(id, `number ${n}`)))
     expect(sessionsOf(server.home)).toHaveLength(50)
@@ -116,7 +116,7 @@ describe('an agent in a session of its own (G1, G2, G3)', () => {
     for (const [n, id] of ids.entries()) expect(await contents(id)).toEqual([`number ${n}`])
   }, 120_000)
 
-  it('is told nothing by the name of its folder', async () => {
+  it('runs no tmux command from the name of its folder', async () => {
     const folder = join(temporaryHome(), '#(touch made-by-a-name)')
     mkdirSync(folder)
     const script = 'pwd; exec sleep 1000'
@@ -125,7 +125,7 @@ describe('an agent in a session of its own (G1, G2, G3)', () => {
     expect(['/', folder].map((where) => existsSync(join(where, 'made-by-a-name')))).toEqual([false, false])
   })
 
-  it('that has said all is well is completed, also when it must be shown the door', async () => {
+  it('is completed when it reported success, although it had to be ended with SIGTERM', async () => {
     const result = '{"type":"result","subtype":"success","is_error":false,"result":"done"}'
     const bin = temporaryHome()
     writeFileSync(join(bin, 'claude'), `#!/bin/sh\ntrap 'exit 143' TERM INT\necho '${result}'\nwhile :; do sleep 0.1; done\n`, {
@@ -140,8 +140,8 @@ describe('an agent in a session of its own (G1, G2, G3)', () => {
     expect(await ended(id)).toMatchObject({ status: 'completed' })
   }, 30_000)
 
-  it('that ends by itself is completed or failed by its exit code', async () => {
-    // An end before the answer would be a failed launch.
+  it('that exits by itself is completed or failed by its exit code', async () => {
+    // An exit before the answer to the launch would be a failed launch.
     const gate = join(temporaryHome(), 'gate')
     const wait = `until [ -e ${gate} ]; do sleep 0.01; done`
     const good = await inTmux(shell(`echo done; ${wait}`))
@@ -153,7 +153,7 @@ describe('an agent in a session of its own (G1, G2, G3)', () => {
   })
 })
 
-describe('a session that ends before its launch has answered', () => {
+describe('tmux: a session that ends before the answer to its launch', () => {
   const launch = (script: string): Promise<{ status: number; body: Json }> =>
     server.call('POST', '/api/agents', {
       body: { type: 'command', prompt: '', placement: 'tmux', configuration: { command: shell(script) } },
@@ -162,7 +162,7 @@ describe('a session that ends before its launch has answered', () => {
   it.each([
     ['with an error', 'echo words; exit 3', 'exit code 3'],
     ['without one line of output', 'exit 0', 'without one line'],
-  ])('%s is a failed launch, rolled back', async (_, script, why) => {
+  ])('%s is a failed launch, which is rolled back', async (_, script, why) => {
     const { status, body } = await launch(script)
     expect({ status, code: body.code }).toEqual({ status: 500, code: 'launch_failed' })
     expect(body.message).toContain(why)
@@ -171,20 +171,20 @@ describe('a session that ends before its launch has answered', () => {
     expect(sessionsOf(server.home)).toEqual([])
   })
 
-  it('with success and something to say is a success', async () => {
+  it('with exit code 0 and output is a success', async () => {
     const { status, body } = await launch('echo quick')
     expect(status).toBe(201)
     expect(await ended(body.id)).toMatchObject({ status: 'completed' })
     expect(await contents(body.id)).toEqual(['quick'])
   })
 
-  it('or something to complain about, on stderr', async () => {
+  it('with exit code 0 and output on stderr is a success', async () => {
     const { status, body } = await launch('echo quick >&2')
     expect(status).toBe(201)
     expect(await ended(body.id)).toMatchObject({ status: 'completed' })
   })
 
-  it('tmux that is not installed is said before anything exists', async () => {
+  it('is not started when tmux is not installed, and the error says so', async () => {
     const bin = temporaryHome()
     writeFileSync(join(bin, 'thing'), '#!/bin/sh\nexit 0\n', { mode: 0o755 })
     const configuration = { command: [join(bin, 'thing')], env: { PATH: bin } }
@@ -196,7 +196,7 @@ describe('a session that ends before its launch has answered', () => {
   })
 })
 
-it('the shell of a pane whose pipes are gone ends, and makes nothing in their place', () => {
+it('tmux: the shell of a pane exits when its pipes do not exist, and creates nothing in their place', () => {
   const folder = temporaryHome()
   const [orders, events] = [join(folder, 'a.orders'), join(folder, 'a.events')]
   const start = () => spawnSync('/bin/sh', ['-c', waitForOrders, 'ebb-pane', orders, events], { timeout: 10_000 })
@@ -206,10 +206,10 @@ it('the shell of a pane whose pipes are gone ends, and makes nothing in their pl
   expect(readdirSync(folder)).toEqual(['a.orders'])
 })
 
-describe('what others do to our tmux server (G4, G10)', () => {
+describe("tmux: foreign actions on Ebb's tmux server (G4, G10)", () => {
   const lasting = `trap '' HUP; echo ready; while :; do sleep 0.1; done`
 
-  it('a session that was renamed is found all the same', async () => {
+  it('a renamed session is found', async () => {
     const id = await inTmux(shell('echo ready; exec sleep 1000'))
     await says(id, 'ready')
     tmux(server.home, 'rename-session', '-t', `=agent_${await nameOf(id)}`, 'somebody')
@@ -217,7 +217,7 @@ describe('what others do to our tmux server (G4, G10)', () => {
     expect(sessionsOf(server.home)).toEqual([])
   })
 
-  it('foreign sessions whose names begin alike, or are the same, are not touched', async () => {
+  it('foreign sessions with similar or equal names are not touched', async () => {
     const id = await inTmux(shell('echo ready; exec sleep 1000'))
     await says(id, 'ready')
     const name = `agent_${await nameOf(id)}`
@@ -239,10 +239,10 @@ describe('what others do to our tmux server (G4, G10)', () => {
     ['its session is killed', (home: string, name: string) => void tmux(home, 'kill-session', '-t', `=agent_${name}`)],
     ['the server is killed', (home: string) => process.kill(tmuxServerPid(home), 'SIGKILL')],
     ['the server is asked to end', (home: string) => void tmux(home, 'kill-server')],
-  ])('an agent that ignores the hangup is ended when %s, and its last words are kept', async (_, hit) => {
+  ])('an agent that ignores SIGHUP is ended and keeps its last output when %s', async (_, disturb) => {
     const id = await inTmux(shell(`trap '' HUP; echo ready; until [ ! -t 1 ] && false; do echo tick; sleep 0.02; done`))
     await says(id, 'tick')
-    hit(server.home, await nameOf(id))
+    disturb(server.home, await nameOf(id))
     expect(await ended(id)).toMatchObject({ status: 'failed' })
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ error: { name: 'session_lost' } })
     expect(agentProcesses(server.home)).toEqual([])
@@ -250,7 +250,7 @@ describe('what others do to our tmux server (G4, G10)', () => {
     expect(await contents(id)).toEqual(archived.trimEnd().split('\n'))
   })
 
-  it('a server that was killed leaves its socket behind, and the next launch starts another', async () => {
+  it('a killed tmux server leaves its socket behind, and the next launch starts a new server', async () => {
     const first = await inTmux(shell(lasting))
     await says(first, 'ready')
     process.kill(tmuxServerPid(server.home), 'SIGKILL')
@@ -261,13 +261,13 @@ describe('what others do to our tmux server (G4, G10)', () => {
   })
 
   it.each([
-    ['after somebody has asked whether it is there', 1],
-    ['while it makes the session', 2],
-  ])('a launch is made on the next server when this one leaves %s', async (_, callers) => {
+    ['after the check whether it listens', 1],
+    ['while it creates the session', 2],
+  ])('a launch uses a new tmux server when the old one dies %s', async (_, callers) => {
     const first = await inTmux(shell('echo ready; exec sleep 1000'))
     await says(first, 'ready')
     const pid = tmuxServerPid(server.home)
-    // It takes nobody in any more: whoever asks whether it listens, and then the launch itself, wait at its socket.
+    // The stopped server accepts no connection. The check whether it listens, and the launch itself, wait at its socket.
     process.kill(pid, 'SIGSTOP')
     const connections = (): number => readFileSync('/proc/net/unix', 'utf8').split(`${server.home}/tmux.sock\n`).length
     const before = connections()
@@ -277,11 +277,11 @@ describe('what others do to our tmux server (G4, G10)', () => {
     await says(await launched, 'again')
     expect(sessionsOf(server.home)).toHaveLength(1)
     const health = await server.get('/api/health')
-    const cgroupOf = (one: number): string => readFileSync(`/proc/${one}/cgroup`, 'utf8')
+    const cgroupOf = (process: number): string => readFileSync(`/proc/${process}/cgroup`, 'utf8')
     if (health.containment === 'cgroup') expect(cgroupOf(tmuxServerPid(server.home))).not.toBe(cgroupOf(health.pid))
   })
 
-  it('a server that is stopped gives no answer: unknown is not absent, and it is tried again', async () => {
+  it('a stopped tmux server makes its sessions unknown, not absent, and the close is retried', async () => {
     const id = await inTmux(shell('echo ready; exec sleep 1000'))
     await says(id, 'ready')
     const pid = tmuxServerPid(server.home)
@@ -289,7 +289,7 @@ describe('what others do to our tmux server (G4, G10)', () => {
     try {
       const report = await server.post(`/api/agents/${id}/stop`, { force: true })
       expect(report.success).toBe(false)
-      // Nobody can say that there is no session of another agent either.
+      // The absence of a session cannot be observed for other agents either.
       const plain = await server.command(['sleep', '1000'])
       expect(await server.post(`/api/agents/${plain}/stop`)).toMatchObject({ success: false })
       expect(await server.get(`/api/agents/${id}/process`)).toMatchObject({ processes: [] })
@@ -300,7 +300,7 @@ describe('what others do to our tmux server (G4, G10)', () => {
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ status: 'terminated' })
   }, 40_000)
 
-  it('whose pane was killed is ended, though nobody saw how', async () => {
+  it('an agent whose pane was killed is ended, with an unknown exit', async () => {
     const id = await inTmux(shell(lasting))
     await says(id, 'ready')
     const [pane] = sessionsOf(server.home)

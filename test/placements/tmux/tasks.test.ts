@@ -12,10 +12,10 @@ needs('tmux')
 
 afterEach(() => void vi.restoreAllMocks())
 
-/** Tasks whose agents are in terminals: the same promises, and they outlive a server that is lost. */
+/** Tasks whose agents run in tmux. The guarantees are the same, and the agents outlive a killed server. */
 
-describe('an agent in tmux', () => {
-  it('has a session of its name, and nothing of it is left when it was killed', async () => {
+describe('tmux: an agent of a task', () => {
+  it('has a session with its name, and leaves nothing when it is killed', async () => {
     await using bench = await openTasks()
     const { home } = bench.supervisor
     const task = await bench.create()
@@ -38,16 +38,16 @@ describe('an agent in tmux', () => {
     expect(await bench.supervisor.runningProcesses()).toEqual([])
   })
 
-  it('and its task outlive a server that is lost: it reports on, is watched again, and ends with its task', async () => {
+  it('outlives a killed server with its task: it reports on, is watched again, and ends with its task', async () => {
     const home = temporaryHome()
     const base = temporaryHome()
     const { task, agents, token } = await deployAndDie(home, base, 'tmux', ['one', 'mute', 'two'])
     const [first = '', mute = '', second = ''] = agents
     await using bench = await openTasks({ home, base, keepsSessions: true, flags: { stuckThreshold: '200ms' } })
     const silent = Promise.withResolvers<string>()
-    const silentOnes = new Set<string>()
+    const silentIds = new Set<string>()
     bench.control.events.on('silent', ({ agentId }) => {
-      silentOnes.add(agentId)
+      silentIds.add(agentId)
       if (agentId === second) silent.resolve(agentId)
     })
     const lastWord = vi.spyOn(Run.prototype, 'lastWord')
@@ -62,11 +62,11 @@ describe('an agent in tmux', () => {
     const [file = ''] = readdirSync(join(task.workspace, 'progress'))
     expect(existsSync(join(task.workspace, 'progress', file))).toBe(true)
     await silent.promise
-    // Who could never report is not silent. It was through, and has the time that it was promised, and no more.
-    expect(silentOnes.has(mute)).toBe(false)
+    // An agent that could never report is not silent. It reported `completed`, so it has the rest of its 30 s to exit.
+    expect(silentIds.has(mute)).toBe(false)
     expect(lastWord).not.toHaveBeenCalled()
     expect(farewell).toHaveBeenCalledExactlyOnceWith({ status: 'completed', message: '', by: expect.any(String) }, expect.any(Number))
-    const [[said, patienceMs = 0] = []] = farewell.mock.calls
+    const [[lastReport, patienceMs = 0] = []] = farewell.mock.calls
     expect(patienceMs).toBeGreaterThan(10_000)
     expect(patienceMs).toBeLessThan(30_000)
     const again = await bench.tasks.progress({
@@ -77,12 +77,12 @@ describe('an agent in tmux', () => {
       progress: 100,
       caller: orchestrator,
     })
-    expect(Date.parse(again.cleanup?.by ?? '') - Date.parse((said as Json).by)).toBeLessThan(100)
-    // The task takes agents in as before, knows who is there, and who is whose.
+    expect(Date.parse(again.cleanup?.by ?? '') - Date.parse((lastReport as Json).by)).toBeLessThan(100)
+    // The task accepts agents as before, and knows its agents and their parents.
     expect(await bench.deploy(task, { prompt: 'one' })).toMatchObject({ isDeduplicated: true, agent: { id: first } })
     const child = await bench.deploy(task, { prompt: 'child', parent: first, caller: { agentId: first } })
     expect(child.agent.parentAgentId).toBe(first)
-    // The other one leaves, and the folders stay for those who are still there.
+    // The second agent ends, and the folders stay for the others.
     await bench.tasks.cleanup({ taskId: task.id, agentId: second, keepLogs: false, caller: orchestrator })
     expect(existsSync(join(task.workspace, 'logs'))).toBe(true)
 

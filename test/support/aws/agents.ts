@@ -1,7 +1,7 @@
 import type { TestServer } from '../server.ts'
 import type { AwsWorld } from './world.ts'
 
-/** Agents in tasks, and what is there of each. */
+/** Test agents on ECS, and the AWS resources that belong to each of them. */
 
 export const lives = ['/bin/sh', '-c', 'echo line; exec sleep 600']
 
@@ -11,7 +11,7 @@ export interface EcsAgent {
   readonly address: string
 }
 
-/** Has said its line by the time that this answers: who is stopped before has nothing to upload. */
+/** Resolves after the agent has printed its line. An agent that is stopped earlier has nothing to upload. */
 export async function launchOne(world: AwsWorld, server: TestServer, more: object = {}): Promise<EcsAgent> {
   const id = await server.command(lives, { prompt: 'x', placement: 'ecs', ...more })
   await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
@@ -24,10 +24,10 @@ export function agentOf(world: AwsWorld, id: string): EcsAgent {
   return { id, arn: task.arn, address: task.address }
 }
 
-/** What is in the world of one agent: its task, its target, its lease. */
+/** The states of an agent's AWS resources: its task, its target and its lease. Resources that do not exist are left out. */
 export async function partsOf(world: AwsWorld, { arn, address }: EcsAgent): Promise<readonly string[]> {
   const lease = (await world.objects(`ebb/leases/${address}`)).length > 0
-  const target = [...world.targets.all.values()].find((one) => one.address === address)
+  const target = [...world.targets.all.values()].find((entry) => entry.address === address)
   const task = world.tasks.find(arn)
   return [...(task && task.status !== 'STOPPED' ? [task.status] : []), ...(target ? [target.state] : []), ...(lease ? ['leased'] : [])]
 }

@@ -6,7 +6,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 
-/** moto's server as a child: the state of an AWS account in one process. scripts/moto.mjs has installed it. */
+/** moto's server as a child process: the state of one AWS account. scripts/moto.mjs installs it. */
 
 export function motoPython(): string {
   const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'ebb')
@@ -23,7 +23,7 @@ const startWithinMs = 30_000
 export async function startMoto(): Promise<Moto> {
   const child = spawn(motoPython(), ['-m', 'moto.server', '-H', '127.0.0.1', '-p', '0'], { stdio: ['ignore', 'pipe', 'pipe'] })
   const port = await listening(child)
-  // Else every look at a task moves it towards STOPPED.
+  // By default, moto moves a task towards STOPPED with every DescribeTasks.
   const transition = { model_name: 'ecs::task', transition: { progression: 'time', seconds: 86_400 } }
   const headers = { 'content-type': 'application/json' }
   const body = JSON.stringify(transition)
@@ -38,22 +38,22 @@ export async function startMoto(): Promise<Moto> {
   }
 }
 
-/** Where: it takes a free port and says which. */
+/** Resolves with the port. moto chooses a free port and prints it. */
 async function listening(child: ChildProcess): Promise<number> {
-  let said = ''
+  let output = ''
   return await new Promise<number>((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`moto did not start: ${said}`)), startWithinMs)
-    const look = (chunk: Buffer): void => {
-      said += chunk.toString('utf8')
-      const port = /Running on http:\/\/127\.0\.0\.1:(\d+)\s/.exec(said)?.[1]
+    const timer = setTimeout(() => reject(new Error(`moto did not start: ${output}`)), startWithinMs)
+    const onOutput = (chunk: Buffer): void => {
+      output += chunk.toString('utf8')
+      const port = /Running on http:\/\/127\.0\.0\.1:(\d+)\s/.exec(output)?.[1]
       if (port === undefined) return
       clearTimeout(timer)
-      for (const stream of [child.stdout, child.stderr]) stream?.off('data', look).resume()
+      for (const stream of [child.stdout, child.stderr]) stream?.off('data', onOutput).resume()
       resolve(Number(port))
     }
-    child.stdout?.on('data', look)
-    child.stderr?.on('data', look)
-    child.once('close', () => reject(new Error(`moto ended: ${said}`)))
+    child.stdout?.on('data', onOutput)
+    child.stderr?.on('data', onOutput)
+    child.once('close', () => reject(new Error(`moto ended: ${output}`)))
   })
 }
 
@@ -61,7 +61,10 @@ export interface HeldPort extends AsyncDisposable {
   readonly port: number
 }
 
-/** For other addresses of loopback: as long as it is held at this one, no other file is given it for the same addresses. */
+/**
+ * Reserves a port number for the runners, which listen on other loopback addresses. While the port is held on 127.0.0.1, no other test
+ * file gets the same number.
+ */
 export async function holdPort(): Promise<HeldPort> {
   const server = createServer((socket) => void socket.destroy())
   server.listen(0, '127.0.0.1')

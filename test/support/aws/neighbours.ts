@@ -1,12 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import type { AwsWorld } from './world.ts'
 
-/** What others have in the same cluster, target group and bucket, some of it very like ours. None of it may ever be touched (G10). */
+/**
+ * Foreign tasks, targets, leases and uploads in the same cluster, target group and bucket. Some look very much like Ebb's. Ebb must never
+ * touch any of them (G10).
+ */
 
 export interface Neighbours {
-  /** By which they are known in what is left. */
+  /** ARNs, addresses and keys by which `AwsWorld.left()` recognises the foreign resources. */
   readonly names: ReadonlySet<string>
-  /** What was touched. */
+  /** Foreign resources that were changed or removed. */
   touched(): Promise<readonly string[]>
 }
 
@@ -20,7 +23,7 @@ export async function amongForeignThings(
     await world.runDecoy({}),
     await world.runDecoy({ project: 'something else' }, 'ecs-svc/123'),
     await world.runDecoy(theirs, scope),
-    // Started under the id of our agent, by somebody who has our id and not our tags.
+    // Started under the id of Ebb's agent, but without Ebb's tags.
     await world.runDecoy({}, scope),
     await world.runDecoy({ 'ebb:resource': `${scope}.3` }, scope.slice(0, 8)),
   ]
@@ -40,7 +43,7 @@ export async function amongForeignThings(
   await world.put(`ebb/results/${other}/stdout.log`, 'what another agent wrote')
   await world.beginUpload(`ebb/results/${other}/stderr.log`)
   await world.beginUpload(`somewhere/${scope}/stdout.log`)
-  // What somebody brings into the folder of an agent's results, beside its logs.
+  // Foreign uploads in the folder of an agent's results, beside its logs.
   await world.beginUpload(`ebb/results/${scope}/report.pdf`)
   await world.beginUpload(`ebb/results/${scope}/parts/stdout.log`)
   const objects = [`ebb/leases/${lent}`, 'ebb/leases/127.0.9.9', `ebb/results/${other}/stdout.log`]
@@ -54,7 +57,7 @@ export async function amongForeignThings(
       return [
         ...tasks.filter(({ status, desired }) => status !== 'RUNNING' || desired !== 'RUNNING').map(({ arn }) => `task ${arn}`),
         ...[lent, '127.0.9.9']
-          .filter((address) => ![...world.targets.all.values()].some((one) => one.address === address && one.state === 'healthy'))
+          .filter((address) => ![...world.targets.all.values()].some((target) => target.address === address && target.state === 'healthy'))
           .map((address) => `target ${address}`),
         ...objects.filter((key) => !there.has(key)).map((key) => `object ${key}`),
         ...parts.filter((key) => !open.has(key)).map((key) => `parts ${key}`),

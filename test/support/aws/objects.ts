@@ -1,15 +1,18 @@
 import type { Asked, Reply } from './operation.ts'
 
-/** Objects as S3 has them, on top of moto's: between the look at a condition and the write nobody else comes, where moto's threads may. */
+/**
+ * Makes S3's conditional writes atomic on top of moto. Calls for one object run one after the other; moto's threads may write between the
+ * check of a condition and the write.
+ */
 export class Objects {
-  /** What was asked last of each, by its path. */
+  /** The last call for each object, by path. */
   readonly #last = new Map<string, Promise<unknown>>()
 
   stand(asked: Asked, toMoto: (asked: Asked) => Promise<Reply>): Promise<Reply> {
     const { pathname } = asked.url
     const before = this.#last.get(pathname) ?? Promise.resolve()
     const reply = before.then(() => toMoto(asked))
-    // One that fails is no reason for the next to wait.
+    // A failed call does not stop the next call for the same object. `reply` reports the error to the caller.
     const over = reply
       .catch(() => {})
       .then(() => {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 
-/** Which operation of which service a request asks for, and how that service says that something is the matter. */
+/** Maps a request to a service and an operation, and builds the error answers of each service. */
 
 export type Service = 'ecs' | 'elb' | 's3' | 'other'
 
@@ -44,7 +44,7 @@ const codes = {
   throttle: { ecs: ['ThrottlingException', 400], elb: ['Throttling', 400], s3: ['SlowDown', 503] },
   error: { ecs: ['ServerException', 500], elb: ['InternalFailure', 500], s3: ['InternalError', 500] },
   expired: { ecs: ['ExpiredTokenException', 400], elb: ['ExpiredToken', 403], s3: ['ExpiredToken', 400] },
-  /** Of a store that speaks S3 and not all of it. */
+  /** The answer of a store that implements S3 only in part. */
   unsupported: { ecs: ['InvalidParameterException', 400], elb: ['InvalidConfigurationRequest', 400], s3: ['NotImplemented', 501] },
   denied: { ecs: ['AccessDeniedException', 400], elb: ['AccessDenied', 403], s3: ['AccessDenied', 403] },
 } as const
@@ -66,7 +66,7 @@ export function errorReply(service: Service, status: number, code: string, messa
     const error = `<Error><Type>Sender</Type><Code>${code}</Code><Message>${message}</Message></Error>`
     return { status, headers, body: `<ErrorResponse>${error}<RequestId>1</RequestId></ErrorResponse>` }
   }
-  // The answer to a HEAD has no body, and so no reason.
+  // The answer to a HEAD request has no body, and so no error code.
   return { status, headers, body: method === 'HEAD' ? '' : `<Error><Code>${code}</Code><Message>${message}</Message></Error>` }
 }
 

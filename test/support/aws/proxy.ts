@@ -3,38 +3,38 @@ import { Agent, createServer, type IncomingMessage, request, type Server, type S
 import { type Asked, type Failure, failureOf, operationOf, type Reply } from './operation.ts'
 
 /**
- * In front of moto: the unmodified SDK talks to this. It lets others answer in moto's place where moto is not like AWS, keeps a
- * record of every call, and fails as it is told: before the effect, after it with the reply lost, late, or not at all.
+ * A proxy in front of moto, which the unmodified SDK talks to. It lets other code answer where moto differs from AWS, records every call,
+ * and injects faults: before the effect, after the effect with the reply lost, late, or with no effect at all.
  */
 
 /**
- * `pretend`: an answer of success, and no effect. `cut`: the effect, and half of the answer. `stranger`: a page of somebody who is not
- * AWS, and no effect.
+ * `pretend`: a successful answer without the effect. `cut`: the effect, and half of the answer. `stranger`: a web page that is not from
+ * AWS, without the effect.
  */
 export type Fault = Failure | 'lose' | 'reset' | 'pretend' | 'cut' | 'stranger' | { readonly delayMs: number }
 
 export interface Rule {
-  /** Such as `StopTask`; without it, every operation. */
+  /** An operation such as `StopTask`. Default: every operation. */
   readonly operation?: string
   readonly fault: Fault
-  /** So many calls of it go well before. */
+  /** The number of calls that succeed before the fault applies. */
   readonly skips?: number
-  /** How often; without it, until it is lifted. */
+  /** The number of calls that fail. Default: until `heal()`. */
   readonly times?: number
 }
 
 export interface Call {
   readonly operation: string
-  /** The object, the task or the target that it was about. */
+  /** The object, task or target that the call concerns. */
   readonly about: string
   readonly startedMs: number
   endedMs: number
   readonly fault?: Fault
-  /** Where calls are kept to be made again. */
+  /** The request itself, when `keepsAsked` is set, so that a test can repeat it. */
   readonly asked?: Asked
 }
 
-/** Answers instead of moto, or leaves it to moto. */
+/** Answers in place of moto, or returns undefined to pass the request to moto. */
 export type Stand = (asked: Asked, toMoto: (asked: Asked) => Promise<Reply>) => Promise<Reply> | undefined
 
 interface LiveRule extends Rule {
@@ -50,7 +50,7 @@ export class FaultingProxy implements AsyncDisposable {
   readonly #stand: Stand
   readonly #waiting = new Set<() => void>()
   #rules: LiveRule[] = []
-  /** Added to every call. */
+  /** Latency in ms that is added to every call. */
   latencyMs = 0
   keepsAsked = false
 
@@ -76,7 +76,7 @@ export class FaultingProxy implements AsyncDisposable {
     this.#rules.push(...rules.map((rule) => ({ ...rule, left: rule.times ?? Number.POSITIVE_INFINITY, toSkip: rule.skips ?? 0 })))
   }
 
-  /** No faults from now on. */
+  /** Removes all faults. */
   heal(): void {
     this.#rules = []
   }
@@ -85,12 +85,12 @@ export class FaultingProxy implements AsyncDisposable {
     return this.calls.filter((call) => call.operation === operation)
   }
 
-  /** Settles when so many calls of it have come to their end. */
+  /** Resolves when this many calls of the operation have ended. */
   async saw(operation: string, times = 1, deadlineMs = 20_000): Promise<void> {
     await this.#until(operation, times, deadlineMs, ({ endedMs }) => endedMs > 0)
   }
 
-  /** Settles when so many calls of it have come in. */
+  /** Resolves when this many calls of the operation have arrived. */
   async began(operation: string, times = 1, deadlineMs = 20_000): Promise<void> {
     await this.#until(operation, times, deadlineMs, () => true)
   }
@@ -98,17 +98,17 @@ export class FaultingProxy implements AsyncDisposable {
   async #until(operation: string, times: number, deadlineMs: number, counts: (call: Call) => boolean): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       const timer = setTimeout(
-        () => reject(new Error(`${operation} was not asked for ${times} times; there was: ${this.#told()}`)),
+        () => reject(new Error(`${operation} was not called ${times} times within ${deadlineMs} ms. Calls: ${this.#callNames()}`)),
         deadlineMs,
       )
-      const look = (): void => {
+      const check = (): void => {
         if (this.of(operation).filter(counts).length < times) return
         clearTimeout(timer)
-        this.#waiting.delete(look)
+        this.#waiting.delete(check)
         resolve()
       }
-      this.#waiting.add(look)
-      look()
+      this.#waiting.add(check)
+      check()
     })
   }
 
@@ -125,7 +125,7 @@ export class FaultingProxy implements AsyncDisposable {
     return undefined
   }
 
-  #told(): string {
+  #callNames(): string {
     return this.calls.map(({ operation }) => operation).join(', ')
   }
 
@@ -144,19 +144,19 @@ export class FaultingProxy implements AsyncDisposable {
       ...(this.keepsAsked && { asked }),
     }
     this.calls.push(call)
-    for (const look of this.#waiting) look()
+    for (const check of this.#waiting) check()
     try {
       const delayMs = this.latencyMs + (typeof fault === 'object' ? fault.delayMs : 0)
       if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs))
       if (fault === 'reset') return void incoming.socket.destroy()
       const reply = await this.#replyTo(asked, fault)
-      // The effect has happened, and nobody hears of it.
+      // The effect has happened, and its reply is lost.
       if (fault === 'lose') return void incoming.socket.destroy()
       outgoing.writeHead(reply.status, headersFor(reply))
       outgoing.end(asked.method === 'HEAD' ? undefined : reply.body)
     } finally {
       call.endedMs = performance.now()
-      for (const look of this.#waiting) look()
+      for (const check of this.#waiting) check()
     }
   }
 
@@ -167,7 +167,7 @@ export class FaultingProxy implements AsyncDisposable {
     return typeof fault === 'string' && fault !== 'lose' && fault !== 'reset' ? failureOf(asked, fault) : await this.answer(asked)
   }
 
-  /** The same call once more, through the same door. */
+  /** Repeats a recorded call through the proxy, with the same faults and records. */
   async again({ method, url, headers, body }: Asked): Promise<void> {
     const call = request(new URL(url.pathname + url.search, this.url), { method, headers, agent: this.#agent })
     call.end(body)
@@ -176,9 +176,9 @@ export class FaultingProxy implements AsyncDisposable {
     await once(response, 'end')
   }
 
-  /** Without faults, and on no record. */
+  /** Answers a request without faults and without recording it. */
   async answer(asked: Asked): Promise<Reply> {
-    return await (this.#stand(asked, (one) => this.toMoto(one)) ?? this.toMoto(asked))
+    return await (this.#stand(asked, (forwarded) => this.toMoto(forwarded)) ?? this.toMoto(asked))
   }
 
   async toMoto({ method, url, headers, body }: Asked): Promise<Reply> {

@@ -1,6 +1,6 @@
 import type { Asked, Reply } from './operation.ts'
 
-/** Targets as a load balancer has them: `initial` before they are healthy, `draining` before they are gone. */
+/** Targets of a load balancer: `initial` before `healthy`, and `draining` before they are gone. */
 
 type State = 'initial' | 'healthy' | 'unhealthy' | 'draining'
 
@@ -15,15 +15,15 @@ export class Targets {
   readonly all = new Map<string, FakeTarget>()
   initialMs = 20
   drainMs = 50
-  /** They never become healthy. */
+  /** New targets become `unhealthy` instead of `healthy`. */
   areUnhealthy = false
 
   stand({ name, body }: Asked): Promise<Reply> | undefined {
     const form = new URLSearchParams(body.toString('utf8'))
     const group = form.get('TargetGroupArn') ?? ''
     const asked = targetsIn(form)
-    if (name === 'RegisterTargets') for (const one of asked) this.register(group, one.address, one.port)
-    else if (name === 'DeregisterTargets') for (const one of asked) this.#deregister(group, one.address, one.port)
+    if (name === 'RegisterTargets') for (const target of asked) this.register(group, target.address, target.port)
+    else if (name === 'DeregisterTargets') for (const target of asked) this.#deregister(group, target.address, target.port)
     else if (name === 'DescribeTargetHealth') return Promise.resolve(this.#describe(group, asked))
     else return undefined
     return Promise.resolve(xml(name, ''))
@@ -37,7 +37,7 @@ export class Targets {
     }, this.initialMs)
   }
 
-  /** Of a target that is not registered: success, as the API reference has it. */
+  /** Deregistering an unknown target succeeds, as the API reference says. */
   #deregister(group: string, address: string, port: number): void {
     const key = keyOf(group, address, port)
     const target = this.all.get(key)

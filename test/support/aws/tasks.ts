@@ -2,19 +2,19 @@ import type { ChildProcess } from 'node:child_process'
 import { type Asked, errorReply, json, type Reply } from './operation.ts'
 
 /**
- * Tasks as ECS has them, on top of moto's: they take their time, have an address, are one for one client token, are listed by pages
- * and by their desired status, and in each of them something real runs.
+ * ECS tasks on top of moto. A task takes time to start and stop, has an address, and is created once per client token. Listings are paged
+ * and filtered by desired status. Each task runs a real process.
  */
 
-/** What runs in a task. */
+/** The process that runs in a task. */
 export interface Inside {
   readonly child: ChildProcess
-  /** Settles when it has ended and let go of everything. */
+  /** Resolves when the process has ended and its streams are closed. */
   readonly ended: Promise<unknown>
 }
 
 export interface TaskWorld {
-  /** Starts what runs in a task at an address; none for a decoy. */
+  /** Starts the process of a task at an address. Decoys have no process. */
   start(address: string): Inside
   readonly startMs: number
   readonly stopMs: number
@@ -28,7 +28,7 @@ export interface FakeTask {
   readonly arn: string
   readonly startedBy: string
   readonly tags: readonly { readonly key: string; readonly value: string }[]
-  /** As moto made it. */
+  /** The task as moto created it. */
   readonly body: Record<string, unknown>
   readonly token: string
   address: string
@@ -43,11 +43,11 @@ type Moto = (asked: Asked) => Promise<Reply>
 export class Tasks {
   readonly all = new Map<string, FakeTask>()
   readonly #world: TaskWorld
-  /** What the next RunTask answers instead of a task. */
+  /** The failure reason that the next RunTask returns instead of a task. */
   noCapacity: string | undefined
-  /** Addresses that are given to the next tasks before any other. */
+  /** Addresses for the next tasks. Tasks created after these get generated addresses. */
   readonly nextAddresses: string[] = []
-  /** After a SIGTERM; then it is killed. */
+  /** Time between SIGTERM and SIGKILL of a stopped task's process. */
   stopTimeoutMs = usualStopTimeoutMs
   #lastHost = 10
 
@@ -100,7 +100,7 @@ export class Tasks {
     return `127.0.0.${this.#lastHost}`
   }
 
-  /** The container starts at once; that it runs is told a little later. */
+  /** The process starts at once. The task becomes RUNNING a little later. */
   #begin(task: FakeTask): void {
     task.inside = this.#world.start(task.address)
     void task.inside.ended.then(() => this.#ended(task))
@@ -161,7 +161,7 @@ export class Tasks {
     const fits = [...this.all.values()].filter(
       (task) => task.desired === wanted && (startedBy === undefined || task.startedBy === startedBy) && isOfFamily(task, family),
     )
-    // Small pages: who does not read on misses most of them.
+    // Small pages: a client that does not follow `nextToken` misses most tasks.
     const size = Math.min(Number(maxResults ?? 100), pageSize)
     const from = Number(nextToken ?? 0)
     const taskArns = fits.slice(from, from + size).map(({ arn }) => arn)
@@ -182,7 +182,7 @@ export class Tasks {
     }
   }
 
-  /** Everything that runs in tasks, at the end of a test. */
+  /** Ends the processes of all tasks, at the end of a test. */
   async endAll(): Promise<void> {
     for (const { inside } of this.all.values()) inside?.child.kill('SIGTERM')
     await Promise.all([...this.all.values()].map(({ inside }) => inside?.ended))

@@ -9,20 +9,20 @@ import { Targets } from './targets.ts'
 import { type FakeTask, Tasks, usualStopTimeoutMs } from './tasks.ts'
 
 /**
- * An account on AWS: moto, the proxy in front of it, and for every task a real runner at a loopback address of its own. What is
- * there is asked of moto and of the proxy's own books, over plain HTTP: nothing of the SDK or of Ebb takes part in it.
+ * A simulated AWS account: moto, the proxy in front of it, and a real runner for each task at its own loopback address. Its state is read
+ * from moto and from the proxy's records over plain HTTP. Neither the SDK nor Ebb's code takes part in that.
  */
 
 export const region = 'us-east-1'
 export const cluster = 'agents'
 const family = 'agent'
-/** Of somebody else in the same cluster, or of an earlier setting. */
+/** A task definition of a foreign user of the cluster, or of an earlier configuration of Ebb. */
 export const otherFamily = 'other'
 const prefix = 'ebb'
 
 const credentials = { AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test', AWS_REGION: region, AWS_EC2_METADATA_DISABLED: 'true' }
 
-/** A server of ours must not find credentials of whoever runs the tests. */
+/** A server under test must not find the AWS credentials of the user who runs the tests. */
 const noProfile = {
   AWS_PROFILE: undefined,
   AWS_SESSION_TOKEN: undefined,
@@ -64,8 +64,9 @@ export class AwsWorld implements AsyncDisposable {
       startMs: times.startMs ?? 100,
       stopMs: times.stopMs ?? 50,
       start: (address) => {
-        if (!world) throw new Error('The world is not there yet.')
+        if (!world) throw new Error('The simulated AWS account has not started yet.')
         const ebb = world.#startRunner(address)
+        // A runner that fails to start counts as an ended task.
         return { child: ebb.child, ended: ebb.ended.catch(() => {}) }
       },
     })
@@ -79,7 +80,7 @@ export class AwsWorld implements AsyncDisposable {
     return world
   }
 
-  /** Of the runners, each at an address of its own. */
+  /** The port of the runners. Each runner listens at an address of its own. */
   get port(): number {
     return this.#held.port
   }
@@ -88,7 +89,7 @@ export class AwsWorld implements AsyncDisposable {
     return this.#group
   }
 
-  /** What every home of a server on this account is given. */
+  /** The settings of every server that uses this account. */
   flags(more: Readonly<Record<string, string | undefined>> = {}): Readonly<Record<string, string>> {
     const all = {
       'ecs-cluster': cluster,
@@ -107,7 +108,7 @@ export class AwsWorld implements AsyncDisposable {
     return Object.fromEntries(Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== undefined))
   }
 
-  /** The same as a configuration file has them, below `ecs`. */
+  /** The same settings in the form of a configuration file, below `ecs`. */
   settings(): Readonly<Record<string, string | number | readonly string[]>> {
     const plain = Object.entries(this.flags()).map(([name, value]) => {
       const key = name.replace(/^ecs-/, '').replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())
@@ -124,7 +125,7 @@ export class AwsWorld implements AsyncDisposable {
     return { ...noProfile, ...credentials }
   }
 
-  /** For kinds and engines in the test's own process. */
+  /** Sets the AWS variables in this process, for kinds and engines that run in the test's own process. */
   becomeEnvironment(): void {
     for (const [name, value] of Object.entries(this.environment())) {
       if (value === undefined) delete process.env[name]
@@ -167,7 +168,7 @@ export class AwsWorld implements AsyncDisposable {
     await this.#s3('PUT', `/${this.bucket}`)
   }
 
-  /** As somebody else would: not through the faults, and on no record. */
+  /** Calls ECS as a foreign client: without faults and without a record. */
   async ecs(operation: string, input: object): Promise<Record<string, unknown>> {
     const headers = {
       ...authorization('ecs'),
@@ -213,7 +214,7 @@ export class AwsWorld implements AsyncDisposable {
     await this.#s3('DELETE', `/${this.bucket}/${key}`)
   }
 
-  /** Parts of which nothing ever becomes, by their keys. */
+  /** Keys of multipart uploads that were begun and neither completed nor aborted. */
   async openUploads(): Promise<readonly string[]> {
     const text = String((await this.#s3('GET', `/${this.bucket}?uploads`)).body)
     return [...text.matchAll(/<Upload>.*?<Key>([^<]+)<\/Key>/gs)].map(([, key = '']) => key)
@@ -231,7 +232,7 @@ export class AwsWorld implements AsyncDisposable {
     await this.#s3('POST', `/${this.bucket}/${key}?uploads`)
   }
 
-  /** A task of somebody else's, in which nothing runs. */
+  /** Runs a foreign task. No process runs in it. */
   async runDecoy(tags: Readonly<Record<string, string>>, startedBy = 'somebody', taskDefinition = family): Promise<FakeTask> {
     const list = Object.entries(tags).map(([key, value]) => ({ key, value }))
     const network = { awsvpcConfiguration: { subnets: [this.#subnet], securityGroups: [], assignPublicIp: 'DISABLED' } }
@@ -254,7 +255,7 @@ export class AwsWorld implements AsyncDisposable {
     return [...this.tasks.all.values()].filter(({ status }) => status !== 'STOPPED')
   }
 
-  /** Everything of this account that is not a decoy of the test; empty when the world is clean. */
+  /** Everything that Ebb left in this account, without the decoys of the test. Empty when the account is clean. */
   async left(decoys: ReadonlySet<string> = new Set()): Promise<readonly string[]> {
     const leases = (await this.objects(`${prefix}/leases/`)).map(({ key }) => key)
     return [
@@ -262,10 +263,10 @@ export class AwsWorld implements AsyncDisposable {
       ...[...this.targets.all.values()].map(({ address, state }) => `target ${address} ${state}`),
       ...leases.map((key) => `lease ${key}`),
       ...(await this.openUploads()).map((key) => `parts ${key}`),
-    ].filter((one) => ![...decoys].some((decoy) => one.includes(decoy)))
+    ].filter((resource) => ![...decoys].some((decoy) => resource.includes(decoy)))
   }
 
-  /** Between two tests. */
+  /** Restores the initial state between two tests. */
   async reset(): Promise<void> {
     this.proxy.heal()
     this.proxy.latencyMs = 0
@@ -289,7 +290,7 @@ export class AwsWorld implements AsyncDisposable {
   }
 }
 
-/** moto takes the service from it, and does not check it. */
+/** moto reads the service from this header and does not check the signature. */
 function authorization(service: string): Record<string, string> {
   return {
     host: 'aws',

@@ -11,8 +11,8 @@ const parse = (...words: readonly string[]): unknown => {
 }
 const refusal = (text: string): unknown => expect.objectContaining({ code: 'bad_usage', message: expect.stringContaining(text) })
 
-describe('the words of a command line', () => {
-  it('flags take their value from the next word or after an equals sign', () => {
+describe('cli arguments', () => {
+  it('a flag takes its value from the next word or after an equals sign', () => {
     expect(parse('--grace', '5s', '--limit-memory=2g', '--report=a=b', '--', 'cmd')).toEqual({
       flags: { grace: '5s', limitMemory: '2g', report: 'a=b' },
       switches: [],
@@ -21,7 +21,7 @@ describe('the words of a command line', () => {
     })
   })
 
-  it('everything after -- belongs to the command, whatever it looks like', () => {
+  it('everything after -- belongs to the command', () => {
     expect(parse('--json', '--', '--json', '--', '-x', '')).toMatchObject({ switches: ['json'], rest: ['--json', '--', '-x', ''] })
   })
 
@@ -35,11 +35,11 @@ describe('the words of a command line', () => {
     expect(parse('', '--json')).toMatchObject({ rest: ['', '--json'] })
   })
 
-  it('the last of a flag that comes twice counts', () => {
+  it('the last of a repeated flag counts', () => {
     expect(parse('--grace', '1s', '--grace', '2s')).toMatchObject({ flags: { grace: '2s' } })
   })
 
-  it('a flag may have an empty value, which is for the setting to judge', () => {
+  it('a flag may have an empty value, which its setting validates', () => {
     expect(parse('--home=')).toMatchObject({ flags: { home: '' } })
     expect(parse('--home', '')).toMatchObject({ flags: { home: '' } })
   })
@@ -65,7 +65,7 @@ describe('the words of a command line', () => {
     expect(() => parse(...words)).toThrow(refusal(text))
   })
 
-  it('a command that takes no words refuses them by name', () => {
+  it('a command without arguments refuses them by name', () => {
     expect(() => parseArguments(status, ['now'])).toThrow(refusal('does not take "now"'))
     expect(() => parseArguments(status, ['--', 'now'])).toThrow(refusal('does not take "now"'))
     expect(parseArguments(status, ['--']).rest).toEqual([])
@@ -74,7 +74,7 @@ describe('the words of a command line', () => {
 
 const commands = await allCommands()
 
-describe('the commands', () => {
+describe('cli commands', () => {
   it.each(commands.map((command) => [command.name, command] as const))('%s takes --home, --json and --help', (_name, command) => {
     expect(command.options).toContain('home')
     expect(command.switches).toEqual(expect.arrayContaining(['json', 'help']))

@@ -6,7 +6,7 @@ import { loadConfig } from '../../../src/config/config.ts'
 
 const all = await allCommands()
 
-/** The words of an example as a shell would give them, without what it sends elsewhere. */
+/** The arguments of an example after the shell has processed it, without redirections. */
 function wordsOf(example: string): readonly string[] {
   const [line = ''] = example.split(/ [>|] /)
   return [...line.matchAll(/"((?:[^"\\]|\\.)*)"|(\S+)/g)].map(([, quoted, plain]) =>
@@ -14,15 +14,15 @@ function wordsOf(example: string): readonly string[] {
   )
 }
 
-describe.each(all.map((command) => [command.name, command] as const))('the help of %s', (name, command) => {
-  it('says what it is for, how it is used, and what each option means', () => {
+describe.each(all.map((command) => [command.name, command] as const))('cli help of %s', (name, command) => {
+  it('says what the command is for, how it is used, and what each option means', () => {
     const help = renderHelp(all, name)
     expect(help).toContain(`\n\nUsage: ${command.usage}\n\n`)
     expect(command.usage).toMatch(new RegExp(`^ebb ${name}\\b`))
     for (const line of (/Options:\n([\s\S]*?)\n\n/.exec(help)?.[1] ?? '').split('\n')) expect(line).toMatch(/^ {2}-\S.* {2}\S/)
   })
 
-  it('fits a terminal, and says the same there', () => {
+  it('fits a terminal, with the same text', () => {
     for (const width of [60, 100, 200]) {
       const help = renderHelp(all, name, width)
       for (const line of help.split('\n')) expect(line.length).toBeLessThanOrEqual(width)
@@ -30,7 +30,7 @@ describe.each(all.map((command) => [command.name, command] as const))('the help 
     }
   })
 
-  it('has examples, and each of them parses', () => {
+  it('has examples that can be parsed', () => {
     const own = command.examples.filter((example) => example.startsWith(`ebb ${name}`))
     expect(own.length).toBeGreaterThan(0)
     for (const example of own) {
@@ -41,7 +41,7 @@ describe.each(all.map((command) => [command.name, command] as const))('the help 
   })
 })
 
-it('the overview fits a terminal, and says the same there', () => {
+it('cli help: the overview fits a terminal, with the same text', () => {
   for (const width of [60, 100, 200]) {
     const help = renderHelp(all, undefined, width)
     for (const line of help.split('\n')) expect(line.length).toBeLessThanOrEqual(width)

@@ -12,11 +12,11 @@ it.each([
   [{ FORCE_COLOR: '0' }, true, false],
   [{ FORCE_COLOR: '' }, false, false],
   [{ FORCE_COLOR: '1', NO_COLOR: '1' }, true, false],
-])('with %j, on a terminal: %s, there are colours: %s', (env, isTerminal, hasColour) => {
+])('appearance: with %j, on a terminal: %s, colours are used: %s', (env, isTerminal, hasColour) => {
   expect(readAppearance(env).hasColour(isTerminal)).toBe(hasColour)
 })
 
-it('a terminal that is called dumb redraws nothing', () => {
+it('appearance: a dumb terminal is not redrawn', () => {
   expect([readAppearance({ TERM: 'dumb' }).canRedraw, readAppearance({ TERM: 'xterm' }).canRedraw, readAppearance({}).canRedraw]).toEqual([
     false,
     true,

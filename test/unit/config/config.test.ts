@@ -8,9 +8,9 @@ import { temporaryHome } from '../../support/home.ts'
 interface Given {
   readonly flags?: Record<string, string>
   readonly env?: Record<string, string>
-  /** Written to the home's own file. */
+  /** Written to the configuration file of the home. */
   readonly file?: unknown
-  /** Written elsewhere and named. */
+  /** Written to another file, which is named explicitly. */
   readonly named?: unknown
 }
 
@@ -28,8 +28,8 @@ function load({ flags = {}, env = {}, file, named }: Given): Config {
 
 const refusal = (text: string): unknown => expect.objectContaining({ code: 'bad_usage', message: expect.stringContaining(text) })
 
-describe('where a setting comes from', () => {
-  it('flag beats variable beats file beats what we would do', () => {
+describe('config: where a setting comes from', () => {
+  it('a flag overrides a variable, which overrides the file, which overrides the default', () => {
     const file = { grace: '1s' }
     const env = { EBB_GRACE: '2s' }
     const flags = { grace: '3s' }
@@ -39,7 +39,7 @@ describe('where a setting comes from', () => {
     expect(load({ file, env, flags }).grace).toBe(3_000)
   })
 
-  it('an empty variable is an unset one', () => {
+  it('an empty variable counts as unset', () => {
     expect(load({ file: { grace: '1s' }, env: { EBB_GRACE: '' } }).grace).toBe(1_000)
   })
 
@@ -47,13 +47,13 @@ describe('where a setting comes from', () => {
     expect(load({ file: { limitPids: 20, limitMemory: '2g' } })).toMatchObject({ limitPids: 20, limitMemory: 2 * 1_024 ** 3 })
   })
 
-  it('a group in a file is the first word of its settings', () => {
+  it("a group in a file is the first part of its settings' names", () => {
     for (const file of [{ exit: { giveUp: 'afterDeadline' } }, { 'exit.giveUp': 'afterDeadline' }, { exitGiveUp: 'afterDeadline' }])
       expect(load({ file }).exitGiveUp).toBe('afterDeadline')
     expect(() => load({ file: { exit: { never: true } } })).toThrow('"exit.never" in')
   })
 
-  it('agents elsewhere have groups of their own', () => {
+  it('remote placements have groups of their own', () => {
     const docker = { image: 'node:24', mount: ['/a:/a', '/b:/c:ro'], env: ['KEY', 'A=b'], cpus: 1.5, memory: '2g' }
     const ecs = { cluster: 'agents', subnets: ['subnet-1', 'subnet-2'], port: 4401, uploadDeadline: '6h' }
     const remote = { url: 'https://gateway.example/runners/7/', token: 'a-long-token' }
@@ -64,14 +64,14 @@ describe('where a setting comes from', () => {
     })
   })
 
-  it('a list in a file may be empty, and its entries may have commas, which elsewhere need a backslash', () => {
+  it('a list in a file may be empty and contain commas; in a variable, commas need a backslash', () => {
     expect(load({ file: { allowHost: [], docker: {} } })).toMatchObject({ allowHost: [], dockerEnv: [] })
     const dockerEnv = ['NO_PROXY=localhost,127.0.0.1', 'A=1']
     expect(load({ file: { docker: { env: dockerEnv } } })).toMatchObject({ dockerEnv })
     expect(load({ env: { EBB_DOCKER_ENV: String.raw`NO_PROXY=localhost\,127.0.0.1,A=1` } })).toMatchObject({ dockerEnv })
   })
 
-  it('what is different for a type of agents is an object in a file, and a list elsewhere', () => {
+  it('rules for an agent type are an object in a file, and a list in flags and variables', () => {
     const wanted = new Map<string, unknown>([
       ['reviewer', { maxAgeDays: 7 }],
       ['Builder_2', { maxBytes: 1_024 ** 3, compressAfterDays: 0.5 }],
@@ -95,11 +95,11 @@ describe('where a setting comes from', () => {
     })
   })
 
-  it('a file that is named takes the place of the one in the home', () => {
+  it('a named file replaces the one in the home', () => {
     expect(load({ named: { grace: '7s' }, env: { EBB_HOME: '/elsewhere' } })).toMatchObject({ grace: 7_000, home: '/elsewhere' })
   })
 
-  it('every setting is a flag, a variable and a key', () => {
+  it('every setting has a flag, a variable and a key', () => {
     expect([flagOf('limitMemory'), variableOf('limitMemory')]).toEqual(['--limit-memory', 'EBB_LIMIT_MEMORY'])
     const values = { home: '/h', containment: 'scan', grace: '1s', timeout: '2s', report: '-', limitMemory: '1k', limitPids: '3' }
     for (const [key, value] of Object.entries(values)) {
@@ -109,13 +109,13 @@ describe('where a setting comes from', () => {
     }
   })
 
-  it('cannot be changed afterwards', () => {
+  it('is frozen', () => {
     expect(Object.isFrozen(load({}))).toBe(true)
   })
 })
 
-describe('the home', () => {
-  it('is found by flag, variable, named file, XDG and HOME, in this order', () => {
+describe('config: the home', () => {
+  it('comes from flag, variable, named file, XDG_STATE_HOME and HOME, in this order', () => {
     const env = { EBB_HOME: '/by-variable', XDG_STATE_HOME: '/xdg', HOME: '/home/me' }
     expect(load({ flags: { home: '/by-flag' }, env }).home).toBe('/by-flag')
     expect(load({ env }).home).toBe('/by-variable')
@@ -125,24 +125,24 @@ describe('the home', () => {
     expect(load({ env: { HOME: '/home/me', EBB_HOME: '', XDG_STATE_HOME: 'relative' } }).home).toBe('/home/me/.local/state/ebb')
   })
 
-  it('a relative one is made absolute', () => {
+  it('a relative path is made absolute', () => {
     expect(load({ flags: { home: 'here' } }).home).toBe(join(process.cwd(), 'here'))
   })
 
-  it('an empty flag is refused instead of meaning the folder one stands in', () => {
+  it('an empty flag is refused, because it would mean the current folder', () => {
     expect(() => load({ flags: { home: '' } })).toThrow(refusal('--home must name a folder'))
   })
 
-  it('a home without a HOME is asked for', () => {
+  it('without HOME and any setting, the error asks for one', () => {
     expect(() => load({ env: { EBB_HOME: '', HOME: '' } })).toThrow(expect.objectContaining({ code: 'home_unusable' }))
   })
 
-  it('the file in the home cannot say where the home is', () => {
+  it('the file in the home cannot set the home', () => {
     expect(() => load({ file: { home: '/elsewhere' } })).toThrow(refusal('"home" in'))
   })
 })
 
-describe('what is refused, by name', () => {
+describe('config: refused by name', () => {
   it.each([
     ['an unknown key', { file: { grase: '1s' } }, '"grase" in'],
     ['an unknown key with nothing in it', { file: { grase: {} } }, '"grase" in'],
@@ -157,47 +157,55 @@ describe('what is refused, by name', () => {
       '--containment must be one of auto, cgroup, subreaper, scan',
     ],
     ['a size without a number', { flags: { limitMemory: 'lots' } }, '--limit-memory must be a size'],
-    ['no processes at all', { env: { EBB_LIMIT_PIDS: '0' } }, 'EBB_LIMIT_PIDS must be a whole number'],
-    ['a value that is no value', { file: { report: { to: 'x' } } }, '"report" in'],
+    ['zero processes', { env: { EBB_LIMIT_PIDS: '0' } }, 'EBB_LIMIT_PIDS must be a whole number'],
+    ['an object in place of a value', { file: { report: { to: 'x' } } }, '"report" in'],
     ['a null', { file: { report: null } }, '"report" in'],
     ['a file that is no JSON', { file: '{ grace: 1 }' }, 'ebb.config.json cannot be read'],
     ['a file that is no object', { file: ['grace'] }, 'must be a JSON object'],
-    ['a rule for a type that is no rule', { file: { archive: { byAgentType: { a: { maxAge: 1 } } } } }, 'a.maxAge, is not known'],
-    ['a rule for what is no type', { file: { archive: { byAgentType: { 'a b': 1 } } } }, '"archive.byAgentType" in'],
+    ['an invalid rule for a type', { file: { archive: { byAgentType: { a: { maxAge: 1 } } } } }, 'a.maxAge, is not known'],
+    ['a rule for an invalid type', { file: { archive: { byAgentType: { 'a b': 1 } } } }, '"archive.byAgentType" in'],
     ['a rule that goes too deep', { file: { archive: { byAgentType: { a: { maxBytes: { b: 1 } } } } } }, 'not "a.maxBytes.b=1"'],
-    ['days that are none', { flags: { archiveByAgentType: 'a=soon' } }, '--archive-by-agent-type, a.maxAgeDays, must be a number of days'],
+    [
+      'an invalid number of days',
+      { flags: { archiveByAgentType: 'a=soon' } },
+      '--archive-by-agent-type, a.maxAgeDays, must be a number of days',
+    ],
     ['a negative age', { env: { EBB_ARCHIVE_MAX_AGE_DAYS: '-1' } }, 'EBB_ARCHIVE_MAX_AGE_DAYS must be a number of days'],
     ['an archive setting that does not exist', { file: { archive: { maxAge: 1 } } }, '"archive.maxAge" in'],
-    ['a daemon at no address', { flags: { dockerHost: '/var/run/x.sock' } }, '--docker-host must be unix:///PATH or tcp://HOST:PORT'],
+    [
+      'a daemon without a valid address',
+      { flags: { dockerHost: '/var/run/x.sock' } },
+      '--docker-host must be unix:///PATH or tcp://HOST:PORT',
+    ],
     ['a mount of a relative folder', { file: { docker: { mount: ['src:/src'] } } }, '"docker.mount" in'],
-    ['a mount with a third part that is none', { flags: { dockerMount: '/a:/b:rw' } }, '--docker-mount must be SOURCE:TARGET'],
-    ['a variable that is none', { env: { EBB_DOCKER_ENV: 'A-B=1' } }, 'EBB_DOCKER_ENV must be NAME or NAME=VALUE'],
-    ['no processor at all', { flags: { dockerCpus: '0' } }, '--docker-cpus must be a number'],
-    ['a prefix that leads up', { file: { ecs: { prefix: 'a/../b' } } }, '"ecs.prefix" in'],
+    ['a mount with an invalid third part', { flags: { dockerMount: '/a:/b:rw' } }, '--docker-mount must be SOURCE:TARGET'],
+    ['an invalid variable', { env: { EBB_DOCKER_ENV: 'A-B=1' } }, 'EBB_DOCKER_ENV must be NAME or NAME=VALUE'],
+    ['zero processors', { flags: { dockerCpus: '0' } }, '--docker-cpus must be a number'],
+    ['a prefix with ".."', { file: { ecs: { prefix: 'a/../b' } } }, '"ecs.prefix" in'],
     ['a prefix with a slash at its end', { flags: { ecsPrefix: 'a/' } }, '--ecs-prefix must be names'],
     ['a runner with a password in its URL', { flags: { remoteUrl: 'http://a:b@c' } }, '--remote-url must be a URL'],
     ['a runner that is no URL', { env: { EBB_REMOTE_URL: '10.0.0.7:4400' } }, 'EBB_REMOTE_URL must be a URL'],
-    ['a token that anybody guesses', { file: { remote: { token: 'x' } } }, '"remote.token" in'],
-    ['a key that every object has', { file: { constructor: '1' } }, '"constructor" in'],
+    ['a token that is too short', { file: { remote: { token: 'x' } } }, '"remote.token" in'],
+    ['a property name of every object', { file: { constructor: '1' } }, '"constructor" in'],
   ] as [string, Given, string][])('%s', (_what, given, text) => {
     expect(() => load(given)).toThrow(refusal(text))
   })
 
-  it('a named file that is not there', () => {
+  it('a named file that does not exist', () => {
     expect(() => loadConfig({ flags: new Map(), env: {}, configFile: '/nonexistent/ebb.json' })).toThrow(
       refusal('/nonexistent/ebb.json cannot be read'),
     )
   })
 
-  it('a folder in the place of the file', () => {
+  it('a folder in place of the file', () => {
     const home = temporaryHome()
     mkdirSync(join(home, 'ebb.config.json'))
     expect(() => loadConfig({ flags: new Map(), env: { EBB_HOME: home } })).toThrow(refusal('cannot be read'))
   })
 })
 
-describe('the cookie', () => {
-  it('is a mark and never a setting', () => {
+describe('config: the environment tag', () => {
+  it('is a mark, never a setting', () => {
     const config = load({ env: { EBB_SCOPE: 'a/b/c' } })
     expect(config.inheritedTag).toBe('a/b/c')
     expect(config).not.toHaveProperty('scope')

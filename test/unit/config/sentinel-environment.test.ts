@@ -5,7 +5,7 @@ import { sentinelEnvironment } from '../../../src/config/sentinel-environment.ts
 const environmentOf = (flags: Readonly<Record<string, string>>, env: NodeJS.ProcessEnv): Record<string, string> =>
   sentinelEnvironment(loadConfig({ flags: new Map([['home', '/nowhere'], ...Object.entries(flags)]), env }))
 
-it('a sentinel trusts whom its supervisor trusts: the runner of its agents may have a certificate of one’s own', () => {
+it("sentinel environment: contains the supervisor's extra CA certificates, for a runner with a private certificate", () => {
   const flags = { remoteUrl: 'https://runner.example', remoteToken: 'the-token' }
   expect(environmentOf(flags, { NODE_EXTRA_CA_CERTS: '/etc/own.pem' })).toMatchObject({
     NODE_EXTRA_CA_CERTS: '/etc/own.pem',
@@ -14,7 +14,7 @@ it('a sentinel trusts whom its supervisor trusts: the runner of its agents may h
   })
 })
 
-it('a sentinel has nothing of the user’s own, and who AWS knows only where there are tasks', () => {
+it("sentinel environment: contains none of the user's variables, and AWS credentials only for ECS agents", () => {
   const env = { PATH: '/bin', SECRET: 'x', AWS_PROFILE: 'mine', ANTHROPIC_API_KEY: 'y' }
   expect(Object.keys(environmentOf({}, env)).toSorted()).toEqual(['EBB_LIMIT_LOG', 'EBB_LIMIT_MESSAGES', 'EBB_STORE', 'PATH'])
   expect(environmentOf({ ecsCluster: 'agents' }, env)).toMatchObject({ AWS_PROFILE: 'mine', EBB_ECS_CLUSTER: 'agents' })

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { recognise } from '../../../src/doctor/judgement/agent-program.ts'
 
-/** Command lines as they stand in /proc, and what each is. */
+/** Command lines as in /proc, and whether each is an agent or an MCP server. */
 
 const servers: readonly string[] = [
   'uv tool uvx mcp-server-git',
@@ -57,15 +57,15 @@ const others: readonly string[] = [
 
 const wordsOf = (line: string): readonly string[] => line.split(' ')
 
-it('a launcher, an interpreter and a virtual machine are known by the MCP server that they were told to run', () => {
+it('recognise: finds the MCP server that a launcher, an interpreter or a virtual machine runs', () => {
   for (const line of servers) expect(recognise(wordsOf(line), undefined), line).toMatchObject({ kind: 'mcp-server' })
 })
 
-it('a folder, a script of a package, a client or a test of an MCP server is none', () => {
+it('recognise: a folder, a package script, a client and a test of an MCP server are not MCP servers', () => {
   for (const line of others) expect(recognise(wordsOf(line), undefined), line).toBeUndefined()
 })
 
-it('an agent is certain by its binary, also a wrapped one; by what a process calls itself it is not', () => {
+it('recognise: an agent is certain by its binary, also a wrapped one, and not certain by argv[0] alone', () => {
   expect(recognise(['claude', '-p'], '/usr/bin/claude')).toMatchObject({ kind: 'agent', name: 'claude', isCertain: true })
   expect(recognise(['/x/.claude-wrapped', '-p'], '/x/.claude-wrapped')).toMatchObject({ name: 'claude', isCertain: true })
   expect(recognise(['claude', '-p'], '/x/.claude-wrapped')).toMatchObject({ name: 'claude', isCertain: true })

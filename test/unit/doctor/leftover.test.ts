@@ -7,7 +7,7 @@ import { lostParent } from '../../../src/doctor/judgement/lost-parent.ts'
 import { maskedWords } from '../../../src/doctor/judgement/masked-words.ts'
 import { childrenIn, type ProcessDetail, type ProcessFact, type ProcessScene } from '../../../src/doctor/judgement/process-fact.ts'
 
-/** The judgement alone: machines that cannot be had here, such as one with systemd, or a container. */
+/** Tests the judgement on its own, for machines that the integration tests cannot provide: with systemd, or in a container. */
 
 function fact(given: Partial<ProcessFact> & { readonly pid: number }): ProcessFact {
   const { pid } = given
@@ -54,12 +54,12 @@ function judged(
   return judgeProcess(one, { ...detail, ...more }, { ...usual, ...scene })
 }
 
-describe('an orphaned agent', () => {
-  it('of a session that has ended is sure', () => {
+describe('judgeProcess: an orphaned agent', () => {
+  it('is sure when its output has no reader', () => {
     expect(judged(fact({ pid: 50 }))).toMatchObject({ sure: 'sure', ageMs: 5_000, kind: 'agent' })
   })
 
-  it('is perhaps in use as soon as something of it cannot be seen (G4)', () => {
+  it('is perhaps in use when any of its facts could not be read (G4)', () => {
     for (const unseen of [
       { environ: undefined },
       { cgroups: undefined },
@@ -73,7 +73,7 @@ describe('an orphaned agent', () => {
       expect(judged(fact({ pid: 50 }), unseen), JSON.stringify(unseen)).toMatchObject({ sure: 'perhaps', fixes: false })
   })
 
-  it('is none as a service or an application of the desktop', () => {
+  it('is not a leftover when it is a service or a desktop application', () => {
     for (const cgroup of [
       '/system.slice/agent.service',
       '/user.slice/user-1000.slice/user@1000.service/app.slice/agent.service',
@@ -83,7 +83,7 @@ describe('an orphaned agent', () => {
       expect(judged(fact({ pid: 50 }), { cgroups: `3:cpu:/\n0::${cgroup}` }), cgroup).toBeUndefined()
   })
 
-  it('is one in the scope of a terminal, and right below the manager of a user', () => {
+  it('is a leftover in the scope of a terminal, and directly below the user manager', () => {
     for (const cgroup of [
       '/user.slice/user-1000.slice/user@1000.service/app.slice/app-gnome-terminal-7.scope',
       '/user.slice/user-1000.slice/user@1000.service',
@@ -91,23 +91,23 @@ describe('an orphaned agent', () => {
       expect(judged(fact({ pid: 50 }), { cgroups: `0::${cgroup}` }), cgroup).toMatchObject({ fixes: true })
   })
 
-  it('may have been started by a pid 1 that is no init: then it is not sure', () => {
+  it('is only likely when pid 1 is not an init, because pid 1 may have started it', () => {
     const strange = fact({ pid: 1, ppid: 0, sid: 0, command: 'supervisor' })
     expect(judged(fact({ pid: 50 }), {}, [strange])).toMatchObject({ sure: 'likely' })
     expect(judged(fact({ pid: 50, sid: 40 }), {}, [strange])).toMatchObject({ sure: 'sure' })
   })
 
-  it('in a container is likely at most by a pipe, whose reader may be outside', () => {
+  it('is only likely in a container, because the reader of its pipe may be outside', () => {
     expect(judged(fact({ pid: 50 }), {}, [systemd], { seesAll: false })).toMatchObject({ sure: 'likely' })
   })
 })
 
-describe('the parent', () => {
+describe('lostParent', () => {
   const shell = fact({ pid: 10, ppid: 1, sid: 10, command: 'bash', argv: ['bash'] })
   const lost = (one: ProcessFact, ...others: readonly ProcessFact[]) =>
     lostParent(one, new Map([one, ...others].map((process) => [process.pid, process])))
 
-  it('is not lost outside of a pid namespace, in a living session, or while we look', () => {
+  it('is undefined for a parent outside of the pid namespace, a living session, and a parent that is not in the table', () => {
     expect(lost(fact({ pid: 50, ppid: 0 }))).toBeUndefined()
     expect(lost(fact({ pid: 50, ppid: 10, sid: 10 }), shell)).toBeUndefined()
     expect(lost(fact({ pid: 50, ppid: 10 }), shell)).toBeUndefined()
@@ -116,7 +116,7 @@ describe('the parent', () => {
     expect(lost(fact({ pid: 50, ppid: 1, sid: 1 }), fact({ pid: 1, ppid: 0, sid: 1, command: 'sh' }))).toBeUndefined()
   })
 
-  it('is lost to an init, to the manager of a user, and to whoever adopted it from a session that has ended', () => {
+  it('is proven after adoption by an init, by the user manager, or by any process when the session has ended', () => {
     const manager = fact({ pid: 20, sid: 20, command: 'systemd', argv: ['/lib/systemd/systemd', '--user'] })
     expect(lost(fact({ pid: 50 }), systemd)).toMatchObject({ isProven: true })
     expect(lost(fact({ pid: 50, ppid: 20 }), manager)).toMatchObject({ isProven: true })
@@ -124,28 +124,28 @@ describe('the parent', () => {
   })
 })
 
-describe('an init of a container', () => {
+describe('lostParent: an init of a container', () => {
   const tini = fact({ pid: 1, ppid: 0, sid: 1, command: 'tini', startTime: '1' })
   const main = fact({ pid: 7, sid: 1, startTime: '5' })
   const table = (one: ProcessFact) => new Map([tini, main, one].map((process) => [process.pid, process]))
 
-  it('adopts orphans into its own session, where only the first is its own', () => {
+  it('adopts the orphans of its own session, except for the first process, which it started', () => {
     expect(lostParent(fact({ pid: 50, sid: 1 }), table(fact({ pid: 50, sid: 1 })))).toMatchObject({ isProven: true })
     expect(lostParent(main, table(fact({ pid: 50, sid: 1 })))).toBeUndefined()
   })
 })
 
-describe('an MCP server', () => {
+describe('judgeProcess: an MCP server', () => {
   const server = fact({ pid: 50, command: 'node', argv: ['node', '/x/node_modules/@modelcontextprotocol/server-git/index.js'] })
   const node = { exe: '/usr/bin/node' }
 
-  it('that somebody holds the input of is none, by a pipe, a pipe with a name and a socket', () => {
+  it('is not a leftover when its input has a living writer: a pipe, a named pipe or a socket', () => {
     for (const is of ['pipe', 'named pipe', 'socket'] as const)
       expect(judged(server, { ...node, stdin: { is, others: 'living' } }), is).toBeUndefined()
     expect(judged(server, { ...node, stdin: { is: 'socket', others: 'none' } })).toMatchObject({ sure: 'sure' })
   })
 
-  it('that was never published is likely one by its folder, once nobody has the other ends', () => {
+  it('is likely when only its folder identifies it and its streams have no other ends', () => {
     const cut = { is: 'pipe', others: 'none' } as const
     const run = (script: string, cwd: string, more: Partial<ProcessDetail> = {}) =>
       judged(fact({ pid: 50, command: 'node', argv: ['node', script] }), { ...node, cwd, stdin: cut, stdout: cut, ...more })
@@ -158,13 +158,13 @@ describe('an MCP server', () => {
     expect(run('build/index.js', '/home/me/weather')).toBeUndefined()
   })
 
-  it('that listens is perhaps in use', () => {
+  it('is perhaps in use when it listens', () => {
     expect(judged(server, { ...node, listens: true })).toMatchObject({ sure: 'perhaps' })
   })
 })
 
-describe('an agent that is connected over the network', () => {
-  it('may be at work when it was told to be silent, and is sure when its listener is gone', () => {
+describe('judgeProcess: an agent with a network connection', () => {
+  it('is perhaps in use when its output goes to /dev/null, and sure when its output has no reader', () => {
     expect(judged(fact({ pid: 50 }), { talks: true, stdout: { is: 'null' } })).toMatchObject({ sure: 'perhaps' })
     expect(judged(fact({ pid: 50 }), { talks: true })).toMatchObject({ sure: 'sure' })
     const environ = ['CLAUDECODE=1']
@@ -172,7 +172,7 @@ describe('an agent that is connected over the network', () => {
   })
 })
 
-describe('a tmux session that only its name speaks for', () => {
+describe('judgeSession: a session known by its name alone', () => {
   const hour = 3_600_000
   const judgedSession = (name: string, idleMs: number) => {
     const times = { createdAtMs: 0, activeAtMs: 10 * hour - idleMs }
@@ -184,12 +184,12 @@ describe('a tmux session that only its name speaks for', () => {
     )
   }
 
-  it('is likely a leftover when a program gave it and nobody was there for an hour', () => {
+  it('is likely when the name is generated and the session was unused for an hour', () => {
     for (const name of ['agent_builder-142530-1a2b3c', 'claude-1a2b', 'codex_1731780000'])
       expect(judgedSession(name, hour), name).toMatchObject({ sure: 'likely', fixes: true })
   })
 
-  it('is perhaps somebody’s when a person may have given it, or was there just now', () => {
+  it('is perhaps in use when a person may have chosen the name, or it was used less than an hour ago', () => {
     for (const name of ['agent_notes', 'claude-2026', 'claude-20261116', 'claude-face', 'claude', 'agent_x'])
       expect(judgedSession(name, 9 * hour), name).toMatchObject({ sure: 'perhaps', fixes: false })
     const young = judgedSession('agent_builder-142530-1a2b3c', hour - 1_000)
@@ -199,8 +199,8 @@ describe('a tmux session that only its name speaks for', () => {
   })
 })
 
-describe('command lines', () => {
-  it('are shown without their secrets', () => {
+describe('maskedWords', () => {
+  it('masks secrets in command lines', () => {
     const cases: readonly (readonly [readonly string[], string])[] = [
       [['claude', '--api-key', 'abc', '-p', 'x'], 'claude --api-key *** -p x'],
       [['x', '--token=abc', 'GITHUB_TOKEN=abc', 'LANG=C'], 'x --token=*** GITHUB_TOKEN=*** LANG=C'],
@@ -224,7 +224,7 @@ describe('command lines', () => {
     for (const [words, shown] of cases) expect(maskedWords(words)).toBe(shown)
   })
 
-  it('are cut, and however hostile they are, nobody waits for it', () => {
+  it('cuts long command lines, and is fast for hostile ones', () => {
     for (const long of ['word '.repeat(1_000_000), 'a-'.repeat(1_000_000), 'x=:'.repeat(700_000), '/node_modules/a'.repeat(100_000)]) {
       const began = performance.now()
       expect(maskedWords(['claude', long, ...Array.from({ length: 10_000 }, () => long)]).length).toBeLessThanOrEqual(160)
@@ -234,7 +234,7 @@ describe('command lines', () => {
   })
 })
 
-it('findings are grouped by kind, the surest and oldest first, and added up', () => {
+it('leftovers: grouped by kind, the most certain and then the oldest first, with totals', () => {
   const base = {
     what: '',
     evidence: [],

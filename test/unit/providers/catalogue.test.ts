@@ -57,14 +57,14 @@ async function versions(listing: Catalogue): Promise<unknown> {
   return Object.fromEntries((await listing.describe()).map(({ type, isAvailable, version }) => [type, version ?? isAvailable]))
 }
 
-describe('the catalogue', () => {
+describe('provider catalogue', () => {
   it('finds a provider by its type', () => {
     expect(catalogue().types).toEqual(['claude-code', 'codex', 'gemini-cli', 'opencode', 'command'])
     expect(catalogue().find('codex')).toBe(codex)
     expect(catalogue().find('constructor')).toBeUndefined()
   })
 
-  it('knows a program that is on the PATH and can be executed, and needs none for a command', async () => {
+  it('a provider is available when its program is executable on the PATH, or it needs none', async () => {
     install('claude')
     install('codex', 0o644)
     const installed = (await catalogue().describe()).filter(({ isAvailable }) => isAvailable).map(({ type }) => type)
@@ -80,7 +80,7 @@ describe('the catalogue', () => {
     expect(second).not.toHaveProperty('version')
   })
 
-  it('loses only the version of a program that fails, says nothing, or hangs', async () => {
+  it('omits only the version when a program fails, prints nothing, or hangs', async () => {
     for (const program of ['claude', 'codex', 'gemini', 'opencode']) install(program)
     const listing = catalogue({
       claude: () => Promise.reject(new Error('no')),
@@ -97,7 +97,7 @@ describe('the catalogue', () => {
     })
   })
 
-  it('asks all programs at once', async () => {
+  it('reads the versions of all programs at the same time', async () => {
     for (const program of ['claude', 'codex']) install(program)
     const both = Promise.withResolvers<string>()
     const meet = async (): Promise<string> => {
@@ -110,7 +110,7 @@ describe('the catalogue', () => {
     })
   })
 
-  it('asks a program once, and again only when it has failed or was replaced', async () => {
+  it('reads a version once, and again only when that failed or the program was replaced', async () => {
     const path = install('claude')
     const codexPath = install('codex')
     const listing = catalogue({ claude: async () => '1.0.0', codex: () => Promise.reject(new Error('no')) })
@@ -123,7 +123,7 @@ describe('the catalogue', () => {
     expect(asked.filter((one) => one === `${path} --version`)).toHaveLength(2)
   })
 
-  it('does not start a program again that still hangs, and takes its late answer', async () => {
+  it('does not start a hanging program again, and uses its late answer', async () => {
     install('claude')
     const slow = Promise.withResolvers<string>()
     const listing = catalogue({ claude: () => slow.promise })
@@ -133,14 +133,14 @@ describe('the catalogue', () => {
     expect(asked).toHaveLength(1)
   })
 
-  it('sees through a link to the file that was replaced, or was exchanged for another', async () => {
+  it('reads the version again when the target of a symlink was replaced or exchanged', async () => {
     const target = install('claude-2.1')
     symlinkSync(target, join(folder, 'claude'))
     const listing = catalogue({ claude: async () => '2.1.0' })
     await listing.describe()
     utimesSync(target, 1, 1)
     await listing.describe()
-    // Another version of the same age.
+    // Another file with the same modification time.
     const next = install('claude-2.2')
     utimesSync(next, 1, 1)
     rmSync(join(folder, 'claude'))

@@ -26,7 +26,7 @@ describe('codex', () => {
     fields: ['item', 'id', 'text', 'message', 'command', 'changes', 'items', 'arguments', 'result', 'error', 'status', 'usage', 'server'],
   })
 
-  it('reads the prompt from its standard input, approves by itself, and is asked to leave by SIGINT', () => {
+  it('invoke: the prompt is on the standard input, approvals are off, and the polite signal is SIGINT', () => {
     expect(invoke(codex)).toEqual({ argv: ['codex', 'exec', ...options, '-'], env: {}, stdin: 'Fix it.', politeSignal: 'SIGINT' })
   })
 
@@ -35,11 +35,11 @@ describe('codex', () => {
     ['instructions', { instructions: '-- "be" kind\n\u007f' }, ['--config=developer_instructions="-- \\"be\\" kind\\n\\u007f"']],
     ['half a character', { instructions: '\ud800' }, ['--config=developer_instructions="\ufffd"']],
     ['no MCP servers', { mcp: { servers: [] } }, []],
-  ])('is told of %s', (_, configuration, expected) => {
+  ])('invoke: passes %s', (_, configuration, expected) => {
     expect(invoke(codex, configuration).argv).toEqual(['codex', 'exec', ...options, ...expected, '-'])
   })
 
-  it('goes on with a session', () => {
+  it('invoke: resumes a session', () => {
     expect(invoke(codex, { sessionId: '01a1df26', model: 'm' }).argv).toEqual([
       'codex',
       'exec',
@@ -51,18 +51,18 @@ describe('codex', () => {
     ])
   })
 
-  it('prints text when asked to', () => {
+  it('invoke: uses text output on request', () => {
     expect(invoke(codex, { outputFormat: 'text' }).argv).not.toContain('--json')
   })
 
-  it('gets instructions that are too long for an argument in front of the prompt', () => {
+  it('invoke: puts instructions in front of the prompt when they are too long for an argument', () => {
     const instructions = 'é'.repeat(70_000)
     const { argv, stdin } = invoke(codex, { instructions })
     expect(argv).toEqual(['codex', 'exec', ...options, '-'])
     expect(stdin).toBe(`${instructions}\n\nFix it.`)
   })
 
-  it('is told of MCP servers without their secrets in an argument, and forwards the cookie to them', () => {
+  it('invoke: passes MCP servers without their secrets in an argument, and forwards the environment tag', () => {
     const servers = [
       { name: 'my.own', command: 'node', args: ['a b'], env: { TOKEN: 'secret' } },
       { name: 'bare', command: 'bare' },
@@ -85,11 +85,11 @@ describe('codex', () => {
     ['disallowed tools', { disallowedTools: ['shell'] }],
     ['strict MCP servers', { mcp: { servers: [], strict: true } }],
     ['a variable that no shell can name', { mcp: { servers: [{ name: 'a', command: 'a', env: { 'A;reboot': '1' } }] } }],
-  ])('is not started with %s, which it cannot be held to', (_, configuration) => {
+  ])('invoke: refuses %s, which codex cannot enforce', (_, configuration) => {
     expect(() => invoke(codex, configuration)).toThrow(expect.objectContaining({ code: 'launch_refused' }))
   })
 
-  it('has not failed when it only reconnects', () => {
+  it('parse: an error while reconnecting is not a failure', () => {
     expect(codex.parse('{"type":"error","message":"Reconnecting... 1/5"}')).not.toHaveProperty('result')
     expect(codex.parse('{"type":"item.completed","item":{"type":"error","message":"No metadata"}}')).not.toHaveProperty('result')
   })

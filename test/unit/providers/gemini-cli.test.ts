@@ -24,7 +24,7 @@ describe('gemini-cli', () => {
     ],
   })
 
-  it('approves by itself, does not start itself again, and is asked to leave by SIGTERM', () => {
+  it('invoke: approves everything, does not relaunch itself, and the polite signal is SIGTERM', () => {
     expect(invoke(geminiCli)).toEqual({
       argv: [...base, '--approval-mode=yolo'],
       env: { GEMINI_CLI_NO_RELAUNCH: 'true', GEMINI_CLI_TRUST_WORKSPACE: 'true' },
@@ -33,7 +33,7 @@ describe('gemini-cli', () => {
     })
   })
 
-  it('is denied what is not on a list of allowed tools', () => {
+  it('invoke: allowedTools denies all other tools', () => {
     expect(invoke(geminiCli, { allowedTools: ['write_file', 'run_shell_command(git)'] }).argv).toEqual([
       ...base,
       '--approval-mode=default',
@@ -43,17 +43,17 @@ describe('gemini-cli', () => {
 
   it.each([
     ['a model', { model: 'flash' }, ['--model=flash']],
-    ['a session to go on with', { sessionId: 'bb5f5829' }, ['--resume=bb5f5829']],
+    ['a session to resume', { sessionId: 'bb5f5829' }, ['--resume=bb5f5829']],
     ['no MCP servers', { mcp: { servers: [] } }, []],
-  ])('is told of %s', (_, configuration, expected) => {
+  ])('invoke: passes %s', (_, configuration, expected) => {
     expect(invoke(geminiCli, configuration).argv).toEqual([...base, '--approval-mode=yolo', ...expected])
   })
 
-  it('prints in another format when asked to', () => {
+  it('invoke: uses another output format on request', () => {
     expect(invoke(geminiCli, { outputFormat: 'json' }).argv).toContain('--output-format=json')
   })
 
-  it('gets its instructions in front of the prompt', () => {
+  it('invoke: puts instructions in front of the prompt', () => {
     expect(invoke(geminiCli, { instructions: 'Be kind.' }).stdin).toBe('Be kind.\n\nFix it.')
   })
 
@@ -61,11 +61,11 @@ describe('gemini-cli', () => {
     ['disallowed tools', { disallowedTools: ['write_file'] }],
     ['MCP servers', { mcp: { servers: [{ name: 'a', command: 'a' }] } }],
     ['strict MCP servers', { mcp: { servers: [], strict: true } }],
-  ])('is not started with %s, which it cannot be told of', (_, configuration) => {
+  ])('invoke: refuses %s, which Gemini CLI does not support', (_, configuration) => {
     expect(() => invoke(geminiCli, configuration)).toThrow(expect.objectContaining({ code: 'launch_refused' }))
   })
 
-  it('has not failed when it only warns', () => {
+  it('parse: a warning is not a failure', () => {
     expect(geminiCli.parse('{"type":"error","severity":"warning","message":"Loop detected"}')).not.toHaveProperty('result')
   })
 })

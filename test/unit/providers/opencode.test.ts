@@ -14,42 +14,42 @@ describe('opencode', () => {
     fields: ['part', 'text', 'tool', 'state', 'input', 'output', 'status', 'error', 'name', 'data', 'message', 'reason', 'tokens', 'cost'],
   })
 
-  it('approves by itself and leaves by the usual signal', () => {
+  it('invoke: approves everything, and has the default polite signal', () => {
     expect(invoke(opencode)).toEqual({ argv: base, env: {}, stdin: 'Fix it.' })
   })
 
   it.each([
     ['a model', { model: 'anthropic/claude-sonnet-5' }, ['--model=anthropic/claude-sonnet-5']],
-    ['a session to go on with', { sessionId: 'ses_1' }, ['--session=ses_1']],
-    ['its folder, which PWD may contradict', { workingDirectory: '/home/me/project' }, ['--dir=/home/me/project']],
-    ['no folder that would be taken for one within itself', { workingDirectory: 'project' }, []],
-  ])('is told of %s', (_, configuration, expected) => {
+    ['a session to resume', { sessionId: 'ses_1' }, ['--session=ses_1']],
+    ['an absolute working directory', { workingDirectory: '/home/me/project' }, ['--dir=/home/me/project']],
+    ['no relative working directory, which opencode would resolve against itself', { workingDirectory: 'project' }, []],
+  ])('invoke: passes %s', (_, configuration, expected) => {
     expect(invoke(opencode, configuration).argv).toEqual([...base, ...expected])
   })
 
-  it('prints text when asked to', () => {
+  it('invoke: uses text output on request', () => {
     expect(invoke(opencode, { outputFormat: 'text' }).argv).not.toContain('--format=json')
   })
 
-  it('gets its instructions in front of the prompt', () => {
+  it('invoke: puts instructions in front of the prompt', () => {
     expect(invoke(opencode, { instructions: 'Be kind.' }).stdin).toBe('Be kind.\n\nFix it.')
   })
 
-  it('is held to lists of tools, whatever its own configuration allows', () => {
+  it('invoke: tool lists override what the configuration of the user allows', () => {
     const { argv, env } = invoke(opencode, { allowedTools: ['read', 'write'], disallowedTools: ['bash'] })
     const rules = { '*': 'deny', read: 'allow', edit: 'allow', bash: 'deny' }
     expect(contentOf(env)).toEqual({ permission: rules, agent: { build: { permission: rules } } })
-    // The last rule that fits is the one that counts.
+    // opencode uses the last matching rule.
     expect(env?.OPENCODE_CONFIG_CONTENT?.indexOf('"*"')).toBeLessThan(env?.OPENCODE_CONFIG_CONTENT?.indexOf('"read"') ?? 0)
     expect(argv).toEqual([...base, '--agent=build'])
   })
 
-  it('is denied some tools and keeps the others', () => {
+  it('invoke: disallowedTools denies only these tools', () => {
     expect(contentOf(invoke(opencode, { disallowedTools: ['webfetch'] }).env)).toMatchObject({ permission: { webfetch: 'deny' } })
     expect(contentOf(invoke(opencode, { disallowedTools: ['webfetch'] }).env)).not.toHaveProperty(['permission', '*'])
   })
 
-  it('is told of MCP servers by its environment', () => {
+  it('invoke: passes MCP servers in the environment', () => {
     const servers = [
       { name: 'a', command: 'node', args: ['a.mjs'], env: { TOKEN: 'secret' } },
       { name: 'far', command: 'https://example.test/mcp', transport: 'sse' },
@@ -66,12 +66,12 @@ describe('opencode', () => {
 
   it.each([
     ['strict MCP servers', { mcp: { servers: [], strict: true } }],
-    ['tools that its environment would take back', { allowedTools: ['read'], env: { OPENCODE_CONFIG_CONTENT: '{}' } }],
-  ])('is not started with %s, which it cannot be held to', (_, configuration) => {
+    ['tools together with OPENCODE_CONFIG_CONTENT in the environment', { allowedTools: ['read'], env: { OPENCODE_CONFIG_CONTENT: '{}' } }],
+  ])('invoke: refuses %s, which opencode cannot enforce', (_, configuration) => {
     expect(() => invoke(opencode, configuration)).toThrow(expect.objectContaining({ code: 'launch_refused' }))
   })
 
-  it('has failed with an error, but not when its context was too small for a moment', () => {
+  it('parse: an error is a failure, except a context overflow', () => {
     const line = (name: string): string => JSON.stringify({ type: 'error', error: { name, data: { message: 'no' } } })
     expect(opencode.parse(line('APIError')).result).toEqual({ isSuccess: false, error: { name: 'APIError', message: 'no' } })
     expect(opencode.parse(line('ContextOverflowError'))).not.toHaveProperty('result')

@@ -5,7 +5,7 @@ import { expect, it } from 'vitest'
 import { messageTypes } from '../../../src/core/model/message.ts'
 import type { Configuration, Invocation, Parsed, Provider } from '../../../src/core/ports/provider.ts'
 
-/** What holds for every provider, and the transcripts that were recorded from the real programs. */
+/** Test cases that every provider must pass, and the transcripts that were recorded from the real programs. */
 
 export function invoke(provider: Provider, configuration: Configuration = {}, prompt = 'Fix it.'): Invocation {
   return provider.invoke({ agentId: '2b1f3c1e-6a58-4a07-9a55-0d9c5d7a4a11', prompt, configuration })
@@ -13,9 +13,9 @@ export function invoke(provider: Provider, configuration: Configuration = {}, pr
 
 const folder = join(import.meta.dirname, '..', '..', 'fixtures', 'transcripts')
 
-/** The golden file holds everything but the raw objects, which are in the transcript itself. */
+/** The golden file has the expected result without the raw objects, which are in the transcript itself. */
 function itReadsItsTranscript(provider: Provider): void {
-  it('reads its transcript as it always did', () => {
+  it('parse: the recorded transcript gives the golden result', () => {
     const lines = readFileSync(join(folder, `${provider.type}.jsonl`), 'utf8')
       .split('\n')
       .slice(0, -1)
@@ -47,7 +47,7 @@ function requireSound(parsed: Parsed): void {
     expect(messageTypes).toContain(message.type)
     expect(typeof message.content).toBe('string')
   }
-  // What is stored is written as JSON.
+  // Messages are stored as JSON.
   expect(() => JSON.stringify(parsed)).not.toThrow()
   if (parsed.result?.error) {
     expect(typeof parsed.result.error.name).toBe('string')
@@ -74,14 +74,14 @@ const awkward = [
   `{"type":"assistant","message":${'{"message":'.repeat(50_000)}1${'}'.repeat(50_000)}}`,
 ]
 
-/** `types` and `fields` are the words its lines are made of: the values behind them are anything. */
+/** Random lines are built from `types` and `fields`, which the provider knows, with arbitrary values. */
 function itTakesAnyLine(provider: Provider, types: readonly string[], fields: readonly string[]): void {
-  it('makes at least one message of any text', () => {
+  it('parse: any text gives at least one message', () => {
     for (const line of awkward) requireSound(provider.parse(line))
     fc.assert(fc.property(fc.oneof(fc.string({ unit: 'binary' }), fc.json()), (line) => requireSound(provider.parse(line))))
   })
 
-  it('makes at least one message of its own kinds of line with anything in them', () => {
+  it('parse: a known line type with arbitrary fields gives at least one message', () => {
     const word = fc.oneof(fc.constantFrom(...types), fc.jsonValue({ maxDepth: 2 }))
     const { node } = fc.letrec((tie) => ({
       node: fc.oneof(
@@ -103,7 +103,7 @@ function itTakesAnyLine(provider: Provider, types: readonly string[], fields: re
     )
   })
 
-  it('keeps a line that it does not understand as it is', () => {
+  it('parse: keeps an unknown line unchanged', () => {
     expect(provider.parse('{"type":"nobody_knows"}')).toEqual({
       messages: [{ type: 'response', content: '{"type":"nobody_knows"}', raw: { type: 'nobody_knows' } }],
     })
@@ -113,7 +113,7 @@ function itTakesAnyLine(provider: Provider, types: readonly string[], fields: re
 }
 
 function itKeepsThePromptOutOfItsArguments(provider: Provider, needed: Configuration): void {
-  it('is given the prompt on its standard input, and custom arguments last', () => {
+  it('invoke: passes the prompt on the standard input, and custom arguments last', () => {
     const prompt = `- a secret plan\n${'x'.repeat(200_000)}`
     const { argv, stdin } = invoke(provider, { ...needed, customArgs: ['--own', 'word'] }, prompt)
     expect(stdin).toBe(prompt)

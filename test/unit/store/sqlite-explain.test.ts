@@ -2,7 +2,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { expect, it } from 'vitest'
 import { explain } from '../../../src/store/sqlite/explain.ts'
 
-/** Whoever saves waits for a database that cannot be used, and must not wait for one that never takes what it is given. */
+/** A writer retries while the database cannot be used, and must not retry data that the database refuses for good. */
 
 function refusal(sql: string, ...values: readonly unknown[]): string {
   using db = new DatabaseSync(':memory:')
@@ -16,15 +16,15 @@ function refusal(sql: string, ...values: readonly unknown[]): string {
 }
 
 it.each([
-  ['against a constraint', 'INSERT INTO one VALUES (?)', null],
-  ['twice', "INSERT INTO one VALUES ('x'), (?)", 'x'],
-  ['too large', 'INSERT INTO one SELECT zeroblob(2000000000) WHERE ?', 1],
-  ['no value at all', 'INSERT INTO one VALUES (?)', undefined],
-])('what is %s is refused for good', (_what, sql, value) => {
+  ['violates NOT NULL', 'INSERT INTO one VALUES (?)', null],
+  ['violates UNIQUE', "INSERT INTO one VALUES ('x'), (?)", 'x'],
+  ['is too large', 'INSERT INTO one SELECT zeroblob(2000000000) WHERE ?', 1],
+  ['is undefined', 'INSERT INTO one VALUES (?)', undefined],
+])('explain: a value that %s is refused for good', (_what, sql, value) => {
   expect(refusal(sql, value)).toBe('internal')
 })
 
-it('a database that cannot be opened may be there tomorrow', () => {
+it('explain: a database that cannot be opened is unavailable, which is retried', () => {
   const open = (): unknown => {
     try {
       return new DatabaseSync('/nonexistent/ebb.db')

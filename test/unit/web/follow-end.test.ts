@@ -30,7 +30,7 @@ function aReader(): Reader & { readonly taken: number[] } {
   }
 }
 
-/** It remembers from where it was followed, and by how many it still is. */
+/** A fake source that records the start numbers of all subscriptions and the active listeners. */
 function aSource(count: () => Promise<number>) {
   const begun: number[] = []
   const listeners = new Set<(message: Message) => void>()
@@ -42,35 +42,35 @@ function aSource(count: () => Promise<number>) {
       return () => void listeners.delete(onMessage)
     },
   }
-  const says = (from: number, to: number): void => {
+  const emit = (from: number, to: number): void => {
     for (let number = from; number <= to; number++) for (const listener of [...listeners]) listener(message(number))
   }
-  return { source, begun, listeners, says }
+  return { source, begun, listeners, emit }
 }
 
-describe('who follows a conversation', () => {
-  it('goes on at the end when the writer is far ahead', async () => {
+describe('followEnd', () => {
+  it('followEnd: skips to the end when the writer is far ahead', async () => {
     const reader = aReader()
-    const { source, begun, listeners, says } = aSource(async () => 50_000)
+    const { source, begun, listeners, emit } = aSource(async () => 50_000)
     followEnd(reader, source)
-    says(1, 1_000)
+    emit(1, 1_000)
     await vi.waitFor(() => expect(begun).toEqual([0, 50_000]))
     expect(listeners.size).toBe(1)
-    says(50_001, 50_001)
+    emit(50_001, 50_001)
     expect(reader.taken.at(-1)).toBe(50_001)
   })
 
-  it('takes every message while it keeps up, or when nobody says how many there are', async () => {
+  it('followEnd: takes every message while it keeps up, or when the count fails', async () => {
     for (const count of [async () => 2_500, async () => Promise.reject(new Error('no answer'))]) {
       const counting = vi.fn(count)
       const reader = aReader()
-      const { source, begun, says } = aSource(counting)
+      const { source, begun, emit } = aSource(counting)
       followEnd(reader, source)
-      says(1, 1_000)
-      // Its answer is heard before the next message comes.
+      emit(1, 1_000)
+      // Let the answer arrive before the next message.
       await new Promise(setImmediate)
       expect(counting).toHaveBeenCalledOnce()
-      says(1_001, 2_500)
+      emit(1_001, 2_500)
       await new Promise(setImmediate)
       expect(counting).toHaveBeenCalledTimes(2)
       expect(begun).toEqual([0])
@@ -78,11 +78,11 @@ describe('who follows a conversation', () => {
     }
   })
 
-  it('does not begin anew when it has ended meanwhile', async () => {
+  it('followEnd: does not subscribe again when it was stopped during the count', async () => {
     const answer = Promise.withResolvers<number>()
-    const { source, begun, listeners, says } = aSource(() => answer.promise)
+    const { source, begun, listeners, emit } = aSource(() => answer.promise)
     const stop = followEnd(aReader(), source)
-    says(1, 1_000)
+    emit(1, 1_000)
     stop()
     answer.resolve(50_000)
     await answer.promise

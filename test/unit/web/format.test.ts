@@ -1,20 +1,20 @@
 import { describe, expect, it } from 'vitest'
 import { age, bytes, count, duration, oneLine, plainText, plural, shortName } from '../../../web/src/pieces/format.ts'
 
-describe('text of agents', () => {
-  it('loses the colours of a terminal and keeps its words', () => {
+describe('plainText and oneLine', () => {
+  it('plainText: removes terminal escape sequences and keeps the text', () => {
     expect(plainText('\u001b[1;31mred\u001b[0m and \u001b]0;a title\u0007plain\u001b(B\r\nnext\ttab')).toBe('red and plain␛(B\nnext\ttab')
   })
 
-  it('shows what would hide or turn around what stands beside it', () => {
+  it('plainText: makes control and direction-changing characters visible', () => {
     expect(plainText('a\u0000b\rc\u007fd\u0085e\u202ef\u2066g\u200fh')).toBe('a␀b␍c␡d⟨U+0085⟩e⟨U+202E⟩f⟨U+2066⟩g⟨U+200F⟩h')
   })
 
-  it('leaves other writing as it is', () => {
+  it('plainText: leaves other scripts and emoji unchanged', () => {
     expect(plainText('שלום, 世界 👩‍🚀 é')).toBe('שלום, 世界 👩‍🚀 é')
   })
 
-  it('takes a megabyte of escapes in no time', () => {
+  it('plainText: handles a megabyte of escape sequences in linear time', () => {
     const startedMs = performance.now()
     plainText('\u001b]'.repeat(500_000))
     plainText('\u001b['.repeat(500_000))
@@ -22,23 +22,23 @@ describe('text of agents', () => {
     expect(performance.now() - startedMs).toBeLessThan(10_000)
   })
 
-  it('fits on one line', () => {
+  it('oneLine: collapses blanks and shortens with an ellipsis', () => {
     expect(oneLine('  a\n\n b\tc  ')).toBe('a b c')
     expect(oneLine('x'.repeat(500), 10)).toBe(`${'x'.repeat(9)}…`)
   })
 
-  it('is cut between signs, and never within one', () => {
+  it('oneLine and shortName: cut between graphemes, never within one', () => {
     expect(oneLine('👍'.repeat(50), 10)).toBe(`${'👍'.repeat(4)}…`)
     expect(oneLine(`abc${'👩‍🚀'.repeat(9)}`, 10)).toBe('abc👩‍🚀…')
     expect(oneLine('🇩🇪'.repeat(9), 8)).toBe('🇩🇪…')
-    // Also where blanks take most of what is looked at.
+    // Also where blanks take most of the examined text.
     expect(oneLine(`a${' '.repeat(38)}👍 and more`, 10)).toBe('a')
     expect(shortName(`/srv/${'👍'.repeat(40)}x`)).toBe(`…${'👍'.repeat(14)}x`)
   })
 })
 
-describe('figures', () => {
-  it('are as people read them', () => {
+describe('numbers and times', () => {
+  it('bytes, duration, age, count and plural: format for display', () => {
     expect([0, 999, 1_000, 3_600_000, 123_456_789_000].map(bytes)).toEqual(['0 B', '999 B', '1.0 kB', '3.6 MB', '123 GB'])
     expect([0.4, 999, 1_449, 61_000, 3_600_000, 90_000_000].map(duration)).toEqual([
       '0 ms',

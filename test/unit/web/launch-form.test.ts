@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Agent } from '../../../src/core/model/agent.ts'
-import { bodyOf, draftOf, emptyDraft, keptOf, problemsOf } from '../../../web/src/agents/draft.ts'
+import { bodyOf, draftNoteOf, draftOf, emptyDraft, problemsOf } from '../../../web/src/agents/draft.ts'
 import { filterOf, matches, queryOf } from '../../../web/src/agents/filter.ts'
 import { wordsOf } from '../../../web/src/agents/words.ts'
 
@@ -15,8 +15,8 @@ const agent = (more: Partial<Agent> = {}): Agent => ({
   ...more,
 })
 
-describe('a command line', () => {
-  it('is taken apart as a shell would', () => {
+describe('wordsOf', () => {
+  it('wordsOf: splits a command line like a shell', () => {
     expect(wordsOf(`sh -c 'echo "a b"; exit 3' "" a\\ b "c'd" e"f g"`)).toEqual([
       'sh',
       '-c',
@@ -30,17 +30,17 @@ describe('a command line', () => {
     expect(wordsOf(`sh -c 'open`)).toBeUndefined()
   })
 
-  it('comes back the same after an agent was launched with it', () => {
+  it('draftOf: quotes a command so that wordsOf returns the same words', () => {
     const command = ['sh', '-c', `it's "quoted" $HOME\n`, '', 'plain']
     const draft = draftOf(agent(), { type: 'command', prompt: '', configuration: { command } })
     expect(wordsOf(draft.command)).toEqual(command)
   })
 })
 
-describe('the form of an agent that was', () => {
+describe('draft of an earlier agent', () => {
   const synthetic = agent({ type: 'synthetic', requestId: 'r-1', namespace: 'night' })
 
-  it('has what the server kept, and makes nothing up', () => {
+  it('draftOf: contains what the server returned, and leaves the rest empty', () => {
     const draft = draftOf(synthetic, undefined)
     expect(bodyOf(draft)).toEqual({
       type: 'synthetic',
@@ -50,20 +50,20 @@ describe('the form of an agent that was', () => {
       requestId: 'r-1',
     })
     expect(draft.schedule).toBe('')
-    expect(keptOf(synthetic, undefined)).toContain('It does not give back its schedule,')
-    expect(keptOf(agent(), undefined)).toContain('It does not give back its command line,')
+    expect(draftNoteOf(synthetic, undefined)).toContain('The server does not return its schedule,')
+    expect(draftNoteOf(agent(), undefined)).toContain('The server does not return its command line,')
   })
 
-  it('has everything that this tab launched it with', () => {
+  it('draftOf: contains all settings of an agent launched from this tab', () => {
     const schedule = [{ delay: 1, type: 'complete', data: { success: true } }]
     const body = { type: 'synthetic', prompt: 'Sweep the beach', requestId: 'r-1', configuration: { schedule } }
     expect(bodyOf(draftOf(synthetic, body)).configuration).toEqual({ schedule })
-    expect(keptOf(synthetic, body)).toBe('Everything is filled in as it was launched from this tab.')
+    expect(draftNoteOf(synthetic, body)).toBe('All settings are filled in as they were launched from this tab.')
   })
 })
 
-describe('the launch form', () => {
-  it('says only what was filled in', () => {
+describe('launch form', () => {
+  it('bodyOf: contains only the fields that were filled in', () => {
     const draft = { ...emptyDraft, type: 'claude-code', prompt: 'Sweep', workingDirectory: ' /srv/beach ', model: 'opus' }
     expect(bodyOf(draft)).toEqual({
       type: 'claude-code',
@@ -72,7 +72,7 @@ describe('the launch form', () => {
     })
   })
 
-  it('calls a command without a prompt and a name by its program, and by none of its arguments', () => {
+  it('bodyOf: names a command without prompt and name after its program, without its arguments', () => {
     const draft = { ...emptyDraft, type: 'command', command: '/usr/bin/deploy --token secret' }
     const body = bodyOf(draft)
     expect(body.configuration).toEqual({ conversationName: 'deploy', command: ['/usr/bin/deploy', '--token', 'secret'] })
@@ -80,13 +80,13 @@ describe('the launch form', () => {
     expect(bodyOf({ ...draft, name: 'Sweeper' }).configuration?.conversationName).toBe('Sweeper')
     expect(bodyOf({ ...draft, command: './' }).configuration?.conversationName).toBeUndefined()
     expect(bodyOf({ ...draft, command: 'x'.repeat(300) }).configuration?.conversationName).toHaveLength(100)
-    // Launched again with another program it has another name.
+    // The default name is not copied to the form: the user may change the program.
     const session = { id: 's', prompt: '', messageCount: 1, configuration: { conversationName: 'deploy' } }
     expect(draftOf(agent({ session }), body).name).toBe('')
     expect(draftOf(agent({ session }), undefined).name).toBe('deploy')
   })
 
-  it('knows what is wrong before anybody is asked', () => {
+  it('problemsOf: reports invalid fields before the request is sent', () => {
     expect([...problemsOf(emptyDraft).keys()]).toEqual(['type', 'prompt'])
     expect([...problemsOf({ ...emptyDraft, type: 'command', workingDirectory: 'here' }).keys()]).toEqual(['command', 'workingDirectory'])
     expect([...problemsOf({ ...emptyDraft, type: 'synthetic', prompt: 'x', schedule: '{' }).keys()]).toEqual(['schedule'])
@@ -94,8 +94,8 @@ describe('the launch form', () => {
   })
 })
 
-describe('a filter', () => {
-  it('finds by words in any order, in prompt, name and id', () => {
+describe('filter', () => {
+  it('matches: finds words in any order, in prompt, name and id', () => {
     const found = (search: string, one = agent({ name: 'The Sweeper' })): boolean =>
       matches(one, { ...filterOf(new URLSearchParams()), search })
     expect(found('beach SWEEP')).toBe(true)
@@ -103,18 +103,19 @@ describe('a filter', () => {
     expect(found('beach dune')).toBe(false)
   })
 
-  it('knows the living and the ended besides each status', () => {
+  it('matches: accepts the groups active and ended, and the former name living', () => {
     const has = (status: string, of: Agent['status']): boolean =>
       matches(agent({ status: of }), { ...filterOf(new URLSearchParams()), status })
-    expect([has('living', 'stuck'), has('ended', 'failed'), has('failed', 'failed'), has('living', 'failed')]).toEqual([
-      true,
-      true,
-      true,
-      false,
-    ])
+    expect([
+      has('active', 'stuck'),
+      has('living', 'stuck'),
+      has('ended', 'failed'),
+      has('failed', 'failed'),
+      has('active', 'failed'),
+    ]).toEqual([true, true, true, true, false])
   })
 
-  it('goes through the address and back', () => {
+  it('queryOf and filterOf: are inverse to each other', () => {
     const filter = { status: 'ended', provider: 'codex', namespace: '', search: 'a & b' }
     expect(filterOf(new URLSearchParams(queryOf(filter)))).toEqual(filter)
     expect(queryOf(filterOf(new URLSearchParams()))).toBe('')

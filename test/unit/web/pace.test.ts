@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type Pace, paced } from '../../../web/src/api/pace.ts'
 
-/** Loads take as long as is said, and each remembers when it began. */
+/** A pace whose loads take `tookMs`, and the start times of its loads. */
 function loads(tookMs: number): { readonly pace: Pace; readonly beganMs: number[] } {
   const beganMs: number[] = []
   const startMs = performance.now()
@@ -12,11 +12,11 @@ function loads(tookMs: number): { readonly pace: Pace; readonly beganMs: number[
   return { pace, beganMs }
 }
 
-describe('loads that events ask for', () => {
+describe('paced', () => {
   beforeEach(() => void vi.useFakeTimers())
   afterEach(() => void vi.useRealTimers())
 
-  it('begin with the first event, then pause, and a last one comes after the last event', async () => {
+  it('paced: loads on the first event, then pauses, and loads once more after the last event', async () => {
     const { pace, beganMs } = loads(50)
     for (let at = 0; at < 2_000; at += 10) {
       pace.soon()
@@ -28,7 +28,7 @@ describe('loads that events ask for', () => {
     expect(beganMs.at(-1)).toBeGreaterThan(lastEventMs)
   })
 
-  it('ask a slow server less often, but never more seldom than every five seconds', async () => {
+  it('paced: pauses longer for a slow server, but at most five seconds', async () => {
     const { pace, beganMs } = loads(1_000)
     const slow = loads(20_000)
     for (let at = 0; at < 60_000; at += 100) {
@@ -40,7 +40,7 @@ describe('loads that events ask for', () => {
     expect(slow.beganMs).toEqual([0, 25_000, 50_000])
   })
 
-  it('do not keep a person waiting, who asks at once or right after the one that is under way', async () => {
+  it('paced: now() loads at once, or right after the running load', async () => {
     const { pace, beganMs } = loads(100)
     pace.soon()
     await vi.advanceTimersByTimeAsync(150)
@@ -53,7 +53,7 @@ describe('loads that events ask for', () => {
     expect(beganMs).toEqual([0, 150, 250])
   })
 
-  it('end with whoever shows them', async () => {
+  it('paced: loads nothing after stop()', async () => {
     const { pace, beganMs } = loads(100)
     pace.now()
     pace.soon()

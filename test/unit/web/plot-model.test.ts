@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { bucketsOf, type Fate, logScale, percentile } from '../../../web/src/cleanup/plot-model.ts'
+import { bucketsOf, type EscalationLevel, logScale, percentile } from '../../../web/src/cleanup/plot-model.ts'
 
-test('a percentile is a value that was measured', () => {
+test('percentile: returns one of the measured values', () => {
   const hundred = Array.from({ length: 100 }, (_, index) => index + 1)
   expect(percentile(hundred, 0.5)).toBe(50)
   expect(percentile(hundred, 0.95)).toBe(95)
@@ -10,7 +10,7 @@ test('a percentile is a value that was measured', () => {
   expect(percentile([], 0.5)).toBeUndefined()
 })
 
-test('the scale goes from one power of ten to another, and nothing lies outside of it', () => {
+test('logScale: spans powers of ten, and clamps values outside of it', () => {
   const { place, marks } = logScale([4, 12_000])
   expect(marks).toEqual([1, 10, 100, 1_000, 10_000, 100_000])
   expect(place(1)).toBe(0)
@@ -21,7 +21,7 @@ test('the scale goes from one power of ten to another, and nothing lies outside 
   expect(logScale([]).marks).toEqual([1, 10, 100, 1_000])
 })
 
-test('closes are heaped in order, each counted once, and one that failed as nothing else', () => {
+test('bucketsOf: counts each close once and in order, and a failed one only as failed', () => {
   const closes = Array.from({ length: 100 }, (_, index) => ({
     id: String(index),
     startedAt: new Date(index * 1_000).toISOString(),
@@ -33,10 +33,10 @@ test('closes are heaped in order, each counted once, and one that failed as noth
   const buckets = bucketsOf(closes, 28)
   expect(buckets.length).toBeLessThanOrEqual(28)
   expect(buckets.reduce((sum, { total }) => sum + total, 0)).toBe(100)
-  const sum = (fate: Fate): number => buckets.reduce((before, bucket) => before + bucket[fate], 0)
-  expect({ calm: sum('calm'), told: sum('told'), killed: sum('killed'), failed: sum('failed') }).toEqual({
-    calm: 70,
-    told: 10,
+  const sum = (level: EscalationLevel): number => buckets.reduce((before, bucket) => before + bucket[level], 0)
+  expect({ unescalated: sum('unescalated'), terminated: sum('terminated'), killed: sum('killed'), failed: sum('failed') }).toEqual({
+    unescalated: 70,
+    terminated: 10,
     killed: 9,
     failed: 11,
   })

@@ -1,17 +1,17 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { Conversation } from '../../../web/src/agent/store.ts'
 
-/** The part of a conversation that the page holds, with a server that answers when the test says so. */
+/** Tests the messages that the page holds, with a fake server whose answers the test controls. */
 
-interface Asked {
+interface PendingRequest {
   answer(count: number): void
   fail(): void
 }
 
-let asked: Asked[]
+let requests: PendingRequest[]
 
 beforeEach(() => {
-  asked = []
+  requests = []
   vi.stubGlobal('sessionStorage', { getItem: () => null })
   vi.stubGlobal('requestAnimationFrame', (draw: () => void) => {
     draw()
@@ -20,7 +20,7 @@ beforeEach(() => {
   vi.stubGlobal('cancelAnimationFrame', () => {})
   vi.stubGlobal('fetch', () => {
     const { promise, resolve, reject } = Promise.withResolvers<Response>()
-    asked.push({
+    requests.push({
       answer: (count) => resolve(new Response(JSON.stringify(Array.from({ length: count }, (_, index) => message(index + 1))))),
       fail: () => reject(new TypeError('Failed to fetch')),
     })
@@ -33,7 +33,7 @@ function message(sequenceNumber: number): object {
   return { sequenceNumber, type: 'assistant', content: `line ${sequenceNumber}`, createdAt: '2026-01-01T00:00:00.000Z' }
 }
 
-/** Looked at as a page does: with every change, what is shown is wanted again. */
+/** A conversation used as by the page: after every change, the visible range is requested again. */
 function shown(total: number): Conversation {
   const conversation = new Conversation('an-agent', total)
   conversation.subscribe(() => conversation.want(1, total))
@@ -41,23 +41,23 @@ function shown(total: number): Conversation {
   return conversation
 }
 
-it('what cannot be fetched is a problem, and is asked for again only when somebody says so', async () => {
+it('Conversation: a failed fetch is reported as a problem, and is repeated only by retry()', async () => {
   const conversation = shown(3)
-  asked[0]?.fail()
+  requests[0]?.fail()
   await vi.waitFor(() => expect(conversation.problem).toMatch(/cannot be reached/))
-  expect(asked).toHaveLength(1)
+  expect(requests).toHaveLength(1)
   conversation.retry()
-  asked[1]?.answer(3)
+  requests[1]?.answer(3)
   await vi.waitFor(() => expect(conversation.line(3)?.text).toBe('line 3'))
   expect(conversation.problem).toBeUndefined()
 })
 
-it('a call that fails after the connection is back is made again, and is no problem', async () => {
+it('Conversation: a fetch from before a retry that fails afterwards is repeated, and is not reported', async () => {
   const conversation = shown(3)
   conversation.retry()
-  asked[0]?.fail()
-  await vi.waitFor(() => expect(asked).toHaveLength(2))
+  requests[0]?.fail()
+  await vi.waitFor(() => expect(requests).toHaveLength(2))
   expect(conversation.problem).toBeUndefined()
-  asked[1]?.answer(3)
+  requests[1]?.answer(3)
   await vi.waitFor(() => expect(conversation.line(3)?.text).toBe('line 3'))
 })

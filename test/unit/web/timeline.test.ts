@@ -40,8 +40,8 @@ const log: ResourceReport = {
 const pieces = (resource: ResourceReport | ResourceProgress): readonly unknown[] =>
   rowsOf(at(1_000), [resource], scope)[0]?.pieces.map(({ phase, fromMs, toMs }) => [phase, fromMs, toMs]) ?? []
 
-describe('a close that is over', () => {
-  test('is one piece after the other, with the looks between them', () => {
+describe('rowsOf: finished close', () => {
+  test('rowsOf: phases follow each other, with checks between them', () => {
     expect(pieces(tree)).toEqual([
       ['looking', 0, 5],
       ['polite', 5, 2_005],
@@ -55,7 +55,7 @@ describe('a close that is over', () => {
     ])
   })
 
-  test('has a log removed, and only what runs killed', () => {
+  test('rowsOf: the last step of a kind without processes is shown as removed, not as killed', () => {
     const steps = [{ step: 'kill' as const, at: at(5_020), took: 2 }]
     const phasesOf = (resource: ResourceReport): readonly string[] =>
       rowsOf(at(1_000), [resource], scope)[0]?.pieces.map(({ phase }) => phase) ?? []
@@ -65,21 +65,21 @@ describe('a close that is over', () => {
       expect(phasesOf({ ...log, kind, steps }), kind).toContain('kill')
   })
 
-  test('needed a kill where another step came before it', () => {
-    const [killed, calm] = [tree, { ...tree, steps: tree.steps.slice(0, 1) }].map((one) => rowsOf(at(1_000), [one], scope)[0])
+  test('neededKill: true only if a gentler step came before the kill', () => {
+    const [killed, polite] = [tree, { ...tree, steps: tree.steps.slice(0, 1) }].map((one) => rowsOf(at(1_000), [one], scope)[0])
     expect(killed && neededKill(killed)).toBe(true)
-    expect(calm && neededKill(calm)).toBe(false)
+    expect(polite && neededKill(polite)).toBe(false)
     const [atOnce] = rowsOf(at(1_000), [{ ...tree, steps: tree.steps.slice(1) }], scope)
     expect(atOnce && neededKill(atOnce)).toBe(false)
   })
 
-  test('says what each waited for, by name', () => {
+  test('rowsOf: names the resources that each row waited for', () => {
     const [first, second] = rowsOf(at(1_000), [log, tree], scope)
     expect(first?.waitedFor).toEqual([])
     expect(second?.waitedFor).toEqual(['sh'])
   })
 
-  test('has its rows in the order of their turns, in a circle, too', () => {
+  test('rowsOf: sorts rows in release order, also with a dependency cycle', () => {
     const folder: ResourceReport = { ...log, id: 'a.0', name: 'folder' }
     const three = rowsOf(at(1_000), [folder, { ...log, dependsOn: ['a.0'] }, tree], scope)
     expect(three.map(({ key }) => key)).toEqual(['a.2', 'a.1', 'a.0'])
@@ -94,7 +94,7 @@ describe('a close that is over', () => {
     expect(circle).toHaveLength(2)
   })
 
-  test('of which the report says no more than the first ones did is still drawn', () => {
+  test('rowsOf: accepts old reports without ids, times and dependencies', () => {
     const { id: _id, scope: _scope, dependsOn: _on, startedAt: _at, endedAt: _end, ...old } = tree
     expect(pieces(old)).toEqual([
       ['waiting', 0, 5],
@@ -105,7 +105,7 @@ describe('a close that is over', () => {
     expect(pieces({ kind: 'log', name: 'sweep', outcome: 'stuck', steps: [], error: 'no answer' })).toEqual([['waiting', 0, undefined]])
   })
 
-  test('by a clock that was set back draws nothing backwards', () => {
+  test('rowsOf: a clock that was set back causes no negative phases', () => {
     const odd = { ...tree, startedAt: at(400), endedAt: at(300), steps: [{ step: 'kill' as const, at: at(200), took: 50 }] }
     for (const piece of rowsOf(at(1_000), [odd], scope)[0]?.pieces ?? []) {
       expect(piece.fromMs).toBeGreaterThanOrEqual(0)
@@ -114,7 +114,7 @@ describe('a close that is over', () => {
   })
 })
 
-describe('a close under way', () => {
+describe('rowsOf: close in progress', () => {
   const running: ResourceProgress = {
     ...tree,
     id: 'a.2',
@@ -127,7 +127,7 @@ describe('a close under way', () => {
   delete (running as { endedAt?: string }).endedAt
   delete (running as { proof?: unknown }).proof
 
-  test('has one piece without an end: what is being done', () => {
+  test('rowsOf: the current phase has no end', () => {
     expect(pieces(running)).toEqual([
       ['looking', 0, 5],
       ['polite', 5, 2_005],
@@ -138,13 +138,13 @@ describe('a close under way', () => {
     expect(row && endOf(row)).toBeUndefined()
   })
 
-  test('shows who waits as waiting, from the start', () => {
+  test('rowsOf: a resource that waits is waiting from the start', () => {
     const { startedAt: _at, ...waiting } = { ...running, state: 'waiting' as const, since: at(1_000), steps: [] }
     expect(pieces(waiting)).toEqual([['waiting', 0, undefined]])
   })
 })
 
-test('rows are grouped by whose they are, in their order', () => {
+test('groupsOf: groups rows by scope and keeps their order', () => {
   const other = { ...log, id: 'b.1', scope: { kind: 'agent', id: 'b' } } as const
   const groups = groupsOf(rowsOf(at(1_000), [tree, other, log], { kind: 'namespace', id: 'n' }))
   expect(groups.map(({ key, rows }) => [key, rows.length])).toEqual([
@@ -153,7 +153,7 @@ test('rows are grouped by whose they are, in their order', () => {
   ])
 })
 
-test('the axis has a few lines at round numbers, whatever its length', () => {
+test('ticksOf: few ticks at round numbers for any length', () => {
   expect(ticksOf(4_300)).toEqual([0, 1_000, 2_000, 3_000, 4_000])
   expect(ticksOf(21)).toEqual([0, 5, 10, 15, 20])
   expect(ticksOf(0)).toEqual([0])

@@ -1,12 +1,12 @@
 import { useState, useSyncExternalStore } from 'react'
-import { draftOf, keptOf } from '../agents/draft.ts'
+import { draftNoteOf, draftOf } from '../agents/draft.ts'
 import { LaunchDialog } from '../agents/launch.tsx'
 import { settingsOf } from '../agents/use-launch.ts'
 import { deleteAgent, stopAgent } from '../api/calls.ts'
 import { ApiError, sentenceOf } from '../api/client.ts'
 import type { Agent, Report } from '../api/shapes.ts'
 import { Confirm } from '../pieces/confirm.tsx'
-import { useFocusHeir } from '../pieces/focus.ts'
+import { useFocusFallback } from '../pieces/focus.ts'
 import { duration, plural } from '../pieces/format.ts'
 import { LeftOvers } from '../pieces/left-overs.tsx'
 import { Problem } from '../pieces/notes.tsx'
@@ -16,28 +16,28 @@ import type { Conversation } from './store.ts'
 
 interface ActionsProps {
   readonly agent: Agent
-  readonly isOver: boolean
+  readonly isEnded: boolean
   readonly conversation: Conversation
   readonly onChange: () => void
   readonly onDeleting: (isDeleting: boolean) => void
 }
 
-type Deed = 'stop' | 'force' | 'delete' | 'again'
+type Action = 'stop' | 'force' | 'delete' | 'relaunch'
 
-/** What can be done with it, each with what it will do, what it keeps, and whether there is a way back. */
-export function Actions({ agent, isOver, conversation, onChange, onDeleting }: ActionsProps) {
-  const [deed, setDeed] = useState<Deed>()
+/** The actions on one agent. Each dialog says what the action does, what it keeps, and whether it can be undone. */
+export function Actions({ agent, isEnded, conversation, onChange, onDeleting }: ActionsProps) {
+  const [action, setAction] = useState<Action>()
   const toast = useToast()
   const close = (): void => {
-    setDeed(undefined)
+    setAction(undefined)
     onChange()
   }
   const stop = async (force: boolean): Promise<void> => {
     const report = await stopAgent(agent.id, force)
     requireReleased(report)
-    toast({ text: `Stopped in ${duration(report.duration)}; ${plural(report.resources.length, 'resource')} seen gone.` })
+    toast({ text: `Stopped in ${duration(report.duration)}: ${plural(report.resources.length, 'resource')} verified gone.` })
   }
-  // The agent's row is older than what has been said since.
+  // The agent's row lags behind the live messages.
   const messages = plural(
     useSyncExternalStore(conversation.subscribe, () => conversation.total),
     'message',
@@ -45,86 +45,86 @@ export function Actions({ agent, isOver, conversation, onChange, onDeleting }: A
   const settings = settingsOf(agent.id)
   return (
     <>
-      {!isOver && <Stops onChoose={setDeed} />}
-      {isOver && (
-        <button type="button" className="button" onClick={() => setDeed('again')}>
+      {!isEnded && <StopButtons onChoose={setAction} />}
+      {isEnded && (
+        <button type="button" className="button" onClick={() => setAction('relaunch')}>
           Launch again
         </button>
       )}
-      <button type="button" className="button" onClick={() => setDeed('delete')}>
+      <button type="button" className="button" onClick={() => setAction('delete')}>
         Delete
       </button>
-      {deed === 'stop' && (
+      {action === 'stop' && (
         <Confirm
           title="Stop this agent?"
           does={[
-            'Ask it to stop, then terminate it. It has 5 seconds for both; what is still there then is killed.',
+            'Ask the agent to stop, then terminate it. Both steps share 5 seconds; then every remaining process is killed.',
             'Archive its log.',
-            'Look that every process, session and temporary file of it is gone, and say so only then.',
+            'Check that all its processes, sessions and temporary files are gone before reporting it as stopped.',
           ]}
           keeps={[`The agent in the list, its ${messages}, and its archived log.`]}
-          undo={'No: a stopped agent does not go on. "Launch again" fills the form for a new one.'}
-          action="Stop it"
-          progress="Stopping, and looking that it is gone"
+          undo={'Not possible: a stopped agent cannot be resumed. "Launch again" opens the launch form with its settings.'}
+          action="Stop agent"
+          progress="Stopping, and checking that everything is gone"
           run={() => stop(false)}
           onClose={close}
           failure={leftOvers}
         />
       )}
-      {deed === 'force' && (
+      {action === 'force' && (
         <Confirm
           title="Stop this agent by force?"
           does={[
-            'Kill all its processes at once, without asking: what it has not saved is lost.',
-            'Try to archive its log for up to 10 seconds; what cannot be archived is given up, and named in the report.',
-            'Look that everything of it is gone, and say so only then.',
+            'Kill all its processes at once, without asking first. Unsaved work is lost.',
+            'Try for up to 10 seconds to archive its log. A log that cannot be archived is given up, and the report names it.',
+            'Check that everything is gone before reporting it as stopped.',
           ]}
           keeps={[`The agent in the list and its ${messages}.`]}
-          undo={'No: a stopped agent does not go on. "Launch again" fills the form for a new one.'}
+          undo={'Not possible: a stopped agent cannot be resumed. "Launch again" opens the launch form with its settings.'}
           action="Force stop"
           isDangerous
-          progress="Killing, and looking that it is gone"
+          progress="Killing, and checking that everything is gone"
           run={() => stop(true)}
           onClose={close}
           failure={leftOvers}
         />
       )}
-      {deed === 'delete' && (
+      {action === 'delete' && (
         <Confirm
           title="Delete this agent?"
           does={[
-            ...(isOver ? [] : ['Stop it first: ask, terminate, kill, and look that it is gone.']),
+            ...(isEnded ? [] : ['Stop the agent first: ask, terminate, kill, and check that everything is gone.']),
             `Delete it from the list, with its ${messages}, its log and its archive.`,
           ]}
-          keeps={['The entry in the cleanup history, as the proof that it is gone.']}
-          undo="No: what is deleted is gone."
-          action="Delete it"
+          keeps={['The entry in the cleanup history, with the proof that everything is gone.']}
+          undo="Not possible: a deleted agent cannot be restored."
+          action="Delete agent"
           isDangerous
-          progress="Deleting, and looking that it is gone"
+          progress="Deleting, and checking that everything is gone"
           run={async () => {
             onDeleting(true)
             await deleteAgent(agent.id).catch((error: unknown) => {
               onDeleting(false)
               throw error
             })
-            toast({ text: 'Deleted; nothing of it is left.' })
-            // Who has left meanwhile is not fetched back.
+            toast({ text: 'Deleted. Nothing of the agent is left.' })
+            // Navigate to the list only if the user is still on this agent's page.
             if (window.location.hash.includes(agent.id)) window.location.hash = hrefOfList('agents')
           }}
           onClose={close}
           failure={leftOvers}
         />
       )}
-      {deed === 'again' && (
-        <LaunchDialog draft={draftOf(agent, settings)} note={keptOf(agent, settings)} onClose={() => setDeed(undefined)} />
+      {action === 'relaunch' && (
+        <LaunchDialog draft={draftOf(agent, settings)} note={draftNoteOf(agent, settings)} onClose={() => setAction(undefined)} />
       )}
     </>
   )
 }
 
-/** There while it lives, and gone by themselves when it is over. */
-function Stops({ onChoose }: { readonly onChoose: (deed: Deed) => void }) {
-  const buttons = useFocusHeir<HTMLDivElement>()
+/** The stop buttons, shown until the agent has ended. They disappear without user action, so they hand on the keyboard focus. */
+function StopButtons({ onChoose }: { readonly onChoose: (action: Action) => void }) {
+  const buttons = useFocusFallback<HTMLDivElement>()
   return (
     <div ref={buttons} className="view-head__actions">
       <button type="button" className="button" onClick={() => onChoose('stop')}>
@@ -139,17 +139,17 @@ function Stops({ onChoose }: { readonly onChoose: (deed: Deed) => void }) {
 
 function requireReleased(report: Report): void {
   if (report.success) return
-  throw new ApiError('It could not be released in time.', { status: 409, code: 'not_released', details: report })
+  throw new ApiError('Not everything could be released in time.', { status: 409, code: 'not_released', details: report })
 }
 
-/** A refusal with a report says what is left, thing by thing. */
+/** Lists each resource that is left if the error carries a report; otherwise shows the error. */
 function leftOvers(error: unknown) {
   const report = error instanceof ApiError && error.code === 'not_released' ? (error.details as Partial<Report> | undefined) : undefined
   const left = report?.resources?.filter(({ outcome }) => outcome === 'stuck' || outcome === 'held-back') ?? []
   if (left.length === 0) return <Problem>{sentenceOf(error)}</Problem>
   return (
     <Problem>
-      Not everything is gone. What is left stays on the books, and Ebb tries it again by itself:
+      Some resources are not gone. They stay recorded in the ledger, and Ebb retries them automatically:
       <LeftOvers left={left} />
     </Problem>
   )

@@ -17,15 +17,15 @@ import { isOf, Processes } from './processes.tsx'
 import { Resources } from './resources.tsx'
 import { useConversation } from './use-conversation.ts'
 
-/** One agent: what it says, what runs of it, what it made in the world, and the proof that it is gone. */
+/** The page of one agent: its conversation, its processes, its resources, and the proof that they are gone. */
 export function AgentView({ id }: { readonly id: string }) {
-  // Of what is being deleted nothing is asked: it may be gone while the question is on its way.
+  // While a deletion runs, nothing is loaded: the requests could reach the server after the agent is gone.
   const [isDeleting, setDeleting] = useState(false)
   const [isDeleted, setDeleted] = useState(false)
   useLive<{ agentId: string }>('agent:deleted', ({ agentId }) => {
     if (agentId === id) setDeleted(true)
   })
-  const isOff = isDeleting || isDeleted
+  const isPaused = isDeleting || isDeleted
   const {
     data: agent,
     error,
@@ -34,38 +34,38 @@ export function AgentView({ id }: { readonly id: string }) {
   } = useLoaded(`agent ${id}`, (signal) => fetchAgent(id, signal), {
     on: ['agent:updated', 'agent:terminated'],
     fits: isOf(id),
-    isOff,
+    isPaused,
   })
-  if (isDeleted && !isDeleting) return <Gone id={id} why="deleted" />
-  if (error instanceof ApiError && error.status === 404) return <Gone id={id} why="unknown" />
-  if (error instanceof ApiError && error.status === 400) return <Gone id={id} why="malformed" />
+  if (isDeleted && !isDeleting) return <MissingAgent id={id} reason="deleted" />
+  if (error instanceof ApiError && error.status === 404) return <MissingAgent id={id} reason="unknown" />
+  if (error instanceof ApiError && error.status === 400) return <MissingAgent id={id} reason="malformed" />
   if (!agent)
     return (
       <>
         <ViewHead title={`Agent ${shortId(id)}`} />
-        {sentence === undefined ? <Progress>Asking for the agent</Progress> : <Problem onRetry={reload}>{sentence}</Problem>}
+        {sentence === undefined ? <Progress>Loading the agent</Progress> : <Problem onRetry={reload}>{sentence}</Problem>}
       </>
     )
-  return <Known agent={agent} sentence={sentence} reload={reload} isOff={isOff} onDeleting={setDeleting} />
+  return <LoadedAgent agent={agent} sentence={sentence} reload={reload} isPaused={isPaused} onDeleting={setDeleting} />
 }
 
-interface KnownProps {
+interface LoadedAgentProps {
   readonly agent: Agent
-  /** Why what is shown may be old. */
+  /** The error of the last load, if it failed: the data shown may be outdated. */
   readonly sentence: string | undefined
   readonly reload: () => void
-  readonly isOff: boolean
+  readonly isPaused: boolean
   readonly onDeleting: (isDeleting: boolean) => void
 }
 
-function Known({ agent, sentence, reload, isOff, onDeleting }: KnownProps) {
+function LoadedAgent({ agent, sentence, reload, isPaused, onDeleting }: LoadedAgentProps) {
   const { id } = agent
   const conversation = useConversation(id, agent.session.messageCount)
-  const isLiving = !isFinal(agent.status)
+  const isActive = !isFinal(agent.status)
   return (
     <>
       <ViewHead title={nameOf(agent, 90)} documentTitle={`${nameOf(agent, 40)} · ${agent.status}`} above={<Back />}>
-        <Actions agent={agent} isOver={!isLiving} conversation={conversation} onChange={reload} onDeleting={onDeleting} />
+        <Actions agent={agent} isEnded={!isActive} conversation={conversation} onChange={reload} onDeleting={onDeleting} />
       </ViewHead>
       {sentence !== undefined && <Problem onRetry={reload}>{sentence}</Problem>}
       <Facts agent={agent} />
@@ -79,8 +79,8 @@ function Known({ agent, sentence, reload, isOff, onDeleting }: KnownProps) {
       <div className="agent-parts">
         <ConversationPanel agentId={id} conversation={conversation} />
         <div className="agent-parts__side">
-          <Processes agent={agent} isOff={isOff} />
-          <Resources agentId={id} isLiving={isLiving} isOff={isOff} />
+          <Processes agent={agent} isPaused={isPaused} />
+          <Resources agentId={id} isActive={isActive} isPaused={isPaused} />
         </div>
       </div>
     </>
@@ -103,7 +103,7 @@ function Facts({ agent }: { readonly agent: Agent }) {
     ['Provider', model === undefined ? type : `${type}, ${oneLine(model, 60)}`],
     ['Placement', placement],
     ['Age', <Age key="age" at={createdAt} />],
-    // What is stuck has no end yet, and may run no more.
+    // A stuck agent has no end time yet, but may have no running process either, so no duration is shown.
     ...(status === 'stuck' && completedAt === undefined
       ? []
       : [
@@ -146,26 +146,32 @@ function Facts({ agent }: { readonly agent: Agent }) {
   )
 }
 
-const goneWords = {
-  deleted: { title: 'This agent was deleted.', text: 'The cleanup history has the proof that it is gone.' },
+const missingTexts = {
+  deleted: { title: 'This agent was deleted.', text: 'The cleanup history holds the proof that it is gone.' },
   unknown: {
-    title: 'This agent is not here.',
-    text: 'If there was one and it was deleted, the cleanup history has the proof that it is gone.',
+    title: 'This agent was not found.',
+    text: 'If it was deleted, the cleanup history holds the proof that it is gone.',
   },
   malformed: {
-    title: 'No agent has such an id.',
-    text: 'An id is as in 6f0f7a2e-9c60-4f6a-9d3c-2f7f0f8f6a11; a part of this one may be missing.',
+    title: 'This is not a valid agent id.',
+    text: 'A valid id looks like 6f0f7a2e-9c60-4f6a-9d3c-2f7f0f8f6a11; part of this one may be missing.',
   },
 } as const
 
-function Gone({ id, why }: { readonly id: string; readonly why: keyof typeof goneWords }) {
-  const { title, text } = goneWords[why]
+function MissingAgent({ id, reason }: { readonly id: string; readonly reason: keyof typeof missingTexts }) {
+  const { title, text } = missingTexts[reason]
   return (
     <>
       <ViewHead title={`Agent ${shortId(id)}`} above={<Back />} />
       <Empty title={title}>
         <p>{text}</p>
-        <p>{why === 'malformed' ? <a href={hrefOf('agents')}>To the agents</a> : <a href={hrefOf('cleanup')}>To the cleanup history</a>}</p>
+        <p>
+          {reason === 'malformed' ? (
+            <a href={hrefOf('agents')}>Go to the agents</a>
+          ) : (
+            <a href={hrefOf('cleanup')}>Go to the cleanup history</a>
+          )}
+        </p>
       </Empty>
     </>
   )

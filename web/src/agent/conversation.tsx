@@ -10,14 +10,17 @@ interface ConversationPanelProps {
   readonly conversation: Conversation
 }
 
-/** A browser draws no element taller than 33 million pixels; of a longer conversation the last are shown, and they move on by steps. */
+/**
+ * Chromium draws no element taller than about 33 million pixels. Of a longer conversation only the last messages are shown; the first
+ * message shown advances in steps of `stepRows`.
+ */
 const mostRows = 300_000
 const stepRows = 100_000
 
-/** Nearer to the end than this is at the end. */
+/** A scroll position closer to the end than this counts as the end. */
 const endPx = 48
 
-/** What the agent says, while it says it. It follows the end, unless the reader has gone up, or has opened something, to read. */
+/** The live conversation. It follows the end until the reader scrolls up or opens a message. */
 export function ConversationPanel({ agentId, conversation }: ConversationPanelProps) {
   useSyncExternalStore(conversation.subscribe, conversation.version)
   const { total, problem } = conversation
@@ -40,7 +43,7 @@ export function ConversationPanel({ agentId, conversation }: ConversationPanelPr
   useEffect(() => {
     conversation.want(first, last)
   })
-  // biome-ignore lint/correctness/useExhaustiveDependencies: with each of these the end moves
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the end moves when any of these changes
   useLayoutEffect(() => {
     if (isFollowing && box.current) box.current.scrollTop = box.current.scrollHeight
   }, [isFollowing, total, size])
@@ -53,7 +56,7 @@ export function ConversationPanel({ agentId, conversation }: ConversationPanelPr
     const isUp = scrollTop < lastTop.current
     lastTop.current = scrollTop
     if (isAtEnd && !isFollowing) setFollowing(true)
-    // Only a reader goes up; what grows pushes down.
+    // Only the reader scrolls up. Growing content moves the end down.
     else if (!isAtEnd && isUp && isFollowing) leaveEnd()
   }
   const leaveEnd = useCallback(() => {
@@ -70,12 +73,12 @@ export function ConversationPanel({ agentId, conversation }: ConversationPanelPr
     box.current?.focus({ preventScroll: true })
   }
   const onKeyDown = (event: KeyboardEvent): void => {
-    const way = { Home: toStart, End: toEnd }[event.key]
-    // What is long scrolls by itself, and with Shift one marks.
-    if (!way || event.shiftKey || (event.target as Element).closest('.message__long')) return
-    // The browser would go to where the end was, and what comes meanwhile would make it miss.
+    const jump = { Home: toStart, End: toEnd }[event.key]
+    // A long message scrolls on its own, and Shift selects text.
+    if (!jump || event.shiftKey || (event.target as Element).closest('.message__long')) return
+    // The browser would scroll to the end as it was at the key press, and miss messages that arrive meanwhile.
     event.preventDefault()
-    way()
+    jump()
   }
   const toggle = useCallback((number: number) => {
     setOpened((known) => {
@@ -92,7 +95,7 @@ export function ConversationPanel({ agentId, conversation }: ConversationPanelPr
         <h2>
           Conversation <span className="quiet conversation__count">{count(total)}</span>
         </h2>
-        <div className="conversation__ways">
+        <div className="conversation__jumps">
           <button type="button" className="button button--small" onClick={toStart}>
             Start
           </button>
@@ -103,7 +106,7 @@ export function ConversationPanel({ agentId, conversation }: ConversationPanelPr
       </div>
       {before > 0 && (
         <p className="quiet conversation__before">
-          The first {count(before)} are not shown here; "ebb logs {agentId}" has all.
+          The first {count(before)} messages are not shown here. "ebb logs {agentId}" prints all of them.
         </p>
       )}
       {problem !== undefined && <Problem onRetry={() => conversation.retry()}>{problem}</Problem>}
@@ -115,7 +118,7 @@ export function ConversationPanel({ agentId, conversation }: ConversationPanelPr
         role="feed"
         aria-label="Messages"
         aria-busy={total === 0}
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by the keyboard
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard
         tabIndex={0}
       >
         <div className="conversation__space" style={{ height: size }}>
@@ -127,13 +130,13 @@ export function ConversationPanel({ agentId, conversation }: ConversationPanelPr
               className="conversation__row"
               style={{ transform: `translateY(${start}px)` }}
             >
-              {/* Of what is shown with one before it an empty row is left: places are numbers. */}
-              {!conversation.goesOn(before + index + 1) && (
+              {/* A message shown as part of an earlier one keeps an empty row, because row indexes are message numbers. */}
+              {!conversation.isContinuation(before + index + 1) && (
                 <MessageLine
                   agentId={agentId}
                   number={before + index + 1}
                   total={total}
-                  line={conversation.whole(before + index + 1)}
+                  line={conversation.joined(before + index + 1)}
                   isOpen={opened.has(before + index + 1)}
                   onToggle={toggle}
                   onRead={leaveEnd}

@@ -1,14 +1,14 @@
 import type { Message } from '../api/shapes.ts'
 
 /**
- * The end of a conversation, live. Of an agent that writes faster than a page can take, what lies between is left out: it is
- * known to be there, and fetched when somebody reads it, so that the reader sees what is said now and not what was said a minute ago.
+ * Follows the live end of a conversation. If the agent writes faster than the page can take messages, the messages in between are
+ * skipped, so that the reader sees the newest ones. Only their number is recorded; they are fetched when the reader scrolls there.
  */
 
-/** Who is no further behind keeps up. */
+/** A reader that is at most this many messages behind receives every message. */
 const mostBehind = 2_000
-/** So many have come since the last look, or nobody is in a hurry. */
-const worthLook = 1_000
+/** The number of received messages after which the total is checked. */
+const checkInterval = 1_000
 
 export interface Reader {
   readonly total: number
@@ -17,38 +17,38 @@ export interface Reader {
 }
 
 export interface Source {
-  /** Live, after the number that `since` says; the answer ends it. */
-  follow(one: { readonly since: () => number; readonly onMessage: (message: Message) => void }): () => void
-  /** How many there are. */
+  /** Delivers the messages after the number `since()`, live. Returns a function that stops it. */
+  follow(subscription: { readonly since: () => number; readonly onMessage: (message: Message) => void }): () => void
+  /** The total number of messages. */
   count(): Promise<number>
 }
 
 export function followEnd(reader: Reader, { follow, count }: Source): () => void {
-  let isOver = false
-  let isLooking = false
-  let taken = 0
+  let isStopped = false
+  let isChecking = false
+  let takenSinceCheck = 0
   let last = 0
   const onMessage = (message: Message): void => {
     reader.take(message)
     last = message.sequenceNumber
-    taken += 1
-    if (taken >= worthLook && !isLooking) void look()
+    takenSinceCheck += 1
+    if (takenSinceCheck >= checkInterval && !isChecking) void check()
   }
   const start = (): (() => void) => follow({ since: () => reader.total, onMessage })
-  const look = async (): Promise<void> => {
-    isLooking = true
-    taken = 0
-    // Who is not answered goes on as it was.
-    const said = await count().catch(() => 0)
-    isLooking = false
-    if (isOver || said - last < mostBehind) return
-    reader.grow(said)
+  const check = async (): Promise<void> => {
+    isChecking = true
+    takenSinceCheck = 0
+    // Without an answer the reader continues as before.
+    const known = await count().catch(() => 0)
+    isChecking = false
+    if (isStopped || known - last < mostBehind) return
+    reader.grow(known)
     stop()
     stop = start()
   }
   let stop = start()
   return () => {
-    isOver = true
+    isStopped = true
     stop()
   }
 }

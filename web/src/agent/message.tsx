@@ -13,11 +13,11 @@ interface MessageLineProps {
   readonly line: Line | undefined
   readonly isOpen: boolean
   readonly onToggle: (number: number) => void
-  /** Somebody opens something of it, to read it there. */
+  /** The reader opens a part of the message, so the view must stop following the end. */
   readonly onRead: () => void
 }
 
-const speakers: Readonly<Record<MessageType, string>> = {
+const labels: Readonly<Record<MessageType, string>> = {
   user: 'Prompt',
   assistant: 'Agent',
   system: 'System',
@@ -28,22 +28,22 @@ const speakers: Readonly<Record<MessageType, string>> = {
 
 type More =
   | { readonly is: 'text' | 'raw'; readonly text: string }
-  | { readonly is: 'asking' }
-  | { readonly is: 'failed'; readonly why: string }
+  | { readonly is: 'loading' }
+  | { readonly is: 'failed'; readonly reason: string }
 
-/** One message. Text is shown as text, whatever is in it; a tool's part is folded to one line until somebody wants it. */
+/** A message of the conversation. Its text is never interpreted as markup. Tool calls and results are folded to one line until opened. */
 export const MessageLine = memo(function MessageLine({ agentId, number, total, line, isOpen, onToggle, onRead }: MessageLineProps) {
   const [more, setMore] = useState<More>()
   if (!line) return <article className="message message--absent" aria-posinset={number} aria-setsize={total} data-number={number} />
-  // The rest of a long text, and the line that the program wrote, are fetched when somebody wants them.
+  // The rest of a long text, and the raw line that the program wrote, are fetched on demand.
   const fetchMore = async (is: 'text' | 'raw'): Promise<void> => {
     onRead()
-    setMore({ is: 'asking' })
+    setMore({ is: 'loading' })
     try {
       const [message] = await fetchMessages(agentId, number - 1, 1, undefined)
       setMore({ is, text: is === 'text' ? (message?.content ?? '') : JSON.stringify(message?.raw, null, 2) })
     } catch (error) {
-      setMore({ is: 'failed', why: sentenceOf(error) })
+      setMore({ is: 'failed', reason: sentenceOf(error) })
     }
   }
   const fold = (): void => {
@@ -56,7 +56,7 @@ export const MessageLine = memo(function MessageLine({ agentId, number, total, l
   return (
     <article className={`message ${kind}`} aria-posinset={number} aria-setsize={total} data-number={number}>
       <div className="message__head">
-        <span className="message__speaker">{speakerOf(line)}</span>
+        <span className="message__label">{labelOf(line)}</span>
         {isFolded && (
           <button type="button" className="message__fold" aria-expanded={isOpen} onClick={fold}>
             <span aria-hidden="true">{isOpen ? '▾' : '▸'}</span>
@@ -69,7 +69,7 @@ export const MessageLine = memo(function MessageLine({ agentId, number, total, l
               type="button"
               className="message__raw"
               aria-expanded={isRaw}
-              aria-label={isRaw ? `Hide the raw line of ${number}` : `Raw line of ${number}`}
+              aria-label={isRaw ? `Hide the raw line of message ${number}` : `Show the raw line of message ${number}`}
               onClick={() => (isRaw ? setMore(undefined) : void fetchMore('raw'))}
             >
               raw
@@ -86,13 +86,13 @@ export const MessageLine = memo(function MessageLine({ agentId, number, total, l
         </div>
       )}
       {(more?.is === 'text' || isRaw) && (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by the keyboard
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard
         <pre className="message__long" tabIndex={0} dir={isRaw ? undefined : 'auto'}>
           {plainText(more.text)}
         </pre>
       )}
-      {more?.is === 'asking' && <Progress>Asking for all of it</Progress>}
-      {more?.is === 'failed' && <Problem>{more.why}</Problem>}
+      {more?.is === 'loading' && <Progress>Loading the full text</Progress>}
+      {more?.is === 'failed' && <Problem>{more.reason}</Problem>}
       {line.length > line.text.length && (!isFolded || isOpen) && more?.is !== 'text' && (
         <button type="button" className="button button--small message__more" onClick={() => void fetchMore('text')}>
           Show all {bytes(line.length)}
@@ -102,15 +102,15 @@ export const MessageLine = memo(function MessageLine({ agentId, number, total, l
   )
 })
 
-function speakerOf({ type, isThought, isResult, number }: Line): string {
+function labelOf({ type, isThought, isResult, number }: Line): string {
   if (type === 'tool' && isResult) return 'Result'
   if (type === 'assistant' && isThought) return 'Thought'
-  // Only the first is what it was launched with.
-  return type === 'user' && number > 1 ? 'User' : speakers[type]
+  // Only the first user message is the prompt of the launch.
+  return type === 'user' && number > 1 ? 'User' : labels[type]
 }
 
 function summaryOf({ tool, text, isFailure }: Line): string {
-  const said = oneLine(text.trimStart().split('\n', 1)[0] ?? '', 140)
-  const name = tool === undefined || said.startsWith(tool) ? '' : `${tool}: `
-  return `${isFailure ? 'failed: ' : ''}${name}${said || 'no output'}`
+  const firstLine = oneLine(text.trimStart().split('\n', 1)[0] ?? '', 140)
+  const name = tool === undefined || firstLine.startsWith(tool) ? '' : `${tool}: `
+  return `${isFailure ? 'failed: ' : ''}${name}${firstLine || 'no output'}`
 }

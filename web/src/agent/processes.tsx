@@ -8,20 +8,20 @@ import { Tree } from '../pieces/tree.tsx'
 
 export interface PartProps {
   readonly agentId: string
-  readonly isLiving: boolean
-  /** Nothing is to be asked. */
-  readonly isOff: boolean
+  readonly isActive: boolean
+  /** Loads nothing while true. */
+  readonly isPaused: boolean
 }
 
-/** Its processes, as the kernel shows them now. */
-export function Processes({ agent, isOff }: { readonly agent: Agent } & Pick<PartProps, 'isOff'>) {
+/** The agent's running processes, as the server reads them from the kernel. */
+export function Processes({ agent, isPaused }: { readonly agent: Agent } & Pick<PartProps, 'isPaused'>) {
   const { id: agentId } = agent
-  const isLiving = !isFinal(agent.status)
+  const isActive = !isFinal(agent.status)
   const { data, sentence, loadedAtMs, reload } = useLoaded(`processes ${agentId}`, (signal) => fetchProcesses(agentId, signal), {
-    ...(isLiving && { everyMs: 2_000 }),
+    ...(isActive && { everyMs: 2_000 }),
     on: ['agent:updated', 'agent:terminated'],
     fits: isOf(agentId),
-    isOff,
+    isPaused,
   })
   const memory = data?.processes.reduce((sum, { rssBytes }) => sum + rssBytes, 0) ?? 0
   return (
@@ -36,8 +36,8 @@ export function Processes({ agent, isOff }: { readonly agent: Agent } & Pick<Par
       </div>
       <div className="panel__body">
         {sentence !== undefined && <Problem onRetry={reload}>{sentence}</Problem>}
-        {!data && sentence === undefined && <Progress>Looking</Progress>}
-        {data?.processes.length === 0 && <p className="quiet">{noneOf(agent)}</p>}
+        {!data && sentence === undefined && <Progress>Loading the processes</Progress>}
+        {data?.processes.length === 0 && <p className="quiet">{emptyTextOf(agent)}</p>}
         {data && (
           <Tree items={data.processes} keyOf={({ pid }) => String(pid)} parentOf={({ ppid }) => String(ppid)} label="Processes">
             {({ pid, command, rssBytes, startedAt }) => (
@@ -54,7 +54,7 @@ export function Processes({ agent, isOff }: { readonly agent: Agent } & Pick<Par
         )}
         {data && loadedAtMs !== undefined && (
           <p className="quiet panel__small">
-            {data.processes.length > 0 ? `Held by ${data.containment}; looked` : 'Looked'} at {moment(loadedAtMs)}.
+            {data.processes.length > 0 ? `Contained by ${data.containment}. ` : ''}Checked at {moment(loadedAtMs)}.
           </p>
         )}
       </div>
@@ -62,12 +62,12 @@ export function Processes({ agent, isOff }: { readonly agent: Agent } & Pick<Par
   )
 }
 
-/** What it means that there is none. */
-function noneOf({ status, type, placement }: Agent): string {
-  if (status === 'stuck') return 'None lives here; what could not be released is among its resources.'
-  if (status === 'stopping') return 'None lives here; the rest of it is being released.'
-  const isElsewhere = type === 'synthetic' || (placement !== 'process' && placement !== 'tmux')
-  return isElsewhere && !isFinal(status) ? 'It runs without a process of its own here.' : 'None lives.'
+/** The text shown when the agent has no processes: the meaning depends on its status and placement. */
+function emptyTextOf({ status, type, placement }: Agent): string {
+  if (status === 'stuck') return 'No running processes on this host. Resources that could not be released are listed under Resources.'
+  if (status === 'stopping') return 'No running processes on this host. The remaining resources are being released.'
+  const hasNoLocalProcess = type === 'synthetic' || (placement !== 'process' && placement !== 'tmux')
+  return hasNoLocalProcess && !isFinal(status) ? 'This agent has no process of its own on this host.' : 'No running processes.'
 }
 
 export function isOf(agentId: string): (event: unknown) => boolean {

@@ -7,19 +7,19 @@ import { Problem, Progress } from '../pieces/notes.tsx'
 import { Tree } from '../pieces/tree.tsx'
 import { isOf, type PartProps } from './processes.tsx'
 
-const vouchers: Readonly<Record<Proof['strength'], string>> = {
+const proofSources: Readonly<Record<Proof['strength'], string>> = {
   kernel: 'by the kernel',
-  api: 'by its own service',
+  api: 'by the owning service',
   scan: 'by a scan (the weaker proof)',
 }
 
-/** What it made in the world, and what became of each. What stands on something goes before it: the tree is the order. */
-export function Resources({ agentId, isLiving, isOff }: PartProps) {
+/** The agent's resources and their states. The tree shows the release order: a resource is released before the ones below it. */
+export function Resources({ agentId, isActive, isPaused }: PartProps) {
   const { data, sentence, reload } = useLoaded(`resources ${agentId}`, (signal) => fetchResources(agentId, signal), {
-    ...(isLiving && { everyMs: 5_000 }),
+    ...(isActive && { everyMs: 5_000 }),
     on: ['agent:updated', 'agent:terminated'],
     fits: isOf(agentId),
-    isOff,
+    isPaused,
   })
   const released = data?.filter(({ state }) => state === 'released').length ?? 0
   return (
@@ -28,17 +28,17 @@ export function Resources({ agentId, isLiving, isOff }: PartProps) {
         <h2>Resources</h2>
         {data && data.length > 0 && (
           <span className="quiet">
-            {released === data.length ? `all ${released} seen gone` : `${released} of ${data.length} seen gone`}
+            {released === data.length ? `all ${released} verified gone` : `${released} of ${data.length} verified gone`}
           </span>
         )}
       </div>
       <div className="panel__body">
         {sentence !== undefined && <Problem onRetry={reload}>{sentence}</Problem>}
-        {!data && sentence === undefined && <Progress>Asking the ledger</Progress>}
-        {data?.length === 0 && <p className="quiet">It made nothing in the world.</p>}
+        {!data && sentence === undefined && <Progress>Loading the resources</Progress>}
+        {data?.length === 0 && <p className="quiet">This agent has no recorded resources.</p>}
         {data && (
           <Tree items={data} keyOf={({ id }) => id} parentOf={({ id }) => dependentOf(data, id)} label="Resources">
-            {(resource) => <OneResource resource={resource} />}
+            {(resource) => <ResourceItem resource={resource} />}
           </Tree>
         )}
       </div>
@@ -46,12 +46,12 @@ export function Resources({ agentId, isLiving, isOff }: PartProps) {
   )
 }
 
-/** What stands on it, and therefore goes first. */
+/** The id of a resource that depends on this one and is therefore released first. */
 function dependentOf(resources: readonly AgentResource[], id: string): string | undefined {
   return resources.find(({ dependsOn }) => dependsOn.includes(id))?.id
 }
 
-function OneResource({ resource: { kind, name, state, proof, error, attempts } }: { readonly resource: AgentResource }) {
+function ResourceItem({ resource: { kind, name, state, proof, error, attempts } }: { readonly resource: AgentResource }) {
   return (
     <div className="resource">
       <div className="resource__head">
@@ -63,7 +63,7 @@ function OneResource({ resource: { kind, name, state, proof, error, attempts } }
       </bdi>
       {proof && (
         <p className="resource__proof">
-          Seen gone {vouchers[proof.strength]} at <time dateTime={proof.at}>{moment(proof.at)}</time>: {oneLine(proof.method, 200)}.
+          Verified gone {proofSources[proof.strength]} at <time dateTime={proof.at}>{moment(proof.at)}</time>: {oneLine(proof.method, 200)}.
         </p>
       )}
       {error !== undefined && (

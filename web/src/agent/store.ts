@@ -4,26 +4,26 @@ import type { Message, MessageType } from '../api/shapes.ts'
 import { beginning } from '../pieces/format.ts'
 
 /**
- * One conversation, of which only a part is held: pages of messages around what is being read, and the newest. Numbers have
- * no gaps, so a message's place is its number, and what is missing is simply asked for; nothing is there twice.
+ * One conversation, of which the page holds only a part: the newest messages, and the pages of messages around the scroll position.
+ * Message numbers have no gaps, so a message's number is its position. Missing messages are fetched by number, and none appears twice.
  */
 
-/** A message as it is shown. What is long or rarely wanted is fetched again when somebody asks. */
+/** A message as it is shown. The rest of a long text and the raw line are not held; they are fetched on demand. */
 export interface Line {
   readonly number: number
   readonly type: MessageType
   readonly text: string
-  /** Of the whole text. */
+  /** Length of the whole text, in characters. */
   readonly length: number
   readonly tool: string | undefined
   readonly isThought: boolean
-  /** What a tool answered, not what it was asked. */
+  /** A tool's result; false for a tool call. */
   readonly isResult: boolean
   readonly isFailure: boolean
   readonly hasRaw: boolean
-  /** Goes on without a break where the next piece begins, as of a program that tells what its model says while it says it. */
-  readonly isPiece: boolean
-  /** The last of the pieces that are shown with it. */
+  /** A fragment of a streamed text: the next fragment continues it without a line break. */
+  readonly isFragment: boolean
+  /** The number of the last fragment that is shown as part of this message. */
   readonly until: number
   readonly createdAt: string
 }
@@ -36,16 +36,16 @@ interface Page {
 export const keptText = 4_000
 const pageSize = 100
 const mostPages = 80
-/** All texts together, in characters. */
+/** The limit for all texts together, in characters. */
 const mostSize = 16_000_000
 
 export class Conversation {
   readonly #agentId: string
-  readonly #over = new AbortController()
+  readonly #closed = new AbortController()
   readonly #listeners = new Set<() => void>()
-  /** The one that was wanted last is last. */
+  /** In order of last use: the most recently used page is last. */
   readonly #pages = new Map<number, Page>()
-  readonly #asked = new Set<number>()
+  readonly #loading = new Set<number>()
   #size = 0
   #total: number
   #version = 0
@@ -58,7 +58,7 @@ export class Conversation {
     this.#total = total
   }
 
-  /** The number of the last message that is known of. */
+  /** The number of the last known message. */
   get total(): number {
     return this.#total
   }
@@ -79,42 +79,42 @@ export class Conversation {
   }
 
   /**
-   * It is shown with one before it. Only within a page: a page is there as a whole or not at all, so nothing else has to be
-   * fetched for it, and no text grows without end.
+   * Whether the message is a fragment that is shown as part of the previous one. Fragments are joined only within a page: a page is
+   * held completely or not at all, so joining needs no further fetch, and the joined text is bounded.
    */
-  goesOn(number: number): boolean {
-    return placeOf(number) > 0 && this.line(number)?.isPiece === true && this.line(number - 1)?.isPiece === true
+  isContinuation(number: number): boolean {
+    return placeOf(number) > 0 && this.line(number)?.isFragment === true && this.line(number - 1)?.isFragment === true
   }
 
-  /** A line with the pieces that go on after it. */
-  whole(number: number): Line | undefined {
+  /** A message joined with the fragments that continue it. */
+  joined(number: number): Line | undefined {
     const line = this.line(number)
-    if (!line || !this.goesOn(number + 1)) return line
+    if (!line || !this.isContinuation(number + 1)) return line
     let until = number
     let text = line.text
-    while (this.goesOn(until + 1)) text += this.line(++until)?.text ?? ''
+    while (this.isContinuation(until + 1)) text += this.line(++until)?.text ?? ''
     return { ...line, text, length: text.length, until }
   }
 
-  /** A live one. What was said before it and not heard is only known to be there. */
+  /** Adds a live message. Earlier messages that were not received count in the total and are fetched on demand. */
   take(message: Message): void {
     const page = pageOf(message.sequenceNumber)
-    // Long overtaken, and nobody reads there: it would be made only to be let go.
+    // The page is far behind the end and not held: it would be evicted at once.
     if (page < pageOf(this.#total) - 1 && !this.#pages.has(page)) return
     this.#total = Math.max(this.#total, message.sequenceNumber)
     this.#put(message)
     this.#evict(page)
-    this.#tell()
+    this.#notify()
   }
 
-  /** There are at least so many. */
+  /** Raises the total: the conversation has at least this many messages. */
   grow(total: number): void {
     if (total <= this.#total) return
     this.#total = total
-    this.#tell()
+    this.#notify()
   }
 
-  /** These are being looked at: what is missing of them is fetched, and what is far from them may go. */
+  /** Declares the visible range. Its missing messages are fetched, and its pages are marked as recently used. */
   want(first: number, last: number): void {
     for (let page = pageOf(Math.max(1, first)); page <= pageOf(Math.min(last, this.#total)); page++) {
       const held = this.#pages.get(page)
@@ -122,18 +122,18 @@ export class Conversation {
         this.#pages.delete(page)
         this.#pages.set(page, held)
       }
-      if (!this.#asked.has(page) && this.#problem === undefined && !this.#isWhole(page)) void this.#fetch(page)
+      if (!this.#loading.has(page) && this.#problem === undefined && !this.#isWhole(page)) void this.#fetch(page)
     }
   }
 
   retry(): void {
     this.#retries += 1
     this.#problem = undefined
-    this.#tell()
+    this.#notify()
   }
 
   close(): void {
-    this.#over.abort()
+    this.#closed.abort()
     cancelAnimationFrame(this.#frame)
   }
 
@@ -146,20 +146,20 @@ export class Conversation {
   }
 
   async #fetch(page: number): Promise<void> {
-    this.#asked.add(page)
-    const asked = this.#retries
+    this.#loading.add(page)
+    const retriesBefore = this.#retries
     try {
-      const messages = await fetchMessages(this.#agentId, page * pageSize, pageSize, this.#over.signal)
+      const messages = await fetchMessages(this.#agentId, page * pageSize, pageSize, this.#closed.signal)
       for (const message of messages) this.#put(message)
       this.#total = Math.max(this.#total, messages.at(-1)?.sequenceNumber ?? 0)
       this.#evict(page)
     } catch (error) {
-      // Asked before the last retry, so it tells of a server that was lost then: with no problem, it is simply asked for again.
-      const isStale = asked !== this.#retries
-      if (!isStale && !this.#over.signal.aborted && !isAbort(error)) this.#problem = sentenceOf(error)
+      // The request began before the last retry, so its failure says nothing about the connection now. It is repeated.
+      const isStale = retriesBefore !== this.#retries
+      if (!isStale && !this.#closed.signal.aborted && !isAbort(error)) this.#problem = sentenceOf(error)
     }
-    this.#asked.delete(page)
-    this.#tell()
+    this.#loading.delete(page)
+    this.#notify()
   }
 
   #put(message: Message): void {
@@ -183,9 +183,9 @@ export class Conversation {
     }
   }
 
-  /** A thousand messages in one frame are one picture. */
-  #tell(): void {
-    if (this.#frame !== 0 || this.#over.signal.aborted) return
+  /** Notifies the listeners at most once per animation frame. */
+  #notify(): void {
+    if (this.#frame !== 0 || this.#closed.signal.aborted) return
     this.#frame = requestAnimationFrame(() => {
       this.#frame = 0
       this.#version += 1
@@ -201,7 +201,7 @@ function lineOf({ sequenceNumber, type, content, raw, metadata = {}, createdAt }
   return {
     number: sequenceNumber,
     type,
-    // A slice keeps the whole alive in some engines; a copy does not.
+    // Some engines keep the whole string alive for a slice. Concatenation makes a copy.
     text: content.length > keptText ? `${beginning(content, keptText)} `.slice(0, -1) : content,
     length: content.length,
     tool: typeof metadata.tool === 'string' ? metadata.tool : undefined,
@@ -209,8 +209,8 @@ function lineOf({ sequenceNumber, type, content, raw, metadata = {}, createdAt }
     isResult: metadata.toolUseId !== undefined && metadata.tool === undefined,
     isFailure: type === 'error' || metadata.isError === true,
     hasRaw: raw !== undefined,
-    // One of which only the beginning is held stands for itself.
-    isPiece: type === 'assistant' && metadata.delta === true && content.length <= keptText,
+    // A message of which only the beginning is held cannot be joined with others.
+    isFragment: type === 'assistant' && metadata.delta === true && content.length <= keptText,
     until: sequenceNumber,
     createdAt,
   }

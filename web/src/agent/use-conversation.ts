@@ -4,20 +4,20 @@ import { follow, onConnect } from '../api/live.ts'
 import { followEnd } from './follow-end.ts'
 import { Conversation } from './store.ts'
 
-/** One conversation for all that show something of it. `messageCount` is as the agent's row says; live messages are counted here. */
+/** Opens the conversation of an agent, shared by all parts of the agent's page. `messageCount` comes from the agent's row; live messages raise it further. */
 export function useConversation(agentId: string, messageCount: number): Conversation {
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the count of the beginning; it grows by itself from there
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only the initial count matters; `grow` raises it later
   const conversation = useMemo(() => new Conversation(agentId, messageCount), [agentId])
   useEffect(() => conversation.grow(messageCount), [conversation, messageCount])
   useEffect(() => {
     const stop = followEnd(conversation, {
-      follow: (one) => follow({ agentId, ...one }),
+      follow: (subscription) => follow({ agentId, ...subscription }),
       count: async () => (await fetchAgent(agentId, undefined)).session.messageCount,
     })
-    const end = onConnect(() => conversation.retry())
+    const stopRetrying = onConnect(() => conversation.retry())
     return () => {
       stop()
-      end()
+      stopRetrying()
     }
   }, [agentId, conversation])
   useEffect(() => () => conversation.close(), [conversation])

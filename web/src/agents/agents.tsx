@@ -18,7 +18,7 @@ import { nameOf } from './names.ts'
 import { Tiles } from './tiles.tsx'
 import { mostAgents, useAgents } from './use-agents.ts'
 
-/** Every agent: what runs, what has ended, and the way to a new one. */
+/** The list of all agents, with filters and the launch form. */
 export function AgentsView() {
   const { agents, isLoaded, isCut, problem, reload } = useAgents()
   const { usage, usageProblem } = useUsage()
@@ -29,13 +29,13 @@ export function AgentsView() {
   const search = useRef<HTMLInputElement>(null)
   const change = (next: Filter): void => replaceQuery(queryOf(next))
   useEffect(() => {
-    const hear = (event: KeyboardEvent): void => {
+    const onKey = (event: KeyboardEvent): void => {
       if (event.key !== '/' || isTyping(event.target) || document.querySelector('dialog[open]')) return
       event.preventDefault()
       search.current?.focus()
     }
-    document.addEventListener('keydown', hear)
-    return () => document.removeEventListener('keydown', hear)
+    document.addEventListener('keydown', onKey)
+    return () => document.removeEventListener('keydown', onKey)
   }, [])
   const shown = useMemo(() => agents.filter((agent) => matches(agent, filter)), [agents, filter])
   const columns = useMemo(() => columnsOf(usage), [usage])
@@ -47,15 +47,17 @@ export function AgentsView() {
         </button>
       </ViewHead>
       {problem !== undefined && <Problem onRetry={reload}>{problem}</Problem>}
-      {problem === undefined && usageProblem !== undefined && <Problem>What the agents take is not known: {usageProblem}</Problem>}
+      {problem === undefined && usageProblem !== undefined && (
+        <Problem>Memory and process counts are not available: {usageProblem}</Problem>
+      )}
       {agents.length > 0 && <Tiles agents={agents} usage={usage} />}
       {agents.length > 0 && <Filters agents={agents} shown={shown.length} filter={filter} onChange={change} search={search} />}
-      {!isLoaded && problem === undefined && agents.length === 0 && <Progress>Asking for the agents</Progress>}
+      {!isLoaded && problem === undefined && agents.length === 0 && <Progress>Loading the agents</Progress>}
       {isLoaded && agents.length === 0 && <FirstSteps onLaunch={() => setLaunching(true)} />}
       {agents.length > 0 && shown.length === 0 && (
-        <Empty title="No agent fits.">
+        <Empty title="No matching agents.">
           <p>
-            {plural(agents.length, 'agent is', 'agents are')} there, and none is what you look for.{' '}
+            The filters hide {plural(agents.length, 'agent')}.{' '}
             <button type="button" className="button button--small" onClick={() => change(filterOf(new URLSearchParams()))}>
               Show all
             </button>
@@ -63,7 +65,7 @@ export function AgentsView() {
         </Empty>
       )}
       {shown.length > 0 && <DataTable label="Agents" columns={columns} rows={shown} keyOf={keyOf} hrefOf={placeOf} focusKey={cameFrom} />}
-      {isCut && <p className="quiet">The newest {count(mostAgents)} are shown; "ebb ps" lists all.</p>}
+      {isCut && <p className="quiet">Only the newest {count(mostAgents)} agents are shown. "ebb ps" lists all of them.</p>}
       {isLaunching && <LaunchDialog onClose={() => setLaunching(false)} />}
     </>
   )
@@ -72,13 +74,13 @@ export function AgentsView() {
 const keyOf = ({ id }: Agent): string => id
 const placeOf = ({ id }: Agent): string => hrefOf('agents', id)
 
-/** A server that does not count it leaves it unknown. */
+/** Memory and processes per agent. Empty for a server that does not offer the route. */
 function useUsage(): { readonly usage: ReadonlyMap<string, Usage>; readonly usageProblem: string | undefined } {
   const { data, sentence } = useLoaded(
     'usage',
     async (signal) => {
       try {
-        return new Map((await fetchUsage(signal)).map((one) => [one.agentId, one]))
+        return new Map((await fetchUsage(signal)).map((entry) => [entry.agentId, entry]))
       } catch (error) {
         if (error instanceof ApiError && (error.status === 404 || error.status === 400)) return new Map<string, Usage>()
         throw error
@@ -113,13 +115,13 @@ function columnsOf(usage: ReadonlyMap<string, Usage>): readonly Column<Agent>[] 
 
 function labelsOf(agent: Agent): ReactNode {
   const { id, name = shortId(id), namespace, requestId = '', taskId = '' } = agent
-  // Who has no other name goes by this one.
+  // `nameOf` falls back to this name; it is not repeated as a label.
   const own = nameOf(agent).endsWith(name) ? '' : name
   const labels = [own, namespace === 'default' ? '' : namespace, requestId, taskId]
   return labels
     .filter((label) => label !== '')
     .map((label, index) => (
-      // biome-ignore lint/suspicious/noArrayIndexKey: two may say the same, and none moves
+      // biome-ignore lint/suspicious/noArrayIndexKey: two labels may have the same text, and labels are never reordered
       <Fragment key={index}>
         {index > 0 && ' · '}
         <bdi>{label}</bdi>

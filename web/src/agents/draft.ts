@@ -3,7 +3,7 @@ import { beginning } from '../pieces/format.ts'
 import { exampleSchedule } from './schedule.ts'
 import { wordsOf } from './words.ts'
 
-/** The launch form as it is being filled in: texts, until they are made a body. */
+/** The contents of the launch form. All fields are texts; `bodyOf` makes the request body from them. */
 export interface Draft {
   readonly type: string
   readonly prompt: string
@@ -32,7 +32,7 @@ export const emptyDraft: Draft = {
   schedule: JSON.stringify(exampleSchedule, null, 2),
 }
 
-/** Where the server's words about a body belong in the form. */
+/** The path of each form field in the request body. The server names this path in its validation errors. */
 export const pathOf: Readonly<Record<DraftField, string>> = {
   type: 'type',
   prompt: 'prompt',
@@ -46,19 +46,19 @@ export const pathOf: Readonly<Record<DraftField, string>> = {
   schedule: 'configuration.schedule',
 }
 
-/** What can be seen to be wrong before anybody is asked. */
+/** Checks the form before it is sent. Returns one problem per invalid field. */
 export function problemsOf(draft: Draft): ReadonlyMap<DraftField, string> {
   const problems = new Map<DraftField, string>()
   if (draft.type === '') problems.set('type', 'Choose what to launch.')
   if (draft.type === 'command') {
     const words = wordsOf(draft.command)
     if (!words) problems.set('command', 'A quote is not closed.')
-    else if (words.length === 0) problems.set('command', 'Give a program and its arguments.')
-  } else if (draft.prompt.trim() === '') problems.set('prompt', 'Say what the agent should do.')
+    else if (words.length === 0) problems.set('command', 'Enter a program and its arguments.')
+  } else if (draft.prompt.trim() === '') problems.set('prompt', 'Enter what the agent should do.')
   if (draft.type === 'synthetic' && scheduleOf(draft.schedule) === undefined)
-    problems.set('schedule', 'This is not a JSON list; clear it to use the built-in conversation.')
+    problems.set('schedule', 'This is not a JSON list. Clear the field to use the built-in conversation.')
   if (draft.workingDirectory.trim() !== '' && !draft.workingDirectory.trim().startsWith('/'))
-    problems.set('workingDirectory', 'Give an absolute path on the machine of the server, such as /srv/project.')
+    problems.set('workingDirectory', 'Enter an absolute path on the server machine, such as /srv/project.')
   return problems
 }
 
@@ -73,35 +73,35 @@ function scheduleOf(text: string): readonly unknown[] | undefined {
 }
 
 export function bodyOf(draft: Draft): LaunchBody {
-  const said = (value: string, name: string): Record<string, string> => (value.trim() === '' ? {} : { [name]: value.trim() })
+  const ifGiven = (value: string, name: string): Record<string, string> => (value.trim() === '' ? {} : { [name]: value.trim() })
   const schedule = draft.type === 'synthetic' ? (scheduleOf(draft.schedule) ?? []) : []
   const words = draft.type === 'command' ? (wordsOf(draft.command) ?? []) : []
   const configuration = {
-    ...said(draft.name.trim() === '' && draft.prompt.trim() === '' ? programOf(words) : draft.name, 'conversationName'),
-    ...said(draft.workingDirectory, 'workingDirectory'),
-    ...said(draft.model, 'model'),
+    ...ifGiven(draft.name.trim() === '' && draft.prompt.trim() === '' ? programOf(words) : draft.name, 'conversationName'),
+    ...ifGiven(draft.workingDirectory, 'workingDirectory'),
+    ...ifGiven(draft.model, 'model'),
     ...(draft.type === 'command' && { command: words }),
     ...(schedule.length > 0 && { schedule }),
   }
   return {
     type: draft.type,
     prompt: draft.prompt,
-    ...said(draft.placement, 'placement'),
-    ...said(draft.namespace, 'namespace'),
-    ...said(draft.requestId, 'requestId'),
+    ...ifGiven(draft.placement, 'placement'),
+    ...ifGiven(draft.namespace, 'namespace'),
+    ...ifGiven(draft.requestId, 'requestId'),
     ...(Object.keys(configuration).length > 0 && { configuration }),
   }
 }
 
-/** The server takes no longer name. */
+/** The server rejects longer names. */
 const mostName = 100
 
-/** What a command is called of which nobody said more. Its arguments may hold secrets. */
+/** The default name of a command: its program, without the arguments, which may contain secrets. */
 function programOf([program = '']: readonly unknown[]): string {
   return beginning(String(program).split('/').at(-1) ?? '', mostName)
 }
 
-/** The form of an agent that was: all that this page knows of how it was launched; what it does not know is empty. */
+/** Fills the launch form from an earlier agent. `body` is its request, if this page launched it. Unknown settings stay empty. */
 export function draftOf(agent: Agent, body: LaunchBody | undefined): Draft {
   const { workingDirectory = '', model = '', conversationName = '' } = agent.session.configuration
   const { command, schedule } = body?.configuration ?? {}
@@ -112,7 +112,7 @@ export function draftOf(agent: Agent, body: LaunchBody | undefined): Draft {
     placement: agent.placement,
     namespace: agent.namespace === 'default' ? '' : agent.namespace,
     requestId: agent.requestId ?? '',
-    // A name that was only the program's goes with the program.
+    // A default name is not copied: it would be wrong if the user changes the program.
     name: Array.isArray(command) && conversationName === programOf(command) ? '' : conversationName,
     workingDirectory,
     model,
@@ -121,13 +121,13 @@ export function draftOf(agent: Agent, body: LaunchBody | undefined): Draft {
   }
 }
 
-/** What the form has of the one before, and what it cannot have. */
-export function keptOf({ type }: Agent, body: LaunchBody | undefined): string {
-  if (body) return 'Everything is filled in as it was launched from this tab.'
-  const lost = type === 'command' ? 'its command line, ' : type === 'synthetic' ? 'its schedule, ' : ''
+/** Explains which settings of the earlier agent the form contains, and which are missing. */
+export function draftNoteOf({ type }: Agent, body: LaunchBody | undefined): string {
+  if (body) return 'All settings are filled in as they were launched from this tab.'
+  const missing = type === 'command' ? 'its command line, ' : type === 'synthetic' ? 'its schedule, ' : ''
   return (
-    'Filled in is what the server keeps: provider, prompt, placement, namespace, request id, name, working directory and model. ' +
-    `It does not give back ${lost}environment variables and what else it was launched with: fill in what is needed.`
+    'Filled in from the server: provider, prompt, placement, namespace, request id, name, working directory and model. ' +
+    `The server does not return ${missing}environment variables and other launch options. Fill in the ones you need.`
   )
 }
 

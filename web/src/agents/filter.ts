@@ -1,7 +1,7 @@
 import type { Agent, AgentStatus } from '../api/shapes.ts'
 import { queryText } from '../query.ts'
 
-/** What of the list is wanted. Empty texts want everything. */
+/** Which agents the list shows. An empty text does not filter. */
 export interface Filter {
   readonly status: string
   readonly provider: string
@@ -9,8 +9,12 @@ export interface Filter {
   readonly search: string
 }
 
+const active: readonly AgentStatus[] = ['initializing', 'running', 'stopping', 'stuck']
+
 const groups: Readonly<Record<string, readonly AgentStatus[]>> = {
-  living: ['initializing', 'running', 'stopping', 'stuck'],
+  active,
+  // The former name of `active`, which bookmarks may contain.
+  living: active,
   ended: ['completed', 'failed', 'terminated'],
 }
 
@@ -35,7 +39,7 @@ export function filterOf(query: URLSearchParams): Filter {
   }
 }
 
-/** For the address, so that the way back leads to the same list. */
+/** The filter as a query for the address, so that Back restores the same list. */
 export function queryOf({ status, provider, namespace, search }: Filter): string {
   return queryText({ status, provider, namespace, q: search })
 }

@@ -11,7 +11,7 @@ interface FiltersProps {
   readonly search: RefObject<HTMLInputElement | null>
 }
 
-const statuses = ['living', 'running', 'stuck', 'ended', 'completed', 'failed', 'terminated'] as const
+const statuses = ['active', 'running', 'stuck', 'ended', 'completed', 'failed', 'terminated'] as const
 
 export function Filters({ agents, shown, filter, onChange, search }: FiltersProps) {
   const providers = useMemo(() => [...new Set(agents.map(({ type }) => type))].sort(), [agents])
@@ -70,9 +70,9 @@ function Choice({ label, all, value, values, onChange }: ChoiceProps) {
       <span className="hidden">{label}</span>
       <select value={value} onChange={(event) => onChange(event.target.value)}>
         <option value="">{all}</option>
-        {[...new Set([...values, ...(value === '' ? [] : [value])])].map((one) => (
-          <option key={one} value={one}>
-            {one}
+        {[...new Set([...values, ...(value === '' ? [] : [value])])].map((option) => (
+          <option key={option} value={option}>
+            {option}
           </option>
         ))}
       </select>

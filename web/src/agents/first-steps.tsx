@@ -4,7 +4,7 @@ import { Empty, Problem } from '../pieces/notes.tsx'
 import { exampleSchedule } from './schedule.ts'
 import { useLaunch } from './use-launch.ts'
 
-/** Nothing runs yet: three ways to change that, of which one is a click. */
+/** Shown while there are no agents: three ways to launch one. */
 export function FirstSteps({ onLaunch }: { readonly onLaunch: () => void }) {
   const launch = useLaunch()
   const [isBusy, setBusy] = useState(false)
@@ -18,25 +18,24 @@ export function FirstSteps({ onLaunch }: { readonly onLaunch: () => void }) {
     setBusy(false)
     setProblem(refusal?.message)
   }
-  // The name of the variable, not the token: the line is for copying, and ends up in histories.
+  // The variable, not the token itself: a copied command line ends up in shell histories.
   const authorization = token() === undefined ? '' : ` -H "Authorization: Bearer $EBB_TOKEN"`
   const line = `curl -X POST ${window.location.origin}/api/agents${authorization} -H 'Content-Type: application/json' -d '{"type":"synthetic","prompt":"Hello"}'`
   return (
     <Empty title="No agents yet.">
       <p>
-        Launch a coding agent, or any command. Ebb shows what it says while it says it, and proves that nothing of it is left when it is
-        over.
+        Launch a coding agent, or any command. Ebb shows its output live, and verifies that nothing it created is left when it has ended.
       </p>
       <div className="first-steps">
         <button type="button" className="button button--primary" onClick={() => void start()} aria-disabled={isBusy}>
-          {isBusy ? 'Launching…' : 'Launch a synthetic one'}
+          {isBusy ? 'Launching…' : 'Launch a synthetic agent'}
         </button>
         <button type="button" className="button" onClick={onLaunch}>
           Choose what to launch
         </button>
       </div>
       {problem !== undefined && <Problem>{problem}</Problem>}
-      <p>The synthetic one talks for a few seconds, needs no key, and changes nothing. From a terminal:</p>
+      <p>The synthetic agent writes messages for a few seconds, needs no API key, and changes nothing. From a terminal:</p>
       <pre className="snippet">{line}</pre>
     </Empty>
   )

@@ -13,14 +13,14 @@ import { wordsOf } from './words.ts'
 interface LaunchDialogProps {
   readonly onClose: () => void
   readonly draft?: Draft
-  /** Said above the form. */
+  /** Shown above the form. */
   readonly note?: string
 }
 
-/** What was filled in when the form was left by Escape; it is there when one comes back. */
+/** The form contents when the dialog was left by Escape. They are restored when it is opened again. */
 let unfinished: Draft | undefined
 
-/** The launch form: what the server can run, and what is wrong beside the field that it is about. */
+/** The launch form. Errors are shown beside the field that they are about. */
 export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps) {
   const providers = useLoaded('providers', fetchProviders)
   const placements = useLoaded('placements', fetchPlacements)
@@ -33,14 +33,14 @@ export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps)
   const form = useRef<HTMLFormElement>(null)
   const foot = useRef<HTMLDivElement>(null)
   const formId = useId()
-  const own = hasTried ? problemsOf(draft) : new Map<DraftField, string>()
-  const problemOf = (field: DraftField): string | undefined => own.get(field) ?? foreign(refusal, pathOf[field])
+  const ownProblems = hasTried ? problemsOf(draft) : new Map<DraftField, string>()
+  const problemOf = (field: DraftField): string | undefined => ownProblems.get(field) ?? serverProblem(refusal, pathOf[field])
   const set = (field: DraftField) => (value: string) => {
     setDraft((known) => ({ ...known, [field]: value }))
     setRefusal(undefined)
   }
   useEffect(() => {
-    if (refusal) (wrongField(form.current) ?? foot.current?.querySelector<HTMLElement>('[role="alert"]'))?.focus()
+    if (refusal) (invalidField(form.current) ?? foot.current?.querySelector<HTMLElement>('[role="alert"]'))?.focus()
   }, [refusal])
   const canLaunch = !isBusy && providers.data !== undefined
   const submit = async (event: FormEvent<HTMLFormElement>): Promise<void> => {
@@ -49,16 +49,16 @@ export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps)
     setTried(true)
     setRefusal(undefined)
     if (problemsOf(draft).size > 0) {
-      requestAnimationFrame(() => wrongField(form.current)?.focus())
+      requestAnimationFrame(() => invalidField(form.current)?.focus())
       return
     }
     setBusy(true)
-    const refused = await launch(bodyOf(draft), () => hasLeft.current)
+    const failure = await launch(bodyOf(draft), () => hasLeft.current)
     setBusy(false)
-    // Also for who has gone away by the address, without a word to the form.
-    if (given === undefined) unfinished = refused && draft
+    // Before the check below: a refused draft is kept even if the user has left the page by its address.
+    if (given === undefined) unfinished = failure && draft
     if (hasLeft.current) return
-    if (refused) setRefusal(refused)
+    if (failure) setRefusal(failure)
     else onClose()
   }
   const keep = (): void => {
@@ -83,12 +83,16 @@ export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps)
         {providers.data ? (
           <Providers providers={providers.data} value={draft.type} onChange={set('type')} problem={problemOf('type')} />
         ) : (
-          providers.sentence === undefined && <Progress>Looking which agents are installed</Progress>
+          providers.sentence === undefined && <Progress>Checking which agents are installed</Progress>
         )}
         {draft.type === 'command' && (
           <Field
             label="Command"
-            hint={words && words.length > 0 ? `Runs ${JSON.stringify(words)}` : 'A program and its arguments; quotes keep blanks.'}
+            hint={
+              words && words.length > 0
+                ? `Runs ${JSON.stringify(words)}`
+                : 'A program and its arguments. Quote arguments that contain spaces.'
+            }
             problem={problemOf('command')}
           >
             {(props) => (
@@ -105,27 +109,27 @@ export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps)
         )}
         <Field
           label="Prompt"
-          hint={draft.type === 'command' ? 'Goes to the standard input of the command; may be empty.' : undefined}
+          hint={draft.type === 'command' ? 'Sent to the standard input of the command. May be empty.' : undefined}
           problem={problemOf('prompt')}
         >
           {(props) => <textarea {...props} rows={4} value={draft.prompt} onChange={(event) => set('prompt')(event.target.value)} />}
         </Field>
         <div className="launch__pair">
-          <Field label="Placement" hint="Where it runs." problem={problemOf('placement')}>
+          <Field label="Placement" hint="Where the agent runs." problem={problemOf('placement')}>
             {(props) => (
               <select {...props} value={draft.placement} onChange={(event) => set('placement')(event.target.value)}>
-                <option value="">process (the usual one)</option>
+                <option value="">process (default)</option>
                 {(placements.data ?? ['tmux'])
-                  .filter((one) => one !== 'process')
-                  .map((one) => (
-                    <option key={one} value={one}>
-                      {one}
+                  .filter((placement) => placement !== 'process')
+                  .map((placement) => (
+                    <option key={placement} value={placement}>
+                      {placement}
                     </option>
                   ))}
               </select>
             )}
           </Field>
-          <Field label="Working directory" hint="On the machine of the server." problem={problemOf('workingDirectory')}>
+          <Field label="Working directory" hint="A path on the server machine." problem={problemOf('workingDirectory')}>
             {(props) => (
               <input
                 {...props}
@@ -133,12 +137,12 @@ export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps)
                 spellCheck={false}
                 value={draft.workingDirectory}
                 onChange={(event) => set('workingDirectory')(event.target.value)}
-                placeholder="where the server was started"
+                placeholder="the server's working directory"
               />
             )}
           </Field>
           {(provider?.models.length ?? 0) > 0 && (
-            <Field label="Model" hint="Empty: the provider's own choice." problem={problemOf('model')}>
+            <Field label="Model" hint="Empty: the default of the provider." problem={problemOf('model')}>
               {(props) => (
                 <>
                   <input {...props} list={`${formId}-models`} value={draft.model} onChange={(event) => set('model')(event.target.value)} />
@@ -153,10 +157,10 @@ export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps)
               )}
             </Field>
           )}
-          <Field label="Name" hint="To find it again." problem={problemOf('name')}>
+          <Field label="Name" hint="Shown in lists." problem={problemOf('name')}>
             {(props) => <input {...props} value={draft.name} onChange={(event) => set('name')(event.target.value)} />}
           </Field>
-          <Field label="Request id" hint="Ends with that request." problem={problemOf('requestId')}>
+          <Field label="Request id" hint="The agent ends when this request ends." problem={problemOf('requestId')}>
             {(props) => <input {...props} value={draft.requestId} onChange={(event) => set('requestId')(event.target.value)} />}
           </Field>
           <Field label="Namespace" hint="Empty: default." problem={problemOf('namespace')}>
@@ -166,7 +170,7 @@ export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps)
         {draft.type === 'synthetic' && (
           <Field
             label="Schedule"
-            hint="What it says and when, in milliseconds from the start; empty for three short lines."
+            hint="What the agent writes and when, in milliseconds from the start. Empty: three short lines."
             problem={problemOf('schedule')}
           >
             {(props) => (
@@ -186,7 +190,7 @@ export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps)
         {refusal && <Problem>{refusal.message}</Problem>}
         {isBusy && <Progress>Launching</Progress>}
         <button type="button" className="button" onClick={isBusy ? leave : cancel}>
-          {isBusy ? 'Leave; it goes on by itself' : 'Cancel'}
+          {isBusy ? 'Continue in background' : 'Cancel'}
         </button>
         <button type="submit" form={formId} className="button button--primary" aria-disabled={!canLaunch}>
           Launch
@@ -196,14 +200,14 @@ export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps)
   )
 }
 
-function wrongField(form: HTMLFormElement | null): HTMLElement | null | undefined {
+function invalidField(form: HTMLFormElement | null): HTMLElement | null | undefined {
   return form?.querySelector<HTMLElement>('[aria-invalid="true"]')
 }
 
-/** The server's word about a field, or about something within it. */
-function foreign(refusal: Refusal | undefined, path: string): string | undefined {
+/** The server's error message about a field or a part of it. */
+function serverProblem(refusal: Refusal | undefined, path: string): string | undefined {
   if (!refusal) return undefined
-  for (const [said, message] of refusal.fields) if (said === path || said.startsWith(`${path}.`)) return message
+  for (const [field, message] of refusal.fields) if (field === path || field.startsWith(`${path}.`)) return message
   return undefined
 }
 
@@ -212,8 +216,8 @@ async function fetchPlacements(signal: AbortSignal): Promise<readonly string[]> 
   return placements ?? ['process', 'tmux']
 }
 
-function availableFirst(one: Provider, other: Provider): number {
-  return Number(other.isAvailable) - Number(one.isAvailable)
+function availableFirst(a: Provider, b: Provider): number {
+  return Number(b.isAvailable) - Number(a.isAvailable)
 }
 
 interface ProvidersProps {
@@ -240,16 +244,16 @@ function Providers({ providers, value, onChange, problem }: ProvidersProps) {
               aria-invalid={problem !== undefined}
               onChange={() => onChange(type)}
             />
-            <span className="provider__words">
+            <span className="provider__text">
               <span className="provider__name">
                 {name} {version !== undefined && <span className="quiet">{version}</span>}
               </span>
               <span className="field__hint">
                 {isAvailable
                   ? type === 'command'
-                    ? 'Any program; the prompt goes to its standard input.'
+                    ? 'Any program. The prompt is sent to its standard input.'
                     : description
-                  : 'Not installed: its program is not on the PATH of the server.'}
+                  : 'Not installed: the program is not on the PATH of the server.'}
               </span>
             </span>
           </label>

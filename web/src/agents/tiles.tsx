@@ -6,19 +6,19 @@ interface TilesProps {
   readonly usage: ReadonlyMap<string, Usage>
 }
 
-/** The whole list in a few figures. */
+/** Totals over all agents. */
 export function Tiles({ agents, usage }: TilesProps) {
   const counts = { running: 0, stopping: 0, stuck: 0, ended: 0 }
   for (const { status } of agents) counts[groupOf(status)] += 1
-  const used = [...usage.values()]
-  const memory = used.reduce((sum, { rssBytes }) => sum + rssBytes, 0)
-  const processes = used.reduce((sum, one) => sum + one.processes, 0)
+  const usages = [...usage.values()]
+  const memory = usages.reduce((sum, { rssBytes }) => sum + rssBytes, 0)
+  const processes = usages.reduce((sum, agentUsage) => sum + agentUsage.processes, 0)
   return (
     <dl className="tiles">
       <Tile name="Running" value={count(counts.running)} tone={counts.running > 0 ? 'live' : ''} />
       <Tile name="Stopping" value={count(counts.stopping)} tone={counts.stopping > 0 ? 'wait' : ''} />
       <Tile name="Stuck" value={count(counts.stuck)} tone={counts.stuck > 0 ? 'alarm' : ''} />
-      <Tile name="Ended, seen gone" value={count(counts.ended)} tone="" />
+      <Tile name="Ended, verified gone" value={count(counts.ended)} tone="" />
       <Tile name="Processes" value={count(processes)} tone="" />
       <Tile name="Memory" value={memory === 0 ? '–' : bytes(memory)} tone="" />
     </dl>

@@ -7,27 +7,27 @@ import { useLoaded } from '../api/loaded.ts'
 import { type Pace, paced } from '../api/pace.ts'
 import { type Agent, type AgentStatus, isFinal } from '../api/shapes.ts'
 
-/** What is fetched at a time, and how many agents are shown at most: the newest. */
+/** The page size of requests, and the number of agents shown at most (the newest). */
 const pageSize = 250
 export const mostAgents = 5_000
 
-/** A prompt may be a megabyte; to find and to name an agent its beginning is enough. */
+/** A prompt may be a megabyte long. Its beginning is enough to search for an agent and to name it. */
 const keptPrompt = 2_000
 
-/** When more than this many changed at once, one list is asked for instead of each. */
+/** If more agents than this changed at once, the list is fetched again instead of each agent. */
 const mostSingles = 8
 const pollMs = 2_000
 
 export interface AgentList {
   readonly agents: readonly Agent[]
   readonly isLoaded: boolean
-  /** There are more than are shown. */
+  /** There are more agents than the list holds. */
   readonly isCut: boolean
   readonly problem: string | undefined
   reload(): void
 }
 
-/** Every agent, newest first, kept true by events, by a look at those that live, and by fetching again after a lost connection. */
+/** All agents, newest first. Kept current by events, by polling the active agents, and by a full load after every reconnection. */
 export function useAgents(): AgentList {
   const held = useRef(new Map<string, Agent>())
   const gone = useRef(new Set<string>())
@@ -35,8 +35,8 @@ export function useAgents(): AgentList {
   const [agents, setAgents] = useState<readonly Agent[]>([])
   const frame = useRef(0)
 
-  /** Many events in one frame are one picture. */
-  const show = useCallback(() => {
+  /** Updates the state at most once per animation frame. */
+  const publish = useCallback(() => {
     if (frame.current !== 0) return
     frame.current = requestAnimationFrame(() => {
       frame.current = 0
@@ -49,9 +49,9 @@ export function useAgents(): AgentList {
     (agent: Agent) => {
       if (gone.current.has(agent.id)) return
       held.current.set(agent.id, cut(agent))
-      show()
+      publish()
     },
-    [show],
+    [publish],
   )
 
   const reload = useRef(() => {})
@@ -63,15 +63,15 @@ export function useAgents(): AgentList {
       const page = await fetchAgentPage(pageSize, cursor, signal)
       for (const agent of page.agents) if (!gone.current.has(agent.id)) found.set(agent.id, cut(agent))
       cursor = page.next
-      // The first page is there before the last has come.
+      // Show the first page before the others have arrived.
       if (held.current.size === 0) {
         held.current = new Map(found)
-        show()
+        publish()
       }
     } while (cursor !== undefined && found.size < mostAgents)
     for (const id of gone.current) found.delete(id)
     held.current = found
-    show()
+    publish()
     return { isCut: cursor !== undefined }
   })
 
@@ -79,7 +79,7 @@ export function useAgents(): AgentList {
     reload.current = all.reload
   }, [all.reload])
 
-  /** Deleted, and not heard of. */
+  /** Removes an agent that the server no longer knows, in case its deletion event was missed. */
   const forget = useCallback(
     (id: string) => (error: unknown) => {
       if (error instanceof ApiError && error.status === 404) held.current.delete(id)
@@ -87,13 +87,14 @@ export function useAgents(): AgentList {
     [],
   )
 
-  /** What changed, once more, whole; and who is not there any more goes. */
+  /** Fetches the changed agents again, and removes those that no longer exist. */
   const refresh = useCallback(async () => {
     const ids = [...dirty.current]
     dirty.current.clear()
+    // A failed request is retried: the ids are put back below.
     const page = await fetchAgentPage(pageSize, undefined, undefined).catch(() => undefined)
     if (!page) {
-      // With the next event, or the next look at those that live.
+      // They are fetched on the next event or the next poll of the active agents.
       for (const id of ids) dirty.current.add(id)
       return
     }
@@ -104,8 +105,8 @@ export function useAgents(): AgentList {
     if (next === undefined) for (const id of rest) held.current.delete(id)
     else if (rest.length > mostSingles) reload.current()
     else for (const id of rest) if (!wasDeleted(id)) await fetchAgent(id, undefined).then(put, forget(id))
-    show()
-  }, [put, show, forget])
+    publish()
+  }, [put, publish, forget])
   const pace = useRef<Pace>(undefined)
   useEffect(() => {
     pace.current = paced(refresh)
@@ -116,14 +117,14 @@ export function useAgents(): AgentList {
     pace.current?.soon()
   }, [])
 
-  // Counts of messages are in no broadcast.
-  const living = useLoaded(
+  // Message counts are in no broadcast event, so the active agents are polled.
+  const activeAgents = useLoaded(
     'active agents',
     async (signal) => {
       const { agents: active, isAll } = await fetchAllActive(pageSize, mostAgents, signal)
       const ids = new Set(active.map(({ id }) => id))
       for (const agent of active) put(agent)
-      // An answer that was on its way when an agent ended tells of it as it was.
+      // An agent held as active but missing in this answer has ended or was deleted: fetch it again.
       if (isAll) for (const { id, status } of held.current.values()) if (!isFinal(status) && !ids.has(id)) change(id)
     },
     { everyMs: pollMs },
@@ -138,23 +139,23 @@ export function useAgents(): AgentList {
   useLive<{ agentId: string }>('agent:deleted', ({ agentId }) => {
     gone.current.add(agentId)
     held.current.delete(agentId)
-    show()
+    publish()
   })
 
   return {
     agents,
     isLoaded: all.data !== undefined,
     isCut: all.data?.isCut ?? false,
-    problem: all.sentence ?? living.sentence,
+    problem: all.sentence ?? activeAgents.sentence,
     reload: () => {
       all.reload()
-      living.reload()
+      activeAgents.reload()
     },
   }
 }
 
-function newestFirst(one: Agent, other: Agent): number {
-  return one.createdAt < other.createdAt ? 1 : one.createdAt > other.createdAt ? -1 : 0
+function newestFirst(a: Agent, b: Agent): number {
+  return a.createdAt < b.createdAt ? 1 : a.createdAt > b.createdAt ? -1 : 0
 }
 
 function cut(agent: Agent): Agent {

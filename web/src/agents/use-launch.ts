@@ -8,11 +8,11 @@ import { type DraftField, pathOf } from './draft.ts'
 
 export interface Refusal {
   readonly message: string
-  /** By the path in the body, such as `configuration.workingDirectory`. */
+  /** Error messages by path in the request body, such as `configuration.workingDirectory`. */
   readonly fields: ReadonlyMap<string, string>
 }
 
-/** What this page launched, whole: an answer of the server does not have all of it. */
+/** The complete request bodies of the agents launched from this page. The server does not return all of their settings. */
 const launched = new Map<string, LaunchBody>()
 const mostRemembered = 200
 
@@ -21,31 +21,32 @@ export function settingsOf(id: string): LaunchBody | undefined {
 }
 
 /**
- * Launches, goes to the agent, and offers to take it back; a refusal comes back as what to say where. Who has left meanwhile, to another
- * place or by the door of a dialog, stays where they are, and where nobody is left to say a refusal, it is told by a toast.
+ * Launches an agent, navigates to it, and offers an undo. A refusal is returned with its message and the fields it is about. If the
+ * user has navigated away or closed the dialog meanwhile, the page stays where it is. If the calling component is unmounted, a
+ * refusal is shown as a toast.
  */
 export function useLaunch(): (body: LaunchBody, isDismissed?: () => boolean) => Promise<Refusal | undefined> {
   const toast = useToast()
-  const isThere = useRef(false)
+  const isMounted = useRef(false)
   useEffect(() => {
-    isThere.current = true
+    isMounted.current = true
     return () => {
-      isThere.current = false
+      isMounted.current = false
     }
   }, [])
   return useCallback(
     async (body, isDismissed = () => false) => {
-      const hasGone = departure()
+      const hasLeft = departure()
       try {
         const { id } = await launchAgent(body)
         launched.set(id, body)
         for (const old of [...launched.keys()].slice(0, -mostRemembered)) launched.delete(old)
-        if (!isDismissed() && !hasGone()) go('agents', id)
+        if (!isDismissed() && !hasLeft()) go('agents', id)
         toast({
-          text: `Launched ${body.type}.`,
+          text: `Agent launched (${body.type}).`,
           undo: {
-            label: 'Undo: stop and delete it',
-            text: 'It was stopped and deleted; nothing of it is left.',
+            label: 'Undo: stop and delete',
+            text: 'Stopped and deleted. Nothing of the agent is left.',
             run: async () => {
               if (window.location.hash.includes(id)) go('agents')
               await deleteAgent(id)
@@ -54,7 +55,7 @@ export function useLaunch(): (body: LaunchBody, isDismissed?: () => boolean) => 
         })
         return undefined
       } catch (error) {
-        if (!isThere.current) toast({ text: `Launch: ${sentenceOf(error)}`, tone: 'bad' })
+        if (!isMounted.current) toast({ text: `Launch failed: ${sentenceOf(error)}`, tone: 'bad' })
         return { message: sentenceOf(error), fields: fieldsOf(error, body) }
       }
     },
@@ -64,16 +65,19 @@ export function useLaunch(): (body: LaunchBody, isDismissed?: () => boolean) => 
 
 function fieldsOf(error: unknown, body: LaunchBody): ReadonlyMap<string, string> {
   const details = error instanceof ApiError && Array.isArray(error.details) ? (error.details as unknown[]) : []
-  const said = details.flatMap((one) => {
-    const { path, message } = (one ?? {}) as { path?: unknown; message?: unknown }
+  const found = details.flatMap((detail) => {
+    const { path, message } = (detail ?? {}) as { path?: unknown; message?: unknown }
     return typeof path === 'string' && path !== '' && typeof message === 'string' ? [[path, message] as const] : []
   })
-  if (said.length > 0) return new Map(said)
-  const about = fieldQuoted(sentenceOf(error), body)
-  return new Map(about === undefined ? [] : [[pathOf[about], sentenceOf(error)]])
+  if (found.length > 0) return new Map(found)
+  const field = fieldQuoted(sentenceOf(error), body)
+  return new Map(field === undefined ? [] : [[pathOf[field], sentenceOf(error)]])
 }
 
-/** What the server finds wrong in the world, not in the body, it names as it was written. */
+/**
+ * The field that an error message is about, if the message begins with the field's value. The server reports problems that it finds on
+ * its machine this way, such as a missing program, without a path in the body.
+ */
 function fieldQuoted(sentence: string, { configuration: { command, workingDirectory } = {} }: LaunchBody): DraftField | undefined {
   if (workingDirectory !== undefined && sentence.startsWith(`The working directory ${workingDirectory} `)) return 'workingDirectory'
   return Array.isArray(command) && sentence.startsWith(`${command[0]} `) ? 'command' : undefined

@@ -1,7 +1,7 @@
 import { ask, call, closeTimeoutMs, launchTimeoutMs } from './client.ts'
-import type { Agent, AgentResource, LaunchBody, Message, ProcessLook, Provider, Report, Usage } from './shapes.ts'
+import type { Agent, AgentResource, LaunchBody, Message, ProcessObservation, Provider, Report, Usage } from './shapes.ts'
 
-/** The calls about agents, one function each. */
+/** HTTP calls about agents, one function per route. */
 
 type Signal = AbortSignal | undefined
 
@@ -14,7 +14,7 @@ export async function fetchAgentPage(
   return { agents: body, next: headers.get('X-Next-Cursor') ?? undefined }
 }
 
-/** All that live, or the newest `most` of them. */
+/** All active agents, or the newest `most` of them. */
 export async function fetchAllActive(
   pageSize: number,
   most: number,
@@ -37,7 +37,7 @@ export const fetchAgent = (id: string, signal: Signal): Promise<Agent> => call('
 export const fetchMessages = (id: string, since: number, limit: number, signal: Signal): Promise<readonly Message[]> =>
   call('GET', `/agents/${encodeURIComponent(id)}/messages`, { query: { since, limit }, signal })
 
-export const fetchProcesses = (id: string, signal: Signal): Promise<ProcessLook> =>
+export const fetchProcesses = (id: string, signal: Signal): Promise<ProcessObservation> =>
   call('GET', `/agents/${encodeURIComponent(id)}/process`, { signal })
 
 export const fetchResources = (id: string, signal: Signal): Promise<readonly AgentResource[]> =>

@@ -1,9 +1,9 @@
 import { token, wantToken } from './token.ts'
 
-/** Calls of the server's API. What goes wrong is an `ApiError`, whose message is a sentence for people. */
+/** Calls of the server's HTTP API. A failed call throws an `ApiError` whose message is a sentence for the user. */
 
 export class ApiError extends Error {
-  /** 0 when there was no answer. */
+  /** The HTTP status, or 0 when there was no answer. */
   readonly status: number
   readonly code: string
   readonly details: unknown
@@ -28,7 +28,7 @@ export interface Answer<T> {
   readonly headers: Headers
 }
 
-/** A close may take as long as its ladder, a launch as long as a machine far away; everything else is answered at once. */
+/** A close may take as long as its ladder, and a launch as long as a remote machine needs. All other calls are answered at once. */
 export const closeTimeoutMs = 120_000
 export const launchTimeoutMs = 120_000
 const usualTimeoutMs = 20_000
@@ -37,7 +37,7 @@ export async function call<T>(method: string, path: string, options: CallOptions
   return (await ask<T>(method, path, options)).body
 }
 
-/** As `call`, with the headers of the answer. */
+/** Like `call`, and also returns the headers of the answer. */
 export async function ask<T>(method: string, path: string, options: CallOptions = {}): Promise<Answer<T>> {
   const { body, query = {}, signal, timeoutMs = usualTimeoutMs } = options
   const parameters = new URLSearchParams(
@@ -66,12 +66,12 @@ export async function ask<T>(method: string, path: string, options: CallOptions 
 
 function refusal(status: number, text: string): ApiError {
   if (status === 401) wantToken()
-  const told = parse(text)
-  const message = typeof told.message === 'string' ? told.message : `The server answered with ${status} and said nothing more.`
+  const answer = parse(text)
+  const message = typeof answer.message === 'string' ? answer.message : `The server answered with status ${status} and no message.`
   return new ApiError(message, {
     status,
-    code: typeof told.code === 'string' ? told.code : 'unknown',
-    details: told.details ?? told.problems,
+    code: typeof answer.code === 'string' ? answer.code : 'unknown',
+    details: answer.details ?? answer.problems,
   })
 }
 
@@ -85,11 +85,11 @@ function parse(text: string): Readonly<Record<string, unknown>> {
 }
 
 function explained(error: unknown, signal: AbortSignal | undefined, deadline: AbortSignal, timeoutMs: number): unknown {
-  // Who took the question back wants no answer, and no sentence either.
+  // An aborted call keeps its AbortError, so that callers can ignore it.
   if (error instanceof ApiError || signal?.aborted) return error
   if (deadline.aborted)
-    return new ApiError(`The server did not answer within ${timeoutMs / 1_000} seconds; try again.`, { status: 0, code: 'timeout' })
-  return new ApiError('The server cannot be reached; is "ebb serve" still running?', { status: 0, code: 'unreachable' })
+    return new ApiError(`The server did not answer within ${timeoutMs / 1_000} seconds. Try again.`, { status: 0, code: 'timeout' })
+  return new ApiError('The server cannot be reached. Is "ebb serve" still running?', { status: 0, code: 'unreachable' })
 }
 
 export function sentenceOf(error: unknown): string {

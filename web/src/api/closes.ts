@@ -5,7 +5,7 @@ import { call, closeTimeoutMs } from './client.ts'
 import { wasDeleted } from './deleted.ts'
 import type { Agent, AgentResource, Report } from './shapes.ts'
 
-/** The calls about closes and the world, and what they answer. */
+/** HTTP calls about closes, the system status and the reaper, with the types of their answers. */
 
 export type { LadderStep, ResourceProgress, Trigger }
 
@@ -28,7 +28,7 @@ export interface CloseDetail extends Close {
   readonly progress?: readonly ResourceProgress[]
 }
 
-export interface WorldStatus {
+export interface SystemStatus {
   readonly isClean: boolean
   readonly agentCount: number
   readonly messageCount: number
@@ -76,7 +76,7 @@ export interface ReaperPass {
 
 type Signal = AbortSignal | undefined
 
-/** Which closes are wanted; an empty text wants every. */
+/** Filters the history of closes. An empty text does not filter. */
 export interface WhichCloses {
   readonly trigger?: string
   readonly outcome?: string
@@ -92,27 +92,28 @@ export const fetchCloses = (limit: number, { trigger, outcome, hadResources }: W
 export const fetchClose = (id: string, signal: Signal): Promise<CloseDetail> =>
   call('GET', `/cleanup/history/${encodeURIComponent(id)}`, { signal })
 
-export const fetchStatus = (namespace: string | undefined, signal: Signal): Promise<WorldStatus> =>
+export const fetchStatus = (namespace: string | undefined, signal: Signal): Promise<SystemStatus> =>
   call('GET', '/cleanup/status', { query: { namespace }, signal })
 
-/** A broken server answers with what is broken; that is an answer, too. */
+/** A broken server answers with an error status and the list of its problems. */
 export const fetchHealth = (signal: Signal): Promise<Health> => call('GET', '/health', { signal })
 
 export interface NotReleased {
   readonly agent: Agent
-  /** What of it could not be released, or is held back. */
+  /** The agent's resources that are stuck or held back. */
   readonly left: readonly AgentResource[]
 }
 
-/** So many are looked into; the rest are counted. */
-const lookedInto = 20
+/** The number of agents whose resources are fetched, at most. */
+const mostInspected = 20
 
 export async function fetchNotReleased(signal: Signal): Promise<readonly NotReleased[]> {
-  const agents = await call<readonly Agent[]>('GET', '/agents', { query: { status: 'stuck,stopping', limit: lookedInto }, signal })
+  const agents = await call<readonly Agent[]>('GET', '/agents', { query: { status: 'stuck,stopping', limit: mostInspected }, signal })
   const found: NotReleased[] = []
-  // One after the other: what is deleted meanwhile is not asked for any more.
+  // One request at a time, so that an agent deleted meanwhile is skipped.
   for (const agent of agents) {
     if (wasDeleted(agent.id)) continue
+    // On failure the list is empty: the agent may have been deleted meanwhile. A stuck agent is still shown by its status.
     const resources = await call<readonly AgentResource[]>('GET', `/agents/${encodeURIComponent(agent.id)}/resources`, { signal }).catch(
       () => [],
     )
@@ -127,10 +128,10 @@ export async function fetchNotReleased(signal: Signal): Promise<readonly NotRele
 export const runReaper = (dryRun: boolean): Promise<ReaperPass> =>
   call('POST', '/reaper/run', { body: { dryRun }, timeoutMs: closeTimeoutMs })
 
-/** Rows and archives go, too. */
+/** Ends all agents, and deletes their rows and archives. */
 export const resetEnvironment = (namespace: string | undefined): Promise<{ readonly id: string }> =>
   call('POST', '/test/reset-environment', { body: { waitForCompletion: false, ...(namespace !== undefined && { namespace }) } })
 
-/** Everything that lives ends; rows and archives stay. */
+/** Ends all running agents, and keeps their rows and archives. */
 export const endAll = (namespace: string | undefined): Promise<Report> =>
   call('POST', '/cleanup', { body: { scope: 'all', ...(namespace !== undefined && { namespace }) }, timeoutMs: closeTimeoutMs })

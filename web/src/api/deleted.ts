@@ -1,4 +1,4 @@
-/** The agents that were heard to be deleted: to ask for them is to be refused. */
+/** Ids of agents whose deletion event was received. Requests about them would be answered with 404. */
 
 const deleted = new Set<string>()
 const mostRemembered = 10_000

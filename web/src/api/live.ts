@@ -6,16 +6,17 @@ import type { Message } from './shapes.ts'
 import { isTokenWanted, onToken, token, wantToken } from './token.ts'
 
 /**
- * The server's events, over one connection for the whole page. It comes back by itself. Whenever it is there, for the
- * first time too, whoever shows a list fetches it again (`onConnect`), because nobody heard what happened since the last fetch; and every conversation goes on after the last number it has, so that nothing is missing and nothing
- * comes twice.
+ * Live events of the server, over one connection for the whole page. The connection is restored automatically.
+ *
+ * After every connect, including the first, views fetch their lists again (`onConnect`): events since the last fetch were not
+ * received. Each conversation continues after the last message number it has, so no message is missing or repeated.
  */
 
 export type LiveState = 'connecting' | 'connected' | 'lost'
 
 export interface Followed {
   readonly agentId: string
-  /** The last number that the reader has. */
+  /** Returns the number of the last message that the reader has. */
   readonly since: () => number
   readonly onMessage: (message: Message) => void
 }
@@ -29,8 +30,8 @@ const followed = new Set<Followed>()
 function connection(): Socket {
   if (socket) return socket
   const made = io({
-    auth: (give) => give({ token: token() }),
-    // Long polling would be a second way to fail: the server speaks both to the same clients.
+    auth: (send) => send({ token: token() }),
+    // Long polling is not needed as a fallback: the server accepts WebSockets from every client it accepts.
     transports: ['websocket'],
     reconnectionDelay: 250,
     reconnectionDelayMax: 2_000,
@@ -38,18 +39,18 @@ function connection(): Socket {
   socket = made
   made.on('connect', () => {
     setState('connected')
-    for (const one of followed) subscribe(one)
+    for (const subscription of followed) subscribe(subscription)
     for (const listener of connectListeners) listener()
   })
   made.on('disconnect', (reason) => {
     setState('lost')
-    // The server said goodbye, as when it is stopped; then the client does not come back by itself.
+    // socket.io does not reconnect automatically when the server closed the connection, as on its shutdown.
     if (reason === 'io server disconnect') made.connect()
   })
   made.on('connect_error', (error) => {
     setState('lost')
     if (!made.active) {
-      // Refused, not unreachable: by the question of the token.
+      // The server refused the connection. It does so for a missing or wrong token.
       if (/token/i.test(error.message)) {
         setState('connecting')
         wantToken()
@@ -57,7 +58,7 @@ function connection(): Socket {
     }
   })
   made.on('agent:message', ({ agentId, message }: { agentId: string; message: Message }) => {
-    for (const one of followed) if (one.agentId === agentId) one.onMessage(message)
+    for (const subscription of followed) if (subscription.agentId === agentId) subscription.onMessage(message)
   })
   made.on('agent:deleted', ({ agentId }: { agentId: string }) => noteDeleted(agentId))
   watchHeartbeat(
@@ -82,24 +83,24 @@ function subscribe({ agentId, since }: Followed): void {
   connection().emit('subscribe', { agentId, since: since() })
 }
 
-/** The messages of one agent after the number that `since` says, live and across reconnections; the answer ends it. */
-export function follow(one: Followed): () => void {
-  followed.add(one)
-  if (connection().connected) subscribe(one)
+/** Delivers the messages of one agent after the number `since()`, live and across reconnections. Returns a function that stops it. */
+export function follow(subscription: Followed): () => void {
+  followed.add(subscription)
+  if (connection().connected) subscribe(subscription)
   return () => {
-    followed.delete(one)
-    const isShared = [...followed].some(({ agentId }) => agentId === one.agentId)
-    if (!isShared && socket?.connected) socket.emit('unsubscribe', { agentId: one.agentId })
+    followed.delete(subscription)
+    const isShared = [...followed].some(({ agentId }) => agentId === subscription.agentId)
+    if (!isShared && socket?.connected) socket.emit('unsubscribe', { agentId: subscription.agentId })
   }
 }
 
-/** Every event of one name; the answer ends it. */
+/** Listens to the events of one name. Returns a function that stops it. */
 export function onLive<T>(name: string, listener: (event: T) => void): () => void {
   connection().on(name, listener)
   return () => void connection().off(name, listener)
 }
 
-/** What was broadcast until now was not heard: fetch again. */
+/** Calls the listener after every connect: earlier broadcasts were missed, so data must be fetched again. */
 export function onConnect(listener: () => void): () => void {
   connection()
   connectListeners.add(listener)
@@ -108,16 +109,16 @@ export function onConnect(listener: () => void): () => void {
 
 export function useLiveState(): LiveState {
   return useSyncExternalStore(
-    (tell) => {
+    (notify) => {
       connection()
-      stateListeners.add(tell)
-      return () => void stateListeners.delete(tell)
+      stateListeners.add(notify)
+      return () => void stateListeners.delete(notify)
     },
     () => state,
   )
 }
 
-/** The listener may change with every render; the registration does not. */
+/** Listens to the events of one name while mounted. The listener may change with every render without a new registration. */
 export function useLive<T>(name: string, listener: (event: T) => void): void {
   const current = useRef(listener)
   useEffect(() => {

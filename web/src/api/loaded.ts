@@ -6,7 +6,7 @@ import { isTokenWanted, onToken } from './token.ts'
 
 export interface Loaded<T> {
   readonly data: T | undefined
-  /** Why the last attempt brought nothing; what was there before stays. */
+  /** The error of the last attempt, if it failed. `data` keeps the result of an earlier one. */
   readonly error: unknown
   readonly sentence: string | undefined
   readonly loadedAtMs: number | undefined
@@ -14,79 +14,80 @@ export interface Loaded<T> {
 }
 
 export interface LoadingOptions {
-  /** Again after so long, while somebody can see the page. */
+  /** Load again after this time, while the page is visible. */
   readonly everyMs?: number
-  /** Again when one of these events comes. */
+  /** Load again on these events. */
   readonly on?: readonly string[]
-  /** Of those only the ones that fit. */
+  /** Ignores the events for which it returns false. */
   readonly fits?: (event: unknown) => boolean
-  readonly isOff?: boolean
+  /** Loads nothing while true. */
+  readonly isPaused?: boolean
 }
 
 /**
- * What the server says, kept true: fetched at the start, whenever the live connection is there anew, by events (with a pause between two) and by the
- * clock. One question at a time; what is asked meanwhile is asked once more afterwards. `key` names what is asked for: another key
- * is another question.
+ * Loads data from the server and keeps it current. It loads at the start, after every connect of the live connection, on events
+ * (with a pause between two loads), and periodically. Only one load runs at a time; requests during a load cause one more load
+ * afterwards. `key` identifies the data: a new key discards the data of the old one.
  */
 export function useLoaded<T>(key: string, load: (signal: AbortSignal) => Promise<T>, options: LoadingOptions = {}): Loaded<T> {
-  const { everyMs, on = [], isOff = false } = options
+  const { everyMs, on = [], isPaused = false } = options
   const [held, setHeld] = useState<{ key: string; data?: T; error?: unknown; loadedAtMs?: number }>({ key })
   const latest = useRef({ load, fits: options.fits })
   useEffect(() => {
     latest.current = { load, fits: options.fits }
   })
-  const ask = useRef<() => void>(() => {})
+  const requestLoad = useRef<() => void>(() => {})
   const events = on.join(' ')
 
   useEffect(() => {
-    if (isOff) return undefined
-    const over = new AbortController()
+    if (isPaused) return undefined
+    const unmounted = new AbortController()
     let timer: ReturnType<typeof setTimeout> | undefined
 
     const pace = paced(async () => {
       clearTimeout(timer)
       try {
-        const data = await latest.current.load(over.signal)
-        if (!over.signal.aborted) setHeld({ key, data, loadedAtMs: Date.now() })
+        const data = await latest.current.load(unmounted.signal)
+        if (!unmounted.signal.aborted) setHeld({ key, data, loadedAtMs: Date.now() })
       } catch (error) {
-        if (!over.signal.aborted && !isAbort(error)) setHeld((known) => (known.key === key ? { ...known, error } : { key, error }))
+        if (!unmounted.signal.aborted && !isAbort(error)) setHeld((known) => (known.key === key ? { ...known, error } : { key, error }))
       }
-      if (!over.signal.aborted && everyMs !== undefined) timer = setTimeout(tick, everyMs)
+      if (!unmounted.signal.aborted && everyMs !== undefined) timer = setTimeout(tick, everyMs)
     })
     const tick = (): void => {
       if (document.visibilityState === 'visible') pace.now()
     }
-    const whenSeen = (): void => {
+    const onVisibilityChange = (): void => {
       if (everyMs !== undefined) tick()
     }
-    const hear = (event: unknown): void => {
+    const onEvent = (event: unknown): void => {
       if (latest.current.fits?.(event) ?? true) pace.soon()
     }
 
-    ask.current = pace.now
+    requestLoad.current = pace.now
     pace.now()
-    document.addEventListener('visibilitychange', whenSeen)
-    const whenGiven = (): void => {
+    document.addEventListener('visibilitychange', onVisibilityChange)
+    const onTokenChange = (): void => {
       if (!isTokenWanted()) pace.now()
     }
-    const ends = [
+    const unsubscribes = [
       onConnect(pace.now),
-      onToken(whenGiven),
+      onToken(onTokenChange),
       ...events
         .split(' ')
         .filter(Boolean)
-        .map((name) => onLive(name, hear)),
+        .map((name) => onLive(name, onEvent)),
     ]
     return () => {
-      over.abort()
+      unmounted.abort()
       pace.stop()
       clearTimeout(timer)
-      document.removeEventListener('visibilitychange', whenSeen)
-      for (const end of ends) end()
+      document.removeEventListener('visibilitychange', onVisibilityChange)
+      for (const unsubscribe of unsubscribes) unsubscribe()
     }
-  }, [key, everyMs, events, isOff])
+  }, [key, everyMs, events, isPaused])
 
-  const reload = useCallback(() => ask.current(), [])
+  const reload = useCallback(() => requestLoad.current(), [])
   const own = held.key === key ? held : { key }
   return {
     data: own.data,

@@ -1,23 +1,24 @@
 /**
- * One load at a time, and between two that events ask for a pause: a busy server is not kept busy by those who watch it. What is
- * asked for meanwhile is loaded once more afterwards, so the last load always began after the last question.
+ * Limits how often data is loaded. Only one load runs at a time, and a pause follows before a load that an event requested, so that
+ * open dashboards do not keep a busy server busy. Requests during a load cause one more load, so the last load always begins
+ * after the last request.
  */
 export interface Pace {
-  /** At once, or at once after the load that is under way: somebody waits for it. */
+  /** Loads at once, or right after the running load. For requests of the user. */
   now(): void
-  /** As soon as the pause is over: something has changed. */
+  /** Loads when the pause has passed. For events that report a change. */
   soon(): void
   stop(): void
 }
 
-/** People do not read faster. */
+/** Faster updates cannot be read. */
 const leastPauseMs = 750
-/** Whoever answers slowly is asked less often, but what is shown is never older than this and a load. */
+/** A slow server is asked less often, but the data is never older than this pause plus one load. */
 const mostPauseMs = 5_000
 
 export function paced(load: () => Promise<void>): Pace {
   let isLoading = false
-  let isOver = false
+  let isStopped = false
   let wanted: 'now' | 'soon' | undefined
   let pausedUntilMs = Number.NEGATIVE_INFINITY
   let timer: ReturnType<typeof setTimeout> | undefined
@@ -39,12 +40,12 @@ export function paced(load: () => Promise<void>): Pace {
     }
   }
   const now = (): void => {
-    if (isOver) return
+    if (isStopped) return
     if (isLoading) wanted = 'now'
     else void run()
   }
   const soon = (): void => {
-    if (isOver || timer !== undefined) return
+    if (isStopped || timer !== undefined) return
     if (isLoading) wanted ??= 'soon'
     else timer = setTimeout(() => void run(), Math.max(0, pausedUntilMs - performance.now()))
   }
@@ -52,7 +53,7 @@ export function paced(load: () => Promise<void>): Pace {
     now,
     soon,
     stop: () => {
-      isOver = true
+      isStopped = true
       clearTimeout(timer)
     },
   }

@@ -5,7 +5,7 @@ import type { Proof, ResourceState } from '../../../src/core/model/resource.ts'
 
 export { isFinal } from '../../../src/core/model/agent.ts'
 
-/** What the server answers, as far as the dashboard looks at it. */
+/** The parts of the server's answers that the dashboard uses. */
 export type { Agent, AgentStatus, Message, MessageType, Proof, Report, ResourceState }
 
 export interface Usage {
@@ -14,7 +14,7 @@ export interface Usage {
   readonly rssBytes: number
 }
 
-export interface SeenProcess {
+export interface ObservedProcess {
   readonly pid: number
   readonly ppid: number
   readonly command: string
@@ -22,12 +22,12 @@ export interface SeenProcess {
   readonly rssBytes: number
 }
 
-export interface ProcessLook {
+export interface ProcessObservation {
   readonly process_alive: boolean
   readonly exit_code: number | null
   readonly uptime: number
   readonly containment: string
-  readonly processes: readonly SeenProcess[]
+  readonly processes: readonly ObservedProcess[]
 }
 
 export interface AgentResource {

@@ -1,4 +1,4 @@
-/** The server's token, where it wants one: in this tab only, and gone with it. */
+/** The server's token, if it requires one. Stored for this browser tab only (sessionStorage). */
 
 const key = 'ebb.token'
 const listeners = new Set<() => void>()
@@ -8,17 +8,17 @@ export function token(): string | undefined {
   return sessionStorage.getItem(key) ?? undefined
 }
 
-export function setToken(given: string): void {
-  sessionStorage.setItem(key, given)
+export function setToken(newToken: string): void {
+  sessionStorage.setItem(key, newToken)
   isWanted = false
-  tell()
+  notify()
 }
 
-/** The server has refused us for want of one. */
+/** Records that the server refused a request for a missing or wrong token. */
 export function wantToken(): void {
   if (isWanted) return
   isWanted = true
-  tell()
+  notify()
 }
 
 export function isTokenWanted(): boolean {
@@ -30,6 +30,6 @@ export function onToken(listener: () => void): () => void {
   return () => void listeners.delete(listener)
 }
 
-function tell(): void {
+function notify(): void {
   for (const listener of listeners) listener()
 }

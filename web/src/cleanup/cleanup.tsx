@@ -9,108 +9,112 @@ import { type Column, DataTable } from '../pieces/table.tsx'
 import { ViewHead } from '../pieces/view-head.tsx'
 import { queryText } from '../query.ts'
 import { hrefOf, replaceQuery, usePlace } from '../routing.ts'
-import { type Calling, useCalling } from './calling.ts'
-import { type Choice, choiceOf, everything, Filters, isEverything } from './filters.tsx'
-import { useKept } from './kept.ts'
+import { type Choice, choiceOf, Filters, isUnfiltered, noFilter } from './filters.tsx'
+import { useLastData } from './last-data.ts'
 import { Plots } from './plots.tsx'
+import { type ScopeNames, useScopeNames } from './scope-names.ts'
 import { StuckList } from './stuck.tsx'
-import { whyOf } from './words.ts'
+import { reasonOf } from './words.ts'
 
-/** So many at first, and so many more at a time. */
+/** The number of closes shown at first, and added by "Show older". */
 const pageSize = 100
 
-/** So many are plotted, whatever is listed. */
-const plotted = 100
+/** The number of closes in the plots, independent of the list. */
+const plottedCloses = 100
 
-const news = ['cleanup:started', 'cleanup:report']
+const reloadEvents = ['cleanup:started', 'cleanup:report']
 
-/** While something is under way its counts follow. */
+/** The poll interval while a close is in progress, so that its counts are current. */
 const runningMs = 1_000
 
-const columnsOf = (calling: Calling): readonly Column<Close>[] => [
-  { name: 'What was closed', isMain: true, cell: (close) => <Subject close={close} calling={calling} /> },
+const columnsOf = (nameOfScope: ScopeNames): readonly Column<Close>[] => [
+  { name: 'Scope', isMain: true, cell: (close) => <Subject close={close} nameOfScope={nameOfScope} /> },
   { name: 'Outcome', cell: (close) => <Outcome close={close} /> },
   { name: 'When', cell: ({ startedAt, state }) => (state === 'running' ? 'now' : <Ago at={startedAt} />), isNumber: true },
-  { name: 'Took', cell: ({ duration: took, state }) => `${duration(took)}${state === 'running' ? ' so far' : ''}`, isNumber: true },
-  { name: 'Escalation', cell: ({ escalation }) => escalationWords(escalation) },
-  { name: 'Proven gone', cell: ({ released }) => count(released), isNumber: true },
+  { name: 'Duration', cell: ({ duration: took, state }) => `${duration(took)}${state === 'running' ? ' so far' : ''}`, isNumber: true },
+  { name: 'Escalation', cell: ({ escalation }) => escalationText(escalation) },
+  { name: 'Verified gone', cell: ({ released }) => count(released), isNumber: true },
   { name: 'Left', cell: ({ stuck }) => count(stuck), isNumber: true },
 ]
 
-function Subject({ close: { scope, trigger }, calling }: { readonly close: Close; readonly calling: Calling }) {
-  const { text, isName } = calling(scope)
+function Subject({ close: { scope, trigger }, nameOfScope }: { readonly close: Close; readonly nameOfScope: ScopeNames }) {
+  const { text, isName } = nameOfScope(scope)
   return (
     <>
       {text}
-      <span className="cleanup__why">
-        {isName && ` · ${scope.kind} ${shortId(scope.id)}`} · {whyOf({ trigger, scope })}
+      <span className="cleanup__reason">
+        {isName && ` · ${scope.kind} ${shortId(scope.id)}`} · {reasonOf({ trigger, scope })}
       </span>
     </>
   )
 }
 
 function Outcome({ close: { state, success } }: { readonly close: Close }) {
-  if (state === 'running') return <Badge tone="wait">under way</Badge>
+  if (state === 'running') return <Badge tone="wait">in progress</Badge>
   return success ? <Badge tone="good">clean</Badge> : <Badge tone="alarm">not clean</Badge>
 }
 
-function escalationWords(escalation: Close['escalation']): string {
+function escalationText(escalation: Close['escalation']): string {
   if (escalation === undefined) return '–'
-  return escalation === 'kill' ? 'to a kill' : 'told to end'
+  return escalation === 'kill' ? 'killed' : 'terminated'
 }
 
-/** Every close: what is under way, what is stuck, and what was. */
+/** The history of closes, with those in progress, the stuck resources, and the plots. */
 export function CleanupView() {
   const { query } = usePlace()
   const choice = choiceOf(query)
   const [isRunning, setRunning] = useState(false)
-  const sort = `${choice.trigger} ${choice.outcome}`
-  // Of another sort it is the first page again.
-  const [pages, setPages] = useState({ sort, limit: pageSize })
-  const limit = pages.sort === sort ? pages.limit : pageSize
+  const filterKey = `${choice.trigger} ${choice.outcome}`
+  // Other filters start at the first page again.
+  const [pages, setPages] = useState({ filterKey, limit: pageSize })
+  const limit = pages.filterKey === filterKey ? pages.limit : pageSize
   const loaded = useLoaded(
-    `closes ${sort} ${limit}`,
+    `closes ${filterKey} ${limit}`,
     async (signal) => {
       const found = await fetchCloses(limit, choice, signal)
       setRunning(found.some(({ state }) => state === 'running'))
-      return { sort, found }
+      return { filterKey, found }
     },
-    { on: news, ...(isRunning && { everyMs: runningMs }) },
+    { on: reloadEvents, ...(isRunning && { everyMs: runningMs }) },
   )
-  // Where nothing was there, nothing was cleaned: that says nothing about how long it takes, nor about what is stuck.
-  const { data: telling } = useLoaded('telling closes', (signal) => fetchCloses(plotted, { hadResources: true }, signal), { on: news })
-  const kept = useKept(loaded.data)
-  const closes = kept?.sort === sort ? kept.found : undefined
-  const calling = useCalling([...(closes ?? []), ...(telling ?? [])].map(({ scope }) => scope))
-  const isNothing = closes?.length === 0 && isEverything(choice)
+  // Closes without resources are left out: they say nothing about durations, and nothing about stuck resources.
+  const { data: withResources } = useLoaded(
+    'closes with resources',
+    (signal) => fetchCloses(plottedCloses, { hadResources: true }, signal),
+    { on: reloadEvents },
+  )
+  const lastData = useLastData(loaded.data)
+  const closes = lastData?.filterKey === filterKey ? lastData.found : undefined
+  const nameOfScope = useScopeNames([...(closes ?? []), ...(withResources ?? [])].map(({ scope }) => scope))
+  const isHistoryEmpty = closes?.length === 0 && isUnfiltered(choice)
   const change = ({ trigger, outcome }: Choice): void => replaceQuery(queryText({ trigger, outcome }))
   return (
     <>
       <ViewHead title="Cleanup" />
       {loaded.sentence !== undefined && <Problem onRetry={loaded.reload}>{loaded.sentence}</Problem>}
-      <StuckList closes={telling} />
-      {isNothing && (
-        <Empty title="Nothing was closed yet.">
+      <StuckList closes={withResources} />
+      {isHistoryEmpty && (
+        <Empty title="No closes yet.">
           <p>
-            Whenever an agent ends, is stopped or deleted, or a reset runs, its close stands here: each thing that it took away, how, and
-            what proves that it is gone.
+            When an agent ends, is stopped or deleted, or a reset runs, its close is listed here: each resource that it released, how, and
+            the proof that it is gone.
           </p>
           <p>
-            <a href={hrefOf('agents')}>Launch an agent, and stop it</a>
+            <a href={hrefOf('agents')}>Launch an agent and stop it</a>
           </p>
         </Empty>
       )}
-      {telling !== undefined && <Plots closes={telling} calling={calling} />}
-      {kept !== undefined && !isNothing && <Filters choice={choice} onChoice={change} />}
-      {closes === undefined && loaded.sentence === undefined && <Progress>Reading the history…</Progress>}
+      {withResources !== undefined && <Plots closes={withResources} nameOfScope={nameOfScope} />}
+      {lastData !== undefined && !isHistoryEmpty && <Filters choice={choice} onChoice={change} />}
+      {closes === undefined && loaded.sentence === undefined && <Progress>Loading the history…</Progress>}
       {closes !== undefined && (
         <p className="hidden" role="status">
           {plural(closes.length, 'close')} shown
         </p>
       )}
-      {closes?.length === 0 && !isNothing && (
-        <Empty title="No close is like that.">
-          <button type="button" className="button" onClick={() => change(everything)}>
+      {closes?.length === 0 && !isHistoryEmpty && (
+        <Empty title="No matching closes.">
+          <button type="button" className="button" onClick={() => change(noFilter)}>
             Show all
           </button>
         </Empty>
@@ -119,12 +123,12 @@ export function CleanupView() {
         <>
           <DataTable
             label="Closes"
-            columns={columnsOf(calling)}
+            columns={columnsOf(nameOfScope)}
             rows={closes}
             keyOf={({ id }) => id}
             hrefOf={({ id }) => hrefOf('cleanup', id)}
           />
-          <Older loaded={loaded} shown={closes.length} limit={limit} onMore={() => setPages({ sort, limit: limit + pageSize })} />
+          <Older loaded={loaded} shown={closes.length} limit={limit} onMore={() => setPages({ filterKey, limit: limit + pageSize })} />
         </>
       )}
     </>
@@ -138,13 +142,13 @@ interface OlderProps {
   readonly onMore: () => void
 }
 
-/** It stays where it is, whatever it says: who is on it is not thrown to the top of the page. */
+/** The button that loads older closes. It stays mounted in all of its states, so that it keeps the keyboard focus. */
 function Older({ loaded, shown, limit, onMore }: OlderProps) {
   const isFailed = loaded.sentence !== undefined
-  const isAsking = loaded.data === undefined && !isFailed
+  const isLoading = loaded.data === undefined && !isFailed
   const hasMore = shown >= limit
   if (!hasMore && limit === pageSize) return null
-  const isIdle = isAsking || (!hasMore && !isFailed)
+  const isIdle = isLoading || (!hasMore && !isFailed)
   return (
     <button
       type="button"
@@ -155,7 +159,7 @@ function Older({ loaded, shown, limit, onMore }: OlderProps) {
         else if (!isIdle) onMore()
       }}
     >
-      {isAsking ? 'Reading older ones…' : hasMore || isFailed ? `Show ${pageSize} older ones` : 'All of them are shown'}
+      {isLoading ? 'Loading older closes…' : hasMore || isFailed ? `Show ${pageSize} older closes` : 'All closes are shown'}
     </button>
   )
 }

@@ -7,21 +7,21 @@ import { oneLine } from '../pieces/format.ts'
 import { Empty, Problem, Progress } from '../pieces/notes.tsx'
 import { ViewHead } from '../pieces/view-head.tsx'
 import { hrefOf, hrefOfList } from '../routing.ts'
-import { type Calling, useCalling } from './calling.ts'
+import { type ScopeNames, useScopeNames } from './scope-names.ts'
 import { Summary } from './summary.tsx'
 import type { Row } from './timeline.ts'
 import { TryAgain } from './try-again.tsx'
-import { isNowhere, useClose, type WatchedClose } from './use-close.ts'
+import { isNotFound, useClose, type WatchedClose } from './use-close.ts'
 import { useFrames } from './use-frames.ts'
 import { Waterfall } from './waterfall.tsx'
 
-/** One close: what it was about, how it went, and what proves it; live while it happens. */
+/** The page of one close: its scope, its steps, and its proofs. Live while the close runs. */
 export function CloseView({ id }: { readonly id: string }) {
   const watched = useClose(id)
   const { close, loaded } = watched
-  const calling = useCalling(close ? [close.scope] : [])
-  const isMissing = !close && isNowhere(loaded.error)
-  // With the filters that one came from.
+  const nameOfScope = useScopeNames(close ? [close.scope] : [])
+  const isMissing = !close && isNotFound(loaded.error)
+  // The link back keeps the filters of the list.
   const [list] = useState(() => hrefOfList('cleanup'))
   const back = (
     <a className="back" href={list}>
@@ -30,15 +30,15 @@ export function CloseView({ id }: { readonly id: string }) {
   )
   return (
     <>
-      <ViewHead title={close ? titleOf(close, calling) : 'A close'} above={back}>
+      <ViewHead title={close ? titleOf(close, nameOfScope) : 'Close'} above={back}>
         {close?.scope.kind === 'agent' && (
           <a className="button" href={hrefOf('agents', close.scope.id)}>
-            To the agent
+            Go to the agent
           </a>
         )}
       </ViewHead>
       {isMissing && (
-        <Empty title="This close is not here.">
+        <Empty title="This close was not found.">
           <p>{loaded.sentence}</p>
           <p>
             <a href={hrefOf('cleanup')}>All closes</a>
@@ -46,7 +46,7 @@ export function CloseView({ id }: { readonly id: string }) {
         </Empty>
       )}
       {loaded.sentence !== undefined && !isMissing && <Problem onRetry={loaded.reload}>{loaded.sentence}</Problem>}
-      {!close && loaded.sentence === undefined && <Progress>Looking for it…</Progress>}
+      {!close && loaded.sentence === undefined && <Progress>Loading the close…</Progress>}
       {close && <CloseBody watched={watched} close={close} />}
     </>
   )
@@ -54,57 +54,59 @@ export function CloseView({ id }: { readonly id: string }) {
 
 export function CloseBody({ watched, close }: { readonly watched: WatchedClose; readonly close: CloseDetail }) {
   const { rows, skewMs, loaded } = watched
-  // Of a server that does not answer nobody knows whether it goes on.
+  // If the server does not answer, it is unknown whether the close continues.
   const isRunning = close.state === 'running' && loaded.error === undefined
   const left = rows.filter(({ state }) => state === 'stuck' || state === 'held-back')
   const { report } = close
-  const place = useRef<HTMLDivElement>(null)
-  const nowMs = useFrames(place, Date.parse(close.startedAt) + skewMs, isRunning)
+  const container = useRef<HTMLDivElement>(null)
+  const nowMs = useFrames(container, Date.parse(close.startedAt) + skewMs, isRunning)
   return (
-    <section className="close" aria-label="The close" aria-busy={isRunning}>
+    <section className="close" aria-label="Close details" aria-busy={isRunning}>
       <Summary close={close} rows={rows} isRunning={isRunning} nowMs={nowMs} />
       {report !== undefined && report.gaveUp.length > 0 && (
         <div className="note note--bad">
           <div>
-            This was given up, and is lost:
+            Given up and lost:
             <ul>
-              {[...new Set(report.gaveUp)].map((one) => (
-                <li key={one}>{oneLine(one, 400)}</li>
+              {[...new Set(report.gaveUp)].map((loss) => (
+                <li key={loss}>{oneLine(loss, 400)}</li>
               ))}
             </ul>
           </div>
         </div>
       )}
-      {!isRunning && left.length > 0 && close.scope.kind === 'agent' && <LeftNow agentId={close.scope.id} left={left} />}
+      {!isRunning && left.length > 0 && close.scope.kind === 'agent' && <StillLeft agentId={close.scope.id} left={left} />}
       {close.errors.length > 0 && left.length === 0 && (
         <Problem>
           <ul>
-            {[...new Set(close.errors)].map((one) => (
-              <li key={one}>{oneLine(one, 400)}</li>
+            {[...new Set(close.errors)].map((error) => (
+              <li key={error}>{oneLine(error, 400)}</li>
             ))}
           </ul>
         </Problem>
       )}
       {rows.length > 0 ? (
-        <Waterfall place={place} nowMs={nowMs} rows={rows} isRunning={isRunning} />
+        <Waterfall container={container} nowMs={nowMs} rows={rows} isRunning={isRunning} />
       ) : (
-        <p className="quiet">{isRunning ? 'Nothing has moved yet.' : 'Nothing of it was in the world: it was already clean.'}</p>
+        <p className="quiet">
+          {isRunning ? 'No resource has been processed yet.' : 'No resources were found: the scope was already clean.'}
+        </p>
       )}
     </section>
   )
 }
 
-/** A close is a thing of the past: what it left may have gone since. */
-function LeftNow({ agentId, left }: { readonly agentId: string; readonly left: readonly Row[] }) {
+/** The resources that this close could not release, as they are now: a later close may have released them. */
+function StillLeft({ agentId, left }: { readonly agentId: string; readonly left: readonly Row[] }) {
   const now = useLoaded(`resources ${agentId}`, (signal) => fetchResources(agentId, signal), { on: ['cleanup:report'] })
-  const isForgotten = now.error instanceof ApiError && now.error.code === 'agent_not_found'
-  const there = left.filter(({ key }) => now.data?.find(({ id }) => id === key)?.state !== 'released')
-  if (isForgotten || (now.data && there.length === 0))
-    return <p className="note note--good">What this close could not release was proven gone by a later one.</p>
-  return now.data ? <TryAgain agentId={agentId} left={there} /> : null
+  const isAgentDeleted = now.error instanceof ApiError && now.error.code === 'agent_not_found'
+  const present = left.filter(({ key }) => now.data?.find(({ id }) => id === key)?.state !== 'released')
+  if (isAgentDeleted || (now.data && present.length === 0))
+    return <p className="note note--good">A later close released the resources that this close could not release.</p>
+  return now.data ? <TryAgain agentId={agentId} left={present} /> : null
 }
 
-export function titleOf({ scope }: Pick<CloseDetail, 'scope'>, calling: Calling): string {
-  const { text, isName } = calling(scope)
+export function titleOf({ scope }: Pick<CloseDetail, 'scope'>, nameOfScope: ScopeNames): string {
+  const { text, isName } = nameOfScope(scope)
   return `Close of ${isName ? `“${text}”` : text}`
 }

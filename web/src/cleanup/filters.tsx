@@ -1,25 +1,25 @@
-import { triggerWords } from './words.ts'
+import { triggerTexts } from './words.ts'
 
 export interface Choice {
   readonly trigger: string
   readonly outcome: string
 }
 
-export const everything: Choice = { trigger: '', outcome: '' }
+export const noFilter: Choice = { trigger: '', outcome: '' }
 
-export function isEverything({ trigger, outcome }: Choice): boolean {
+export function isUnfiltered({ trigger, outcome }: Choice): boolean {
   return trigger === '' && outcome === ''
 }
 
-const outcomes = { running: 'under way', clean: 'clean', 'not-clean': 'not clean', escalated: 'escalated' } as const
+const outcomes = { running: 'in progress', clean: 'clean', 'not-clean': 'not clean', escalated: 'escalated' } as const
 
-/** What the address asks for, as far as there is such a thing. */
+/** The filter in the address. Unknown values are ignored. */
 export function choiceOf(query: URLSearchParams): Choice {
-  const known = (name: string, words: object): string => {
+  const known = (name: string, values: object): string => {
     const value = query.get(name) ?? ''
-    return Object.hasOwn(words, value) ? value : ''
+    return Object.hasOwn(values, value) ? value : ''
   }
-  return { trigger: known('trigger', triggerWords), outcome: known('outcome', outcomes) }
+  return { trigger: known('trigger', triggerTexts), outcome: known('outcome', outcomes) }
 }
 
 export interface FiltersProps {
@@ -29,14 +29,14 @@ export interface FiltersProps {
 
 export function Filters({ choice, onChoice }: FiltersProps) {
   return (
-    <search className="cleanup__filters" aria-label="Which closes">
+    <search className="cleanup__filters" aria-label="Filter closes">
       <label>
-        <span className="field__label">Why</span>
+        <span className="field__label">Reason</span>
         <select value={choice.trigger} onChange={({ target }) => onChoice({ ...choice, trigger: target.value })}>
-          <option value="">every reason</option>
-          {Object.entries(triggerWords).map(([value, words]) => (
+          <option value="">any reason</option>
+          {Object.entries(triggerTexts).map(([value, text]) => (
             <option key={value} value={value}>
-              {words}
+              {text}
             </option>
           ))}
         </select>
@@ -44,10 +44,10 @@ export function Filters({ choice, onChoice }: FiltersProps) {
       <label>
         <span className="field__label">Outcome</span>
         <select value={choice.outcome} onChange={({ target }) => onChoice({ ...choice, outcome: target.value })}>
-          <option value="">every outcome</option>
-          {Object.entries(outcomes).map(([value, words]) => (
+          <option value="">any outcome</option>
+          {Object.entries(outcomes).map(([value, text]) => (
             <option key={value} value={value}>
-              {words}
+              {text}
             </option>
           ))}
         </select>

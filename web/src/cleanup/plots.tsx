@@ -2,50 +2,50 @@ import { type KeyboardEvent, type PointerEvent, type ReactNode, useState } from 
 import type { Close } from '../api/closes.ts'
 import { duration, moment, plural } from '../pieces/format.ts'
 import { go } from '../routing.ts'
-import type { Calling } from './calling.ts'
-import { bucketsOf, countFates, type Fate, fates, logScale, type Measured, percentile } from './plot-model.ts'
+import { bucketsOf, countLevels, type EscalationLevel, escalationLevels, logScale, type Measured, percentile } from './plot-model.ts'
+import type { ScopeNames } from './scope-names.ts'
 
 const width = 560
 const height = 150
 const left = 70
 const bottom = 16
 const top = 10
-/** Beside the points, for the names of the lines: on them they would hide the newest. */
+/** The margin right of the points, for the labels of the lines. Over the points, labels would hide the newest ones. */
 const right = 82
 const inner = { width: width - left - right, height: height - top - bottom }
 const mostBuckets = 28
 
-/** How long closes took, and how many needed more than a word; the newest at the right. */
-export function Plots({ closes, calling }: { readonly closes: readonly Close[]; readonly calling: Calling }) {
+/** Two plots of the closes, newest at the right: how long they took, and how many had to escalate. */
+export function Plots({ closes, nameOfScope }: { readonly closes: readonly Close[]; readonly nameOfScope: ScopeNames }) {
   const done = closes.filter(({ state }) => state === 'done').toReversed()
   if (done.length < 2) return null
   return (
     <div className="plots">
-      <TimeToClean closes={done} calling={calling} />
+      <TimeToClean closes={done} nameOfScope={nameOfScope} />
       <Escalations closes={done} />
     </div>
   )
 }
 
-function TimeToClean({ closes, calling }: { readonly closes: readonly Close[]; readonly calling: Calling }) {
+function TimeToClean({ closes, nameOfScope }: { readonly closes: readonly Close[]; readonly nameOfScope: ScopeNames }) {
   const times = closes.map(({ duration: took }) => took)
   const scale = logScale(times)
-  const half = percentile(times, 0.5) ?? 0
-  const most = percentile(times, 0.95) ?? 0
-  const words = `Half of the last ${plural(closes.length, 'close')} that had something to take away took at most ${duration(half)}, 95 of 100 at most ${duration(most)}.`
+  const median = percentile(times, 0.5) ?? 0
+  const p95 = percentile(times, 0.95) ?? 0
+  const summary = `Median duration of the last ${plural(closes.length, 'close')} with resources: ${duration(median)}. 95th percentile: ${duration(p95)}.`
   const x = (index: number): number => left + ((index + 0.5) / closes.length) * inner.width
   const y = (ms: number): number => top + (1 - scale.place(ms)) * inner.height
   return (
     <Plot
       title="Time to clean"
-      words={words}
+      summary={summary}
       count={closes.length}
       x={x}
-      tell={(index) => {
+      describe={(index) => {
         const close = closes[index]
         return (
           close &&
-          `${calling(close.scope).text} at ${moment(close.startedAt)}: ${duration(close.duration)}, ${close.success ? 'clean' : 'not clean'}`
+          `${nameOfScope(close.scope).text} at ${moment(close.startedAt)}: ${duration(close.duration)}, ${close.success ? 'clean' : 'not clean'}`
         )
       }}
       open={(index) => go('cleanup', closes[index]?.id)}
@@ -54,12 +54,12 @@ function TimeToClean({ closes, calling }: { readonly closes: readonly Close[]; r
         <g key={mark}>
           <line className="plot__line" x1={left} x2={width - right} y1={y(mark)} y2={y(mark)} />
           <text className="plot__mark" x={left - 8} y={y(mark) + 4} textAnchor="end">
-            {markWords(mark)}
+            {markText(mark)}
           </text>
         </g>
       ))}
-      <line className="plot__half" x1={left} x2={width - right} y1={y(half)} y2={y(half)} />
-      <line className="plot__most" x1={left} x2={width - right} y1={y(most)} y2={y(most)} />
+      <line className="plot__median" x1={left} x2={width - right} y1={y(median)} y2={y(median)} />
+      <line className="plot__p95" x1={left} x2={width - right} y1={y(p95)} y2={y(p95)} />
       {closes.map((close, index) =>
         close.success ? (
           <circle key={close.id} className="plot__good" cx={x(index)} cy={y(close.duration)} r={2.8} />
@@ -67,37 +67,39 @@ function TimeToClean({ closes, calling }: { readonly closes: readonly Close[]; r
           <path key={close.id} className="plot__bad" d={`M${x(index)} ${y(close.duration) - 5}l5 9h-10z`} />
         ),
       )}
-      <text className="plot__label" x={width - right + 6} y={y(half) + 11}>
-        half
+      <text className="plot__label" x={width - right + 6} y={y(median) + 11}>
+        median
       </text>
-      <text className="plot__label" x={width - right + 6} y={y(most) - 3}>
-        95 of 100
+      <text className="plot__label" x={width - right + 6} y={y(p95) - 3}>
+        95%
       </text>
     </Plot>
   )
 }
 
-const markWords = (ms: number): string => (ms < 1_000 ? `${ms} ms` : `${ms / 1_000} s`)
+const markText = (ms: number): string => (ms < 1_000 ? `${ms} ms` : `${ms / 1_000} s`)
 
 function Escalations({ closes }: { readonly closes: readonly Measured[] }) {
   const buckets = bucketsOf(closes, mostBuckets)
-  const { told, killed, failed } = countFates(closes)
+  const { terminated, killed, failed } = countLevels(closes)
   const tallest = Math.max(1, ...buckets.map(({ total }) => total))
   const slot = inner.width / buckets.length
-  const words = `Of the last ${plural(closes.length, 'close')} that had something to take away, ${failed} ${failed === 1 ? 'was' : 'were'} not clean, ${told} needed to be told to end after a polite word, and ${killed} a kill.`
+  const summary = `Of the last ${plural(closes.length, 'close')} with resources, ${failed} ${failed === 1 ? 'was' : 'were'} not clean, ${terminated} had to be terminated after the polite step, and ${killed} had to be killed.`
   const y = (value: number): number => top + (1 - value / tallest) * inner.height
   return (
     <Plot
       title="Escalations"
-      words={words}
-      keys={fates.filter((fate) => fate !== 'failed' || failed > 0).map((fate) => ({ name: fate, words: fateWords[fate] }))}
+      summary={summary}
+      keys={escalationLevels
+        .filter((level) => level !== 'failed' || failed > 0)
+        .map((level) => ({ name: level, meaning: levelTexts[level] }))}
       count={buckets.length}
       x={(index) => left + (index + 0.5) * slot}
-      tell={(index) => {
+      describe={(index) => {
         const bucket = buckets[index]
         return (
           bucket &&
-          `${moment(bucket.from)}: ${plural(bucket.total, 'close')}, ${bucket.told} told to end, ${bucket.killed} killed, ${bucket.failed} not clean`
+          `${moment(bucket.from)}: ${plural(bucket.total, 'close')}, ${bucket.terminated} terminated, ${bucket.killed} killed, ${bucket.failed} not clean`
         )
       }}
     >
@@ -111,11 +113,13 @@ function Escalations({ closes }: { readonly closes: readonly Measured[] }) {
       ))}
       {buckets.map((bucket, index) => (
         <g key={`${bucket.from} ${String(index)}`}>
-          {fates.map((fate, place) => {
-            // What is worst stands at the bottom.
-            const below = fates.slice(place + 1).reduce((sum, one) => sum + bucket[one], 0)
-            const at = { x: left + index * slot + slot * 0.15, y: y(below + bucket[fate]) }
-            return bucket[fate] > 0 && <rect key={fate} className={`plot__${fate}`} {...at} width={slot * 0.7} height={y(below) - at.y} />
+          {escalationLevels.map((level, place) => {
+            // The worst level is at the bottom of the bar.
+            const below = escalationLevels.slice(place + 1).reduce((sum, worse) => sum + bucket[worse], 0)
+            const at = { x: left + index * slot + slot * 0.15, y: y(below + bucket[level]) }
+            return (
+              bucket[level] > 0 && <rect key={level} className={`plot__${level}`} {...at} width={slot * 0.7} height={y(below) - at.y} />
+            )
           })}
         </g>
       ))}
@@ -123,28 +127,28 @@ function Escalations({ closes }: { readonly closes: readonly Measured[] }) {
   )
 }
 
-const fateWords: Readonly<Record<Fate, string>> = {
-  calm: 'the first step was enough (by force, and after a crash, that is a kill)',
-  told: 'told to end, as a polite word was not enough',
-  killed: 'killed, as nothing gentler was enough',
+const levelTexts: Readonly<Record<EscalationLevel, string>> = {
+  unescalated: 'the first step was enough (in a forced close or a recovery, the first step is a kill)',
+  terminated: 'terminated: the polite step was not enough',
+  killed: 'killed: gentler steps were not enough',
   failed: 'not clean',
 }
 
 interface PlotProps {
   readonly title: string
-  /** The whole plot, in a sentence. */
-  readonly words: string
+  /** The whole plot in a sentence. */
+  readonly summary: string
   readonly count: number
   readonly x: (index: number) => number
-  readonly tell: (index: number) => string | undefined
+  readonly describe: (index: number) => string | undefined
   readonly open?: (index: number) => void
-  /** What its colours mean. */
-  readonly keys?: readonly { readonly name: string; readonly words: string }[]
+  /** The legend: the meaning of each colour. */
+  readonly keys?: readonly { readonly name: string; readonly meaning: string }[]
   readonly children: ReactNode
 }
 
-/** A picture with a sentence. With the pointer or the arrow keys one goes from value to value, and is told each. */
-function Plot({ title, words, count, x, tell, open, keys = [], children }: PlotProps) {
+/** A plot with a summary. The pointer or the arrow keys select a value, which is then described instead. */
+function Plot({ title, summary, count, x, describe, open, keys = [], children }: PlotProps) {
   const [at, setAt] = useState<number>()
   const chosen = at === undefined ? undefined : Math.min(at, count - 1)
   const hover = (event: PointerEvent<SVGSVGElement>): void => {
@@ -171,11 +175,11 @@ function Plot({ title, words, count, x, tell, open, keys = [], children }: PlotP
         className="plot__body"
         role="slider"
         tabIndex={0}
-        aria-label={`${title}. ${words}`}
+        aria-label={`${title}. ${summary}`}
         aria-valuemin={1}
         aria-valuemax={count}
         aria-valuenow={(chosen ?? 0) + 1}
-        aria-valuetext={chosen === undefined ? words : tell(chosen)}
+        aria-valuetext={chosen === undefined ? summary : describe(chosen)}
         onKeyDown={press}
         onBlur={() => setAt(undefined)}
       >
@@ -192,8 +196,8 @@ function Plot({ title, words, count, x, tell, open, keys = [], children }: PlotP
         </svg>
       </div>
       {keys.length > 0 && (
-        <ul className="plot__keys" aria-label="What the colours mean">
-          {keys.map(({ name, words: meaning }) => (
+        <ul className="plot__keys" aria-label="Legend">
+          {keys.map(({ name, meaning }) => (
             <li key={name}>
               <svg width="10" height="10" aria-hidden="true" focusable="false">
                 <rect width="10" height="10" rx="2" className={`plot__${name}`} />
@@ -203,7 +207,7 @@ function Plot({ title, words, count, x, tell, open, keys = [], children }: PlotP
           ))}
         </ul>
       )}
-      <p className="plot__words">{chosen === undefined ? words : tell(chosen)}</p>
+      <p className="plot__text">{chosen === undefined ? summary : describe(chosen)}</p>
     </figure>
   )
 }

@@ -1,16 +1,16 @@
 import type { Trigger } from '../../../src/core/model/close-request.ts'
-import { isOver, type Row } from './timeline.ts'
+import { isFinished, type Row } from './timeline.ts'
 
-/** What was kept about the agents goes, too, and after them. */
-export const emptiesRecord = (trigger: Trigger): boolean => trigger === 'test-reset' || trigger === 'deleted'
+/** Whether a close with this trigger deletes rows and archives after the resources are released. */
+export const deletesRecords = (trigger: Trigger): boolean => trigger === 'test-reset' || trigger === 'deleted'
 
-/** How far a close is, in a word or two, and what there is to add. */
+/** The state of a close as the text of its badge, and an additional sentence. */
 export function stageOf(
   { state, success, trigger }: { readonly state: 'running' | 'done'; readonly success: boolean; readonly trigger: Trigger },
   rows: readonly Pick<Row, 'state'>[],
-): { readonly badge: string; readonly words: string } {
-  if (state === 'done') return { badge: success ? 'clean' : 'not clean', words: '' }
-  const isGone = rows.length > 0 && rows.every((row) => isOver(row.state))
-  if (!isGone || !emptiesRecord(trigger)) return { badge: 'under way', words: '' }
-  return { badge: 'deleting rows and archives', words: ' Its resources are done; what is on record about them is being deleted.' }
+): { readonly badge: string; readonly text: string } {
+  if (state === 'done') return { badge: success ? 'clean' : 'not clean', text: '' }
+  const isProcessed = rows.length > 0 && rows.every((row) => isFinished(row.state))
+  if (!isProcessed || !deletesRecords(trigger)) return { badge: 'in progress', text: '' }
+  return { badge: 'deleting rows and archives', text: ' All resources are processed; rows and archives are being deleted.' }
 }

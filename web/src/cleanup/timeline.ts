@@ -1,22 +1,22 @@
 import type { ReleaseState, ResourceProgress } from '../../../src/core/model/progress.ts'
 import type { ResourceReport } from '../../../src/core/model/report.ts'
 
-/** A close as rows on a time axis: a pure function of what the server told. Milliseconds count from the start of the close. */
+/** Converts a close report or its progress into rows on a time axis. Times are milliseconds since the start of the close. */
 
 export type Phase = 'waiting' | 'looking' | 'obligations' | 'polite' | 'terminate' | 'kill' | 'removed'
 
 /**
- * Of these something is killed that runs; the last step for anything else, such as a log, or a tmux session when what ran in it is
- * gone, takes it away and hurts nobody.
+ * Kinds whose last step kills running processes. For other kinds, such as a log or a tmux session without processes, the last step
+ * only removes the resource, and is shown as `removed`.
  */
-const livingKinds: ReadonlySet<string> = new Set(['process-tree', 'container-run', 'remote-agent', 'ecs-task'])
+const runningKinds: ReadonlySet<string> = new Set(['process-tree', 'container-run', 'remote-agent', 'ecs-task'])
 
-const phaseOf = (kind: string, step: Phase): Phase => (step === 'kill' && !livingKinds.has(kind) ? 'removed' : step)
+const phaseOf = (kind: string, step: Phase): Phase => (step === 'kill' && !runningKinds.has(kind) ? 'removed' : step)
 
 export interface Piece {
   readonly phase: Phase
   readonly fromMs: number
-  /** Undefined while it goes on. */
+  /** Undefined while the phase lasts. */
   readonly toMs: number | undefined
 }
 
@@ -28,7 +28,7 @@ export interface Row {
   readonly groupKind: string
   readonly state: ReleaseState
   readonly pieces: readonly Piece[]
-  /** Of those that it waited for: what depends on it. */
+  /** The names of the resources that it waited for: those that depend on it. */
   readonly waitedFor: readonly string[]
   readonly proof: ResourceReport['proof']
   readonly error: string | undefined
@@ -37,38 +37,38 @@ export interface Row {
 
 type Resource = ResourceReport | ResourceProgress
 
-/** In the order of their turns, also before those have come, so that nothing jumps when the report does. */
+/** Builds the rows in release order. The order follows from the dependencies, so it does not change when the report arrives. */
 export function rowsOf(
   startedAt: string,
   resources: readonly Resource[],
   scope: { readonly kind: string; readonly id: string },
 ): readonly Row[] {
-  const names = new Map(resources.map((one, index) => [keyOf(one, index), one.name]))
+  const names = new Map(resources.map((resource, index) => [keyOf(resource, index), resource.name]))
   const dependents = new Map<string, string[]>()
-  for (const [index, one] of resources.entries())
-    for (const id of one.dependsOn ?? []) dependents.set(id, [...(dependents.get(id) ?? []), keyOf(one, index)])
+  for (const [index, resource] of resources.entries())
+    for (const id of resource.dependsOn ?? []) dependents.set(id, [...(dependents.get(id) ?? []), keyOf(resource, index)])
   const turns = new Map<string, number>()
   for (const key of names.keys()) turnOf(key, dependents, turns)
-  const rows = resources.map((one, index) => {
-    const key = keyOf(one, index)
+  const rows = resources.map((resource, index) => {
+    const key = keyOf(resource, index)
     return {
       key,
-      kind: one.kind,
-      name: one.name,
-      group: one.scope?.id ?? scope.id,
-      groupKind: one.scope?.kind ?? scope.kind,
-      state: 'outcome' in one ? one.outcome : one.state,
-      pieces: piecesOf(Date.parse(startedAt), one),
+      kind: resource.kind,
+      name: resource.name,
+      group: resource.scope?.id ?? scope.id,
+      groupKind: resource.scope?.kind ?? scope.kind,
+      state: 'outcome' in resource ? resource.outcome : resource.state,
+      pieces: piecesOf(Date.parse(startedAt), resource),
       waitedFor: (dependents.get(key) ?? []).map((id) => names.get(id) ?? id),
-      proof: one.proof,
-      error: one.error,
-      notes: one.notes ?? [],
+      proof: resource.proof,
+      error: resource.error,
+      notes: resource.notes ?? [],
     }
   })
   return rows.toSorted((a, b) => (turns.get(a.key) ?? 0) - (turns.get(b.key) ?? 0))
 }
 
-/** After how many others its turn comes at the earliest; what goes in a circle comes when it is met. */
+/** The number of resources that are released before this one, one after the other. A dependency cycle is cut where it is first met. */
 function turnOf(key: string, dependents: ReadonlyMap<string, readonly string[]>, known: Map<string, number>): number {
   const found = known.get(key)
   if (found !== undefined) return found
@@ -82,20 +82,20 @@ function keyOf({ id, kind, name }: Resource, index: number): string {
   return id ?? `${kind} ${name} ${index}`
 }
 
-const underWay: readonly string[] = ['looking', 'obligations', 'polite', 'terminate', 'kill'] satisfies readonly Phase[]
+const activeStates: readonly string[] = ['looking', 'obligations', 'polite', 'terminate', 'kill'] satisfies readonly Phase[]
 
-function piecesOf(zeroMs: number, one: Resource): readonly Piece[] {
+function piecesOf(zeroMs: number, resource: Resource): readonly Piece[] {
   const at = (instant: string): number => Math.max(0, Date.parse(instant) - zeroMs)
   const marked = [
-    ...(one.obligations ? [{ phase: 'obligations' as const, ...one.obligations }] : []),
-    ...one.steps.map(({ step, at: began, took }) => ({ phase: phaseOf(one.kind, step), at: began, took })),
+    ...(resource.obligations ? [{ phase: 'obligations' as const, ...resource.obligations }] : []),
+    ...resource.steps.map(({ step, at: began, took }) => ({ phase: phaseOf(resource.kind, step), at: began, took })),
   ]
-  const first = one.startedAt ?? marked[0]?.at
-  const last = one.endedAt ?? one.proof?.at
+  const first = resource.startedAt ?? marked[0]?.at
+  const last = resource.endedAt ?? resource.proof?.at
   if (first === undefined) {
-    // Its turn never came: it waited to the end, or waits still.
-    const isOver = last !== undefined
-    return [{ phase: 'waiting', fromMs: 0, toMs: isOver ? at(last) : undefined }]
+    // The resource was never processed: it waited until the end, or is still waiting.
+    const hasEnded = last !== undefined
+    return [{ phase: 'waiting', fromMs: 0, toMs: hasEnded ? at(last) : undefined }]
   }
   const pieces: Piece[] = []
   const add = (phase: Phase, fromMs: number, toMs: number | undefined): void => {
@@ -106,15 +106,15 @@ function piecesOf(zeroMs: number, one: Resource): readonly Piece[] {
   for (const { phase, at: began, took } of marked) {
     const from = Math.max(cursor, at(began))
     add('looking', cursor, from)
-    // Of a step that took no time there is still something to see.
+    // Added directly, because `add` drops phases without duration, and every step must be visible.
     pieces.push({ phase, fromMs: from, toMs: from + took })
     cursor = Math.max(cursor, from + took)
   }
   if (last !== undefined) add('looking', cursor, at(last))
-  else if ('since' in one && underWay.includes(one.state)) {
-    const since = Math.max(cursor, at(one.since))
-    if (one.state !== 'looking') add('looking', cursor, since)
-    add(phaseOf(one.kind, one.state as Phase), one.state === 'looking' ? cursor : since, undefined)
+  else if ('since' in resource && activeStates.includes(resource.state)) {
+    const since = Math.max(cursor, at(resource.since))
+    if (resource.state !== 'looking') add('looking', cursor, since)
+    add(phaseOf(resource.kind, resource.state as Phase), resource.state === 'looking' ? cursor : since, undefined)
   }
   return pieces
 }
@@ -131,25 +131,25 @@ export function groupsOf(rows: readonly Row[]): readonly Group[] {
   return [...groups].map(([, own]) => ({ key: own[0]?.group ?? '', kind: own[0]?.groupKind ?? '', rows: own }))
 }
 
-export const isOver = (state: ReleaseState): boolean => !isUnderWay(state)
-const isUnderWay = (state: ReleaseState): boolean => state === 'waiting' || underWay.includes(state)
+export const isFinished = (state: ReleaseState): boolean => !isInProgress(state)
+const isInProgress = (state: ReleaseState): boolean => state === 'waiting' || activeStates.includes(state)
 
-/** A word was not enough: the kill came after another step. */
+/** True if a kill followed a gentler step. A kill as the first step does not count. */
 export function neededKill({ pieces }: Pick<Row, 'pieces'>): boolean {
   const steps = pieces.filter(({ phase }) => phase === 'polite' || phase === 'terminate' || phase === 'kill')
   return steps.length > 1 && steps.at(-1)?.phase === 'kill'
 }
 
-/** When it was over, or undefined while it is not. */
+/** The end of the row's last phase, or undefined while a phase is open. */
 export function endOf({ pieces }: Pick<Row, 'pieces'>): number | undefined {
   return pieces.some(({ toMs }) => toMs === undefined) ? undefined : Math.max(0, ...pieces.map(({ toMs }) => toMs ?? 0))
 }
 
-/** Where the axis has its lines: about five, at round numbers. */
+/** The positions of the axis lines: about five, at round numbers. */
 export function ticksOf(totalMs: number): readonly number[] {
   if (!(totalMs > 0)) return [0]
   const rough = totalMs / 5
   const power = 10 ** Math.floor(Math.log10(rough))
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((one) => one >= rough) ?? rough
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? rough
   return Array.from({ length: Math.floor(totalMs / step) + 1 }, (_, index) => index * step)
 }

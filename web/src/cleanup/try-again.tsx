@@ -18,20 +18,20 @@ export interface TryAgainProps {
   readonly agentId: string
   readonly left: readonly Left[]
   readonly since?: string
-  /** It is under way already, by somebody else or by the reaper; force still reaches it. */
-  readonly isTried?: boolean
+  /** A close of the agent is already in progress. "Try again" is disabled; a forced close can still join it. */
+  readonly isRetrying?: boolean
 }
 
-/** What an agent could not be rid of, why, and the same close once more. */
-export function TryAgain({ agentId, left, since, isTried = false }: TryAgainProps) {
-  const [asked, setAsked] = useState<'again' | 'force'>()
+/** The resources of an agent that could not be released, with the reasons, and buttons to close the agent again. */
+export function TryAgain({ agentId, left, since, isRetrying = false }: TryAgainProps) {
+  const [mode, setMode] = useState<'retry' | 'force'>()
   const waiting = left.filter(isWaiting)
-  const stuck = left.filter((one) => !isWaiting(one))
+  const stuck = left.filter((resource) => !isWaiting(resource))
   const toast = useToast()
   const run = async (force: boolean): Promise<void> => {
     const report = await stopAgent(agentId, force)
     if (!report.success) throw new NotClean(report)
-    toast({ text: `Clean now: ${plural(report.resources.length, 'resource')} of the agent proven gone.` })
+    toast({ text: `Clean: ${plural(report.resources.length, 'resource')} of the agent verified gone.` })
   }
   return (
     <div className="note note--alarm">
@@ -49,41 +49,47 @@ export function TryAgain({ agentId, left, since, isTried = false }: TryAgainProp
             </li>
           ))}
         </ul>
-        {stuck.length > 0 && waiting.length > 0 && <p>{plural(waiting.length, 'more waits', 'more wait')} for it.</p>}
+        {stuck.length > 0 && waiting.length > 0 && (
+          <p>{plural(waiting.length, 'more resource waits', 'more resources wait')} until these are released.</p>
+        )}
       </div>
       <div className="note__actions">
-        <button type="button" className="button" aria-disabled={isTried} onClick={() => !isTried && setAsked('again')}>
-          {isTried ? 'Being tried…' : 'Try again'}
+        <button type="button" className="button" aria-disabled={isRetrying} onClick={() => !isRetrying && setMode('retry')}>
+          {isRetrying ? 'Retrying…' : 'Try again'}
         </button>
-        <button type="button" className="button" onClick={() => setAsked('force')}>
+        <button type="button" className="button" onClick={() => setMode('force')}>
           Force
         </button>
       </div>
-      {asked !== undefined && (
+      {mode !== undefined && (
         <Confirm
-          title={asked === 'force' ? 'Force what is left' : 'Try the same close again'}
+          title={mode === 'force' ? 'Force the release' : 'Retry the close'}
           does={
-            asked === 'force'
+            mode === 'force'
               ? [
-                  'Kill at once what is left of this agent, without asking first',
-                  'Give up, and name, what is owed and cannot be done in 10 seconds, such as archiving a log',
+                  'Kill everything that is left of this agent at once, without asking first',
+                  'Give up obligations that cannot be met within 10 seconds, such as archiving a log, and name them in the report',
                 ]
               : [
-                  'Look at each thing that is left',
-                  'Do what is owed, then ask, tell and kill, as far as that is needed',
-                  'Look again, and say released only when it is seen gone',
+                  'Check each resource that is left',
+                  'Meet its obligations, then ask, terminate and kill, as far as needed',
+                  'Check again, and report it as released only when it is gone',
                 ]
           }
           keeps={[
-            `The agent on record${asked === 'force' ? ' and its messages' : ', its messages and its archive'}`,
-            'Whatever is not of this agent',
+            `The agent in the list${mode === 'force' ? ' and its messages' : ', its messages and its archive'}`,
+            'Everything that does not belong to this agent',
           ]}
-          undo={asked === 'force' ? 'What is given up cannot be had back.' : 'There is nothing to undo: what is gone was to go.'}
-          action={asked === 'force' ? 'Force' : 'Try again'}
-          isDangerous={asked === 'force'}
-          progress="Closing; this can take ten seconds…"
-          run={() => run(asked === 'force')}
-          onClose={() => setAsked(undefined)}
+          undo={
+            mode === 'force'
+              ? 'Not possible: what is given up cannot be restored.'
+              : 'Not needed: only resources that were due for release are removed.'
+          }
+          action={mode === 'force' ? 'Force' : 'Try again'}
+          isDangerous={mode === 'force'}
+          progress="Closing. This can take ten seconds…"
+          run={() => run(mode === 'force')}
+          onClose={() => setMode(undefined)}
           failure={(error) => <Failure error={error} />}
         />
       )}
@@ -95,22 +101,22 @@ class NotClean extends Error {
   readonly report: Report
 
   constructor(report: Report) {
-    super('It is not clean yet.')
+    super('Some resources are not gone yet.')
     this.report = report
   }
 }
 
 function Failure({ error }: { readonly error: unknown }) {
-  // Without a report nobody knows: the close may well go on.
-  if (!(error instanceof NotClean)) return <Problem>It is not known whether it is still there: {sentenceOf(error)}</Problem>
+  // Without a report the result is unknown: the close may continue on the server.
+  if (!(error instanceof NotClean)) return <Problem>The result is unknown: {sentenceOf(error)}</Problem>
   return (
     <Problem>
-      It is still there:
+      Still present:
       <ul>
         {error.report.errors
-          .filter((one) => !isWaiting({ error: one }))
-          .map((one) => (
-            <li key={one}>{oneLine(one, 400)}</li>
+          .filter((message) => !isWaiting({ error: message }))
+          .map((message) => (
+            <li key={message}>{oneLine(message, 400)}</li>
           ))}
       </ul>
     </Problem>

@@ -9,14 +9,14 @@ export interface WatchedClose {
   readonly loaded: Loaded<CloseDetail>
   readonly close: CloseDetail | undefined
   readonly rows: readonly Row[]
-  /** How far our clock is ahead of the server's. */
+  /** How far this browser's clock is ahead of the server's. */
   readonly skewMs: number
 }
 
-/** Even without events it does not stand still for longer. */
+/** The poll interval while the close is in progress, in case events are missed. */
 const runningMs = 2_000
 
-/** One close, as it is: what was fetched, and what has been told since; the report, once there is one. */
+/** Loads and follows one close: the fetched state merged with the live progress events, or the report once there is one. */
 export function useClose(id: string): WatchedClose {
   const [isRunning, setRunning] = useState(true)
   const loaded = useLoaded(`close ${id}`, (signal) => fetchClose(id, signal), {
@@ -25,22 +25,22 @@ export function useClose(id: string): WatchedClose {
     ...(isRunning && { everyMs: runningMs }),
   })
   const close = loaded.data
-  const isLost = isNowhere(loaded.error)
+  const isLost = isNotFound(loaded.error)
   useEffect(() => {
-    // One that was under way when its server died is in nobody's history.
+    // A close that was in progress when its server died is not in the history of the next server.
     if (close || isLost) setRunning(close?.state === 'running' && !isLost)
   }, [close, isLost])
 
-  const told = useRef(new Map<string, ResourceProgress>())
+  const received = useRef(new Map<string, ResourceProgress>())
   const frame = useRef<number | undefined>(undefined)
   const [live, setLive] = useState<ReadonlyMap<string, ResourceProgress>>(new Map())
   useLive<{ readonly id: string; readonly resource: ResourceProgress }>('cleanup:progress', (event) => {
     if (event.id !== id) return
-    told.current.set(event.resource.id, event.resource)
-    // Many come at once; they are shown at once.
+    received.current.set(event.resource.id, event.resource)
+    // Many events may arrive in one frame; they cause one render.
     frame.current ??= requestAnimationFrame(() => {
       frame.current = undefined
-      setLive(new Map(told.current))
+      setLive(new Map(received.current))
     })
   })
   useEffect(
@@ -60,17 +60,17 @@ export function useClose(id: string): WatchedClose {
   return { loaded, close, rows, skewMs }
 }
 
-/** There is no such close, or its id can be nobody's: to ask again does not help. */
-export function isNowhere(error: unknown): boolean {
+/** True if the close does not exist, or the id is not valid. A retry would not help. */
+export function isNotFound(error: unknown): boolean {
   return error instanceof ApiError && (error.status === 404 || error.code === 'invalid_id')
 }
 
-/** Of each resource what is newer. */
+/** For each resource, the newer one of the fetched and the live progress. */
 function merged(fetched: readonly ResourceProgress[], live: ReadonlyMap<string, ResourceProgress>): readonly ResourceProgress[] {
-  const known = new Map(fetched.map((one) => [one.id, one]))
-  for (const [id, one] of live) {
+  const known = new Map(fetched.map((resource) => [resource.id, resource]))
+  for (const [id, resource] of live) {
     const before = known.get(id)
-    if (!before || one.since >= before.since) known.set(id, one)
+    if (!before || resource.since >= before.since) known.set(id, resource)
   }
   return [...known.values()]
 }

@@ -1,42 +1,42 @@
 import { type RefObject, useEffect, useState } from 'react'
 
-/** Words and lines follow in steps that can be read; the bars follow smoothly. */
+/** The interval at which texts and axis lines are updated. The bars are updated with every frame. */
 const stepMs = 250
 
-/** The axis is a little longer than what has passed, so that what goes on has somewhere to go. */
-const roomAhead = 1.06
-const leastMs = 400
+/** The axis is longer than the elapsed time by this factor, so that open bars do not touch its end. */
+const axisFactor = 1.06
+const minAxisMs = 400
 
 /**
- * While something is under way, the place's `--now` and `--total` grow with every frame, without React; the answer is the same
- * number in steps. Who wants less motion gets the steps only.
+ * While a close runs, updates the CSS variables `--now` and `--total` of the container with every frame, without rendering. Returns the
+ * elapsed time, updated at `stepMs`. With `prefers-reduced-motion` the variables change at `stepMs` only.
  */
-export function useFrames(place: RefObject<HTMLElement | null>, startedMs: number, isRunning: boolean): number {
+export function useFrames(container: RefObject<HTMLElement | null>, startedMs: number, isRunning: boolean): number {
   const [now, setNow] = useState(() => Math.max(0, Date.now() - startedMs))
   useEffect(() => {
     if (!isRunning) return undefined
-    const isCalm = window.matchMedia('(prefers-reduced-motion: reduce)').matches
+    const isReducedMotion = window.matchMedia('(prefers-reduced-motion: reduce)').matches
     let frame = 0
-    let toldMs = Number.NEGATIVE_INFINITY
+    let lastStepMs = Number.NEGATIVE_INFINITY
     const draw = (): void => {
-      const passed = Math.max(0, Date.now() - startedMs)
-      const isStep = passed - toldMs >= stepMs
-      if (isStep || !isCalm) {
-        place.current?.style.setProperty('--now', String(passed))
-        place.current?.style.setProperty('--total', String(axisOf(passed)))
+      const elapsedMs = Math.max(0, Date.now() - startedMs)
+      const isStep = elapsedMs - lastStepMs >= stepMs
+      if (isStep || !isReducedMotion) {
+        container.current?.style.setProperty('--now', String(elapsedMs))
+        container.current?.style.setProperty('--total', String(axisOf(elapsedMs)))
       }
       if (isStep) {
-        toldMs = passed
-        setNow(passed)
+        lastStepMs = elapsedMs
+        setNow(elapsedMs)
       }
       frame = requestAnimationFrame(draw)
     }
     frame = requestAnimationFrame(draw)
     return () => cancelAnimationFrame(frame)
-  }, [place, startedMs, isRunning])
+  }, [container, startedMs, isRunning])
   return now
 }
 
-export function axisOf(passedMs: number): number {
-  return Math.max(leastMs, passedMs * roomAhead)
+export function axisOf(elapsedMs: number): number {
+  return Math.max(minAxisMs, elapsedMs * axisFactor)
 }

@@ -1,43 +1,41 @@
 import { type CSSProperties, type RefObject, useId, useState } from 'react'
 import { Badge } from '../pieces/badge.tsx'
 import { count, duration, oneLine, plainText, shortId, shortName } from '../pieces/format.ts'
-import { type Calling, useCalling } from './calling.ts'
-import { endOf, type Group, groupsOf, isOver, neededKill, type Piece, type Row, ticksOf } from './timeline.ts'
+import { type ScopeNames, useScopeNames } from './scope-names.ts'
+import { endOf, type Group, groupsOf, isFinished, neededKill, type Piece, type Row, ticksOf } from './timeline.ts'
 import { axisOf } from './use-frames.ts'
-import { isWaiting, phases, phaseWords, proofWords, stateOf, storyOf } from './words.ts'
+import { isWaiting, phases, phaseTexts, proofText, stateOf, stepTextsOf } from './words.ts'
 
 export interface WaterfallProps {
-  /** Whose `--now` and `--total` follow the clock that `nowMs` tells in steps. */
-  readonly place: RefObject<HTMLDivElement | null>
+  /** The element whose CSS variables `--now` and `--total` `useFrames` updates. */
+  readonly container: RefObject<HTMLDivElement | null>
   readonly nowMs: number
   readonly rows: readonly Row[]
   readonly isRunning: boolean
 }
 
-/** More agents than this are folded, but for those with something that stays. */
+/** With more groups than this, groups are folded unless they have a stuck or held-back resource. */
 const unfoldedGroups = 4
 
-/** A tick further right would run into the next column. */
+/** Ticks beyond this share of the axis are left out: their labels would run into the next column. */
 const lastTick = 0.94
 
-/** A close, resource by resource, on one time axis. It is a table: the bars are what its sentences look like. */
-export function Waterfall({ place, nowMs, rows, isRunning }: WaterfallProps) {
+/** The resources of a close on one time axis. It is a table, so that screen readers get the same facts as sentences. */
+export function Waterfall({ container, nowMs, rows, isRunning }: WaterfallProps) {
   const groups = groupsOf(rows)
-  const calling = useCalling(groups.map(({ kind, key }) => ({ kind, id: key })))
+  const nameOfScope = useScopeNames(groups.map(({ kind, key }) => ({ kind, id: key })))
   const ends = rows.map((row) => endOf(row) ?? nowMs)
   const total = isRunning ? axisOf(nowMs) : Math.max(1, ...ends)
   const axis = { '--total': total, '--now': nowMs } as CSSProperties
   return (
-    <div className="fall" ref={place} style={axis}>
+    <div className="fall" ref={container} style={axis}>
       <table>
-        <caption className="hidden">
-          Each resource of this close: what was done about it and for how long, how it ended, and what proves it.
-        </caption>
+        <caption className="hidden">Each resource of this close: its steps and their durations, its outcome, and its proof.</caption>
         <thead>
           <tr>
             <th scope="col">Resource</th>
             <th scope="col" className="fall__axis">
-              <span className="hidden">What was done</span>
+              <span className="hidden">Steps</span>
               {ticksOf(total)
                 .filter((tick) => tick <= total * lastTick)
                 .map((tick) => (
@@ -54,9 +52,11 @@ export function Waterfall({ place, nowMs, rows, isRunning }: WaterfallProps) {
             key={`${group.kind} ${group.key}`}
             group={group}
             hasHead={groups.length > 1}
-            isUnfolded={groups.length <= unfoldedGroups || group.rows.some(({ state }) => state === 'stuck' || state === 'held-back')}
+            isUnfoldedInitially={
+              groups.length <= unfoldedGroups || group.rows.some(({ state }) => state === 'stuck' || state === 'held-back')
+            }
             nowMs={nowMs}
-            calling={calling}
+            nameOfScope={nameOfScope}
           />
         ))}
       </table>
@@ -68,16 +68,16 @@ export function Waterfall({ place, nowMs, rows, isRunning }: WaterfallProps) {
 interface GroupProps {
   readonly group: Group
   readonly hasHead: boolean
-  readonly isUnfolded: boolean
+  readonly isUnfoldedInitially: boolean
   readonly nowMs: number
-  readonly calling: Calling
+  readonly nameOfScope: ScopeNames
 }
 
-function GroupRows({ group, hasHead, isUnfolded, nowMs, calling }: GroupProps) {
+function GroupRows({ group, hasHead, isUnfoldedInitially, nowMs, nameOfScope }: GroupProps) {
   const [chosen, setChosen] = useState<boolean>()
-  const isOpen = chosen ?? isUnfolded
-  const gone = group.rows.filter(({ state }) => state === 'released' || state === 'given-up').length
-  const { text, isName } = calling({ kind: group.kind, id: group.key })
+  const isOpen = chosen ?? isUnfoldedInitially
+  const releasedCount = group.rows.filter(({ state }) => state === 'released' || state === 'given-up').length
+  const { text, isName } = nameOfScope({ kind: group.kind, id: group.key })
   const slowest = group.rows.toSorted((a, b) => busyMs(b, nowMs) - busyMs(a, nowMs))[0]
   return (
     <tbody>
@@ -89,16 +89,16 @@ function GroupRows({ group, hasHead, isUnfolded, nowMs, calling }: GroupProps) {
                 {isOpen ? '▾' : '▸'}
               </span>
               {oneLine(text, 90)}
-              {isName && <span className="fall__whose"> {shortId(group.key)}</span>}
+              {isName && <span className="fall__id"> {shortId(group.key)}</span>}
             </button>
           </th>
           <td className="fall__track">{!isOpen && slowest?.pieces.map((piece) => <Bar key={keyOf(piece)} piece={piece} />)}</td>
           <td className="fall__proof">
-            {count(gone)} of {count(group.rows.length)} proven gone
+            {count(releasedCount)} of {count(group.rows.length)} verified gone
             {!isOpen && group.rows.some(neededKill) && (
               <>
                 {' '}
-                <NeededKill />
+                <KillNeeded />
               </>
             )}
           </td>
@@ -116,14 +116,14 @@ function busyMs({ pieces }: Row, nowMs: number): number {
 const keyOf = ({ phase, fromMs }: Piece): string => `${phase} ${fromMs}`
 
 function ResourceRow({ row, nowMs }: { readonly row: Row; readonly nowMs: number }) {
-  const story = storyOf(row, nowMs)
-  const hint = useId()
+  const steps = stepTextsOf(row, nowMs)
+  const hintId = useId()
   const state = stateOf(row)
   const end = endOf(row)
   return (
     <tr className="fall__row">
       <th scope="row" className="fall__name">
-        <button type="button" aria-describedby={hint} className="fall__kind">
+        <button type="button" aria-describedby={hintId} className="fall__kind">
           {row.kind}
         </button>
         <span className="fall__what" title={plainText(row.name)}>
@@ -134,14 +134,14 @@ function ResourceRow({ row, nowMs }: { readonly row: Row; readonly nowMs: number
         {row.pieces.map((piece) => (
           <Bar key={keyOf(piece)} piece={piece} />
         ))}
-        {end !== undefined && isOver(row.state) && !isWaiting(row) && (
+        {end !== undefined && isFinished(row.state) && !isWaiting(row) && (
           <span className={`fall__end fall__end--${state.tone}`} style={{ '--from': end } as CSSProperties} aria-hidden="true" />
         )}
-        <span className="fall__hint" role="tooltip" id={hint}>
+        <span className="fall__hint" role="tooltip" id={hintId}>
           <strong>
             {row.kind} {oneLine(row.name, 120)}
           </strong>
-          {story.map(({ key, text }) => (
+          {steps.map(({ key, text }) => (
             <span key={key}>{text}</span>
           ))}
           {[...new Set(row.notes)].map((note) => (
@@ -153,30 +153,30 @@ function ResourceRow({ row, nowMs }: { readonly row: Row; readonly nowMs: number
         <Badge tone={state.tone}>{state.text}</Badge>{' '}
         {neededKill(row) && (
           <>
-            <NeededKill />;{' '}
+            <KillNeeded />;{' '}
           </>
         )}
-        <Why row={row} />
+        <ProofText row={row} />
       </td>
     </tr>
   )
 }
 
-function NeededKill() {
-  return <span className="fall__kill">needed a kill</span>
+function KillNeeded() {
+  return <span className="fall__kill">kill needed</span>
 }
 
-function Why({ row: { proof, error, state } }: { readonly row: Row }) {
+function ProofText({ row: { proof, error, state } }: { readonly row: Row }) {
   if (proof)
     return (
       <span>
-        {proofWords(proof)}
+        {proofText(proof)}
         {error !== undefined && ` (${oneLine(error, 200)})`}
       </span>
     )
-  if (isWaiting({ error })) return <span className="quiet">for what depends on it, and is still there</span>
+  if (isWaiting({ error })) return <span className="quiet">for resources that depend on it and are still present</span>
   if (error !== undefined) return <span className="fall__error">{oneLine(error, 300)}</span>
-  return <span className="quiet">{isOver(state) ? 'no proof' : 'not proven yet'}</span>
+  return <span className="quiet">{isFinished(state) ? 'no proof' : 'not verified yet'}</span>
 }
 
 function Bar({ piece: { phase, fromMs, toMs } }: { readonly piece: Piece }) {
@@ -190,14 +190,14 @@ function Bar({ piece: { phase, fromMs, toMs } }: { readonly piece: Piece }) {
 function Legend({ rows }: { readonly rows: readonly Row[] }) {
   const used = new Set(rows.flatMap(({ pieces }) => pieces.map(({ phase }) => phase)))
   return (
-    <ul className="legend" aria-label="What the bars mean">
+    <ul className="legend" aria-label="Legend">
       {phases
         .filter((phase) => used.has(phase))
         .map((phase) => (
           <li key={phase}>
             <span className={`legend__sign bar-piece--${phase}`} aria-hidden="true" />
             <span>
-              <strong>{phaseWords[phase].name}</strong> {phaseWords[phase].does}
+              <strong>{phaseTexts[phase].name}</strong> {phaseTexts[phase].does}
             </span>
           </li>
         ))}

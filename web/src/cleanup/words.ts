@@ -6,83 +6,83 @@ import type { Tone } from '../pieces/badge.tsx'
 import { duration } from '../pieces/format.ts'
 import type { Phase, Row } from './timeline.ts'
 
-/** What the parts of a close are called, for people. */
+/** Display texts for triggers, phases, states and proofs. */
 
-/** `request-finished` is also what a cleanup of anything else is called. */
-export function whyOf({ trigger, scope }: { readonly trigger: Trigger; readonly scope: { readonly kind: string } }): string {
+/** The reason of a close. The trigger `request-finished` is also used for a cleanup of other scopes, which has a text of its own. */
+export function reasonOf({ trigger, scope }: { readonly trigger: Trigger; readonly scope: { readonly kind: string } }): string {
   const isRequest = scope.kind === 'request' || scope.kind === 'task'
-  return trigger === 'request-finished' ? (isRequest ? 'it was over' : 'a cleanup was asked for') : triggerWords[trigger]
+  return trigger === 'request-finished' ? (isRequest ? 'finished' : 'cleanup requested') : triggerTexts[trigger]
 }
 
-export const triggerWords: Readonly<Record<Trigger, string>> = {
-  completed: 'the agent ended by itself',
-  terminated: 'it was stopped',
-  deleted: 'it was deleted',
-  'request-finished': 'it was over, or a cleanup was asked for',
-  'process-exit': 'the server left',
-  'test-reset': 'a reset was asked for',
-  'launch-rollback': 'its launch failed',
-  reaper: 'the reaper found it',
-  recovery: 'its supervisor had died',
+export const triggerTexts: Readonly<Record<Trigger, string>> = {
+  completed: 'agent completed',
+  terminated: 'stopped',
+  deleted: 'deleted',
+  'request-finished': 'finished, or cleanup requested',
+  'process-exit': 'server exited',
+  'test-reset': 'reset requested',
+  'launch-rollback': 'launch failed',
+  reaper: 'found by the reaper',
+  recovery: 'supervisor died',
 }
 
-export const phaseWords: Readonly<Record<Phase, { readonly name: string; readonly does: string }>> = {
-  waiting: { name: 'waiting', does: 'waited for its turn, which comes when what depends on it is gone' },
-  looking: { name: 'look', does: 'looked whether it is there' },
-  obligations: { name: 'owed work', does: 'did what was owed before it may go, such as archiving a log' },
-  polite: { name: 'polite', does: 'asked politely' },
-  terminate: { name: 'terminate', does: 'told it to end' },
+export const phaseTexts: Readonly<Record<Phase, { readonly name: string; readonly does: string }>> = {
+  waiting: { name: 'waiting', does: 'waited until the resources that depend on it were gone' },
+  looking: { name: 'check', does: 'checked whether it is present' },
+  obligations: { name: 'obligations', does: 'met its obligations, such as archiving a log' },
+  polite: { name: 'polite', does: 'asked it to stop' },
+  terminate: { name: 'terminate', does: 'requested termination' },
   kill: { name: 'kill', does: 'killed it' },
   removed: { name: 'removed', does: 'removed it' },
 }
 
-export const phases = Object.keys(phaseWords) as readonly Phase[]
+export const phases = Object.keys(phaseTexts) as readonly Phase[]
 
-const stateWords: Readonly<Record<ReleaseState, { readonly text: string; readonly tone: Tone }>> = {
+const stateTexts: Readonly<Record<ReleaseState, { readonly text: string; readonly tone: Tone }>> = {
   waiting: { text: 'waiting', tone: 'over' },
-  looking: { text: 'looking', tone: 'wait' },
-  obligations: { text: 'owed work', tone: 'wait' },
-  polite: { text: 'asked politely', tone: 'wait' },
-  terminate: { text: 'told to end', tone: 'wait' },
+  looking: { text: 'checking', tone: 'wait' },
+  obligations: { text: 'meeting obligations', tone: 'wait' },
+  polite: { text: 'asked to stop', tone: 'wait' },
+  terminate: { text: 'termination requested', tone: 'wait' },
   kill: { text: 'being killed', tone: 'wait' },
   released: { text: 'released', tone: 'good' },
   stuck: { text: 'stuck', tone: 'alarm' },
   'held-back': { text: 'held back', tone: 'alarm' },
-  'given-up': { text: 'released, something given up', tone: 'bad' },
+  'given-up': { text: 'released, obligation given up', tone: 'bad' },
 }
 
-const vouchers: Readonly<Record<Proof['strength'], string>> = {
+const proofSources: Readonly<Record<Proof['strength'], string>> = {
   kernel: 'the kernel',
-  api: 'its own service',
+  api: 'the owning service',
   scan: 'a scan, which can miss something',
 }
 
-/** Nothing is wrong with it: something that depends on it is still there. The server says so where it says what is wrong with others. */
+/** True if the resource has no error of its own, but waits for its dependents. The server reports this in the error field. */
 export function isWaiting({ error }: { readonly error?: string | undefined }): boolean {
   return error?.endsWith(waitsForOthers) ?? false
 }
 
-/** A log is not killed, and what waits is not held back by anything of its own. */
+/** The text and tone of a row's state. A resource without processes is shown as removed, not as killed, and a waiting one as waiting. */
 export function stateOf({ state, pieces, error }: Pick<Row, 'state' | 'pieces' | 'error'>): { readonly text: string; readonly tone: Tone } {
-  if (isWaiting({ error })) return { text: 'waits', tone: 'wait' }
+  if (isWaiting({ error })) return { text: 'waiting', tone: 'wait' }
   const isRemoved = state === 'kill' && pieces.at(-1)?.phase === 'removed'
-  return isRemoved ? { text: 'being removed', tone: 'wait' } : stateWords[state]
+  return isRemoved ? { text: 'being removed', tone: 'wait' } : stateTexts[state]
 }
 
 /** `the kernel: cgroup empty and removed`. */
-export function proofWords({ method, strength }: Proof): string {
-  return `${vouchers[strength]}: ${method}`
+export function proofText({ method, strength }: Proof): string {
+  return `${proofSources[strength]}: ${method}`
 }
 
-/** What happened to one resource, sentence by sentence: for who cannot see the bars, and for who wants it exactly. */
-export function storyOf(row: Row, nowMs: number): readonly { readonly key: string; readonly text: string }[] {
+/** The phases of one resource as text, for the tooltip and for screen readers. */
+export function stepTextsOf(row: Row, nowMs: number): readonly { readonly key: string; readonly text: string }[] {
   return row.pieces.map(({ phase, fromMs, toMs }) => {
     const took = duration(Math.max(0, (toMs ?? nowMs) - fromMs))
-    const text = `${phase === 'waiting' ? waitWords(row) : phaseWords[phase].does}: ${took}${toMs === undefined ? ' so far' : ''}`
+    const text = `${phase === 'waiting' ? waitText(row) : phaseTexts[phase].does}: ${took}${toMs === undefined ? ' so far' : ''}`
     return { key: `${phase} ${fromMs}`, text }
   })
 }
 
-function waitWords({ waitedFor }: Row): string {
-  return waitedFor.length > 0 ? `waited for what depends on it (${waitedFor.join(', ')})` : 'waited for its turn'
+function waitText({ waitedFor }: Row): string {
+  return waitedFor.length > 0 ? `waited for the resources that depend on it (${waitedFor.join(', ')})` : 'waited for its turn'
 }

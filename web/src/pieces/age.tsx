@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from 'react'
 import { age, duration, moment } from './format.ts'
 
-/** One clock for every age on the page, and none while nobody can see it. */
+/** A single timer updates all ages on the page. It does nothing while the page is hidden. */
 
 const listeners = new Set<() => void>()
 let nowMs = Date.now()
@@ -33,7 +33,7 @@ export function useNow(): number {
   return useSyncExternalStore(listen, () => nowMs)
 }
 
-/** `3 min`, and the moment itself for who asks. */
+/** An age such as `3 min`, with the exact time as a tooltip. */
 export function Age({ at }: { readonly at: string }) {
   const now = useNow()
   return (
@@ -43,7 +43,7 @@ export function Age({ at }: { readonly at: string }) {
   )
 }
 
-/** From one moment to another, or until now. */
+/** The duration from one time to another, or until now. */
 export function Lasting({ from, until }: { readonly from: string; readonly until?: string | undefined }) {
   const now = useNow()
   const end = until === undefined ? now : Date.parse(until)

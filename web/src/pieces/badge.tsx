@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react'
 import type { AgentStatus, ResourceState } from '../api/shapes.ts'
 
-/** A state: a colour, a shape and a word, of which any one is enough to tell it. */
+/** Badges show a state by colour, shape and word. Each of the three identifies the state alone, for accessibility. */
 
 export type Tone = 'live' | 'wait' | 'good' | 'bad' | 'over' | 'alarm'
 

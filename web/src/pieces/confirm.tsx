@@ -6,30 +6,30 @@ import { useToast } from './toasts.tsx'
 
 export interface ConfirmProps {
   readonly title: string
-  /** What it will do, sentence by sentence. */
+  /** The effects of the action, one sentence per entry. */
   readonly does: readonly string[]
-  /** What stays. */
+  /** The data that the action keeps, one sentence per entry. */
   readonly keeps: readonly string[]
-  /** Whether it can be undone, in a sentence. */
+  /** Whether the action can be undone, in a sentence. */
   readonly undo: string
-  /** The word on the button. */
+  /** The label of the button. */
   readonly action: string
   readonly isDangerous?: boolean
-  /** What is said while it runs. */
+  /** Shown while the action runs. */
   readonly progress: string
-  /** Tells its good end itself, by a toast or in the page: nobody may be here any more to read it. */
+  /** Performs the action. It reports its success itself, as a toast or in the page: the dialog may be closed by then. */
   readonly run: () => Promise<void>
   readonly onClose: () => void
-  /** Shown instead of the sentence, where a failure has more to say. */
+  /** Renders an error, instead of its plain sentence. */
   readonly failure?: (error: unknown) => ReactNode
   readonly children?: ReactNode
-  /** What is still missing before it may run. */
+  /** Disables the button, while a required input is missing. */
   readonly isBlocked?: boolean
 }
 
 /**
- * Says exactly what will happen before it happens, what it is doing meanwhile, and why it did not, with another try. What was sent
- * cannot be taken back, but nobody has to wait for it here: who leaves is told of a failure by a toast.
+ * A confirmation dialog. It says what the action will do, shows its progress, and shows an error with a retry button. A running
+ * action cannot be cancelled, but the user can close the dialog; a later failure is then shown as a toast.
  */
 export function Confirm(props: ConfirmProps) {
   const { title, does, keeps, undo, action, isDangerous, progress, run, onClose, failure, children, isBlocked = false } = props
@@ -39,7 +39,7 @@ export function Confirm(props: ConfirmProps) {
   const toast = useToast()
   const leave = (): void => {
     hasLeft.current = true
-    toast({ text: `${progress.replace(/…$/, '')}: it goes on by itself.` })
+    toast({ text: `${progress.replace(/…$/, '')}: continues in the background.` })
     onClose()
   }
   const start = async (): Promise<void> => {
@@ -57,20 +57,20 @@ export function Confirm(props: ConfirmProps) {
   }
   return (
     <Dialog title={title} onClose={onClose} isBusy={isBusy}>
-      <dl className="deed">
-        <dt>It will</dt>
+      <dl className="effects">
+        <dt>This will</dt>
         <dd>
           <ul>
-            {does.map((one) => (
-              <li key={one}>{one}</li>
+            {does.map((sentence) => (
+              <li key={sentence}>{sentence}</li>
             ))}
           </ul>
         </dd>
-        <dt>It keeps</dt>
+        <dt>This keeps</dt>
         <dd>
           <ul>
-            {keeps.map((one) => (
-              <li key={one}>{one}</li>
+            {keeps.map((sentence) => (
+              <li key={sentence}>{sentence}</li>
             ))}
           </ul>
         </dd>
@@ -82,13 +82,13 @@ export function Confirm(props: ConfirmProps) {
         {error !== undefined && (failure?.(error) ?? <Problem>{sentenceOf(error)}</Problem>)}
         {isBusy && <Progress>{progress}</Progress>}
         <button type="button" className="button" onClick={isBusy ? leave : onClose}>
-          {isBusy ? 'Leave; it goes on by itself' : 'Cancel'}
+          {isBusy ? 'Continue in background' : 'Cancel'}
         </button>
         <button
           type="button"
           className={`button ${isDangerous ? 'button--danger' : 'button--primary'}`}
           onClick={() => void start()}
-          // What is disabled loses the focus.
+          // `aria-disabled` instead of `disabled`: a disabled button loses the keyboard focus.
           aria-disabled={isBusy}
           disabled={isBlocked}
         >

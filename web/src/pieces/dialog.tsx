@@ -4,13 +4,13 @@ import { focusHeading } from './focus.ts'
 export interface DialogProps {
   readonly title: string
   readonly onClose: () => void
-  /** While something is under way it cannot be left by accident. */
+  /** While true, Escape and the close button do not close the dialog. */
   readonly isBusy?: boolean
   readonly isWide?: boolean
   readonly children: ReactNode
 }
 
-/** The browser's own: the rest of the page is inert meanwhile, Escape leaves it, and the focus goes back where it was. */
+/** A modal `<dialog>`: the rest of the page is inert, Escape closes it, and the focus returns to where it was before. */
 export function Dialog({ title, onClose, isBusy = false, isWide = false, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
   const titleId = useId()
@@ -20,7 +20,7 @@ export function Dialog({ title, onClose, isBusy = false, isWide = false, childre
     if (shown && !shown.open) shown.showModal()
     return () => {
       shown?.close()
-      // React takes the element away, and with it what the browser remembers.
+      // React removes the element, so the browser cannot restore the focus itself.
       if (before instanceof HTMLElement && before.isConnected) before.focus()
       else focusHeading()
     }
@@ -35,7 +35,7 @@ export function Dialog({ title, onClose, isBusy = false, isWide = false, childre
         if (!isBusy) onClose()
       }}
       onClose={({ currentTarget }) => {
-        // A browser lets `cancel` be prevented only so often, and closes all the same.
+        // Browsers ignore `preventDefault` of repeated `cancel` events and close the dialog anyway.
         if (currentTarget.open) return
         if (isBusy) currentTarget.showModal()
         else onClose()

@@ -10,11 +10,11 @@ export interface FieldProps {
   readonly label: string
   readonly hint?: string | undefined
   readonly problem?: string | undefined
-  /** The control, with what ties it to its words. */
+  /** Renders the control with the given id and aria attributes, which link it to its label, hint and problem. */
   readonly children: (control: FieldControl) => ReactNode
 }
 
-/** A labelled control with its hint and, beside it, what is wrong with it. */
+/** A labelled control with its hint and its validation error. */
 export function Field({ label, hint, problem, children }: FieldProps) {
   const id = useId()
   const described = [hint !== undefined && `${id}-hint`, problem !== undefined && `${id}-problem`].filter(Boolean).join(' ')

@@ -1,21 +1,21 @@
 import { type RefObject, useLayoutEffect, useRef } from 'react'
 
-/** Of a view the heading, when what had the focus is gone: from nowhere, a keyboard would begin again at the top of the page. */
+/** Focuses the heading of the view. Used when the focused element is removed; otherwise Tab would start at the top of the page again. */
 export function focusHeading(): void {
-  // Who reads further down stays there.
+  // The scroll position must not change.
   document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true })
 }
 
-/** For what goes away by itself: if it goes with the focus in it, the heading has it. */
-export function useFocusHeir<T extends HTMLElement>(given?: RefObject<T | null>): RefObject<T | null> {
+/** For elements that disappear without user action: if the focus is inside when they are removed, it moves to the heading. */
+export function useFocusFallback<T extends HTMLElement>(given?: RefObject<T | null>): RefObject<T | null> {
   const made = useRef<T>(null)
-  const held = given ?? made
+  const target = given ?? made
   useLayoutEffect(() => {
-    const own = held.current
-    // Before React takes it away; afterwards nobody knows who had the focus.
+    const element = target.current
+    // A layout effect's cleanup runs before React removes the element, while it still has the focus.
     return () => {
-      if (own?.contains(document.activeElement)) focusHeading()
+      if (element?.contains(document.activeElement)) focusHeading()
     }
-  }, [held])
-  return held
+  }, [target])
+  return target
 }

@@ -1,4 +1,4 @@
-/** Numbers and times as people read them. */
+/** Formatting of numbers, times and untrusted text for display. */
 
 const sizes = ['B', 'kB', 'MB', 'GB', 'TB'] as const
 
@@ -23,7 +23,7 @@ export function plural(value: number, word: string, words = `${word}s`): string 
   return `${value === 0 ? 'no' : count(value)} ${value === 1 ? word : words}`
 }
 
-/** How long something took: `8 ms`, `1.4 s`, `3 min 5 s`. */
+/** A duration, such as `8 ms`, `1.4 s` or `3 min 5 s`. */
 export function duration(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)} ms`
   if (ms < 10_000) return `${(ms / 1_000).toFixed(1)} s`
@@ -33,12 +33,12 @@ export function duration(ms: number): string {
   return parts(ms, 86_400_000, 'd', 3_600_000, 'h')
 }
 
-function parts(ms: number, one: number, oneName: string, other: number, otherName: string): string {
-  const rest = Math.floor((ms % one) / other)
-  return `${Math.floor(ms / one)} ${oneName}${rest === 0 ? '' : ` ${rest} ${otherName}`}`
+function parts(ms: number, unit: number, unitName: string, smaller: number, smallerName: string): string {
+  const rest = Math.floor((ms % unit) / smaller)
+  return `${Math.floor(ms / unit)} ${unitName}${rest === 0 ? '' : ` ${rest} ${smallerName}`}`
 }
 
-/** How old something is: one unit is enough. */
+/** An age in a single unit, such as `3 min`. */
 export function age(ms: number): string {
   if (ms < 1_000) return 'now'
   if (ms < 60_000) return `${Math.floor(ms / 1_000)} s`
@@ -50,54 +50,54 @@ export function age(ms: number): string {
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' })
 const calendar = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', second: '2-digit' })
 
-/** `14:03:21` today, with the date on another day. */
+/** A time such as `14:03:21`. Times of another day include the date. */
 export function moment(at: string | number): string {
   const date = new Date(at)
   if (Number.isNaN(date.getTime())) return String(at)
   return (date.toDateString() === new Date().toDateString() ? clock : calendar).format(date)
 }
 
-/** Colours and movements of a terminal, and what sets its title (ECMA-48: CSI, OSC and the two-byte ones). */
-const escapeSign = String.fromCharCode(0x1b)
-const bellSign = String.fromCharCode(0x07)
+/** Terminal escape sequences for colours, cursor movements and titles (ECMA-48: CSI, OSC and two-byte sequences). */
+const escapeCharacter = String.fromCharCode(0x1b)
+const bellCharacter = String.fromCharCode(0x07)
 const terminalCodes = new RegExp(
-  `${escapeSign}(?:\\[[0-?]*[ -/]*[@-~]|\\][^${bellSign}${escapeSign}]*(?:${bellSign}|${escapeSign}\\\\)?|[@-Z\\\\-_])`,
+  `${escapeCharacter}(?:\\[[0-?]*[ -/]*[@-~]|\\][^${bellCharacter}${escapeCharacter}]*(?:${bellCharacter}|${escapeCharacter}\\\\)?|[@-Z\\\\-_])`,
   'g',
 )
-/** Control characters besides tab and newline, and what turns the direction of writing. */
+/** Control characters other than tab and newline, and characters that change the writing direction. */
 const invisible = /[^\P{Cc}\t\n]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu
 
 /**
- * What an agent wrote, as text that shows itself as it is: without the colours of a terminal, and with everything that would
- * hide or reorder what stands beside it made visible.
+ * Makes text of an agent safe to display: removes terminal escape sequences, and replaces characters that would hide or reorder the
+ * text around them with visible ones.
  */
 export function plainText(text: string): string {
   return text
     .replaceAll('\r\n', '\n')
     .replaceAll(terminalCodes, '')
-    .replaceAll(invisible, (sign) => {
-      const code = sign.charCodeAt(0)
+    .replaceAll(invisible, (character) => {
+      const code = character.charCodeAt(0)
       if (code < 0x20) return String.fromCharCode(0x2400 + code)
       return code === 0x7f ? '\u2421' : `⟨U+${code.toString(16).toUpperCase().padStart(4, '0')}⟩`
     })
 }
 
-const signs = new Intl.Segmenter('en')
+const graphemes = new Intl.Segmenter('en')
 
-/** The beginning of a text, no longer than `most`; what people see as one sign is not taken apart. */
+/** The beginning of a text, at most `most` characters long. Graphemes, such as emoji sequences, are not split. */
 export function beginning(text: string, most: number): string {
-  // The sign that would be cut is within what is looked at, however long the text is.
-  return text.length <= most ? text : text.slice(0, signs.segment(text.slice(0, most + 64)).containing(most)?.index ?? most)
+  // 64 characters beyond the cut are enough to find the boundary of the grapheme there, and bound the work for a long text.
+  return text.length <= most ? text : text.slice(0, graphemes.segment(text.slice(0, most + 64)).containing(most)?.index ?? most)
 }
 
-/** Its end, likewise. */
+/** The end of a text, at most `most` characters long. Graphemes are not split. */
 function ending(text: string, most: number): string {
   const from = text.length - most
-  const sign = from > 0 ? signs.segment(text).containing(from) : undefined
-  return sign === undefined ? text : text.slice(sign.index === from ? from : sign.index + sign.segment.length)
+  const grapheme = from > 0 ? graphemes.segment(text).containing(from) : undefined
+  return grapheme === undefined ? text : text.slice(grapheme.index === from ? from : grapheme.index + grapheme.segment.length)
 }
 
-/** One line, no longer than `most`, for tables and titles. */
+/** The text on one line, at most `most` characters long, for tables and titles. */
 export function oneLine(text: string, most = 160): string {
   const line = plainText(beginning(text, most * 4))
     .replaceAll(/\s+/g, ' ')
@@ -105,12 +105,12 @@ export function oneLine(text: string, most = 160): string {
   return line.length > most ? `${beginning(line, most - 1)}…` : line
 }
 
-/** Of a UUID the beginning is enough to know it by; a name that somebody gave stays whole. */
+/** The first eight characters of a UUID. Other ids are not shortened. */
 export function shortId(id: string): string {
   return /^[0-9a-f]{8}-/.test(id) ? id.slice(0, 8) : id
 }
 
-/** A path is known by its end; the rest is for who asks. */
+/** The last part of a path, shortened at its start. Other names are not shortened to their end. */
 export function shortName(name: string): string {
   if (!name.startsWith('/')) return oneLine(name, 300)
   const end = oneLine(name.slice(name.lastIndexOf('/') + 1) || name, 300)

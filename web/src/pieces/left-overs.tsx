@@ -3,12 +3,12 @@ import { oneLine } from './format.ts'
 export interface LeftOver {
   readonly kind: string
   readonly name: string
-  /** What became of it, where that is not said already. */
+  /** The outcome, where it is not clear from the context. */
   readonly outcome?: string | undefined
   readonly error?: string | undefined
 }
 
-/** What could not be released, thing by thing, each with why. */
+/** A list of resources that could not be released, each with its error. */
 export function LeftOvers({ left }: { readonly left: readonly LeftOver[] }) {
   return (
     <ul>

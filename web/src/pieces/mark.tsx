@@ -1,4 +1,4 @@
-/** The tide, in two strokes. */
+/** Ebb's logo: two waves. */
 export function Mark({ size = 26 }: { readonly size?: number }) {
   return (
     <svg className="mark" width={size} height={size} viewBox="0 0 32 32" aria-hidden="true" focusable="false">

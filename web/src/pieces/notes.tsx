@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react'
 
-/** What went wrong, as a sentence, and what can be done about it. It can be given the focus. */
+/** An error as a sentence, with an optional retry button. Focusable by script. */
 export function Problem({ children, onRetry }: { readonly children: ReactNode; readonly onRetry?: () => void }) {
   return (
     <div className="note note--bad" role="alert" tabIndex={-1}>
@@ -14,7 +14,7 @@ export function Problem({ children, onRetry }: { readonly children: ReactNode; r
   )
 }
 
-/** Something is under way. */
+/** A progress indicator with a text. */
 export function Progress({ children }: { readonly children: ReactNode }) {
   return (
     <output className="progress">
@@ -24,7 +24,7 @@ export function Progress({ children }: { readonly children: ReactNode }) {
   )
 }
 
-/** Nothing here, and what one could do about it. */
+/** An empty state: a title, and what the user can do. */
 export function Empty({ title, children }: { readonly title: string; readonly children?: ReactNode }) {
   return (
     <div className="empty">

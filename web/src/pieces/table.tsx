@@ -1,13 +1,13 @@
 import { useWindowVirtualizer } from '@tanstack/react-virtual'
 import { type KeyboardEvent, type ReactNode, useCallback, useEffect, useRef, useState } from 'react'
-import { focusHeading, useFocusHeir } from './focus.ts'
+import { focusHeading, useFocusFallback } from './focus.ts'
 
 export interface Column<T> {
   readonly name: string
   readonly cell: (row: T) => ReactNode
-  /** Figures stand under each other. */
+  /** Right-aligned, with digits of equal width. */
   readonly isNumber?: boolean
-  /** The cell that names the row; on a narrow page it is the head of the card. */
+  /** The column that names the row. On a narrow page it is the head of the card. */
   readonly isMain?: boolean
 }
 
@@ -16,22 +16,22 @@ export interface DataTableProps<T> {
   readonly columns: readonly Column<T>[]
   readonly rows: readonly T[]
   readonly keyOf: (row: T) => string
-  /** Where the row leads; it becomes a link around the main cell. */
+  /** The target of the row's link, which wraps the main cell. */
   readonly hrefOf?: (row: T) => string
-  /** The row that one comes back from: it has the focus, and with it is in sight. */
+  /** The row that gets the focus initially, and is scrolled into view: the one that the user returns from. */
   readonly focusKey?: string | undefined
-  /** So narrow that it is a table on every page. */
+  /** The table is narrow enough to stay a table on a narrow page. */
   readonly isNarrow?: boolean
 }
 
-/** Of more rows than this only those in sight exist. */
+/** With more rows than this, only the visible ones are rendered. */
 const virtualFrom = 200
 const rowHeight = 45
 
-/** A table that becomes cards on a narrow page. With links, j and k or the arrows go from row to row, and Enter opens one. */
+/** A table that becomes cards on a narrow page. If rows are links, j and k or the arrow keys move between them, and Enter opens one. */
 export function DataTable<T>({ label, columns, rows, keyOf, hrefOf, focusKey, isNarrow = false }: DataTableProps<T>) {
   const table = useRef<HTMLTableElement>(null)
-  useFocusHeir(table)
+  useFocusFallback(table)
   const [scrollMargin, setScrollMargin] = useState(0)
   const isVirtual = rows.length > virtualFrom
   const virtual = useWindowVirtualizer({
@@ -48,52 +48,52 @@ export function DataTable<T>({ label, columns, rows, keyOf, hrefOf, focusKey, is
   useEffect(() => {
     if (isVirtual) setScrollMargin((table.current?.getBoundingClientRect().top ?? 0) + window.scrollY)
   }, [isVirtual])
-  const wanted = useRef<number | undefined>(undefined)
+  const pendingFocus = useRef<number | undefined>(undefined)
   const focusRow = useCallback(
     (index: number) => {
       const link = table.current?.querySelector<HTMLElement>(`tr[data-index="${index}"] a`)
-      wanted.current = link ? undefined : index
+      pendingFocus.current = link ? undefined : index
       link?.focus()
       if (!link && isVirtual) virtual.scrollToIndex(index, { align: 'center' })
     },
     [isVirtual, virtual],
   )
   useEffect(() => {
-    // It was out of sight, and is there now.
-    if (wanted.current !== undefined) focusRow(wanted.current)
+    // The row was not rendered when the focus was requested, and may be now.
+    if (pendingFocus.current !== undefined) focusRow(pendingFocus.current)
   })
-  const isBack = useRef(focusKey !== undefined)
+  const mustRestoreFocus = useRef(focusKey !== undefined)
   useEffect(() => {
-    if (!isBack.current) return
-    isBack.current = false
-    // Unless somebody has gone on meanwhile.
+    if (!mustRestoreFocus.current) return
+    mustRestoreFocus.current = false
+    // Skipped if the user has moved the focus meanwhile.
     const index = /^(BODY|H1)$/.test(document.activeElement?.tagName ?? '') ? rows.findIndex((row) => keyOf(row) === focusKey) : -1
     if (index !== -1) focusRow(index)
   }, [rows, keyOf, focusKey, focusRow])
   const focused = useRef<string>(undefined)
   useEffect(() => {
     if (focused.current === undefined || rows.some((row) => keyOf(row) === focused.current)) return
-    // It went with the focus on it, and nobody was told of a blur.
+    // The focused row was removed. Browsers fire no blur event in this case.
     focused.current = undefined
     if (document.activeElement === document.body) focusHeading()
   }, [rows, keyOf])
   const step = useCallback(
     (by: number) => {
-      // Keys may come faster than rows into sight.
-      const at = wanted.current ?? document.activeElement?.closest<HTMLElement>('tr[data-index]')?.dataset.index
+      // Keys may arrive faster than rows are rendered, so a pending row counts as the current one.
+      const at = pendingFocus.current ?? document.activeElement?.closest<HTMLElement>('tr[data-index]')?.dataset.index
       const next = at === undefined ? 0 : Number(at) + by
       if (next >= 0 && next < rows.length) focusRow(next)
     },
     [rows.length, focusRow],
   )
   useEffect(() => {
-    const hear = (event: globalThis.KeyboardEvent): void => {
+    const onKey = (event: globalThis.KeyboardEvent): void => {
       if (hrefOf === undefined || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
       if (event.key === 'j') step(1)
       else if (event.key === 'k') step(-1)
     }
-    document.addEventListener('keydown', hear)
-    return () => document.removeEventListener('keydown', hear)
+    document.addEventListener('keydown', onKey)
+    return () => document.removeEventListener('keydown', onKey)
   }, [step, hrefOf])
   const arrows = (event: KeyboardEvent): void => {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key]

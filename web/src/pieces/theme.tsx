@@ -1,16 +1,16 @@
 import { useState } from 'react'
 
-/** As the system has it, unless somebody said otherwise here. */
+/** The colour theme: the one of the operating system, unless the user chose another one here. */
 
 type Theme = 'system' | 'light' | 'dark'
 
 const key = 'ebb.theme'
 const next: Readonly<Record<Theme, Theme>> = { system: 'light', light: 'dark', dark: 'system' }
-const signs: Readonly<Record<Theme, string>> = { system: '◐', light: '○', dark: '●' }
+const icons: Readonly<Record<Theme, string>> = { system: '◐', light: '○', dark: '●' }
 
 function chosen(): Theme {
-  const held = localStorage.getItem(key)
-  return held === 'light' || held === 'dark' ? held : 'system'
+  const stored = localStorage.getItem(key)
+  return stored === 'light' || stored === 'dark' ? stored : 'system'
 }
 
 export function applyTheme(): void {
@@ -27,9 +27,9 @@ export function ThemeToggle() {
     setTheme(next[theme])
   }
   return (
-    <button type="button" className="button button--quiet theme" onClick={change} title={`Theme: ${theme}. Click for ${next[theme]}.`}>
-      <span aria-hidden="true">{signs[theme]}</span>
-      <span className="theme__word">
+    <button type="button" className="button button--quiet theme" onClick={change} title={`Theme: ${theme}. Click to use ${next[theme]}.`}>
+      <span aria-hidden="true">{icons[theme]}</span>
+      <span className="theme__name">
         <span className="hidden">Theme: </span>
         {theme}
       </span>

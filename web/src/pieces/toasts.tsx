@@ -1,29 +1,29 @@
 import { createContext, type ReactNode, useCallback, useContext, useMemo, useRef, useState } from 'react'
 import { sentenceOf } from '../api/client.ts'
-import { useFocusHeir } from './focus.ts'
+import { useFocusFallback } from './focus.ts'
 
-export interface ToastWish {
+export interface ToastOptions {
   readonly text: string
   readonly tone?: 'good' | 'bad'
-  /** Undoes what the toast tells of; `text` is what is said when that worked. */
+  /** Undoes the action that the toast reports. `text` is shown when the undo has succeeded. */
   readonly undo?: { readonly label: string; readonly run: () => Promise<void>; readonly text: string }
 }
 
-interface Toast extends ToastWish {
+interface Toast extends ToastOptions {
   readonly id: number
   readonly isBusy: boolean
 }
 
-/** Long enough to read it and to reach for Undo; a failure stays until somebody has seen it. */
+/** Long enough to read the toast and to reach Undo. Toasts about failures stay until dismissed. */
 const shownMs = 10_000
 
-const Context = createContext<(closeRequest: ToastWish) => void>(() => {})
+const Context = createContext<(options: ToastOptions) => void>(() => {})
 
-export function useToast(): (closeRequest: ToastWish) => void {
+export function useToast(): (options: ToastOptions) => void {
   return useContext(Context)
 }
 
-/** What was done, told to everybody, also to who cannot see it; it stays while the pointer or the focus is in it. */
+/** Provides toasts to the page, announced by screen readers. A toast stays while the pointer or the focus is in it. */
 export function Toasts({ children }: { readonly children: ReactNode }) {
   const [toasts, setToasts] = useState<readonly Toast[]>([])
   const timers = useRef(new Map<number, ReturnType<typeof setTimeout>>())
@@ -32,32 +32,32 @@ export function Toasts({ children }: { readonly children: ReactNode }) {
   const remove = useCallback((id: number) => {
     clearTimeout(timers.current.get(id))
     timers.current.delete(id)
-    setToasts((known) => known.filter((one) => one.id !== id))
+    setToasts((known) => known.filter((toast) => toast.id !== id))
   }, [])
-  const stay = useCallback((id: number) => clearTimeout(timers.current.get(id)), [])
-  const leave = useCallback(
+  const keepOpen = useCallback((id: number) => clearTimeout(timers.current.get(id)), [])
+  const startTimer = useCallback(
     (id: number) => {
-      stay(id)
+      keepOpen(id)
       timers.current.set(
         id,
         setTimeout(() => remove(id), shownMs),
       )
     },
-    [stay, remove],
+    [keepOpen, remove],
   )
   const show = useCallback(
-    (closeRequest: ToastWish) => {
+    (options: ToastOptions) => {
       last.current += 1
       const id = last.current
-      setToasts((known) => [...known.slice(-3), { ...closeRequest, id, isBusy: false }])
-      if (closeRequest.tone !== 'bad') leave(id)
+      setToasts((known) => [...known.slice(-3), { ...options, id, isBusy: false }])
+      if (options.tone !== 'bad') startTimer(id)
     },
-    [leave],
+    [startTimer],
   )
   const undo = async (toast: Toast): Promise<void> => {
     if (!toast.undo || toast.isBusy) return
-    stay(toast.id)
-    setToasts((known) => known.map((one) => (one.id === toast.id ? { ...one, isBusy: true } : one)))
+    keepOpen(toast.id)
+    setToasts((known) => known.map((other) => (other.id === toast.id ? { ...other, isBusy: true } : other)))
     try {
       await toast.undo.run()
       show({ text: toast.undo.text })
@@ -71,16 +71,16 @@ export function Toasts({ children }: { readonly children: ReactNode }) {
   return (
     <Context value={value}>
       {children}
-      <section className="toasts" aria-label="What happened" aria-live="polite">
+      <section className="toasts" aria-label="Notifications" aria-live="polite">
         {toasts.map((toast) => (
-          <OneToast key={toast.id} toast={toast} onUndo={undo} onDismiss={remove} onStay={stay} onLeave={leave} />
+          <ToastBox key={toast.id} toast={toast} onUndo={undo} onDismiss={remove} onStay={keepOpen} onLeave={startTimer} />
         ))}
       </section>
     </Context>
   )
 }
 
-interface OneToastProps {
+interface ToastBoxProps {
   readonly toast: Toast
   readonly onUndo: (toast: Toast) => Promise<void>
   readonly onDismiss: (id: number) => void
@@ -88,22 +88,22 @@ interface OneToastProps {
   readonly onLeave: (id: number) => void
 }
 
-function OneToast({ toast, onUndo, onDismiss, onStay, onLeave }: OneToastProps) {
+function ToastBox({ toast, onUndo, onDismiss, onStay, onLeave }: ToastBoxProps) {
   const { id, text, tone, undo, isBusy } = toast
-  const box = useFocusHeir<HTMLDivElement>()
-  const stay = (): void => onStay(id)
-  const leave = (): void => {
+  const box = useFocusFallback<HTMLDivElement>()
+  const keepOpen = (): void => onStay(id)
+  const startTimer = (): void => {
     if (tone !== 'bad' && !isBusy) onLeave(id)
   }
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: it only waits while somebody is in it
+    // biome-ignore lint/a11y/noStaticElementInteractions: the handlers only pause the timer
     <div
       ref={box}
       className={`toast ${tone === 'bad' ? 'toast--bad' : ''}`}
-      onMouseEnter={stay}
-      onMouseLeave={leave}
-      onFocus={stay}
-      onBlur={leave}
+      onMouseEnter={keepOpen}
+      onMouseLeave={startTimer}
+      onFocus={keepOpen}
+      onBlur={startTimer}
     >
       <span className="toast__text">{text}</span>
       {undo && (

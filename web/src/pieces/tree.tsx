@@ -3,20 +3,20 @@ import type { ReactNode } from 'react'
 export interface TreeProps<T> {
   readonly items: readonly T[]
   readonly keyOf: (item: T) => string
-  /** Of those above it; one whose parent is not among the items is a root. */
+  /** The key of the parent. An item whose parent is not among the items is a root. */
   readonly parentOf: (item: T) => string | undefined
   readonly label: string
   readonly children: (item: T) => ReactNode
 }
 
-/** Things below things, as nested lists. Each is shown once, also when what it says of its parents goes in a circle. */
+/** Items as nested lists. Each item is shown once, also if the parents form a cycle. */
 export function Tree<T>({ items, keyOf, parentOf, label, children }: TreeProps<T>) {
   const byParent = new Map<string | undefined, T[]>()
   const keys = new Set(items.map(keyOf))
   for (const item of items) {
     const parent = parentOf(item)
-    const place = parent !== undefined && keys.has(parent) && parent !== keyOf(item) ? parent : undefined
-    byParent.set(place, [...(byParent.get(place) ?? []), item])
+    const under = parent !== undefined && keys.has(parent) && parent !== keyOf(item) ? parent : undefined
+    byParent.set(under, [...(byParent.get(under) ?? []), item])
   }
   const shown = new Set<string>()
   const branch = (parent: string | undefined): ReactNode => {
@@ -34,14 +34,14 @@ export function Tree<T>({ items, keyOf, parentOf, label, children }: TreeProps<T
       </ul>
     )
   }
-  const whole = branch(undefined)
-  const lost = items.filter((item) => !shown.has(keyOf(item)))
+  const tree = branch(undefined)
+  const inCycle = items.filter((item) => !shown.has(keyOf(item)))
   return (
     <>
-      {whole}
-      {lost.length > 0 && (
-        <ul className="tree" aria-label={`${label}, in a circle`}>
-          {lost.map((item) => (
+      {tree}
+      {inCycle.length > 0 && (
+        <ul className="tree" aria-label={`${label}, in a cycle`}>
+          {inCycle.map((item) => (
             <li key={keyOf(item)}>{children(item)}</li>
           ))}
         </ul>

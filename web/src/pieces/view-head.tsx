@@ -3,13 +3,13 @@ import { cameByNavigation } from '../routing.ts'
 
 export interface ViewHeadProps {
   readonly title: string
-  /** Of the browser's tab, where it says more than the heading. */
+  /** The title of the browser tab, if it differs from the heading. */
   readonly documentTitle?: string
   readonly children?: ReactNode
   readonly above?: ReactNode
 }
 
-/** The heading of a view. Who comes to it finds the focus there, so that a screen reader says where one is. */
+/** The heading of a view. It gets the focus after a navigation, so that a screen reader announces the new view. */
 export function ViewHead({ title, documentTitle = title, above, children }: ViewHeadProps) {
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {
@@ -20,7 +20,7 @@ export function ViewHead({ title, documentTitle = title, above, children }: View
   }, [])
   return (
     <header className="view-head">
-      <div className="view-head__words">
+      <div className="view-head__titles">
         {above}
         <h1 ref={heading} tabIndex={-1}>
           <bdi>{title}</bdi>

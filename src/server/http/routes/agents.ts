@@ -13,11 +13,11 @@ import { launchOf } from '../launch.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
 
-/** A schedule of 10,000 events may be in it; a prompt of 5 MB may not, and is refused by its length. */
+/** Room for a schedule of 10,000 events. A prompt of 5 MB fits too, so that the schema refuses it with a clear message. */
 const launchBytes = 8 * 1_048_576
 
 const cursorHeader = 'X-Next-Cursor'
-const pages = { [cursorHeader]: 'The cursor of the next page, where there is one' }
+const pages = { [cursorHeader]: 'The cursor of the next page; absent on the last page' }
 
 export function agentRoutes(control: Control, containment: string): readonly Route[] {
   const { agents } = control
@@ -55,7 +55,7 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
     route({
       method: 'GET',
       path: '/agents',
-      summary: 'All agents, newest first',
+      summary: 'List all agents, newest first',
       query: schemas.agentsQuery,
       answers: { 200: z.array(schemas.agent) },
       headers: pages,
@@ -64,19 +64,19 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
     route({
       method: 'GET',
       path: '/agents/active',
-      summary: 'The agents that have not ended, newest first',
+      summary: 'List the agents that have not ended, newest first',
       query: schemas.agentsQuery,
       answers: { 200: z.array(schemas.agent) },
       headers: pages,
       handle: ({ query, namespace, reply }) => {
-        const statuses = activeStatuses.filter((one) => !query.status || query.status.includes(one))
+        const statuses = activeStatuses.filter((status) => !query.status || query.status.includes(status))
         return page(query, namespace, statuses, reply)
       },
     }),
     route({
       method: 'GET',
       path: '/agents/usage',
-      summary: 'What the living agents take of this host, seen now',
+      summary: 'Number of processes and memory of every running agent on this host, observed now',
       query: schemas.inNamespace,
       answers: { 200: z.array(schemas.usage) },
       handle: ({ namespace }) => control.usage(namespace),
@@ -84,7 +84,7 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
     route({
       method: 'GET',
       path: '/agents/{id}',
-      summary: 'One agent',
+      summary: 'Get one agent',
       params: schemas.agentParams,
       answers: { 200: schemas.agent },
       handle: async ({ params }) => (await agents.get(params.id)).agent,
@@ -92,7 +92,7 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
     route({
       method: 'GET',
       path: '/agents/{id}/status',
-      summary: 'The status of an agent; with `wait`, once it has ended',
+      summary: 'Get the status of an agent; `wait` waits until it has ended',
       params: schemas.agentParams,
       query: schemas.waitQuery,
       answers: { 200: z.object({ agentId: schemas.agentId, status: schemas.agentStatus }) },
@@ -107,7 +107,7 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
     route({
       method: 'GET',
       path: '/agents/{id}/process',
-      summary: 'The processes of an agent, seen now',
+      summary: 'List the processes of an agent, observed now',
       params: schemas.agentParams,
       answers: { 200: schemas.process },
       handle: async ({ params: { id } }) => {
@@ -128,7 +128,7 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
     route({
       method: 'GET',
       path: '/agents/{id}/messages',
-      summary: 'The conversation after `since`; with `wait`, once there is something',
+      summary: 'List the messages of an agent after number `since`; `wait` waits until there is one',
       params: schemas.agentParams,
       query: schemas.messagesQuery,
       answers: { 200: z.array(schemas.message) },
@@ -142,28 +142,28 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
     route({
       method: 'GET',
       path: '/agents/{id}/resources',
-      summary: 'What an agent made in the world, and what became of it',
+      summary: 'List the resources of an agent, with their states and proofs',
       params: schemas.agentParams,
       answers: { 200: z.array(schemas.resource) },
       handle: async ({ params: { id } }) => {
         await agents.get(id)
-        return (await control.engine.resources(id)).map(shown)
+        return (await control.engine.resources(id)).map(resourceShape)
       },
     }),
     route({
       method: 'POST',
       path: '/agents/{id}/stop',
-      summary: 'Stop an agent, proven; its rows are kept',
+      summary: 'Stop an agent and prove that it is gone; its row and messages are kept',
       params: schemas.agentParams,
       body: schemas.stopBody,
       answers: { 200: schemas.report },
       handle: async ({ params, body: { force, grace } }) =>
-        requireSeen(control, await agents.stop(params.id, { ...(force && { force }), ...(grace !== undefined && { graceMs: grace }) })),
+        requireReleased(control, await agents.stop(params.id, { ...(force && { force }), ...(grace !== undefined && { graceMs: grace }) })),
     }),
     route({
       method: 'DELETE',
       path: '/agents/{id}',
-      summary: 'Stop an agent, proven, and delete everything of it',
+      summary: 'Stop an agent, prove that it is gone, and delete its row, messages, logs and archives',
       params: schemas.agentParams,
       query: schemas.deleteQuery,
       answers: { 204: null },
@@ -174,15 +174,27 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
   ]
 }
 
-/** What is elsewhere and could not be seen to be gone may well run on: that is no answer to a stop, but a refusal, as of a deletion. */
-function requireSeen({ engine }: Control, report: Report): Report {
+/** Throws when a remote resource is not proven gone. It may still run, so the stop fails with 409, as a deletion does. */
+function requireReleased({ engine }: Control, report: Report): Report {
   const left = report.resources.some(({ kind, outcome }) => outcome === 'stuck' && engine.traitsOf(kind)?.isRemote)
   if (!left) return report
   const text = `The agent ${report.scope.id} could not be released: ${report.errors.join('; ')}`
   throw new EbbError('not_released', text, { details: report })
 }
 
-/** Without the spec: that is for finding the thing again, not for showing. */
-export function shown({ id, kind, name, state, dependsOn, intendedAt, heldAt, releasedAt, attempts, proof, error }: Resource): unknown {
+/** A resource without its spec, which is internal. */
+export function resourceShape({
+  id,
+  kind,
+  name,
+  state,
+  dependsOn,
+  intendedAt,
+  heldAt,
+  releasedAt,
+  attempts,
+  proof,
+  error,
+}: Resource): unknown {
   return { id, kind, name, state, dependsOn, intendedAt, heldAt, releasedAt, attempts, proof, error }
 }

@@ -11,7 +11,7 @@ const historyShown = 100
 export function cleanupRoutes(control: Control): readonly Route[] {
   const { cleanup, engine, history, owners, agents } = control
 
-  /** One thing by its name, or a whole namespace: rows and archives are kept. */
+  /** Closes one agent, request or task, or a whole namespace. Rows and archives are kept. */
   async function clean(body: z.output<typeof schemas.cleanupBody>, named: string | undefined): Promise<Report> {
     const force = body.force ?? false
     const namespace = body.namespace ?? named
@@ -20,7 +20,7 @@ export function cleanupRoutes(control: Control): readonly Route[] {
     const kind = body.taskId === undefined ? 'request' : 'task'
     const id = body.taskId ?? body.requestId
     if (id === undefined)
-      throw new EbbError('invalid_request', 'A cleanup of scope "single" needs an agentId, a requestId or a taskId.', {
+      throw new EbbError('invalid_request', 'A cleanup of scope "single" needs an agentId, a requestId or a taskId; add one of them.', {
         details: [{ path: 'agentId', message: 'Give one of agentId, requestId and taskId.' }],
       })
     const { report } = await owners.close({ kind, namespace: namespace ?? defaultNamespace, id }, force)
@@ -31,7 +31,7 @@ export function cleanupRoutes(control: Control): readonly Route[] {
     route({
       method: 'POST',
       path: '/cleanup',
-      summary: 'End one agent, request or task, or everything of a namespace',
+      summary: 'Close one agent, request or task, or everything in a namespace',
       body: schemas.cleanupBody,
       answers: { 200: schemas.report },
       handle: ({ body, namespace }) => clean(body, namespace),
@@ -39,7 +39,7 @@ export function cleanupRoutes(control: Control): readonly Route[] {
     route({
       method: 'GET',
       path: '/cleanup/status',
-      summary: 'Is the world clean: counted in the world, not in the ledger alone',
+      summary: 'Tell whether the system is clean, by observing it and not by the ledger alone',
       query: schemas.inNamespace,
       answers: { 200: schemas.cleanupStatus },
       handle: ({ namespace }) => cleanup.status(namespace),
@@ -47,7 +47,7 @@ export function cleanupRoutes(control: Control): readonly Route[] {
     route({
       method: 'GET',
       path: '/cleanup/history',
-      summary: 'The audit trail, newest first, and what is under way',
+      summary: 'List past and running closes, newest first',
       query: schemas.historyQuery,
       answers: { 200: z.array(schemas.historyEntry) },
       handle: ({ query }) => history.list(query.limit ?? historyShown, query),
@@ -55,7 +55,7 @@ export function cleanupRoutes(control: Control): readonly Route[] {
     route({
       method: 'GET',
       path: '/cleanup/history/{id}',
-      summary: 'One cleanup: with its report, or, while it runs, with its resources so far',
+      summary: 'Get one close with its report, or, while it runs, with the progress of its resources',
       params: schemas.reportParams,
       answers: { 200: schemas.historyDetail },
       handle: async ({ params: { id } }) => {
@@ -67,7 +67,7 @@ export function cleanupRoutes(control: Control): readonly Route[] {
     route({
       method: 'POST',
       path: '/reaper/run',
-      summary: 'Look now for what nobody closed',
+      summary: 'Run one reaper pass now, which finds and releases leftovers',
       body: schemas.reaperBody,
       answers: { 200: schemas.reaperPass },
       handle: async ({ body }) => {

@@ -4,7 +4,7 @@ import type { Control } from '../../../control.ts'
 import { defaultNamespace } from '../launch.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
-import { shown } from './agents.ts'
+import { resourceShape } from './agents.ts'
 
 export function requestRoutes(control: Control): readonly Route[] {
   const { owners, agents, engine } = control
@@ -19,14 +19,14 @@ export function requestRoutes(control: Control): readonly Route[] {
     const { agents: found } = await agents.list({ namespace: name.namespace, requestId: name.id })
     const scopeIds = [scopeId, ...found.map(({ id }) => id)]
     const resources = await Promise.all(scopeIds.map((id) => engine.resources(id)))
-    return { id: name.id, namespace: name.namespace, state, agents: found, resources: resources.flat().map(shown) }
+    return { id: name.id, namespace: name.namespace, state, agents: found, resources: resources.flat().map(resourceShape) }
   }
 
   return [
     route({
       method: 'POST',
       path: '/requests',
-      summary: 'Open a request before its first agent',
+      summary: 'Open a request before its first agent is launched',
       body: schemas.requestBody,
       answers: { 201: schemas.request },
       handle: async ({ body, namespace }) => {
@@ -38,7 +38,7 @@ export function requestRoutes(control: Control): readonly Route[] {
     route({
       method: 'GET',
       path: '/requests/{requestId}',
-      summary: 'A request, with its agents and what they made',
+      summary: 'Get a request with its agents and their resources',
       params: schemas.requestParams,
       query: schemas.inNamespace,
       answers: { 200: schemas.request },
@@ -47,7 +47,7 @@ export function requestRoutes(control: Control): readonly Route[] {
     route({
       method: 'POST',
       path: '/requests/{requestId}/cleanup',
-      summary: 'End a request with everything in it, proven; it takes no agent any more',
+      summary: 'Close a request with everything in it, with proof; it accepts no more agents',
       params: schemas.requestParams,
       query: schemas.inNamespace,
       body: schemas.requestCleanupBody,

@@ -16,21 +16,21 @@ export interface Vitals {
   readonly hasTestRoutes: boolean
   readonly isRunner: boolean
   readonly port: () => number
-  /** What of the foundations is broken, besides the store. */
+  /** Problems of the sentinel and of the containment, as sentences. */
   readonly problems: () => readonly string[]
   readonly otherHosts: () => Promise<readonly OtherHost[]>
 }
 
-/** A store that does not answer a question this small in that time is not connected. */
+/** The database counts as unavailable when these small queries take longer. */
 const storePatienceMs = 2_000
 
 export function serverRoutes(control: Control, catalogue: ProviderCatalogue, vitals: Vitals): readonly Route[] {
-  const otherHosts = joined(() => vitals.otherHosts())
+  const otherHosts = shared(() => vitals.otherHosts())
   return [
     route({
       method: 'GET',
       path: '/health',
-      summary: 'Is the server well; 503 when its store, sentinel or containment is broken',
+      summary: 'Get the health of the server; 503 when its store, sentinel or containment is broken',
       answers: { 200: schemas.health, 503: schemas.health },
       handle: async ({ reply }) => {
         const counted = await count(control)
@@ -62,7 +62,7 @@ export function serverRoutes(control: Control, catalogue: ProviderCatalogue, vit
     route({
       method: 'GET',
       path: '/hosts',
-      summary: 'The hosts that agents of this server run on: this one, and the runner of remote.url, looked at now',
+      summary: 'List the hosts on which agents of this server run: this host, and the runner at remote.url, observed now',
       answers: { 200: z.array(schemas.host) },
       handle: async () => {
         const [counted, others] = await Promise.all([count(control), otherHosts()])
@@ -81,7 +81,7 @@ export function serverRoutes(control: Control, catalogue: ProviderCatalogue, vit
     route({
       method: 'GET',
       path: '/providers',
-      summary: 'The agent programs that this server knows, and which are installed',
+      summary: 'List the providers, and which of them are installed',
       answers: { 200: schemas.providers },
       handle: async () => {
         const providers = await catalogue.describe()
@@ -91,14 +91,14 @@ export function serverRoutes(control: Control, catalogue: ProviderCatalogue, vit
   ]
 }
 
-/** Who asks while somebody's question is under way has its answer: many pages are one call at a runner. */
-function joined<T>(ask: () => Promise<T>): () => Promise<T> {
-  let underWay: Promise<T> | undefined
+/** Concurrent callers share one result, so that many open pages cause one call at a runner. */
+function shared<T>(load: () => Promise<T>): () => Promise<T> {
+  let running: Promise<T> | undefined
   return () => {
-    underWay ??= ask().finally(() => {
-      underWay = undefined
+    running ??= load().finally(() => {
+      running = undefined
     })
-    return underWay
+    return running
   }
 }
 

@@ -5,17 +5,17 @@ import { defaultNamespace } from '../launch.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
 
-/** 10,000 events of a few hundred bytes each. */
+/** Room for 10,000 events of a few kilobytes each. */
 const scheduleBytes = 32 * 1_048_576
 
-/** For tests: only with `--test-endpoints`. */
+/** Routes for tests; they exist only with `--test-endpoints`. */
 export function testRoutes(control: Control): readonly Route[] {
   const { cleanup, agents } = control
 
   function reset({ force, timeout, namespace }: z.output<typeof schemas.resetBody>, named: string | undefined): Undertaken {
-    const where = namespace ?? named
+    const chosen = namespace ?? named
     return cleanup.reset({
-      ...(where !== undefined && { namespace: where }),
+      ...(chosen !== undefined && { namespace: chosen }),
       ...(force && { force }),
       ...(timeout !== undefined && { timeoutMs: timeout }),
     })
@@ -25,7 +25,7 @@ export function testRoutes(control: Control): readonly Route[] {
     route({
       method: 'POST',
       path: '/test/reset-environment',
-      summary: 'Bring a namespace, or everything of this server, back to nothing, and prove it',
+      summary: 'Close and delete everything in a namespace, or in all namespaces of this server, and prove it',
       body: schemas.resetBody,
       answers: { 200: schemas.report, 202: z.object({ id: z.string() }) },
       handle: async ({ body, namespace, reply }) => {
@@ -38,7 +38,7 @@ export function testRoutes(control: Control): readonly Route[] {
     route({
       method: 'GET',
       path: '/test/cleanup-status',
-      summary: 'As /cleanup/status',
+      summary: 'The same as /cleanup/status',
       query: schemas.inNamespace,
       answers: { 200: schemas.cleanupStatus },
       handle: ({ namespace }) => cleanup.status(namespace),
@@ -46,7 +46,7 @@ export function testRoutes(control: Control): readonly Route[] {
     route({
       method: 'GET',
       path: '/test/verify-clean-state',
-      summary: 'Is the world clean, and if not, why: each issue names the thing',
+      summary: 'Tell whether the system is clean; each issue names what is left',
       query: schemas.inNamespace,
       answers: { 200: schemas.cleanState },
       handle: async ({ namespace }) => {
@@ -58,7 +58,7 @@ export function testRoutes(control: Control): readonly Route[] {
     route({
       method: 'POST',
       path: '/test/reset-database',
-      summary: 'The same reset, by its other name',
+      summary: 'The same as /test/reset-environment, with a short answer',
       body: schemas.resetBody,
       answers: { 200: z.object({ success: z.boolean(), deletedCount: z.number().int() }) },
       handle: async ({ body, namespace }) => {
@@ -69,7 +69,7 @@ export function testRoutes(control: Control): readonly Route[] {
     route({
       method: 'POST',
       path: '/test/agents/synthetic',
-      summary: 'Launch an agent that plays a schedule',
+      summary: 'Launch a synthetic agent that plays a schedule of events',
       body: schemas.syntheticBody,
       answers: { 201: schemas.created },
       bodyLimit: scheduleBytes,

@@ -51,8 +51,8 @@ const golden = (provider: string): readonly MessageBody[] => {
   return (JSON.parse(readFileSync(file, 'utf8')) as { messages: MessageBody[] }[]).flatMap(({ messages }) => messages)
 }
 
-describe('a conversation', () => {
-  it('has the prompt, text wrapped at words, a line for a tool, and a few lines of what it said', () => {
+describe('conversation view', () => {
+  it('shows the prompt, text wrapped at words, a line for a tool, and a few lines of its result', () => {
     const result = Array.from({ length: 123 }, (_, index) => `line ${index}`).join('\n')
     const { out } = show(
       [
@@ -80,7 +80,7 @@ describe('a conversation', () => {
 `)
   })
 
-  it('a prompt that is a book is shown in short, and once', () => {
+  it('shows a long prompt shortened, and once', () => {
     const registry = Array.from({ length: 200 }, (_, index) => `+ line ${index}`).join('\n')
     const { out } = show([
       { type: 'user', content: registry },
@@ -90,7 +90,7 @@ describe('a conversation', () => {
     expect(out).toBe('❯ + line 0\n  + line 1\n  + line 2\n  … 197 more lines\n\n❯ and this\n')
   })
 
-  it('a tool with a wide name keeps to its line', () => {
+  it('keeps a tool with a wide name on its line', () => {
     for (const width of [20, 40, 60]) {
       const metadata = { tool: '界'.repeat(40) }
       const { out } = show([{ type: 'tool', content: 'words '.repeat(40), metadata }], width)
@@ -99,12 +99,12 @@ describe('a conversation', () => {
     }
   })
 
-  it('a result that is one line too long is shown whole', () => {
+  it('shows a result that is one line too long completely', () => {
     const { out } = show([{ type: 'tool', content: 'a\nb\nc\nd\n', metadata: { toolUseId: 't1' } }])
     expect(out).toBe('  ⎿ a\n    b\n    c\n    d\n')
   })
 
-  it('of a program that tells of a call again with its result shows each once', () => {
+  it('shows a call and its result once when the program repeats the call with the result', () => {
     const call = "/bin/bash -lc 'echo\nhi'"
     const { out } = show([
       { type: 'tool', content: call, metadata: { tool: 'shell', toolUseId: 'i2', status: 'in_progress' } },
@@ -115,14 +115,14 @@ describe('a conversation', () => {
     expect(out).toBe("⏺ shell  /bin/bash -lc 'echo hi'\n  ⎿ hi\n\n⏺ bash  echo out\n  ⎿ out\n\n⏺ bash  true\n")
   })
 
-  it('text that comes in pieces flows on, and is wrapped as if it had come at once', () => {
+  it('wraps text that arrives in pieces as if it had arrived at once', () => {
     const pieces = ['The qu', 'ick brown ', 'fox jumps', ' over', ' the lazy dog.']
     const bodies = pieces.map((content): MessageBody => ({ type: 'assistant', content, metadata: { delta: true } }))
     const { out } = show([...bodies, { type: 'response', content: 'Done.', metadata: { isError: false } }], 24)
     expect(out).toBe('⏺ The quick brown fox\n  jumps over the lazy\n  dog.\n')
   })
 
-  it('every line is shown, also those that were no UTF-8 or too long to keep whole', () => {
+  it('shows every line, even invalid UTF-8 and truncated lines', () => {
     const bodies: MessageBody[] = [
       { type: 'response', content: 'caf\ufffd', metadata: { invalidUtf8: true } },
       { type: 'response', content: 'th\ufffd', metadata: { invalidUtf8: true } },
@@ -132,7 +132,7 @@ describe('a conversation', () => {
     expect(show(bodies).out).toBe('caf\ufffd\nth\ufffd\nthe beginning\nthe end\n')
   })
 
-  it('complaints are apart, told once, and go elsewhere when standard error does', () => {
+  it('shows errors separately and once, and sends them to stderr when that is not the terminal', () => {
     const bodies: MessageBody[] = [
       { type: 'response', content: 'plain output' },
       { type: 'error', content: 'oops' },
@@ -159,7 +159,7 @@ describe('a conversation', () => {
     },
   )
 
-  it('whatever is said: nothing is wider than the terminal, and no control sequence but our own colours', () => {
+  it('is never wider than the terminal, and has no control sequences but its own colours', () => {
     const bodies = fc.array(
       fc.record({
         type: fc.constantFrom(...messageTypes),
@@ -176,8 +176,8 @@ describe('a conversation', () => {
       { maxLength: 6 },
     )
     fc.assert(
-      fc.property(bodies, fc.integer({ min: 20, max: 90 }), (said, width) => {
-        const { out } = show(said, width, colours)
+      fc.property(bodies, fc.integer({ min: 20, max: 90 }), (messages, width) => {
+        const { out } = show(messages, width, colours)
         const words = out.replaceAll(new RegExp(`${esc}\\[\\d+m`, 'g'), '')
         expect(words).not.toMatch(/[^\P{Cc}\n]/u)
         for (const line of words.split('\n')) expect(widthOf(line)).toBeLessThanOrEqual(width)

@@ -9,20 +9,20 @@ const words = fc
   )
   .map((parts) => harmless(parts.join('')))
 
-describe('wrapped text', () => {
-  it('breaks between words, keeps its lines, and the indentation of code', () => {
+describe('text flow', () => {
+  it('breaks between words, and keeps lines and the indentation of code', () => {
     expect(wrap('the quick brown fox', 10)).toEqual(['the quick', 'brown fox'])
     expect(wrap('one\n\n    two three', 12)).toEqual(['one', '', '    two', 'three'])
     expect(wrap('a b', 20, '  ')).toEqual(['a b'])
     expect(wrap('the quick brown fox', 11, '  ')).toEqual(['the quick', '  brown fox'])
   })
 
-  it('breaks a word only when it is too long for a line of its own', () => {
+  it('breaks a word only when it is too long for a line', () => {
     expect(wrap('see abcdefghijklmnop', 8)).toEqual(['see abcd', 'efghijkl', 'mnop'])
     expect(wrap('界界界界界', 5)).toEqual(['界界', '界界', '界'])
   })
 
-  it('is never wider than it may be, and says every letter once, in order', () => {
+  it('is never too wide, and has every letter once, in order', () => {
     fc.assert(
       fc.property(words, fc.integer({ min: 4, max: 80 }), fc.constantFrom('', '  '), (text, width, margin) => {
         const lines = wrap(text, width, margin)
@@ -32,7 +32,7 @@ describe('wrapped text', () => {
     )
   })
 
-  it('is the same in whatever pieces it comes', () => {
+  it('is the same whatever pieces the text arrives in', () => {
     fc.assert(
       fc.property(words, fc.integer({ min: 1, max: 7 }), fc.integer({ min: 4, max: 60 }), (text, size, width) => {
         const flow = new Flow(width)

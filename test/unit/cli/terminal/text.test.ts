@@ -2,11 +2,11 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ageOf, cut, cutStart, durationOf, harmless, padEnd, sizeOf, widthOf } from '../../../../src/cli/terminal/text.ts'
 
-/** Letters of every sort: marks, wide ones, pictures, controls. */
+/** Text with combining marks, wide characters, emoji and control characters. */
 const anyText = fc.string({ unit: 'binary', maxLength: 200 })
 const widths = fc.integer({ min: 0, max: 120 })
 
-describe('the width of a line', () => {
+describe('text width', () => {
   it.each([
     ['plain', 5],
     ['界', 2],
@@ -24,13 +24,13 @@ describe('the width of a line', () => {
     expect(widthOf(line)).toBe(width)
   })
 
-  it('grows with every letter and never shrinks', () => {
-    fc.assert(fc.property(anyText, anyText, (one, other) => widthOf(one + other) === widthOf(one) + widthOf(other)))
+  it('of a concatenation is the sum of the widths', () => {
+    fc.assert(fc.property(anyText, anyText, (first, second) => widthOf(first + second) === widthOf(first) + widthOf(second)))
   })
 })
 
 describe('foreign text', () => {
-  it('keeps nothing that moves a cursor, sets a title, rings or turns the line around', () => {
+  it('loses everything that moves a cursor, sets a title, rings a bell or reverses the line', () => {
     const trick = 'a\u001b[2Jb\u001b]0;title\u0007c\u001b[31md\u0000\u0008e\u009b2Jf\u202eg\u2066h'
     expect(harmless(trick)).toBe('abcdefgh')
     fc.assert(
@@ -41,12 +41,12 @@ describe('foreign text', () => {
     )
   })
 
-  it('loses no word: line ends of other systems are line ends, and pictures stand for themselves', () => {
+  it('keeps all words: foreign line ends become line ends, and joined emoji become single ones', () => {
     expect(harmless('one\r\ntwo\rthree\r')).toBe('one\ntwo\nthree')
     expect(harmless('👩‍👩‍👧 ❤️ 👍🏽 🏳️‍🌈')).toBe('👩👩👧 ❤ 👍 🏳🌈')
   })
 
-  it('of megabytes is cut in no time', () => {
+  it('of megabytes is cut quickly', () => {
     const long = Buffer.from('界\u001b[0m '.repeat(1_000_000)).toString()
     const startMs = performance.now()
     for (let index = 0; index < 100; index++) expect(widthOf(cut(long, 40))).toBeLessThanOrEqual(40)
@@ -54,8 +54,8 @@ describe('foreign text', () => {
   })
 })
 
-describe('a text that is cut', () => {
-  it('is never wider than it may be, is one line, and is left as it is when it fits', () => {
+describe('cut text', () => {
+  it('is never too wide, is one line, and is unchanged when it fits', () => {
     fc.assert(
       fc.property(anyText, widths, (text, width) => {
         const short = cut(text, width)
@@ -81,13 +81,13 @@ describe('a text that is cut', () => {
     expect(cut(text, width)).toBe(short)
   })
 
-  it('is padded by what is seen of it', () => {
+  it('is padded by its visible width', () => {
     expect(padEnd('界', 4)).toBe('界  ')
     expect(cutStart('/a/long/path.log', 9)).toBe('…path.log')
   })
 })
 
-it('ages, durations and sizes are as a person says them', () => {
+it('text: ages, durations and sizes are short and readable', () => {
   expect([0, 59_999, 60_000, 3_600_000, 90_000_000, -5].map((ms) => ageOf(0, ms))).toEqual(['0s', '59s', '1m', '1h', '1d', '0s'])
   expect([0, 999, 1_000, 59_990, 60_000, 3_723_000].map(durationOf)).toEqual([
     '0 ms',

@@ -43,8 +43,8 @@ const three = ['aaaaaaaa', 'bbbbbbbb', 'cccccccc'].map((id, index) =>
 const state: TopState = { ...firstState, snapshot: snapshot(three) }
 const play = (from: TopState, ...keys: readonly string[]): Move => keys.reduce<Move>((move, key) => press(move.state, key), { state: from })
 
-describe('keys', () => {
-  it('are known by their sequences, several at once, and an unknown one is nothing', () => {
+describe('ebb top: keys', () => {
+  it('are recognised by their sequences, several at once, and unknown ones are ignored', () => {
     expect(keysOf('j\u001b[A\u001bOB\r\u001b[5~\u001b[1;5C?\u001b\u0003')).toEqual([
       'j',
       'up',
@@ -58,7 +58,7 @@ describe('keys', () => {
     expect(keysOf('')).toEqual([])
   })
 
-  it('choose an agent and stop at the ends; one that goes away leaves the choice to the first', () => {
+  it('select an agent and stop at the ends; when it is gone, the first is selected', () => {
     expect(chosen(state)?.id).toBe('aaaaaaaa')
     expect(chosen(play(state, 'down', 'j').state)?.id).toBe('cccccccc')
     expect(chosen(play(state, 'down', 'j', 'j', 'j').state)?.id).toBe('cccccccc')
@@ -67,7 +67,7 @@ describe('keys', () => {
     expect(chosen(gone)?.id).toBe('aaaaaaaa')
   })
 
-  it('s asks, and only a y stops', () => {
+  it('s asks for confirmation, and only y stops the agent', () => {
     expect(play(state, 'down', 's')).toEqual({ state: expect.objectContaining({ asked: 'bbbbbbbb' }) })
     expect(play(state, 'down', 's', 'y').deed).toEqual({ is: 'stop', id: 'bbbbbbbb' })
     for (const key of ['n', 'enter', 'q', 'escape', 's', ' ']) {
@@ -77,7 +77,7 @@ describe('keys', () => {
     expect(play({ ...state, snapshot: snapshot([]) }, 's').state.asked).toBeUndefined()
   })
 
-  it('Enter shows and goes back, ? helps, r sorts, q and Ctrl-C leave', () => {
+  it('Enter shows an agent and returns, ? shows help, r sorts, q and Ctrl-C quit', () => {
     expect(play(state, 'down', 'enter')).toMatchObject({ state: { page: 'agent', selected: 'bbbbbbbb' }, deed: { is: 'look' } })
     expect(play(state, 'enter', 'q')).toEqual({ state: expect.objectContaining({ page: 'list' }) })
     expect(play(state, '?', 'escape').state.page).toBe('list')
@@ -88,8 +88,8 @@ describe('keys', () => {
   })
 })
 
-describe('the screen', () => {
-  it('fits, whatever its size, whatever the agents are called', () => {
+describe('ebb top: the screen', () => {
+  it("fits any size, whatever the agents' fields contain", () => {
     const agents = fc.array(
       fc.record({
         id: fc.uuid(),
@@ -111,14 +111,14 @@ describe('the screen', () => {
     )
   })
 
-  it('shows the chosen one among hundreds, also without colours', () => {
+  it('shows the selected agent among hundreds, also without colours', () => {
     const many = Array.from({ length: 300 }, (_, index) => agent(`${String(index).padStart(8, '0')}-x`))
     const at = play({ ...firstState, snapshot: snapshot(many) }, 'end', 'up').state
     const lines = draw(at, { face: { width: 80, palette: noColours }, width: 80, height: 20, nowMs: 0 })
     expect(lines.filter((line) => line.startsWith('❯ '))).toEqual([expect.stringContaining('00000298')])
   })
 
-  it('says that the server is gone, and what is stuck', () => {
+  it('shows that the server is gone, and what is stuck', () => {
     const screen = { face: { width: 90, palette: noColours }, width: 90, height: 12, nowMs: 0 }
     expect(draw({ ...state, lost: 'No server answers.' }, screen).join('\n')).toMatch(
       /✗ Trying again; this is from 12:01:00\. No server answers\./,

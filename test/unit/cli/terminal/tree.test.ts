@@ -13,12 +13,12 @@ const drawn = (ones: readonly One[]): readonly string[] =>
     ({ parent }) => parent,
   ).map(({ value, stem }) => stem + value.id)
 
-it('everything hangs below its parent', () => {
+it('tree: every item is below its parent', () => {
   const ones = [{ id: 'a' }, { id: 'b', parent: 'a' }, { id: 'c', parent: 'b' }, { id: 'd', parent: 'a' }, { id: 'e', parent: 'gone' }]
   expect(drawn(ones)).toEqual(['a', '├─ b', '│  └─ c', '└─ d', 'e'])
 })
 
-it('what goes round in circles is shown once, and depth is no matter', () => {
+it('tree: cycles are shown once, and any depth is possible', () => {
   expect(
     drawn([
       { id: 'a', parent: 'b' },

@@ -4,18 +4,18 @@ import type { Tree } from '../../../../src/host/containment/containment.ts'
 import { findMembers } from '../../../../src/host/containment/scan.ts'
 import type { ProcessEntry } from '../../../../src/host/processes/process-table.ts'
 
-/** A supervisor with pid 50, started at 1000; its tree's main process is 100, started at 2000. */
+/** The supervisor has pid 50 and start time 1000. The main process of its tree has pid 100 and start time 2000. */
 const mark: Mark = { installation: 'a1b2c3d4e5f6', incarnation: 'ab564ffa7180-4026531836-50-1000', resourceId: 'agent.1' }
 const tree: Tree = {
   mark,
-  spec: { containment: 'scan', installation: mark.installation, program: 'agent', place: '/doors/' },
+  spec: { containment: 'scan', installation: mark.installation, program: 'agent', place: '/gates/' },
   main: { pid: 100, startTime: '2000' },
-  place: '/doors/agent.1',
+  place: '/gates/agent.1',
   limitPlaces: [],
 }
 const self = 50
 
-/** By default a child of init in a session of its own that began after the tree and carries nothing. */
+/** A process: by default a child of init, in its own session, started after the tree, without tags. */
 function entry(pid: number, more: Partial<ProcessEntry> = {}): ProcessEntry {
   return { pid, ppid: 1, pgid: pid, sid: pid, state: 'S', startTime: '3000', command: 'x', environmentTags: undefined, ...more }
 }
@@ -29,59 +29,59 @@ function members(entries: readonly ProcessEntry[], seen = known()): readonly num
   return findMembers(tree, [init, supervisor, ...entries], seen, self).map(({ pid }) => pid)
 }
 
-describe('who belongs to a tree', () => {
-  it('the main process, its children and theirs, whatever order they are listed in', () => {
+describe('findMembers includes', () => {
+  it('the main process and its descendants, in any order of the list', () => {
     const child = entry(101, { ppid: 100 })
     const grandchild = entry(102, { ppid: 101 })
     expect(members([grandchild, child, main])).toEqual([102, 101, 100])
   })
 
-  it('whoever carries the cookie, also behind the cookie of an outer Ebb', () => {
+  it('a process with the environment tag, also after the tag of an outer Ebb', () => {
     const outer = environmentTag({ ...mark, installation: 'ffffffffffff' })
     expect(members([entry(200, { environmentTags: `${outer}:${environmentTag(mark)}` })])).toEqual([200])
   })
 
-  it('the main process is known without its cookie, by pid and start time', () => {
+  it('the main process without an environment tag, by pid and start time', () => {
     expect(members([{ ...main, environmentTags: undefined }])).toEqual([100])
   })
 
-  it('a daemon that cleared its environment is known by the session that a member leads', () => {
+  it('a daemon that cleared its environment, by the session that a member leads', () => {
     expect(members([main, entry(101, { sid: 100, pgid: 101 })])).toEqual([100, 101])
   })
 
-  it('a daemon in the group of a member is known by its group', () => {
+  it('a daemon in the process group that a member leads', () => {
     expect(members([main, entry(101, { sid: 999, pgid: 100 })])).toEqual([100, 101])
   })
 
-  it('a session and a group outlive their leader', () => {
+  it('processes of a session or group whose leader has ended', () => {
     const seen = known()
     expect(members([main], seen)).toEqual([100])
     expect(members([entry(101, { sid: 100 })], seen)).toEqual([101])
     expect(members([entry(102, { pgid: 100 })], seen)).toEqual([102])
   })
 
-  it('a child that was seen once is known when its parent is gone and it has a session of its own', () => {
+  it('a child that was found before, when its parent has ended and it has its own session', () => {
     const seen = known()
     members([main, entry(101, { ppid: 100 })], seen)
     expect(members([entry(101, { ppid: 1 })], seen)).toEqual([101])
   })
 
-  it('the children of one that was found by its session are found too', () => {
+  it('the children of a process that was found by its session', () => {
     expect(members([main, entry(101, { sid: 100 }), entry(102, { ppid: 101 })])).toEqual([100, 101, 102])
   })
 })
 
-describe('who does not (G10)', () => {
+describe('findMembers excludes (G10)', () => {
   it('the supervisor, its other children, init and its children', () => {
     expect(members([main, entry(60, { ppid: self }), entry(61)])).toEqual([100])
   })
 
-  it('the supervisor itself, though it runs inside the agent of the same tree', () => {
+  it('the supervisor itself, even when it carries the tag of the tree', () => {
     const nested = { ...supervisor, environmentTags: environmentTag(mark) }
     expect(findMembers(tree, [nested, main], known(), self).map(({ pid }) => pid)).toEqual([100])
   })
 
-  it('who carries the cookie of another resource, of another installation, or something like it', () => {
+  it('a process with the tag of another resource or installation, or with a similar text', () => {
     const others = [{ resourceId: 'agent.10' }, { resourceId: 'agent' }, { installation: 'ffffffffffff' }]
     const environmentTags = [
       ...others.map((other) => environmentTag({ ...mark, ...other })),
@@ -92,30 +92,30 @@ describe('who does not (G10)', () => {
     expect(members(environmentTags.map((text, index) => entry(200 + index, { environmentTags: text })))).toEqual([])
   })
 
-  it('who has the pid of the main process but another start time', () => {
+  it('a process with the pid of the main process and another start time', () => {
     expect(members([entry(100, { startTime: '5000' })])).toEqual([])
   })
 
-  it('who has the pid of a member that was seen before but another start time, and neither do its children', () => {
+  it('a process with the pid of an earlier member and another start time, and its children', () => {
     const seen = known()
     members([main, entry(101, { ppid: 100 })], seen)
     expect(members([entry(101, { startTime: '9000' }), entry(300, { ppid: 101, startTime: '9001' })], seen)).toEqual([])
   })
 
-  it('who leads a session under a number that a member once led, and neither does its session', () => {
+  it('a session whose number a member led before, when a later process leads it now', () => {
     const seen = known()
     members([main], seen)
     const stranger = entry(100, { startTime: '9000' })
     expect(members([stranger, entry(301, { sid: 100, pgid: 100, startTime: '9001' })], seen)).toEqual([])
   })
 
-  it('who only belongs to a session that a member belongs to but does not lead', () => {
+  it('other processes of a session that a member is in but does not lead', () => {
     const terminal = { sid: 40, pgid: 40 }
     const shell = entry(40, { startTime: '500', ...terminal })
     expect(members([shell, { ...main, ...terminal }, entry(41, { startTime: '2500', ...terminal })])).toEqual([100])
   })
 
-  it('who is older than the supervisor, whatever it carries and whoever its parent seems to be', () => {
+  it('a process that is older than the supervisor, whatever its tags and its parent', () => {
     const old = { startTime: '999' }
     expect(
       members([
@@ -127,15 +127,15 @@ describe('who does not (G10)', () => {
     ).toEqual([100])
   })
 
-  it('who is older than the leader of the session it seems to be in', () => {
+  it('a process that is older than the leader of its session', () => {
     expect(members([main, entry(200, { sid: 100, pgid: 200, startTime: '1500' })])).toEqual([100])
   })
 
-  it('who is older than what seems to be its parent', () => {
+  it('a process that is older than its parent', () => {
     expect(members([main, entry(200, { ppid: 100, startTime: '1500' })])).toEqual([100])
   })
 
-  it('nobody, in an empty table', () => {
+  it('everything when the process table is empty', () => {
     expect(findMembers(tree, [], known(), self)).toEqual([])
   })
 })

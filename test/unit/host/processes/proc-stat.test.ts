@@ -15,7 +15,7 @@ function stat(command: string, state = 'S'): string {
 
 const expected = { pid: 4711, ppid: 100, pgid: 200, sid: 300, state: 'S', startTime: '292210', environmentTags: undefined }
 
-describe('a line of /proc/PID/stat', () => {
+describe('parseStat', () => {
   it.each([
     'sh',
     'tmux: server',
@@ -28,11 +28,11 @@ describe('a line of /proc/PID/stat', () => {
     'new\nline',
     ') R 6 6 6 6 6 6 6 6 6 6 6 6 6 6 6 6 6 6 6 1 (',
     '(sd-pam)',
-  ])('is read rightly for a command that calls itself %j', (command) => {
+  ])('reads a line with the command name %j', (command) => {
     expect(parseStat(stat(command))).toEqual({ ...expected, command })
   })
 
-  it('is read rightly whatever the command calls itself', () => {
+  it('reads a line with any command name', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 15 }), (command) => {
         expect(parseStat(stat(command))).toEqual({ ...expected, command })
@@ -40,22 +40,22 @@ describe('a line of /proc/PID/stat', () => {
     )
   })
 
-  it('says when it is a zombie', () => {
+  it('reads the state of a zombie', () => {
     expect(parseStat(stat('sh', 'Z'))?.state).toBe('Z')
   })
 
-  it.each(['', 'nothing', '4711 sh S 1 1 1', ')4711('])('%j is no process', (text) => {
+  it.each(['', 'nothing', '4711 sh S 1 1 1', ')4711('])('returns undefined for %j', (text) => {
     expect(parseStat(text)).toBeUndefined()
   })
 })
 
-describe('the process table of Linux', () => {
-  it('finds ourselves, with what we carry, and nobody at a pid that cannot be', () => {
+describe('procTable', () => {
+  it('finds this process, and no process at an impossible pid', () => {
     expect(procTable.find(process.pid)).toMatchObject({ pid: process.pid, ppid: process.ppid })
     expect(procTable.find(2 ** 30)).toBeUndefined()
   })
 
-  it('a scan that is asked for while one runs begins after it, so that it proves what happened before', async () => {
+  it('starts a scan that is requested during another one after it, so that it proves what happened before the request', async () => {
     const first = procTable.snapshot()
     const second = procTable.snapshot()
     expect(second).toBe(first)
@@ -64,30 +64,30 @@ describe('the process table of Linux', () => {
     expect((await procTable.snapshot()).some(({ pid }) => pid === process.pid)).toBe(true)
   })
 
-  /** exec(2) again and again, in one process: its environment is empty, to whoever looks, for a moment of each. */
-  function execsForEver(): ChildProcess {
+  /** A process that execs again and again. During each exec(2) its environment is empty for a moment. */
+  function execForever(): ChildProcess {
     const program = `[ -t 0 ] || exec /bin/sh -c "$0" "$0"`
-    return spawn('/bin/sh', ['-c', program, program], { stdio: 'ignore', detached: true, env: { EBB_SCOPE: 'a-cookie' } })
+    return spawn('/bin/sh', ['-c', program, program], { stdio: 'ignore', detached: true, env: { EBB_SCOPE: 'a-tag' } })
   }
 
-  /** With how long each waits for one that is between two programs: beside other work for longer than in place. */
+  /** With how long each method waits for a process that is between two programs: asynchronous ones wait longer. */
   it.each([
     ['marked', 1_000, async () => await procTable.marked()],
     ['snapshot', 250, async () => await procTable.snapshot()],
     ['markedNow', 1_000, async () => procTable.markedNow()],
     [
-      'our own checker',
+      'the process list of the tests',
       3_000,
       async () => processes().map(({ pid, environ }) => ({ pid, environmentTags: /EBB_SCOPE=([^\0]*)/.exec(environ)?.[1] })),
     ],
-  ] as const)('%s finds the mark also of a process that becomes another program just now', async (_name, waitMs, look) => {
-    const child = execsForEver()
+  ] as const)('%s finds the environment tag of a process in the middle of an exec(2)', async (_name, waitMs, scan) => {
+    const child = execForever()
     try {
       let missed = 0
-      for (let looks = 0; looks < 400; looks++) {
+      for (let scans = 0; scans < 400; scans++) {
         const beganMs = performance.now()
-        const isFound = (await look()).find(({ pid }) => pid === child.pid)?.environmentTags === 'a-cookie'
-        // Who had no processor for all of that time is an exec that hangs, which has its end.
+        const isFound = (await scan()).find(({ pid }) => pid === child.pid)?.environmentTags === 'a-tag'
+        // A process that got no processor time during the whole wait counts as a hung exec, which a scan gives up.
         if (!isFound && performance.now() - beganMs < waitMs) missed += 1
       }
       expect(missed).toBe(0)
@@ -97,19 +97,19 @@ describe('the process table of Linux', () => {
     }
   })
 
-  it('finds the mark also of a process whose main thread has ended while another runs on', async () => {
-    const child = spawn(fixture('ends-its-main-thread'), [], { stdio: ['ignore', 'pipe', 'inherit'], env: { EBB_SCOPE: 'a-cookie' } })
+  it('finds the environment tag of a process whose main thread has ended while another thread runs', async () => {
+    const child = spawn(fixture('ends-its-main-thread'), [], { stdio: ['ignore', 'pipe', 'inherit'], env: { EBB_SCOPE: 'a-tag' } })
     try {
       await waitUntil(() => procTable.find(child.pid ?? 0)?.state === 'Z', 10_000, 'its main thread has ended')
-      const looks = [await procTable.marked(), await procTable.snapshot(), procTable.markedNow()]
-      expect(looks.map((seen) => seen.find(({ pid }) => pid === child.pid)?.environmentTags)).toEqual(['a-cookie', 'a-cookie', 'a-cookie'])
+      const scans = [await procTable.marked(), await procTable.snapshot(), procTable.markedNow()]
+      expect(scans.map((seen) => seen.find(({ pid }) => pid === child.pid)?.environmentTags)).toEqual(['a-tag', 'a-tag', 'a-tag'])
     } finally {
       child.kill('SIGKILL')
       await once(child, 'exit')
     }
   })
 
-  it('finds no mark where there is none: an empty environment, a kernel thread, a zombie', async () => {
+  it('finds no tag on a process with an empty environment', async () => {
     const child = spawn('/bin/sleep', ['1000'], { stdio: 'ignore', env: {} })
     try {
       await once(child, 'spawn')
@@ -122,14 +122,14 @@ describe('the process table of Linux', () => {
     }
   })
 
-  it('does not wait for an environment that somebody has unmapped, and finds the brand', async () => {
+  it('does not wait for an environment that the process has unmapped, and finds the rlimit tag', async () => {
     const program = fixture('unmaps-its-environment')
-    const child = spawn('/bin/sh', ['-c', 'ulimit -m 4503599627370497; exec "$0"', program], { env: { EBB_SCOPE: 'a-cookie' } })
-    // A clock that stands still: who waits for a deadline waits until this one is tired of it.
+    const child = spawn('/bin/sh', ['-c', 'ulimit -m 4503599627370497; exec "$0"', program], { env: { EBB_SCOPE: 'a-tag' } })
+    // A clock that stands still: code that waits for a deadline runs into the error after 20 s.
     const realNow = performance.now.bind(performance)
     const beganMs = realNow()
     const clock = vi.spyOn(performance, 'now').mockImplementation(() => {
-      if (realNow() - beganMs > 20_000) throw new Error('It waits.')
+      if (realNow() - beganMs > 20_000) throw new Error('The scan waits for a deadline.')
       return 0
     })
     try {

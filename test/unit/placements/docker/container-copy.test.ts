@@ -6,10 +6,10 @@ import { type Copied, copyOutput, overlapOf } from '../../../../src/placements/d
 import type { DockerQueries, OutputPiece } from '../../../../src/placements/docker/ports.ts'
 import { temporaryHome } from '../../../support/home.ts'
 
-/** The streams that the daemon was asked for last. */
-const asked: string[] = []
+/** The streams of the last requests to the daemon. */
+const requestedStreams: string[] = []
 
-/** A log of ours that has `had`, and a daemon whose log is `daemons`, in pieces of a few bytes. */
+/** Copies the daemon's log `daemons`, sent in pieces of seven bytes, to a log that already contains `had`. */
 async function copied(had: string, daemons: string, mostBytes = 1_000): Promise<{ readonly log: string; readonly copied: Copied }> {
   const folder = temporaryHome()
   mkdirSync(folder, { recursive: true })
@@ -17,11 +17,11 @@ async function copied(had: string, daemons: string, mostBytes = 1_000): Promise<
   writeFileSync(paths.stdout, had)
   writeFileSync(paths.stderr, '')
   async function* output(_id: string, _follows: boolean, _signal: unknown, streams = ['stdout', 'stderr']): AsyncIterable<OutputPiece> {
-    asked.push(...streams)
+    requestedStreams.push(...streams)
     if (!streams.includes('stdout')) return
     for (let at = 0; at < daemons.length; at += 7) yield { stream: 'stdout', bytes: Buffer.from(daemons.slice(at, at + 7)) }
   }
-  asked.length = 0
+  requestedStreams.length = 0
   const queries = { output } as unknown as DockerQueries
   const how = { follows: false, signal: new AbortController().signal, mostBytes }
   const result = await copyOutput({ effects: realEffects, queries }, 'id', paths, how)
@@ -31,14 +31,14 @@ async function copied(had: string, daemons: string, mostBytes = 1_000): Promise<
 const fine = { isShortened: false, isCut: false }
 const shortened = { isShortened: true, isCut: false }
 
-describe('the copy of an output', () => {
-  it('adds what is missing, and nothing where nothing is', async () => {
+describe('docker: copying the output', () => {
+  it('adds what is missing, and nothing when nothing is', async () => {
     expect(await copied('', 'line 1\nline 2\n')).toEqual({ log: 'line 1\nline 2\n', copied: fine })
     expect(await copied('line 1\nli', 'line 1\nline 2\n')).toEqual({ log: 'line 1\nline 2\n', copied: fine })
     expect(await copied('line 1\nline 2\n', 'line 1\nline 2\n')).toEqual({ log: 'line 1\nline 2\n', copied: fine })
   })
 
-  it("says that the daemon's log was shortened, and loses nothing that came after: emptied, begun anew, or cut at its beginning", async () => {
+  it("reports that the daemon's log was shortened, and loses nothing that came after: emptied, restarted or cut at its start", async () => {
     expect(await copied('line 1\nline 2\n', '')).toEqual({ log: 'line 1\nline 2\n', copied: shortened })
     expect(await copied('line 1\nline 2\n', 'new 1\n')).toEqual({ log: 'line 1\nline 2\nnew 1\n', copied: shortened })
     const many = Array.from({ length: 9 }, (_, index) => `new ${index}\n`).join('')
@@ -48,16 +48,16 @@ describe('the copy of an output', () => {
     expect(await copied(whole, 'line 4\n')).toEqual({ log: whole, copied: shortened })
   })
 
-  it('keeps a byte more than the limit, by which it is seen, and says that there was more', async () => {
+  it('keeps one byte more than the limit, and reports that there was more', async () => {
     expect(await copied('', '0123456789', 4)).toEqual({ log: '01234', copied: { isShortened: false, isCut: true } })
     expect(await copied('01234', '0123456789', 4)).toEqual({ log: '01234', copied: { isShortened: false, isCut: true } })
-    // What is full need not be read to its end.
-    expect(asked).toEqual(['stderr'])
+    // A log that has reached its limit is not read again.
+    expect(requestedStreams).toEqual(['stderr'])
     expect(await copied('', '0123', 4)).toEqual({ log: '0123', copied: fine })
   })
 })
 
-describe('where the end of one is the beginning of the other', () => {
+describe('docker: the overlap between the end of one text and the start of another', () => {
   it.each([
     ['abc', 'cde', 1],
     ['abc', 'abc', 3],
@@ -67,7 +67,7 @@ describe('where the end of one is the beginning of the other', () => {
     ['abc', 'xyz', 0],
     ['', 'abc', 0],
     ['abc', '', 0],
-  ])('%s, %s: %i', (tail, head, bytes) => {
+  ])('of %s and %s: %i bytes', (tail, head, bytes) => {
     expect(overlapOf(Buffer.from(tail), Buffer.from(head))).toBe(bytes)
   })
 })

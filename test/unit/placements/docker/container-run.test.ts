@@ -9,11 +9,11 @@ import { Followers } from '../../../../src/placements/docker/follower.ts'
 import type { Docker, DockerQueries, InspectedContainer } from '../../../../src/placements/docker/ports.ts'
 import { ContainerRunKind, type ContainerRunRef } from '../../../../src/placements/docker/run.ts'
 
-/** Every deadline is over at the next turn; what is there by then was in time. */
+/** Every deadline passes at the next turn of the event loop. An answer that exists by then was in time. */
 const clock = { ...realClock, after: (_ms: number, _signal: AbortSignal, callback: () => void): void => void setImmediate(callback) }
 const daemon = { identity: 'THIS', host: 'unix:///sock' }
 
-/** A daemon that calls back when it is attached to, and counts its starts. */
+/** A daemon that calls `attached` on an attach, and counts starts. */
 function dockerThat(attached: () => void): { readonly docker: Docker; readonly starts: () => number } {
   let starts = 0
   const attach = async (): Promise<PassThrough> => {
@@ -26,8 +26,8 @@ function dockerThat(attached: () => void): { readonly docker: Docker; readonly s
   return { docker: dockerOver(fake as unknown as Daemon), starts: () => starts }
 }
 
-describe('the start of a container whose scope closes meanwhile (G13)', () => {
-  it('does not happen when that is known before, nor when it is while it is attached to', async () => {
+describe('docker: starting a container while its scope closes (G13)', () => {
+  it('does not start it when the scope was closing before the attach, or during it', async () => {
     const before = dockerThat(() => {})
     await expect(before.docker.start('id', '', AbortSignal.abort())).rejects.toThrow('its scope is closing')
     const closing = new AbortController()
@@ -58,7 +58,7 @@ const refWith = (kind: ContainerRunKind, detail: object | undefined): ContainerR
 
 const signal = new AbortController().signal
 
-describe('a run of which the daemon does not say that it listens for its end', () => {
+describe('docker: a run for which the daemon does not confirm that it waits for the end', () => {
   it('is not started', async () => {
     let starts = 0
     const start = async (): Promise<never> => Promise.reject(new Error(`start ${++starts}`))
@@ -70,10 +70,10 @@ describe('a run of which the daemon does not say that it listens for its end', (
   })
 })
 
-describe('a run at another daemon', () => {
+describe('docker: a run at another daemon', () => {
   const other = { id: 'id', daemon: { identity: 'OTHER', host: 'unix:///other' } }
 
-  it('is not said to be over, and its exit is not made up (G4)', async () => {
+  it('is not reported as ended, and has no made-up exit (G4)', async () => {
     const kind = kindWith({}, {})
     await expect(kind.observe(refWith(kind, other), { signal, clock })).rejects.toThrow('OTHER at unix:///other')
     expect(await kind.ended(refWith(kind, other))).toBeUndefined()
@@ -81,15 +81,15 @@ describe('a run at another daemon', () => {
   })
 })
 
-describe('what reports call it', () => {
-  it('is the same before it exists and after', () => {
+describe('docker: the name of a run in reports', () => {
+  it('is the same before and after the run exists', () => {
     const kind = kindWith({}, {})
     expect(kind.describe(refWith(kind, { id: 'f'.repeat(64) }))).toBe(kind.describe(refWith(kind, undefined)))
   })
 })
 
-describe('a kill of what runs in a container', () => {
-  /** Part of what `/proc` says of the cgroups of every process, so that the container seems to have our pid. */
+describe('docker: killing the processes of a container', () => {
+  /** A part of every process's `/proc/PID/cgroup`, so that this process seems to be in the container. */
   const own = '0::/'
   const running: InspectedContainer = {
     ...{ id: own, name: 'ebb-scope.3', labels: {}, state: 'running', runtime: 'runc' },
@@ -102,30 +102,30 @@ describe('a kill of what runs in a container', () => {
     readonly refusal?: string
   }
 
-  /** Who is told: by us, `here`, or by the daemon. */
+  /** Records which signals are sent, directly (`here`) or through the daemon. */
   function killing({ seen = {}, isLocal = true, refusal }: Scene) {
-    const told: string[] = []
+    const sent: string[] = []
     let nowMs = 1_000
     let container = { ...running, ...seen }
     const effects = {
       signal: (pid: number, name: string) => {
-        told.push(`here ${pid === process.pid} ${name}`)
+        sent.push(`here ${pid === process.pid} ${name}`)
         if (refusal !== undefined) throw Object.assign(new Error(refusal), { code: refusal })
       },
     } as unknown as Effects
     const docker = {
-      signal: async (_id: string, name: string) => void told.push(`daemon ${name}`),
-      unpause: async () => void told.push('unpaused'),
+      signal: async (_id: string, name: string) => void sent.push(`daemon ${name}`),
+      unpause: async () => void sent.push('unpaused'),
     }
     const queries: Partial<DockerQueries> = { isLocal, list: async () => [container], inspect: async () => container }
     const kind = kindWith(docker as Partial<Docker>, queries, effects, () => nowMs)
     const ref = refWith(kind, { id: own, daemon })
     return {
-      /** Who is told by a kill so many milliseconds after the one before. */
+      /** The signals of a kill this many milliseconds after the one before. */
       after: async (ms: number): Promise<readonly string[]> => {
         nowMs += ms
         await kind.release(ref, 'kill', { signal, clock })
-        return told.splice(0)
+        return sent.splice(0)
       },
       isSeen: async (state: string): Promise<void> => {
         container = { ...container, state }
@@ -134,29 +134,29 @@ describe('a kill of what runs in a container', () => {
     }
   }
 
-  it.each(['runc', 'crun', 'io.containerd.runc.v2'])('is a signal of ours where %s runs it on this host', async (runtime) => {
+  it.each(['runc', 'crun', 'io.containerd.runc.v2'])('is a direct signal when %s runs it on this host', async (runtime) => {
     expect(await killing({ seen: { runtime } }).after(0)).toEqual(['here true SIGKILL'])
   })
 
   it.each<[string, Scene]>([
     ['the daemon is on another host', { isLocal: false }],
-    ['that pid is not of this container here', { seen: { id: 'f'.repeat(64) } }],
+    ['the pid does not belong to this container', { seen: { id: 'f'.repeat(64) } }],
     ['it has a kernel of its own', { seen: { runtime: 'kata' } }],
-    ['no runtime is told', { seen: { runtime: '' } }],
-    ['no pid is told', { seen: { pid: undefined } }],
-  ])('is for the daemon alone where %s (G10)', async (_where, scene) => {
+    ['the runtime is unknown', { seen: { runtime: '' } }],
+    ['the pid is unknown', { seen: { pid: undefined } }],
+  ])('goes through the daemon only when %s (G10)', async (_where, scene) => {
     expect(await killing(scene).after(0)).toEqual(['daemon SIGKILL'])
   })
 
-  it('is for the daemon where it is frozen, which then thaws it', async () => {
+  it('goes through the daemon for a paused container, which is unpaused afterwards', async () => {
     expect(await killing({ seen: { state: 'paused' } }).after(0)).toEqual(['daemon SIGKILL', 'unpaused'])
   })
 
-  it('is for the daemon where we may not', async () => {
+  it('goes through the daemon when the direct signal is not permitted', async () => {
     expect(await killing({ refusal: 'EPERM' }).after(0)).toEqual(['here true SIGKILL', 'daemon SIGKILL'])
   })
 
-  it('is for the daemon where ours had time and did not end it, until an end was seen', async () => {
+  it('goes through the daemon when the direct signal had time and did not end it, until an end is observed', async () => {
     const kill = killing({})
     expect([await kill.after(0), await kill.after(500)]).toEqual([['here true SIGKILL'], ['here true SIGKILL']])
     expect([await kill.after(2_000), await kill.after(4_000)]).toEqual([['daemon SIGKILL'], ['daemon SIGKILL']])

@@ -9,10 +9,10 @@ import type { Docker, DockerQueries, OutputPiece, SeenContainer } from '../../..
 
 const late: SeenContainer = { id: 'f'.repeat(64), name: 'ebb-scope.3', labels: {}, state: 'created' }
 
-/** A daemon that shows the answers one after the other, the last one for ever. No time passes. */
+/** A kind with a daemon that returns these listings one after the other, and the last one forever. No time passes. */
 interface Seeing {
   readonly kind: ContainerKind
-  readonly looked: () => number
+  readonly listings: () => number
 }
 
 function kindSeeing(...answers: readonly (readonly SeenContainer[])[]): Seeing {
@@ -30,7 +30,7 @@ function kindAt(more: Partial<DockerQueries>, ...answers: readonly (readonly See
   const docker = { create: refuse } as unknown as Docker
   const shared = { docker, queries, clock, followers, missedEnds: new Set<string>() }
   const kind = new ContainerKind({ ...shared, effects: realEffects, inheritedTag: undefined, mostBytes: 1_000 })
-  return { kind, looked: () => count }
+  return { kind, listings: () => count }
 }
 
 const refWith = (kind: ContainerKind, detail: object | undefined): ContainerRef =>
@@ -45,41 +45,41 @@ const ctx = {
   clock: { ...realClock, after: (_ms: number, _s: AbortSignal, call: () => void) => call() },
 }
 
-describe('a container of which nobody heard whether it was made', () => {
-  it('is looked for once more before it is said to be absent: the daemon may be at it', async () => {
+describe('docker: a container whose creation was not confirmed', () => {
+  it('is looked for a second time before it counts as absent, because the daemon may be creating it', async () => {
     const { kind } = kindSeeing([], [late])
     expect(await kind.observe(refWith(kind, {}), ctx)).toMatchObject({ is: 'present' })
   })
 
-  it('is absent when it does not come, and is then not waited for again', async () => {
-    const { kind, looked } = kindSeeing([])
+  it('is absent when it does not appear, and is not waited for again', async () => {
+    const { kind, listings } = kindSeeing([])
     const ref = refWith(kind, {})
     expect(await kind.observe(ref, ctx)).toMatchObject({ is: 'absent', proof: { method: 'no such container', strength: 'api' } })
     expect(await kind.observe(ref, ctx)).toMatchObject({ is: 'absent' })
-    expect(looked()).toBe(3)
+    expect(listings()).toBe(3)
   })
 
-  it('one that was never ordered, or was made and is gone, needs no second look', async () => {
+  it('needs no second listing when it was never requested, or was created and is gone', async () => {
     for (const detail of [undefined, { id: late.id }]) {
-      const { kind, looked } = kindSeeing([], [late])
+      const { kind, listings } = kindSeeing([], [late])
       expect(await kind.observe(refWith(kind, detail), ctx)).toMatchObject({ is: 'absent' })
-      expect(looked()).toBe(1)
+      expect(listings()).toBe(1)
     }
   })
 
-  it('nor one that the daemon refused to make', async () => {
-    const { kind, looked } = kindSeeing([], [late])
+  it('needs no second listing when the daemon refused to create it', async () => {
+    const { kind, listings } = kindSeeing([], [late])
     const create = { ...ctx, record: async () => {}, handle: () => undefined, live: { argv: [], env: {}, mounts: [] } }
     await expect(kind.create(refWith(kind, undefined), { installation: 'ours', image: 'bb:1' }, create)).rejects.toThrow('left alone')
     expect(await kind.observe(refWith(kind, {}), ctx)).toMatchObject({ is: 'absent' })
-    expect(looked()).toBe(1)
+    expect(listings()).toBe(1)
   })
 })
 
-describe('a container that the daemon is making for somebody who is gone', () => {
+describe('docker: a container that the daemon is still creating for a dead supervisor', () => {
   const isNameFree = async (): Promise<boolean> => false
 
-  it('is unknown while its name is taken and nobody has it', async () => {
+  it('is unknown while its name is taken and no container has it', async () => {
     const { kind } = kindAt({ isNameFree, inspect: async () => undefined }, [])
     expect(await kind.observe(refWith(kind, {}), ctx)).toMatchObject({
       is: 'unknown',
@@ -88,7 +88,7 @@ describe('a container that the daemon is making for somebody who is gone', () =>
     expect(await kind.observe(refWith(kind, {}), ctx)).toMatchObject({ is: 'unknown' })
   })
 
-  it('is present once it is shown, and absent when somebody else has the name', async () => {
+  it('is present once it is listed, and absent when a foreign container has the name', async () => {
     const shown = kindAt({ isNameFree, inspect: async () => undefined }, [], [late])
     expect(await shown.kind.observe(refWith(shown.kind, {}), ctx)).toMatchObject({ is: 'present' })
     const foreign = { ...late, pid: undefined, exitCode: undefined, restartPolicy: 'no', runtime: 'runc' }
@@ -97,8 +97,8 @@ describe('a container that the daemon is making for somebody who is gone', () =>
   })
 })
 
-describe('a container that another daemon made', () => {
-  it('is not said to be gone, and the sentence names both (G4)', async () => {
+describe('docker: a container that another daemon created', () => {
+  it('is not reported as gone, and the error names both daemons (G4)', async () => {
     const { kind } = kindSeeing([])
     const made = { id: late.id, daemon: { identity: 'OTHER', host: 'unix:///other' } }
     await expect(kind.observe(refWith(kind, made), ctx)).rejects.toThrow(/OTHER at unix:\/\/\/other.*unix:\/\/\/sock is THIS/)
@@ -107,7 +107,7 @@ describe('a container that another daemon made', () => {
   })
 })
 
-describe('the frames of an output', () => {
+describe('docker: the frames of an output stream', () => {
   const frame = (stream: number, text: string): Buffer => {
     const header = Buffer.alloc(8)
     header.writeUInt8(stream, 0)
@@ -120,14 +120,14 @@ describe('the frames of an output', () => {
     for (let at = 0; at < all.length; at += size) yield all.subarray(at, at + size)
   }
 
-  it.each([1, 2, 3, 7, 8, 9, 100])('come out whole when they are cut into pieces of %i bytes', async (size) => {
-    const said: Record<string, Buffer> = { stdout: Buffer.alloc(0), stderr: Buffer.alloc(0) }
+  it.each([1, 2, 3, 7, 8, 9, 100])('are complete when they arrive in pieces of %i bytes', async (size) => {
+    const output: Record<string, Buffer> = { stdout: Buffer.alloc(0), stderr: Buffer.alloc(0) }
     const pieces: OutputPiece[] = await Array.fromAsync(splitFrames(inPieces(size)))
-    for (const { stream, bytes } of pieces) said[stream] = Buffer.concat([said[stream] ?? Buffer.alloc(0), bytes])
-    expect([said.stdout?.toString(), said.stderr?.toString()]).toEqual(['one ä\ntwo', 'error\n'])
+    for (const { stream, bytes } of pieces) output[stream] = Buffer.concat([output[stream] ?? Buffer.alloc(0), bytes])
+    expect([output.stdout?.toString(), output.stderr?.toString()]).toEqual(['one ä\ntwo', 'error\n'])
   })
 
-  it('of one chunk come together, each stream in one piece', async () => {
+  it('of one chunk arrive together, one piece per stream', async () => {
     const pieces: OutputPiece[] = await Array.fromAsync(splitFrames(inPieces(all.length)))
     expect(pieces.map(({ stream, bytes }) => [stream, Buffer.from(bytes).toString()])).toEqual([
       ['stdout', 'one ä\ntwo'],
@@ -135,20 +135,20 @@ describe('the frames of an output', () => {
     ])
   })
 
-  it("that carry the daemon's own words are an error with these words, after all that came before", async () => {
-    const said: string[] = []
+  it('with an error of the daemon fail with its text, after all earlier output', async () => {
+    const output: string[] = []
     const broken = async (): Promise<void> => {
       async function* chunks(): AsyncIterable<Uint8Array> {
         yield Buffer.concat([frame(1, 'one\n'), frame(3, 'error from daemon: ').subarray(0, 12)])
         yield frame(3, 'error from daemon: ').subarray(12)
       }
-      for await (const { bytes } of splitFrames(chunks())) said.push(Buffer.from(bytes).toString())
+      for await (const { bytes } of splitFrames(chunks())) output.push(Buffer.from(bytes).toString())
     }
     await expect(broken()).rejects.toThrow('could not read the output: error from daemon:')
-    expect(said).toEqual(['one\n'])
+    expect(output).toEqual(['one\n'])
   })
 
-  it('of a stream that there is not are refused', async () => {
+  it('of an unknown stream are refused', async () => {
     async function* strange(): AsyncIterable<Uint8Array> {
       yield frame(7, 'x')
     }

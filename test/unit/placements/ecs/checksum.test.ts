@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { isSameSum, sumOf } from '../../../../src/placements/ecs/checksum.ts'
 import { temporaryHome } from '../../../support/home.ts'
 
-/** What S3 will say of a file: in one piece its own checksum, in parts the checksum of theirs. */
+/** The checksum that S3 returns for a file: of the file itself when it is one part, otherwise of its parts' checksums. */
 
 const sha256 = (data: Buffer): Buffer => createHash('sha256').update(data).digest()
 
@@ -15,7 +15,7 @@ test.each([
   ['a whole part', 10, 1],
   ['a little more', 11, 2],
   ['whole parts', 30, 3],
-])('%s', async (_name, size, count) => {
+])('upload checksum: %s', async (_name, size, count) => {
   const data = Buffer.alloc(size, 'abc')
   const file = join(temporaryHome(), 'log')
   writeFileSync(file, data)

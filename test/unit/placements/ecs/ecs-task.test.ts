@@ -4,7 +4,7 @@ import { EcsTaskKind } from '../../../../src/placements/ecs/ecs-task.ts'
 import { startedBy, tagsOf, tokenOf } from '../../../../src/placements/ecs/mark.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'
 
-/** A task that is not to be seen: for how long that means nothing. */
+/** A task that cannot be found: for how long its absence proves nothing. */
 
 const mark = { installation: 'here', incarnation: '1-2-3-4', resourceId: '0b6e7b0e-8a51-4bd3-9d3c-0d5b8f0f1f11.3' }
 const settings = { cluster: 'agents', taskDefinition: 'agent:7', subnets: ['s'], securityGroups: [], assignPublicIp: false }
@@ -14,7 +14,7 @@ interface Scene {
   readonly kind: EcsTaskKind
   readonly clock: VirtualClock
   readonly stopped: string[]
-  /** What ListTasks and DescribeTasks have. */
+  /** The result of ListTasks and DescribeTasks. */
   readonly tasks: TaskSeen[]
 }
 
@@ -25,7 +25,7 @@ function scene(): Scene {
     listTasks: async () => tasks.map((task) => task.arn),
     describeTasks: async (_cluster, arns) => ({
       tasks: tasks.filter((task) => arns.includes(task.arn)),
-      missing: arns.filter((one) => !tasks.some((task) => task.arn === one)),
+      missing: arns.filter((wanted) => !tasks.some((task) => task.arn === wanted)),
     }),
   } as Partial<AwsQueries> as AwsQueries
   const aws = { stopTask: async (task) => void stopped.push(task.arn) } as Partial<Aws> as Aws
@@ -49,8 +49,8 @@ function refOf({ kind }: Scene, detail?: object): ReturnType<EcsTaskKind['name']
 
 test.each([
   ['whose reply was lost', { isAsked: true }],
-  ['of which ECS says MISSING', { isAsked: true, arn }],
-])('a task %s is unknown for a while, and absent only then (G4)', async (_name, detail) => {
+  ['that ECS reports as MISSING', { isAsked: true, arn }],
+])('ecs task: one %s is unknown for a while, and absent only then (G4)', async (_name, detail) => {
   const here = scene()
   const ctx = { signal: new AbortController().signal, clock: here.clock }
   const ref = refOf(here, detail)
@@ -61,7 +61,7 @@ test.each([
   expect((await here.kind.observe(ref, ctx)).is).toBe('absent')
 })
 
-test('a task that appears late is present, and is stopped by what it carries', async () => {
+test('ecs task: one that appears late is present, and is stopped by its tags', async () => {
   const here = scene()
   const ctx = { signal: new AbortController().signal, clock: here.clock }
   const ref = refOf(here, { isAsked: true })
@@ -72,14 +72,14 @@ test('a task that appears late is present, and is stopped by what it carries', a
   expect(here.stopped).toEqual([arn])
 })
 
-test('what was never asked for, or refused for certain, needs no waiting', async () => {
+test('ecs task: one that was never requested, or was certainly refused, is absent at once', async () => {
   const here = scene()
   const ctx = { signal: new AbortController().signal, clock: here.clock }
   expect((await here.kind.observe(refOf(here), ctx)).is).toBe('absent')
   expect((await here.kind.observe(refOf(here, { isAsked: false }), ctx)).is).toBe('absent')
 })
 
-test('a task under our startedBy without our tags is not ours to stop (G10)', async () => {
+test("ecs task: one with Ebb's startedBy but without its tags is not stopped (G10)", async () => {
   const here = scene()
   const ctx = { signal: new AbortController().signal, clock: here.clock }
   here.tasks.push(
@@ -90,11 +90,11 @@ test('a task under our startedBy without our tags is not ours to stop (G10)', as
   await here.kind.release(ref, 'kill', ctx)
   expect(here.stopped).toEqual([])
   const found = []
-  for await (const one of here.kind.list({ installation: 'here' }, ctx)) found.push(one)
+  for await (const task of here.kind.list({ installation: 'here' }, ctx)) found.push(task)
   expect(found).toEqual([])
 })
 
-test('names follow from the intent, in the characters and lengths that the API takes', () => {
+test('ecs task: names follow from the intent, within the characters and lengths of the API', () => {
   expect(tokenOf(mark)).toMatch(/^[0-9a-f-]{36}$/)
   expect(tokenOf(mark)).not.toBe(tokenOf({ ...mark, resourceId: `${mark.resourceId}1` }))
   expect(startedBy('0b6e7b0e-8a51-4bd3-9d3c-0d5b8f0f1f11')).toBe('0b6e7b0e-8a51-4bd3-9d3c-0d5b8f0f1f11')

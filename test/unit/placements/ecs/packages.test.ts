@@ -5,7 +5,7 @@ vi.mock('@aws-sdk/lib-storage', () => {
   throw new Error("Cannot find package '@aws-sdk/lib-storage'")
 })
 
-test('without the AWS SDK a launch is refused, with the one line that installs all of it', async () => {
+test('ecs: without the AWS SDK a launch is refused, with the one line that installs it', async () => {
   await expect(loadPackages()).rejects.toMatchObject({
     code: 'launch_refused',
     message:

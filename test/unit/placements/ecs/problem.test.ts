@@ -4,7 +4,7 @@ import { withRetries } from '../../../../src/placements/ecs/patience.ts'
 import { problemOf } from '../../../../src/placements/ecs/problem.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'
 
-/** What an error of the SDK means: hardly ever that something is not there (G4). */
+/** Maps errors of the SDK to their meaning. Few of them mean that something does not exist (G4). */
 
 function sdkError(name: string, status?: number, message = name): Error {
   return Object.assign(new Error(message), { name, ...(status !== undefined && { $metadata: { httpStatusCode: status } }) })
@@ -31,54 +31,54 @@ test.each([
   ['ClusterNotFoundException', 400, 'refused'],
   ['TargetGroupNotFoundException', 400, 'refused'],
   ['UnknownError', 400, 'credentials'],
-] as const)('%s with %s is %s', (name, status, trouble) => {
+] as const)('aws errors: %s with %s is %s', (name, status, trouble) => {
   expect(problemOf('Something', sdkError(name, status)).trouble).toBe(trouble)
 })
 
-test('a canonical request is not quoted, and a sentence says what to do', () => {
+test('aws errors: a message has no canonical request, and says what to do', () => {
   const { message } = problemOf('StopTask', sdkError('InvalidSignatureException', 403, 'The request signature…\nSECRET'))
   expect(message).toMatch(/AWS does not accept the credentials .*; set AWS_PROFILE/)
   expect(message).not.toMatch(/SECRET/)
 })
 
-describe('a call that is repeated', () => {
+describe('aws calls: retries', () => {
   const never = new AbortController().signal
 
-  test('after a lost answer is not certain any more', async () => {
+  test('a refusal after a lost answer is not certain', async () => {
     const clock = new VirtualClock()
-    let asked = 0
+    let attempts = 0
     const work = withRetries('RunTask', { signal: never, clock }, async () => {
-      asked += 1
-      throw sdkError(asked < 3 ? 'TimeoutError' : 'ClientException', asked < 3 ? undefined : 400)
+      attempts += 1
+      throw sdkError(attempts < 3 ? 'TimeoutError' : 'ClientException', attempts < 3 ? undefined : 400)
     })
     await expect(clock.run(work)).rejects.toMatchObject({ trouble: 'refused', isCertain: false })
-    expect(asked).toBe(3)
+    expect(attempts).toBe(3)
   })
 
-  test('is asked five times at most', async () => {
+  test('a call is made at most five times', async () => {
     const clock = new VirtualClock()
-    let asked = 0
+    let attempts = 0
     const work = withRetries('RunTask', { signal: never, clock }, async () => {
-      asked += 1
+      attempts += 1
       throw sdkError('TimeoutError')
     })
     await expect(clock.run(work)).rejects.toBeInstanceOf(AwsProblem)
-    expect(asked).toBe(5)
+    expect(attempts).toBe(5)
   })
 
-  test('that is refused at once is certain', async () => {
+  test('a refusal at the first attempt is certain', async () => {
     const clock = new VirtualClock()
     const work = withRetries('RunTask', { signal: never, clock }, () => Promise.reject(sdkError('ClientException', 400)))
     await expect(clock.run(work)).rejects.toMatchObject({ isCertain: true })
   })
 
-  test('that never answers is not waited for', async () => {
+  test('a call that gets no answer times out', async () => {
     const clock = new VirtualClock()
     const work = withRetries('DescribeTasks', { signal: never, clock }, () => new Promise(() => {}))
     await expect(clock.run(work)).rejects.toMatchObject({ trouble: 'unreachable' })
   })
 
-  test('ends with whoever asked', async () => {
+  test('a call ends when its caller aborts', async () => {
     const clock = new VirtualClock()
     const caller = new AbortController()
     const work = withRetries('DescribeTasks', { signal: caller.signal, clock }, () => new Promise(() => {}))

@@ -5,7 +5,7 @@ import { RunnersTasks } from '../../../../src/placements/ecs/runners-task.ts'
 import { RemoteAgentKind } from '../../../../src/placements/remote/kind.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'
 
-/** A runner that does not answer, and the task that it runs in. */
+/** A runner that does not answer, and the ECS task in which it runs. */
 
 const scope = '0b6e7b0e-8a51-4bd3-9d3c-0d5b8f0f1f11'
 const arn = 'arn:aws:ecs:eu-central-1:1:task/agents/abc'
@@ -18,7 +18,7 @@ class Scene {
   readonly clock = new VirtualClock()
   tasks: TaskSeen[] = [{ arn, status: 'RUNNING', tags }]
   readonly calls: string[] = []
-  /** So many times the runner is not heard. */
+  /** The number of calls that the runner does not answer. */
   silences = 0
 
   readonly #status = async (): Promise<RunnerStatus> => {
@@ -27,13 +27,13 @@ class Scene {
   }
 
   readonly places = new RunnersTasks({
-    aws: { stopTask: async (one) => void this.calls.push(`StopTask ${one.arn}`) } as Partial<Aws> as Aws,
+    aws: { stopTask: async (stopped) => void this.calls.push(`StopTask ${stopped.arn}`) } as Partial<Aws> as Aws,
     queries: {
       listTasks: async () => {
         this.calls.push('ListTasks')
-        return this.tasks.map((one) => one.arn)
+        return this.tasks.map((seen) => seen.arn)
       },
-      describeTasks: async (_cluster, arns) => ({ tasks: this.tasks.filter((one) => arns.includes(one.arn)), missing: [] }),
+      describeTasks: async (_cluster, arns) => ({ tasks: this.tasks.filter((seen) => arns.includes(seen.arn)), missing: [] }),
     } as Partial<AwsQueries> as AwsQueries,
     times: { settleMs: 45_000, firstObserveDelayMs: 100, longestObserveDelayMs: 1_000, healthyWithinMs: 1 },
     installation: 'here',
@@ -68,7 +68,7 @@ class Scene {
   }
 }
 
-test('a task that was seen again is missing anew, and not since it was missing once before', async () => {
+test('runner in ecs: a task that was seen again is missing from then on, not since an earlier absence', async () => {
   const scene = new Scene()
   const agent = { resourceId: `${scope}.6`, detail: undefined }
   const place = scene.places.placeOf(task)
@@ -85,7 +85,7 @@ test('a task that was seen again is missing anew, and not since it was missing o
   expect(await observe()).toBe('absent')
 })
 
-test('an agent that knows the ARN of its task lists none, and takes no other for it', async () => {
+test('runner in ecs: an agent with a known task ARN lists no tasks, and accepts no other task', async () => {
   const scene = new Scene()
   const agent = { resourceId: `${scope}.6`, detail: { taskArn: arn } }
   scene.tasks.push({ arn: `${arn}2`, status: 'RUNNING', tags })
@@ -94,7 +94,7 @@ test('an agent that knows the ARN of its task lists none, and takes no other for
   expect(scene.calls).toEqual([])
 })
 
-test('a runner that was silent once is asked again, and its task is not stopped', async () => {
+test('runner in ecs: a runner that was silent once is called again, and its task is not stopped', async () => {
   const scene = new Scene()
   scene.silences = 2
   for (let attempt = 1; attempt <= 2; attempt++)
@@ -103,7 +103,7 @@ test('a runner that was silent once is asked again, and its task is not stopped'
   expect(scene.calls).toEqual([`stop ${scope} by force`])
 })
 
-test('a runner that stays silent for seconds is ended with its task, and the proof says what may be missing', async () => {
+test('runner in ecs: a runner that stays silent is ended with its task, and the proof says what may be missing', async () => {
   const scene = new Scene()
   scene.silences = Number.POSITIVE_INFINITY
   await expect(scene.kind.release(scene.ref(), 'kill', scene.ctx())).rejects.toThrow(/does not answer/)

@@ -13,7 +13,7 @@ import { LbTargetKind } from '../../../../src/placements/ecs/lb-target.ts'
 import { metadataOf } from '../../../../src/placements/ecs/mark.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'
 
-/** Targets and leases that were asked for: what is not to be seen may still appear, as long as nobody has heard that it was made. */
+/** Targets and leases whose creation was not confirmed. They may still appear, so a missing one is unknown for a while. */
 
 const times = { settleMs: 45_000, firstObserveDelayMs: 100, longestObserveDelayMs: 1_000, healthyWithinMs: 240_000 }
 const place = { bucket: 'results', prefix: 'ebb' }
@@ -22,7 +22,7 @@ const arn = 'arn:aws:ecs:eu-central-1:1:task/agents/abc'
 const mark = { installation: 'here', incarnation: '1-2-3-4', resourceId: '0b6e7b0e-8a51-4bd3-9d3c-0d5b8f0f1f11.4' }
 const unanswered = (): AwsProblem => Object.assign(new AwsProblem('unreachable', 'AWS did not answer'), { isCertain: false })
 
-/** What is there, and what becomes of a call that makes something. */
+/** The state of the resources, and the outcome of a call that creates one. */
 class Scene {
   readonly clock = new VirtualClock()
   readonly recorded: unknown[] = []
@@ -72,7 +72,7 @@ interface Made {
   patienceMs(): number
 }
 
-/** Asks for it, and looks at it with what is on the books by then. */
+/** Creates the resource, and observes it with the detail that is in the ledger by then. */
 async function ask(kindOf: 'lb-target' | 'address-lease', scene: Scene): Promise<Made & { readonly error: unknown }> {
   const ctx = scene.ctx()
   const kind = kindOf === 'lb-target' ? targetKind(scene) : leaseKind(scene)
@@ -100,7 +100,7 @@ describe.each(['lb-target', 'address-lease'] as const)('%s', (kind) => {
     scene.lease = undefined
   }
 
-  test('whose call was never answered is unknown for a while, and absent only then (G4)', async () => {
+  test('with a call that was never answered is unknown for a while, and absent only then (G4)', async () => {
     const scene = new Scene()
     scene.problem = unanswered()
     const made = await ask(kind, scene)
@@ -108,13 +108,13 @@ describe.each(['lb-target', 'address-lease'] as const)('%s', (kind) => {
     expect(await made.observe()).toBe('unknown')
     await scene.clock.run(scene.clock.pause(44_000))
     expect(await made.observe()).toBe('unknown')
-    // A close that nobody hurries waits for it.
+    // A close without a deadline waits for it.
     expect(made.patienceMs()).toBeGreaterThan(times.settleMs)
     await scene.clock.run(scene.clock.pause(1_500))
     expect(await made.observe()).toBe('absent')
   })
 
-  test('that appears late is present, and absent as soon as it was taken away', async () => {
+  test('that appears late is present, and absent as soon as it is removed', async () => {
     const scene = new Scene()
     scene.problem = unanswered()
     const made = await ask(kind, scene)
@@ -125,7 +125,7 @@ describe.each(['lb-target', 'address-lease'] as const)('%s', (kind) => {
     expect(await made.observe()).toBe('absent')
   })
 
-  test('that was refused for certain, or never asked for, needs no waiting', async () => {
+  test('that was certainly refused, or never requested, is absent at once', async () => {
     for (const trouble of ['denied', 'aborted'] as const) {
       const scene = new Scene()
       scene.problem = new AwsProblem(trouble, 'no')
@@ -133,7 +133,7 @@ describe.each(['lb-target', 'address-lease'] as const)('%s', (kind) => {
     }
   })
 
-  test('that was made needs no waiting when it is gone, and its call was let answer', async () => {
+  test('that was created is absent at once when it is gone, and its call was allowed to finish', async () => {
     const scene = new Scene()
     appear(scene)
     const made = await ask(kind, scene)
@@ -144,8 +144,8 @@ describe.each(['lb-target', 'address-lease'] as const)('%s', (kind) => {
   })
 })
 
-describe('a target that does not become healthy', () => {
-  test('fails the launch before the engine does, with what the load balancer said last', async () => {
+describe('ecs: a target that does not become healthy', () => {
+  test("fails the launch before the engine's deadline, with the load balancer's last reason", async () => {
     const scene = new Scene()
     scene.target = { ...healthy, state: 'unhealthy', reason: 'Target.Timeout: Request timed out' }
     const { error } = await ask('lb-target', scene)
@@ -156,7 +156,7 @@ describe('a target that does not become healthy', () => {
     expect(scene.clock.now()).toBeLessThan(targetKind(scene).createBudgetMs)
   })
 
-  test('because its task has stopped is not waited for', async () => {
+  test('fails the launch at once when its task has stopped', async () => {
     const scene = new Scene()
     scene.target = { ...healthy, state: 'initial', reason: 'Elb.RegistrationInProgress' }
     scene.task = { arn, status: 'STOPPED', stoppedReason: 'Essential container in task exited', tags: {} }

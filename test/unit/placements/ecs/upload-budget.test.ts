@@ -6,7 +6,7 @@ import type { ClientPool } from '../../../../src/placements/ecs/clients.ts'
 import { awsEffects } from '../../../../src/placements/ecs/effects.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'
 
-/** How long an upload may take: by its size, as whoever waits for it does. */
+/** The time limit of an upload, which depends on its size. */
 
 /** An upload that never ends. */
 class Stalled {
@@ -19,12 +19,12 @@ class Stalled {
 test.each([
   ['an empty file', 0, 60],
   ['a gigabyte', 1_000_000_000, 1_060],
-])('%s is given up after a time that follows from its size', async (_name, bytes, seconds) => {
+])('upload: %s is given up after a time that depends on its size', async (_name, bytes, seconds) => {
   const folder = mkdtempSync(join(tmpdir(), 'ebb-upload-'))
   try {
     const file = join(folder, 'stdout.log')
     writeFileSync(file, '')
-    // A hole: it takes no room.
+    // A sparse file, which takes no space.
     truncateSync(file, bytes)
     const clock = new VirtualClock()
     const pool = { for: async () => ({ transfers: {}, packages: { storage: { Upload: Stalled } } }) } as unknown as ClientPool

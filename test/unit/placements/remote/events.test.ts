@@ -3,7 +3,10 @@ import { describe, expect, it } from 'vitest'
 import { EventReader } from '../../../../src/placements/remote/events.ts'
 import { EventWriter, event, ping } from '../../../../src/server/runner/event-writer.ts'
 
-/** What a runner of ours sends, and a client of ours makes of it: the bytes that the agent wrote, however they were cut on the way. */
+/**
+ * The events that Ebb's runner sends and Ebb's client parses. The client must receive the bytes that the agent wrote, however they are
+ * split on the way.
+ */
 
 const newline = 0x0a
 
@@ -15,18 +18,18 @@ function chunks(bytes: Buffer, cuts: readonly number[]): readonly Buffer[] {
 function received(sent: readonly Buffer[]): { readonly output: Buffer; readonly last: string | undefined } {
   const reader = new EventReader()
   const news = sent.flatMap((chunk) => reader.add(chunk))
-  const output = Buffer.concat(news.flatMap((one) => (one.is === 'output' ? [Buffer.from(one.bytes)] : [])))
+  const output = Buffer.concat(news.flatMap((item) => (item.is === 'output' ? [Buffer.from(item.bytes)] : [])))
   return { output, last: news.findLast(({ is }) => is === 'complete' || is === 'error')?.is }
 }
 
-/** Bytes that matter to the format, and any others. */
+/** Bytes with a meaning in the format, and any others. */
 const written = fc
   .array(fc.oneof({ weight: 3, arbitrary: fc.constantFrom(10, 13, 32, 58, 100) }, fc.integer({ min: 0, max: 255 })), { maxLength: 300 })
   .map((bytes) => Buffer.from(bytes))
 const cuts = fc.array(fc.nat(), { maxLength: 20 })
 
-describe('the events of a runner', () => {
-  it('carry every byte, however the log is read and the network cuts', () => {
+describe('runner events', () => {
+  it('carry every byte, however the log is read and the network splits', () => {
     fc.assert(
       fc.property(written, cuts, cuts, (bytes, readCuts, networkCuts) => {
         const writer = new EventWriter()
@@ -50,21 +53,21 @@ describe('the events of a runner', () => {
     expect(received([sent]).output.toString()).toBe('one\r\n\r\n')
   })
 
-  it('have one data line for a long line that ends with CRLF, whose parts are sent as they come', () => {
+  it('have one data line for a long line that ends with CRLF, whose parts are sent as they arrive', () => {
     const writer = new EventWriter()
     const sent = Buffer.concat([`${'x'.repeat(100_000)}\r`, '\n'].map((text) => writer.add(Buffer.from(text))))
     expect(sent.toString().match(/^data: /gm)).toHaveLength(1)
     expect(received([sent]).output.toString()).toBe(`${'x'.repeat(100_000)}\r\n`)
   })
 
-  it('carry pings between them, which are nobody’s output', () => {
+  it('carry pings, which add nothing to the output', () => {
     const writer = new EventWriter()
     const parts = ['one\ntw', 'o\n'].map((text) => writer.add(Buffer.from(text)))
     expect(writer.isBetweenEvents).toBe(true)
     expect(received([Buffer.from(ping), ...parts, Buffer.from(ping)]).output.toString()).toBe('one\ntwo\n')
   })
 
-  it('carry a line of a megabyte in parts, and nothing is sent in the middle of it', () => {
+  it('carry a line of a megabyte in parts, and nothing else in between', () => {
     const writer = new EventWriter()
     const part = Buffer.alloc(100_000, 'x')
     const sent = Array.from({ length: 10 }, () => writer.add(part))
@@ -75,7 +78,7 @@ describe('the events of a runner', () => {
   })
 
   it.each([
-    ['a byte order of CRLF', 'data: one\r\n\r\nevent: error\r\ndata: {"error":"no"}\r\n\r\n', 'one\n', 'error'],
+    ['CRLF line ends', 'data: one\r\n\r\nevent: error\r\ndata: {"error":"no"}\r\n\r\n', 'one\n', 'error'],
     ['no space after the colon', 'data:one\n\n', 'one\n', undefined],
     ['two data lines', 'data: one\ndata: two\n\n', 'one\ntwo\n', undefined],
     ['an event without its end', 'data: one\n', '', undefined],
@@ -100,7 +103,7 @@ describe('the events of a runner', () => {
     }
   })
 
-  it('say why, in a sentence that is not too long', () => {
+  it('carry an error message, shortened to a limit', () => {
     const [news] = new EventReader().add(Buffer.from(`event: error\ndata: ${JSON.stringify({ error: 'x'.repeat(10_000) })}\n\n`))
     expect(news).toEqual({ is: 'error', message: 'x'.repeat(2_000) })
     expect(new EventReader().add(Buffer.from('event: error\ndata: nonsense\n\n'))).toEqual([{ is: 'error', message: 'nonsense' }])

@@ -6,21 +6,21 @@ import type { RemoteAgentSpec, RunnerNews, RunnerStatus } from '../../../../src/
 import { RemoteAgentKind } from '../../../../src/placements/remote/kind.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'
 
-/** What the kind makes of a runner's words, and of its silence. */
+/** How the remote-agent kind handles the answers of a runner, and missing answers. */
 
 const url = 'http://runner.test'
 const spec: RemoteAgentSpec = { installation: 'ours', url }
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 
-/** A runner in the test's hands. */
+/** A fake runner that the test controls. */
 class Scene {
   readonly clock = new VirtualClock()
-  readonly told: RunnerNews[] = []
+  readonly queued: RunnerNews[] = []
   readonly calls: string[] = []
   readonly written: string[] = []
   readonly recorded: unknown[] = []
   installation: string | undefined = 'theirs'
-  /** Undefined does not answer. */
+  /** The runner's answer to a status call. Undefined: it does not answer. */
   status: RunnerStatus | undefined = { is: 'not-found' }
   appendFailures = 0
   #wake = (): void => {}
@@ -59,8 +59,8 @@ class Scene {
     return this.#isHungUp
   }
 
-  say(...news: readonly RunnerNews[]): void {
-    this.told.push(...news)
+  send(...news: readonly RunnerNews[]): void {
+    this.queued.push(...news)
     this.#wake()
   }
 
@@ -76,7 +76,7 @@ class Scene {
 
   async *#news(): AsyncGenerator<RunnerNews> {
     for (;;) {
-      const next = this.told.shift()
+      const next = this.queued.shift()
       if (next) {
         yield next
         if (next.is === 'complete' || next.is === 'error') return
@@ -116,8 +116,8 @@ const output = (text: string): RunnerNews => ({ is: 'output', bytes: Buffer.from
 const gone = (exitCode: number | null = 0): RunnerStatus => ({ is: 'known', isAlive: false, exitCode, signal: null })
 const alive: RunnerStatus = { is: 'known', isAlive: true, exitCode: null, signal: null }
 
-describe('an agent at a runner', () => {
-  it('G1 is on the books before the runner is asked, and once more when the runner has named it', async () => {
+describe('remote-agent kind', () => {
+  it('G1: is recorded before the runner is called, and again when the runner has given it an id', async () => {
     const scene = new Scene()
     await scene.launch()
     expect(scene.recorded).toEqual([
@@ -126,20 +126,20 @@ describe('an agent at a runner', () => {
     ])
   })
 
-  it('was never there when no runner was asked', async () => {
+  it('is absent when no runner was called', async () => {
     const scene = new Scene()
     expect(await scene.kind.observe(scene.ref(), scene.ctx())).toMatchObject({ is: 'absent' })
     expect(scene.calls).toEqual([])
   })
 
-  it('G4 is unknown, and stays so, when the runner does not answer', async () => {
+  it('G4: is unknown while the runner does not answer', async () => {
     const scene = new Scene()
     scene.status = undefined
     const seen = await scene.kind.observe(scene.ref({ url, agentId: 'theirs-1' }), scene.ctx())
     expect(seen).toMatchObject({ is: 'unknown', reason: expect.stringContaining('does not answer') })
   })
 
-  it('G10 is unknown when another installation answers, whatever that one says', async () => {
+  it('G10: is unknown when another installation answers, whatever it says', async () => {
     const scene = new Scene()
     const ref = scene.ref({ url, agentId: 'theirs-1', runner: 'theirs' })
     for (const other of ['another', undefined]) {
@@ -154,70 +154,70 @@ describe('an agent at a runner', () => {
     }
   })
 
-  it('whose launch may still be on its way is not gone until the runner was asked to stop it', async () => {
+  it('whose launch may still arrive is absent only after the runner was called to stop it', async () => {
     const scene = new Scene()
     const ref = scene.ref({ url, runner: 'theirs' })
     expect(await scene.kind.observe(ref, scene.ctx())).toMatchObject({ is: 'present' })
     await scene.kind.release(ref, 'kill', scene.ctx())
-    // By our own id: it is all that is known of it.
+    // By Ebb's own id, because no other id is known.
     expect(scene.calls).toContain('stop scope by force')
-    for (let look = 0; look < 2; look++) expect(await scene.kind.observe(ref, scene.ctx())).toMatchObject({ is: 'absent' })
+    for (let attempt = 0; attempt < 2; attempt++) expect(await scene.kind.observe(ref, scene.ctx())).toMatchObject({ is: 'absent' })
   })
 
-  it('G8 is gone only when its last lines are written', async () => {
+  it('G8: is gone only when its last lines are written', async () => {
     const scene = new Scene()
     const { ref, exit } = await scene.launch()
     scene.status = gone(3)
-    scene.say(output('one\n'))
+    scene.send(output('one\n'))
     expect(await scene.kind.observe(ref, scene.ctx())).toMatchObject({ is: 'present' })
     const going = scene.kind.gone(ref, scene.ctx()).then((proof) => ({ proof, written: [...scene.written] }))
     await new Promise((resolve) => setImmediate(resolve))
-    scene.say(output('two\n'), { is: 'error', message: 'no' })
+    scene.send(output('two\n'), { is: 'error', message: 'no' })
     expect(await scene.clock.run(going)).toMatchObject({ proof: { strength: 'api' }, written: ['one\n', 'two\n'] })
     expect(await scene.clock.run(exit)).toMatchObject({ code: 3, signal: null })
   })
 
-  it('G8 waits for a disk that is full, and loses nothing', async () => {
+  it('G8: waits while the disk is full, and loses nothing', async () => {
     const scene = new Scene()
     scene.appendFailures = 5
     const { exit } = await scene.launch()
     scene.status = gone()
-    scene.say(output('one\n'), output('two\n'), { is: 'complete' })
+    scene.send(output('one\n'), output('two\n'), { is: 'complete' })
     expect(await scene.clock.run(exit)).toEqual({ code: 0, signal: null })
     expect(scene.written).toEqual(['one\n', 'two\n'])
   })
 
-  it('writes no more than it may, and one byte of what is too much', async () => {
+  it('writes up to its limit and one byte more', async () => {
     const scene = new Scene()
     const { exit } = await scene.launch()
     scene.status = gone()
-    scene.say(output('x'.repeat(800)), output('y'.repeat(800)), output('z'.repeat(800)))
+    scene.send(output('x'.repeat(800)), output('y'.repeat(800)), output('z'.repeat(800)))
     await scene.clock.run(exit)
     expect(scene.written.join('').length).toBe(1_001)
     expect(scene.isHungUp).toBe(true)
   })
 
-  it('has not ended because its stream was lost: the runner is asked, for as long as it takes', async () => {
+  it('has not ended when its stream is lost: the runner is called as long as it takes', async () => {
     const scene = new Scene()
     const { exit } = await scene.launch()
     scene.status = undefined
     scene.cut()
-    let isOver = false
+    let hasEnded = false
     void exit.then(() => {
-      isOver = true
+      hasEnded = true
     })
     await scene.clock.run(scene.clock.pause(3_600_000))
-    expect(isOver).toBe(false)
-    // It lives, though nobody listens: then it is stopped.
+    expect(hasEnded).toBe(false)
+    // The agent lives without a reader, so it is stopped.
     scene.status = alive
     await scene.clock.run(scene.clock.pause(10_000))
     expect(scene.calls).toContain('stop theirs-1')
-    expect(isOver).toBe(false)
+    expect(hasEnded).toBe(false)
     scene.status = { is: 'not-found' }
     expect(await scene.clock.run(exit)).toEqual({ code: null, signal: null })
   })
 
-  it('that is silent is asked for; alive it goes on, gone it has ended', async () => {
+  it('without events is checked: it goes on while it is alive, and has ended when it is gone', async () => {
     const scene = new Scene()
     const { exit } = await scene.launch()
     scene.status = alive
@@ -229,41 +229,41 @@ describe('an agent at a runner', () => {
     expect(scene.isHungUp).toBe(true)
   })
 
-  it('writes nothing after it was seen gone: its log may be archived', async () => {
+  it('writes nothing after it was seen gone, because its log may be archived', async () => {
     const scene = new Scene()
     const { ref } = await scene.launch()
     scene.status = gone()
-    // Its runner says that it is gone, and nothing comes of its stream.
+    // The runner reports it as gone, and its stream delivers nothing.
     const proof = await scene.clock.run(scene.kind.gone(ref, scene.ctx()))
     expect(proof.method).toContain('lines may be missing')
     expect(await scene.kind.observe(ref, scene.ctx())).toMatchObject({ is: 'absent' })
-    scene.say(output('late\n'))
+    scene.send(output('late\n'))
     await scene.clock.run(scene.clock.pause(10_000))
     expect(scene.written).toEqual([])
     expect(scene.isHungUp).toBe(true)
   })
 
-  it('G4 is not ended by a look, whatever the runner says of it and however often it is looked at', async () => {
+  it('G4: is not ended by an observation while its stream delivers', async () => {
     const scene = new Scene()
     const { ref } = await scene.launch()
-    // It lives, and the runner does not find it.
+    // The agent lives, though the runner does not find it.
     for (const status of [gone(null), { is: 'not-found' } as const]) {
       scene.status = status
-      for (let look = 0; look < 10; look++) {
+      for (let attempt = 0; attempt < 10; attempt++) {
         const seen = scene.kind.observe(ref, scene.ctx())
         expect(await scene.clock.run(seen)).toMatchObject({ is: 'present' })
-        scene.say({ is: 'ping' })
+        scene.send({ is: 'ping' })
         await scene.clock.run(scene.clock.pause(5_000))
       }
     }
     expect(scene.isHungUp).toBe(false)
   })
 
-  it('is waited for by its event once it is being ended, and looked at no faster than it should be', async () => {
+  it('is awaited by its event while it is ended, and not polled too often', async () => {
     const scene = new Scene()
     const { ref } = await scene.launch()
     scene.status = alive
-    // The stream is lost, and the runner needs its time.
+    // The stream is lost, and the runner needs time to end the agent.
     scene.cut()
     const going = scene.kind.gone(ref, scene.ctx())
     await scene.clock.run(scene.clock.pause(10_000))
@@ -272,14 +272,14 @@ describe('an agent at a runner', () => {
     expect(await scene.clock.run(going)).toMatchObject({ strength: 'api' })
   })
 
-  it('of a runner that is not ours, and never named it, is gone by the runner protocol alone, and the proof says so', async () => {
+  it("at a runner that is not Ebb's, and gave no id, is absent by the runner protocol, and the proof says so", async () => {
     const scene = new Scene()
     scene.installation = undefined
     const ref = scene.ref({ url })
     await scene.kind.release(ref, 'terminate', scene.ctx())
     const seen = await scene.kind.observe(ref, scene.ctx())
     expect(seen).toMatchObject({ is: 'absent', proof: { method: expect.stringMatching(/connection is closed.*no agent with our id/) } })
-    // One that gave it a name, or is ours, knows it.
+    // A runner that gave it an id, or is Ebb's, knows the agent.
     for (const detail of [
       { url, agentId: 'theirs-1' },
       { url, runner: 'theirs' },
@@ -296,11 +296,11 @@ describe('an agent at a runner', () => {
     ['no exit code', gone(null), { code: null, signal: null, error: { name: 'runner_error', message: 'no' } }],
     ['nothing known of it', { is: 'not-found' } as const, { code: null, signal: null, error: { name: 'runner_error', message: 'no' } }],
     ['exit code 7', gone(7), { code: 7, signal: null, error: { name: 'exit_code', message: 'no' } }],
-  ])('has failed, in the runner’s words, when the stream says error, with %s', async (_what, status, end) => {
+  ])("has failed with the runner's message when the stream says error, with %s", async (_what, status, end) => {
     const scene = new Scene()
     const { exit } = await scene.launch()
     scene.status = status
-    scene.say({ is: 'error', message: 'no' })
+    scene.send({ is: 'error', message: 'no' })
     expect(await scene.clock.run(exit)).toEqual(end)
   })
 })

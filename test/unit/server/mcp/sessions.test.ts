@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest'
 import { type Session, Sessions } from '../../../../src/server/mcp/sessions.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'
 
-/** Sessions are bounded in number and in time, and nobody loses one that is in use. */
+/** MCP sessions are limited in number and in idle time. A session in use is never ended. */
 
 const hour = 3_600_000
 
-function place(): { sessions: Sessions; clock: VirtualClock; ended: string[]; add(id: string): void } {
+function openSessions(): { sessions: Sessions; clock: VirtualClock; ended: string[]; add(id: string): void } {
   const clock = new VirtualClock()
   const sessions = new Sessions(clock)
   const ended: string[] = []
@@ -19,9 +19,9 @@ function place(): { sessions: Sessions; clock: VirtualClock; ended: string[]; ad
 
 const never = new Promise<void>(() => {})
 
-describe('the number of sessions', () => {
-  it('one that does not even listen goes before one that listens; one that waits for an answer never goes', () => {
-    const { sessions, ended, add } = place()
+describe('MCP sessions: the limit', () => {
+  it('ends sessions without a stream before those with one, and never one that waits for an answer', () => {
+    const { sessions, ended, add } = openSessions()
     for (let n = 0; n < 200; n++) add(`s${n}`)
     sessions.use('s0', 'calls', never)
     sessions.use('s1', 'streams', never)
@@ -38,9 +38,9 @@ describe('the number of sessions', () => {
   })
 })
 
-describe('idle sessions', () => {
+describe('MCP sessions: idle ones', () => {
   it('end after an hour without a connection', async () => {
-    const { sessions, clock, ended, add } = place()
+    const { sessions, clock, ended, add } = openSessions()
     for (const id of ['idle', 'listens', 'answered']) add(id)
     sessions.use('listens', 'streams', never)
     const answer = Promise.withResolvers<void>()

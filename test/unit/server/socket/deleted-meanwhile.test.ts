@@ -12,7 +12,7 @@ import { remember } from '../../../support/server.ts'
 
 const agentId = '6f0f7a2e-9c60-4f6a-9d3c-2f7f0f8f6a11'
 
-it('a subscription to an agent that went while it was looked up is refused: nobody would ever end it', async () => {
+it('subscribe: an agent that is deleted during the lookup is refused, because its subscription would never end', async () => {
   const events = new Events((error) => {
     throw error
   })

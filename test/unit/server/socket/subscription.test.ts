@@ -5,7 +5,7 @@ import type { Message } from '../../../../src/core/model/message.ts'
 import { Outbox } from '../../../../src/server/socket/outbox.ts'
 import { Subscription } from '../../../../src/server/socket/subscription.ts'
 
-/** A client whose connection takes what waits for it only when the test says so. */
+/** A client whose connection takes the waiting packets only when the test calls `take`. */
 class SlowClient {
   readonly conn = new EventEmitter()
   connected = true
@@ -23,7 +23,7 @@ class SlowClient {
     this.conn.emit('close')
   }
 
-  /** All that waits, as engine.io does it. */
+  /** Takes everything that waits, as engine.io does. */
   take(): void {
     for (const { name, text } of this.waiting.splice(0)) this.taken.push(name === 'agent:message' ? `message ${numberIn(text)}` : name)
     this.conn.emit('drain')
@@ -42,7 +42,7 @@ function numberIn(text: string): number {
   return (JSON.parse(text) as { message: Message }).message.sequenceNumber
 }
 
-/** A conversation that is in the store already, in pages as large as the store makes them. */
+/** A saved conversation, read in pages of the same size as those of the store. */
 function conversation(count: number, bytes: number): (since: number, limit: number) => Promise<readonly Message[]> {
   const content = 'x'.repeat(bytes)
   const perPage = Math.max(1, Math.ceil(1_048_576 / Math.max(1, bytes)))
@@ -54,7 +54,7 @@ function message(sequenceNumber: number, content = ''): Message {
   return { id: `m${sequenceNumber}`, agentId: 'a', sequenceNumber, type: 'response', content, createdAt: '2026-11-15T09:00:00.000Z' }
 }
 
-/** Everything that can happen without the client has happened. */
+/** Waits until nothing more happens without the client. */
 async function quiet(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await new Promise<void>((resolve) => setImmediate(resolve))
 }
@@ -68,7 +68,7 @@ function watched(): { readonly client: SlowClient; readonly outbox: Outbox } {
   return { client, outbox: new Outbox(client.socket) }
 }
 
-it('however many subscriptions of a client are behind, together they fill its room once', async () => {
+it('outbox: all subscriptions of one client together stay within its limit', async () => {
   const { client, outbox } = watched()
   for (let n = 0; n < 30; n++) subscribe(client, outbox, conversation(6, 500_000)).replay()
   let most = 0
@@ -78,17 +78,17 @@ it('however many subscriptions of a client are behind, together they fill its ro
     client.take()
     expect(turn).toBeLessThan(1_000)
   }
-  // Four megabytes, and the page that went over it.
+  // The limit of four megabytes, and the page that exceeds it.
   expect(most).toBeLessThan(6_500_000)
   expect(client.taken).toHaveLength(30 * 6)
 })
 
-it('one who is behind hears everything in order, and the end last', async () => {
+it('subscription: a client that is behind gets all messages in order, and the end last', async () => {
   const { client, outbox } = watched()
   const subscription = subscribe(client, outbox, conversation(30, 900_000))
   subscription.replay()
   subscription.take([message(30)])
-  subscription.tell(() => client.emit('agent:complete', {}))
+  subscription.afterMessages(() => client.emit('agent:complete', {}))
   for (let turn = 0; turn < 30; turn++) {
     await quiet()
     client.take()
@@ -96,14 +96,14 @@ it('one who is behind hears everything in order, and the end last', async () => 
   expect(client.taken).toEqual([...Array.from({ length: 30 }, (_, index) => `message ${index + 1}`), 'agent:complete'])
 })
 
-it('one who begins anew while it is behind hears the end once, after the messages', async () => {
+it('subscription: a client that subscribes again while it is behind gets the end once, after the messages', async () => {
   const { client, outbox } = watched()
   const first = subscribe(client, outbox, conversation(10, 900_000))
   first.replay()
-  first.tell(() => client.emit('agent:complete', {}))
+  first.afterMessages(() => client.emit('agent:complete', {}))
   await quiet()
-  const heard = client.waiting.length
-  expect(heard).toBeLessThan(10)
+  const received = client.waiting.length
+  expect(received).toBeLessThan(10)
   const second = subscribe(client, outbox, conversation(10, 900_000), 3)
   second.replay()
   first.endFor(second)
@@ -112,15 +112,15 @@ it('one who begins anew while it is behind hears the end once, after the message
     await quiet()
   }
   const again = Array.from({ length: 7 }, (_, index) => `message ${index + 4}`)
-  expect(client.taken.slice(heard)).toEqual([...again, 'agent:complete'])
+  expect(client.taken.slice(received)).toEqual([...again, 'agent:complete'])
 })
 
-it('one who leaves while it is behind is told what was left to tell, and gets no message after it', async () => {
+it('subscription: a client that unsubscribes while it is behind gets the waiting events and no more messages', async () => {
   const { client, outbox } = watched()
   const subscription = subscribe(client, outbox, conversation(10, 900_000))
   subscription.replay()
   await quiet()
-  subscription.tell(() => client.emit('agent:status', {}))
+  subscription.afterMessages(() => client.emit('agent:status', {}))
   subscription.end()
   client.emit('unsubscribed', {})
   for (let turn = 0; turn < 20; turn++) {
@@ -131,7 +131,7 @@ it('one who leaves while it is behind is told what was left to tell, and gets no
   expect(client.taken.length).toBeLessThan(10)
 })
 
-it('a client for whom too much piles up is let go, but not for one thing that it takes at once', async () => {
+it('outbox: a client is disconnected when too much waits for it, but not for one large event that it takes at once', async () => {
   const { client: quick } = watched()
   const report = { report: 'x'.repeat(70 * 1_048_576) }
   quick.emit('cleanup:report', report)
@@ -139,10 +139,10 @@ it('a client for whom too much piles up is let go, but not for one thing that it
   await quiet()
   expect(quick.connected).toBe(true)
 
-  const { client: deaf } = watched()
-  deaf.emit('cleanup:report', report)
+  const { client: unread } = watched()
+  unread.emit('cleanup:report', report)
   await quiet()
-  expect(deaf.connected).toBe(false)
+  expect(unread.connected).toBe(false)
 
   const { client: flooded } = watched()
   for (let n = 0; n < 20_001; n++) flooded.emit('agent:updated', {})

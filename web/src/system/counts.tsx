@@ -1,7 +1,7 @@
-import type { WorldStatus } from '../api/closes.ts'
+import type { SystemStatus } from '../api/closes.ts'
 import { count } from '../pieces/format.ts'
 import { type Column, DataTable } from '../pieces/table.tsx'
-import { heldBackOf, isUnreachable, totalOf } from './verdict.ts'
+import { heldBackOf, isFailedListing, totalOf } from './verdict.ts'
 
 interface KindCount {
   readonly kind: string
@@ -17,7 +17,7 @@ const columns: readonly Column<KindCount>[] = [
   { name: 'Stuck', isNumber: true, cell: ({ stuck }) => count(stuck) },
 ]
 
-export function Kinds({ status }: { readonly status: WorldStatus }) {
+export function Kinds({ status }: { readonly status: SystemStatus }) {
   const rows = Object.entries(status.resources)
     .map(([kind, counts]) => ({ kind, ...counts }))
     .toSorted((a, b) => a.kind.localeCompare(b.kind))
@@ -27,28 +27,28 @@ export function Kinds({ status }: { readonly status: WorldStatus }) {
 interface Figure {
   readonly name: string
   readonly value: number
-  /** Any of it is one too many. */
+  /** Any value above zero is a problem. */
   readonly isBad?: boolean
 }
 
-/** The numbers behind the verdict; that something is not there is a number, too. */
-export function Figures({ status, silent }: { readonly status: WorldStatus; readonly silent: readonly string[] }) {
-  const unlisted = status.leaks.filter(isUnreachable).length
+/** The counts behind the verdict. Zeros are shown as well. */
+export function Figures({ status, unreachableHosts }: { readonly status: SystemStatus; readonly unreachableHosts: readonly string[] }) {
+  const failedListings = status.leaks.filter(isFailedListing).length
   const figures: readonly Figure[] = [
     { name: 'processes running', value: status.runningProcesses },
     { name: 'resources held', value: totalOf(status) },
-    { name: 'agents on record', value: status.agentCount },
-    { name: 'messages kept', value: status.messageCount },
+    { name: 'agents recorded', value: status.agentCount },
+    { name: 'messages recorded', value: status.messageCount },
     { name: 'subscriptions open', value: status.activeSubscriptions },
     { name: 'stuck', value: status.stuck.length, isBad: true },
-    { name: 'held back', value: heldBackOf(status).owed.length, isBad: true },
-    { name: 'leaks', value: status.leaks.length - unlisted, isBad: true },
-    { name: 'unreachable', value: unlisted + silent.length, isBad: true },
+    { name: 'held back', value: heldBackOf(status).blocked.length, isBad: true },
+    { name: 'leaks', value: status.leaks.length - failedListings, isBad: true },
+    { name: 'unreachable', value: failedListings + unreachableHosts.length, isBad: true },
   ]
   return (
     <dl className="figures">
       {figures.map(({ name, value, isBad }) => (
-        <div key={name} className={`figures__one ${isBad ? (value > 0 ? 'figures__one--bad' : 'figures__one--none') : ''}`}>
+        <div key={name} className={`figures__item ${isBad ? (value > 0 ? 'figures__item--bad' : 'figures__item--none') : ''}`}>
           <dt>{name}</dt>
           <dd>{count(value)}</dd>
         </div>

@@ -1,11 +1,19 @@
 import { hostname } from 'node:os'
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import { fixture } from '../support/fixtures.ts'
 import { startEbb, temporaryHome } from '../support/home.ts'
 import { type Json, startServer } from '../support/server.ts'
 import { useServer } from '../support/shared-server.ts'
-import { look, patient, requireNoSidewaysScroll, screenshot, seriousViolations, tabTo, useBrowser } from './support.ts'
+import {
+  launchUnstoppable,
+  patient,
+  requireNoSidewaysScroll,
+  reviewScreenshot,
+  screenshot,
+  seriousViolations,
+  tabTo,
+  useBrowser,
+} from './support.ts'
 
 const server = useServer()
 const browser = useBrowser()
@@ -16,35 +24,35 @@ async function sleeping(more: object = {}): Promise<string> {
   return id
 }
 
-const verdict = (page: Page) => page.getByRole('region', { name: 'Is the world clean' })
+const verdict = (page: Page) => page.getByRole('region', { name: 'System status' })
 
-describe('the verdict', () => {
-  it('says that the world is clean, that agents are at work, and that only the record stays', async () => {
-    const page = await browser.open(server, '#/world')
-    await verdict(page).getByText('The world is clean').waitFor()
+describe('system verdict', () => {
+  it('system verdict: clean, agents running, and only records left', async () => {
+    const page = await browser.open(server, '#/system')
+    await verdict(page).getByText('The system is clean').waitFor()
     await verdict(page)
-      .getByText(/Looked (just now|\d+ s ago), in the world.*vouches/)
+      .getByText(/Checked (just now|\d+ s ago), by observing the system.*Proof on this host/)
       .waitFor()
     const id = await sleeping()
-    await verdict(page).getByText('Agents are at work').waitFor()
+    await verdict(page).getByText('Agents are running').waitFor()
     const kinds = page.getByRole('table', { name: 'Resources by kind' })
     await kinds.getByRole('row', { name: /process-tree/ }).waitFor()
-    await screenshot(page, 'world')
+    await screenshot(page, 'system')
     await server.post(`/api/agents/${id}/stop`)
-    await verdict(page).getByText('Nothing of an agent is left').waitFor()
+    await verdict(page).getByText('No resources are left').waitFor()
     await verdict(page)
-      .getByText(/1 agent on record with \d+ messages/)
+      .getByText(/Records kept: 1 agent with \d+ messages/)
       .waitFor()
     expect(await kinds.count()).toBe(0)
   })
 
-  it('is of one namespace where one is chosen', async () => {
+  it('system verdict: limited to the chosen namespace', async () => {
     await sleeping({ namespace: 'busy' })
     const ended = await sleeping({ namespace: 'idle' })
     await server.post(`/api/agents/${ended}/stop`)
-    const page = await browser.open(server, '#/world')
-    await verdict(page).getByText('Agents are at work').waitFor()
-    // What stands there stays until the other answer has come, and no reset can be meant for the wrong one.
+    const page = await browser.open(server, '#/system')
+    await verdict(page).getByText('Agents are running').waitFor()
+    // The previous verdict stays until the new answer arrives. Meanwhile the reset is disabled, so it cannot hit the wrong namespace.
     await page.evaluate(`window.sameVerdict = document.querySelector('.verdict')`)
     let answer = (): void => {}
     const held = new Promise<void>((resolve) => {
@@ -55,115 +63,115 @@ describe('the verdict', () => {
       await route.continue()
     })
     await page.getByLabel('Namespace').selectOption('idle')
-    await page.getByText('Looking at idle…').waitFor()
-    expect(await verdict(page).getByText('Agents are at work').count()).toBe(1)
+    await page.getByText('Checking the namespace idle…').waitFor()
+    expect(await verdict(page).getByText('Agents are running').count()).toBe(1)
     expect(await page.getByRole('button', { name: 'Reset…' }).isDisabled()).toBe(true)
     answer()
-    await verdict(page).getByText('Nothing of an agent is left').waitFor()
+    await verdict(page).getByText('No resources are left').waitFor()
     expect(await page.evaluate<boolean>('window.sameVerdict.isConnected')).toBe(true)
     expect(await page.getByRole('button', { name: 'Reset…' }).isDisabled()).toBe(false)
     await page.getByLabel('Namespace').selectOption('busy')
-    await verdict(page).getByText('Agents are at work').waitFor()
+    await verdict(page).getByText('Agents are running').waitFor()
   })
 
-  it('has its namespace in the address, and follows it', async () => {
+  it('system verdict: the namespace is stored in the address, and follows it', async () => {
     await sleeping({ namespace: 'busy' })
-    const page = await browser.open(server, '#/world')
+    const page = await browser.open(server, '#/system')
     await page.getByLabel('Namespace').selectOption('busy')
-    await expect.poll(() => page.url(), patient).toMatch(/#\/world\?namespace=busy$/)
+    await expect.poll(() => page.url(), patient).toMatch(/#\/system\?namespace=busy$/)
     await page.reload()
-    await verdict(page).getByText('Agents are at work').waitFor()
+    await verdict(page).getByText('Agents are running').waitFor()
     expect(await page.getByLabel('Namespace').inputValue()).toBe('busy')
-    // Also one in which nobody is.
-    await page.evaluate(`window.location.hash = '#/world?namespace=nobody'`)
-    await verdict(page).getByText('The world is clean').waitFor()
-    expect(await page.getByLabel('Namespace').inputValue()).toBe('nobody')
+    // A namespace without agents works as well.
+    await page.evaluate(`window.location.hash = '#/system?namespace=empty'`)
+    await verdict(page).getByText('The system is clean').waitFor()
+    expect(await page.getByLabel('Namespace').inputValue()).toBe('empty')
     await page.getByLabel('Namespace').selectOption('')
-    await verdict(page).getByText('Agents are at work').waitFor()
-    expect(page.url()).toMatch(/#\/world$/)
+    await verdict(page).getByText('Agents are running').waitFor()
+    expect(page.url()).toMatch(/#\/system$/)
   })
 
-  it('is looked at again when one asks', async () => {
-    const page = await browser.open(server, '#/world')
+  it('system verdict: "Check now" requests the status', async () => {
+    const page = await browser.open(server, '#/system')
     await verdict(page).waitFor()
     const asked = page.waitForResponse((response) => response.url().includes('/api/cleanup/status'))
-    await page.getByRole('button', { name: 'Look now' }).click()
+    await page.getByRole('button', { name: 'Check now' }).click()
     expect((await asked).status()).toBe(200)
   })
 })
 
-it('does not ask for the list of agents at each event, and still learns of a new namespace', async () => {
-  const page = await browser.open(server, '#/world')
-  // What the first page still asks for is not counted.
+it('system view: does not load the list of agents on every event, and still shows new namespaces', async () => {
+  const page = await browser.open(server, '#/system')
+  // Requests of the first page are not counted.
   await page.goto('about:blank')
-  const asked: string[] = []
+  const requests: string[] = []
   page.on('request', (request) => {
-    if (/\/api\/agents(\/active)?(\?|$)/.test(request.url())) asked.push(request.url())
+    if (/\/api\/agents(\/active)?(\?|$)/.test(request.url())) requests.push(request.url())
   })
-  await page.goto(`${server.url}/#/world`)
-  // At the start, and once more when it hears events: what happened between, nobody told.
-  await expect.poll(() => asked.length, patient).toBe(2)
-  await verdict(page).getByText('The world is clean').waitFor()
+  await page.goto(`${server.url}/#/system`)
+  // Once at the start, and once after the live connection is established.
+  await expect.poll(() => requests.length, patient).toBe(2)
+  await verdict(page).getByText('The system is clean').waitFor()
   for (const name of ['first', 'second']) {
     const id = await sleeping({ namespace: name })
     await page.getByLabel('Namespace').getByRole('option', { name }).waitFor({ state: 'attached' })
     await server.post(`/api/agents/${id}/stop`)
   }
-  await verdict(page).getByText('Nothing of an agent is left').waitFor()
-  expect(asked).toHaveLength(2)
+  await verdict(page).getByText('No resources are left').waitFor()
+  expect(requests).toHaveLength(2)
 })
 
-it('a runner has a card of its own, which says plainly when it cannot be reached', { timeout: 180_000 }, async () => {
+it('system view: a runner has its own card, which shows when it is unreachable', { timeout: 180_000 }, async () => {
   const runner = await startServer(['--runner'])
   await using own = await startServer(['--remote-url', runner.url])
-  const page = await browser.open(own, '#/world')
+  const page = await browser.open(own, '#/system')
   const card = page.getByRole('region', { name: `The runner ${new URL(runner.url).host}` })
-  await card.getByText('well', { exact: true }).waitFor()
+  await card.getByText('healthy', { exact: true }).waitFor()
   runner.ebb.signal('SIGKILL')
   await runner.ebb.ended
   await card.getByText('unreachable', { exact: true }).waitFor()
-  await card.getByText('Nobody can say what runs there.').waitFor()
-  await page.getByRole('region', { name: 'This host' }).getByText('well', { exact: true }).waitFor()
+  await card.getByText('What runs there is unknown.').waitFor()
+  await page.getByRole('region', { name: 'This host' }).getByText('healthy', { exact: true }).waitFor()
   expect(await seriousViolations(page)).toEqual([])
   await card.scrollIntoViewIfNeeded()
-  await look(page, 'world-hosts')
+  await reviewScreenshot(page, 'system-hosts')
   await page.close()
 })
 
-it('a runner that is silent is in the verdict and in the numbers, and this host does not vouch for what is there', async () => {
+it('system view: an unreachable runner appears in the verdict and the figures, without a proof for its agents', async () => {
   await using runner = await startServer(['--runner'])
   await using own = await startServer(['--remote-url', runner.url])
   const { host } = new URL(runner.url)
   const id = await own.command(['sleep', '1000'], { placement: 'remote', namespace: 'far' })
   await own.command(['sleep', '1000'], { namespace: 'near' })
-  const page = await browser.open(own, '#/world')
-  await verdict(page).getByText('Agents are at work').waitFor()
-  await verdict(page).getByText('For agents elsewhere the host that they are on vouches').waitFor()
+  const page = await browser.open(own, '#/system')
+  await verdict(page).getByText('Agents are running').waitFor()
+  await verdict(page).getByText('For agents on other hosts, those hosts provide the proof.').waitFor()
   runner.ebb.signal('SIGSTOP')
   try {
     await verdict(page).getByText('A host is unreachable').waitFor()
-    await verdict(page).getByText(`Nobody can say what runs on ${host}`).waitFor()
-    await verdict(page).getByText('not known', { exact: true }).waitFor()
-    await verdict(page).getByText('For agents elsewhere nobody vouches').waitFor()
+    await verdict(page).getByText(`Cannot reach ${host}`).waitFor()
+    await verdict(page).getByText('unknown', { exact: true }).waitFor()
+    await verdict(page).getByText('There is no proof for agents on other hosts').waitFor()
     expect(await verdict(page).textContent()).not.toContain('nothing is stuck')
     expect(await unreachable(page)).toBe('1')
     expect(await seriousViolations(page)).toEqual([])
-    await look(page, 'world-unreachable')
-    // It is the business of those who have something there.
+    await reviewScreenshot(page, 'system-unreachable')
+    // It matters only to namespaces with agents on that runner.
     await page.getByLabel('Namespace').selectOption('near')
-    await verdict(page).getByText('Agents are at work').waitFor()
+    await verdict(page).getByText('Agents are running').waitFor()
     expect(await unreachable(page)).toBe('0')
     await page.getByLabel('Namespace').selectOption('far')
     await verdict(page).getByText('A host is unreachable').waitFor()
   } finally {
     runner.ebb.signal('SIGCONT')
   }
-  await verdict(page).getByText('Agents are at work').waitFor()
+  await verdict(page).getByText('Agents are running').waitFor()
   await own.post(`/api/agents/${id}/stop`)
   await page.close()
 })
 
-it('what only waits for something stuck is told as waiting, and not as an error', async () => {
+it('system view: resources that wait for a stuck one are shown as waiting, not as errors', async () => {
   await using runner = await startServer(['--runner'])
   await using own = await startServer(['--remote-url', runner.url])
   const id = await own.command(['sh', '-c', 'echo up; exec sleep 1000'], { placement: 'remote' })
@@ -171,25 +179,25 @@ it('what only waits for something stuck is told as waiting, and not as an error'
   runner.ebb.signal('SIGSTOP')
   try {
     await own.post(`/api/agents/${id}/stop`, { grace: 0 })
-    const page = await browser.open(own, '#/world')
+    const page = await browser.open(own, '#/system')
     await verdict(page)
-      .getByText(/^1 stuck resource, \d waiting for what depends on them\. Each is named below\./)
+      .getByText(/^1 stuck resource, \d waiting for their dependents\. Each is named below\./)
       .waitFor()
-    await page.getByRole('region', { name: /^Waiting: it goes when what depends on it is gone/ }).waitFor()
+    await page.getByRole('region', { name: /^Waiting: released after the resources that depend on it/ }).waitFor()
     expect(await page.getByRole('region', { name: /^Held back/ }).count()).toBe(0)
     expect(await figure(page, 'held back')).toBe('0')
     expect(await seriousViolations(page)).toEqual([])
-    await look(page, 'world-waiting')
+    await reviewScreenshot(page, 'system-waiting')
     await page.getByRole('link', { name: 'Cleanup', exact: true }).first().click()
-    const stuck = page.getByRole('region', { name: 'What is stuck' })
+    const stuck = page.getByRole('region', { name: 'Stuck resources' })
     await stuck.getByText(/^1 resource could not be released since (\d+ \w+, )?\d\d:\d\d/).waitFor()
-    await stuck.getByText(/^\d more waits? for it\.$/).waitFor()
+    await stuck.getByText(/^\d more resources? waits? until these are released\.$/).waitFor()
     await page.getByRole('table', { name: 'Closes' }).getByRole('link').first().click()
     const log = page.getByRole('row', { name: /^(log|file)/ }).first()
-    await log.getByText('waits', { exact: true }).waitFor()
+    await log.getByText('waiting', { exact: true }).waitFor()
     expect(await page.getByRole('row').locator('.fall__error').count()).toBe(1)
     expect(await seriousViolations(page)).toEqual([])
-    await look(page, 'close-waiting')
+    await reviewScreenshot(page, 'close-waiting')
     await page.close()
   } finally {
     runner.ebb.signal('SIGCONT')
@@ -198,105 +206,107 @@ it('what only waits for something stuck is told as waiting, and not as an error'
 })
 
 const figure = (page: Page, name: string): Promise<string | null> =>
-  page.locator('.figures__one').filter({ hasText: name }).locator('dd').textContent()
+  page.locator('.figures__item').filter({ hasText: name }).locator('dd').textContent()
 const unreachable = (page: Page): Promise<string | null> => figure(page, 'unreachable')
 
-it('the host is told with what it can do', async () => {
-  const page = await browser.open(server, '#/world')
+it('system view: the host card shows containment, version, instance and placements', async () => {
+  const page = await browser.open(server, '#/system')
   const host = page.getByRole('region', { name: 'This host' })
   await host.getByRole('heading', { name: hostname() }).waitFor()
   const text = await host.textContent()
   const health: Json = await server.get('/api/health')
-  for (const one of [health.containment, health.instanceId, health.version, ...health.placements]) expect(text).toContain(one)
+  for (const value of [health.containment, health.instanceId, health.version, ...health.placements]) expect(text).toContain(value)
 })
 
-describe('the reaper', () => {
-  it('says what it would take, and runs when one means it', async () => {
-    const page = await browser.open(server, '#/world')
-    const reaper = page.getByRole('region', { name: 'The reaper' })
-    await reaper.getByRole('button', { name: 'What would it take?' }).click()
-    await reaper.getByText('There is nothing for it to take.').waitFor()
-    await reaper.getByRole('button', { name: 'Run it now' }).click()
-    await page.getByRole('dialog').getByText('Agents that are at work').waitFor()
+describe('reaper panel', () => {
+  it('reaper panel: a dry run lists what would be released, and a confirmed run releases it', async () => {
+    const page = await browser.open(server, '#/system')
+    const reaper = page.getByRole('region', { name: 'Reaper' })
+    await reaper.getByRole('button', { name: 'Dry run' }).click()
+    await reaper.getByText('Nothing to release.').waitFor()
+    await reaper.getByRole('button', { name: 'Run now' }).click()
+    await page.getByRole('dialog').getByText('Running agents').waitFor()
     await page.getByRole('dialog').getByRole('button', { name: 'Run the reaper' }).click()
     await page.getByRole('dialog').waitFor({ state: 'detached' })
-    await reaper.getByText('There is nothing for it to take.').waitFor()
+    await reaper.getByText('Nothing to release.').waitFor()
   })
 })
 
-describe('a reset', () => {
-  it('shows what will go, wants a word while something lives, and is seen until its proof', { timeout: 180_000 }, async () => {
-    const deaf = await launchDeaf()
+describe('reset', () => {
+  it('reset: lists what it ends, requires typing the name while agents run, and is shown live to its proof', {
+    timeout: 180_000,
+  }, async () => {
+    const unstoppable = await launchUnstoppable(server, { namespace: 'one' })
     const other = await sleeping({ namespace: 'two' })
-    const page = await browser.open(server, '#/world')
+    const page = await browser.open(server, '#/system')
     await page.getByLabel('Namespace').selectOption('one')
     await page.getByRole('button', { name: 'Reset…' }).click()
     const dialog = page.getByRole('dialog', { name: 'Reset the namespace one' })
-    await dialog.getByText(`End 1 agent: agent ${deaf.slice(0, 8)}`).waitFor()
+    await dialog.getByText(`End 1 agent: agent ${unstoppable.slice(0, 8)}`).waitFor()
     await dialog.getByText(/Release .*1 process-tree/).waitFor()
-    const promised = await dialog.getByText(/Delete 1 agent from the record, \d+ messages/).textContent()
-    await dialog.getByText('It cannot be undone').waitFor()
+    const announced = await dialog.getByText(/Delete 1 agent record, \d+ messages/).textContent()
+    await dialog.getByText('Not possible: rows and archives are deleted.').waitFor()
     const action = dialog.getByRole('button', { name: 'Reset', exact: true })
     expect(await action.isDisabled()).toBe(true)
-    await dialog.getByLabel(/Something lives/).fill('on')
+    await dialog.getByLabel(/are running\. Type/).fill('on')
     expect(await action.isDisabled()).toBe(true)
-    await dialog.getByLabel(/Something lives/).fill('one')
+    await dialog.getByLabel(/are running\. Type/).fill('one')
     expect(await seriousViolations(page)).toEqual([])
     await action.click()
-    const reset = page.getByRole('region', { name: 'The reset' })
-    await reset.getByText('under way').waitFor()
+    const reset = page.getByRole('region', { name: 'Reset progress' })
+    await reset.getByText('in progress').waitFor()
     await reset.locator('.bar-piece--open').first().waitFor({ state: 'attached' })
     await reset.getByText('clean', { exact: true }).waitFor()
-    // What was promised was done, and that is said.
-    await reset.getByText(`Deleted from the record: 1 agent and ${promised?.match(/\d+ messages/)?.[0]}.`).waitFor()
+    // The report names the deletions that the dialog announced.
+    await reset.getByText(`Deleted records: 1 agent and ${announced?.match(/\d+ messages/)?.[0]}.`).waitFor()
     await reset
       .getByRole('row', { name: /process-tree/ })
       .getByText('released', { exact: true })
       .waitFor()
-    await verdict(page).getByText('The world is clean').waitFor()
+    await verdict(page).getByText('The system is clean').waitFor()
     await reset.getByRole('button', { name: 'Done' }).click()
     await reset.waitFor({ state: 'detached' })
-    expect((await server.call('GET', `/api/agents/${deaf}`)).status).toBe(404)
+    expect((await server.call('GET', `/api/agents/${unstoppable}`)).status).toBe(404)
     expect(await server.get(`/api/agents/${other}/status`)).toMatchObject({ status: 'running' })
   })
 
-  it('wants no word when nothing lives, and can be left', async () => {
+  it('reset: needs no confirmation text when nothing runs, and Escape leaves the dialog', async () => {
     const id = await sleeping()
     await server.post(`/api/agents/${id}/stop`)
-    const page = await browser.open(server, '#/world')
-    await verdict(page).getByText('Nothing of an agent is left').waitFor()
+    const page = await browser.open(server, '#/system')
+    await verdict(page).getByText('No resources are left').waitFor()
     const button = page.getByRole('button', { name: 'Reset…' })
     await button.focus()
     await page.keyboard.press('Enter')
-    await page.getByRole('dialog').getByText('End no agent: none lives').waitFor()
+    await page.getByRole('dialog').getByText('End no agents: none is running').waitFor()
     await page.keyboard.press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     expect(await page.evaluate<string>('document.activeElement.innerText')).toBe('Reset…')
     await page.keyboard.press('Enter')
-    // Until it is known that nobody lives, the button cannot be reached.
-    await page.getByRole('dialog').getByText('End no agent: none lives').waitFor()
+    // The button is disabled until the active agents are loaded.
+    await page.getByRole('dialog').getByText('End no agents: none is running').waitFor()
     await tabTo(page, 'Reset')
     await page.keyboard.press('Enter')
-    await verdict(page).getByText('The world is clean').waitFor()
+    await verdict(page).getByText('The system is clean').waitFor()
   })
 
-  it('of a server without test endpoints ends what lives and keeps the record, and says so', async () => {
+  it('reset: without test endpoints it ends the agents and keeps the records', async () => {
     const ebb = startEbb(['serve', '--port', '0', '--json'], { home: temporaryHome(), deadlineMs: 120_000 })
     await ebb.says('\n')
     const { url } = JSON.parse(ebb.output().split('\n')[0] ?? '') as { url: string }
     const body = JSON.stringify({ type: 'command', prompt: '', configuration: { command: ['sleep', '1000'] } })
     const launched = await fetch(`${url}/api/agents`, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
     const { id } = (await launched.json()) as { id: string }
-    const page = await browser.open({ url }, '#/world')
+    const page = await browser.open({ url }, '#/system')
     await page.getByRole('button', { name: 'End everything…' }).click()
-    const dialog = page.getByRole('dialog', { name: 'End everything in every namespace' })
-    await dialog.getByText('The agents on record, their messages, and the archives of their logs').waitFor()
-    await dialog.getByLabel(/Something lives/).fill('everything')
+    const dialog = page.getByRole('dialog', { name: 'End everything in all namespaces' })
+    await dialog.getByText('The agent records, their messages, and the archived logs').waitFor()
+    await dialog.getByLabel(/are running\. Type/).fill('everything')
     await dialog.getByRole('button', { name: 'End everything' }).click()
-    const reset = page.getByRole('region', { name: 'The reset' })
+    const reset = page.getByRole('region', { name: 'Reset progress' })
     await reset.getByText('clean', { exact: true }).waitFor()
-    expect(await reset.getByText('Deleted from the record').count()).toBe(0)
-    await verdict(page).getByText('Nothing of an agent is left').waitFor()
+    expect(await reset.getByText('Deleted records').count()).toBe(0)
+    await verdict(page).getByText('No resources are left').waitFor()
     const kept = (await (await fetch(`${url}/api/agents/${id}`)).json()) as { status: string }
     expect(kept.status).toBe('terminated')
     await page.close()
@@ -305,22 +315,16 @@ describe('a reset', () => {
   })
 })
 
-async function launchDeaf(): Promise<string> {
-  const id = await server.command([fixture('ignores-sigterm'), fixture('waits')], { namespace: 'one' })
-  await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
-  return id
-}
-
-describe('with something in it', () => {
+describe('system view accessibility', () => {
   for (const colorScheme of ['light', 'dark'] as const)
-    it(`in ${colorScheme} has nothing that axe calls serious, and fits a narrow page`, async () => {
+    it(`system view: no serious axe violations in ${colorScheme} mode with running agents, and it fits a narrow page`, async () => {
       await sleeping()
-      const page = await browser.open(server, '#/world', { colorScheme })
-      await verdict(page).getByText('Agents are at work').waitFor()
+      const page = await browser.open(server, '#/system', { colorScheme })
+      await verdict(page).getByText('Agents are running').waitFor()
       expect(await seriousViolations(page)).toEqual([])
       await page.setViewportSize({ width: 390, height: 800 })
       expect(await seriousViolations(page)).toEqual([])
       await requireNoSidewaysScroll(page)
-      await look(page, `world-narrow-${colorScheme}`)
+      await reviewScreenshot(page, `system-narrow-${colorScheme}`)
     })
 })

@@ -1,12 +1,12 @@
 import { useEffect, useId, useRef, useState } from 'react'
 import { nameOf } from '../agents/names.ts'
 import { call } from '../api/client.ts'
-import { endAll, type Health, resetEnvironment, type WorldStatus } from '../api/closes.ts'
+import { endAll, type Health, resetEnvironment, type SystemStatus } from '../api/closes.ts'
 import { onLive } from '../api/live.ts'
 import { useLoaded } from '../api/loaded.ts'
 import type { Agent } from '../api/shapes.ts'
-import { useCalling } from '../cleanup/calling.ts'
 import { CloseBody, titleOf } from '../cleanup/close.tsx'
+import { useScopeNames } from '../cleanup/scope-names.ts'
 import { useClose } from '../cleanup/use-close.ts'
 import { Confirm } from '../pieces/confirm.tsx'
 import { plural } from '../pieces/format.ts'
@@ -15,30 +15,30 @@ import { hrefOf } from '../routing.ts'
 
 export interface ResetProps {
   readonly health: Health
-  readonly status: WorldStatus
-  /** Those numbers are of this namespace, and not of one that was looked at before. */
+  readonly status: SystemStatus
+  /** True if `status` belongs to the chosen namespace; false while it is still that of the previous one. */
   readonly isReady: boolean
   readonly namespace: string | undefined
-  /** With the id of the close that does it. */
+  /** Called with the id of the close that performs the reset. */
   readonly onStarted: (id: string) => void
 }
 
 const namedAtMost = 8
 const countedAtMost = 500
 
-/** Who lives there; asked only when it is to be said. */
-const fetchLiving = (namespace: string | undefined, signal: AbortSignal): Promise<readonly Agent[]> =>
+/** The active agents. Loaded only when the dialog is open. */
+const fetchActive = (namespace: string | undefined, signal: AbortSignal): Promise<readonly Agent[]> =>
   call('GET', '/agents/active', { query: { limit: countedAtMost, namespace }, signal })
 
-/** Everything goes, of a namespace or of all: first what that is, by name, then the close itself, live. */
+/** Ends everything in one namespace or in all. The dialog lists what ends; then the close is shown live. */
 export function ResetButton(props: ResetProps) {
-  const [isAsked, setAsked] = useState(false)
+  const [isConfirming, setConfirming] = useState(false)
   return (
     <>
-      <button type="button" className="button" onClick={() => setAsked(true)} disabled={!props.isReady}>
+      <button type="button" className="button" onClick={() => setConfirming(true)} disabled={!props.isReady}>
         {props.health.testEndpoints ? 'Reset…' : 'End everything…'}
       </button>
-      {isAsked && <ResetDialog {...props} onClose={() => setAsked(false)} />}
+      {isConfirming && <ResetDialog {...props} onClose={() => setConfirming(false)} />}
     </>
   )
 }
@@ -47,13 +47,13 @@ function ResetDialog({ health, status, namespace, onStarted, onClose }: ResetPro
   const [typed, setTyped] = useState('')
   const field = useId()
   const { testEndpoints } = health
-  const whole = namespace === undefined ? 'every namespace' : `the namespace ${namespace}`
-  const loaded = useLoaded(`living ${namespace ?? '*'}`, (signal) => fetchLiving(namespace, signal), {
+  const whole = namespace === undefined ? 'all namespaces' : `the namespace ${namespace}`
+  const loaded = useLoaded(`active ${namespace ?? '*'}`, (signal) => fetchActive(namespace, signal), {
     on: ['agent:created', 'agent:terminated'],
   })
-  const living = loaded.data
-  // Who does not know who lives takes it that somebody does.
-  const isAlive = living === undefined || living.length > 0 || status.runningProcesses > 0
+  const active = loaded.data
+  // If the active agents are not known, assume that there are some.
+  const isActive = active === undefined || active.length > 0 || status.runningProcesses > 0
   const word = namespace ?? 'everything'
   const start = async (): Promise<void> => {
     onStarted(testEndpoints ? (await resetEnvironment(namespace)).id : await startEnding(namespace))
@@ -62,37 +62,35 @@ function ResetDialog({ health, status, namespace, onStarted, onClose }: ResetPro
     <Confirm
       title={testEndpoints ? `Reset ${whole}` : `End everything in ${whole}`}
       does={[
-        ...goes(status, living),
+        ...releasesOf(status, active),
         ...(testEndpoints
-          ? [
-              `Delete ${plural(status.agentCount, 'agent')} from the record, ${plural(status.messageCount, 'message')}, and the archives of their logs`,
-            ]
+          ? [`Delete ${plural(status.agentCount, 'agent record')}, ${plural(status.messageCount, 'message')}, and the archived logs`]
           : []),
-        'Look at the world afterwards, and say clean only when nothing was seen',
+        'Check the system afterwards, and report it as clean only if nothing was found',
       ]}
       keeps={[
-        ...(testEndpoints ? [] : ['The agents on record, their messages, and the archives of their logs']),
-        'The audit trail: this close stands in it',
+        ...(testEndpoints ? [] : ['The agent records, their messages, and the archived logs']),
+        'The audit trail, including this close',
         ...(namespace === undefined ? [] : ['All other namespaces']),
-        'What another living Ebb holds, and whatever is not ours',
+        'Everything that another running Ebb holds, and everything that Ebb did not create',
       ]}
       undo={
         testEndpoints
-          ? 'It cannot be undone: rows and archives are deleted. (This server has test endpoints, so a reset empties the record, too.)'
-          : 'Agents that were ended cannot be had back; they can be launched again.'
+          ? 'Not possible: rows and archives are deleted. (This server has test endpoints, so a reset also deletes the records.)'
+          : 'Not possible: an ended agent cannot be resumed, but it can be launched again.'
       }
       action={testEndpoints ? 'Reset' : 'End everything'}
       isDangerous
-      progress="It begins…"
+      progress="Starting…"
       run={start}
       onClose={onClose}
-      isBlocked={(living === undefined && loaded.error === undefined) || (isAlive && typed.trim() !== word)}
+      isBlocked={(active === undefined && loaded.error === undefined) || (isActive && typed.trim() !== word)}
     >
       {loaded.sentence !== undefined && <Problem onRetry={loaded.reload}>{loaded.sentence}</Problem>}
-      {isAlive && (
-        <div className="field reset__word">
+      {isActive && (
+        <div className="field reset__confirmation">
           <label className="field__label" htmlFor={field}>
-            Something lives. Type <code>{word}</code> to go on.
+            Agents or processes are running. Type <code>{word}</code> to continue.
           </label>
           <input id={field} value={typed} onChange={({ target }) => setTyped(target.value)} autoComplete="off" spellCheck={false} />
         </div>
@@ -101,38 +99,38 @@ function ResetDialog({ health, status, namespace, onStarted, onClose }: ResetPro
   )
 }
 
-function goes(status: WorldStatus, living: readonly Agent[] | undefined): readonly string[] {
+function releasesOf(status: SystemStatus, active: readonly Agent[] | undefined): readonly string[] {
   const kinds = Object.entries(status.resources).map(([kind, { held, closing, stuck }]) => `${held + closing + stuck} ${kind}`)
   return [
-    endsOf(living),
+    endsOf(active),
     ...(status.runningProcesses > 0 ? [`End ${plural(status.runningProcesses, 'process', 'processes')}`] : []),
     ...(kinds.length > 0 ? [`Release ${kinds.join(', ')}`] : []),
   ]
 }
 
-function endsOf(living: readonly Agent[] | undefined): string {
-  if (living === undefined) return 'End every agent that lives'
-  if (living.length === 0) return 'End no agent: none lives'
-  const named = living.slice(0, namedAtMost).map((agent) => nameOf(agent, 60))
-  const more = living.length > namedAtMost ? ` and ${living.length - namedAtMost} more` : ''
-  return `End ${plural(living.length, 'agent')}: ${named.join(', ')}${more}`
+function endsOf(active: readonly Agent[] | undefined): string {
+  if (active === undefined) return 'End every running agent'
+  if (active.length === 0) return 'End no agents: none is running'
+  const named = active.slice(0, namedAtMost).map((agent) => nameOf(agent, 60))
+  const more = active.length > namedAtMost ? ` and ${active.length - namedAtMost} more` : ''
+  return `End ${plural(active.length, 'agent')}: ${named.join(', ')}${more}`
 }
 
-/** The call answers at the end; by what it is known is told at its start. */
+/** Starts the cleanup and returns its close id. The HTTP call answers only at the end, so the id is taken from the start event. */
 function startEnding(namespace: string | undefined): Promise<string> {
   return new Promise((resolve, reject) => {
-    const isIt = ({ trigger, scope }: Started): boolean =>
+    const isOurs = ({ trigger, scope }: Started): boolean =>
       trigger === 'request-finished' &&
       (namespace === undefined ? scope.kind === 'host' : scope.kind === 'namespace' && scope.id === namespace)
     const stop = onLive<Started>('cleanup:started', (event) => {
-      if (!isIt(event)) return
+      if (!isOurs(event)) return
       stop()
       resolve(event.id)
     })
     endAll(namespace).then(
       () => {
         stop()
-        reject(new Error('It is done, but its start was not heard; Cleanup has its report.'))
+        reject(new Error('The cleanup has finished, but its start event did not arrive. The Cleanup view has its report.'))
       },
       (error: unknown) => {
         stop()
@@ -148,20 +146,20 @@ interface Started {
   readonly scope: { readonly kind: string; readonly id: string }
 }
 
-/** The close that was asked for, while it happens and until somebody has read its report. */
+/** The close of the reset, shown while it runs and until the user dismisses it. */
 export function ResetProgress({ id, onClose }: { readonly id: string; readonly onClose: () => void }) {
   const watched = useClose(id)
   const { close, loaded } = watched
-  const calling = useCalling(close ? [close.scope] : [])
-  // Of a server that died nobody will hear how it ended.
+  const nameOfScope = useScopeNames(close ? [close.scope] : [])
+  // If the server has died, its close sends no further event: stop showing it as running.
   const isRunning = close?.state === 'running' && loaded.error === undefined
-  const place = useRef<HTMLElement>(null)
-  useEffect(() => place.current?.focus(), [])
+  const section = useRef<HTMLElement>(null)
+  useEffect(() => section.current?.focus(), [])
   return (
-    <section className="reset" ref={place} tabIndex={-1} aria-label="The reset">
+    <section className="reset" ref={section} tabIndex={-1} aria-label="Reset progress">
       <div className="reset__head">
-        <h2>{close ? titleOf(close, calling) : 'The reset'}</h2>
-        <a href={hrefOf('cleanup', id)}>Its own page</a>
+        <h2>{close ? titleOf(close, nameOfScope) : 'Reset'}</h2>
+        <a href={hrefOf('cleanup', id)}>Open its page</a>
         <button type="button" className="button" onClick={onClose} disabled={isRunning}>
           Done
         </button>
@@ -169,7 +167,7 @@ export function ResetProgress({ id, onClose }: { readonly id: string; readonly o
       {close ? (
         <CloseBody watched={watched} close={close} />
       ) : loaded.sentence === undefined ? (
-        <Progress>It begins…</Progress>
+        <Progress>Starting…</Progress>
       ) : (
         <Problem onRetry={loaded.reload}>{loaded.sentence}</Problem>
       )}

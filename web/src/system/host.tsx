@@ -6,14 +6,14 @@ import { Badge } from '../pieces/badge.tsx'
 import { bytes, moment, oneLine } from '../pieces/format.ts'
 import { Problem } from '../pieces/notes.tsx'
 
-/** The host that these agents run on, and the server that looks after them. */
+/** The server's host: its health, its containment and its settings. */
 export function HostCard({ health, error }: { readonly health: Health | undefined; readonly error: unknown }) {
   const problems = error instanceof ApiError && Array.isArray(error.details) ? error.details.map(String) : (health?.problems ?? [])
   return (
     <section className="panel" aria-label="This host">
       <div className="panel__head">
         <h2>{health ? oneLine(health.host.name, 80) : 'This host'}</h2>
-        {health && <Condition isBroken={problems.length > 0 || health.status === 'broken'} isSilent={error !== undefined} />}
+        {health && <Condition isBroken={problems.length > 0 || health.status === 'broken'} isUnreachable={error !== undefined} />}
       </div>
       {problems.length > 0 && (
         <Problem>
@@ -29,12 +29,13 @@ export function HostCard({ health, error }: { readonly health: Health | undefine
         <dl className="facts">
           <Fact name="Containment">{health.containment}</Fact>
           <Fact name="Placements">{health.placements.join(', ')}</Fact>
-          <Fact name="Up">
-            <Lasting from={health.startedAt} until={error === undefined ? undefined : lastSeen(health)} />, since {moment(health.startedAt)}
+          <Fact name="Uptime">
+            <Lasting from={health.startedAt} until={error === undefined ? undefined : lastAnswerAt(health)} />, since{' '}
+            {moment(health.startedAt)}
           </Fact>
-          <Fact name="Memory of the server">{bytes(health.memoryUsage.rss)}</Fact>
+          <Fact name="Server memory">{bytes(health.memoryUsage.rss)}</Fact>
           <Fact name="Database">{health.databaseStatus}</Fact>
-          <Fact name="Runner for others">{health.runner ? 'yes' : 'no'}</Fact>
+          <Fact name="Runner for other servers">{health.runner ? 'yes' : 'no'}</Fact>
           <Fact name="Test endpoints">{health.testEndpoints ? 'yes' : 'no'}</Fact>
           <Fact name="Ebb">
             {health.version} on {health.host.platform}, Node {health.nodeVersion.replace(/^v/, '')}, pid {health.pid}
@@ -48,13 +49,13 @@ export function HostCard({ health, error }: { readonly health: Health | undefine
   )
 }
 
-function Condition({ isBroken, isSilent }: { readonly isBroken: boolean; readonly isSilent: boolean }) {
+function Condition({ isBroken, isUnreachable }: { readonly isBroken: boolean; readonly isUnreachable: boolean }) {
   if (isBroken) return <Badge tone="alarm">broken</Badge>
-  return isSilent ? <Badge tone="alarm">not known</Badge> : <Badge tone="good">well</Badge>
+  return isUnreachable ? <Badge tone="alarm">unknown</Badge> : <Badge tone="good">healthy</Badge>
 }
 
-/** Of a server that does not answer nobody knows whether it is still up. */
-function lastSeen({ startedAt, uptime }: Health): string {
+/** The time of the server's last answer. While it does not answer, its uptime must not grow. */
+function lastAnswerAt({ startedAt, uptime }: Health): string {
   return new Date(Date.parse(startedAt) + uptime * 1_000).toISOString()
 }
 

@@ -5,21 +5,21 @@ import { Confirm } from '../pieces/confirm.tsx'
 import { oneLine, plural } from '../pieces/format.ts'
 import { Problem, Progress } from '../pieces/notes.tsx'
 
-const whyWords: Readonly<Record<string, string>> = {
-  'held-back': 'held back or stuck, and due for another try',
-  leak: 'there, though its scope is closed',
-  unrecorded: 'carries our mark, and is on nobody’s books',
+const reasonTexts: Readonly<Record<string, string>> = {
+  'held-back': 'held back or stuck, and due for a retry',
+  leak: 'present although its scope is closed',
+  unrecorded: 'carries the label of this installation, but is not in the ledger',
   'dead-incarnation': 'its supervisor is dead',
-  'unknown-incarnation': 'nobody can say whether its supervisor lives',
+  'unknown-incarnation': 'it is unknown whether its supervisor is alive',
 }
 
-/** The pass that finds what nobody closed: first what it would take, then, if one likes, that it does. */
+/** Runs the reaper: as a dry run that lists what it would release, or for real. */
 export function ReaperPanel() {
   const [pass, setPass] = useState<{ readonly result: ReaperPass; readonly isDry: boolean }>()
   const [isBusy, setBusy] = useState(false)
-  const [isAsked, setAsked] = useState(false)
+  const [isConfirming, setConfirming] = useState(false)
   const [error, setError] = useState<unknown>()
-  const look = async (): Promise<void> => {
+  const dryRun = async (): Promise<void> => {
     setBusy(true)
     setError(undefined)
     try {
@@ -30,39 +30,42 @@ export function ReaperPanel() {
     setBusy(false)
   }
   return (
-    <section className="panel" aria-label="The reaper">
+    <section className="panel" aria-label="Reaper">
       <div className="panel__head reaper__head">
-        <h2>The reaper</h2>
+        <h2>Reaper</h2>
         <span className="reaper__actions">
-          <button type="button" className="button" onClick={() => void look()} disabled={isBusy}>
-            What would it take?
+          <button type="button" className="button" onClick={() => void dryRun()} disabled={isBusy}>
+            Dry run
           </button>
-          <button type="button" className="button" onClick={() => setAsked(true)} disabled={isBusy}>
-            Run it now
+          <button type="button" className="button" onClick={() => setConfirming(true)} disabled={isBusy}>
+            Run now
           </button>
         </span>
       </div>
       <div className="panel__body" role="status">
-        {isBusy && <Progress>Looking…</Progress>}
+        {isBusy && <Progress>Running…</Progress>}
         {!pass && !isBusy && (
-          <p className="quiet">It looks for what nobody closed, every minute unless it is set otherwise. It has not been asked here yet.</p>
+          <p className="quiet">
+            The reaper finds resources that were never closed. It runs every minute unless configured otherwise. It was not started from
+            this page yet.
+          </p>
         )}
         {pass && <Result {...pass} />}
       </div>
       {error !== undefined && <Problem>{sentenceOf(error)}</Problem>}
-      {isAsked && (
+      {isConfirming && (
         <Confirm
           title="Run the reaper"
           does={[
-            'Look for what nobody closed: what is held back, stuck, leaked, or of a supervisor that died',
-            'Close each by the same ladder, and prove it',
+            'Find resources that were never closed: held back, stuck, leaked, or left by a supervisor that died',
+            'Close each with the same ladder, and verify that it is gone',
           ]}
-          keeps={['Agents that are at work', 'Rows, messages and archives', 'Whatever is not marked as ours']}
-          undo="What it takes away cannot be had back; it was to be gone."
+          keeps={['Running agents', 'Rows, messages and archives', 'Everything without a label of Ebb']}
+          undo="Not possible: released resources cannot be restored."
           action="Run the reaper"
-          progress="The reaper is looking…"
+          progress="The reaper is running…"
           run={async () => setPass({ result: await runReaper(false), isDry: false })}
-          onClose={() => setAsked(false)}
+          onClose={() => setConfirming(false)}
         />
       )}
     </section>
@@ -70,18 +73,19 @@ export function ReaperPanel() {
 }
 
 function Result({ result: { found, released, left }, isDry }: { readonly result: ReaperPass; readonly isDry: boolean }) {
-  if (found.length === 0) return <p>There is nothing for it to take.</p>
+  if (found.length === 0) return <p>Nothing to release.</p>
   if (isDry)
     return (
       <>
-        <p>It would take {plural(found.length, 'thing')}:</p>
+        <p>The reaper would release {plural(found.length, 'resource')}:</p>
         <Orphans orphans={found} />
       </>
     )
   return (
     <>
       <p>
-        It found {plural(found.length, 'thing')}, released {plural(released.length, 'thing')}, and left {plural(left.length, 'thing')}.
+        The reaper found {plural(found.length, 'resource')}, released {plural(released.length, 'resource')}, and left{' '}
+        {plural(left.length, 'resource')}.
       </p>
       <Orphans orphans={left.length > 0 ? left : released} />
     </>
@@ -91,12 +95,12 @@ function Result({ result: { found, released, left }, isDry }: { readonly result:
 function Orphans({ orphans }: { readonly orphans: readonly Orphan[] }) {
   return (
     <ul>
-      {orphans.map(({ kind, name, why, detail }) => (
+      {orphans.map(({ kind, name, why: reason, detail }) => (
         <li key={`${kind} ${name}`}>
           <span className="mono">
             {kind} {oneLine(name, 160)}
           </span>
-          : {whyWords[why] ?? why}
+          : {reasonTexts[reason] ?? reason}
           {detail === '' ? '' : ` (${oneLine(detail, 200)})`}
         </li>
       ))}

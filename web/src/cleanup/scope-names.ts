@@ -7,28 +7,28 @@ import type { Agent } from '../api/shapes.ts'
 import { shortId } from '../pieces/format.ts'
 
 /**
- * What that is called which was closed. Names of agents are remembered while the page is open: a close is still looked at when
- * its agent's row is gone. Who is not among the newest agents is sought once, and then goes by its id.
+ * Display names of closed scopes. Names of agents are remembered while the page is open, because a close is still shown after its
+ * agent's row was deleted. An agent that is not among the newest ones is looked up once, and is then shown by its id.
  */
 
-export interface Called {
+export interface ScopeName {
   readonly text: string
-  /** A person gave it, or it is how a prompt begins; else it is what Ebb calls it. */
+  /** True for a name that the user gave, or the beginning of a prompt; false for a name made from kind and id. */
   readonly isName: boolean
 }
 
-export type Calling = (scope: { readonly kind: string; readonly id: string }) => Called
+export type ScopeNames = (scope: { readonly kind: string; readonly id: string }) => ScopeName
 
 const fetchedAtOnce = 500
 const mostRemembered = 5_000
 const longestName = 90
 
 const names = new Map<string, string>()
-const sought = new Set<string>()
+const lookedUp = new Set<string>()
 const listeners = new Set<() => void>()
 let version = 0
 
-/** Newest first, as the server lists them. */
+/** Records the names of agents. `agents` is newest first, as the server lists them. */
 export function remember(agents: readonly Agent[]): void {
   for (const agent of agents.toReversed()) {
     names.delete(agent.id)
@@ -53,26 +53,26 @@ function listen(listener: () => void): () => void {
   return () => void listeners.delete(listener)
 }
 
-/** For scopes that are shown: agents among them by their names, as soon as those are known. */
-export function useCalling(scopes: readonly { readonly kind: string; readonly id: string }[]): Calling {
+/** Returns a function that names scopes. It loads the names of the given agents if they are not known yet. */
+export function useScopeNames(scopes: readonly { readonly kind: string; readonly id: string }[]): ScopeNames {
   useSyncExternalStore(listen, () => version)
   useLive<{ readonly agent: Agent }>('agent:created', ({ agent }) => remember([agent]))
-  const missing = scopes.filter(({ kind, id }) => kind === 'agent' && !names.has(id) && !sought.has(id))
+  const missing = scopes.filter(({ kind, id }) => kind === 'agent' && !names.has(id) && !lookedUp.has(id))
   useLoaded(
     'names',
     async (signal) => {
       await fetchNewest(signal)
-      for (const { id } of missing) sought.add(id)
+      for (const { id } of missing) lookedUp.add(id)
       return missing.length
     },
-    { isOff: missing.length === 0 },
+    { isPaused: missing.length === 0 },
   )
-  return called
+  return scopeNameOf
 }
 
-function called({ kind, id }: { readonly kind: string; readonly id: string }): Called {
+function scopeNameOf({ kind, id }: { readonly kind: string; readonly id: string }): ScopeName {
   if (kind === 'host') return { text: 'everything', isName: false }
-  const plain = `${kind} ${shortId(id)}`
-  const text = (kind === 'agent' ? names.get(id) : undefined) ?? plain
-  return { text, isName: text !== plain }
+  const fallback = `${kind} ${shortId(id)}`
+  const text = (kind === 'agent' ? names.get(id) : undefined) ?? fallback
+  return { text, isName: text !== fallback }
 }

@@ -14,19 +14,23 @@ export interface Host {
   readonly activeAgents?: number
 }
 
-/** The server asks the other host each time. */
+/** The poll interval. Each poll makes the server contact the other hosts. */
 const hostsMs = 10_000
 
-const tones: Readonly<Record<Host['status'], Tone>> = { well: 'good', broken: 'alarm', unreachable: 'alarm' }
-
-/** Where else agents of this server run. */
-export function useOtherHosts(isOff: boolean): Loaded<readonly Host[]> {
-  const load = async (signal: AbortSignal): Promise<readonly Host[]> =>
-    (await call<readonly Host[]>('GET', '/hosts', { signal })).filter(({ role }) => role !== 'control')
-  return useLoaded('hosts', load, { everyMs: hostsMs, isOff })
+const badges: Readonly<Record<Host['status'], { readonly tone: Tone; readonly text: string }>> = {
+  well: { tone: 'good', text: 'healthy' },
+  broken: { tone: 'alarm', text: 'broken' },
+  unreachable: { tone: 'alarm', text: 'unreachable' },
 }
 
-/** A card per host, and nothing where there is none. */
+/** The other hosts that run agents of this server. */
+export function useOtherHosts(isPaused: boolean): Loaded<readonly Host[]> {
+  const load = async (signal: AbortSignal): Promise<readonly Host[]> =>
+    (await call<readonly Host[]>('GET', '/hosts', { signal })).filter(({ role }) => role !== 'control')
+  return useLoaded('hosts', load, { everyMs: hostsMs, isPaused })
+}
+
+/** Cards of the other hosts. Renders nothing if there are no other hosts. */
 export function OtherHosts({ hosts }: { readonly hosts: Loaded<readonly Host[]> }) {
   return (
     <>
@@ -43,24 +47,22 @@ function OtherHost({ host: { name, role, url, status, says, activeAgents } }: { 
     <section className="panel" aria-label={`The ${role} ${oneLine(name, 80)}`}>
       <div className="panel__head">
         <h2>{oneLine(name, 80)}</h2>
-        <Badge tone={tones[status]}>{status}</Badge>
+        <Badge tone={badges[status].tone}>{badges[status].text}</Badge>
       </div>
       {status !== 'well' && (
         <Problem>
           {says !== undefined && <p>{oneLine(says, 400)}</p>}
-          {status === 'unreachable' && (
-            <p>Nobody can say what runs there. Its agents are unknown, not gone: they are not called released until it answers.</p>
-          )}
+          {status === 'unreachable' && <p>What runs there is unknown. Its agents are not reported as released until the host answers.</p>}
         </Problem>
       )}
       <dl className="facts">
-        <Fact name="Role">{role === 'runner' ? 'runs the agents that are placed remote' : role}</Fact>
+        <Fact name="Role">{role === 'runner' ? 'runs agents with the placement "remote"' : role}</Fact>
         {url !== undefined && (
           <Fact name="Address">
             <span className="mono">{oneLine(url, 200)}</span>
           </Fact>
         )}
-        <Fact name="Agents there">{activeAgents === undefined ? 'not known' : count(activeAgents)}</Fact>
+        <Fact name="Active agents">{activeAgents === undefined ? 'unknown' : count(activeAgents)}</Fact>
       </dl>
     </section>
   )
