@@ -6,7 +6,7 @@ import { realClock } from './host/clock.ts'
 import { findProgram } from './host/program.ts'
 import { installed } from './providers/all.ts'
 
-/** A part of the composition root: what only the doctor asks of this machine. Loaded when it does. */
+/** A part of the composition root: what only the doctor needs to know about this host. It is loaded on demand. */
 
 export function programsOf({ environment }: Config): readonly { type: string; program: string; path: string | null }[] {
   return installed.flatMap(({ type, program }) =>
@@ -18,7 +18,7 @@ export function leftoversOf({ environment }: Config): Leftovers {
   return openLeftovers({ clock: realClock, cwd: workingDirectory(), temp: tmpdir(), environment })
 }
 
-/** Somebody may have removed it under us. */
+/** process.cwd() throws when the working directory was removed. */
 function workingDirectory(): string {
   try {
     return process.cwd()

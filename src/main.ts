@@ -40,7 +40,7 @@ import { agentPrograms } from './providers/programs.ts'
 import { openSqliteStore, type Store } from './store/sqlite/store.ts'
 import type { Composition, Supervisor } from './supervisor.ts'
 
-/** The composition root: the only file that wires everything. */
+/** The composition root: the only file that wires all parts together. */
 
 export async function compose(config: Config, composition: Composition = {}): Promise<Supervisor> {
   if (process.platform === 'win32') throw new EbbError('unsupported_platform', 'Ebb does not run on Windows; use it inside WSL 2.')
@@ -58,7 +58,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   if (isWatched) containment.expectLaunch?.()
 
   const tree = new ProcessTreeKind({ effects, host, processes, containments: containments.all, fallbackScan: containments.fallbackScan })
-  // What the kinds need of what is opened after them.
+  // The kinds are constructed before the wiring that this function needs.
   let readToEnd = async (_log: CompleteLog): Promise<void> => {}
   const logs = new LogKind({
     effects,
@@ -82,7 +82,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     runDirectory: home.run,
     tempDirectory: tmpdir,
     now: () => Date.parse(clock.wall()),
-    // What tmux starts is no descendant of ours, which is what a keeper would need.
+    // tmux daemonizes its server, so the subreaper process is no ancestor of what runs in it. The fallback scan is used there.
     tmux: { socket: home.tmuxSocket, containment: containment.name === 'subreaper' ? containments.fallbackScan : containment },
     keepsSessions: composition.keepsSessions ?? false,
   }
@@ -111,12 +111,12 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     which: basename(import.meta.dirname),
     node: process.execPath,
     log: home.sentinelLog,
-    onLost: (reason) => log.error('No sentinel watches; it is tried again.', { reason }),
+    onLost: (reason) => log.error('The sentinel was lost; Ebb starts another one.', { reason }),
     environment: sentinelEnvironment(config),
   })
-  if (isWatched) sentinel.ready().catch(() => {}) // Starts while the database opens; the engine waits for it.
+  if (isWatched) sentinel.ready().catch(() => {}) // Starts while the database opens. The engine waits for it and gets the error.
   const opened = await openSqliteStore({ file: config.store ?? home.database, clock }).catch((error: unknown): Promise<Store> => {
-    sentinel.dismiss() // There is nothing to watch: its recovery would only meet the same database.
+    sentinel.dismiss() // Nothing exists yet. A recovery by the sentinel would fail on the same database.
     throw error
   })
   const ledger = wrap('ledger', opened.ledger)
@@ -155,7 +155,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   const requireReady = async (launch: ProcessLaunch): Promise<void> => await find(launch).requireReady?.(launch)
   const runningProcesses = async (): Promise<readonly TreeMember[]> => {
     const [here, ...there] = await Promise.all([tree.running(), ...placements.map((one) => one.running?.() ?? [])])
-    // What runs in a container is seen by its cookie, too.
+    // The processes of a container are found by their environment tag, too.
     return [...new Map([...here, ...there.flat()].map((member) => [member.pid, member])).values()]
   }
   const { syncBeside } = opened
@@ -174,7 +174,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     runningProcesses,
     processes,
   }
-  // A log of an agent whose supervisor died is read to its end by whoever recovers it.
+  // A recovery reads the logs of agents whose supervisor died to their end.
   readToEnd = async (log) => await (await import('./wiring.ts')).readToEnd(wiring, control, log)
   return {
     ...runtime,
@@ -187,7 +187,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
       const { available, reason } = containments.availabilityOf(containment.name)
       return [
         ...(sentinel.isLost
-          ? ['No sentinel watches; until one is started, a SIGKILL of this process would leave its agents to the next start.']
+          ? ['No sentinel is running. Until one is started, a SIGKILL of this process leaves its agents running until the next start.']
           : []),
         ...(available ? [] : [`The containment ${containment.name} is broken: ${reason}.`]),
       ]
@@ -204,7 +204,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
       if (!agentPrograms.has(name)) return {}
       const { installed } = await import('./providers/all.ts')
       const hasTempFolder = isWritable(tmpdir())
-      // It ran without one before there was Ebb, and still does.
+      // Ebb does not refuse a program that also runs without a temp folder of its own.
       if (!hasTempFolder) log.warn(`${name} gets no temp folder of its own, because ${tmpdir()} cannot be written; set TMPDIR.`)
       return { hasTempFolder, leaves: installed.find((provider) => provider.program === name)?.leaves?.(env) ?? [] }
     },
@@ -212,14 +212,14 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     get availability() {
       return containments.availability
     },
-    // What runs in a container is seen as processes of this host, too.
+    // The processes of kept containers are processes of this host, too, so their agents are excluded.
     killAllNow: () => tree.killAllNow(engine.keptAgents()),
     runningProcesses,
     close: async () => await ledger[Symbol.asyncDispose](),
   }
 }
 
-/** Settings of a placement that is not configured cannot be tried out. */
+/** The settings of a placement that is not configured cannot be tried out. */
 function checkUnused(config: Config): readonly SettingCheck[] {
   return unusedSettings(config).map((one) => ({ ...one, isGood: false }))
 }
@@ -240,14 +240,14 @@ function isWritable(folder: string): boolean {
   }
 }
 
-/** When the database does not answer: the intents of a scope that this process opened are also in memory. */
+/** Used when the database does not answer. The intents of scopes that this process opened are also in memory. */
 function ownIntents(engine: Engine, incarnationId: string, agentId: string, error: unknown): readonly Intent[] {
   const scope = engine.inspect(agentId)
   if (scope?.incarnation !== incarnationId) throw error
   return [...scope.resources.values()].map(({ intent }) => intent)
 }
 
-/** The command line's entry. */
+/** The entry point of the command line. */
 export async function runMain(words: readonly string[], inherited: Inherited): Promise<never> {
   const { runCommandLine } = await import('./cli/cli.ts')
   const manifest = join(import.meta.dirname, '..', 'package.json')

@@ -11,50 +11,50 @@ import type { ContainmentName, ProcessLaunch, TreeMember } from './core/ports/pr
 import type { Runtime } from './core/ports/runtime.ts'
 import type { Availability } from './host/containment/detect.ts'
 
-/** What a process that supervises agents consists of. `main.ts` composes it. */
+/** The parts of a process that supervises agents. `main.ts` composes them. */
 
 export interface Supervisor extends Runtime {
   readonly config: Config
   readonly home: Home
   readonly engine: Engine
   readonly containment: ContainmentName
-  /** Where agents can be launched with the settings and programs that there are. */
+  /** The placements that can be used with the current settings and the installed programs. */
   readonly placements: readonly string[]
-  /** The ordered plan of intents for a process; throws, and nothing exists yet, when it cannot start. */
+  /** The ordered plan of intents for a process. Throws when the process cannot start; nothing exists at that point. */
   plan(scopeId: string, launch: ProcessLaunch): readonly Planned[]
-  /** What a command is given because it is an agent's program, by its name: a temp folder, and a look at what it leaves. */
+  /** What a command gets when its name is that of an agent program: a temp folder, and the places to search for its tool leftovers. */
   asAgent(argv: readonly string[], env: Readonly<Record<string, string>>): Promise<Pick<ProcessLaunch, 'hasTempFolder' | 'leaves'>>
   readonly availability: readonly Availability[]
-  /** The settings of what runs elsewhere, tried out with calls that change nothing. */
+  /** Tries out the settings of all placements, with calls that change nothing. */
   checkSettings(): Promise<readonly SettingCheck[]>
-  /** The hosts beside this one on which agents of ours run, looked at now. */
+  /** Observes the other hosts on which agents of this server run. */
   otherHosts(): Promise<readonly OtherHost[]>
-  /** The rows of agents, of whichever supervisor. */
+  /** The rows of all agents, of this and of other supervisors. */
   readonly agents: AgentStore
   /** The logs of agents that have ended. */
   readonly archives: Archives
-  /** What of our foundations is broken. */
+  /** Sentences about broken parts of this process, such as a lost sentinel. */
   problems(): readonly string[]
-  /** The control plane over this engine; loaded only by those who have agents. */
+  /** The control plane over this engine. It is loaded only when agents are used. */
   control(): Promise<Control>
-  /** For exit handlers, which cannot await: every process of ours ends now, and the sentinel does the books. */
+  /** Kills every process of this supervisor. For exit handlers, which cannot await; the sentinel updates the ledger afterwards. */
   killAllNow(): void
-  /** Living processes of this installation, seen in the world. */
+  /** The living processes of this installation, as observed in the system. */
   runningProcesses(): Promise<readonly TreeMember[]>
-  /** Opens nothing that must be closed but the database. */
+  /** Closes the database. Nothing else that was opened needs to be closed. */
   close(): Promise<void>
 }
 
 export interface Composition {
-  /** A recovery makes nothing, so nothing needs to watch over it. */
+  /** False starts no sentinel. A recovery creates nothing, so it needs none. */
   readonly watched?: boolean
-  /** Where a server's words go; else lines on standard error. */
+  /** Receives the log lines of a server. The default writes lines to standard error. */
   readonly log?: Log
-  /** A look at something of this kind brought no answer. */
+  /** Called when an observation of a resource of this kind failed. */
   readonly onUnknown?: (kind: string) => void
   readonly onLogBytes?: (what: 'archived' | 'freed', bytes: number) => void
-  /** Agents in tmux and in containers outlive this process when it is lost: the next server adopts them. */
+  /** True keeps agents in tmux and in containers running when this process is lost. The next server adopts them. */
   readonly keepsSessions?: boolean
-  /** Wraps a port before it is used: the crash matrix and the fault tests come in here. */
+  /** Wraps a port before it is used. The crash matrix and the fault tests use it. */
   readonly wrap?: <T extends object>(name: string, port: T) => T
 }

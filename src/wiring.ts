@@ -31,7 +31,7 @@ import { Catalogue } from './providers/catalogue.ts'
 import { command } from './providers/command.ts'
 import { synthetic } from './providers/synthetic.ts'
 
-/** The second half of the composition root: what only those need who have agents. Loaded when they ask for it. */
+/** The second half of the composition root: what is needed only when there are agents. It is loaded on demand. */
 
 export interface Wiring extends Runtime {
   readonly config: Config
@@ -41,7 +41,7 @@ export interface Wiring extends Runtime {
   readonly placementTable: PlacementTable
   readonly agents: AgentStore
   readonly tasks: TaskStore
-  /** Of the store: see `startThreads`. */
+  /** Starts the thread of the store that syncs to the disk: see `startThreads`. */
   readonly syncBeside: () => void
   readonly endings: AgentEndings
   readonly archives: Archives
@@ -63,8 +63,8 @@ function wireCatalogue({ config, home, effects, host }: Wiring): Catalogue {
 }
 
 /**
- * Node starts the threads of its pool with the first work for them, and aborts when it gets none: later, when agents have
- * taken every pid, that would be in the middle of a close (G12).
+ * Node starts the threads of its pool with the first work for them, and aborts when a thread cannot be created. Without this call that
+ * could happen in the middle of a close, after agents have taken every pid (G12).
  */
 function startThreads(): void {
   stat('/', () => {})
@@ -86,7 +86,7 @@ export function wireControl(wiring: Wiring): Control {
     placementTable: wiring.placementTable,
     store: agents,
     endings,
-    openStream: (told) => new Stream({ agents, clock, log, ...told }),
+    openStream: (callbacks) => new Stream({ agents, clock, log, ...callbacks }),
     catalogue,
     environment: config.agentEnvironment,
     caps: {
@@ -124,9 +124,12 @@ export function wireControl(wiring: Wiring): Control {
   })
 }
 
-/** The last lines of an agent: by the stream that follows it, or, for an agent of a dead supervisor, by one of our own. */
+/**
+ * Reads the last lines of an agent: with the stream that follows the agent, or, for an agent of a dead supervisor, with a stream of its
+ * own.
+ */
 export async function readToEnd(wiring: Wiring, control: Promise<Control> | undefined, log: CompleteLog): Promise<void> {
-  const { agents, config, clock, log: words } = wiring
+  const { agents, config, clock, log: supervisorLog } = wiring
   const open = async () => {
     const record = await agents.find(log.scopeId)
     if (!record) return undefined
@@ -137,6 +140,6 @@ export async function readToEnd(wiring: Wiring, control: Promise<Control> | unde
   }
   const following = (await control)?.stream
   if (following) return await following.finish(log.path, open)
-  await using own = new Stream({ agents, clock, log: words, onSaved: () => {}, onTooMuch: () => {} })
+  await using own = new Stream({ agents, clock, log: supervisorLog, onSaved: () => {}, onTooMuch: () => {} })
   await own.finish(log.path, open)
 }

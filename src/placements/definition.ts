@@ -31,7 +31,7 @@ export interface PlacementDefinition<Options extends OptionTable = OptionTable> 
   open(settings: SettingsOf<Options>, parts: PlacementParts): Promise<Placement>
 }
 
-/** What a placement is given when it is opened. */
+/** The dependencies of a placement, given when it is opened. */
 export interface PlacementParts {
   readonly host: Host
   readonly clock: Clock

@@ -16,25 +16,25 @@ import {
 
 export const promptLabel = 'prompt'
 
-/** Where this supervisor's agents go. */
+/** The directories, names and containment with which this supervisor launches agents. */
 export interface LaunchContext {
   readonly installation: string
   readonly containment: { readonly name: ContainmentName; place(limits?: Limits, onLoss?: OnLoss): TreePlace }
   readonly home: string
   readonly logDirectory: string
   readonly archiveDirectory: string
-  /** Inside the home. */
+  /** Lies inside `home`. */
   readonly runDirectory: string
-  /** The system's, for the temp folders of agents. */
+  /** The directory for temporary files of the system. Temp folders of agents are created in it. */
   readonly tempDirectory: () => string
-  /** By the wall clock, in milliseconds. */
+  /** The wall clock, in milliseconds since the epoch. */
   readonly now: () => number
   readonly tmux: { readonly socket: string; readonly containment: LaunchContext['containment'] }
-  /** Do agents in terminals outlive us? */
+  /** True when agents in tmux and in containers keep running after this process is lost. */
   readonly keepsSessions: boolean
 }
 
-/** The files of an agent, whatever its placement: its logs, and its prompt and reports where its task has a workspace. */
+/** The files of an agent in any placement: its logs, and, when its task has a workspace, its prompt and its reports. */
 export function planFiles(context: LaunchContext, scopeId: string, launch: ProcessLaunch, writer: LogWriter): readonly Planned[] {
   const { workspace, config } = launch
   const logs = launch.output === 'logs' ? logLabels.map((label) => planLog(context, scopeId, label, writer, workspace)) : []
@@ -44,7 +44,7 @@ export function planFiles(context: LaunchContext, scopeId: string, launch: Proce
   return [...configs, ...prompt, ...logs, ...reports]
 }
 
-/** Relative to the home. */
+/** The path of a configuration file, relative to the home. */
 export function configPath({ home, runDirectory }: Pick<LaunchContext, 'home' | 'runDirectory'>, scopeId: string, name: string): string {
   return join(runDirectory.slice(home.length + 1), `${scopeId}.${name}`)
 }
@@ -57,7 +57,7 @@ function planPrompt({ base, path, agentName }: AgentWorkspace, text: string): Pl
   return planFile(promptLabel, base, join(path, workspaceFiles(agentName).prompt), text)
 }
 
-/** What others look for has a name that they know; standard error is for us. */
+/** In a workspace, standard output has the fixed name that other programs read. Standard error always goes to Ebb's own log folder. */
 function planLog(
   { installation, logDirectory, archiveDirectory }: LaunchContext,
   scopeId: string,

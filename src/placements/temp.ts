@@ -10,11 +10,11 @@ const dayMs = 86_400_000
 
 export interface TempPlan {
   readonly planned: readonly Planned[]
-  /** Of the launch, with what its program must know. */
+  /** The environment of the launch, with TMPDIR and the marked PATH added. */
   readonly env: ProcessLaunch['env']
 }
 
-/** The temp folder of an agent, and what its program leaves elsewhere; neither where the launch does not ask for it. */
+/** Plans the temp folder of an agent and the search for the tool leftovers of its program. Plans neither unless the launch asks for it. */
 export function planTemp(context: LaunchContext, scopeId: string, { hasTempFolder, leaves = [], env }: ProcessLaunch): TempPlan {
   if (!hasTempFolder && leaves.length === 0) return { planned: [], env }
   const base = context.tempDirectory()
@@ -25,7 +25,7 @@ export function planTemp(context: LaunchContext, scopeId: string, { hasTempFolde
     planned.push({ label: tempLabel, kind: 'temp-folder', spec: { installation: context.installation, base } satisfies TempFolderSpec })
   }
   if (leaves.length > 0) {
-    // In the cookie, which a snapshot of the environment has, the scope stands between a slash and its number.
+    // A snapshot of the shell contains the environment tag, in which the scope stands between a slash and its number.
     const spec: ToolLeftoversSpec = { places: leaves, marks: [`${path}/`, `/${scopeId}.`], sinceMs: context.now() - dayMs }
     planned.push({ label: toolLeftoversLabel, kind: 'traces', spec })
   }
@@ -33,8 +33,8 @@ export function planTemp(context: LaunchContext, scopeId: string, { hasTempFolde
 }
 
 /**
- * Of its environment claude writes the PATH alone into its snapshots of the shell: that is where the mark must be for them to
- * be known as ours. Last, in a folder that is not there, it changes no program that anybody finds.
+ * claude writes only the PATH of its environment into its snapshots of the shell, so the mark that attributes them must be in the PATH. The
+ * marked folder is the last one and does not exist, so it changes no program that a lookup finds.
  */
 function markedPath({ PATH }: ProcessLaunch['env'], path: string): { readonly PATH?: string } {
   return PATH ? { PATH: `${PATH}:${path}/bin` } : {}
@@ -44,7 +44,7 @@ function requireBase(base: string): void {
   if (isAbsolute(base) && isFolder(base)) return
   throw new EbbError(
     'launch_refused',
-    `There is no folder ${base} for temporary files; set TMPDIR to one that is there, or give the agent its own in configuration.env.`,
+    `There is no folder ${base} for temporary files; set TMPDIR to an existing folder, for Ebb or in configuration.env.`,
   )
 }
 

@@ -41,7 +41,7 @@ function settingsOf(prefix: string): Readonly<Record<string, string>> {
 
 async function recover(place: Place, settings: Readonly<Record<string, string>>): Promise<readonly string[]> {
   const config = loadConfig({ flags: new Map(Object.entries({ home: place.home, logLevel: 'silent', ...settings })) })
-  const times = { settleMs: 300, firstLookMs: 20, longestLookMs: 200 }
+  const times = { settleMs: 300, firstObserveDelayMs: 20, longestObserveDelayMs: 200 }
   const wrap = <T extends object>(name: string, port: T): T => (name === 'aws-times' ? { ...port, ...times } : port)
   const { engine, close } = await compose(config, { watched: false, wrap })
   await engine.begin()

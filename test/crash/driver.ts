@@ -21,7 +21,7 @@ const daemon = `(setsid sh -c 'trap "" TERM HUP; echo daemon; exec sleep 600' &)
 const politeDaemon = `(setsid sh -c 'echo daemon; exec sleep 600' &)`
 const graceMs = 20
 /** The emulator settles faster than AWS. */
-const shortTimes = { settleMs: 300, firstLookMs: 20, longestLookMs: 200 }
+const shortTimes = { settleMs: 300, firstObserveDelayMs: 20, longestObserveDelayMs: 200 }
 
 const job = JSON.parse(process.argv[2] ?? '{}') as Job
 const point = new CrashPoint(job.crash)

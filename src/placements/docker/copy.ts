@@ -3,34 +3,34 @@ import type { Effects } from '../../core/ports/effects.ts'
 import type { DockerQueries, OutputPaths, OutputPiece, OutputStream } from './ports.ts'
 
 /**
- * Copies what a container wrote into our logs, byte for byte. How far it has come is the size of the log itself: whoever
- * begins anew, after a broken connection, a restart of the daemon or of the supervisor, reads from the first byte and leaves
- * out as many as the log has, once it has seen that they are the same. So nothing is lost, nothing comes twice, and no
- * position is kept anywhere. Where they are not the same, somebody has shortened the daemon's log.
+ * Copies the output of a container into Ebb's logs, byte for byte. The size of a log is also the position up to which it was copied. After
+ * a broken connection, or a restart of the daemon or the supervisor, the copy reads from the first byte, compares what the log already has,
+ * and appends the rest. So no byte is lost or repeated, and no position is stored. A difference means that somebody shortened the daemon's
+ * log.
  */
 
 export interface CopyDeps {
   readonly effects: Effects
-  readonly looks: DockerQueries
+  readonly queries: DockerQueries
 }
 
 export interface Copying {
-  /** Also what is still to come. */
+  /** True also copies what the container writes later, until it ends. */
   readonly follows: boolean
   readonly signal: AbortSignal
-  /** More of a stream is nobody's output. */
+  /** The limit of each stream in bytes. Output beyond it is discarded. */
   readonly mostBytes: number
 }
 
-/** What was the matter with it, for the report. */
+/** Problems of the copy, for the report. */
 export interface Copied {
-  /** The daemon's log does not begin as ours does, or is shorter. */
+  /** The daemon's log is shorter than Ebb's, or begins differently. */
   readonly isShortened: boolean
-  /** There was more than is kept. */
+  /** The output exceeded the limit. */
   readonly isCut: boolean
 }
 
-/** So much of a shortened log is held against the end of ours to see where they meet. */
+/** This much of a shortened log is compared with the end of Ebb's log to find where they overlap. */
 const overlapBytes = 262_144
 
 const streams = ['stdout', 'stderr'] as const
@@ -39,26 +39,26 @@ type Both<T> = Readonly<Record<OutputStream, T>>
 
 export async function copyOutput(deps: CopyDeps, id: string, paths: OutputPaths, how: Copying): Promise<Copied> {
   const copies = both((stream) => new Copy(deps.effects, paths[stream], how.mostBytes))
-  // Of an agent that was ended because it wrote too much, the rest may be a thousand times what is kept.
+  // An agent that was ended for writing too much may have written a thousand times the limit, so the rest is not read.
   const wanted = streams.filter((stream) => !copies[stream].isFull)
   if (wanted.length === 0) return { isShortened: false, isCut: true }
   const isSame = await pour(deps, id, { ...how, wanted }, (stream, bytes) => copies[stream].take(bytes))
-  // One that is followed and ends early may be a daemon that left; a whole read is not.
+  // A followed stream may end early because the daemon left. A whole read that ends early means a shortened log.
   const isShort = !how.follows && !how.signal.aborted && wanted.some((stream) => copies[stream].isBehind)
   const isShortened = !isSame || isShort
   const all = isShortened ? await rejoin(deps, id, paths, how) : copies
   return { isShortened, isCut: streams.some((stream) => all[stream].isCut || copies[stream].isFull) }
 }
 
-/** False when what came is not what it should be. */
+/** Returns false when the daemon's bytes differ from those in the log. */
 async function pour(
-  { looks }: CopyDeps,
+  { queries }: CopyDeps,
   id: string,
   { follows, signal, wanted }: Pick<Copying, 'follows' | 'signal'> & { readonly wanted?: readonly OutputStream[] },
   take: (stream: OutputStream, bytes: Uint8Array) => boolean,
 ): Promise<boolean> {
-  for await (const { stream, bytes } of looks.output(id, follows, signal, wanted) as AsyncIterable<OutputPiece>) {
-    // Whoever was told to stop writes nothing more: the log may be on its way into the archive.
+  for await (const { stream, bytes } of queries.output(id, follows, signal, wanted) as AsyncIterable<OutputPiece>) {
+    // After an abort nothing more is written, because the log may be on its way into the archive.
     if (signal.aborted) return true
     if (!take(stream, bytes)) return false
   }
@@ -66,8 +66,8 @@ async function pour(
 }
 
 /**
- * What the daemon still has is added where it goes on from the end of ours. Where no such place is seen, all of it is: rather
- * twice than not at all.
+ * Appends what the daemon still has from where it continues the end of Ebb's log. When no overlap is found, all of it is appended: repeated
+ * output is better than lost output.
  */
 async function rejoin(deps: CopyDeps, id: string, paths: OutputPaths, how: Copying): Promise<Both<Copy>> {
   const joints = both((stream) => new Joint(new Copy(deps.effects, paths[stream], how.mostBytes), paths[stream]))
@@ -86,7 +86,7 @@ async function rejoin(deps: CopyDeps, id: string, paths: OutputPaths, how: Copyi
   return copies
 }
 
-/** One stream on its way into its log. */
+/** The copy of one stream into its log. */
 class Copy {
   readonly #effects: Effects
   readonly #path: string
@@ -104,17 +104,17 @@ class Copy {
     this.#sizeBytes = this.#hadBytes
   }
 
-  /** It has the byte over the limit. */
+  /** The log has the byte over the limit. */
   get isFull(): boolean {
     return this.#sizeBytes > this.#mostBytes
   }
 
-  /** Less has come than the log has. */
+  /** The daemon sent less than the log has. */
   get isBehind(): boolean {
     return this.#seenBytes < this.#hadBytes
   }
 
-  /** False when it is not what the log has at this place. */
+  /** Returns false when the bytes differ from those that the log has at this position. */
   take(bytes: Uint8Array): boolean {
     const known = bytes.subarray(0, Math.max(0, this.#hadBytes - this.#seenBytes))
     if (known.length > 0 && !bytesAt(this.#path, this.#seenBytes, known.length).equals(known)) return false
@@ -123,7 +123,7 @@ class Copy {
     return true
   }
 
-  /** One byte over the limit is written: that is how whoever reads the log sees that it is broken. */
+  /** Writes one byte over the limit, from which the reader of the log sees that the limit was exceeded. */
   append(bytes: Uint8Array): void {
     const taken = bytes.subarray(0, Math.max(0, this.#mostBytes + 1 - this.#sizeBytes))
     if (taken.length < bytes.length) this.isCut = true
@@ -133,7 +133,7 @@ class Copy {
   }
 }
 
-/** The end of a log, and the beginning of what the daemon has left of it. */
+/** The end of a log, and the beginning of what is left in the daemon's log. */
 class Joint {
   readonly copy: Copy
   readonly #tail: Buffer
@@ -167,7 +167,7 @@ class Joint {
   }
 }
 
-/** How many bytes at the beginning of the second are the end of the first. */
+/** The number of bytes at the beginning of `head` that are the end of `tail`. */
 export function overlapOf(tail: Buffer, head: Buffer): number {
   const [first] = head
   if (first === undefined) return 0
@@ -176,7 +176,7 @@ export function overlapOf(tail: Buffer, head: Buffer): number {
   return 0
 }
 
-/** Fewer, where there are fewer. */
+/** Returns fewer bytes when the file ends earlier. */
 function bytesAt(path: string, position: number, length: number): Buffer {
   const bytes = Buffer.alloc(length)
   if (length === 0) return bytes

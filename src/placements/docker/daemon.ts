@@ -8,25 +8,28 @@ import type { DockerOptions } from 'dockerode'
 import { EbbError } from '../../core/model/errors.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 
-/** The way to a Docker daemon: one client, loaded when it is first needed, and a deadline for every call. */
+/** The connection to a Docker daemon: one client, loaded on first use, and a timeout for every call. */
 
 export interface DaemonPlace {
   /** `unix:///PATH` or `tcp://HOST:PORT`. */
   readonly host: string
-  /** A folder with ca.pem, cert.pem and key.pem, where the daemon wants them (`DOCKER_CERT_PATH`). */
+  /** A folder with ca.pem, cert.pem and key.pem, for a daemon that requires TLS (`DOCKER_CERT_PATH`). */
   readonly certificates?: string
 }
 
-const usualSocket = 'unix:///var/run/docker.sock'
+const defaultSocket = 'unix:///var/run/docker.sock'
 
-/** What was said, in a setting or in DOCKER_HOST, else the usual socket; its certificates as the docker command finds them. */
-export function daemonPlace(said: string | undefined, environment: Readonly<Record<string, string | undefined>>): DaemonPlace {
-  const host = said ?? usualSocket
+/**
+ * The configured address, from the setting or DOCKER_HOST, else the default socket. Certificates are found as the docker command finds
+ * them.
+ */
+export function daemonPlace(configured: string | undefined, environment: Readonly<Record<string, string | undefined>>): DaemonPlace {
+  const host = configured ?? defaultSocket
   const certificates = environment.DOCKER_CERT_PATH
   return { host, ...(host.startsWith('tcp:') && environment.DOCKER_TLS_VERIFY && certificates && { certificates }) }
 }
 
-/** What the daemon answered, with the status of its answer. Without a status there was no answer, and nothing is known. */
+/** An error of the daemon, with the HTTP status of its answer. Without a status there was no answer, and the state is unknown. */
 export class DockerError extends Error {
   override readonly name = 'DockerError'
   readonly status: number | undefined
@@ -37,9 +40,13 @@ export class DockerError extends Error {
   }
 }
 
-/** Cut off, or not of a daemon: what was asked for may have been done all the same. */
+/** The answer was cut off, or is not from a Docker daemon. The daemon may have carried out the request all the same. */
 export function unreadable(wanted: string): DockerError {
-  return new DockerError(`the Docker daemon's answer is not ${wanted}; look at what is between it and this host`, undefined, undefined)
+  return new DockerError(
+    `the Docker daemon's answer is not ${wanted}; check the proxy or tunnel between it and this host`,
+    undefined,
+    undefined,
+  )
 }
 
 export function statusOf(error: unknown): number | undefined {
@@ -56,7 +63,7 @@ export class Daemon {
     this.#clock = clock
   }
 
-  /** One call, with its deadline: a daemon that hangs must not hang a close. */
+  /** Makes one call with a timeout, so that a daemon that hangs cannot hang a close. */
   async call<T>(
     budgetMs: number,
     signal: AbortSignal | undefined,
@@ -64,8 +71,8 @@ export class Daemon {
   ): Promise<T> {
     const client = await this.client()
     const late = new AbortController()
-    const over = new AbortController()
-    this.#clock.after(budgetMs, over.signal, () => late.abort())
+    const done = new AbortController()
+    this.#clock.after(budgetMs, done.signal, () => late.abort())
     try {
       const aborted = signal ? AbortSignal.any([signal, late.signal]) : late.signal
       return await Promise.race([work(client, aborted), rejected(aborted)])
@@ -73,21 +80,21 @@ export class Daemon {
       if (late.signal.aborted) throw new DockerError(`the Docker daemon did not answer within ${budgetMs} ms`, undefined, error)
       throw this.#translated(error)
     } finally {
-      over.abort('no longer needed')
+      done.abort('no longer needed')
     }
   }
 
-  /** Loaded here and nowhere else: most who use Ebb have no Docker. */
+  /** Loads dockerode on first use only: most installations of Ebb have no Docker. */
   client(): Promise<Dockerode> {
     this.#client ??= load().then((Client) => new Client(optionsOf(this.place)))
-    // Who installs it meanwhile need not start anew.
+    // A failed load is retried by the next call, which finds a package that was installed in the meantime.
     this.#client.catch(() => {
       this.#client = undefined
     })
     return this.#client
   }
 
-  /** One answer that comes in pieces; rejects when the daemon refuses. */
+  /** Opens a streamed answer. Rejects when the daemon refuses the request. */
   async stream(request: StreamRequest, signal: AbortSignal): Promise<NodeJS.ReadableStream & AsyncIterable<Uint8Array>> {
     const { modem } = await this.client()
     const { method, path, query } = request
@@ -106,14 +113,14 @@ export class Daemon {
 
   #translated(error: unknown): Error {
     if (error instanceof EbbError || error instanceof DockerError) return error
-    const { statusCode, json, message, code } = error as Answered
+    const { statusCode, json, message, code } = error as ModemError
     if (statusCode === undefined)
       return new DockerError(
         `the Docker daemon at ${this.place.host} does not answer (${code ?? message ?? String(error)})`,
         undefined,
         error,
       )
-    return new DockerError(`the Docker daemon says: ${json?.message ?? message ?? statusCode}`.trim(), statusCode, error)
+    return new DockerError(`the Docker daemon answered: ${json?.message ?? message ?? statusCode}`.trim(), statusCode, error)
   }
 }
 
@@ -123,8 +130,8 @@ interface StreamRequest {
   readonly query: Readonly<Record<string, string | boolean>>
 }
 
-/** What docker-modem throws. */
-interface Answered {
+/** The errors that docker-modem throws. */
+interface ModemError {
   readonly statusCode?: number
   readonly json?: { readonly message?: string } | null
   readonly message?: string
@@ -138,35 +145,42 @@ async function load(): Promise<typeof Dockerode> {
   } catch (cause) {
     throw new EbbError(
       'launch_refused',
-      'The placement docker needs the package dockerode, which is not installed; "npm install dockerode" beside ebb installs it.',
+      'The placement docker needs the package dockerode, which is not installed; run "npm install dockerode" beside Ebb.',
       { cause },
     )
   }
 }
 
 /**
- * Connections are used again and again; to make one takes as long as a call. docker-modem prints the options of every request
- * for its debug log, whether there is one or not, with all that hangs on the agent: ten calls at once then took 15 s.
+ * Connections are kept alive, because opening one takes as long as a call. docker-modem formats the options of every request for its debug
+ * log, even when that is off, with everything reachable from the agent: ten concurrent calls took 15 s.
  */
-function quiet<T extends Agent>(agent: T): T {
+function withoutDebugFormat<T extends Agent>(agent: T): T {
   return Object.assign(agent, { [inspect.custom]: () => 'agent' })
 }
 
-/** docker-modem looks into the environment for what is not given, so everything is. */
+/** docker-modem reads missing options from the environment, so every option is set. */
 function optionsOf({ host, certificates }: DaemonPlace): DockerOptions {
-  const agent = quiet(new Agent({ keepAlive: true }))
+  const agent = withoutDebugFormat(new Agent({ keepAlive: true }))
   const nothing = { host: undefined, port: undefined, protocol: 'http', ca: undefined, cert: undefined, key: undefined } as const
   if (host.startsWith('unix://')) return { ...nothing, socketPath: host.slice('unix://'.length), agent } as unknown as DockerOptions
   const url = new URL(host)
   const place = { ...nothing, host: url.hostname, port: url.port || (certificates === undefined ? '2375' : '2376'), pathPrefix: '/' }
   if (certificates === undefined) return { ...place, agent } as unknown as DockerOptions
   const [ca, cert, key] = ['ca.pem', 'cert.pem', 'key.pem'].map((file) => readFileSync(join(certificates, file)))
-  return { ...place, protocol: 'https', ca, cert, key, agent: quiet(new TlsAgent({ keepAlive: true })) } as unknown as DockerOptions
+  return {
+    ...place,
+    protocol: 'https',
+    ca,
+    cert,
+    key,
+    agent: withoutDebugFormat(new TlsAgent({ keepAlive: true })),
+  } as unknown as DockerOptions
 }
 
 function rejected(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
-    const fail = (): void => reject(new Error('the call was given up'))
+    const fail = (): void => reject(new Error('the call was aborted'))
     if (signal.aborted) fail()
     else signal.addEventListener('abort', fail, { once: true })
   })

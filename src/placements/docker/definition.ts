@@ -3,7 +3,7 @@ import { EbbError } from '../../core/model/errors.ts'
 import { definePlacement } from '../definition.ts'
 import { parseDockerHost } from './host-option.ts'
 
-/** The command in a Docker container of its own, of the image in the settings. */
+/** Runs the command in a Docker container of its own, from the configured image. */
 export const docker = definePlacement({
   name: 'docker',
   isRemote: true,
@@ -12,21 +12,21 @@ export const docker = definePlacement({
     dockerImage: option<string | undefined>('IMAGE', 'the image of the placement docker', undefined, parseText),
     dockerHost: option<string | undefined>(
       'unix:///PATH|tcp://HOST:PORT',
-      'where the Docker daemon answers; else DOCKER_HOST, else its usual socket',
+      'address of the Docker daemon; by default DOCKER_HOST, else the usual socket',
       undefined,
       parseDockerHost,
     ),
     dockerNetwork: option<string | undefined>('NETWORK', "the network of containers; by default the daemon's", undefined, parseText),
-    dockerUser: option<string | undefined>('USER[:GROUP]', 'as whom containers run; by default as the image says', undefined, parseText),
-    dockerMount: list('SOURCE:TARGET[:ro]', 'a folder of this host that containers see', parseMount),
-    dockerEnv: list('NAME[=VALUE]', 'a variable for containers; without a value, ours', parseVariable),
-    dockerMemory: option<number | undefined>('SIZE', 'the most memory a container may take', undefined, parseSize),
-    dockerPids: option<number | undefined>('N', 'the most processes a container may have at a time', undefined, parseCount),
+    dockerUser: option<string | undefined>('USER[:GROUP]', 'the user of containers; by default that of the image', undefined, parseText),
+    dockerMount: list('SOURCE:TARGET[:ro]', 'a folder of this host to mount into containers', parseMount),
+    dockerEnv: list('NAME[=VALUE]', 'a variable for containers; without VALUE, it is copied from the environment of Ebb', parseVariable),
+    dockerMemory: option<number | undefined>('SIZE', 'the memory limit of a container', undefined, parseSize),
+    dockerPids: option<number | undefined>('N', 'the limit of processes in a container', undefined, parseCount),
     dockerCpus: option<number | undefined>('N', 'how many processors a container may use, such as 1.5', undefined, parseShare),
   },
   requires: { option: 'dockerImage', what: 'an image that the daemon has' },
   recoveryEnvironment: ({ dockerImage, dockerHost }, { DOCKER_HOST, DOCKER_TLS_VERIFY, DOCKER_CERT_PATH }) => ({
-    // The variables by which the docker command finds its daemon.
+    // The docker command finds its daemon by these variables.
     ...{ DOCKER_HOST, DOCKER_TLS_VERIFY, DOCKER_CERT_PATH },
     EBB_DOCKER_IMAGE: dockerImage,
     EBB_DOCKER_HOST: dockerHost,

@@ -4,118 +4,118 @@ import { statusOf } from './daemon.ts'
 import { isRunning } from './follower.ts'
 import type { DaemonMark, DockerQueries, InspectedContainer } from './ports.ts'
 import { requireSame } from './same-daemon.ts'
-import { waits } from './waits.ts'
+import { backoff } from './waits.ts'
 
-/** Nobody saw how it ended. */
-export const unseen: Exit = { code: null, signal: null }
+/** No exit code and no signal: the exit is unknown. */
+export const unknownExit: Exit = { code: null, signal: null }
 
 export interface WatchDeps {
-  readonly looks: DockerQueries
+  readonly queries: DockerQueries
   readonly clock: Clock
 }
 
 export interface Watched {
   readonly id: string
   readonly daemon: DaemonMark | undefined
-  /** It has not been started yet, so no end can have been missed. */
+  /** True before the container was started, so that no exit can have been missed. */
   readonly isFresh: boolean
-  /** Told when it ended while the daemon did not answer: what it wrote then is nowhere. */
-  readonly onUnheard: () => void
+  /** Called when the container ended while the daemon did not answer: its output of that time is lost. */
+  readonly onMissedEnd: () => void
 }
 
 /**
- * Hears of the end of a container's main process, also across restarts of the daemon. The end is the first one: that somebody
- * has told the daemon to start it again changes nothing about that.
+ * Waits for the exit of a container's main process, across restarts of the daemon. Only the first exit counts, even when the daemon was
+ * told to restart the container.
  */
 export class ExitWatch {
   readonly exit: Promise<Exit>
   readonly #ended = Promise.withResolvers<Exit>()
-  readonly #heard = Promise.withResolvers<void>()
+  readonly #registered = Promise.withResolvers<void>()
   readonly #lifetime = new AbortController()
   readonly #deps: WatchDeps
-  readonly #onUnheard: () => void
-  /** The daemon did not answer, and nobody has seen it run since. */
+  readonly #onMissedEnd: () => void
+  /** The daemon did not answer, and the container has not been observed running since. */
   #isLost = false
 
   constructor(deps: WatchDeps, watched: Watched) {
     this.#deps = deps
-    this.#onUnheard = watched.onUnheard
+    this.#onMissedEnd = watched.onMissedEnd
     this.exit = this.#ended.promise
-    this.#heard.promise.catch(() => {})
+    this.#registered.promise.catch(() => {}) // Swallowed: only a start awaits it. A resumed watch retries without it.
     this.#watch(watched).then(
       (exit) => this.settle(exit),
-      () => this.settle(unseen),
+      () => this.settle(unknownExit),
     )
   }
 
-  /** From when on no end is missed; rejects when the daemon does not answer. */
-  get heard(): Promise<void> {
-    return this.#heard.promise
+  /** Resolves when the daemon has registered the wait: from then on no exit is missed. Rejects when the daemon does not answer. */
+  get registered(): Promise<void> {
+    return this.#registered.promise
   }
 
-  /** It is known how it ended, or that nobody knows. */
+  /** True when the exit is known, or known to be unknown. */
   get isSettled(): boolean {
     return this.#lifetime.signal.aborted
   }
 
-  /** Somebody else saw it run: all that it writes from here on is heard. */
+  /** The container was observed running, so all its output from now on will be copied. */
   sawRunning(): void {
     this.#isLost = false
   }
 
-  /** Somebody else saw it. The first word counts. */
+  /** Settles the watch with an exit that another observation found. Later calls have no effect. */
   settle(exit: Exit): void {
     if (this.isSettled) return
-    if (this.#isLost) this.#onUnheard()
+    if (this.#isLost) this.#onMissedEnd()
     this.#lifetime.abort()
     this.#ended.resolve(exit)
   }
 
   async #watch({ id, daemon, isFresh }: Watched): Promise<Exit> {
-    const { looks, clock } = this.#deps
+    const { queries, clock } = this.#deps
     const { signal } = this.#lifetime
     let mayHaveEnded = !isFresh
     for (let attempt = 1; !signal.aborted; attempt++) {
-      const heard = Promise.withResolvers<void>()
-      const next = looks.nextExit(id, signal, heard.resolve)
+      const registered = Promise.withResolvers<void>()
+      const next = queries.nextExit(id, signal, registered.resolve)
       try {
-        await Promise.race([heard.promise, next])
-        this.#heard.resolve()
+        await Promise.race([registered.promise, next])
+        this.#registered.resolve()
         attempt = 1
-        const seen = mayHaveEnded ? await looks.inspect(id, signal) : undefined
+        const seen = mayHaveEnded ? await queries.inspect(id, signal) : undefined
         if (mayHaveEnded && !(seen && isStillToEnd(seen))) {
-          next.catch(() => {})
+          next.catch(() => {}) // Swallowed: the exit is known already.
           return exitOf(seen)
         }
         this.sawRunning()
         return { code: await next, signal: null }
       } catch (error) {
-        next.catch(() => {})
-        this.#heard.reject(error)
+        next.catch(() => {}) // Swallowed: it rejects with the same error, or its wait is not needed any more.
+        this.#registered.reject(error)
         if (statusOf(error) === undefined) this.#isLost = true
-        if (statusOf(error) === 404 && (await this.#isSame(daemon))) return unseen
+        if (statusOf(error) === 404 && (await this.#isSame(daemon))) return unknownExit
       }
       mayHaveEnded = true
-      await waits(clock, attempt, signal)
+      await backoff(clock, attempt, signal)
     }
-    return unseen
+    return unknownExit
   }
 
-  /** Another daemon, or one that does not say which it is, knows nothing about the end of this one (G4). */
+  /** Another daemon, or one without an identity, knows nothing about the exit of this container (G4). */
   async #isSame(daemon: DaemonMark | undefined): Promise<boolean> {
-    return await requireSame(this.#deps.looks, daemon, this.#lifetime.signal).then(
+    return await requireSame(this.#deps.queries, daemon, this.#lifetime.signal).then(
       () => true,
       () => false,
     )
   }
 }
 
-/** It runs, or was never started. */
+/** The container runs, or was never started. */
 function isStillToEnd({ state }: InspectedContainer): boolean {
   return isRunning(state) || state === 'created'
 }
 
-/** Of one in which nothing runs; a signal shows as 128 and its number, as in a shell. */
+/** The exit of a container in which nothing runs. Docker reports a signal as exit code 128 plus its number. */
 export function exitOf(seen: InspectedContainer | undefined): Exit {
-  return seen?.exitCode === undefined ? unseen : { code: seen.exitCode, signal: null }
+  return seen?.exitCode === undefined ? unknownExit : { code: seen.exitCode, signal: null }
 }

@@ -2,22 +2,22 @@ import type { Clock } from '../../core/ports/clock.ts'
 import { type CopyDeps, copyOutput, sizeOf } from './copy.ts'
 import { statusOf } from './daemon.ts'
 import type { OutputPaths } from './ports.ts'
-import { waits } from './waits.ts'
+import { backoff } from './waits.ts'
 
-/** Copies what a container writes while it writes it, across restarts of the daemon. */
+/** Copies the output of a container while it is written, across restarts of the daemon. */
 
 export interface FollowerDeps extends CopyDeps {
   readonly clock: Clock
 }
 
-/** Whose output goes where, and how much of it at most. */
+/** The container to follow, the logs for its output, and the limit of each stream. */
 export interface Followed {
   readonly id: string
   readonly paths: OutputPaths
   readonly mostBytes: number
 }
 
-/** Some hundred milliseconds. */
+/** The backoff of this attempt is some hundred milliseconds. */
 const endedAttempt = 6
 
 class Follower {
@@ -30,7 +30,7 @@ class Follower {
     this.#ended = this.#follow(followed)
   }
 
-  /** Afterwards not one byte more is written. */
+  /** Stops the copy. When it resolves, no further byte is written. */
   async stop(): Promise<void> {
     this.#lifetime.abort()
     await this.#ended
@@ -42,23 +42,23 @@ class Follower {
       const before = sizeOf(paths.stdout) + sizeOf(paths.stderr)
       try {
         await copyOutput(this.#deps, id, paths, { follows: true, signal, mostBytes })
-        // Who ends a container stops its follower in the same moment, and then nobody needs to ask: thirty such questions at once
-        // are a tenth of what the daemon has to do.
-        await waits(this.#deps.clock, endedAttempt, signal)
+        // A close stops the follower right after it ended the container, so this wait usually saves the query. With thirty containers the
+        // queries are a tenth of the daemon's work.
+        await backoff(this.#deps.clock, endedAttempt, signal)
         if (signal.aborted || !(await this.#mayWriteMore(id))) return
       } catch (error) {
-        // Somebody removed it, and what it wrote last with it. Otherwise the daemon is away, or our disk is full: what is
-        // missing is still there, and is tried again.
+        // 404: somebody removed the container, and its last output with it. After any other error (the daemon is away, or the disk is full)
+        // the missing output still exists, and the copy is retried.
         if (statusOf(error) === 404) return
       }
       if (sizeOf(paths.stdout) + sizeOf(paths.stderr) > before) attempt = 1
-      if (!signal.aborted) await waits(this.#deps.clock, attempt, signal)
+      if (!signal.aborted) await backoff(this.#deps.clock, attempt, signal)
     }
   }
 
-  /** The stream of one that runs may end because the daemon does. */
+  /** A stream may also end because the daemon stopped while the container runs. */
   async #mayWriteMore(id: string): Promise<boolean> {
-    const seen = await this.#deps.looks.inspect(id, this.#lifetime.signal)
+    const seen = await this.#deps.queries.inspect(id, this.#lifetime.signal)
     return seen !== undefined && isRunning(seen.state)
   }
 }
@@ -82,7 +82,7 @@ export class Followers {
   }
 }
 
-/** Something runs in it, or is about to. */
+/** A process runs in the container, or is about to. */
 export function isRunning(state: string): boolean {
   return state === 'running' || state === 'paused' || state === 'restarting'
 }

@@ -1,16 +1,17 @@
 import type { OutputPiece, OutputStream } from './ports.ts'
 
 /**
- * The daemon sends both streams of a container in one, in frames: a byte for the stream, three of nothing, four for the
- * length, then that many bytes (Docker Engine API, ContainerAttach, "Stream format"). A frame is a line at most, and may be
- * cut anywhere. What one chunk brought is passed on together, each stream in one piece: 300 000 short lines are then 3 000
- * writes, and with a write for each of them 40 kB were all that a second could bring. No chunk is larger than the buffer of its connection, so memory is bounded, however long a frame is.
+ * The daemon sends both streams of a container as one sequence of frames: one byte for the stream, three zero bytes, four bytes for the
+ * length, then the data (Docker Engine API, ContainerAttach, "Stream format"). A frame holds one line at most, and may be split anywhere.
+ * The data of one chunk is passed on together, one piece per stream: that turns 300 000 short lines into 3 000 writes, whereas one write
+ * per line reached only 40 kB per second. A chunk is never larger than the buffer of its connection, so memory is bounded, however long a
+ * frame is.
  */
 
 const headerBytes = 8
 
 const streams: Readonly<Record<number, OutputStream>> = { 1: 'stdout', 2: 'stderr' }
-/** Not of the container: the daemon's own words when it cannot read on (moby, stdcopy.Systemerr). */
+/** An error of the daemon that stopped it from reading on. It is not output of the container (moby, stdcopy.Systemerr). */
 const daemonsWords = 3
 
 export async function* splitFrames(chunks: AsyncIterable<Uint8Array>): AsyncIterable<OutputPiece> {
@@ -40,7 +41,7 @@ export async function* splitFrames(chunks: AsyncIterable<Uint8Array>): AsyncIter
     for (const name of ['stdout', 'stderr'] as const) if (pieces[name].length > 0) yield { stream: name, bytes: joined(pieces[name]) }
     if (words !== '' && left === 0) break
   }
-  if (words !== '') throw new Error(`the Docker daemon could not read on: ${words.trim()}`)
+  if (words !== '') throw new Error(`the Docker daemon could not read the output: ${words.trim()}`)
 }
 
 function joined(pieces: readonly Buffer[]): Buffer {
@@ -50,6 +51,6 @@ function joined(pieces: readonly Buffer[]): Buffer {
 
 function streamOf(number: number): OutputStream {
   const stream = streams[number]
-  if (!stream) throw new Error(`the Docker daemon sent output of a stream ${number}, which there is not`)
+  if (!stream) throw new Error(`the Docker daemon sent output of the unknown stream ${number}`)
   return stream
 }

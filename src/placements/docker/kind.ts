@@ -24,18 +24,18 @@ import {
 import { markOf, requireSame } from './same-daemon.ts'
 
 /**
- * A container, from its making to the daemon's word that there is none. What runs in it is a resource of its own, so that it
- * is seen ended while all that it wrote is still there to be copied. It is known by its labels, never by its name: a foreign
- * one may have our name, and ours may be renamed (G10).
+ * A container, from its creation to the daemon's answer that it does not exist. What runs in it is a separate resource (run.ts), so that
+ * its end is observed while its output can still be copied. A container is identified by its labels, never by its name: a foreign container
+ * may have the same name, and an own one may be renamed (G10).
  */
 
 export const container = 'container'
 
-/** In the ledger before the daemon is asked: from then on there may be one. */
+/** Recorded before the container is ordered: from then on it may exist. */
 interface ContainerDetail {
   readonly paths?: OutputPaths
   readonly daemon?: DaemonMark
-  /** The daemon's own, once it has answered. */
+  /** The id that the daemon assigned. Absent until the daemon has answered. */
   readonly id?: string
 }
 
@@ -47,40 +47,40 @@ export interface ContainerRef extends ContainerSpec {
 
 export interface ContainerDeps {
   readonly docker: Docker
-  readonly looks: DockerQueries
+  readonly queries: DockerQueries
   readonly effects: Effects
   readonly clock: Clock
   readonly followers: Followers
   readonly inheritedTag: string | undefined
-  /** Scopes whose container ended while the daemon did not answer (run.ts). */
-  readonly unheard: Set<string>
-  /** How much a stream may bring where its launch says nothing about it. */
+  /** Scopes whose container ended while the daemon did not answer. run.ts adds them. */
+  readonly missedEnds: Set<string>
+  /** The limit of each output stream in bytes, unless the launch sets one. */
   readonly mostBytes: number
 }
 
 /**
- * A daemon that was asked by somebody who died makes the container all the same: after 50 ms here, after many seconds where its
- * storage is slow. From the first moment on it has given its name away, which can be asked. So long an order may be on its way.
+ * A daemon whose client died still creates the ordered container: after 50 ms when measured, after many seconds on slow storage. It
+ * reserves the name at once, which `isNameFree` can find out. An order may be in progress for this long.
  */
 const settlingMs = 1_500
 
-/** A daemon that removes thirty at once, beside other work, takes ten seconds for it, measured on two cores. */
+/** Removing thirty containers at once, beside other work, takes the daemon ten seconds on two cores. */
 export const patienceMs = 60_000
 
-/** The daemon has looked at the order and will not do it: nothing was made, and nothing will be. */
+/** The daemon refused the order: nothing was created, and nothing will be. */
 const refusals: ReadonlySet<number | undefined> = new Set([400, 404, 409])
 
 export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> {
   readonly kind = container
   readonly outlivesPower = true
   readonly isRemote = true
-  /** The order has 25 s (docker.ts), the question who the daemon is 4 s, and the ledger is written in between. */
+  /** The order may take 25 s (docker.ts) and the query for the daemon's identity 4 s. The ledger is written in between. */
   readonly createBudgetMs = 40_000
   readonly #deps: ContainerDeps
-  /** Of which it is certain that no order is under way any more. */
+  /** Ids of resources for which no order can be in progress any more. */
   readonly #settled = new Set<string>()
   readonly #removals = new Map<string, Promise<boolean>>()
-  /** Of which the daemon said that it has removed them: it is the one that had them. */
+  /** Ids of containers whose removal this daemon confirmed, so it is the daemon that had them. */
   readonly #removed = new Set<string>()
 
   constructor(deps: ContainerDeps) {
@@ -101,10 +101,10 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
   }
 
   async create(ref: ContainerRef, _spec: ContainerSpec, ctx: CreateCtx): Promise<Created> {
-    const { docker, looks, inheritedTag } = this.#deps
+    const { docker, queries, inheritedTag } = this.#deps
     const { env, ...live } = ctx.live as ContainerLive
     const [stdout, stderr] = logLabels.map((label) => (ctx.handle(label) as LogHandle | undefined)?.path)
-    const daemon = await markOf(looks)
+    const daemon = await markOf(queries)
     const detail: ContainerDetail = {
       ...(stdout !== undefined && stderr !== undefined && { paths: { stdout, stderr } }),
       ...(daemon && { daemon }),
@@ -146,43 +146,43 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
     const [seen] = await this.#all(ref, ctx.signal)
     if (seen) return present(`${seen.name}, ${seen.state}`)
     if (ref.detail?.id === undefined || !this.#removed.has(ref.detail.id))
-      await requireSame(this.#deps.looks, ref.detail?.daemon, ctx.signal)
+      await requireSame(this.#deps.queries, ref.detail?.daemon, ctx.signal)
     if (this.#mayAppear(ref)) {
-      await passes(ctx.clock, settlingMs)
+      await delay(ctx.clock, settlingMs)
       const late = await this.#settle(ref, ctx.signal)
       if (late) return late
       this.#settled.add(ref.mark.resourceId)
     }
-    // Of one that somebody else removed, what had come is being written: the log must not change once this is said.
+    // The follower of a container that somebody else removed may still be writing. The log must not change after `absent` is reported.
     await this.#deps.followers.stop(scopeOfResource(ref.mark.resourceId))
-    this.#deps.unheard.delete(scopeOfResource(ref.mark.resourceId))
+    this.#deps.missedEnds.delete(scopeOfResource(ref.mark.resourceId))
     return absent({ method: 'no such container', strength: 'api', at: ctx.clock.wall() })
   }
 
-  /** It was ordered, and nobody heard what became of the order. */
+  /** The container was ordered, and the outcome of the order is unknown. */
   #mayAppear({ mark, detail }: ContainerRef): boolean {
     return detail !== undefined && detail.id === undefined && !this.#settled.has(mark.resourceId)
   }
 
-  /** Undefined when it is certain that none will come: there is none, and no order has its name. */
+  /** Returns undefined when the container cannot appear any more: it does not exist, and no order holds its name. */
   async #settle(ref: ContainerRef, signal: AbortSignal): Promise<Presence | undefined> {
-    const { looks } = this.#deps
-    const isFree = await looks.isNameFree(ref.name, signal)
-    // Only now: one that was made before the name was asked for is seen.
+    const { queries } = this.#deps
+    const isFree = await queries.isNameFree(ref.name, signal)
+    // Listed after the name was checked, so that a container that was created before the check is seen.
     const [late] = await this.#all(ref, signal)
     if (late) return present(`${late.name}, ${late.state}`)
-    // Somebody else's has it, so ours was refused.
-    if (isFree || (await looks.inspect(ref.name, signal))) return undefined
-    return unknown(`The Docker daemon is making ${ref.name}, for somebody who is gone.`)
+    // A foreign container has the name, so the order was refused.
+    if (isFree || (await queries.inspect(ref.name, signal))) return undefined
+    return unknown(`The Docker daemon is still creating ${ref.name}, which an earlier process ordered.`)
   }
 
   /**
-   * By its labels, whatever its name is by now, and whatever its id: who makes a container anew gives it the labels of the old one, and
-   * an image that was made of it carries them to all that is started from that.
+   * Finds containers by their labels, whatever their name and id. Recreating a container copies its labels, and an image made from it
+   * (`docker commit`) carries them into all containers started from that image.
    */
   async #all({ mark }: ContainerRef, signal?: AbortSignal): Promise<readonly SeenContainer[]> {
     const labels = { [containerLabels.installation]: mark.installation, [containerLabels.resource]: mark.resourceId }
-    return await this.#deps.looks.list(labels, signal)
+    return await this.#deps.queries.list(labels, signal)
   }
 
   patienceMs(): number {
@@ -193,28 +193,30 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
     return policy.keepsLogs && detail?.paths ? ['output'] : []
   }
 
-  /** All of it once more, and only what is missing is written: that the follower had come to its end proves nothing (G3). */
+  /** Reads the whole output again and writes what is missing: the end of the follower proves nothing (G3). */
   async meet(_obligation: string, ref: ContainerRef, { signal, note }: Ctx): Promise<void> {
     await this.#deps.followers.stop(scopeOfResource(ref.mark.resourceId))
     const id = await this.#idOf(ref, signal)
     if (id === undefined || !ref.detail?.paths) return
-    if (this.#deps.unheard.has(scopeOfResource(ref.mark.resourceId)))
-      note?.('The Docker daemon did not answer when it ended, so what it wrote last may be missing.')
+    if (this.#deps.missedEnds.has(scopeOfResource(ref.mark.resourceId)))
+      note?.('The Docker daemon did not answer when the container ended, so its last output may be missing.')
     try {
       const mostBytes = this.#mostBytes(ref)
       const copied = await copyOutput(this.#deps, id, ref.detail.paths, { follows: false, signal, mostBytes })
-      if (copied.isShortened)
-        note?.("Somebody shortened the daemon's log of it, so some of what it wrote may be missing, or be there twice.")
-      if (copied.isCut) note?.(`It wrote more than ${mostBytes} bytes on a stream; what came after them is not kept.`)
+      if (copied.isShortened) note?.("The daemon's log of the container was shortened, so some output may be missing or repeated.")
+      if (copied.isCut) note?.(`The container wrote more than ${mostBytes} bytes to a stream; the rest was discarded.`)
     } catch (error) {
-      // 409: somebody else is removing it, and the daemon shows nothing of it any more. There is nothing to wait for.
+      // 409: somebody else is removing the container, and the daemon does not give its output any more. Waiting would not help.
       if (statusOf(error) !== 404 && statusOf(error) !== 409) throw error
-      await requireSame(this.#deps.looks, ref.detail.daemon, signal)
-      note?.('It was removed by somebody else, so what it wrote last may be missing.')
+      await requireSame(this.#deps.queries, ref.detail.daemon, signal)
+      note?.('Somebody else removed the container, so its last output may be missing.')
     }
   }
 
-  /** Of the one that we made. Where nobody heard the daemon's answer, the first with our labels; the newest is listed first. */
+  /**
+   * The id of the container that this launch created. When the daemon's answer was lost, it is the oldest one with its labels; lists are
+   * newest first.
+   */
   async #idOf(ref: ContainerRef, signal?: AbortSignal): Promise<string | undefined> {
     return ref.detail?.id ?? (await this.#all(ref, signal)).at(-1)?.id
   }
@@ -225,7 +227,7 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
     return {}
   }
 
-  /** A kill that is repeated joins the first: the daemon would refuse it, because it is at it. */
+  /** Repeated kills share one removal, because the daemon refuses a second one while the first is in progress. */
   async #remove(id: string): Promise<void> {
     let removal = this.#removals.get(id)
     if (!removal) {
@@ -238,10 +240,10 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
   async gone(ref: ContainerRef, ctx: Ctx): Promise<Proof> {
     const first = await this.observe(ref, ctx)
     if (first.is === 'absent') return first.proof
-    // Somebody else is at it, and has not finished.
-    await Promise.all((await this.#all(ref, ctx.signal)).map(({ id }) => this.#deps.looks.removed(id, ctx.signal)))
+    // Somebody else is removing the container and has not finished.
+    await Promise.all((await this.#all(ref, ctx.signal)).map(({ id }) => this.#deps.queries.removed(id, ctx.signal)))
     const seen = await this.observe(ref, ctx)
-    if (seen.is !== 'absent') throw new Error(`${ref.name} is still there`)
+    if (seen.is !== 'absent') throw new Error(`the container ${ref.name} still exists`)
     return seen.proof
   }
 
@@ -251,7 +253,7 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
       [installation]: owner.installation,
       ...(owner.incarnation !== undefined && { [incarnation]: owner.incarnation }),
     }
-    for (const { name, labels } of await this.#deps.looks.list(wanted, signal)) {
+    for (const { name, labels } of await this.#deps.queries.list(wanted, signal)) {
       const resourceId = labels[resource] ?? ''
       if (!isSafeId(resourceId) || (owner.scopeIds && !owner.scopeIds.has(labels[scope] ?? ''))) continue
       const spec: ContainerSpec = { installation: owner.installation, image: 'unknown' }
@@ -272,11 +274,11 @@ function labelsOf({ mark }: ContainerRef): Readonly<Record<string, string>> {
 function refusalOf({ name, image }: ContainerRef, error: unknown): EbbError {
   const what =
     statusOf(error) === 409
-      ? `There is a container ${name} already, and it is not of this launch; it was left alone. Remove or rename it.`
-      : `The container of ${image} could not be made; ${sentence(error)}`
+      ? `A container ${name} exists already and is not of this launch; it was left alone. Remove or rename it.`
+      : `The container of ${image} could not be created; ${sentence(error)}`
   return new EbbError('launch_refused', what, { cause: error })
 }
 
-function passes(clock: Clock, ms: number): Promise<void> {
+function delay(clock: Clock, ms: number): Promise<void> {
   return new Promise((resolve) => clock.after(ms, new AbortController().signal, resolve))
 }

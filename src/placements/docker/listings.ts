@@ -1,18 +1,18 @@
 import type { SeenContainer } from './ports.ts'
 
-/** What is wanted of a listing: all of these labels. */
+/** A query for containers with all of these labels. */
 export interface Wanted {
   readonly labels: Readonly<Record<string, string>>
 }
 
 /**
- * Who looks alone asks for his own container. Those who come while the daemon is answering share the listing after that one,
- * which begins later than all of them asked, so that none of them sees an older world: thirty agents that are stopped at once
- * look at their containers eight times each.
+ * Shares lists of containers between concurrent callers: a close of thirty agents lists containers eight times for each. A single caller
+ * lists its own container. Callers that arrive while a list is running share the next one. That list begins after all of them have called,
+ * so none of them gets an outdated result.
  */
 export class Listings {
   readonly #list: (wanted: Wanted) => Promise<readonly SeenContainer[]>
-  /** What all of them have in common. */
+  /** The label that all queries have in common. */
   readonly #sharedLabel: string
   #running: Promise<unknown> | undefined
   readonly #next = new Map<string, Promise<readonly SeenContainer[]>>()

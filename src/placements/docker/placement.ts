@@ -22,11 +22,11 @@ import {
   containerLabels,
   type DockerQueries,
 } from './ports.ts'
-import { looksAt } from './queries.ts'
+import { queriesOf } from './queries.ts'
 import { ContainerRunKind } from './run.ts'
 import { isOfContainer } from './signal-handlers.ts'
 
-/** Placement `docker`: the command in a container of its own, of the image in the settings. */
+/** Placement `docker`: the command in a container of its own, from the configured image. */
 
 interface DockerSettings {
   readonly dockerImage: string
@@ -39,7 +39,7 @@ interface DockerSettings {
   readonly dockerMemory: number | undefined
   readonly dockerPids: number | undefined
   readonly dockerCpus: number | undefined
-  /** Where a variable without a value has its own from. */
+  /** The values of variables that are configured without a value. */
   readonly environment: Readonly<Record<string, string>>
 }
 
@@ -47,8 +47,8 @@ interface DockerPlacementDeps {
   readonly settings: DockerSettings
   readonly host: string
   readonly context: LaunchContext
-  readonly looks: DockerQueries
-  /** Is this process of our host in that container? The daemon's pids may be another host's. */
+  readonly queries: DockerQueries
+  /** True when this process of this host is in that container. The daemon's pids may be those of another host. */
   readonly isOfContainer: (pid: number, containerId: string) => boolean
 }
 
@@ -62,21 +62,21 @@ export function openDocker(options: DockerOptions, parts: PlacementParts): Place
   const { clock, effects, environment, inheritedTag, context, limitBytes, wrap } = parts
   const host = options.dockerHost ?? (environment.DOCKER_HOST && parseDockerHost(environment.DOCKER_HOST, 'DOCKER_HOST'))
   const daemon = new Daemon(daemonPlace(host || undefined, environment), clock)
-  const looks = looksAt(daemon)
+  const queries = queriesOf(daemon)
   const shared = {
     docker: wrap('docker', dockerOver(daemon)),
     effects,
-    looks,
+    queries,
     clock,
-    followers: new Followers({ effects, looks, clock }),
-    unheard: new Set<string>(),
+    followers: new Followers({ effects, queries, clock }),
+    missedEnds: new Set<string>(),
   }
   const kinds = [
     new ContainerKind({ ...shared, inheritedTag, mostBytes: limitBytes }),
     new ContainerRunKind(shared),
   ] as readonly ResourceKind[]
   const settings = { ...options, dockerImage: options.dockerImage ?? '', environment }
-  const deps: DockerPlacementDeps = { settings, host: daemon.place.host, context, looks, isOfContainer }
+  const deps: DockerPlacementDeps = { settings, host: daemon.place.host, context, queries, isOfContainer }
   return {
     name: 'docker',
     kinds,
@@ -88,8 +88,8 @@ export function openDocker(options: DockerOptions, parts: PlacementParts): Place
 }
 
 /**
- * The run depends on the container, which depends on its logs: what runs is seen ended, then all that it wrote is copied,
- * then the container goes, then the logs are archived.
+ * The run depends on the container, and the container on its logs. So the end of the run is observed first, then the output is copied, then
+ * the container is removed, and then the logs are archived.
  */
 function planDocker(context: LaunchContext, settings: DockerSettings, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   const { installation, keepsSessions } = context
@@ -130,7 +130,7 @@ function liveOf(context: LaunchContext, settings: DockerSettings, scopeId: strin
   }
 }
 
-/** Nothing of the host's environment but what was named. */
+/** From the environment of this process, only the variables that the configuration names are passed on. */
 function variablesOf({ dockerEnv, environment }: DockerSettings): Readonly<Record<string, string>> {
   return Object.fromEntries(
     dockerEnv.flatMap((text) => {
@@ -147,7 +147,7 @@ function parseMount(text: string): ContainerMount {
   return { source, target, isReadOnly: mode === 'ro' }
 }
 
-/** What its task and its program look for has the same path inside as outside. */
+/** The folder of the task and the configuration file of the program have the same path inside as outside. */
 function ownMounts(context: LaunchContext, scopeId: string, { workspace, config }: ProcessLaunch): readonly ContainerMount[] {
   const folder = workspace && join(workspace.base, workspace.path)
   const file = config && join(context.home, configPath(context, scopeId, config.name))
@@ -157,11 +157,11 @@ function ownMounts(context: LaunchContext, scopeId: string, { workspace, config 
   ]
 }
 
-/** Also says when the package is not installed. */
-async function requireReady({ looks, settings: { dockerImage } }: DockerPlacementDeps): Promise<void> {
+/** Fails also when the package dockerode is not installed. */
+async function requireReady({ queries, settings: { dockerImage } }: DockerPlacementDeps): Promise<void> {
   let isThere: boolean
   try {
-    isThere = await looks.hasImage(dockerImage)
+    isThere = await queries.hasImage(dockerImage)
   } catch (cause) {
     if (cause instanceof EbbError) throw cause
     throw new EbbError('launch_refused', `No container can be started: ${sentence(cause)}. Start the daemon, or set docker.host.`, {
@@ -172,27 +172,27 @@ async function requireReady({ looks, settings: { dockerImage } }: DockerPlacemen
 }
 
 function missingImage(image: string): string {
-  return `The Docker daemon has no image ${image}; "docker pull ${image}" gets it, or set docker.image to one that is there.`
+  return `The Docker daemon has no image ${image}; run "docker pull ${image}", or set docker.image to an image that it has.`
 }
 
-async function check({ looks, host, settings }: DockerPlacementDeps): Promise<readonly SettingCheck[]> {
+async function check({ queries, host, settings }: DockerPlacementDeps): Promise<readonly SettingCheck[]> {
   const { dockerImage, dockerNetwork, dockerMount } = settings
-  // The files of a daemon behind an address are another host's.
-  const mounts = looks.isLocal ? dockerMount.map((text) => checkMount(parseMount(text))) : []
-  const daemon = await tried('docker.host', async () => good(`the daemon at ${host} is version ${await looks.version()}`))
-  // One sentence about a daemon that is away is enough.
+  // A daemon behind an address mounts files of its own host, which cannot be checked here.
+  const mounts = queries.isLocal ? dockerMount.map((text) => checkMount(parseMount(text))) : []
+  const daemon = await tryOut('docker.host', async () => good(`the daemon at ${host} is version ${await queries.version()}`))
+  // When the daemon does not answer, the other checks would only repeat that.
   if (!daemon.isGood) return [daemon, ...mounts]
-  const image = tried('docker.image', async () =>
-    (await looks.hasImage(dockerImage)) ? good(`${dockerImage} is there`) : bad(missingImage(dockerImage)),
+  const image = tryOut('docker.image', async () =>
+    (await queries.hasImage(dockerImage)) ? good(`${dockerImage} is there`) : bad(missingImage(dockerImage)),
   )
   const network =
     dockerNetwork === undefined
       ? []
       : [
-          tried('docker.network', async () =>
-            (await looks.hasNetwork(dockerNetwork))
+          tryOut('docker.network', async () =>
+            (await queries.hasNetwork(dockerNetwork))
               ? good(`${dockerNetwork} is there`)
-              : bad(`The Docker daemon has no network ${dockerNetwork}; "docker network create ${dockerNetwork}" makes it.`),
+              : bad(`The Docker daemon has no network ${dockerNetwork}; run "docker network create ${dockerNetwork}".`),
           ),
         ]
   return [daemon, ...(await Promise.all([image, ...network])), ...mounts]
@@ -201,11 +201,11 @@ async function check({ looks, host, settings }: DockerPlacementDeps): Promise<re
 function checkMount({ source }: ContainerMount): SettingCheck {
   const setting = 'docker.mount'
   return isMissing(source)
-    ? { setting, ...bad(`There is no ${source} on this host, and Ebb does not make it; make it, or mount something else.`) }
+    ? { setting, ...bad(`There is no ${source} on this host, and Ebb does not create it; create it, or mount something else.`) }
     : { setting, ...good(`${source} is there`) }
 }
 
-/** What we may not look at, the daemon may. */
+/** A path that this user may not read may still be readable for the daemon. */
 function isMissing(path: string): boolean {
   try {
     statSync(path)
@@ -218,25 +218,25 @@ function isMissing(path: string): boolean {
 const good = (says: string): Omit<SettingCheck, 'setting'> => ({ isGood: true, says })
 const bad = (says: string): Omit<SettingCheck, 'setting'> => ({ isGood: false, says })
 
-async function tried(setting: string, look: () => Promise<Omit<SettingCheck, 'setting'>>): Promise<SettingCheck> {
+async function tryOut(setting: string, attempt: () => Promise<Omit<SettingCheck, 'setting'>>): Promise<SettingCheck> {
   try {
-    return { setting, ...(await look()) }
+    return { setting, ...(await attempt()) }
   } catch (error) {
     return { setting, ...bad(sentence(error)) }
   }
 }
 
-/** All that runs in our containers, as far as it can be seen from here: also what has cleared its environment. */
-async function running({ looks, context, isOfContainer }: DockerPlacementDeps): Promise<readonly TreeMember[]> {
-  if (!looks.isLocal) return []
-  // Without an answer the ledger still says what there is; this only adds what runs in it.
-  const ours = await looks.list({ [containerLabels.installation]: context.installation }).catch(() => [])
+/** Processes in containers of this installation, as far as this host shows them, including those that cleared their environment. */
+async function running({ queries, context, isOfContainer }: DockerPlacementDeps): Promise<readonly TreeMember[]> {
+  if (!queries.isLocal) return []
+  // When the daemon does not answer, the ledger still lists the agents. This list only adds their processes.
+  const ours = await queries.list({ [containerLabels.installation]: context.installation }).catch(() => [])
   const members = await Promise.all(
     ours
       .filter(({ state }) => state === 'running' || state === 'paused')
       .map(async ({ id, labels }) => {
-        // It may have ended since the list.
-        const pids = await looks.pids(id).catch(() => [])
+        // The container may have ended since it was listed.
+        const pids = await queries.pids(id).catch(() => [])
         const resourceId = labels[containerLabels.resource] ?? ''
         const incarnation = labels[containerLabels.incarnation] ?? ''
         return pids.filter((pid) => isOfContainer(pid, id)).map((pid) => ({ pid, resourceId, incarnation }))

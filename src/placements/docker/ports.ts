@@ -27,7 +27,7 @@ export interface Docker {
   /** Returns the daemon's own id of the container, which it never uses twice. */
   create(order: ContainerOrder): Promise<string>
   /** Starts the container and sends the input to its standard input. Throws `scope_closed` when the signal has aborted before. */
-  start(id: string, input: string, signal: AbortSignal): Promise<Handing>
+  start(id: string, input: string, signal: AbortSignal): Promise<InputTransfer>
   signal(id: string, signal: NodeJS.Signals): Promise<void>
   unpause(id: string): Promise<void>
   /** Overrides any restart policy, so that the daemon does not start the container again. */
@@ -37,7 +37,7 @@ export interface Docker {
 }
 
 /** Input that is being sent. The container may read it later, as from a pipe. */
-export interface Handing {
+export interface InputTransfer {
   /** Settles when the daemon has all of the input, or the container can no longer read it. */
   readonly done: Promise<void>
 }
@@ -68,7 +68,7 @@ export interface OutputPiece {
   readonly bytes: Uint8Array
 }
 
-/** Queries that change nothing. All of them fail when the daemon does not answer, and then the state is unknown (G4). */
+/** Queries that change nothing. Each of them fails when the daemon does not answer, and the state is then unknown (G4). */
 export interface DockerQueries {
   /** True when the daemon is reached through a socket of this host. */
   readonly isLocal: boolean
@@ -94,10 +94,10 @@ export interface DockerQueries {
    */
   output(id: string, follows: boolean, signal: AbortSignal, streams?: readonly OutputStream[]): AsyncIterable<OutputPiece>
   /**
-   * Resolves with the exit code of the next exit. `heard` is called once the daemon has registered the wait: from then on no exit is
+   * Resolves with the exit code of the next exit. `onRegistered` is called once the daemon has registered the wait: from then on no exit is
    * missed.
    */
-  nextExit(id: string, signal: AbortSignal, heard: () => void): Promise<number>
+  nextExit(id: string, signal: AbortSignal, onRegistered: () => void): Promise<number>
   /** Settles when nothing runs in the container, or it does not exist. */
   stopped(id: string, signal: AbortSignal): Promise<void>
   /** Settles when the container does not exist any more. */
@@ -106,7 +106,7 @@ export interface DockerQueries {
   pids(id: string): Promise<readonly number[]>
 }
 
-/** The labels that mark a container as ours, whatever its name is. */
+/** The labels that mark a container of Ebb, whatever its name is. */
 export const containerLabels = {
   installation: 'ebb.installation',
   incarnation: 'ebb.incarnation',
@@ -139,7 +139,7 @@ export interface ContainerHandle {
   readonly daemon: DaemonMark | undefined
 }
 
-/** Which daemon was asked. A container that another daemon does not know may still exist. */
+/** Identifies a daemon. A container that another daemon does not know may still exist. */
 export interface DaemonMark {
   readonly identity: string
   /** The daemon's address at that time, for display. */

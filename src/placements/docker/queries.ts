@@ -5,40 +5,42 @@ import { splitFrames } from './frames.ts'
 import { Listings, type Wanted } from './listings.ts'
 import { containerLabels, type DockerQueries, type InspectedContainer, type OutputPiece, type SeenContainer } from './ports.ts'
 
-/** What we ask the daemon, and what changes nothing there. */
+/** The queries to the Docker daemon. They change nothing. */
 
-/** An answer takes 2 ms. Less than the engine's patience with a look, so that it can be told what was the matter. */
-const lookMs = 4_000
+/** A query takes 2 ms. This is less than the engine's deadline for an observation, so that the reason of a failure is reported. */
+const observeTimeoutMs = 4_000
 
-export function looksAt(daemon: Daemon): DockerQueries {
+export function queriesOf(daemon: Daemon): DockerQueries {
   const identities = shared(() => identity(daemon))
   const listings = new Listings(containerLabels.installation, (wanted) => list(daemon, wanted))
   return {
     isLocal: daemon.place.host.startsWith('unix://'),
     host: daemon.place.host,
-    identity: (signal) => daemon.call(lookMs, signal, () => identities()),
+    identity: (signal) => daemon.call(observeTimeoutMs, signal, () => identities()),
     isNameFree: (name, signal) => isNameFree(daemon, name, signal),
-    version: () => daemon.call(lookMs, undefined, async (client) => (await client.version()).Version),
-    hasImage: (image) => isThere(daemon.call(lookMs, undefined, (client) => client.getImage(image).inspect())),
-    hasNetwork: (network) => isThere(daemon.call(lookMs, undefined, (client) => client.getNetwork(network).inspect())),
+    version: () => daemon.call(observeTimeoutMs, undefined, async (client) => (await client.version()).Version),
+    hasImage: (image) => isThere(daemon.call(observeTimeoutMs, undefined, (client) => client.getImage(image).inspect())),
+    hasNetwork: (network) => isThere(daemon.call(observeTimeoutMs, undefined, (client) => client.getNetwork(network).inspect())),
     inspect: async (id, signal) => {
       try {
-        return inspected(await daemon.call(lookMs, signal, (client, abortSignal) => client.getContainer(id).inspect({ abortSignal })))
+        return inspected(
+          await daemon.call(observeTimeoutMs, signal, (client, abortSignal) => client.getContainer(id).inspect({ abortSignal })),
+        )
       } catch (error) {
         if (statusOf(error) === 404) return undefined
         throw error
       }
     },
-    // Shared with others, so it is only the wait that ends when this one does.
-    list: (labels, signal) => daemon.call(lookMs, signal, () => listings.ask({ labels })),
+    // The list is shared with other callers, so an abort only ends the wait.
+    list: (labels, signal) => daemon.call(observeTimeoutMs, signal, () => listings.ask({ labels })),
     output: (id, follows, signal, streams = ['stdout', 'stderr']) =>
       output(daemon, id, { stdout: streams.includes('stdout'), stderr: streams.includes('stderr'), follow: follows }, signal),
-    nextExit: async (id, signal, heard) => await waitFor(daemon, id, 'next-exit', signal, heard),
+    nextExit: async (id, signal, onRegistered) => await waitFor(daemon, id, 'next-exit', signal, onRegistered),
     stopped: (id, signal) => unlessGone(waitFor(daemon, id, 'not-running', signal, () => {})),
     removed: (id, signal) => unlessGone(waitFor(daemon, id, 'removed', signal, () => {})),
     pids: async (id) => {
-      // As `ps -o pid` of the daemon's host sees them.
-      const { Processes } = await daemon.call(lookMs, undefined, async (client, abortSignal) =>
+      // Pids as `ps -o pid` shows them on the daemon's host.
+      const { Processes } = await daemon.call(observeTimeoutMs, undefined, async (client, abortSignal) =>
         client.getContainer(id).top({ ps_args: '-o pid', abortSignal }),
       )
       return (Processes as readonly (readonly string[])[]).map(([pid]) => Number(pid)).filter((pid) => pid > 0)
@@ -48,25 +50,25 @@ export function looksAt(daemon: Daemon): DockerQueries {
 
 async function list(daemon: Daemon, { labels }: Wanted): Promise<readonly SeenContainer[]> {
   const label = Object.entries(labels).map(([name, value]) => `${name}=${value}`)
-  const found = await daemon.call(lookMs, undefined, (client, abortSignal) =>
+  const found = await daemon.call(observeTimeoutMs, undefined, (client, abortSignal) =>
     client.listContainers({ all: true, filters: { label }, abortSignal }),
   )
-  // docker-modem hands on as bytes what is no JSON, and of no bytes at all a list would be empty (G4).
+  // docker-modem returns a body that is not JSON as bytes. Zero bytes would look like an empty list (G4).
   if (!Array.isArray(found)) throw unreadable('a list of containers')
   return found.map(seen)
 }
 
 /**
- * Its id and the folder of its data. The id alone is not enough: daemons of one host have it from the same key, where there is
- * one (moby, LoadOrCreateID; seen with 28.2).
+ * The daemon's id and its data folder. The id alone is not enough: daemons of one host derive it from the same key, where there is one
+ * (moby, LoadOrCreateID; seen with 28.2).
  */
 async function identity(daemon: Daemon): Promise<string | undefined> {
-  type Told = { readonly ID?: string; readonly DockerRootDir?: string }
-  const { ID, DockerRootDir } = await daemon.call(lookMs, undefined, async (client) => (await client.info()) as Told)
+  type Info = { readonly ID?: string; readonly DockerRootDir?: string }
+  const { ID, DockerRootDir } = await daemon.call(observeTimeoutMs, undefined, async (client) => (await client.info()) as Info)
   return ID ? `${ID} with ${DockerRootDir ?? 'no folder'}` : undefined
 }
 
-/** Who asks while the daemon is answering gets the same answer: it takes 8 ms, and thirty are stopped at once. */
+/** Concurrent callers share one answer: a query takes 8 ms, and a close may stop thirty containers at once. */
 function shared<T>(ask: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined
   return () => {
@@ -77,19 +79,19 @@ function shared<T>(ask: () => Promise<T>): () => Promise<T> {
   }
 }
 
-/** There is no such option: an order with it is refused, but only after the name was given to it (moby, daemon/create.go). */
+/** There is no such option. The daemon refuses an order with it, but only after it has reserved the name (moby, daemon/create.go). */
 const impossible = 'ebb-asks-for-the-name'
 
 /**
- * Asked with an order that cannot be carried out. The daemon gives the name away first, for as long as it works on an order, so
- * it refuses either because of the name or because of the option, and makes nothing (measured with 28.2).
+ * Sends an order that cannot be carried out. The daemon reserves the name first, for as long as it works on an order. So it refuses the
+ * order because of the name or because of the option, and creates nothing (measured with 28.2).
  */
 async function isNameFree(daemon: Daemon, name: string, signal: AbortSignal | undefined): Promise<boolean> {
   const order = { Image: '', Cmd: ['true'], HostConfig: { SecurityOpt: [impossible] } }
   const request = { _query: { name }, _body: order } as unknown as Dockerode.ContainerCreateOptions
   try {
-    const made = await daemon.call(lookMs, signal, (client) => client.createContainer(request))
-    await daemon.call(lookMs, undefined, () => made.remove({ force: true }))
+    const made = await daemon.call(observeTimeoutMs, signal, (client) => client.createContainer(request))
+    await daemon.call(observeTimeoutMs, undefined, () => made.remove({ force: true }))
   } catch (error) {
     if (statusOf(error) === 409) return false
     if (statusOf(error) !== undefined && sentence(error).includes(impossible)) return true
@@ -98,9 +100,9 @@ async function isNameFree(daemon: Daemon, name: string, signal: AbortSignal | un
   return true
 }
 
-async function isThere(look: Promise<unknown>): Promise<boolean> {
+async function isThere(query: Promise<unknown>): Promise<boolean> {
   try {
-    await look
+    await query
     return true
   } catch (error) {
     if (statusOf(error) === 404) return false
@@ -131,12 +133,12 @@ async function* output(
 }
 
 /**
- * The daemon sends its headers when it has taken note (moby, postContainersWait), and the body at the end. An empty body is
- * a daemon that left.
+ * The daemon sends the headers when it has registered the wait (moby, postContainersWait), and the body at the exit. An empty body means
+ * that the daemon stopped.
  */
-async function waitFor(daemon: Daemon, id: string, condition: string, signal: AbortSignal, heard: () => void): Promise<number> {
+async function waitFor(daemon: Daemon, id: string, condition: string, signal: AbortSignal, onRegistered: () => void): Promise<number> {
   const stream = await daemon.stream({ method: 'POST', path: `/containers/${id}/wait`, query: { condition } }, signal)
-  heard()
+  onRegistered()
   const pieces: Uint8Array[] = []
   for await (const piece of stream) pieces.push(piece)
   const { StatusCode } = JSON.parse(Buffer.concat(pieces).toString('utf8')) as { readonly StatusCode?: number }
@@ -162,7 +164,7 @@ function inspected({ Id, Name, Config, State, HostConfig }: Dockerode.ContainerI
   }
 }
 
-/** The daemon's names begin with a slash. */
+/** Names from the daemon begin with a slash. */
 function nameOf(name: string | undefined): string {
   return (name ?? '').replace(/^\//, '')
 }

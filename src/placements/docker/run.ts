@@ -7,7 +7,7 @@ import type { Effects, Exit } from '../../core/ports/effects.ts'
 import type { CreateCtx, Created, Ctx, Found, ResourceKind, StepEffect } from '../../core/ports/kind.ts'
 import { type TreeHandle, treeLabel } from '../../core/ports/process.ts'
 import { statusOf } from './daemon.ts'
-import { ExitWatch, exitOf, unseen, type Watched } from './exit-watch.ts'
+import { ExitWatch, exitOf, unknownExit, type Watched } from './exit-watch.ts'
 import { type Followers, isRunning } from './follower.ts'
 import { patienceMs } from './kind.ts'
 import {
@@ -19,26 +19,29 @@ import {
   type DaemonMark,
   type Docker,
   type DockerQueries,
-  type Handing,
+  type InputTransfer,
   type InspectedContainer,
   type SeenContainer,
 } from './ports.ts'
 import { requireSame } from './same-daemon.ts'
-import { isDeaf, isOfContainer } from './signal-handlers.ts'
+import { ignoresSignal, isOfContainer } from './signal-handlers.ts'
 import { inTime, isDoneIn } from './waits.ts'
 
-/** What runs in a container. All of it ends with its main process: the kernel ends a pid namespace with its first (pid_namespaces(7)). */
+/**
+ * The processes in a container. They all end with its main process, because the kernel kills a pid namespace with its init
+ * (pid_namespaces(7)).
+ */
 
 export const containerRun = 'container-run'
 
 export interface ContainerRunRef extends ContainerRunSpec {
   readonly mark: Mark
-  /** Recorded before its start: the daemon, and its id of the container. */
+  /** Recorded before the start: the container's id, and its daemon. */
   readonly id?: string
   readonly daemon?: DaemonMark
-  /** Of its main process, where that is on this host. */
+  /** The pid of the main process, when it is on this host. */
   readonly pid?: number
-  /** Part of its input is in the memory of its supervisor, and lost with that. */
+  /** Part of the input is only in the memory of the supervisor, and is lost with it. */
   readonly isBeingTold?: boolean
 }
 
@@ -47,24 +50,27 @@ type RunDetail = Pick<ContainerRunRef, 'id' | 'daemon' | 'pid' | 'isBeingTold'>
 export interface ContainerRunDeps {
   readonly docker: Docker
   readonly effects: Effects
-  readonly looks: DockerQueries
+  readonly queries: DockerQueries
   readonly clock: Clock
   readonly followers: Followers
-  /** Scopes whose container ended while the daemon did not answer; the report of the container tells (kind.ts). */
-  readonly unheard: Set<string>
+  /** Scopes whose container ended while the daemon did not answer. The container reports it (kind.ts). */
+  readonly missedEnds: Set<string>
 }
 
-/** The daemon says within milliseconds that it has taken note. */
-const listeningMs = 10_000
-/** What is handed over is in the daemon's hands within a millisecond, unless nobody reads and it is more than pipes hold. */
-const handingMs = 1_000
+/** The daemon registers a wait within milliseconds. */
+const registerMs = 10_000
+/** The daemon takes the input within a millisecond, unless it is larger than the pipe buffers and the program does not read. */
+const inputMs = 1_000
 /**
- * Thirty ends at once take the daemon a second. Who is still there at a later kill may be frozen behind its back (cgroup v1): then a
- * signal of ours waits for ever, and the daemon's is followed by a thaw.
+ * The daemon processes thirty exits in a second. A container that still runs at a later kill may be frozen without the daemon's knowledge
+ * (cgroup v1). A direct SIGKILL then waits for ever, whereas the daemon thaws the container after its own.
  */
-const hereMs = 2_000
+const directKillMs = 2_000
 
-/** What these run is processes of this host; what others run, such as those with a kernel of their own, is theirs to end. */
+/**
+ * The runtimes whose containers are processes of this host. Others, such as those with a kernel of their own, must kill their containers
+ * themselves.
+ */
 const hostRuntimes = /^(runc|crun|io\.containerd\.runc\.v\d+)$/
 
 export class ContainerRunKind implements ResourceKind<ContainerRunSpec, ContainerRunRef> {
@@ -73,7 +79,7 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
   readonly planLabel = treeLabel
   readonly outlivesPower = true
   readonly isRemote = true
-  /** To listen for its end, to attach and to start it, each with its own deadline (docker.ts), to hand over its input, and to look. */
+  /** To register the wait for the exit, attach and start, each with its own timeout (docker.ts), and to send the input and observe. */
   readonly createBudgetMs = 70_000
   readonly #deps: ContainerRunDeps
   readonly #watches = new Map<string, ExitWatch>()
@@ -89,64 +95,65 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
     return { ...intent.spec, mark, ...(intent.detail as RunDetail | undefined) }
   }
 
-  /** As it is called before it exists. */
+  /** The description does not depend on the container's id, because it is also used before the container exists. */
   describe({ program, mark }: ContainerRunRef): string {
     return `${program} in the container of ${scopeOfResource(mark.resourceId)}`
   }
 
-  /** Without those that it cannot hear: to try them would only cost time, the daemon's and that of all who wait. */
+  /** Leaves out signals that the main process ignores: each of them would only cost the daemon's time. */
   steps(ref: ContainerRunRef): readonly LadderStep[] {
     const known = ref.politeSignal ? (['polite', 'terminate'] as const) : (['terminate'] as const)
-    const canHear = (step: LadderStep): boolean =>
-      ref.id === undefined || ref.pid === undefined || !isDeaf(ref.pid, ref.id, signalOf(ref, step))
-    return [...known.filter(canHear), 'kill']
+    const isReached = (step: LadderStep): boolean =>
+      ref.id === undefined || ref.pid === undefined || !ignoresSignal(ref.pid, ref.id, signalOf(ref, step))
+    return [...known.filter(isReached), 'kill']
   }
 
   async create(ref: ContainerRunRef, _spec: ContainerRunSpec, ctx: CreateCtx): Promise<Created> {
-    const { docker, looks, followers } = this.#deps
+    const { docker, queries, followers } = this.#deps
     const { id, paths, mostBytes, daemon } = ctx.handle(containerLabel) as ContainerHandle
     const watch = this.#watch(ref, { id, daemon, isFresh: true })
-    const told: RunDetail = { id, ...(daemon && { daemon }) }
-    await Promise.all([ctx.record({ ...told, isBeingTold: true } satisfies RunDetail), inTime(ctx.clock, listeningMs, watch.heard)])
-    let handing: Handing
+    const recorded: RunDetail = { id, ...(daemon && { daemon }) }
+    await Promise.all([ctx.record({ ...recorded, isBeingTold: true } satisfies RunDetail), inTime(ctx.clock, registerMs, watch.registered)])
+    let transfer: InputTransfer
     try {
-      handing = await docker.start(id, (ctx.live as ContainerRunLive).input, ctx.signal)
+      transfer = await docker.start(id, (ctx.live as ContainerRunLive).input, ctx.signal)
     } catch (error) {
       throw refusalOf(ref, error)
     }
     if (paths) followers.start(scopeOfResource(ref.mark.resourceId), { id, paths, mostBytes })
-    // That it runs is known without it.
-    const seen = looks.isLocal ? looks.inspect(id).catch(() => undefined) : undefined
-    const isTold = await isDoneIn(ctx.clock, handingMs, handing.done)
+    // The pid is optional. The start itself shows that the container runs.
+    const seen = queries.isLocal ? queries.inspect(id).catch(() => undefined) : undefined
+    const isInputSent = await isDoneIn(ctx.clock, inputMs, transfer.done)
     const pid = (await seen)?.pid
-    const known: RunDetail = { ...told, ...(pid !== undefined && { pid }) }
-    if (!isTold) void handing.done.then(() => ctx.record(known)).catch(() => {})
+    const known: RunDetail = { ...recorded, ...(pid !== undefined && { pid }) }
+    // Swallowed: without this record, a later adoption assumes that the input is incomplete.
+    if (!isInputSent) void transfer.done.then(() => ctx.record(known)).catch(() => {})
     const handle: TreeHandle = { exit: watch.exit, ...(pid !== undefined && { pid }) }
-    return { detail: isTold ? known : ({ ...known, isBeingTold: true } satisfies RunDetail), handle }
+    return { detail: isInputSent ? known : ({ ...known, isBeingTold: true } satisfies RunDetail), handle }
   }
 
   async resume(ref: ContainerRunRef): Promise<TreeHandle> {
-    if (ref.isBeingTold) throw new Error('its supervisor was lost before all of its input was handed over')
+    if (ref.isBeingTold) throw new Error('the supervisor was lost before the agent had received all of its input')
     return {
-      exit: ref.id === undefined ? Promise.resolve(unseen) : this.#watch(ref, { id: ref.id, daemon: ref.daemon, isFresh: false }).exit,
+      exit: ref.id === undefined ? Promise.resolve(unknownExit) : this.#watch(ref, { id: ref.id, daemon: ref.daemon, isFresh: false }).exit,
     }
   }
 
-  #watch(ref: ContainerRunRef, watched: Omit<Watched, 'onUnheard'>): ExitWatch {
-    const onUnheard = (): void => void this.#deps.unheard.add(scopeOfResource(ref.mark.resourceId))
-    const watch = new ExitWatch(this.#deps, { ...watched, onUnheard })
+  #watch(ref: ContainerRunRef, watched: Omit<Watched, 'onMissedEnd'>): ExitWatch {
+    const onMissedEnd = (): void => void this.#deps.missedEnds.add(scopeOfResource(ref.mark.resourceId))
+    const watch = new ExitWatch(this.#deps, { ...watched, onMissedEnd })
     this.#watches.set(ref.mark.resourceId, watch)
     return watch
   }
 
-  /** A daemon that does not answer says nothing about the end of anything (G4). */
+  /** A daemon that does not answer proves no end (G4). */
   async ended(ref: ContainerRunRef): Promise<Exit | undefined> {
-    // It would work on half of what it was to be told.
-    if (ref.isBeingTold) return unseen
+    // The agent would work on an incomplete prompt, so it counts as ended.
+    if (ref.isBeingTold) return unknownExit
     try {
       const own = ownOf(ref, await this.#all(ref))
-      if (!own) await requireSame(this.#deps.looks, ref.daemon)
-      const seen = own && (await this.#deps.looks.inspect(own.id))
+      if (!own) await requireSame(this.#deps.queries, ref.daemon)
+      const seen = own && (await this.#deps.queries.inspect(own.id))
       return seen && isRunning(seen.state) ? undefined : exitOf(seen)
     } catch {
       return undefined
@@ -159,27 +166,28 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
     if (own && isRunning(own.state)) this.#watches.get(ref.mark.resourceId)?.sawRunning()
     const running = all.find(({ state }) => isRunning(state))
     if (running) return present(`${running.name}, ${running.state}`)
-    if (!own) await requireSame(this.#deps.looks, ref.daemon, ctx.signal)
+    if (!own) await requireSame(this.#deps.queries, ref.daemon, ctx.signal)
     for (const { id } of all) this.#killedMs.delete(id)
-    await this.#tell(ref, own, ctx)
+    await this.#settleWatch(ref, own, ctx)
     const method = own ? `the container is ${own.state}, not running` : 'no such container'
     return absent({ method, strength: 'api', at: ctx.clock.wall() })
   }
 
-  /** The daemon may have been away when it ended: whoever waits for its exit hears of it now. */
-  async #tell({ mark }: ContainerRunRef, seen: SeenContainer | undefined, { signal }: Ctx): Promise<void> {
+  /** Settles the exit watch with what this observation found, because the daemon may have been away at the exit. */
+  async #settleWatch({ mark }: ContainerRunRef, seen: SeenContainer | undefined, { signal }: Ctx): Promise<void> {
     const watch = this.#watches.get(mark.resourceId)
     if (!watch) return
     this.#watches.delete(mark.resourceId)
     if (watch.isSettled) return
-    const inspected = seen && (await this.#deps.looks.inspect(seen.id, signal).catch(() => undefined))
+    // Swallowed: the exit is then unknown.
+    const inspected = seen && (await this.#deps.queries.inspect(seen.id, signal).catch(() => undefined))
     watch.settle(exitOf(inspected))
   }
 
-  /** By the labels of its container, of which an agent has one; others with the same labels are ended with it (kind.ts). */
+  /** Finds containers by the labels of the scope, which has one container. Others with the same labels are ended with it (kind.ts). */
   async #all({ mark }: ContainerRunRef, signal?: AbortSignal): Promise<readonly SeenContainer[]> {
     const labels = { [containerLabels.installation]: mark.installation, [containerLabels.scope]: scopeOfResource(mark.resourceId) }
-    return await this.#deps.looks.list(labels, signal)
+    return await this.#deps.queries.list(labels, signal)
   }
 
   async #running(ref: ContainerRunRef, signal: AbortSignal): Promise<readonly string[]> {
@@ -192,64 +200,64 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
 
   async release(ref: ContainerRunRef, step: LadderStep, ctx: Ctx): Promise<StepEffect> {
     const running = await this.#running(ref, ctx.signal)
-    const heard = await Promise.all(running.map((id) => this.#end(id, signalOf(ref, step), ctx)))
-    if (heard.every(Boolean)) return {}
-    // Those that are deaf are not waited for.
-    const leaving = running.filter((_, index) => heard[index]).map((id) => this.#deps.looks.stopped(id, ctx.signal))
+    const reached = await Promise.all(running.map((id) => this.#end(id, signalOf(ref, step), ctx)))
+    if (reached.every(Boolean)) return {}
+    // Containers that ignore the signal are not awaited.
+    const leaving = running.filter((_, index) => reached[index]).map((id) => this.#deps.queries.stopped(id, ctx.signal))
     return { exhausted: Promise.allSettled(leaving).then(() => {}) }
   }
 
-  /** False when its main process has no ear for the signal. */
+  /** Returns false when the main process ignores the signal. */
   async #end(id: string, signal: NodeJS.Signals, ctx: Ctx): Promise<boolean> {
-    const { docker, looks } = this.#deps
-    const seen = await looks.inspect(id, ctx.signal)
+    const { docker, queries } = this.#deps
+    const seen = await queries.inspect(id, ctx.signal)
     if (!seen || !isRunning(seen.state)) return true
-    // Somebody may have told the daemon to start it again whenever it ends.
+    // Somebody may have set a restart policy.
     if (seen.restartPolicy !== 'no' && seen.restartPolicy !== '') await docker.forbidRestart(seen.id)
-    // One of which nobody had told us the pid.
-    if (signal !== 'SIGKILL' && looks.isLocal && seen.pid !== undefined && isDeaf(seen.pid, seen.id, signal)) return false
-    if (signal === 'SIGKILL' && this.#isKilledHere(seen)) return true
+    // For containers whose pid was not recorded, `steps` could not check this.
+    if (signal !== 'SIGKILL' && queries.isLocal && seen.pid !== undefined && ignoresSignal(seen.pid, seen.id, signal)) return false
+    if (signal === 'SIGKILL' && this.#killsDirectly(seen)) return true
     await docker.signal(seen.id, signal)
-    // A signal waits for who is frozen; in this order it is the first thing that one meets.
+    // A frozen process takes a pending signal as soon as it is thawed, so the signal is sent first.
     if (seen.state === 'paused') await docker.unpause(seen.id)
     return true
   }
 
   /**
-   * Without the daemon, which starts a program for each kill (`runc kill`): of thirty stops at once that is a third of the time. Any
-   * process of the container will do, as all of them are to end; that they have is still the daemon's to say.
+   * Kills directly. The daemon starts a program for each kill (`runc kill`), which is a third of the time of thirty concurrent stops. Any
+   * process of the container will do, because all of them are to end. The observation of their end still comes from the daemon.
    */
-  #isKilledHere({ id, pid, state, runtime }: InspectedContainer): boolean {
-    const { looks, clock, effects } = this.#deps
-    const isHere = looks.isLocal && pid !== undefined && state === 'running' && hostRuntimes.test(runtime)
+  #killsDirectly({ id, pid, state, runtime }: InspectedContainer): boolean {
+    const { queries, clock, effects } = this.#deps
+    const isHere = queries.isLocal && pid !== undefined && state === 'running' && hostRuntimes.test(runtime)
     if (!isHere || !isOfContainer(pid, id)) return false
     const firstMs = this.#killedMs.get(id) ?? clock.now()
     this.#killedMs.set(id, firstMs)
-    if (clock.now() - firstMs > hereMs) return false
+    if (clock.now() - firstMs > directKillMs) return false
     try {
       effects.signal(pid, 'SIGKILL')
       return true
     } catch {
-      // Not ours to kill, or gone: the daemon will know.
+      // The process is gone, or this user may not kill it. The daemon is used instead.
       return false
     }
   }
 
   async gone(ref: ContainerRunRef, ctx: Ctx): Promise<Proof> {
-    // After the daemon's own kill it is: that one answers when it has seen the end.
+    // After the daemon's own kill this finds the end, because the daemon answers only then.
     const first = await this.observe(ref, ctx)
     if (first.is === 'absent') return first.proof
-    await Promise.all((await this.#running(ref, ctx.signal)).map((id) => this.#deps.looks.stopped(id, ctx.signal)))
+    await Promise.all((await this.#running(ref, ctx.signal)).map((id) => this.#deps.queries.stopped(id, ctx.signal)))
     const seen = await this.observe(ref, ctx)
     if (seen.is !== 'absent') throw new Error(`${ref.program} was started again`)
     return seen.proof
   }
 
-  /** Whatever carries our labels is found as a container. */
+  /** A container with Ebb's labels is listed by the kind `container`. */
   async *list(): AsyncIterable<Found> {}
 }
 
-/** The one that we started; where its id is on no books, the first with our labels: the newest is listed first. */
+/** The container that was started. When its id is not in the ledger, it is the oldest one with the labels; lists are newest first. */
 function ownOf({ id }: ContainerRunRef, all: readonly SeenContainer[]): SeenContainer | undefined {
   return id === undefined ? all.at(-1) : all.find((one) => one.id === id)
 }
@@ -259,7 +267,7 @@ function signalOf({ politeSignal }: ContainerRunRef, step: LadderStep): NodeJS.S
   return step === 'polite' ? (politeSignal ?? 'SIGTERM') : 'SIGTERM'
 }
 
-/** The daemon says so when the program is not in the image, or cannot be executed there. */
+/** The daemon refuses the start when the program is not in the image, or cannot be executed there. */
 function refusalOf({ program }: ContainerRunRef, error: unknown): unknown {
   const status = statusOf(error)
   if (status === undefined || status >= 500) return error

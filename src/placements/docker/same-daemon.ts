@@ -1,20 +1,20 @@
 import type { DaemonMark, DockerQueries } from './ports.ts'
 
-/** Which daemon we speak to, as it goes into the ledger before anything is ordered there. */
-export async function markOf(looks: DockerQueries): Promise<DaemonMark | undefined> {
-  const identity = await looks.identity()
-  return identity === undefined ? undefined : { identity, host: looks.host }
+/** Identifies the daemon, for the ledger. It is recorded before anything is ordered from that daemon. */
+export async function markOf(queries: DockerQueries): Promise<DaemonMark | undefined> {
+  const identity = await queries.identity()
+  return identity === undefined ? undefined : { identity, host: queries.host }
 }
 
 /**
- * Throws when the daemon that we speak to is not the one that made the container: that it knows of none says nothing then (G4).
- * Another one answers when `docker.host` was changed, or its data folder.
+ * Throws when the current daemon is not the one that created the container: its answer that there is no such container then proves nothing
+ * (G4). The daemon differs after a change of `docker.host`, or of the daemon's data folder.
  */
-export async function requireSame(looks: DockerQueries, made: DaemonMark | undefined, signal?: AbortSignal): Promise<void> {
+export async function requireSame(queries: DockerQueries, made: DaemonMark | undefined, signal?: AbortSignal): Promise<void> {
   if (!made) return
-  const identity = await looks.identity(signal)
+  const identity = await queries.identity(signal)
   if (identity === made.identity) return
   throw new Error(
-    `The container was made by the Docker daemon ${made.identity} at ${made.host}, and the one at ${looks.host} is ${identity ?? 'another'}; set docker.host to the first.`,
+    `The container was created by the Docker daemon ${made.identity} at ${made.host}, but the one at ${queries.host} is ${identity ?? 'another'}; set docker.host to the daemon that created it.`,
   )
 }

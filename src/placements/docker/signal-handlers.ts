@@ -2,13 +2,12 @@ import { readFileSync } from 'node:fs'
 import { constants } from 'node:os'
 
 /**
- * The main process of a container is the first of its pid namespace, and a signal for which such a one has no handler never
- * reaches it (pid_namespaces(7)). Who cannot hear now need not be told, nor waited for: a signal sent at this moment would
- * be dropped. To send one all the same takes the daemon 15 ms.
+ * True when the main process of a container ignores this signal. It is the init of its pid namespace, and the kernel drops a signal for
+ * which an init has no handler (pid_namespaces(7)). Sending it would cost the daemon 15 ms, and the wait would be in vain.
  */
-export function isDeaf(pid: number, containerId: string, signal: NodeJS.Signals): boolean {
+export function ignoresSignal(pid: number, containerId: string, signal: NodeJS.Signals): boolean {
   try {
-    // Only where that pid is this container's here, too: the daemon may live in another pid namespace.
+    // The pid must be this container's on this host: the daemon may be in another pid namespace.
     if (!isOfContainer(pid, containerId)) return false
     const status = readFileSync(`/proc/${pid}/status`, 'latin1')
     const [caught, blocked] = ['SigCgt', 'SigBlk'].map((field) => maskOf(status, field))
@@ -19,7 +18,7 @@ export function isDeaf(pid: number, containerId: string, signal: NodeJS.Signals)
   }
 }
 
-/** The runtime names the cgroups of a container after its id. */
+/** The OCI runtime names the cgroups of a container after its id. */
 export function isOfContainer(pid: number, containerId: string): boolean {
   try {
     return readFileSync(`/proc/${pid}/cgroup`, 'latin1').includes(containerId)
@@ -28,7 +27,7 @@ export function isOfContainer(pid: number, containerId: string): boolean {
   }
 }
 
-/** Of proc_pid_status(5). */
+/** A signal mask of proc_pid_status(5). */
 function maskOf(status: string, field: string): bigint | undefined {
   const digits = new RegExp(`^${field}:\\s*([0-9a-f]+)$`, 'm').exec(status)?.[1]
   return digits === undefined ? undefined : BigInt(`0x${digits}`)

@@ -1,10 +1,10 @@
 import type { Clock } from '../../core/ports/clock.ts'
 
-/** A daemon that is restarted answers again after half a second. */
+/** A daemon that restarts answers again after half a second. */
 const longestMs = 500
 
-/** Before the next attempt to reach a daemon: doubling from 4 ms, or until nobody waits any more. */
-export function waits(clock: Clock, attempt: number, signal: AbortSignal): Promise<void> {
+/** Waits before the next attempt to reach a daemon: from 4 ms, doubling. An abort ends the wait. */
+export function backoff(clock: Clock, attempt: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve()
     const timer = new AbortController()
@@ -18,7 +18,7 @@ export function waits(clock: Clock, attempt: number, signal: AbortSignal): Promi
   })
 }
 
-/** Has it settled by then? Rejects when it does. */
+/** True when the work settles in time. Rejects when the work rejects. */
 export async function isDoneIn(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
   const timer = new AbortController()
   const late = new Promise<boolean>((resolve) => clock.after(ms, timer.signal, () => resolve(false)))

@@ -8,20 +8,21 @@ import { type Aws, type AwsQueries, isAwsTrouble, type ObjectSeen } from './aws.
 import type { TaskHandle } from './ecs-task.ts'
 import { holderOf, leaseAt, leaseCluster, leasesOf, leaseTask } from './leases.ts'
 import { isOwn, metadataNames, metadataOf, ownedMark } from './mark.ts'
-import { isNotDone, jittered, waits } from './patience.ts'
+import { delay, jittered, wasNotCarriedOut } from './patience.ts'
 import { remember, Unconfirmed } from './settling.ts'
 import type { BucketPlace, LeaseSpec } from './specs.ts'
 import { type AwsTimes, createBudgetMs, settleMarginMs } from './times.ts'
 
 /**
- * One request owns an address at a time, also across hosts: the lease is an object that is made only where there is none. It is
- * given back after the task has stopped. Who finds one of a task that is gone takes it over; who finds another's, lets go.
+ * The lease of an address: one agent owns an address at a time, also across hosts. The lease is an object in S3, created on the condition
+ * that there is none, and deleted after the task has stopped. A lease whose task is gone is taken over. A lease whose task runs, or whose
+ * state is unknown, is left alone and fails the launch.
  */
 
-/** On the books before the lease is in the world. */
+/** Recorded before the lease is written. */
 interface LeaseDetail {
   readonly address: string
-  /** S3 has said so. Until then a write may be on its way. */
+  /** True when S3 confirmed the write. Until then a write may still be in progress. */
   readonly isMade: boolean
 }
 
@@ -32,14 +33,14 @@ export interface LeaseRef extends LeaseSpec {
 
 export interface LeaseDeps {
   readonly aws: Aws
-  readonly looks: AwsQueries
+  readonly queries: AwsQueries
   readonly times: AwsTimes
   readonly installation: string
-  /** Where a listing looks, if there is a bucket. */
+  /** Where a listing searches for leases. Undefined without a bucket. */
   readonly place: BucketPlace | undefined
 }
 
-/** Two of us at one address, or a write that meets another: who loses looks again, so often. */
+/** Attempts to write a lease when several writers compete for one address. */
 const mostAttempts = 6
 
 export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
@@ -49,7 +50,7 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
   readonly goesLast = true
   readonly createBudgetMs = createBudgetMs
   readonly #deps: LeaseDeps
-  /** Which object was last seen to be ours: only that very one is deleted. */
+  /** The etag of the lease when it was last observed to be this agent's. Only the object with this etag is deleted. */
   readonly #seen = new Map<string, string>()
   readonly #unconfirmed: Unconfirmed
 
@@ -73,7 +74,7 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
     return ['kill']
   }
 
-  /** What was asked for, and is not to be seen, may still appear for a while. */
+  /** A write that was not confirmed may still take effect for a while. */
   patienceMs({ isMade }: LeaseRef): number {
     return isMade ? 0 : this.#deps.times.settleMs + settleMarginMs
   }
@@ -92,34 +93,41 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
         await this.#deps.aws.putLease({ ...object, metadata, ...(replaces !== undefined && { replaces }) }, body, call)
         return made
       } catch (error) {
-        // `absent`: what was to be replaced has gone by itself.
+        // `absent`: the lease that was to be replaced is gone.
         if (!isAwsTrouble(error, 'taken', 'absent')) {
-          if (attempt === 1 && isNotDone(error)) await ctx.record({})
+          if (attempt === 1 && wasNotCarriedOut(error)) await ctx.record({})
           throw error
         }
       }
-      const seen = await this.#deps.looks.head(object, ctx)
-      // The reply was lost, and the lease is ours.
+      const seen = await this.#deps.queries.head(object, ctx)
+      // The reply was lost, and the write succeeded.
       if (seen && isOwn(ref.mark, seen.metadata)) return made
       if (seen) await this.#requireGone(address, seen, ctx)
       replaces = seen?.etag
-      await waits(ctx.clock, jittered(attempt, 10, 500), ctx.signal)
+      await delay(ctx.clock, jittered(attempt, 10, 500), ctx.signal)
     }
-    throw new EbbError('launch_failed', `The lease of the address ${address} could not be had: others took it again and again.`)
+    throw new EbbError(
+      'launch_failed',
+      `The lease of the address ${address} could not be acquired, because other writers changed it at each of ${mostAttempts} attempts; launch again.`,
+    )
   }
 
   async #requireGone(address: string, seen: ObjectSeen, ctx: Ctx): Promise<void> {
-    const holder = await holderOf(this.#deps.looks, seen, ctx)
+    const holder = await holderOf(this.#deps.queries, seen, ctx)
     if (holder === 'is-gone') return
-    const { [metadataNames.resource]: resource = 'somebody', [metadataNames.installation]: installation, [leaseTask]: task } = seen.metadata
+    const {
+      [metadataNames.resource]: resource = 'an unknown owner',
+      [metadataNames.installation]: installation,
+      [leaseTask]: task,
+    } = seen.metadata
     const whose = installation === this.#deps.installation ? resource : `${resource} of another installation`
-    const why = holder === 'lives' ? `whose task ${task} runs` : 'of whose task nothing can be said'
+    const why = holder === 'lives' ? `whose task ${task} runs` : 'whose task cannot be queried'
     throw new EbbError('launch_failed', `The address ${address} is leased to ${whose}, ${why}; use another ecs.prefix for another network.`)
   }
 
   async observe(ref: LeaseRef, ctx: Ctx): Promise<Presence> {
     if (ref.address === undefined) return absent({ method: 'PutObject was never called', strength: 'api', at: ctx.clock.wall() })
-    const seen = await this.#deps.looks.head(leaseAt(ref, ref.address), ctx)
+    const seen = await this.#deps.queries.head(leaseAt(ref, ref.address), ctx)
     const proof = (method: string): Presence => absent({ method, strength: 'api', at: ctx.clock.wall() })
     if (seen && isOwn(ref.mark, seen.metadata)) {
       remember(this.#seen, ref.mark.resourceId, seen.etag)
@@ -129,8 +137,10 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
     this.#seen.delete(ref.mark.resourceId)
     const leftMs = seen || ref.isMade ? 0 : this.#unconfirmed.leftMs(ref.mark.resourceId, ctx.clock)
     if (leftMs > 0)
-      return unsettled(`Its lease was asked for and not confirmed, so it may appear: it is looked at for ${Math.ceil(leftMs / 1_000)} s.`)
-    return proof(seen ? 'HeadObject: the lease is another one by now' : 'HeadObject: 404')
+      return unsettled(
+        `The write of its lease was not confirmed, so the lease may still appear; it is observed for ${Math.ceil(leftMs / 1_000)} s.`,
+      )
+    return proof(seen ? 'HeadObject: another lease has replaced it' : 'HeadObject: 404')
   }
 
   async release(ref: LeaseRef, _step: LadderStep, ctx: Ctx): Promise<StepEffect> {
@@ -139,7 +149,7 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
     try {
       await this.#deps.aws.deleteLease(leaseAt(ref, ref.address), etag, ctx)
     } catch (error) {
-      // Somebody took it over between the look and the deletion: then it is theirs.
+      // The lease was taken over between the observation and the deletion, so it is foreign now.
       if (!isAwsTrouble(error, 'taken')) throw error
     }
     return {}
@@ -149,11 +159,11 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
     return { method: 'DeleteObject', strength: 'api', at: ctx.clock.wall() }
   }
 
-  /** The reaper's: in a close the books know the address, because it was written down before. */
+  /** For the reaper. A close gets the address from the ledger, where it was recorded before the write. */
   async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
-    const { looks, place, installation } = this.#deps
+    const { queries, place, installation } = this.#deps
     if (owner.scopeIds || !place) return
-    for (const { address, seen } of await leasesOf(looks, place, installation, ctx)) {
+    for (const { address, seen } of await leasesOf(queries, place, installation, ctx)) {
       const mark = ownedMark(owner, seen.metadata)
       if (!mark) continue
       const spec: LeaseSpec = { ...place, installation, address }

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 
-/** What S3 says of a file once it is there whole: its size, and its SHA-256. */
+/** The size and the SHA-256 that S3 reports for a completely uploaded file. */
 export interface Sum {
   readonly sizeBytes: number
   /**
-   * base64. An object in parts has the checksum of the checksums of its parts, in their order (Checking object integrity, S3 user
-   * guide), so the size of the parts belongs to it.
+   * Base64. An object that was uploaded in parts has the checksum of the checksums of its parts, in their order (Checking object integrity,
+   * S3 user guide), so it depends on the size of the parts.
    */
   readonly sha256: string
 }
@@ -35,7 +35,7 @@ export async function sumOf(file: string, partBytes: number): Promise<Sum> {
   return { sizeBytes, sha256: sum.toString('base64') }
 }
 
-/** S3 adds the number of parts to the checksum of an object that has them: `…=-3`. */
+/** S3 appends the number of parts to the checksum of an object with parts: `…=-3`. */
 export function isSameSum(sum: Sum, seen: { readonly sizeBytes: number; readonly sha256?: string }): boolean {
   return seen.sizeBytes === sum.sizeBytes && seen.sha256?.replace(/-\d+$/, '') === sum.sha256
 }

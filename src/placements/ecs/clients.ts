@@ -4,10 +4,10 @@ import type { S3Client } from '@aws-sdk/client-s3'
 import { type AwsPackages, loadPackages } from './packages.ts'
 import { renewing } from './renewal.ts'
 
-/** The SDK's clients, made on first use, one of each per region: a resource stays in the region that it was made in. */
+/** The clients of the AWS SDK, created on first use, one set per region: a resource stays in the region in which it was created. */
 
 export interface ClientSettings {
-  /** Where a resource names none. */
+  /** The default for resources without a region. */
   readonly region?: string
   readonly endpoint?: string
 }
@@ -17,14 +17,14 @@ export interface Clients {
   readonly ecs: ECSClient
   readonly balancing: ElasticLoadBalancingV2Client
   readonly s3: S3Client
-  /** For what is large. */
+  /** For the uploads of large files. */
   readonly transfers: S3Client
 }
 
-/** Enough for a hundred agents that end together, and no more than a file limit of 1024 bears. */
+/** Enough for a hundred agents that end at the same time, within a limit of 1024 open files. */
 const mostSockets = 64
 
-/** A part is sent again by itself: to begin a large file anew for one lost part would be waste. */
+/** The SDK retries a single part, so that one lost part does not restart the whole upload. */
 const partAttempts = 3
 
 export class ClientPool {
@@ -41,7 +41,7 @@ export class ClientPool {
     if (known) return known
     const made = this.#make(name)
     this.#clients.set(name, made)
-    // Installed meanwhile: the next one finds them.
+    // A failed load is retried by the next call, which finds packages that were installed in the meantime.
     made.catch(() => this.#clients.delete(name))
     return made
   }
@@ -53,9 +53,9 @@ export class ClientPool {
     const settings = {
       ...(region !== '' && { region }),
       ...(endpoint !== undefined && { endpoint }),
-      // Each repetition is ours: see patience.ts.
+      // Retries are made by patience.ts.
       maxAttempts: 1,
-      // Handed on to whatever finds the credentials: else a file that was read once is never read again (renewal.ts).
+      // The SDK passes this on to its credential providers. Without it, a credentials file is read only once (renewal.ts).
       ignoreCache: true,
       requestHandler: { connectionTimeout: 5_000, socketTimeout: 30_000, httpAgent: agent, httpsAgent: agent },
     }
@@ -70,7 +70,7 @@ export class ClientPool {
   }
 }
 
-/** `arn:aws:ecs:REGION:ACCOUNT:…`: whatever the settings say by now, the thing is there. */
+/** The region of a resource from its ARN (`arn:aws:ecs:REGION:ACCOUNT:…`). It holds even after the setting has changed. */
 export function regionOfArn(arn: string): string | undefined {
   return /^arn:[^:]+:[^:]+:([^:]+):/.exec(arn)?.[1]
 }

@@ -3,28 +3,38 @@ import { parseDuration } from '../../core/model/duration.ts'
 import { EbbError } from '../../core/model/errors.ts'
 import { definePlacement } from '../definition.ts'
 
-/** A Fargate task of its own for every agent, with a runner in it that starts the agent. */
+/** Runs every agent in a Fargate task of its own, in which a runner starts the agent. */
 export const ecs = definePlacement({
   name: 'ecs',
   isRemote: true,
   hasTerminal: false,
   options: {
     ecsCluster: option<string | undefined>('CLUSTER', 'the cluster of the placement ecs, by name or ARN', undefined, parseText),
-    ecsTaskDefinition: option<string | undefined>('FAMILY[:REVISION]', 'the task definition that is run', undefined, parseText),
-    ecsContainerName: option<string | undefined>('NAME', 'its container in which the runner answers', undefined, parseText),
+    ecsTaskDefinition: option<string | undefined>('FAMILY[:REVISION]', 'the task definition of agents', undefined, parseText),
+    ecsContainerName: option<string | undefined>(
+      'NAME',
+      'the container of the task definition in which the runner answers',
+      undefined,
+      parseText,
+    ),
     ecsSubnets: list('SUBNET', 'a subnet in which tasks run'),
     ecsSecurityGroups: list('GROUP', 'a security group of the tasks'),
     ecsAssignPublicIp: toggle('give tasks a public address as well'),
     ecsPort: option('4400', 'the port on which the runner in a task answers', 4_400, parsePort),
-    ecsToken: option<string | undefined>('TOKEN', 'what the runner in a task wants to be shown', undefined, parseToken),
+    ecsToken: option<string | undefined>('TOKEN', 'the token that the runner in a task requires', undefined, parseToken),
     ecsTargetGroup: option<string | undefined>('ARN', 'the target group in which tasks are registered', undefined, parseText),
-    ecsBucket: option<string | undefined>('BUCKET', 'where results are uploaded before a task is stopped', undefined, parseText),
-    ecsPrefix: option('ebb', 'what the keys in the bucket begin with', 'ebb', parsePrefix),
-    ecsRegion: option<string | undefined>('REGION', 'the AWS region; else as the AWS SDK finds it', undefined, parseText),
+    ecsBucket: option<string | undefined>(
+      'BUCKET',
+      'the bucket to which results are uploaded before a task is stopped',
+      undefined,
+      parseText,
+    ),
+    ecsPrefix: option('ebb', 'the prefix of the keys in the bucket', 'ebb', parsePrefix),
+    ecsRegion: option<string | undefined>('REGION', 'the AWS region; by default the one that the AWS SDK finds', undefined, parseText),
     ecsEndpoint: option<string | undefined>('URL', 'another endpoint for all AWS calls, such as an emulator', undefined, parseBase),
     ecsUploadDeadline: option<number | undefined>(
       'DURATION',
-      'after how long an upload that cannot be confirmed is given up, and its task stopped; by default never',
+      'how long an unconfirmed upload may hold back the stop of its task before it is given up; by default for ever',
       undefined,
       parseDuration,
     ),
@@ -50,7 +60,7 @@ export const ecs = definePlacement({
   open: async (settings, parts) => (await import('./placement.ts')).openEcs(settings, parts),
 })
 
-/** It becomes the beginning of a key: no way up, and no slash at either end. */
+/** The prefix becomes the beginning of a key: it has no `.` or `..` parts, and no slash at either end. */
 function parsePrefix(text: string, name: string): string {
   if (/^[A-Za-z0-9._-]+(\/[A-Za-z0-9._-]+)*$/.test(text) && !text.split('/').some((part) => /^\.+$/.test(part))) return text
   throw new EbbError('bad_usage', `${name} must be names of letters, digits, ".", "_" and "-", with slashes between them, not "${text}".`)

@@ -6,20 +6,20 @@ import type { CreateCtx, Created, Ctx, Found, Owner, ResourceKind, StepEffect } 
 import type { AddressHandle } from '../../core/ports/runner.ts'
 import { type Aws, type AwsQueries, isAwsTrouble, type TaskSeen } from './aws.ts'
 import { isOwn, ownedMark, startedBy, tagsOf, tokenOf } from './mark.ts'
-import { isNotDone, jittered, seenGone, waits } from './patience.ts'
+import { delay, jittered, untilAbsent, wasNotCarriedOut } from './patience.ts'
 import { Settling } from './settling.ts'
 import type { TaskSpec } from './specs.ts'
 import { findRunning, findStopping } from './task-finder.ts'
 import { type AwsTimes, createBudgetMs, stopPatienceMs } from './times.ts'
 
 /**
- * One Fargate task, in which a runner of ours answers. Ours is what carries our tags; a lost reply of RunTask is found again by
- * its client token, or by `startedBy`. STOPPED in DescribeTasks is the proof that nothing of it runs.
+ * One Fargate task, in which an Ebb runner answers. It is identified by its tags. When the reply of RunTask is lost, the task is found
+ * again by its client token or by `startedBy`. STOPPED in DescribeTasks proves that nothing of it runs.
  */
 
-/** Without it RunTask was never called: it is on the books before. */
+/** Recorded before RunTask is called. Without it, RunTask was never called. */
 interface TaskDetail {
-  /** Not asked any more, once ECS has said that it started none. */
+  /** False once ECS has answered that it started no task. */
   readonly isAsked: boolean
   readonly arn?: string
   readonly address?: string
@@ -38,10 +38,10 @@ export interface TaskHandle extends AddressHandle {
 
 export interface EcsTaskDeps {
   readonly aws: Aws
-  readonly looks: AwsQueries
+  readonly queries: AwsQueries
   readonly times: AwsTimes
   readonly installation: string
-  /** What a listing looks for, and what something that it finds is adopted with. */
+  /** What a listing searches for, and the spec with which a found task is adopted. */
   readonly settings: Omit<TaskSpec, 'installation' | 'arn'>
 }
 
@@ -69,7 +69,7 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
     return arn ?? `task ${taskDefinition} of ${mark.resourceId} in ${cluster}`
   }
 
-  /** ECS has a ladder of its own: SIGTERM, then SIGKILL after the container's `stopTimeout`. */
+  /** ECS has its own ladder: SIGTERM, then SIGKILL after the container's `stopTimeout`. */
   steps(): readonly LadderStep[] {
     return ['terminate', 'kill']
   }
@@ -92,20 +92,20 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
   }
 
   async #untilRunning(ref: TaskRef & { readonly arn: string }, ctx: Ctx): Promise<string> {
-    const { firstLookMs, longestLookMs } = this.#deps.times
+    const { firstObserveDelayMs, longestObserveDelayMs } = this.#deps.times
     for (let attempt = 1; !ctx.signal.aborted; attempt++) {
       const seen = await this.#describe(ref, ctx)
       if (seen?.status === 'RUNNING' && seen.address !== undefined) return seen.address
-      // On its way out, and never back.
+      // A task in one of these states never runs again.
       if (seen && /^(DEACTIVATING|STOPPING|DEPROVISIONING|STOPPED)$/.test(seen.status))
         throw new EbbError('launch_failed', `The task ${ref.arn} stopped before it ran: ${seen.stoppedReason ?? 'ECS gave no reason'}.`)
-      await waits(ctx.clock, jittered(attempt, firstLookMs, longestLookMs), ctx.signal)
+      await delay(ctx.clock, jittered(attempt, firstObserveDelayMs, longestObserveDelayMs), ctx.signal)
     }
     throw new EbbError('scope_closed', `Its scope was closed while the task ${ref.arn} was starting.`)
   }
 
   async #describe({ cluster, region, arn }: TaskRef & { readonly arn: string }, ctx: Ctx): Promise<TaskSeen | undefined> {
-    const { tasks } = await this.#deps.looks.describeTasks({ cluster, ...(region !== undefined && { region }) }, [arn], ctx)
+    const { tasks } = await this.#deps.queries.describeTasks({ cluster, ...(region !== undefined && { region }) }, [arn], ctx)
     return tasks.find((task) => task.arn === arn)
   }
 
@@ -116,27 +116,27 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
     this.#settling.seen(ref.mark.resourceId)
     if (!isOwn(ref.mark, seen.tags))
       return unknown(
-        `The task ${seen.arn} does not carry the tags of ${ref.mark.resourceId}, so it is not touched; look at it in the console.`,
+        `The task ${seen.arn} does not carry the tags of ${ref.mark.resourceId}, so it is not touched; check it in the AWS console.`,
       )
     if (seen.status === 'STOPPED') return absent({ method: 'DescribeTasks: STOPPED', strength: 'api', at: ctx.clock.wall() })
     return present(`${seen.arn} is ${seen.status}`)
   }
 
-  /** By its ARN; where the reply that had it was lost, by what it carries. */
+  /** Finds the task by its ARN, or by its tags when the reply with the ARN was lost. */
   async #find(ref: TaskRef, ctx: Ctx): Promise<TaskSeen | undefined> {
     const { arn } = ref
     if (arn !== undefined) return await this.#describe({ ...ref, arn }, ctx)
-    const { looks } = this.#deps
+    const { queries } = this.#deps
     const scopes = new Set([scopeOfResource(ref.mark.resourceId)])
-    const running = (await findRunning(looks, ref, scopes, ctx)).find(({ tags }) => isOwn(ref.mark, tags))
-    return running ?? (await findStopping(looks, ref, ctx)).find(({ tags }) => isOwn(ref.mark, tags))
+    const running = (await findRunning(queries, ref, scopes, ctx)).find(({ tags }) => isOwn(ref.mark, tags))
+    return running ?? (await findStopping(queries, ref, ctx)).find(({ tags }) => isOwn(ref.mark, tags))
   }
 
   #missing({ mark, arn }: TaskRef, ctx: Ctx): Presence {
     const { isLong, leftMs } = this.#settling.missing(mark.resourceId, ctx.clock)
-    const method = arn === undefined ? 'ListTasks: none that carries its tags' : 'DescribeTasks: MISSING'
+    const method = arn === undefined ? 'ListTasks: no task has its tags' : 'DescribeTasks: MISSING'
     if (isLong) return absent({ method: `${method}, for ${this.#deps.times.settleMs / 1_000} s`, strength: 'api', at: ctx.clock.wall() })
-    return unsettled(`ECS knows no such task, which may change: it is looked at again for ${Math.ceil(leftMs / 1_000)} s.`)
+    return unsettled(`ECS does not show the task, which may be a delay; it is observed for ${Math.ceil(leftMs / 1_000)} s.`)
   }
 
   async release(ref: TaskRef, _step: LadderStep, ctx: Ctx): Promise<StepEffect> {
@@ -148,12 +148,12 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
   }
 
   async gone(ref: TaskRef, ctx: Ctx): Promise<Proof> {
-    return await seenGone(this, ref, this.#deps.times, ctx)
+    return await untilAbsent(this, ref, this.#deps.times, ctx)
   }
 
   async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
-    const { looks, settings, installation } = this.#deps
-    for (const task of await findRunning(looks, settings, owner.scopeIds, ctx)) {
+    const { queries, settings, installation } = this.#deps
+    for (const task of await findRunning(queries, settings, owner.scopeIds, ctx)) {
       const mark = task.status === 'STOPPED' ? undefined : ownedMark(owner, task.tags)
       if (!mark) continue
       const spec: TaskSpec = { ...settings, installation, arn: task.arn }
@@ -162,9 +162,9 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
   }
 }
 
-/** A refusal of the only attempt is certain: then nothing is to be looked for. */
+/** When the only attempt was refused, there certainly is no task to search for. */
 async function refused(error: unknown, ctx: CreateCtx): Promise<never> {
-  if (isNotDone(error)) await ctx.record({ isAsked: false } satisfies TaskDetail)
+  if (wasNotCarriedOut(error)) await ctx.record({ isAsked: false } satisfies TaskDetail)
   if (!isAwsTrouble(error, 'refused', 'denied', 'credentials')) throw error
   throw new EbbError('launch_failed', sentence(error), { cause: error })
 }

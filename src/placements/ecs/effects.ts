@@ -2,13 +2,13 @@ import { createReadStream, statSync } from 'node:fs'
 import type { Task } from '@aws-sdk/client-ecs'
 import { type Aws, AwsProblem, isAwsTrouble, type NewObject, partBytes, type TaskSeen } from './aws.ts'
 import { type ClientPool, regionOfArn } from './clients.ts'
-import { bounded, patiently } from './patience.ts'
+import { bounded, withRetries } from './patience.ts'
 import { required } from './problem.ts'
 import { uploadMs } from './times.ts'
 
-/** Everything that changes something on AWS. Each of these may be asked for again: what is done already stays done. */
+/** The calls that change something on AWS. Each may be repeated: a repetition of a completed call changes nothing. */
 
-/** A close that has no such time ends it earlier, through the signal. */
+/** The minimum timeout of an upload. A close with less time aborts it through the signal. */
 const leastUploadMs = 60_000
 
 export function awsEffects(pool: ClientPool): Aws {
@@ -34,11 +34,11 @@ export function awsEffects(pool: ClientPool): Aws {
           },
         },
       })
-      return await patiently('RunTask', call, async (abortSignal) => {
+      return await withRetries('RunTask', call, async (abortSignal) => {
         const { tasks = [], failures = [] } = await ecs.send(command, { abortSignal })
         const [task] = tasks
         if (task) return taskSeen(task)
-        // Neither a task nor a reason why there is none.
+        // Fails when the answer has neither a task nor a reason.
         required('RunTask', failures[0])
         const reasons = failures.map(({ reason, detail }) => [reason, detail].filter(Boolean).join(': '))
         throw new AwsProblem('refused', `ECS started no task: ${reasons.join('; ') || 'it gave no reason'}.`)
@@ -49,9 +49,9 @@ export function awsEffects(pool: ClientPool): Aws {
       const { ecs, packages } = await pool.for(regionOfArn(arn) ?? region)
       const command = new packages.ecs.StopTaskCommand({ cluster, task: arn, reason })
       try {
-        await patiently('StopTask', call, (abortSignal) => ecs.send(command, { abortSignal }))
+        await withRetries('StopTask', call, (abortSignal) => ecs.send(command, { abortSignal }))
       } catch (error) {
-        // Forgotten by ECS: whether it is gone is for the look that follows.
+        // ECS does not know the task any more. The next observation checks whether it is gone.
         if (!(isAwsTrouble(error, 'refused') && /not found/i.test(error.message))) throw error
       }
     },
@@ -60,7 +60,7 @@ export function awsEffects(pool: ClientPool): Aws {
       const { balancing, packages } = await pool.for(regionOfArn(group))
       const Targets = [{ Id: address, Port: port }]
       const command = new packages.balancing.RegisterTargetsCommand({ TargetGroupArn: group, Targets })
-      await patiently('RegisterTargets', call, (abortSignal) => balancing.send(command, { abortSignal }))
+      await withRetries('RegisterTargets', call, (abortSignal) => balancing.send(command, { abortSignal }))
     },
 
     deregisterTarget: async ({ group, address, port }, call) => {
@@ -68,7 +68,7 @@ export function awsEffects(pool: ClientPool): Aws {
       const Targets = [{ Id: address, Port: port }]
       const command = new packages.balancing.DeregisterTargetsCommand({ TargetGroupArn: group, Targets })
       try {
-        await patiently('DeregisterTargets', call, (abortSignal) => balancing.send(command, { abortSignal }))
+        await withRetries('DeregisterTargets', call, (abortSignal) => balancing.send(command, { abortSignal }))
       } catch (error) {
         if (!(isAwsTrouble(error, 'refused') && error.code.startsWith('InvalidTarget'))) throw error
       }
@@ -77,15 +77,16 @@ export function awsEffects(pool: ClientPool): Aws {
     putLease: async (object, Body, call) => {
       const { s3, packages } = await pool.for(object.region)
       const command = new packages.s3.PutObjectCommand({ ...written(object), Body, ContentType: 'application/json' })
-      await patiently('PutObject', call, (abortSignal) => s3.send(command, { abortSignal }))
+      await withRetries('PutObject', call, (abortSignal) => s3.send(command, { abortSignal }))
     },
 
     deleteLease: async ({ bucket, key, region }, etag, call) => {
       const { s3, packages } = await pool.for(region)
-      // On a store without conditional deletes this fails, and the lease stays: without the condition it might be another's by then.
+      // Without the condition, a lease that another host has taken over meanwhile could be deleted. A store without conditional deletes
+      // refuses the call, and the lease stays.
       const command = new packages.s3.DeleteObjectCommand({ Bucket: bucket, Key: key, IfMatch: etag })
       try {
-        await patiently('DeleteObject', call, (abortSignal) => s3.send(command, { abortSignal }))
+        await withRetries('DeleteObject', call, (abortSignal) => s3.send(command, { abortSignal }))
       } catch (error) {
         if (!isAwsTrouble(error, 'absent')) throw error
       }
@@ -94,13 +95,15 @@ export function awsEffects(pool: ClientPool): Aws {
     upload: async (object, file, { signal, clock }) => {
       const { transfers, packages } = await pool.for(object.region)
       const Body = createReadStream(file)
-      // Who reads it hears of it by the read. Given up before it was opened, it would tell nobody but the process, which would end.
+      // A read reports the error as well. When the upload is aborted before the file is opened, nobody reads, and an unhandled error event
+      // would end the process.
       Body.on('error', () => {})
       try {
         const budgetMs = leastUploadMs + uploadMs(statSync(file).size)
         await bounded('the upload', clock, signal, budgetMs, async (aborted) => {
           const params = { ...written(object), Body, ContentType: 'text/plain; charset=utf-8', ChecksumAlgorithm: 'SHA256' as const }
           const upload = new packages.storage.Upload({ client: transfers, params, partSize: partBytes, queueSize: 4 })
+          // Swallowed: the release of the upload aborts open parts again, and verifies that none is left.
           aborted.addEventListener('abort', () => void upload.abort().catch(() => {}), { once: true })
           await upload.done()
         })
@@ -113,7 +116,7 @@ export function awsEffects(pool: ClientPool): Aws {
       const { s3, packages } = await pool.for(region)
       const command = new packages.s3.AbortMultipartUploadCommand({ Bucket: bucket, Key: key, UploadId: uploadId })
       try {
-        await patiently('AbortMultipartUpload', call, (abortSignal) => s3.send(command, { abortSignal }))
+        await withRetries('AbortMultipartUpload', call, (abortSignal) => s3.send(command, { abortSignal }))
       } catch (error) {
         if (!isAwsTrouble(error, 'absent')) throw error
       }
@@ -143,7 +146,7 @@ export function taskSeen(task: Task): TaskSeen {
   }
 }
 
-/** With awsvpc a task has one network interface, in its attachments before its containers have it. */
+/** With awsvpc a task has one network interface. It appears in the attachments of the task before it appears in its containers. */
 function addressOf({ attachments = [], containers = [] }: Task): string | undefined {
   const details = attachments.flatMap((attachment) => attachment.details ?? [])
   const attached = details.find(({ name }) => name === 'privateIPv4Address')?.value

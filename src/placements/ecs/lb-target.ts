@@ -8,24 +8,24 @@ import type { Aws, AwsQueries, Cluster, Target, TargetSeen, TaskSeen } from './a
 import type { TaskHandle } from './ecs-task.ts'
 import { afterLease, leaseAt, leasesOf } from './leases.ts'
 import { isOfScope, metadataNames, ownedMark } from './mark.ts'
-import { isNotDone, jittered, seenGone, waits } from './patience.ts'
+import { delay, jittered, untilAbsent, wasNotCarriedOut } from './patience.ts'
 import { Unconfirmed } from './settling.ts'
 import type { TargetSpec } from './specs.ts'
 import { clusterOf, findRunning } from './task-finder.ts'
 import { type AwsTimes, createBudgetMs } from './times.ts'
 
 /**
- * The address of a task in a target group. A target has no mark of its own: whose it is say the lease of its address and the task
- * that has it. An address may be somebody else's by now, and then their target is not touched (G10).
+ * The address of a task, registered in a target group. A target has no tags. Its owner follows from the lease of the address and from the
+ * task that has the address. When the address belongs to another task by now, the target is not touched (G10).
  */
 
-/** On the books before the target is registered. */
+/** Recorded before the target is registered. */
 interface TargetDetail {
   readonly address: string
   readonly arn: string
-  /** How long the load balancer lets its connections end. */
+  /** The deregistration delay of the target group, in which open connections may end. */
   readonly drainMs: number
-  /** The load balancer has said so. Until then the call may be on its way. */
+  /** True when the load balancer confirmed the registration. Until then the call may still be in progress. */
   readonly isRegistered: boolean
 }
 
@@ -38,23 +38,26 @@ export interface TargetRef extends TargetSpec {
 
 export interface TargetDeps {
   readonly aws: Aws
-  readonly looks: AwsQueries
+  readonly queries: AwsQueries
   readonly times: AwsTimes
   readonly installation: string
-  /** What a listing looks for; without a group there is nothing to be listed. */
+  /** What a listing searches for. Without a target group nothing is listed. */
   readonly settings: Omit<TargetSpec, 'installation' | 'address' | 'group'> & { readonly group: string | undefined }
 }
 
 const usualDrainMs = 300_000
 
-/** The load balancer takes a moment longer than its delay. */
+/** Draining takes a moment longer than the deregistration delay. */
 const marginMs = 30_000
 
 export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
   readonly kind = 'lb-target'
   readonly outlivesPower = true
   readonly isRemote = true
-  /** One that drains gets nothing new, and may do so for minutes. The lease stays: the address is not free before. */
+  /**
+   * A draining target gets no new connections, and may drain for minutes, so force stops the task meanwhile. The lease stays: the address
+   * is in use until the target is gone.
+   */
   readonly yieldsByForceTo = ['ecs-task']
   readonly createBudgetMs = createBudgetMs
   readonly #deps: TargetDeps
@@ -87,7 +90,7 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
   async create(_ref: TargetRef, { group, port }: TargetSpec, ctx: CreateCtx): Promise<Created> {
     const task = ctx.handle(addressLabel) as TaskHandle
     const { address, arn } = task
-    const drainMs = await this.#deps.looks.deregistrationDelayMs(group, ctx)
+    const drainMs = await this.#deps.queries.deregistrationDelayMs(group, ctx)
     const detail: TargetDetail = { address, arn, drainMs, isRegistered: false }
     await ctx.record(detail)
     const target: Target = { group, address, port }
@@ -98,27 +101,27 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
   }
 
   async #untilInService(target: Target, task: TaskHandle, ctx: Ctx): Promise<void> {
-    const { firstLookMs, longestLookMs, healthyWithinMs } = this.#deps.times
+    const { firstObserveDelayMs, longestObserveDelayMs, healthyWithinMs } = this.#deps.times
     const untilMs = ctx.clock.now() + healthyWithinMs
     for (let attempt = 1; !ctx.signal.aborted; attempt++) {
-      const [seen, ours] = await Promise.all([this.#look(target, ctx), this.#task(task, task.arn, ctx)])
-      // Without health checks it is in service as it is.
+      const [seen, ours] = await Promise.all([this.#findTarget(target, ctx), this.#task(task, task.arn, ctx)])
+      // `unavailable` means that the target group has no health checks, so the target is in service.
       if (seen?.state === 'healthy' || seen?.state === 'unavailable') return
       if (seen?.state === 'unused')
         throw new EbbError(
           'launch_failed',
-          `The target ${target.address}:${target.port} is not used: ${seen.reason ?? 'its target group has no listener'}.`,
+          `The target ${target.address}:${target.port} is unused: ${seen.reason ?? 'its target group has no listener'}.`,
         )
-      requireHope(target, seen, ours)
+      requireTask(target, seen, ours)
       if (ctx.clock.now() >= untilMs) throw neverHealthy(target, seen, healthyWithinMs)
-      await waits(ctx.clock, jittered(attempt, firstLookMs, longestLookMs), ctx.signal)
+      await delay(ctx.clock, jittered(attempt, firstObserveDelayMs, longestObserveDelayMs), ctx.signal)
     }
     throw new EbbError('scope_closed', `Its scope was closed while ${target.address}:${target.port} was not yet healthy.`)
   }
 
-  /** As it is registered; a target of which the API only says that it is not registered is none. */
-  async #look(target: Target, ctx: Ctx): Promise<TargetSeen | undefined> {
-    const all = await this.#deps.looks.targetHealth(target, ctx)
+  /** The registered target. Undefined when it is missing from the answer, or when the answer only says that it is not registered. */
+  async #findTarget(target: Target, ctx: Ctx): Promise<TargetSeen | undefined> {
+    const all = await this.#deps.queries.targetHealth(target, ctx)
     const seen = all.find(({ address, port }) => address === target.address && port === target.port)
     return seen?.state === 'unused' && seen.reason?.startsWith('Target.NotRegistered') ? undefined : seen
   }
@@ -128,67 +131,73 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
     const { address, group, port } = ref
     if (address === undefined) return gone('RegisterTargets was never called')
     const target = { group, address, port }
-    // A lease is one call: it is asked for beside the other.
+    // With a lease the owner costs few calls, so it is queried in parallel.
     const owner = ref.leases ? this.#isAnothers(ref, address, ctx) : undefined
-    const [seen] = await Promise.all([this.#look(target, ctx), owner])
+    const [seen] = await Promise.all([this.#findTarget(target, ctx), owner])
     if (!seen) return this.#missing(ref, ctx) ?? gone('DescribeTargetHealth: not registered')
     this.#unconfirmed.seen(ref.mark.resourceId)
     if (await (owner ?? this.#isAnothers(ref, address, ctx))) return gone('the address belongs to another task by now')
     return present(`${address}:${port} is ${seen.state}`)
   }
 
-  /** A call that was never answered may still be carried out. */
+  /** A registration that was never confirmed may still take effect. */
   #missing({ isRegistered, mark }: TargetRef, ctx: Ctx): Presence | undefined {
     const leftMs = isRegistered ? 0 : this.#unconfirmed.leftMs(mark.resourceId, ctx.clock)
     if (leftMs === 0) return undefined
-    return unsettled(`Its target was asked for and not confirmed, so it may appear: it is looked at for ${Math.ceil(leftMs / 1_000)} s.`)
+    return unsettled(
+      `The registration was not confirmed, so the target may still appear; it is observed for ${Math.ceil(leftMs / 1_000)} s.`,
+    )
   }
 
   /**
-   * With a lease of somebody else it is theirs. With our own, and our task running at it, it is ours: an interface has one task. Else
-   * our task may have stopped and its address gone to any task of the cluster, also to one of somebody who knows of no leases.
+   * True when the address belongs to another task. A foreign lease proves it. With our own lease, and our task running at the address, it
+   * is ours, because a network interface has one task. Otherwise our task may have stopped, and any task of the cluster may have got the
+   * address, also one of an owner that uses no leases.
    */
   async #isAnothers(ref: TargetRef, address: string, ctx: Ctx): Promise<boolean> {
-    const { looks } = this.#deps
+    const { queries } = this.#deps
     const scope = scopeOfResource(ref.mark.resourceId)
-    const [lease, ours] = await Promise.all([ref.leases && looks.head(leaseAt(ref.leases, address), ctx), this.#task(ref, ref.arn, ctx)])
+    const [lease, ours] = await Promise.all([ref.leases && queries.head(leaseAt(ref.leases, address), ctx), this.#task(ref, ref.arn, ctx)])
     if (lease) {
       const { [metadataNames.installation]: installation, [metadataNames.resource]: resource = '' } = lease.metadata
       if (installation !== ref.installation || scopeOfResource(resource) !== scope) return true
       if (ours?.status === 'RUNNING') return false
     }
-    const running = await findRunning(looks, ref, undefined, ctx)
+    const running = await findRunning(queries, ref, undefined, ctx)
     const isOurs = ({ arn, tags }: TaskSeen): boolean => arn === ref.arn || isOfScope(ref.installation, scope, tags)
     return running.some((task) => task.address === address && task.status !== 'STOPPED' && !isOurs(task))
   }
 
   async #task(cluster: Cluster, arn: string | undefined, ctx: Ctx): Promise<TaskSeen | undefined> {
     if (arn === undefined) return undefined
-    const { tasks } = await this.#deps.looks.describeTasks(clusterOf(cluster), [arn], ctx)
+    const { tasks } = await this.#deps.queries.describeTasks(clusterOf(cluster), [arn], ctx)
     return tasks.find((task) => task.arn === arn)
   }
 
   async release(ref: TargetRef, _step: LadderStep, ctx: Ctx): Promise<StepEffect> {
     const { address, group, port } = ref
-    // Looked at again right before: between the look of the close and now the address may have got another owner.
+    // Checked again right before the call, because the address may have got another owner since the observation.
     if (address === undefined || (await this.#isAnothers(ref, address, ctx))) return {}
     await this.#deps.aws.deregisterTarget({ group, address, port }, ctx)
     return {}
   }
 
   async gone(ref: TargetRef, ctx: Ctx): Promise<Proof> {
-    return await seenGone(this, ref, this.#deps.times, ctx)
+    return await untilAbsent(this, ref, this.#deps.times, ctx)
   }
 
   /**
-   * The reaper's: targets whose address one of our leases has. In a close the books know the address, because it was written
-   * down before.
+   * For the reaper: targets whose address has a lease of this installation. A close gets the address from the ledger, where it was recorded
+   * before the registration.
    */
   async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
-    const { looks, settings, installation } = this.#deps
+    const { queries, settings, installation } = this.#deps
     const { group } = settings
     if (owner.scopeIds || !settings.leases || group === undefined) return
-    const [targets, leases] = await Promise.all([looks.targetHealth({ group }, ctx), leasesOf(looks, settings.leases, installation, ctx)])
+    const [targets, leases] = await Promise.all([
+      queries.targetHealth({ group }, ctx),
+      leasesOf(queries, settings.leases, installation, ctx),
+    ])
     for (const { address, seen } of leases) {
       const mark = ownedMark(owner, seen.metadata)
       if (!mark || !targets.some((target) => target.address === address && target.port === settings.port)) continue
@@ -199,17 +208,17 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
   }
 }
 
-/** A refusal of the only attempt is certain: then nothing is to be looked for. */
+/** When the only attempt was refused, there certainly is no target to search for. */
 async function refused(error: unknown, ctx: CreateCtx): Promise<never> {
-  if (isNotDone(error)) await ctx.record({})
+  if (wasNotCarriedOut(error)) await ctx.record({})
   throw error
 }
 
-/** What has stopped never becomes healthy. */
-function requireHope({ address, port }: Target, seen: TargetSeen | undefined, task: TaskSeen | undefined): void {
+/** Throws when the task has stopped: its target can never become healthy. */
+function requireTask({ address, port }: Target, seen: TargetSeen | undefined, task: TaskSeen | undefined): void {
   if (task?.status !== 'STOPPED') return
   const why = task.stoppedReason ?? 'ECS gave no reason'
-  const last = seen?.reason === undefined ? '' : ` The load balancer last said: ${seen.reason}.`
+  const last = seen?.reason === undefined ? '' : ` The load balancer last reported: ${seen.reason}.`
   throw new EbbError('launch_failed', `Its task stopped before the target ${address}:${port} was healthy: ${why}.${last}`)
 }
 

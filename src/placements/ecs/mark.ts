@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { isSafeId, type Mark, scopeOfResource } from '../../core/model/identity.ts'
 import type { Owner } from '../../core/ports/kind.ts'
 
-/** Whose a thing on AWS is: by its tags, or by the metadata of an object; never by its name alone (G10). */
+/** The marks that identify the owner of a resource on AWS: tags, or the metadata of an object. The name alone never identifies it (G10). */
 
 export const tagNames = {
   installation: 'ebb:installation',
@@ -11,7 +11,7 @@ export const tagNames = {
   resource: 'ebb:resource',
 } as const
 
-/** `x-amz-meta-…` headers: S3 makes them lower-case, and a colon may not be in them. */
+/** Sent as `x-amz-meta-…` headers. S3 converts them to lower case, and they cannot contain a colon. */
 export const metadataNames = { installation: 'ebb-installation', incarnation: 'ebb-incarnation', resource: 'ebb-resource' } as const
 
 export function tagsOf({ installation, incarnation, resourceId }: Mark): Readonly<Record<string, string>> {
@@ -36,12 +36,12 @@ export function isOwn(mark: Mark, carried: Readonly<Record<string, string>>): bo
   return carried[names.installation] === mark.installation && carried[names.resource] === mark.resourceId
 }
 
-/** Tags of any task of a scope. */
+/** True for the tags of any task of a scope. */
 export function isOfScope(installation: string, scope: string, tags: Readonly<Record<string, string>>): boolean {
   return tags[tagNames.installation] === installation && tags[tagNames.scope] === scope
 }
 
-/** The mark that something carries, where it is one of this owner's. */
+/** The mark of a resource, when it belongs to this owner. */
 export function ownedMark({ installation, incarnation, scopeIds }: Owner, carried: Readonly<Record<string, string>>): Mark | undefined {
   const names = carried[tagNames.resource] === undefined ? metadataNames : tagNames
   const mark = {
@@ -54,14 +54,17 @@ export function ownedMark({ installation, incarnation, scopeIds }: Owner, carrie
   return scopeIds && !scopeIds.has(scopeOfResource(mark.resourceId)) ? undefined : mark
 }
 
-/** The token of an order, from its intent alone: a UUID, since that is what every version of the API takes (64 characters, RunTask). */
+/**
+ * The client token of an order, derived from its intent alone. It is a UUID, which every version of the API accepts (64 characters,
+ * RunTask).
+ */
 export function tokenOf({ installation, incarnation, resourceId }: Mark): string {
   return uuidOf(`${installation}/${incarnation}/${resourceId}`)
 }
 
 /**
- * All tasks of a scope have the same `startedBy`, so that one call finds them. Letters, digits, hyphens, slashes and underscores; 128
- * of them for RunTask, 36 of them still for StartTask: the UUID of an agent fits both.
+ * All tasks of a scope have the same `startedBy`, so that one call finds them. It consists of letters, digits, hyphens, slashes and
+ * underscores, at most 128 for RunTask and 36 for StartTask. The UUID of an agent fits both.
  */
 export function startedBy(scopeId: string): string {
   return /^[A-Za-z0-9/_-]{1,36}$/.test(scopeId) ? scopeId : uuidOf(scopeId)

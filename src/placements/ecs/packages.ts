@@ -1,6 +1,6 @@
 import { EbbError } from '../../core/model/errors.ts'
 
-/** The AWS SDK is an optional peer: whoever has no agents on AWS neither installs nor loads it. */
+/** The AWS SDK is an optional peer dependency. It is loaded only when agents run on AWS. */
 
 interface Packages {
   readonly ecs: typeof import('@aws-sdk/client-ecs')

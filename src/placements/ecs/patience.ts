@@ -5,26 +5,26 @@ import { type AwsCall, AwsProblem, isAwsTrouble } from './aws.ts'
 import { problemOf } from './problem.ts'
 import type { AwsTimes } from './times.ts'
 
-/** Every call to AWS: bounded, repeated where that may help, and never two of them in the same rhythm. */
+/** Timeouts, retries and backoff of the calls to AWS. The backoff is jittered, so that concurrent callers do not retry in step. */
 
-/** The slowest answer that we have reason to wait for; S3 and ECS answer in 20 to 500 ms. */
+/** The timeout of a call. S3 and ECS answer in 20 to 500 ms. */
 const callBudgetMs = 8_000
 
 /**
- * Throttled, or without an answer: up to this many times in all, over about 3 s. Whoever looks or closes comes back by itself, so
- * longer patience would only hide that something is wrong. The SDK's own repetitions are off: they wait by timers of their own,
- * and neither the clock nor the end of a close reaches them.
+ * The attempts of a call that is throttled or not answered, over about 3 s. An observation or a close repeats a failed call later anyway,
+ * so more attempts would only hide the problem. The SDK's own retries are off, because they use real timers, which neither the clock nor
+ * the end of a close can stop.
  */
 const mostAttempts = 5
 const firstWaitMs = 100
 const longestWaitMs = 2_000
 
-export async function patiently<T>(
+export async function withRetries<T>(
   operation: string,
   { signal, clock, letsAnswer }: AwsCall,
   ask: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  if (signal.aborted) throw gaveUp(operation)
+  if (signal.aborted) throw aborted(operation)
   const caller = letsAnswer ? new AbortController().signal : signal
   for (let attempt = 1; ; attempt++) {
     try {
@@ -32,13 +32,13 @@ export async function patiently<T>(
     } catch (error) {
       if (attempt > 1 && error instanceof AwsProblem) error.isCertain = false
       if (attempt === mostAttempts || !isAwsTrouble(error, 'throttled', 'unreachable')) throw error
-      await waits(clock, jittered(attempt, firstWaitMs, longestWaitMs), signal)
+      await delay(clock, jittered(attempt, firstWaitMs, longestWaitMs), signal)
       if (signal.aborted) throw error
     }
   }
 }
 
-/** One call, to its end, to the caller's, or to its own deadline, whatever comes first. */
+/** Makes one call until it settles, the caller aborts, or its timeout passes. */
 export async function bounded<T>(
   operation: string,
   clock: Clock,
@@ -46,7 +46,7 @@ export async function bounded<T>(
   budgetMs: number,
   ask: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  if (caller.aborted) throw gaveUp(operation)
+  if (caller.aborted) throw aborted(operation)
   const call = new AbortController()
   const timer = new AbortController()
   const stopped = Promise.withResolvers<never>()
@@ -54,39 +54,39 @@ export async function bounded<T>(
     call.abort(problem)
     stopped.reject(problem)
   }
-  const leave = (): void => stop(gaveUp(operation))
+  const leave = (): void => stop(aborted(operation))
   caller.addEventListener('abort', leave, { once: true })
   clock.after(budgetMs, timer.signal, () =>
-    stop(new AwsProblem('unreachable', `AWS did not answer ${operation} within ${Math.round(budgetMs / 1_000)} s; it is tried again.`)),
+    stop(new AwsProblem('unreachable', `AWS did not answer ${operation} within ${Math.round(budgetMs / 1_000)} s; the call is retried.`)),
   )
   try {
     return await Promise.race([ask(call.signal), stopped.promise])
   } catch (error) {
     throw problemOf(operation, error)
   } finally {
-    stopped.promise.catch(() => {}) // Nobody listens to it any more.
+    stopped.promise.catch(() => {}) // When the call has won the race, nothing else handles a later rejection.
     timer.abort()
     caller.removeEventListener('abort', leave)
   }
 }
 
-/** The only attempt was refused, or none was made: then there is nothing to be looked for. For calls that are let answer. */
-export function isNotDone(error: unknown): boolean {
+/** True when the only attempt was refused, or none was sent, so that nothing was created. For calls with `letsAnswer`. */
+export function wasNotCarriedOut(error: unknown): boolean {
   return isAwsTrouble(error, 'refused', 'denied', 'credentials', 'aborted') && error.isCertain
 }
 
-function gaveUp(operation: string): AwsProblem {
-  return new AwsProblem('aborted', `${operation} was not waited for any longer.`)
+function aborted(operation: string): AwsProblem {
+  return new AwsProblem('aborted', `${operation} was aborted, because its caller no longer waits.`)
 }
 
-/** Doubling, and each time somewhere between the half and the whole of it: many that wait do not come back together. */
+/** Exponential backoff, at a random point between half and all of the delay, so that waiting callers do not retry together. */
 export function jittered(attempt: number, firstMs: number, longestMs: number): number {
   const whole = Math.min(longestMs, firstMs * 2 ** Math.min(attempt - 1, 20))
   return whole * (0.5 + Math.random() / 2)
 }
 
-/** Only ever between two attempts; ends early when nobody waits any more. */
-export async function waits(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+/** Waits between two attempts. An abort ends the wait. */
+export async function delay(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return
   const timer = new AbortController()
   let leave = (): void => {}
@@ -99,8 +99,8 @@ export async function waits(clock: Clock, ms: number, signal: AbortSignal): Prom
   signal.removeEventListener('abort', leave)
 }
 
-/** AWS tells nobody of an end, so it is looked for, in growing waits, until a look proves it. */
-export async function seenGone<Ref>(
+/** AWS sends no event when a resource is gone, so it is observed with growing delays until its absence is proven. */
+export async function untilAbsent<Ref>(
   kind: Pick<ResourceKind<unknown, Ref>, 'observe' | 'describe'>,
   ref: Ref,
   times: AwsTimes,
@@ -109,7 +109,7 @@ export async function seenGone<Ref>(
   for (let attempt = 1; !ctx.signal.aborted; attempt++) {
     const seen = await kind.observe(ref, ctx)
     if (seen.is === 'absent') return seen.proof
-    await waits(ctx.clock, jittered(attempt, times.firstLookMs, times.longestLookMs), ctx.signal)
+    await delay(ctx.clock, jittered(attempt, times.firstObserveDelayMs, times.longestObserveDelayMs), ctx.signal)
   }
-  throw new Error(`${kind.describe(ref)} was not waited for any longer`)
+  throw new Error(`the wait for the end of ${kind.describe(ref)} was aborted`)
 }

@@ -28,7 +28,7 @@ import {
 import { type AwsTimes, usualTimes } from './times.ts'
 import { UploadKind } from './upload.ts'
 
-/** Placement `ecs`: a Fargate task of its own for every agent, with a runner in it that starts the agent. */
+/** Placement `ecs`: a Fargate task of its own for every agent, in which a runner starts the agent. */
 
 /** The options as they are configured. The registry opens the placement only when there is a cluster. */
 type EcsOptions = Omit<EcsSettings, 'ecsCluster' | 'hasToken'> & {
@@ -36,14 +36,14 @@ type EcsOptions = Omit<EcsSettings, 'ecsCluster' | 'hasToken'> & {
   readonly ecsToken: string | undefined
 }
 
-/** Settings that were seen to be good are not looked at again for every launch of many. */
+/** Settings that passed the check are not checked again by launches within this time. */
 const goodForMs = 60_000
 
 export function openEcs(options: EcsOptions, parts: PlacementParts): Placement {
   const { clock, context } = parts
   const settings: EcsSettings = { ...options, ecsCluster: options.ecsCluster ?? '', hasToken: options.ecsToken !== undefined }
   const aws = openAws(settings, parts)
-  const { looks } = aws
+  const { queries } = aws
   const agents = runnerAgentsOf(parts)
   const tasks = new RunnersTasks({ ...aws, installation: context.installation })
   agents.useTasks({ token: options.ecsToken, placeOf: (task) => tasks.placeOf(task) })
@@ -55,18 +55,18 @@ export function openEcs(options: EcsOptions, parts: PlacementParts): Placement {
     plan: (scopeId, launch) => planEcs(settings, context, scopeId, launch),
     requireReady: async () => {
       if (clock.now() < goodUntilMs) return
-      const bad = (await checkSettings(settings, looks, call)).filter(({ isGood }) => !isGood)
+      const bad = (await checkSettings(settings, queries, call)).filter(({ isGood }) => !isGood)
       if (bad.length > 0)
         throw new EbbError('launch_refused', bad.map(({ setting, says }) => `${setting}: ${says}`).join(' '), { details: bad })
       goodUntilMs = clock.now() + goodForMs
     },
-    check: () => checkSettings(settings, looks, call),
+    check: () => checkSettings(settings, queries, call),
   }
 }
 
 interface AwsParts {
   readonly aws: Aws
-  readonly looks: AwsQueries
+  readonly queries: AwsQueries
   readonly times: AwsTimes
 }
 
@@ -75,10 +75,10 @@ function openAws({ ecsRegion, ecsEndpoint }: EcsSettings, { wrap }: PlacementPar
     ...(ecsRegion !== undefined && { region: ecsRegion }),
     ...(ecsEndpoint !== undefined && { endpoint: ecsEndpoint }),
   })
-  return { aws: wrap('aws', awsEffects(pool)), looks: awsQueries(pool), times: wrap('aws-times', usualTimes) }
+  return { aws: wrap('aws', awsEffects(pool)), queries: awsQueries(pool), times: wrap('aws-times', usualTimes) }
 }
 
-/** All kinds, whatever is configured now: what was created with other settings is still to be released. */
+/** All kinds, whatever is configured now: resources that were created with other settings must still be released. */
 function kindsOf(settings: EcsSettings, aws: AwsParts, installation: string): readonly ResourceKind[] {
   const { ecsCluster: cluster, ecsTaskDefinition: taskDefinition = '', ecsRegion: region } = settings
   const place = bucketPlace(settings)
@@ -94,15 +94,15 @@ function kindsOf(settings: EcsSettings, aws: AwsParts, installation: string): re
 }
 
 /**
- * Made in this order, released by what depends on what: the agent goes first, through its runner; then the upload of what it wrote,
- * and beside both the target; the task when they are out; the address last. A lease is followed by its upload and its target: see
- * `afterLease`.
+ * The creation follows this order, and the release follows the dependencies. First the agent ends, through its runner. Then its logs are
+ * uploaded. The target is deregistered in parallel with both. Then the task stops, and the lease of the address is deleted last. The upload
+ * and the target directly follow the lease in the plan: see `afterLease`.
  */
 function planEcs(settings: EcsSettings, context: LaunchContext, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   if (launch.workspace)
     throw new EbbError(
       'launch_refused',
-      'An agent of a task works in its folder, which a Fargate task does not have; use another placement.',
+      'An agent of a task works in the folder of the task, which is not in the Fargate task; use another placement.',
     )
   if (!launch.order) throw new EbbError('launch_refused', 'The placement ecs runs agents, not commands; use the placement process.')
   const { installation } = context

@@ -1,7 +1,7 @@
 import { errno, isEbbError, sentence } from '../../core/model/errors.ts'
 import { AwsProblem } from './aws.ts'
 
-/** One classification for every error of the SDK. What it does not know is no answer: never "absent" (G4). */
+/** Classifies every error of the SDK. An unknown error never means "absent" (G4). */
 
 const expired = new Set(['ExpiredToken', 'ExpiredTokenException', 'RequestExpired', 'TokenRefreshRequired'])
 
@@ -34,18 +34,18 @@ const throttled = new Set([
   'TooManyRequestsException',
 ])
 
-/** Only of objects and their parts. A cluster, a target group or a bucket that is not there says nothing about what was in it. */
+/** Errors about objects and parts of uploads only. A missing cluster, target group or bucket proves nothing about the resources in it. */
 const absent = new Set(['NoSuchKey', 'NoSuchUpload', 'NotFound'])
 
-/** The second one: another write of the same object is under way. */
+/** ConditionalRequestConflict: another write of the same object is in progress. */
 const taken = new Set(['PreconditionFailed', 'ConditionalRequestConflict'])
 
 const unreachable = new Set(['ECONNREFUSED', 'ECONNRESET', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN', 'EPIPE', 'ETIMEDOUT'])
 
-/** S3 answers with 400 when a body did not come to it in time: the connection was the matter, not the request. */
-const notHeard = new Set(['RequestTimeout', 'RequestTimeoutException'])
+/** S3 answers 400 when a request body did not arrive in time. The connection was the problem, not the request. */
+const bodyTimeouts = new Set(['RequestTimeout', 'RequestTimeoutException'])
 
-/** After an answer that tells it the time, the SDK signs the next call with the right one. */
+/** The answer contains the time of the server, with which the SDK signs the next call. */
 const clockSkew = new Set(['RequestTimeTooSkewed', 'RequestInTheFuture'])
 
 interface SdkError extends Error {
@@ -62,40 +62,42 @@ export function problemOf(operation: string, error: unknown): AwsProblem {
   const trouble = (kind: AwsProblem['trouble'], says: string): AwsProblem => new AwsProblem(kind, says, { code, cause: error })
 
   if (expired.has(code))
-    return trouble('credentials', `The AWS credentials have expired; renew them, and it is tried again (${operation}).`)
+    return trouble('credentials', `The AWS credentials have expired; renew them, then the call is retried (${operation}).`)
   if (badCredentials.has(code))
     return trouble(
       'credentials',
       `AWS does not accept the credentials (${code}); set AWS_PROFILE or AWS_ACCESS_KEY_ID and its secret (${operation}).`,
     )
-  if (throttled.has(code) || status === 429) return trouble('throttled', `AWS throttles ${operation}; it is tried again.`)
-  if (notHeard.has(code)) return trouble('unreachable', `AWS did not get all of ${operation} in time; it is tried again.`)
-  if (clockSkew.has(code)) return trouble('unreachable', `The clock of this host is wrong, says AWS to ${operation}; it is tried again.`)
-  if (taken.has(code) || status === 412) return trouble('taken', `${operation}: another one is there.`)
-  // The answer to a HEAD has no body, so nobody can tell more of a 403, or of the 400 of a token that has expired.
+  if (throttled.has(code) || status === 429) return trouble('throttled', `AWS throttles ${operation}; the call is retried.`)
+  if (bodyTimeouts.has(code)) return trouble('unreachable', `AWS did not receive all of ${operation} in time; the call is retried.`)
+  if (clockSkew.has(code))
+    return trouble('unreachable', `AWS refused ${operation}, because the clock of this host is wrong; set the clock. The call is retried.`)
+  if (taken.has(code) || status === 412) return trouble('taken', `${operation}: another object is there.`)
+  // The answer to a HEAD has no body, so a 403, or the 400 for an expired token, comes without an error code.
   if (status === 400 && !known(code) && isNameless(code))
     return trouble('credentials', `AWS answered ${operation} with 400 and no reason, as for credentials that have expired; renew them.`)
   if (denied.has(code) || status === 403)
-    return trouble('denied', `AWS denies ${operation}; allow it in the IAM policy, as the guide on AWS has it, or renew the credentials.`)
-  if (absent.has(code)) return trouble('absent', `${operation}: there is no such thing.`)
-  // Cut off, or not of AWS: what was asked for may have been done all the same.
+    return trouble('denied', `AWS denies ${operation}; allow it in the IAM policy, as the guide on AWS shows, or renew the credentials.`)
+  if (absent.has(code)) return trouble('absent', `${operation}: the object does not exist.`)
+  // The answer was cut off, or is not from AWS. The call may have been carried out all the same.
   if (status >= 200 && status < 300)
-    return trouble('unreachable', `The answer to ${operation} could not be read: ${shortened(sentence(error))}; it is tried again.`)
-  if (status >= 500) return trouble('unreachable', `AWS answered ${operation} with ${status} (${code}); it is tried again.`)
-  // The SDK's own words, of a call that was never made.
+    return trouble('unreachable', `The answer to ${operation} could not be read: ${shortened(sentence(error))}; the call is retried.`)
+  if (status >= 500) return trouble('unreachable', `AWS answered ${operation} with ${status} (${code}); the call is retried.`)
+  // The SDK's message when no call was made.
   if (status === 0 && (error as SdkError).message === 'Region is missing')
     return trouble('credentials', `No AWS region is known for ${operation}; set ecs.region, or AWS_REGION.`)
-  if (status === 0) return trouble('unreachable', `AWS could not be reached for ${operation}: ${networkReason(error)}; it is tried again.`)
+  if (status === 0)
+    return trouble('unreachable', `AWS could not be reached for ${operation}: ${networkReason(error)}; the call is retried.`)
   return trouble('refused', `AWS refused ${operation}: ${shortened(sentence(error))} (${code})`)
 }
 
-/** What the SDK calls an error of which the answer says nothing. */
+/** The names that the SDK gives to an error whose answer has no error code. */
 function isNameless(code: string): boolean {
   return code === '' || code === '400' || code === 'UnknownError' || code === 'BadRequest' || code === 'Unknown'
 }
 
 function known(code: string): boolean {
-  return [expired, badCredentials, denied, throttled, absent, taken, notHeard, clockSkew].some((set) => set.has(code))
+  return [expired, badCredentials, denied, throttled, absent, taken, bodyTimeouts, clockSkew].some((set) => set.has(code))
 }
 
 function networkReason(error: unknown): string {
@@ -103,17 +105,17 @@ function networkReason(error: unknown): string {
   return code !== undefined && unreachable.has(code) ? code : shortened(sentence(error))
 }
 
-/** A canonical request that did not fit its signature is quoted over pages. */
+/** Some messages quote a whole canonical request over several lines. */
 function shortened(text: string): string {
   const line = text.split('\n')[0] ?? ''
   return line.length > 300 ? `${line.slice(0, 300)}…` : line
 }
 
-/** What every answer to the operation has. Without it somebody else has answered, and that says nothing about anything (G4). */
+/** A field that every answer to the operation has. Without it the answer is not from AWS, and the state is unknown (G4). */
 export function required<T>(operation: string, value: T | undefined): T {
   if (value !== undefined) return value
   throw new AwsProblem(
     'unreachable',
-    `The answer to ${operation} is none of AWS; look at what is between it and this host. It is tried again.`,
+    `The answer to ${operation} is not from AWS; check the proxies between AWS and this host. The call is retried.`,
   )
 }

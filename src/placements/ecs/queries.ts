@@ -1,15 +1,15 @@
 import { AwsProblem, type AwsQueries, isAwsTrouble, type OpenUpload, type TaskSeen } from './aws.ts'
 import { type ClientPool, regionOfArn } from './clients.ts'
 import { taskSeen } from './effects.ts'
-import { patiently } from './patience.ts'
+import { withRetries } from './patience.ts'
 import { required } from './problem.ts'
 
-/** Everything that is only looked at on AWS. */
+/** The queries to AWS. They change nothing. */
 
-/** DescribeTasks takes a hundred, and ListTasks gives a hundred, at a time. */
+/** The maximum for one call of DescribeTasks or ListTasks. */
 const atATime = 100
 
-/** Of a target group that says nothing else. */
+/** The default of a target group. */
 const usualDelaySeconds = 300
 
 export function awsQueries(pool: ClientPool): AwsQueries {
@@ -21,15 +21,15 @@ export function awsQueries(pool: ClientPool): AwsQueries {
         const some = arns.slice(from, from + atATime)
         const { ecs, packages } = await pool.for(regionOfArn(some[0] ?? '') ?? region)
         const command = new packages.ecs.DescribeTasksCommand({ cluster, tasks: some, include: ['TAGS'] })
-        const answer = await patiently('DescribeTasks', call, (abortSignal) => ecs.send(command, { abortSignal }))
+        const answer = await withRetries('DescribeTasks', call, (abortSignal) => ecs.send(command, { abortSignal }))
         tasks.push(...(answer.tasks ?? []).map(taskSeen))
         for (const { arn = '', reason } of answer.failures ?? []) {
           if (reason !== 'MISSING') throw new AwsProblem('unreachable', `ECS could not describe ${arn}: ${reason ?? 'it gave no reason'}.`)
           missing.push(arn)
         }
-        // Of each it is told what it is, or why that cannot be told.
-        const told = (answer.tasks ?? []).length + (answer.failures ?? []).length
-        required('DescribeTasks', told >= new Set(some).size || undefined)
+        // The answer must have a description or a failure for each task.
+        const answered = (answer.tasks ?? []).length + (answer.failures ?? []).length
+        required('DescribeTasks', answered >= new Set(some).size || undefined)
       }
       return { tasks, missing }
     },
@@ -39,7 +39,7 @@ export function awsQueries(pool: ClientPool): AwsQueries {
       const arns: string[] = []
       for (let nextToken: string | undefined; ; ) {
         const command = new packages.ecs.ListTasksCommand({ ...query, maxResults: atATime, nextToken })
-        const answer = await patiently('ListTasks', call, (abortSignal) => ecs.send(command, { abortSignal }))
+        const answer = await withRetries('ListTasks', call, (abortSignal) => ecs.send(command, { abortSignal }))
         arns.push(...required('ListTasks', answer.taskArns))
         nextToken = answer.nextToken
         if (nextToken === undefined || nextToken === '') return arns
@@ -51,7 +51,7 @@ export function awsQueries(pool: ClientPool): AwsQueries {
       const Targets = 'address' in target ? [{ Id: target.address, Port: target.port }] : undefined
       const command = new packages.balancing.DescribeTargetHealthCommand({ TargetGroupArn: target.group, Targets })
       try {
-        const answer = await patiently('DescribeTargetHealth', call, (abortSignal) => balancing.send(command, { abortSignal }))
+        const answer = await withRetries('DescribeTargetHealth', call, (abortSignal) => balancing.send(command, { abortSignal }))
         return required('DescribeTargetHealth', answer.TargetHealthDescriptions).map(({ Target, TargetHealth }) => {
           const reason = [TargetHealth?.Reason, TargetHealth?.Description].filter(Boolean).join(': ')
           return {
@@ -70,7 +70,7 @@ export function awsQueries(pool: ClientPool): AwsQueries {
     deregistrationDelayMs: async (group, call) => {
       const { balancing, packages } = await pool.for(regionOfArn(group))
       const command = new packages.balancing.DescribeTargetGroupAttributesCommand({ TargetGroupArn: group })
-      const answer = await patiently('DescribeTargetGroupAttributes', call, (abortSignal) => balancing.send(command, { abortSignal }))
+      const answer = await withRetries('DescribeTargetGroupAttributes', call, (abortSignal) => balancing.send(command, { abortSignal }))
       const seconds = answer.Attributes?.find(({ Key }) => Key === 'deregistration_delay.timeout_seconds')?.Value
       return Number(seconds ?? usualDelaySeconds) * 1_000
     },
@@ -79,7 +79,7 @@ export function awsQueries(pool: ClientPool): AwsQueries {
       const { s3, packages } = await pool.for(region)
       const command = new packages.s3.HeadObjectCommand({ Bucket: bucket, Key: key, ChecksumMode: 'ENABLED' })
       try {
-        const seen = await patiently('HeadObject', call, (abortSignal) => s3.send(command, { abortSignal }))
+        const seen = await withRetries('HeadObject', call, (abortSignal) => s3.send(command, { abortSignal }))
         const { ETag, ContentLength = 0, Metadata = {}, ChecksumSHA256 } = seen
         return {
           etag: required('HeadObject', ETag),
@@ -98,7 +98,7 @@ export function awsQueries(pool: ClientPool): AwsQueries {
       const keys: string[] = []
       for (let ContinuationToken: string | undefined; ; ) {
         const command = new packages.s3.ListObjectsV2Command({ Bucket: bucket, Prefix: key, ContinuationToken })
-        const answer = await patiently('ListObjectsV2', call, (abortSignal) => s3.send(command, { abortSignal }))
+        const answer = await withRetries('ListObjectsV2', call, (abortSignal) => s3.send(command, { abortSignal }))
         required('ListObjectsV2', answer.Name)
         keys.push(...(answer.Contents ?? []).flatMap(({ Key }) => (Key === undefined ? [] : [Key])))
         ContinuationToken = answer.NextContinuationToken
@@ -111,7 +111,7 @@ export function awsQueries(pool: ClientPool): AwsQueries {
       const open: OpenUpload[] = []
       for (let from: { KeyMarker?: string; UploadIdMarker?: string } = {}; ; ) {
         const command = new packages.s3.ListMultipartUploadsCommand({ Bucket: bucket, Prefix: key, ...from })
-        const answer = await patiently('ListMultipartUploads', call, (abortSignal) => s3.send(command, { abortSignal }))
+        const answer = await withRetries('ListMultipartUploads', call, (abortSignal) => s3.send(command, { abortSignal }))
         required('ListMultipartUploads', answer.Bucket)
         for (const { Key, UploadId } of answer.Uploads ?? [])
           if (Key !== undefined && UploadId !== undefined)
@@ -125,7 +125,7 @@ export function awsQueries(pool: ClientPool): AwsQueries {
     describeCluster: async ({ cluster, region }, call) => {
       const { ecs, packages } = await pool.for(region)
       const command = new packages.ecs.DescribeClustersCommand({ clusters: [cluster] })
-      const answer = await patiently('DescribeClusters', call, (abortSignal) => ecs.send(command, { abortSignal }))
+      const answer = await withRetries('DescribeClusters', call, (abortSignal) => ecs.send(command, { abortSignal }))
       const [seen] = answer.clusters ?? []
       return seen && { status: seen.status ?? 'UNKNOWN' }
     },
@@ -133,7 +133,7 @@ export function awsQueries(pool: ClientPool): AwsQueries {
     describeTaskDefinition: async (name, region, call) => {
       const { ecs, packages } = await pool.for(region)
       const command = new packages.ecs.DescribeTaskDefinitionCommand({ taskDefinition: name })
-      const { taskDefinition } = await patiently('DescribeTaskDefinition', call, (abortSignal) => ecs.send(command, { abortSignal }))
+      const { taskDefinition } = await withRetries('DescribeTaskDefinition', call, (abortSignal) => ecs.send(command, { abortSignal }))
       return {
         status: taskDefinition?.status ?? 'UNKNOWN',
         networkMode: taskDefinition?.networkMode ?? 'unknown',
@@ -145,14 +145,14 @@ export function awsQueries(pool: ClientPool): AwsQueries {
     targetType: async (group, call) => {
       const { balancing, packages } = await pool.for(regionOfArn(group))
       const command = new packages.balancing.DescribeTargetGroupsCommand({ TargetGroupArns: [group] })
-      const answer = await patiently('DescribeTargetGroups', call, (abortSignal) => balancing.send(command, { abortSignal }))
+      const answer = await withRetries('DescribeTargetGroups', call, (abortSignal) => balancing.send(command, { abortSignal }))
       return answer.TargetGroups?.[0]?.TargetType ?? 'unknown'
     },
 
     requireBucket: async (bucket, region, call) => {
       const { s3, packages } = await pool.for(region)
       const command = new packages.s3.HeadBucketCommand({ Bucket: bucket })
-      await patiently('HeadBucket', call, (abortSignal) => s3.send(command, { abortSignal }))
+      await withRetries('HeadBucket', call, (abortSignal) => s3.send(command, { abortSignal }))
     },
   }
 }

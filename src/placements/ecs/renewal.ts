@@ -2,9 +2,9 @@ import { isAwsTrouble } from './aws.ts'
 import { problemOf } from './problem.ts'
 
 /**
- * Credentials that AWS does not accept are looked for anew, where the SDK found them. By itself it keeps those of a profile for as
- * long as the process lives: whoever renewed them there would be told for ever that they have expired. A call that was refused
- * for them was not carried out, so it is made once more when others are found.
+ * Reads the credentials again when AWS does not accept them. The SDK keeps the credentials of a profile for the life of the process, so
+ * credentials that were renewed there would never be used. A call that was refused for its credentials was not carried out, so it is
+ * repeated when other credentials are found.
  */
 
 interface Identity {
@@ -14,7 +14,7 @@ interface Identity {
 
 type Handler = (args: never) => Promise<unknown>
 
-/** As much of a client of the SDK as this needs. */
+/** The parts of an SDK client that are needed here. */
 interface Client {
   readonly config: { readonly credentials: (how?: Record<string, unknown>) => Promise<Identity> }
   readonly middlewareStack: { add(middleware: (next: Handler) => Handler, where: { step: 'initialize'; name: string }): void }
@@ -30,13 +30,14 @@ export function renewing<T extends Client>(client: T): T {
         return await next(args)
       } catch (error) {
         if (!isAwsTrouble(problemOf('a call', error), 'credentials')) throw error
+        // Swallowed: without new credentials the original error is thrown.
         const found = await credentials({ forceRefresh: true }).catch(() => used)
         if (!found || isSame(found, used)) throw error
         return await next(args)
       }
     }
   }
-  // The first step: the credentials of a call are chosen in the second.
+  // The SDK selects the credentials of a call in the second step, so this must be the first.
   client.middlewareStack.add(middleware, { step: 'initialize', name: 'renewing' })
   return client
 }

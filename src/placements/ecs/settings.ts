@@ -16,76 +16,76 @@ export interface EcsSettings {
   readonly ecsRegion: string | undefined
   readonly ecsEndpoint: string | undefined
   readonly ecsUploadDeadline: number | undefined
-  /** The token itself is for the runner alone. */
+  /** Whether a token is set. Only the runner needs the token itself. */
   readonly hasToken: boolean
 }
 
-/** Every setting of the placement `ecs`, tried out with calls that change nothing. */
+/** Checks every setting of the placement `ecs` with calls that change nothing. */
 
-export async function checkSettings(settings: EcsSettings, looks: AwsQueries, call: AwsCall): Promise<readonly SettingCheck[]> {
+export async function checkSettings(settings: EcsSettings, queries: AwsQueries, call: AwsCall): Promise<readonly SettingCheck[]> {
   const { ecsCluster, ecsTaskDefinition, ecsTargetGroup, ecsBucket, ecsRegion } = settings
   const checks = await Promise.all([
-    tried('ecs.cluster', () => checkCluster(ecsCluster, ecsRegion, looks, call)),
+    tryOut('ecs.cluster', () => checkCluster(ecsCluster, ecsRegion, queries, call)),
     ecsTaskDefinition === undefined
-      ? [absent('ecs.taskDefinition', 'Name the task definition that is to be run.')]
-      : checkTaskDefinition(settings, ecsTaskDefinition, looks, call),
-    untried(settings),
+      ? [absent('ecs.taskDefinition', 'Not set: name the task definition to run.')]
+      : checkTaskDefinition(settings, ecsTaskDefinition, queries, call),
+    notTried(settings),
     ecsTargetGroup === undefined
-      ? told('ecs.targetGroup', 'Not set: agents are in no load balancer.')
-      : tried('ecs.targetGroup', () => checkTargetGroup(ecsTargetGroup, looks, call)),
+      ? note('ecs.targetGroup', 'Not set: agents are in no load balancer.')
+      : tryOut('ecs.targetGroup', () => checkTargetGroup(ecsTargetGroup, queries, call)),
     ecsBucket === undefined
-      ? told('ecs.bucket', 'Not set: addresses are not leased, and logs are not uploaded.')
-      : tried('ecs.bucket', () => checkBucket(ecsBucket, ecsRegion, looks, call)),
+      ? note('ecs.bucket', 'Not set: addresses are not leased, and logs are not uploaded.')
+      : tryOut('ecs.bucket', () => checkBucket(ecsBucket, ecsRegion, queries, call)),
   ])
   return checks.flat()
 }
 
-/** What no call can try out that changes nothing, or none for which the policy of the guide has a permission: said, and said so. */
-function untried(settings: EcsSettings): readonly SettingCheck[] {
+/** Settings that no read-only call, or none that the policy in the guide allows, can try out. They are listed as not tried. */
+function notTried(settings: EcsSettings): readonly SettingCheck[] {
   const { ecsSubnets, ecsSecurityGroups, ecsAssignPublicIp, ecsPort, ecsPrefix, ecsRegion, ecsEndpoint, hasToken } = settings
   return [
     ecsSubnets.length === 0
-      ? absent('ecs.subnets', 'Name at least one subnet in which tasks may run.')
-      : told('ecs.subnets', `${ecsSubnets.join(', ')}: not tried; the first launch shows whether tasks may run there.`),
-    told(
+      ? absent('ecs.subnets', 'Not set: name at least one subnet for the tasks.')
+      : note('ecs.subnets', `${ecsSubnets.join(', ')}: not tried; the first launch shows whether tasks may run there.`),
+    note(
       'ecs.securityGroups',
       ecsSecurityGroups.length === 0
         ? 'Not set: tasks get the default group of their network; not tried.'
         : `${ecsSecurityGroups.join(', ')}: not tried; they must let this host reach port ${ecsPort}.`,
     ),
-    told('ecs.assignPublicIp', ecsAssignPublicIp ? 'Tasks get a public address as well; not tried.' : 'Tasks get a private address alone.'),
-    told('ecs.port', `${ecsPort}: not tried before there is a runner that answers there.`),
-    told('ecs.prefix', `${ecsPrefix}: not tried; leases and results are below it.`),
-    told(
+    note('ecs.assignPublicIp', ecsAssignPublicIp ? 'Tasks get a public address as well; not tried.' : 'Tasks get only a private address.'),
+    note('ecs.port', `${ecsPort}: not tried, because a runner answers there only while a task runs.`),
+    note('ecs.prefix', `${ecsPrefix}: not tried; leases and results are below it.`),
+    note(
       'ecs.region',
       ecsRegion === undefined ? 'Not set: the SDK finds it, in AWS_REGION or a profile.' : `${ecsRegion}: all calls go there.`,
     ),
-    told(
+    note(
       'ecs.endpoint',
       ecsEndpoint === undefined ? 'Not set: calls go to AWS itself.' : `${ecsEndpoint}: all calls go there, and none to AWS.`,
     ),
-    told('ecs.uploadDeadline', uploadDeadline(settings)),
-    told(
+    note('ecs.uploadDeadline', uploadDeadline(settings)),
+    note(
       'ecs.token',
       hasToken
-        ? 'Set; not tried before there is a runner to show it to.'
-        : 'Not set: a runner that has an EBB_TOKEN lets nobody in without it, and the launch fails; set EBB_ECS_TOKEN.',
+        ? 'Set; not tried, because a runner answers only while a task runs.'
+        : 'Not set: a runner with an EBB_TOKEN refuses access without it, and the launch fails; set EBB_ECS_TOKEN.',
     ),
   ]
 }
 
 function uploadDeadline({ ecsUploadDeadline }: EcsSettings): string {
-  if (ecsUploadDeadline === undefined) return 'Not set: an upload is given up by force alone.'
+  if (ecsUploadDeadline === undefined) return 'Not set: only a forced close gives up an upload.'
   return `An upload that cannot be confirmed for ${ecsUploadDeadline / 1_000} s is given up.`
 }
 
-function told(setting: string, says: string): SettingCheck {
+function note(setting: string, says: string): SettingCheck {
   return { setting, isGood: true, says }
 }
 
-class Wrong extends Error {}
+class BadSetting extends Error {}
 
-async function tried(setting: string, attempt: () => Promise<string>): Promise<SettingCheck> {
+async function tryOut(setting: string, attempt: () => Promise<string>): Promise<SettingCheck> {
   try {
     return { setting, isGood: true, says: await attempt() }
   } catch (error) {
@@ -97,63 +97,62 @@ function absent(setting: string, says: string): SettingCheck {
   return { setting, isGood: false, says }
 }
 
-async function checkCluster(cluster: string, region: string | undefined, looks: AwsQueries, call: AwsCall): Promise<string> {
-  const seen = await looks.describeCluster({ cluster, ...(region !== undefined && { region }) }, call)
-  if (!seen) throw new Wrong(`There is no cluster ${cluster} in this account and region; create it, or correct the setting or ecs.region.`)
-  if (seen.status !== 'ACTIVE') throw new Wrong(`The cluster ${cluster} is ${seen.status}, so it takes no tasks; use one that is ACTIVE.`)
+async function checkCluster(cluster: string, region: string | undefined, queries: AwsQueries, call: AwsCall): Promise<string> {
+  const seen = await queries.describeCluster({ cluster, ...(region !== undefined && { region }) }, call)
+  if (!seen)
+    throw new BadSetting(`There is no cluster ${cluster} in this account and region; create it, or correct the setting or ecs.region.`)
+  if (seen.status !== 'ACTIVE')
+    throw new BadSetting(`The cluster ${cluster} is ${seen.status}, so it takes no tasks; use one that is ACTIVE.`)
   return `The cluster ${cluster} is ACTIVE.`
 }
 
 async function checkTaskDefinition(
   { ecsContainerName, ecsRegion }: EcsSettings,
   name: string,
-  looks: AwsQueries,
+  queries: AwsQueries,
   call: AwsCall,
 ): Promise<readonly SettingCheck[]> {
-  const seen = await looks.describeTaskDefinition(name, ecsRegion, call).catch((error: unknown) =>
-    // The API has no other name for it.
+  const seen = await queries.describeTaskDefinition(name, ecsRegion, call).catch((error: unknown) =>
+    // ECS reports an unknown task definition with this generic code.
     isAwsTrouble(error, 'refused') && error.code === 'ClientException'
       ? `There is no task definition ${name} in this account and region; register it, or correct the setting or ecs.region.`
       : sentence(error),
   )
   if (typeof seen === 'string') return [absent('ecs.taskDefinition', seen)]
-  const definition = tried('ecs.taskDefinition', async () => {
-    if (seen.status !== 'ACTIVE') throw new Wrong(`The task definition ${name} is ${seen.status}; register a new revision.`)
+  const definition = tryOut('ecs.taskDefinition', async () => {
+    if (seen.status !== 'ACTIVE') throw new BadSetting(`The task definition ${name} is ${seen.status}; register a new revision.`)
     if (seen.networkMode !== 'awsvpc')
-      throw new Wrong(
-        `The task definition ${name} has the network mode ${seen.networkMode}; Fargate and an address of its own need awsvpc.`,
-      )
+      throw new BadSetting(`The task definition ${name} has the network mode ${seen.networkMode}; Fargate needs awsvpc.`)
     return `The task definition ${name} is ACTIVE.`
   })
-  const container = tried('ecs.containerName', async () => {
+  const container = tryOut('ecs.containerName', async () => {
     if (ecsContainerName === undefined)
-      throw new Wrong(`Name the container in which the runner answers: one of ${seen.containers.join(', ')}.`)
+      throw new BadSetting(`Name the container in which the runner answers: one of ${seen.containers.join(', ')}.`)
     if (!seen.containers.includes(ecsContainerName))
-      throw new Wrong(`The task definition ${name} has no container ${ecsContainerName}, only ${seen.containers.join(', ')}.`)
+      throw new BadSetting(`The task definition ${name} has no container ${ecsContainerName}, only ${seen.containers.join(', ')}.`)
     return `The container ${ecsContainerName} is in ${name}.`
   })
   return await Promise.all([definition, container])
 }
 
-async function checkTargetGroup(group: string, looks: AwsQueries, call: AwsCall): Promise<string> {
-  const type = await looks.targetType(group, call).catch((error: unknown) => {
+async function checkTargetGroup(group: string, queries: AwsQueries, call: AwsCall): Promise<string> {
+  const type = await queries.targetType(group, call).catch((error: unknown) => {
     if (!isAwsTrouble(error, 'refused')) throw error
-    throw new Wrong(`There is no target group ${group}, says AWS (${error.code}); create it, or correct the setting, which is its ARN.`)
+    throw new BadSetting(`There is no target group ${group} (${error.code}); create it, or correct the setting, which is its ARN.`)
   })
-  if (type !== 'ip')
-    throw new Wrong(`The target group takes targets of the type ${type}; tasks with an address of their own need one for ip.`)
-  return 'The target group takes addresses.'
+  if (type !== 'ip') throw new BadSetting(`The target group has the target type ${type}; tasks with their own address need the type ip.`)
+  return 'The target group accepts IP addresses.'
 }
 
-async function checkBucket(bucket: string, region: string | undefined, looks: AwsQueries, call: AwsCall): Promise<string> {
+async function checkBucket(bucket: string, region: string | undefined, queries: AwsQueries, call: AwsCall): Promise<string> {
   try {
-    await looks.requireBucket(bucket, region, call)
+    await queries.requireBucket(bucket, region, call)
     return `The bucket ${bucket} can be reached.`
   } catch (error) {
-    if (isAwsTrouble(error, 'absent')) throw new Wrong(`There is no bucket ${bucket}; create it, or correct the setting.`)
-    // S3 answers a call to the wrong region with 301, or 400 where it has no body.
+    if (isAwsTrouble(error, 'absent')) throw new BadSetting(`There is no bucket ${bucket}; create it, or correct the setting.`)
+    // S3 answers a call to the wrong region with 301, or with 400 when the answer has no body.
     if (isAwsTrouble(error, 'refused'))
-      throw new Wrong(`The bucket ${bucket} is not in the region of the tasks; correct ecs.region, or use another bucket.`)
+      throw new BadSetting(`The bucket ${bucket} is not in the region of the tasks; correct ecs.region, or use another bucket.`)
     throw error
   }
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/ports/clock.ts'
 
-/** What was not seen for the first time, and when: absence counts only after a while of it. */
+/** Remembers since when a resource has been missing. Its absence counts only after some time, because AWS is eventually consistent. */
 export class Settling {
   readonly #settleMs: number
   readonly #since = new Map<string, number>()
@@ -9,7 +9,7 @@ export class Settling {
     this.#settleMs = settleMs
   }
 
-  /** How long it has been missing now, and whether that is long enough. */
+  /** Whether the resource has been missing for long enough, and the time that is left. */
   missing(id: string, clock: Clock): { readonly isLong: boolean; readonly leftMs: number } {
     const since = this.#since.get(id) ?? clock.now()
     remember(this.#since, id, since)
@@ -23,8 +23,8 @@ export class Settling {
 }
 
 /**
- * What was asked for, and of which nobody has heard or seen yet that it was done: it may still appear. Once it was seen there is
- * nothing left to wait for.
+ * Remembers which creations were neither confirmed nor observed. Such a resource may still appear. Once it was observed, there is nothing
+ * left to wait for.
  */
 export class Unconfirmed {
   readonly #settling: Settling
@@ -39,13 +39,13 @@ export class Unconfirmed {
     this.#settling.seen(id)
   }
 
-  /** It is not to be seen: for how long that means nothing yet. */
+  /** The time for which a missing resource does not count as absent. */
   leftMs(id: string, clock: Clock): number {
     return this.#seen.has(id) ? 0 : this.#settling.missing(id, clock).leftMs
   }
 }
 
-/** Memory is no ledger: what is forgotten is looked at, and waited for, again. */
+/** Bounds the memory. A forgotten resource is observed and awaited again. */
 const mostRemembered = 4_096
 
 export function remember<T>(memory: Map<string, T>, id: string, value: T): void {

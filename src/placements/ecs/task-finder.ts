@@ -2,9 +2,9 @@ import type { AwsCall, AwsQueries, Cluster, TaskSeen } from './aws.ts'
 import { startedBy } from './mark.ts'
 import type { Family } from './specs.ts'
 
-/** Tasks that nobody has written down, found by what they carry. */
+/** Finds tasks whose ARN is not in the ledger, by their tags and `startedBy`. */
 
-/** So many scopes are asked for one by one; for more, all tasks of the cluster are looked at. */
+/** Up to this many scopes are queried one by one. For more, all tasks of the cluster are listed. */
 const mostScopes = 8
 
 /** `FAMILY`, `FAMILY:REVISION` or `arn:…:task-definition/FAMILY:REVISION`. */
@@ -14,11 +14,11 @@ function familyOf({ taskDefinition }: Family): { readonly family?: string } {
 }
 
 /**
- * What runs, or is to run, of these scopes; of all, where none are named. Of every family: the setting may have named another when a
- * task was run, and an address may have gone to any task of the cluster.
+ * Tasks of these scopes, or of the whole cluster, that run or are meant to run. All families are searched: the setting may have named
+ * another one at the launch, and an address may have gone to any task of the cluster.
  */
 export async function findRunning(
-  looks: AwsQueries,
+  queries: AwsQueries,
   cluster: Cluster,
   scopeIds: ReadonlySet<string> | undefined,
   call: AwsCall,
@@ -26,16 +26,16 @@ export async function findRunning(
   const where = clusterOf(cluster)
   const arns =
     scopeIds && scopeIds.size <= mostScopes
-      ? (await Promise.all([...scopeIds].map((id) => looks.listTasks({ ...where, startedBy: startedBy(id) }, call)))).flat()
-      : await looks.listTasks({ ...where, desiredStatus: 'RUNNING' }, call)
-  return (await looks.describeTasks(where, arns, call)).tasks
+      ? (await Promise.all([...scopeIds].map((id) => queries.listTasks({ ...where, startedBy: startedBy(id) }, call)))).flat()
+      : await queries.listTasks({ ...where, desiredStatus: 'RUNNING' }, call)
+  return (await queries.describeTasks(where, arns, call)).tasks
 }
 
-/** What was told to stop, or has stopped by itself within the last hour or so. */
-export async function findStopping(looks: AwsQueries, family: Family, call: AwsCall): Promise<readonly TaskSeen[]> {
+/** Tasks that are stopping, or have stopped within the last hour or so. */
+export async function findStopping(queries: AwsQueries, family: Family, call: AwsCall): Promise<readonly TaskSeen[]> {
   const where = clusterOf(family)
-  const arns = await looks.listTasks({ ...where, ...familyOf(family), desiredStatus: 'STOPPED' }, call)
-  return (await looks.describeTasks(where, arns, call)).tasks
+  const arns = await queries.listTasks({ ...where, ...familyOf(family), desiredStatus: 'STOPPED' }, call)
+  return (await queries.describeTasks(where, arns, call)).tasks
 }
 
 export function clusterOf({ cluster, region }: Cluster): Cluster {

@@ -14,19 +14,19 @@ import type { BucketPlace, UploadSpec } from './specs.ts'
 import { uploadMs } from './times.ts'
 
 /**
- * What an agent wrote, in the bucket, before its task is stopped: an obligation (G8). It is met when S3 itself says size and
- * checksum, and they are those of the files here. Until then it is present, whatever else may be known; open parts of it are ours to
- * take away. What is in the bucket stays there: it is what the agent was run for.
+ * The upload of an agent's logs to the bucket, before its task is stopped. It is an obligation (G8), which is met when S3 itself reports
+ * the size and the checksum of the files here. Until then the resource is present, whatever else is observed. Open parts of the upload are
+ * removed at the end. The uploaded objects stay: they are the results of the agent.
  */
 
-/** A log where it is written, and where it goes: a close that died after both was through with this, and nobody wrote it down. */
+/** The path of a log, and of its archive. A close that died after archiving and uploading leaves only the archive. */
 interface LogFile {
   readonly path: string
   readonly archive: string
 }
 
 interface UploadDetail {
-  /** By their stream. */
+  /** By stream. */
   readonly files: Readonly<Record<string, LogFile>>
 }
 
@@ -37,9 +37,9 @@ export interface UploadRef extends UploadSpec {
 
 export interface UploadDeps {
   readonly aws: Aws
-  readonly looks: AwsQueries
+  readonly queries: AwsQueries
   readonly installation: string
-  /** Where a listing looks, if there is a bucket. */
+  /** Where a listing searches for open parts. Undefined without a bucket. */
   readonly place: BucketPlace | undefined
   readonly givesUpAfterMs: number | undefined
 }
@@ -52,10 +52,10 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
   readonly outlivesPower = true
   readonly isRemote = true
   readonly #deps: UploadDeps
-  /** S3 has it: since when. */
+  /** Uploads that S3 confirmed, with the proof. */
   readonly #confirmed = new Map<string, Proof>()
-  /** Of it no part is open any more, and nothing is owed: because it was confirmed, given up, or never wanted. */
-  readonly #over = new Map<string, Proof>()
+  /** Uploads that are released: no part is open, and the upload was confirmed, given up or never required. */
+  readonly #released = new Map<string, Proof>()
 
   constructor(deps: UploadDeps) {
     this.#deps = deps
@@ -94,8 +94,8 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
   }
 
   async observe({ mark }: UploadRef, _ctx: Ctx): Promise<Presence> {
-    const proof = this.#over.get(mark.resourceId)
-    return proof ? absent(proof) : present(this.#confirmed.has(mark.resourceId) ? 'parts of it may be open' : 'not confirmed yet')
+    const proof = this.#released.get(mark.resourceId)
+    return proof ? absent(proof) : present(this.#confirmed.has(mark.resourceId) ? 'parts of the upload may be open' : 'not confirmed yet')
   }
 
   obligations({ mark, files }: UploadRef, policy: Policy): readonly string[] {
@@ -104,15 +104,15 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
   }
 
   async meet(_obligation: string, ref: UploadRef, ctx: Ctx): Promise<void> {
-    await Promise.all(Object.entries(ref.files).map(([stream, log]) => this.#bring(ref, stream, log, ctx)))
+    await Promise.all(Object.entries(ref.files).map(([stream, log]) => this.#uploadFile(ref, stream, log, ctx)))
     if (ctx.signal.aborted) return
     const proof: Proof = { method: 'HeadObject: size and SHA-256 are those of the logs', strength: 'api', at: ctx.clock.wall() }
     remember(this.#confirmed, ref.mark.resourceId, proof)
   }
 
-  /** One file to its place, and S3's own word that it is there. */
-  async #bring(ref: UploadRef, stream: string, log: LogFile, ctx: Ctx): Promise<void> {
-    const { aws, looks } = this.#deps
+  /** Uploads one file, and verifies it with S3. */
+  async #uploadFile(ref: UploadRef, stream: string, log: LogFile, ctx: Ctx): Promise<void> {
+    const { aws, queries } = this.#deps
     const object: ObjectAt = {
       bucket: ref.bucket,
       key: `${folderOf(ref)}${logName(stream)}`,
@@ -120,67 +120,67 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
     }
     const name = `s3://${object.bucket}/${object.key}`
     const file = [log.path, log.archive].find((one) => existsSync(one))
-    if (file === undefined) throw new Error(`the log ${log.path} is gone, so ${name} cannot be made of it; force gives it up`)
+    if (file === undefined) throw new Error(`the log ${log.path} is gone, so it cannot be uploaded to ${name}; a forced close gives it up`)
     const metadata = { ...metadataOf(ref.mark), 'ebb-stream': stream }
     const sum = await sumOf(file, partBytes)
-    // Brought already, by a try whose reply was lost or by a supervisor that is gone: nothing is sent twice.
-    let seen = await looks.head(object, ctx)
+    // An earlier attempt whose reply was lost, or an earlier supervisor, may have uploaded the file. It is not sent again.
+    let seen = await queries.head(object, ctx)
     for (let attempt = 1; ; attempt++) {
       if (seen && isSameSum(sum, seen) && isOwn(ref.mark, seen.metadata)) return
-      if (seen && !isOwn(ref.mark, seen.metadata)) throw new Error(`something else is at ${name}, and it is not overwritten; move it away`)
-      if (attempt === 3) throw new Error(`S3 does not confirm size and checksum of ${name}; it is tried again`)
+      if (seen && !isOwn(ref.mark, seen.metadata)) throw new Error(`something else is at ${name} and is not overwritten; move or delete it`)
+      if (attempt === 3) throw new Error(`S3 does not confirm size and checksum of ${name}; the upload is retried`)
       const replaces = seen?.etag
       try {
         await aws.upload({ ...object, metadata, ...(replaces !== undefined && { replaces }) }, file, ctx)
       } catch (error) {
-        // Written meanwhile: by a try of ours whose reply was lost, or by somebody else.
+        // Written meanwhile: by an attempt whose reply was lost, or by somebody else. The next query tells.
         if (!isAwsTrouble(error, 'taken')) throw error
       }
-      seen = await looks.head(object, ctx)
+      seen = await queries.head(object, ctx)
     }
   }
 
-  /** Nothing is owed any more. What is left of tries that did not come to their end costs money until it is taken away. */
+  /** Aborts the unfinished multipart uploads, whose parts would cost money until then. Nothing is owed at this point. */
   async release(ref: UploadRef, _step: LadderStep, ctx: Ctx): Promise<StepEffect> {
     const { aws } = this.#deps
     const open = await this.#open(ref, ctx)
     await Promise.all(open.map((one) => aws.abortUpload(one, ctx)))
-    // What was aborted while a part was on its way may hold that part, and must be asked for again (AbortMultipartUpload, S3 API).
-    if (open.length > 0 && (await this.#open(ref, ctx)).length > 0) throw new Error('parts of it are still open')
+    // An upload that is aborted while a part is being sent may keep that part and must be aborted again (AbortMultipartUpload, S3 API).
+    if (open.length > 0 && (await this.#open(ref, ctx)).length > 0) throw new Error('parts of the upload are still open')
     const nothing: Proof = {
-      method: 'nothing is owed, and ListMultipartUploads shows no part of it',
+      method: 'no upload is owed, and ListMultipartUploads shows no open part',
       strength: 'api',
       at: ctx.clock.wall(),
     }
-    remember(this.#over, ref.mark.resourceId, this.#confirmed.get(ref.mark.resourceId) ?? nothing)
+    remember(this.#released, ref.mark.resourceId, this.#confirmed.get(ref.mark.resourceId) ?? nothing)
     return {}
   }
 
-  /** Of the keys that follow from the intent: what others bring into the same folder is theirs (G10). */
+  /** Only keys that follow from the intent: other objects in the same folder are foreign (G10). */
   async #open(ref: UploadRef, ctx: Ctx): Promise<readonly OpenUpload[]> {
     const { bucket, region } = ref
-    const open = await this.#deps.looks.openUploads({ bucket, key: folderOf(ref), ...(region !== undefined && { region }) }, ctx)
+    const open = await this.#deps.queries.openUploads({ bucket, key: folderOf(ref), ...(region !== undefined && { region }) }, ctx)
     return open.filter(({ key }) => isLog(key.slice(folderOf(ref).length)))
   }
 
   async gone({ mark }: UploadRef, _ctx: Ctx): Promise<Proof> {
-    const proof = this.#over.get(mark.resourceId)
-    if (!proof) throw new Error('it is still owed')
+    const proof = this.#released.get(mark.resourceId)
+    if (!proof) throw new Error('the upload has not been released')
     return proof
   }
 
   /**
-   * The reaper's: open parts below our prefix. They carry nothing, not even what their object will; whose they are says the lease
-   * that goes after them. In a close the books know the key, because it follows from the intent.
+   * For the reaper: open parts below the prefix of this installation. Parts have no metadata, so their owner follows from the lease, which
+   * is deleted after them. A close derives the key from the intent.
    */
   async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
-    const { looks, place, installation } = this.#deps
+    const { queries, place, installation } = this.#deps
     if (owner.scopeIds || !place) return
     const { bucket, prefix, region } = place
     const root = `${prefix}/results/`
     const [open, leases] = await Promise.all([
-      looks.openUploads({ bucket, key: root, ...(region !== undefined && { region }) }, ctx),
-      leasesOf(looks, place, installation, ctx),
+      queries.openUploads({ bucket, key: root, ...(region !== undefined && { region }) }, ctx),
+      leasesOf(queries, place, installation, ctx),
     ])
     const agentIds = new Set(open.flatMap(({ key }) => agentOf(key.slice(root.length))))
     for (const { seen } of leases) {
@@ -205,7 +205,7 @@ function isLog(name: string): boolean {
   return logLabels.some((label) => name === logName(label))
 }
 
-/** Of a key below the results, where it is one of a log. */
+/** The agent of a key below the results, when it is the key of a log. */
 function agentOf(key: string): readonly string[] {
   const [agentId = '', name = '', ...deeper] = key.split('/')
   return isLog(name) && deeper.length === 0 ? [agentId] : []

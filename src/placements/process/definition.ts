@@ -1,6 +1,6 @@
 import { definePlacement } from '../definition.ts'
 
-/** The command as processes of this host, with its output in logs. */
+/** Runs the command as processes of this host, with its output in logs. */
 export const processes = definePlacement({
   name: 'process',
   isRemote: false,

@@ -6,9 +6,9 @@ import { requireProgram } from '../../host/program.ts'
 import { type LaunchContext, planFiles } from '../files.ts'
 import { planTemp } from '../temp.ts'
 
-/** Placement `process`: a command on this host, with its logs, where it has any, and its tree. */
+/** Placement `process`: a command on this host, with its process tree and, when the launch asks for them, its logs. */
 
-/** The ordered plan of intents. Throws, and nothing exists yet, when the program cannot start. */
+/** The ordered plan of intents. Throws when the program cannot start; nothing exists at that point. */
 export function planProcess(context: LaunchContext, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   requireProgram(launch.argv, launch.env, launch.cwd)
   const hasLogs = launch.output === 'logs'
@@ -37,7 +37,7 @@ export function planProcess(context: LaunchContext, scopeId: string, launch: Pro
   return [...files, { label: treeLabel, kind: 'process-tree', spec, live, dependsOn: files.map(({ label }) => label) }]
 }
 
-/** Each descriptor at its own number; those between are left closed (uv_spawn: an ignored one above 2 is not opened). */
+/** Passes each descriptor under its own number. Numbers in between stay closed, because uv_spawn opens no ignored descriptor above 2. */
 function further(descriptors: readonly number[] = []): readonly Stdio[] {
   const last = Math.max(2, ...descriptors)
   return Array.from({ length: last - 2 }, (_, index) => (descriptors.includes(index + 3) ? index + 3 : 'ignore'))

@@ -1,7 +1,7 @@
 import { option, parseBase, parseToken } from '../../config/option.ts'
 import { definePlacement } from '../definition.ts'
 
-/** The agent at a runner host; its output in logs of this host. */
+/** Runs the agent at a runner host, with its output in logs of this host. */
 export const remote = definePlacement({
   name: 'remote',
   isRemote: true,

@@ -1,8 +1,8 @@
 import { joinedByReturn, type RunnerNews } from '../../core/ports/runner.ts'
 
 /**
- * Server-Sent Events as a runner sends them (WHATWG HTML, 9.2), cut from the chunks that come. Bytes stay bytes: what an
- * agent writes need not be UTF-8. What is longer than may be kept is passed on in pieces, so no line fills our memory.
+ * Reads Server-Sent Events of a runner (WHATWG HTML, 9.2) from chunks. Output stays bytes, because an agent need not write UTF-8. A long
+ * line is passed on in pieces, so that memory is bounded.
  */
 
 const newline = 0x0a
@@ -11,25 +11,25 @@ const space = 0x20
 const field = Buffer.from('data:')
 const joined = Buffer.from(joinedByReturn)
 
-/** So much of an event is kept until its end tells what it is; nobody needs more for `event: complete`. */
+/** How much of an event is kept until its end. The longest event that is not output, `event: complete`, needs far less. */
 const mostKeptBytes = 65_536
 
 export class EventReader {
-  /** The line that is not finished yet. */
+  /** The unfinished line. */
   #line: Buffer[] = []
   #lineBytes = 0
-  /** What the event has said so far: its output, ready to be passed on. */
+  /** The output of the current event, ready to be passed on. */
   #output: Buffer[] = []
   #outputBytes = 0
   #hasData = false
   #isJoined = false
   #name = ''
-  /** The beginning of a line that is too long to be kept was passed on, or ignored: so is the rest of it. */
+  /** Set when a line is too long to be kept: its beginning was passed on or ignored, and so is the rest. */
   #longLine: 'output' | 'ignored' | undefined
-  /** A carriage return was the last byte: a newline after it belongs to it. */
+  /** The last byte was a carriage return. A newline after it belongs to the same line end. */
   #afterReturn = false
 
-  /** What the chunk told. Output of several events in one piece. */
+  /** Returns the news in a chunk. The output of several events is joined. */
   add(chunk: Uint8Array): readonly RunnerNews[] {
     const news: RunnerNews[] = []
     const out: Buffer[] = []
@@ -51,12 +51,12 @@ export class EventReader {
     return news.length > 0 ? news : [{ is: 'ping' }]
   }
 
-  /** `message` is the name of an event that says none (WHATWG HTML, 9.2.6). Of another name: nothing that the agent wrote. */
+  /** An event without a name is a `message` (WHATWG HTML, 9.2.6). Events with other names are not output of the agent. */
   get #isOutput(): boolean {
     return this.#name === '' || this.#name === 'message'
   }
 
-  /** A copy: the chunk's memory may be used again. */
+  /** Copies the bytes, because the memory of the chunk may be reused. */
   #keep(part: Buffer, out: Buffer[]): void {
     if (part.length === 0) return
     if (this.#longLine === 'output') out.push(Buffer.from(part))
@@ -65,7 +65,7 @@ export class EventReader {
     this.#lineBytes += part.length
     if (this.#lineBytes <= mostKeptBytes) return
     const line = this.#takeLine()
-    // A field that is no output, and longer than any that we know, says nothing to us.
+    // Another field of this length is unknown and ignored.
     this.#longLine = this.#isOutput && isData(line) ? 'output' : 'ignored'
     if (this.#longLine === 'ignored') return
     this.#beginData()
@@ -94,7 +94,7 @@ export class EventReader {
     return undefined
   }
 
-  /** Between two lines of one event stands what stood there when the agent wrote them. */
+  /** Restores the line end that the agent wrote between two lines of one event. */
   #beginData(): void {
     if (this.#hasData) this.#output.push(Buffer.from(this.#isJoined ? '\r' : '\n'))
     this.#hasData = true
@@ -139,7 +139,7 @@ function isData(line: Buffer): boolean {
   return line.subarray(0, field.length).equals(field) || line.equals(field.subarray(0, 4))
 }
 
-/** One space after the colon belongs to the format. */
+/** Removes the one space after the colon that belongs to the format. */
 function valueIn(line: Buffer): Buffer {
   const value = line.subarray(field.length)
   return value[0] === space ? value.subarray(1) : value
@@ -152,7 +152,7 @@ function flushed(out: Buffer[]): readonly RunnerNews[] {
   return bytes.length === 0 ? [] : [{ is: 'output', bytes }]
 }
 
-/** Longer ones are nobody's sentence. */
+/** Longer error messages are truncated. */
 const longestMessage = 2_000
 
 function messageIn(text: string): string {

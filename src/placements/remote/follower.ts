@@ -11,65 +11,65 @@ export interface FollowerDeps {
   readonly clock: Clock
   readonly log: Log
   readonly stream: RunnerStream
-  /** Where its output goes. */
+  /** The log for the output. */
   readonly path: string
-  /** More than so much is nobody's output: whoever reads the log sees that it is too much. */
+  /** The limit of the output in bytes. One byte more is written, from which the reader of the log sees that the limit was exceeded. */
   readonly mostBytes: number
-  /** Throws when the runner does not answer: then nothing is known. */
+  /** Throws when the runner does not answer: the state is then unknown. */
   readonly status: (signal: AbortSignal) => Promise<RunnerStatus>
   readonly stop: (signal: AbortSignal) => Promise<unknown>
 }
 
-/** So long a connection may be silent before the runner is asked whether the agent lives. Ours ping more often. */
+/** After this time of silence on the connection the runner is queried. Ebb's own runners send pings more often. */
 const silenceMs = 10_000
 
-/** How often a runner that does not answer is asked again, at the longest. */
+/** The longest delay between two queries to a runner that does not answer. */
 const longestPauseMs = 5_000
 const shortestPauseMs = 100
 
-/** A full disk is tried again this soon; meanwhile nothing is read, and it waits at the runner. */
+/** The delay before a failed write, such as on a full disk, is retried. Meanwhile the output waits at the runner. */
 const appendRetryMs = 500
 
-/** The end of the stream is on its way when the agent is gone; with nothing heard for so long it is not. */
-const lastWordsMs = 3_000
+/** When the agent is gone and nothing was received for this time, the end of the stream is lost. */
+const lastOutputMs = 3_000
 
-/** However much comes after its end: what takes longer is not on its way but made up. */
-const mostLastWordsMs = 60_000
+/** The longest wait for the end of the stream after the agent is gone, however much is received. */
+const longestLastOutputMs = 60_000
 
-/** Whoever reads the log says that it is too much, and has this long to do so before the agent is said to have ended. */
-const tooMuchMs = 2_000
+/** The reader of the log ends an agent that exceeded its limit. It has this time to report that before the exit is reported. */
+const reportLimitMs = 2_000
 
-const nobodySaw: EndOfTree = { code: null, signal: null }
+const unknownExit: EndOfTree = { code: null, signal: null }
 
-/** How the stream ended, in the runner's own words. */
-type LastWord = Extract<RunnerNews, { readonly is: 'complete' | 'error' }> | undefined
+/** The last event of the stream, which says how the agent ended. */
+type LastEvent = Extract<RunnerNews, { readonly is: 'complete' | 'error' }> | undefined
 
 /**
- * One agent's stream, as it comes, into its log; and the watch over a connection that may be dead without saying so. The
- * agent has ended when the runner says so, never because it cannot be heard (G4).
+ * Copies the stream of one agent into its log, and detects a connection that is dead without an error. The agent counts as ended when the
+ * runner says so, never because the runner is silent (G4).
  */
 export class Follower {
   readonly #deps: FollowerDeps
   readonly #lifetime = new AbortController()
   readonly #exit = Promise.withResolvers<EndOfTree>()
   readonly #over = Promise.withResolvers<void>()
-  #heardMs: number
+  #receivedMs: number
   #bytes = 0
-  /** When the runner first said that the agent is gone. */
+  /** When the runner first reported that the agent is gone. */
   #goneMs: number | undefined
-  /** Nothing is written to the log any more. */
+  /** True when nothing is written to the log any more. */
   isOver = false
-  /** What is worth knowing of how it went. */
+  /** A remark on the end of the stream, for the report. */
   note: string | undefined
 
   constructor(deps: FollowerDeps) {
     this.#deps = deps
-    this.#heardMs = deps.clock.now()
+    this.#receivedMs = deps.clock.now()
     this.#watch()
     void this.#follow()
   }
 
-  /** Settles when the agent has come to its end, and all that it said is in the log. */
+  /** Settles when the agent has ended and all its output is in the log. */
   get exit(): Promise<EndOfTree> {
     return this.#exit.promise
   }
@@ -79,35 +79,36 @@ export class Follower {
   }
 
   /**
-   * The agent is gone, as the runner says. True once its last words are written, or none come any more: then this hangs up, so
-   * it is only for those who mean to end the agent, or have waited long in vain. A runner may be wrong about who lives.
+   * Call it when the runner reports that the agent is gone. Returns true when the rest of the stream is written, or does not arrive in
+   * time; in the second case it hangs up. As hanging up ends the agent, and a runner may be wrong, call it only to end an agent, or after a
+   * long silence.
    */
   async finishes(signal: AbortSignal): Promise<boolean> {
     const { clock, stream } = this.#deps
-    // From the first time on: whoever looks again and again must not wait for ever.
+    // Counted from the first call, so that repeated calls cannot extend the wait for ever.
     this.#goneMs ??= clock.now()
     while (!this.isOver) {
-      const leftMs = Math.min(Math.max(this.#goneMs, this.#heardMs) + lastWordsMs, this.#goneMs + mostLastWordsMs) - clock.now()
+      const leftMs = Math.min(Math.max(this.#goneMs, this.#receivedMs) + lastOutputMs, this.#goneMs + longestLastOutputMs) - clock.now()
       if (leftMs <= 0) {
-        this.note = 'the stream had no last word when the agent was gone, so lines may be missing'
-        this.#deps.log.warn('The stream of a remote agent had no last word, so lines may be missing.', { agent: stream.agentId })
+        this.note = 'the stream had no final event when the agent was gone, so lines may be missing'
+        this.#deps.log.warn('The stream of a remote agent had no final event, so lines may be missing.', { agent: stream.agentId })
         this.#end()
         stream.hangUp()
         break
       }
-      // While something comes, whoever asks looks again.
+      // The stream still sends. The caller observes again.
       if (signal.aborted) return false
       await this.#pause(leftMs, this.over, signal)
     }
     return true
   }
 
-  /** It is not followed any more; what it may still say is nobody's. */
+  /** Stops following. Later output is discarded. */
   dismiss(): void {
     this.#end()
     this.#deps.stream.hangUp()
     this.#lifetime.abort()
-    this.#exit.resolve(nobodySaw)
+    this.#exit.resolve(unknownExit)
   }
 
   #end(): void {
@@ -117,35 +118,35 @@ export class Follower {
 
   async #follow(): Promise<void> {
     const { stream, log } = this.#deps
-    let said: LastWord
+    let last: LastEvent
     try {
       for await (const news of stream.news) {
-        this.#heardMs = this.#deps.clock.now()
+        this.#receivedMs = this.#deps.clock.now()
         if (this.isOver) break
         if (news.is === 'output' && !(await this.#take(news.bytes))) break
-        if (news.is === 'complete' || news.is === 'error') said = news
+        if (news.is === 'complete' || news.is === 'error') last = news
       }
     } catch (error) {
       if (!this.isOver) log.debug('The stream of a remote agent was lost.', { agent: stream.agentId, error: sentence(error) })
     }
     this.#end()
     stream.hangUp()
-    const how = await this.#howItEnded(said)
-    if (this.#bytes > this.#deps.mostBytes) await this.#pause(tooMuchMs)
+    const exit = await this.#findExit(last)
+    if (this.#bytes > this.#deps.mostBytes) await this.#pause(reportLimitMs)
     this.#lifetime.abort()
-    this.#exit.resolve(how)
+    this.#exit.resolve(exit)
   }
 
-  /** False when it wants no more. */
+  /** Returns false when the limit is exceeded. */
   async #take(bytes: Uint8Array): Promise<boolean> {
-    // One byte over the limit is written: that is how the limit is seen to be broken.
+    // One byte over the limit is written, from which the reader of the log sees that the limit was exceeded.
     const taken = bytes.subarray(0, this.#deps.mostBytes + 1 - this.#bytes)
     this.#bytes += taken.length
     await this.#append(taken)
     return this.#bytes <= this.#deps.mostBytes
   }
 
-  /** All of it, or it is tried again: what is not read waits at the runner (G8). */
+  /** Writes all bytes, and retries until it succeeds. Unread output waits at the runner (G8). */
   async #append(bytes: Uint8Array): Promise<void> {
     const { effects, path, log } = this.#deps
     for (let isFirst = true; !this.isOver; isFirst = false) {
@@ -153,54 +154,57 @@ export class Follower {
         effects.append(path, bytes, 0o600)
         return
       } catch (error) {
-        if (isFirst) log.warn('The log of a remote agent cannot be written, and is tried again.', { path, error: sentence(error) })
+        if (isFirst) log.warn('The log of a remote agent cannot be written; the write is retried.', { path, error: sentence(error) })
         await this.#pause(appendRetryMs, this.over)
       }
     }
   }
 
-  /** By what the runner knows of it, however long it takes until it can be asked. A lost stream has stopped it; if not, we do. */
-  async #howItEnded(said: LastWord): Promise<EndOfTree> {
+  /**
+   * Gets the exit from the runner, and retries until the runner answers. A lost stream stops the agent by the protocol. An agent that is
+   * still alive is stopped by a call.
+   */
+  async #findExit(last: LastEvent): Promise<EndOfTree> {
     const { signal } = this.#lifetime
     for (let attempt = 0; !signal.aborted; attempt++) {
       try {
         const status = await this.#deps.status(signal)
-        if (status.is === 'not-found') return endOf(undefined, said)
-        if (!status.isAlive) return endOf(status, said)
+        if (status.is === 'not-found') return endOf(undefined, last)
+        if (!status.isAlive) return endOf(status, last)
         await this.#deps.stop(signal)
       } catch {
-        // It said itself how it ended: more is not needed, and may never come.
-        if (said?.is === 'complete') return endOf(undefined, said)
+        // The stream itself reported success. A runner that does not answer has nothing to add.
+        if (last?.is === 'complete') return endOf(undefined, last)
       }
       await this.#pause(Math.min(longestPauseMs, shortestPauseMs * 2 ** Math.min(attempt, 10)))
     }
-    return nobodySaw
+    return unknownExit
   }
 
-  /** The kernel does not tell of a peer that vanished while nothing is sent to it (RFC 9293, 3.8.4). */
+  /** The kernel does not detect a vanished peer while nothing is sent to it (RFC 9293, 3.8.4). */
   #watch(): void {
     const { clock, stream, status } = this.#deps
     const { signal } = this.#lifetime
-    let isAsking = false
+    let isQuerying = false
     clock.every(silenceMs / 4, signal, () => {
-      if (this.isOver || isAsking || clock.now() - this.#heardMs < silenceMs) return
-      isAsking = true
+      if (this.isOver || isQuerying || clock.now() - this.#receivedMs < silenceMs) return
+      isQuerying = true
       status(signal)
         .then(async (seen) => {
           const isGone = seen.is === 'not-found' || !seen.isAlive
-          // It is over, and its end was lost on the way; what is still on its way comes first.
+          // The agent has ended and the end of the stream was lost. The output that is still arriving is written first.
           if (isGone && (await this.finishes(signal))) stream.hangUp()
-          // Alive: somebody is there, and was heard.
-          else this.#heardMs = clock.now()
+          // The agent is alive, and its runner answers.
+          else this.#receivedMs = clock.now()
         })
-        .catch(() => {}) // Unknown is not over: it is asked again.
+        .catch(() => {}) // Unknown does not mean ended. The next tick queries again.
         .finally(() => {
-          isAsking = false
+          isQuerying = false
         })
     })
   }
 
-  /** Ends at the event, or with whoever waits. Does not keep the process alive. */
+  /** Waits for the event, the time, or an abort. Does not keep the process alive. */
   async #pause(ms: number, event: Promise<unknown> = new Promise(() => {}), ...signals: readonly AbortSignal[]): Promise<void> {
     const timer = new AbortController()
     const { clock } = this.#deps
@@ -217,17 +221,17 @@ export class Follower {
   }
 }
 
-function endOf(status: Extract<RunnerStatus, { readonly is: 'known' }> | undefined, said: LastWord): EndOfTree {
+function endOf(status: Extract<RunnerStatus, { readonly is: 'known' }> | undefined, last: LastEvent): EndOfTree {
   const { exitCode = null, signal = null } = status ?? {}
   const hasExit = exitCode !== null || signal !== null
-  const exit = hasExit ? { code: exitCode, signal: exitCode === null ? (signal as NodeJS.Signals) : null } : nobodySaw
-  // An exit code of 0 is no success where the runner says that it was none.
-  if (said?.is === 'error') return { ...exit, error: errorOf(exit, said.message) }
-  return hasExit || said?.is !== 'complete' ? exit : { code: 0, signal: null }
+  const exit = hasExit ? { code: exitCode, signal: exitCode === null ? (signal as NodeJS.Signals) : null } : unknownExit
+  // An exit code of 0 is no success when the runner reports an error.
+  if (last?.is === 'error') return { ...exit, error: errorOf(exit, last.message) }
+  return hasExit || last?.is !== 'complete' ? exit : { code: 0, signal: null }
 }
 
-/** Called by what is known, and in the runner's words. */
+/** Names the error by the exit, and takes the message of the runner. */
 function errorOf({ code, signal }: EndOfTree, message: string): AgentError {
   const name = signal !== null ? 'signal' : code !== null && code !== 0 ? 'exit_code' : 'runner_error'
-  return { name, message: message.trim() || 'The runner says that the agent failed.' }
+  return { name, message: message.trim() || 'The runner reports that the agent failed.' }
 }

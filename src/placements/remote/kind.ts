@@ -22,20 +22,20 @@ import {
 import { Follower } from './follower.ts'
 
 /**
- * An agent at a runner host: started, streamed, stopped and looked at by its five calls. What is there is what the runner
- * says; a runner that does not answer says nothing (G4).
+ * An agent at a runner host. The five calls of the runner protocol start, stream, stop and observe it. Only an answer of the runner says
+ * what exists; without an answer the state is unknown (G4).
  */
 
 export const remoteAgent = 'remote-agent'
 
-/** What the world told at creation, as far as it had come. */
+/** Recorded during the creation, step by step. */
 interface RemoteAgentDetail {
   readonly url: string
-  /** The task in which the runner was started for it. */
+  /** The ECS task that was started for the runner. */
   readonly taskArn?: string
-  /** The installation behind the address, where it says so. */
+  /** The installation of the runner at the address, when the runner reports one. */
   readonly runner?: string
-  /** As the runner calls it; absent until the runner has said so. */
+  /** The agent's id at the runner. Absent until the runner has answered. */
   readonly agentId?: string
 }
 
@@ -43,16 +43,16 @@ export interface RemoteAgentRef {
   readonly resourceId: string
   readonly spec: RemoteAgentSpec
   readonly detail: RemoteAgentDetail | undefined
-  /** The runner's id for it, or the one that it was asked to use (G1). */
+  /** The agent's id at the runner, or the id that the runner was given in the launch (G1). */
   readonly agentId: string
 }
 
 /**
- * What the runner itself runs in, where that is ours too, such as a cloud task: the end of it is the end of the agent, and all
- * there is when the runner does not answer any more.
+ * Where the runner itself runs, when Ebb started that as well, such as an ECS task. Its end is the end of the agent. It is the only way to
+ * end the agent when the runner does not answer.
  */
 export interface RunnersPlace {
-  /** How long it takes to end. */
+  /** How long the place takes to end. */
   readonly patienceMs: number
   observe(ref: RemoteAgentRef, ctx: Ctx): Promise<Presence>
   end(ref: RemoteAgentRef, ctx: Ctx): Promise<void>
@@ -63,33 +63,33 @@ export interface RemoteAgentDeps {
   readonly clock: Clock
   readonly log: Log
   readonly runner: Runner
-  readonly looks: RunnerQueries
-  /** Of an output, unless its launch says otherwise. */
+  readonly queries: RunnerQueries
+  /** The limit of the output in bytes, unless the launch sets one. */
   readonly limitBytes: number
-  /** A setting, and never in the ledger. */
+  /** The token is a setting and never in the ledger. */
   readonly tokenFor: (spec: RemoteAgentSpec) => string | undefined
-  /** Of agents whose runner was started for them. */
+  /** The place of the runner, for agents whose runner was started for them. */
   readonly placeOf?: (spec: RemoteAgentSpec) => RunnersPlace | undefined
 }
 
-/** A runner with a queue of launches answers late; the health before it, and the books, take their time too. */
+/** A runner may queue launches. The health check before the launch and the ledger take time as well. */
 const createBudgetMs = 60_000
 
-/** From the start of its container until a runner answers, on the smallest Fargate task. */
+/** The time from the start of the container until the runner answers, on the smallest Fargate task. */
 const startPatienceMs = 45_000
 
-/** A launch that failed is looked at for a while after its end; of so many, none is looked at any more. */
+/** Bounds the memory for stopped launches. A failed launch is observed only for a while after its end. */
 const mostRefused = 1_000
 
-/** A runner in our own network answers in milliseconds. */
-const shortlyMs = 250
+/** A runner in the same network answers within milliseconds. */
+const soonMs = 250
 
-/** Silent for so long, however often it was asked: then what it runs in is ended. A pause of its machine or network is shorter. */
+/** A runner that does not answer any query for this long is ended with its place. Pauses of a host or a network are shorter. */
 const silentMs = 3_000
 
 const noLongerNeeded = 'no longer needed'
 
-/** Between two looks at an agent that nobody here follows. */
+/** The longest delay between two observations of an agent without a follower. */
 const longestPauseMs = 500
 
 export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgentRef> {
@@ -100,9 +100,9 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
   readonly createBudgetMs = createBudgetMs
   readonly #deps: RemoteAgentDeps
   readonly #followers = new Map<string, Follower>()
-  /** The runner was asked to stop them, and has answered: a launch that is still on its way there comes too late. */
+  /** Resources whose stop the runner has confirmed before it confirmed their launch: it refuses a launch that arrives later. */
   readonly #refused = new Set<string>()
-  /** Since when their runner is silent to those who end them. */
+  /** Since when the runner has not answered calls that end the agent. */
   readonly #silentSince = new Map<string, number>()
 
   constructor(deps: RemoteAgentDeps) {
@@ -128,7 +128,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     const { order } = ctx.live as RemoteAgentLaunch
     const url = urlOf(spec, ctx)
     const call = { place: { url }, token: tokenFor(spec) }
-    const { installation } = await this.#answers({ ...call, signal: ctx.signal }, spec)
+    const { installation } = await this.#untilAnswering({ ...call, signal: ctx.signal }, spec)
     const taskArn = 'url' in spec ? undefined : (ctx.handle(addressLabel) as { readonly arn?: string } | undefined)?.arn
     const detail: RemoteAgentDetail = {
       url,
@@ -137,7 +137,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     }
     await ctx.record(detail)
     const stream = await runner.stream({ ...call, signal: ctx.signal }, order)
-    // Followed before anything else can fail: whatever becomes of the launch, its release finds it.
+    // Registered before anything else can fail, so that the release of a failed launch finds the follower.
     const follower = new Follower({
       effects,
       clock,
@@ -145,7 +145,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
       stream,
       path: (ctx.handle(logLabels[0]) as LogHandle).path,
       mostBytes: order.configuration.limits?.logBytes ?? limitBytes,
-      status: (signal) => this.#askOrSee({ ...call, signal }, { ...ref, agentId: stream.agentId, detail }),
+      status: (signal) => this.#statusOrEnd({ ...call, signal }, { ...ref, agentId: stream.agentId, detail }),
       stop: (signal) => runner.stop({ ...call, signal }, stream.agentId, false),
     })
     this.#followers.set(ref.resourceId, follower)
@@ -154,79 +154,79 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     return { detail: known, handle: { exit: follower.exit } satisfies TreeHandle }
   }
 
-  /** A runner that was started for this agent has an address before it answers there. */
-  async #answers(call: RunnerCall, spec: RemoteAgentSpec): Promise<RunnerHealth> {
-    const { clock, looks, placeOf } = this.#deps
+  /** Waits until the runner answers. A runner that was started for this agent has an address before it listens there. */
+  async #untilAnswering(call: RunnerCall, spec: RemoteAgentSpec): Promise<RunnerHealth> {
+    const { clock, queries, placeOf } = this.#deps
     const untilMs = clock.now() + (placeOf?.(spec) ? startPatienceMs : 0)
     for (let attempt = 1; ; attempt++) {
       try {
-        return await looks.health(call)
+        return await queries.health(call)
       } catch (error) {
-        if (call.signal.aborted || clock.now() >= untilMs || error instanceof RunnerDenied) throw explained(error, spec)
+        if (call.signal.aborted || clock.now() >= untilMs || error instanceof RunnerDenied) throw withTokenHint(error, spec)
         await pause({ clock, signal: call.signal }, Math.min(longestPauseMs, 2 ** Math.min(attempt, 20) * 2))
       }
     }
   }
 
-  /** By what it runs in, where that is ours too. */
+  /** The time that the place of the runner takes to end. */
   patienceMs({ spec }: RemoteAgentRef): number {
     return this.#deps.placeOf?.(spec)?.patienceMs ?? 0
   }
 
-  /** Never hangs up, which would end the agent: whoever only looks may be told wrong. */
+  /** Never hangs up: that would end the agent, and the runner's answer may be wrong. */
   async observe(ref: RemoteAgentRef, ctx: Ctx): Promise<Presence> {
-    return await this.#look(ref, ctx, async (follower) => follower.isOver)
+    return await this.#presence(ref, ctx, async (follower) => follower.isOver)
   }
 
-  async #look(ref: RemoteAgentRef, ctx: Ctx, hasAll: (follower: Follower) => Promise<boolean>): Promise<Presence> {
+  async #presence(ref: RemoteAgentRef, ctx: Ctx, hasAll: (follower: Follower) => Promise<boolean>): Promise<Presence> {
     const { detail } = ref
     const at = ctx.clock.wall()
-    // Recorded before the first call: without it no call was ever made.
-    if (!detail) return absent({ method: 'no runner was ever asked for it', strength: 'api', at })
+    // Recorded before the first call. Without it no call was made.
+    if (!detail) return absent({ method: 'no call to a runner was made', strength: 'api', at })
     const place = this.#deps.placeOf?.(ref.spec)
     let status: RunnerStatus
     try {
-      status = await (place ? this.#askShortly(ref, ctx) : this.#ask(this.#call(ref, ctx.signal), ref))
+      status = await (place ? this.#statusSoon(ref, ctx) : this.#status(this.#call(ref, ctx.signal), ref))
     } catch (error) {
-      if (place) return await this.#lost(ref, place, ctx)
-      return unknown(`${sentence(error)} Its agent stays on the books until a runner answers there.`)
+      if (place) return await this.#presenceOfPlace(ref, place, ctx)
+      return unknown(`${sentence(error)} The agent stays in the ledger until a runner answers there.`)
     }
     if (status.is === 'known' && status.isAlive) return present(`the runner at ${detail.url} says that it is alive`)
-    // The runner may not have read the launch yet. Once it was asked to stop that id it takes it no more.
+    // The runner may not have read the launch yet. After a stop of that id it refuses the launch.
     if (status.is === 'not-found' && detail.agentId === undefined && !this.#refused.has(ref.resourceId))
       return present('its launch may still be on its way to the runner')
     const follower = this.#followers.get(ref.resourceId)
-    if (follower && !(await hasAll(follower))) return present('its last lines are on their way')
+    if (follower && !(await hasAll(follower))) return present('its last output is still arriving')
     this.#forget(ref)
     return absent({ method: methodOf(detail, status, follower?.note), strength: 'api', at })
   }
 
-  /** The runner does not answer: what it runs in is looked at. */
-  async #lost(ref: RemoteAgentRef, place: RunnersPlace, ctx: Ctx): Promise<Presence> {
+  /** The runner does not answer, so its place is observed instead. */
+  async #presenceOfPlace(ref: RemoteAgentRef, place: RunnersPlace, ctx: Ctx): Promise<Presence> {
     const seen = await place.observe(ref, ctx)
     if (seen.is !== 'absent') return seen
     const follower = this.#followers.get(ref.resourceId)
     follower?.dismiss()
     this.#forget(ref)
-    // Its last words came before, or never.
+    // When the follower has finished, the output is complete.
     return follower?.isOver === true ? seen : absent({ ...seen.proof, method: `${seen.proof.method}; its last lines may be missing` })
   }
 
   async release(ref: RemoteAgentRef, step: LadderStep, ctx: Ctx): Promise<StepEffect> {
     if (!ref.detail) return {}
     const place = step === 'kill' ? this.#deps.placeOf?.(ref.spec) : undefined
-    if (place && !(await this.#isHeard(ref, ctx))) await this.#endSilent(ref, place, ctx)
+    if (place && !(await this.#isAnswering(ref, ctx))) await this.#endSilent(ref, place, ctx)
     else await this.#deps.runner.stop(this.#call(ref, ctx.signal), ref.agentId, step === 'kill')
     if (ref.detail.agentId === undefined) this.#refuse(ref.resourceId)
     return {}
   }
 
-  /** Once is an accident: what cannot be asked is ended with what it runs in only when it stays silent. */
+  /** A single unanswered call is not enough: the place is ended only when the runner stays silent. */
   async #endSilent(ref: RemoteAgentRef, place: RunnersPlace, ctx: Ctx): Promise<void> {
     const sinceMs = this.#silentSince.get(ref.resourceId) ?? ctx.clock.now()
     this.#silentSince.set(ref.resourceId, sinceMs)
     if (ctx.clock.now() - sinceMs < silentMs)
-      throw new Error(`The runner at ${ref.detail?.url} does not answer; what it runs in is ended when it stays silent.`)
+      throw new Error(`The runner at ${ref.detail?.url} does not answer; its task is stopped when it stays silent.`)
     await place.end(ref, ctx)
   }
 
@@ -238,8 +238,8 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
 
   async gone(ref: RemoteAgentRef, ctx: Ctx): Promise<Proof> {
     for (let attempt = 1; ; attempt++) {
-      // Its end was asked for, so a stream that nothing comes of any more may be left.
-      const seen = await this.#look(ref, ctx, (follower) => follower.finishes(ctx.signal))
+      // The end of the agent was requested, so a silent stream may be hung up.
+      const seen = await this.#presence(ref, ctx, (follower) => follower.finishes(ctx.signal))
       if (seen.is === 'absent') return seen.proof
       ctx.signal.throwIfAborted()
       const follower = this.#followers.get(ref.resourceId)
@@ -247,14 +247,14 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     }
   }
 
-  /** A runner cannot be asked which agents are ours: what a crash leaves there ends with its connection. */
+  /** A runner cannot list the agents of one client. After a crash they end with their connection. */
   async *list(): AsyncIterable<Found> {}
 
-  /** A runner that is silent because what it ran in has ended has no agents any more. */
-  async #askOrSee(call: RunnerCall, ref: RemoteAgentRef): Promise<RunnerStatus> {
+  /** When the runner is silent because its place has ended, it has no agents. */
+  async #statusOrEnd(call: RunnerCall, ref: RemoteAgentRef): Promise<RunnerStatus> {
     const { clock, placeOf } = this.#deps
     try {
-      return await this.#ask(call, ref)
+      return await this.#status(call, ref)
     } catch (error) {
       const seen = await placeOf?.(ref.spec)?.observe(ref, { signal: call.signal, clock })
       if (seen?.is === 'absent') return { is: 'not-found' }
@@ -262,10 +262,10 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     }
   }
 
-  /** It was asked to stop its agent before, and had its time: one that is silent now is ended with what it runs in. */
-  async #isHeard(ref: RemoteAgentRef, ctx: Ctx): Promise<boolean> {
+  /** False when the runner does not answer. It was called to stop the agent in the step before, so its place may be ended now. */
+  async #isAnswering(ref: RemoteAgentRef, ctx: Ctx): Promise<boolean> {
     try {
-      await this.#askShortly(ref, ctx)
+      await this.#statusSoon(ref, ctx)
       this.#silentSince.delete(ref.resourceId)
       return true
     } catch (error) {
@@ -274,25 +274,25 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     }
   }
 
-  /** Half the time of a kill's first try, so that the rest of it is left for what the runner runs in. */
-  async #askShortly(ref: RemoteAgentRef, ctx: Ctx): Promise<RunnerStatus> {
+  /** Uses half of the time of the first kill, so that the rest is left for the place. */
+  async #statusSoon(ref: RemoteAgentRef, ctx: Ctx): Promise<RunnerStatus> {
     const late = new AbortController()
     const timer = new AbortController()
-    ctx.clock.after(shortlyMs, timer.signal, () => late.abort(noLongerNeeded))
+    ctx.clock.after(soonMs, timer.signal, () => late.abort(noLongerNeeded))
     try {
-      return await this.#ask(this.#call(ref, AbortSignal.any([ctx.signal, late.signal])), ref)
+      return await this.#status(this.#call(ref, AbortSignal.any([ctx.signal, late.signal])), ref)
     } finally {
       timer.abort(noLongerNeeded)
     }
   }
 
-  /** The answer of the runner that has it; another one at the same address knows nothing of it (G10). */
-  async #ask(call: RunnerCall, { agentId, detail }: RemoteAgentRef): Promise<RunnerStatus> {
-    const status = await this.#deps.looks.status(call, agentId)
+  /** The answer of the runner that has the agent. Another runner at the same address knows nothing about the agent (G10). */
+  async #status(call: RunnerCall, { agentId, detail }: RemoteAgentRef): Promise<RunnerStatus> {
+    const status = await this.#deps.queries.status(call, agentId)
     if (detail?.runner !== undefined && status.installation !== detail.runner)
       throw new Error(
-        `At ${call.place.url} answers another runner than the one that has the agent ${agentId}; ` +
-          'start that one there again, or see its task or machine ended.',
+        `The runner at ${call.place.url} is another runner than the one that has the agent ${agentId}; ` +
+          'start that one there again, or end its task or machine.',
       )
     return status
   }
@@ -302,14 +302,14 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
   }
 
   #forget({ resourceId }: RemoteAgentRef): void {
-    // Its exit is still being asked for, and nobody knows it later.
+    // The follower may still be querying the exit. It keeps running without this entry.
     this.#followers.delete(resourceId)
     this.#silentSince.delete(resourceId)
   }
 }
 
-/** Which token it is depends on where the runner is. */
-function explained(error: unknown, spec: RemoteAgentSpec): unknown {
+/** Adds which setting holds the token. That depends on where the runner is. */
+function withTokenHint(error: unknown, spec: RemoteAgentSpec): unknown {
   if (!(error instanceof RunnerDenied) || !('task' in spec)) return error
   return new EbbError('launch_failed', `${error.message} ecs.token must be the EBB_TOKEN of the task definition.`, { cause: error })
 }
@@ -323,19 +323,19 @@ function urlOf(spec: RemoteAgentSpec, ctx: CreateCtx): string {
 }
 
 /**
- * How the end of the agent is known. A runner that is not Ebb's was never told our id, so its "no such agent" says little. The rest
- * follows from the runner protocol: a connection that is closed ends its agent (docs/in-depth/runner.md).
+ * The proof of the end. A runner that is not Ebb's does not know our id, so its "no such agent" proves little. In that case the runner
+ * protocol says that a closed connection ends the agent (docs/in-depth/runner.md).
  */
 function methodOf({ url, runner, agentId }: RemoteAgentDetail, status: RunnerStatus, note: string | undefined): string {
   const isWeak = status.is === 'not-found' && runner === undefined && agentId === undefined
   const says = status.is === 'known' ? 'its processes are gone' : 'it has no such agent'
   const method = isWeak
-    ? `the connection is closed, which ends it by the runner protocol, and the runner at ${url} has no agent of our id`
+    ? `the connection is closed, which ends the agent by the runner protocol, and the runner at ${url} has no agent with our id`
     : `the runner at ${url} says that ${says}`
   return note === undefined ? method : `${method}; ${note}`
 }
 
-/** Ends early with the event. */
+/** An event or an abort ends the wait. */
 async function pause({ clock, signal }: Ctx, ms: number, event?: Promise<void>): Promise<void> {
   const timer = new AbortController()
   await new Promise<void>((resolve) => {

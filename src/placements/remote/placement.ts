@@ -15,7 +15,7 @@ import { type LaunchContext, planFiles } from '../files.ts'
 import { HttpRunnerQueries } from './runner.ts'
 import { runnerAgentsOf } from './runner-agents.ts'
 
-/** Placement `remote`: the agent at a runner host, its output in logs of ours. */
+/** Placement `remote`: the agent at a runner host, with its output in logs of this host. */
 
 interface RemoteOptions {
   readonly remoteUrl: string | undefined
@@ -25,18 +25,18 @@ interface RemoteOptions {
 interface RemoteDeps {
   readonly url: string
   readonly token: string | undefined
-  readonly looks: RunnerQueries
+  readonly queries: RunnerQueries
 }
 
-/** Any id: what matters is whether the runner lets us ask. */
-const nobody = '00000000-0000-4000-8000-000000000000'
+/** The id of no agent. The query only tests whether the runner grants access. */
+const noAgentId = '00000000-0000-4000-8000-000000000000'
 
 export function openRemote({ remoteUrl: url = '', remoteToken: token }: RemoteOptions, parts: PlacementParts): Placement {
   const { clock, context } = parts
   const agents = runnerAgentsOf(parts)
   agents.useRunner(url, token)
-  const looks = new HttpRunnerQueries(clock)
-  const deps: RemoteDeps = { url, token, looks }
+  const queries = new HttpRunnerQueries(clock)
+  const deps: RemoteDeps = { url, token, queries }
   const call = (signal = new AbortController().signal): RunnerCall => ({ place: { url }, token, signal })
   return {
     name: 'remote',
@@ -44,56 +44,56 @@ export function openRemote({ remoteUrl: url = '', remoteToken: token }: RemoteOp
     plan: (scopeId, launch) => planRemote(context, url, scopeId, launch),
     requireReady: async () => {
       try {
-        await looks.health(call())
-        // A runner may answer everybody that it is well.
-        await looks.status(call(), nobody)
+        await queries.health(call())
+        // A runner may answer health checks without a token.
+        await queries.status(call(), noAgentId)
       } catch (error) {
         throw new EbbError('launch_refused', `${sentence(error)} Nothing was launched; check remote.url and remote.token.`, {
           cause: error,
         })
       }
     },
-    host: () => lookAtHost(looks, url, call),
+    host: () => observeHost(queries, url, call),
     check: () => check(deps, call),
   }
 }
 
-async function check({ looks, url, token }: RemoteDeps, call: () => RunnerCall): Promise<readonly SettingCheck[]> {
-  const address = await tried('remote.url', async () => {
-    const { activeAgents } = await looks.health(call())
+async function check({ queries, url, token }: RemoteDeps, call: () => RunnerCall): Promise<readonly SettingCheck[]> {
+  const address = await tryOut('remote.url', async () => {
+    const { activeAgents } = await queries.health(call())
     return `The runner at ${url} answers, with ${activeAgents} agents.`
   })
   const setting = 'remote.token'
   try {
-    await looks.status(call(), nobody)
+    await queries.status(call(), noAgentId)
     return [
       address,
-      { setting, isGood: true, says: token === undefined ? 'None is set, and the runner wants none.' : 'The runner takes it.' },
+      { setting, isGood: true, says: token === undefined ? 'Not set, and the runner requires none.' : 'The runner accepts it.' },
     ]
   } catch (error) {
     if (error instanceof RunnerDenied) return [address, { setting, isGood: false, says: sentence(error) }]
-    // Not the token's fault. What is no runner may have a health as well: our own control plane has one below /api.
+    // The token is not the problem. Another server may answer a health check as well: Ebb's control plane has one below /api.
     return [address.isGood ? { ...address, isGood: false, says: withHint(sentence(error), url) } : address]
   }
 }
 
-/** With what to try where there is no runner at an address with a path. */
+/** Adds a hint when the configured address has a path. */
 function withHint(problem: string, url: string): string {
   const { origin, pathname } = new URL(url)
   if (pathname === '/') return problem
   return `${problem} A runner of Ebb answers at the root of its address: set remote.url to ${origin}, without ${pathname}.`
 }
 
-/** Who looks at a page waits for it. */
+/** A dashboard page waits for this observation. */
 const hostMs = 2_000
 
-/** Well is one that an agent could be launched at. */
-async function lookAtHost(looks: RunnerQueries, url: string, call: (signal: AbortSignal) => RunnerCall): Promise<OtherHost> {
+/** `well` means that an agent can be launched there. */
+async function observeHost(queries: RunnerQueries, url: string, call: (signal: AbortSignal) => RunnerCall): Promise<OtherHost> {
   const known = { name: new URL(url).host, role: 'runner', url } as const
   const deadline = AbortSignal.timeout(hostMs)
   try {
-    const { activeAgents } = await looks.health(call(deadline))
-    await looks.status(call(deadline), nobody)
+    const { activeAgents } = await queries.health(call(deadline))
+    await queries.status(call(deadline), noAgentId)
     return { ...known, status: 'well', activeAgents }
   } catch (error) {
     if (deadline.aborted) return { ...known, status: 'unreachable', says: `The runner did not answer within ${hostMs / 1_000} s.` }
@@ -101,7 +101,7 @@ async function lookAtHost(looks: RunnerQueries, url: string, call: (signal: Abor
   }
 }
 
-async function tried(setting: string, attempt: () => Promise<string>): Promise<SettingCheck> {
+async function tryOut(setting: string, attempt: () => Promise<string>): Promise<SettingCheck> {
   try {
     return { setting, isGood: true, says: await attempt() }
   } catch (error) {
@@ -109,12 +109,15 @@ async function tried(setting: string, attempt: () => Promise<string>): Promise<S
   }
 }
 
-/** The agent depends on its logs: they are read to their end when it is gone. It never outlives us: our hang-up stops it. */
+/**
+ * The agent depends on its logs, which are read to their end after it is gone. It never outlives this process, because the closed
+ * connection stops it.
+ */
 function planRemote(context: LaunchContext, url: string, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   if (launch.workspace)
     throw new EbbError(
       'launch_refused',
-      'An agent of a task works in its folder, which a runner host does not have; use another placement.',
+      'An agent of a task works in the folder of the task, which is not on the runner host; use another placement.',
     )
   if (!launch.order) throw new EbbError('launch_refused', 'The placement remote runs agents, not commands; use the placement process.')
   const { config: _written, ...rest } = launch

@@ -3,7 +3,7 @@ import type { PlacementParts } from '../definition.ts'
 import { RemoteAgentKind, type RunnersPlace } from './kind.ts'
 import { HttpRunner, HttpRunnerQueries } from './runner.ts'
 
-/** What a runner in a cloud task needs, beside its address. */
+/** What agents in ECS tasks need in addition to the address of their runner. */
 export interface TaskRunners<Task> {
   readonly token: string | undefined
   placeOf(task: Task): RunnersPlace
@@ -14,7 +14,7 @@ type AgentTask = Extract<
   { task?: unknown }
 >['task']
 
-/** Agents at runners, wherever those are: one kind for every placement that has them. Each placement adds its own runners. */
+/** The agents at runners: one kind, shared by all placements that use runners. Each placement adds its own runners. */
 export class RunnerAgents {
   readonly kind: RemoteAgentKind
   #runner: { readonly url: string; readonly token: string | undefined } | undefined
@@ -26,7 +26,7 @@ export class RunnerAgents {
       clock,
       log,
       runner: wrap<Runner>('runner', new HttpRunner(clock)),
-      looks: new HttpRunnerQueries(clock),
+      queries: new HttpRunnerQueries(clock),
       limitBytes,
       tokenFor: (spec) => ('url' in spec ? this.#tokenAt(spec.url) : this.#tasks?.token),
       placeOf: (spec) => ('task' in spec && spec.task ? this.#tasks?.placeOf(spec.task) : undefined),
@@ -46,14 +46,14 @@ export class RunnerAgents {
     const token = this.#runner?.token
     if (token === undefined || originOf(this.#runner?.url) === originOf(url)) return token
     throw new Error(
-      `Its runner is at ${url}, which is not the remote.url of now, and remote.token is not sent there; set both as they were.`,
+      `The runner of the agent is at ${url}, which is not the current remote.url, so remote.token is not sent there; set both as they were at the launch.`,
     )
   }
 }
 
 const opened = new WeakMap<PlacementParts, RunnerAgents>()
 
-/** The placements that are opened with the same parts share one. */
+/** Placements that are opened with the same parts share one instance. */
 export function runnerAgentsOf(parts: PlacementParts): RunnerAgents {
   const agents = opened.get(parts) ?? new RunnerAgents(parts)
   opened.set(parts, agents)

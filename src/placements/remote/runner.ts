@@ -24,10 +24,10 @@ import { EventReader } from './events.ts'
  * are bounded, because a runner's answer may be of any length.
  */
 
-/** A look that takes longer is lost; less than what the engine gives a look. */
-const lookMs = 4_000
+/** The timeout of a query, less than the engine's deadline for an observation. */
+const observeTimeoutMs = 4_000
 
-/** The runner runs the whole ladder and proves it; who waits less says so by the signal. */
+/** The runner goes through the whole ladder and proves the end. A caller with less time aborts the call. */
 const stopMs = 60_000
 
 /** A runner may have a queue of launches. */
@@ -36,7 +36,7 @@ const launchMs = 45_000
 /** The report of a stop that failed is the largest of the answers. */
 const mostBodyBytes = 1_048_576
 
-/** An id becomes a part of an address and of a sentence. */
+/** Ids become parts of addresses and of messages. */
 const isId = (text: string): boolean => /^[\x21-\x7e]{1,200}$/.test(text)
 
 interface Ask extends RunnerCall {
@@ -69,14 +69,14 @@ export class HttpRunner implements Runner {
       const response = await open(this.#clock, ask)
       if (response.statusCode !== 200) throw notStarted(ask, response.statusCode ?? 0, await jsonOf(response))
       const agentId = String(response.headers['x-agent-id'] ?? '')
-      if (!isId(agentId)) throw new Error(`${named(ask)} gave its agent no id that can be used (X-Agent-Id).`)
+      if (!isId(agentId)) throw new Error(`${named(ask)} returned no valid agent id (X-Agent-Id).`)
       return { agentId, news: news(response, ask), hangUp: cancel }
     } catch (error) {
-      // Whatever it has started by now is stopped by this.
+      // Closing the connection stops the agent that may have been started.
       cancel()
       throw error
     } finally {
-      // Who has asked waits no longer; what was begun goes on.
+      // The launch is over, so the caller's signal does not end the stream any more.
       call.signal.removeEventListener('abort', cancel)
     }
   }
@@ -99,7 +99,7 @@ export class HttpRunnerQueries implements RunnerQueries {
   }
 
   async health(call: RunnerCall): Promise<RunnerHealth> {
-    const ask: Ask = { ...call, method: 'GET', path: 'health', deadlineMs: lookMs }
+    const ask: Ask = { ...call, method: 'GET', path: 'health', deadlineMs: observeTimeoutMs }
     const { status, json } = await answer(this.#clock, ask)
     // The runner protocol prescribes no value for `status`.
     if (status !== 200 || typeof json.status !== 'string') throw refusal(ask, status, json)
@@ -111,7 +111,7 @@ export class HttpRunnerQueries implements RunnerQueries {
   }
 
   async status(call: RunnerCall, agentId: string): Promise<RunnerStatus> {
-    const ask: Ask = { ...call, method: 'GET', path: `agent/status/${encodeURIComponent(agentId)}`, deadlineMs: lookMs }
+    const ask: Ask = { ...call, method: 'GET', path: `agent/status/${encodeURIComponent(agentId)}`, deadlineMs: observeTimeoutMs }
     const { status, json, installation } = await answer(this.#clock, ask)
     const who = installation === undefined ? {} : { installation }
     if (status === 404 && (await isAboutAgent(this.#clock, ask, json, agentId))) return { is: 'not-found', ...who }
@@ -145,14 +145,14 @@ function bodyOf({ agentId, type, prompt, configuration }: RunnerOrder): object {
   }
 }
 
-/** As the programs' own files have it. */
+/** The format of the configuration files of the agent programs. */
 function serverOf(server: McpServer): object {
   const { command, args, env, transport } = server
   if (isRemote(server)) return { type: transport, url: command }
   return { type: 'stdio', command, ...(args && { args }), ...(env && { env }) }
 }
 
-/** A connection of its own for every call: one that idles would be half-open before anybody knows. */
+/** Every call opens a connection of its own. An idle one may be half-open without any sign. */
 function send({ place, token, method, path, body, signal }: Ask): Promise<IncomingMessage> {
   const base = place.url.endsWith('/') ? place.url : `${place.url}/`
   const url = new URL(path, base)
@@ -165,8 +165,8 @@ function send({ place, token, method, path, body, signal }: Ask): Promise<Incomi
       agent: isSecure ? new SecureAgent({ keepAlive: false }) : new PlainAgent({ keepAlive: false }),
       headers: {
         accept: 'application/json, text/event-stream',
-        // A runner that listens everywhere does not know its numbers, and answers to names that it knows (`--allow-host`). Never
-        // with TLS: Node takes the name that a certificate must have from this header before it takes it from the address.
+        // A runner that listens on all addresses does not know them, and accepts only the names that it was given (`--allow-host`). This
+        // header is not set with TLS: Node would expect its name, instead of that of the address, in the certificate.
         ...(!isSecure && isNumber(url) && { host: 'localhost' }),
         ...(token !== undefined && { authorization: `Bearer ${token}` }),
         ...(text && { 'content-type': 'application/json', 'content-length': text.length }),
@@ -174,7 +174,7 @@ function send({ place, token, method, path, body, signal }: Ask): Promise<Incomi
     })
     request.once('error', reject)
     request.once('response', (response) => {
-      // What is lost from here on is told by the reading.
+      // Errors after the response has begun are reported by the read.
       request.on('error', () => {})
       resolve(response)
     })
@@ -186,12 +186,12 @@ function isNumber({ hostname }: URL): boolean {
   return isIP(hostname.replace(/^\[|\]$/g, '')) > 0
 }
 
-/** Until the headers have come. */
+/** Settles when the headers have arrived. */
 async function open(clock: Clock, ask: Ask): Promise<IncomingMessage> {
   return await inTime(clock, ask, (signal) => send({ ...ask, signal: AbortSignal.any([ask.signal, signal]) }))
 }
 
-/** The whole answer. */
+/** Reads the whole answer. */
 async function answer(clock: Clock, ask: Ask): Promise<Reply> {
   return await inTime(clock, ask, async (signal) => {
     const response = await send({ ...ask, signal: AbortSignal.any([ask.signal, signal]) })
@@ -215,7 +215,7 @@ async function inTime<T>(clock: Clock, ask: Ask, work: (late: AbortSignal) => Pr
   } catch (error) {
     if (late.signal.aborted)
       throw new RunnerUnreachable(`${named(ask)} did not answer within ${ask.deadlineMs / 1_000} s.`, { cause: error })
-    if (ask.signal.aborted) throw new RunnerUnreachable(`Nobody waits for ${named(ask)} any more.`, { cause: error })
+    if (ask.signal.aborted) throw new RunnerUnreachable(`${named(ask)} was called, but the caller no longer waits.`, { cause: error })
     throw new RunnerUnreachable(`${named(ask)} cannot be reached: ${sentence(error) || 'no connection'}.`, { cause: error })
   } finally {
     over.abort(noLongerNeeded)
@@ -242,10 +242,10 @@ async function jsonOf(response: IncomingMessage): Promise<Readonly<Record<string
   }
 }
 
-/** Of a body that is something else, such as the page of a proxy. */
+/** Stands for a body that is not JSON, such as the page of a proxy. */
 const noJson: Reply['json'] = {}
 
-/** Ends with the last word; a connection that is lost before throws. */
+/** Ends after the last event. Throws when the connection is lost before that. */
 async function* news(response: IncomingMessage, ask: Ask): AsyncGenerator<RunnerNews> {
   const events = new EventReader()
   for await (const chunk of response as AsyncIterable<Buffer>) {
@@ -258,18 +258,18 @@ async function* news(response: IncomingMessage, ask: Ask): AsyncGenerator<Runner
 }
 
 /**
- * A 404 of the agent, and not of an address at which there is no runner: frameworks repeat the path that they do not know, and
- * with it the words "agent" and "not found" (Fastify: "Route GET:/agent/status/ID not found"; NestJS: "Cannot GET /agent/…"), and proxies
- * have a page. The runner protocol prescribes no body: a 404 without one of these counts where a runner's health is at the same address.
+ * True when a 404 is about the agent, and not about an address without a runner. Frameworks repeat the unknown path, and with it the words
+ * "agent" and "not found" (Fastify: "Route GET:/agent/status/ID not found"; NestJS: "Cannot GET /agent/…"). Proxies send a page. The runner
+ * protocol prescribes no body, so a 404 without any of these counts when a runner answers the health check at the same address.
  */
-async function isAboutAgent(clock: Clock, ask: Ask, said: Reply['json'], agentId: string): Promise<boolean> {
-  const { code, agent_id: named, error, detail, message } = said
+async function isAboutAgent(clock: Clock, ask: Ask, reply: Reply['json'], agentId: string): Promise<boolean> {
+  const { code, agent_id: named, error, detail, message } = reply
   if (code === 'agent_not_found' || named === agentId) return true
   const texts = [error, detail, message].filter((text) => typeof text === 'string').map((text) => text.slice(0, 1_000))
   if (texts.some((text) => saysNoAgent(text, agentId))) return true
-  if (said === noJson || named !== undefined || texts.some((text) => text.includes('agent/'))) return false
+  if (reply === noJson || named !== undefined || texts.some((text) => text.includes('agent/'))) return false
   const { place, token, signal } = ask
-  const { status, json } = await answer(clock, { place, token, signal, method: 'GET', path: 'health', deadlineMs: lookMs })
+  const { status, json } = await answer(clock, { place, token, signal, method: 'GET', path: 'health', deadlineMs: observeTimeoutMs })
   return status === 200 && typeof json.status === 'string' && typeof json.active_agents === 'number'
 }
 
@@ -278,7 +278,7 @@ function saysNoAgent(text: string, agentId: string): boolean {
   return /\bagent\b.{0,80}\b(not found|unknown|does not exist|not exist)\b|\b(no such|unknown|no) agent\b/is.test(said)
 }
 
-/** What the runner does not want to start is refused here too, once it is proven that it did not (400; 422 where a framework checks). */
+/** A launch that the runner refused is refused here too (400, or 422 from frameworks that validate bodies): nothing was started. */
 function notStarted(ask: Ask, status: number, json: Reply['json']): Error {
   const error = refusal(ask, status, json)
   return status === 400 || status === 422 ? new EbbError('launch_refused', `${error.message} Nothing was launched.`) : error
@@ -286,10 +286,10 @@ function notStarted(ask: Ask, status: number, json: Reply['json']): Error {
 
 function refusal(ask: Ask, status: number, { message, error, detail }: Reply['json']): Error {
   if (status === 401 || status === 403)
-    return new RunnerDenied(`${named(ask)} does not let us in (${status}); check the token, and that it knows itself by this name.`)
+    return new RunnerDenied(`${named(ask)} refuses access (${status}); check the token, and that the runner allows this host name.`)
   const said = [message, error, detail].find((text) => typeof text === 'string' && text !== '') as string | undefined
-  const words = said === undefined ? ', which is no answer of a runner' : `: ${said.slice(0, 1_000).replace(/\.$/, '')}`
-  return new Error(`${named(ask)} answered ${status}${words}.`)
+  const reason = said === undefined ? ', which is not an answer of a runner' : `: ${said.slice(0, 1_000).replace(/\.$/, '')}`
+  return new Error(`${named(ask)} answered ${status}${reason}.`)
 }
 
 function named({ place }: RunnerCall): string {

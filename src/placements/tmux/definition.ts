@@ -1,6 +1,6 @@
 import { definePlacement } from '../definition.ts'
 
-/** The command in the pane of a tmux session of its own, which a person can attach to. */
+/** Runs the command in the pane of a tmux session of its own, which a person can attach to. */
 export const tmux = definePlacement({
   name: 'tmux',
   isRemote: false,

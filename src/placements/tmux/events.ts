@@ -3,28 +3,28 @@ import { Socket } from 'node:net'
 import { errno } from '../../core/model/errors.ts'
 import type { Effects, Exit } from '../../core/ports/effects.ts'
 
-/** What a pane tells us of its agent, through a pipe that outlives us: whoever comes next reads on. */
+/** Events of a pane, read from a named pipe. The pipe outlives this process, so the next supervisor continues to read. */
 export interface PaneEvents {
-  /** It waits for its orders. */
+  /** Settles when the shell in the pane waits for its orders. */
   readonly ready: Promise<void>
-  /** The pids of those who write its two logs. */
+  /** The pids of the collectors, which write the two logs. */
   readonly collectors: Promise<readonly [number, number]>
-  /** The agent is behind its doors. Rejects when the pane ends before. */
+  /** Settles when the agent is in its cgroup. Rejects when the pane ends before. */
   readonly pid: Promise<number>
-  /** Its exit, as the shell in the pane saw it; of one that nobody saw, neither code nor signal. */
+  /** The exit that the shell in the pane saw. When it saw none, neither code nor signal is set. */
   readonly exit: Promise<Exit>
-  /** The session was ended from outside, and the agent may live on. */
+  /** The session was killed from outside. The agent may still run. */
   readonly lost: Promise<void>
-  /** Nobody is left in the pane. */
+  /** No process is left in the pane. */
   readonly over: Promise<void>
   close(): void
 }
 
-const unseen: Exit = { code: null, signal: null }
+const unknownExit: Exit = { code: null, signal: null }
 
 /**
- * Opened before there is a pane, the pipe would say at once that nobody is left who could write: then it is opened for
- * writing too, until the pane has said that it is there.
+ * Reads the events of one pane. A pipe that is opened before its first writer reports the end at once, so it is opened for writing, too,
+ * until the pane is ready.
  */
 export class PaneListener implements PaneEvents {
   readonly #effects: Effects
@@ -51,15 +51,16 @@ export class PaneListener implements PaneEvents {
     this.#effects = effects
     this.#pipe = pipe
     this.#exitFile = exitFile
+    // Swallowed: a launch awaits these promises, and an adopted pane needs none of them.
     for (const promise of [this.ready, this.collectors, this.pid]) promise.catch(() => {})
   }
 
-  /** Before there is a pane. */
+  /** Opens the pipe before the pane exists. */
   await(): void {
     this.#open(constants.O_RDWR)
   }
 
-  /** Of a pane that is there, or was. */
+  /** Opens the pipe of a pane that exists, or existed. */
   follow(): void {
     this.#open(constants.O_RDONLY)
   }
@@ -76,9 +77,10 @@ export class PaneListener implements PaneEvents {
     }
     const socket = new Socket({ fd, readable: true, writable: false })
     this.#socket = socket
-    // A wait for somebody else's end must not keep us alive.
+    // Waiting for the end of the pane must not keep this process alive.
     socket.unref()
-    socket.on('data', (chunk: Buffer) => this.#hear(chunk.toString('latin1')))
+    socket.on('data', (chunk: Buffer) => this.#read(chunk.toString('latin1')))
+    // Swallowed: `close` follows every error, and ends the events.
     socket.on('error', () => {})
     socket.on('close', () => {
       if (this.#socket === socket) this.#end()
@@ -86,7 +88,7 @@ export class PaneListener implements PaneEvents {
     before?.destroy()
   }
 
-  #hear(chunk: string): void {
+  #read(chunk: string): void {
     const lines = (this.#text + chunk).split('\n')
     this.#text = lines.pop() ?? ''
     for (const line of lines) {
@@ -99,7 +101,7 @@ export class PaneListener implements PaneEvents {
     }
   }
 
-  /** There may be no descriptor left: then it is a launch that fails, and nothing else. */
+  /** Opening the pipe again may fail for lack of descriptors. Then only the launch fails. */
   #becomeReady(): void {
     try {
       this.follow()
@@ -114,7 +116,7 @@ export class PaneListener implements PaneEvents {
     this.#ready.reject(problem)
     this.#collectors.reject(problem)
     this.#pid.reject(problem)
-    this.#exit.resolve(readExit(this.#exitFile) ?? unseen)
+    this.#exit.resolve(readExit(this.#exitFile) ?? unknownExit)
     this.#isOver = true
     this.#over.resolve()
   }
@@ -123,7 +125,7 @@ export class PaneListener implements PaneEvents {
     return this.#isOver
   }
 
-  /** Nobody is there any more; what is known of them is on the disk. */
+  /** Ends the events of a pane without processes. The exit is read from its file. */
   finish(): void {
     this.#end()
     this.close()
@@ -134,7 +136,7 @@ export class PaneListener implements PaneEvents {
   }
 }
 
-/** Written by rename: it is whole, or it is not there. */
+/** Reads the exit file. It is written by a rename, so it is complete or missing. */
 export function readExit(file: string): Exit | undefined {
   try {
     const code = Number.parseInt(readFileSync(file, 'utf8'), 10)

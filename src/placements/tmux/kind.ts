@@ -13,17 +13,17 @@ import { type LogHandle, type SessionHandle, type SessionSpec, sessionLabel } fr
 import { signalEntry } from '../../host/containment/scan.ts'
 import type { ProcessTable } from '../../host/processes/process-table.ts'
 import { PaneListener, readExit } from './events.ts'
-import { lastWords } from './pane-output.ts'
-import { addressed, announced, ordersFor, waitForOrders } from './script.ts'
+import { lastLine } from './pane-output.ts'
+import { announced, ordersFor, waitForOrders, withLength } from './script.ts'
 import type { Session, Tmux } from './tmux.ts'
 
 /**
- * A session on our own tmux server, with one pane in which a shell of ours waits for its orders, starts the agent and
- * tells us what becomes of it. The agent itself is a process tree of its own; this is its terminal, which a person may
- * attach to. Killing a session only hangs up its terminal, so what is in the pane is ended by its mark as well.
+ * A session on Ebb's own tmux server. In its one pane a shell of Ebb waits for its orders, starts the agent, and reports events. The agent
+ * is a process tree of its own; the session is its terminal, which a person may attach to. Killing a session only hangs up its terminal, so
+ * processes in the pane are also ended by their mark.
  */
 
-/** What the world told at creation. */
+/** Recorded at the creation: the shell in the pane. */
 interface SessionDetail {
   readonly pid: number
   readonly startTime: string
@@ -32,7 +32,7 @@ interface SessionDetail {
 export interface SessionRef extends SessionSpec {
   readonly mark: Mark
   readonly pane: SessionDetail | undefined
-  /** Pipes: its orders, and what it tells. */
+  /** Named pipes: the orders to the pane, and the events from it. */
   readonly orders: string
   readonly events: string
   readonly exit: string
@@ -47,7 +47,7 @@ export interface TmuxKindDeps {
   readonly directory: string
   readonly socket: string
   readonly inheritedTag: string | undefined
-  /** argv of a command that first enters the place of the tmux server, where there is one. */
+  /** Wraps a command so that it first enters the cgroup of the tmux server, when there is one. */
   readonly throughGate: (argv: readonly string[]) => { readonly program: string; readonly argv: readonly string[] }
 }
 
@@ -56,25 +56,28 @@ export const tmuxSession = 'tmux-session'
 const separator = '~'
 const suffixes = ['.orders', '.events', '.exit', '.exit.new']
 
-/** The shell of a new pane is there in milliseconds. */
+/** The shell of a new pane starts within milliseconds. */
 const paneBudgetMs = 5_000
 
 /**
- * One that fails at once has failed to start: so long its end is waited for before the launch is said to have succeeded,
- * counted from its orders, and this long at least from when it is behind its door, which may take 20 ms by itself.
+ * An agent that ends within this time has failed to start. The launch waits for it, counted from the orders, and at least for the second
+ * value after the agent entered its cgroup, which can take 20 ms.
  */
-const firstMomentsMs = 30
-const leastMomentsMs = 12
+const startWindowMs = 30
+const leastStartMs = 12
 
-/** A program that fails at once has done so in less time of a processor than this; so long it is waited for at most. */
-const ownMomentsMs = 5
-const busyMomentsMs = 1_000
+/**
+ * A program that fails to start has used less processor time than the first value. On a busy machine the launch waits for that, but not
+ * longer than the second value.
+ */
+const startProcessorMs = 5
+const busyStartMs = 1_000
 
-/** Who is in a pane that was hung up leaves in milliseconds, or not by itself. */
+/** Processes in a pane that was hung up end within milliseconds, or not by themselves. */
 const hangupMs = 100
 
-/** Its last words are on their way into the log. */
-const lastWordsMs = 1_000
+/** How long the collectors may take to write the last output. */
+const lastOutputMs = 1_000
 
 export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   readonly kind = tmuxSession
@@ -116,7 +119,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
       },
       throughGate,
     })
-    await settles(clock, paneBudgetMs, listener.ready, `The pane of ${ref.session} did not start.`)
+    await within(clock, paneBudgetMs, listener.ready, `The pane of ${ref.session} did not start.`)
     const startTime = processes.find(panePid)?.startTime
     return {
       handle: this.#handle(ref, listener),
@@ -127,7 +130,8 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   async resume(ref: SessionRef): Promise<SessionHandle> {
     const listener = this.#listen(ref)
     listener.follow()
-    // A pipe whose last writer left before it was opened never says so (fifo(7)). Opened first: who leaves now is heard.
+    // A pipe whose last writer closed it before it was opened never reports the end (fifo(7)). The pipe is opened before this check, so a
+    // pane that ends in between is seen.
     if (await this.ended(ref)) listener.finish()
     return this.#handle(ref, listener)
   }
@@ -152,7 +156,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
         logs = [streams.stdout.path, streams.stderr.path]
         const orderedMs = this.#deps.clock.now()
         const child = await this.#start(ref, listener, command, streams)
-        const leftMs = Math.max(leastMomentsMs, orderedMs + firstMomentsMs - this.#deps.clock.now())
+        const leftMs = Math.max(leastStartMs, orderedMs + startWindowMs - this.#deps.clock.now())
         await this.#requireGoodStart(listener, logs, leftMs)
         return child
       },
@@ -169,8 +173,8 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     streams: { readonly stdin: string; readonly stdout: LogHandle; readonly stderr: LogHandle },
   ): Promise<Child> {
     const { effects, clock } = this.#deps
-    this.#order(ref, addressed(ordersFor({ command, ...streams, exit: ref.exit })))
-    const pid = await settles(clock, paneBudgetMs, listener.pid, `The command did not start in ${ref.session}.`)
+    this.#order(ref, withLength(ordersFor({ command, ...streams, exit: ref.exit })))
+    const pid = await within(clock, paneBudgetMs, listener.pid, `The command did not start in ${ref.session}.`)
     const [one, two] = await listener.collectors
     streams.stdout.collectedBy?.(one)
     streams.stderr.collectedBy?.(two)
@@ -178,40 +182,42 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     return { pid, exit: listener.exit, stdin: undefined, firstLine: async () => undefined, unref: () => {} }
   }
 
-  /** The pane has the pipe open for both sides, so nothing that is written to it gets lost, and nobody waits. */
+  /** The pane has the pipe open for reading and writing, so the orders are not lost, and neither side blocks. */
   #order(ref: SessionRef, text: string): void {
     const fd = this.#deps.effects.openFile(ref.orders, constants.O_WRONLY | constants.O_NONBLOCK)
     const socket = new Socket({ fd, readable: false, writable: true })
-    // Who does not read them is dead: that is told by the pane's end, or by the budget.
+    // When the shell does not read its orders, the end of the pane or the deadline reports it.
     socket.on('error', () => {})
     socket.end(text)
     socket.unref()
   }
 
-  /** Ended already: with an error, or without a word, it never worked; otherwise it was quick. */
-  async #requireGoodStart(listener: PaneListener, logs: readonly string[], momentsMs: number): Promise<void> {
+  /** Throws when the agent has ended with an error, or without output. An agent that ended with output was only fast. */
+  async #requireGoodStart(listener: PaneListener, logs: readonly string[], windowMs: number): Promise<void> {
     const { clock } = this.#deps
-    let early = await Promise.race([listener.exit, passes(clock, momentsMs)])
-    // On a busy machine these were somebody else's moments: then it has more, until it has had its own.
-    const untilMs = clock.now() + (momentsMs > 0 ? busyMomentsMs : 0)
-    while (!early && clock.now() < untilMs && this.#isStillBeginning(await listener.pid))
-      early = await Promise.race([listener.exit, passes(clock, leastMomentsMs)])
-    if (!early) return
-    // The collector writes after the agent is gone.
-    await Promise.race([listener.over, passes(clock, lastWordsMs)])
-    const hasSpoken = logs.some((log) => (statSync(log, { throwIfNoEntry: false })?.size ?? 0) > 0)
-    if (early.code === 0 && hasSpoken) return
-    const how = early.code === 0 ? 'without one line of output' : `with exit code ${early.code ?? 'unknown'}`
-    const said = await lastWords(logs.toReversed())
-    const why = said === undefined ? 'start its command by hand to see why.' : `it last said: ${said}`
+    let exit = await Promise.race([listener.exit, delay(clock, windowMs)])
+    // On a busy machine the agent may have had no processor time yet. Then it gets more time.
+    const untilMs = clock.now() + (windowMs > 0 ? busyStartMs : 0)
+    while (!exit && clock.now() < untilMs && this.#isStillBeginning(await listener.pid))
+      exit = await Promise.race([listener.exit, delay(clock, leastStartMs)])
+    if (!exit) return
+    // The collectors write the last output after the agent has ended.
+    await Promise.race([listener.over, delay(clock, lastOutputMs)])
+    const hasOutput = logs.some((log) => (statSync(log, { throwIfNoEntry: false })?.size ?? 0) > 0)
+    if (exit.code === 0 && hasOutput) return
+    const how = exit.code === 0 ? 'without one line of output' : `with exit code ${exit.code ?? 'unknown'}`
+    const said = await lastLine(logs.toReversed())
+    const why = said === undefined ? 'start its command by hand to see why.' : `its last line was: ${said}`
     throw new EbbError('launch_failed', `The agent's session ended at once, ${how}; ${why}`)
   }
 
-  /** It waits for a processor and has hardly had one; or it is gone, and the pane has not said so yet. */
+  /**
+   * True when the agent waits for a processor and has used little of one. Also true when it has ended and the pane has not reported it yet.
+   */
   #isStillBeginning(pid: number): boolean {
     const entry = this.#deps.processes.find(pid)
     if (!entry) return true
-    return (entry.state === 'R' || entry.state === 'D') && processorMs(pid) < ownMomentsMs
+    return (entry.state === 'R' || entry.state === 'D') && processorMs(pid) < startProcessorMs
   }
 
   async observe(ref: SessionRef, ctx: Ctx): Promise<Presence> {
@@ -230,7 +236,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     const { effects, tmux } = this.#deps
     for (const { id } of await this.#find(ref.mark)) await tmux.kill(id)
     const listener = this.#listeners.get(ref.mark.resourceId)
-    if (listener) await Promise.race([listener.over, passes(this.#deps.clock, hangupMs)])
+    if (listener) await Promise.race([listener.over, delay(this.#deps.clock, hangupMs)])
     if (!listener?.isOver) await this.#endPane(ref)
     for (const file of [ref.orders, ref.events, ref.exit, `${ref.exit}.new`]) {
       try {
@@ -242,7 +248,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     return {}
   }
 
-  /** Only who carries this very mark: the collectors, in the same pane, carry their own and are still at work. */
+  /** Kills only processes with exactly this mark: the collectors in the same pane carry the marks of their logs and are still writing. */
   async #endPane(ref: SessionRef): Promise<void> {
     const { processes } = this.#deps
     for (const { pid, environmentTags } of await processes.marked()) {
@@ -255,7 +261,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   async gone(ref: SessionRef, ctx: Ctx): Promise<Proof> {
     await this.#listeners.get(ref.mark.resourceId)?.over
     const seen = await this.observe(ref, ctx)
-    if (seen.is !== 'absent') throw new Error(`${ref.session} is still there`)
+    if (seen.is !== 'absent') throw new Error(`the session ${ref.session} still exists`)
     return seen.proof
   }
 
@@ -266,7 +272,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
       const [incarnation = '', resourceId = ''] = suffix ? file.slice(0, -suffix.length).split(separator) : []
       if (isSafeId(resourceId)) found.set(resourceId, { installation: this.#deps.host.installation, incarnation, resourceId })
     }
-    // Where none of ours ever was, nobody needs to ask.
+    // Without the socket there was never a server, so there are no sessions.
     if (existsSync(this.#deps.socket))
       for (const { mark } of await this.#sessions()) if (isSafeId(mark.resourceId)) found.set(mark.resourceId, mark)
     for (const { installation, incarnation, resourceId } of found.values()) {
@@ -286,7 +292,10 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     return listing === 'none' ? [] : listing
   }
 
-  /** Its end of the pipe is held by everybody in the pane but the collectors: when that is closed, the kernel says that nobody is left. */
+  /**
+   * True when the shell of the pane, or a process with its mark, lives. All processes of the pane except the collectors hold the events
+   * pipe open, so its end proves that they are gone.
+   */
   async #isPaneAlive({ mark, pane }: SessionRef): Promise<boolean> {
     const { processes } = this.#deps
     if (pane && processes.find(pane.pid)?.startTime === pane.startTime) return true
@@ -302,7 +311,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   }
 }
 
-/** How long it has run, by proc(5), schedstat; without that, long enough. */
+/** The processor time that a process has used, from schedstat (proc(5)). Infinite when unreadable. */
 function processorMs(pid: number): number {
   try {
     return Number(readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ')[0]) / 1e6
@@ -315,7 +324,7 @@ function isSameMark(a: Mark, b: Mark): boolean {
   return a.resourceId === b.resourceId && a.installation === b.installation
 }
 
-async function settles<T>(clock: Clock, budgetMs: number, event: Promise<T>, problem: string): Promise<T> {
+async function within<T>(clock: Clock, budgetMs: number, event: Promise<T>, problem: string): Promise<T> {
   const late = new AbortController()
   const deadline = new Promise<never>((_, reject) => clock.after(budgetMs, late.signal, () => reject(new Error(problem))))
   try {
@@ -325,6 +334,6 @@ async function settles<T>(clock: Clock, budgetMs: number, event: Promise<T>, pro
   }
 }
 
-function passes(clock: Clock, ms: number): Promise<undefined> {
+function delay(clock: Clock, ms: number): Promise<undefined> {
   return new Promise((resolve) => clock.after(ms, new AbortController().signal, () => resolve(undefined)))
 }

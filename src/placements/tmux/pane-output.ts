@@ -1,12 +1,12 @@
 import { openRegular } from '../../host/slow-effects.ts'
 
-/** As much of a log's end is looked at. */
+/** How much of the end of a log is read. */
 const endBytes = 4_096
-/** As much of a line is quoted. */
+/** How much of the line is quoted. */
 const quotedCharacters = 200
 
-/** The last line that an agent wrote, for a sentence about its early end: its logs go with the launch. */
-export async function lastWords(logs: readonly string[]): Promise<string | undefined> {
+/** The last line that an agent wrote, for the error about its early end. Its logs are removed with the failed launch. */
+export async function lastLine(logs: readonly string[]): Promise<string | undefined> {
   for (const log of logs) {
     const line = (await endOf(log))
       .split('\n')
@@ -17,7 +17,7 @@ export async function lastWords(logs: readonly string[]): Promise<string | undef
   return undefined
 }
 
-/** One that is gone, or that the agent has put something else in the place of, says nothing. */
+/** Returns nothing for a log that is gone, or that the agent has replaced with something else. */
 async function endOf(log: string): Promise<string> {
   try {
     await using file = await openRegular(log)

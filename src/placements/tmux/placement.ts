@@ -20,7 +20,7 @@ import { planTemp } from '../temp.ts'
 import { TmuxSessionKind } from './kind.ts'
 import { Tmux, throughGate } from './tmux.ts'
 
-/** Placement `tmux`: the command in the pane of a session of its own, where a person can watch it. */
+/** Placement `tmux`: the command in the pane of a session of its own, which a person can watch. */
 
 export function openTmux(parts: PlacementParts): Placement {
   const { context, environment, agentEnvironment, terminalGate } = parts
@@ -40,12 +40,12 @@ export function openTmux(parts: PlacementParts): Placement {
   }
 }
 
-/** sun_path of unix(7), its closing NUL included. */
+/** The size of sun_path in unix(7), including the terminating NUL. */
 const socketPathBytes = 108
 
 /**
- * The tree depends on the session, though tmux is its parent: so the processes are asked to leave and seen gone while
- * their terminal is still there, then the session goes, then what both wrote.
+ * The process tree depends on the session, although tmux is its parent. So the processes are ended and observed gone while their terminal
+ * still exists, then the session is killed, and then the files of both are handled.
  */
 function planTmux(context: LaunchContext, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   requireProgram(launch.argv, launch.env, launch.cwd)

@@ -2,14 +2,14 @@ import type { Command } from '../../core/ports/effects.ts'
 import type { LogHandle } from '../../core/ports/process.ts'
 
 /**
- * What runs in the pane of a session: a few lines of `sh`, which stay there beside the agent. They are told what to start
- * through a pipe, because everybody sees arguments in `ps`, and a file would keep the environment on the disk.
+ * The shell script in the pane of a session, which runs beside the agent. It gets its orders through a pipe: arguments are visible in `ps`,
+ * and a file would keep the environment on the disk.
  */
 
 /**
- * `$1` is the pipe of the orders, `$2` the one on which it tells what happens. Both are opened for both sides, so that
- * neither waits for us nor loses what is in it when we are gone; where one is gone already, that would make a plain file,
- * which nobody removes. Dies with its terminal as long as there is nothing to lose.
+ * `$1` is the pipe of the orders, `$2` the pipe of the events. The script opens both for reading and writing, so that it never blocks on
+ * the supervisor, and no data is lost when the supervisor is gone. Opening a missing pipe this way would create a plain file that nothing
+ * removes, hence the check. Until it has orders, the script ends with its terminal.
  */
 export const waitForOrders = `
 [ -p "$1" ] && [ -p "$2" ] || exit 125
@@ -21,12 +21,12 @@ exec 8<&-
 eval "$orders"
 `
 
-/** The orders as they go into the pipe. */
-export function addressed(orders: string): string {
+/** Puts the length before the orders, as the script expects it. */
+export function withLength(orders: string): string {
   return `${Buffer.byteLength(orders)}\n${orders}`
 }
 
-/** Said in the agent's own place, behind its doors, and with the pid that it will keep. */
+/** Reports the pid from inside the agent's cgroup. `exec` keeps that pid. */
 const announce = 'echo "pid $$" >&9; exec "$@" 9>&-'
 
 export function announced(argv: readonly string[]): readonly string[] {
@@ -38,15 +38,15 @@ export interface Orders {
   readonly stdin: string
   readonly stdout: LogHandle
   readonly stderr: LogHandle
-  /** Where the exit code goes, by rename: half of a number is a number too. */
+  /** The exit file. It is written by a rename, because half of a number would be a number, too. */
   readonly exit: string
 }
 
 /**
- * HUP is ignored by all but the agent: a terminal that goes away must not take the last lines with it. The collectors
- * end by themselves when the last writer of their pipe does, and GNU tee goes on when the terminal cannot be written.
- * The reader of the terminal is there to see it go: -t says no once it is hung up, and a Ctrl-D is only an empty line.
- * The agent runs in the foreground, because sh lets what it starts in the background ignore SIGINT.
+ * All processes but the agent ignore HUP, so that a lost terminal does not lose the last lines. The collectors end when the last writer of
+ * their pipe closes it. GNU tee continues when its terminal cannot be written. The reader of the terminal detects its loss: `-t` fails
+ * after a hangup, whereas a Ctrl-D is only an empty line. The agent runs in the foreground, because sh lets background commands ignore
+ * SIGINT.
  */
 export function ordersFor({ command, stdin, stdout, stderr, exit }: Orders): string {
   const draft = quote(`${exit}.new`)
@@ -85,10 +85,10 @@ function pipeOf({ pipe }: LogHandle): string {
   return quote(pipe?.path ?? '')
 }
 
-/** Some shells do not let these be set. */
+/** Some shells do not allow to set these variables. */
 const unsettable = new Set(['PPID', 'UID', 'EUID', 'BASHOPTS', 'SHELLOPTS', 'BASH_VERSINFO', 'OPTIND'])
 
-/** What a shell cannot speak is given to the command by other means. */
+/** Variables that a shell cannot export are passed to the command by other means. */
 function exports(env: Readonly<Record<string, string>>): string {
   return Object.entries(env)
     .filter(([name]) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) && !unsettable.has(name))

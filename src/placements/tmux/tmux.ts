@@ -4,34 +4,34 @@ import { sentence } from '../../core/model/errors.ts'
 import { environmentTag, type Mark, parseEnvironmentTags } from '../../core/model/identity.ts'
 import type { Effects } from '../../core/ports/effects.ts'
 
-/** A session of our server that carries a mark of ours; its name is only a label, and anybody may change it. */
+/** A session of Ebb's tmux server with a mark. Its name is only a label, which anybody may change. */
 export interface Session {
-  /** `$3`: exact, and never given twice by one server. */
+  /** Such as `$3`. A server never reuses an id. */
   readonly id: string
   readonly mark: Mark
   readonly panePid: number
 }
 
-/** `none`: no server listens, so there is no session either. */
+/** `none`: no server listens on the socket, so there is no session. */
 export type Listing = readonly Session[] | 'none'
 
-/** tmux answers in 5 ms; one that does not is stopped, or gone mad. */
+/** tmux answers in 5 ms. After this time it counts as stopped or broken. */
 const answerMs = 5_000
 
-/** The option that carries the mark; set in the same command that makes the session. */
+/** The option that holds the mark. It is set by the same command that creates the session. */
 const markOption = '@ebb'
 
 export interface TmuxDeps {
   readonly effects: Effects
-  /** Of this installation alone. */
+  /** The socket of this installation's own server. */
   readonly socket: string
   readonly environment: Readonly<Record<string, string>>
 }
 
-/** Our own tmux server, asked and told through its command. Without a configuration file: a user's could change anything. */
+/** Ebb's own tmux server, controlled through the command `tmux`. It reads no configuration file, because a user's could change anything. */
 export class Tmux {
   readonly #deps: TmuxDeps
-  /** A question that begins later shares the answer that begins later. */
+  /** The running listing, and the next one. Callers that arrive while one is running share the next, which begins after they called. */
   #listing: { readonly current: Promise<Listing>; next: Promise<Listing> | undefined } | undefined
 
   constructor(deps: TmuxDeps) {
@@ -43,29 +43,29 @@ export class Tmux {
   }
 
   /**
-   * Makes a session that carries its mark from its first moment; says which, and the pid in its pane. In the root, because
-   * tmux expands the name of a folder, `#(…)` and all; who is in the pane goes where it should.
+   * Creates a session that carries its mark from the first moment. Returns its id and the pid in its pane. The working directory is `/`,
+   * because tmux expands formats such as `#(…)` in the name of a directory; the script in the pane changes it.
    */
   async open({ name, mark, pane, throughGate }: NewSession): Promise<{ readonly id: string; readonly panePid: number }> {
     const argv = this.argv(
       ...['new-session', '-d', '-P', '-F', '#{session_id} #{pane_pid}', '-s', name, '-x', '200', '-y', '50', '-c', '/'],
       ...['-e', `EBB_SCOPE=${pane.environmentTag}`, '--', ...pane.argv],
       ...[';', 'set-option', '-t', `=${name}:`, markOption, mark],
-      // Who makes a session here by himself, such as an agent that knows the socket, has his own mark in it, and it goes with him.
+      // A session that somebody else creates here, such as an agent that knows the socket, gets that client's tag and ends with it.
       ...[';', 'set-option', '-g', 'update-environment', 'EBB_SCOPE'],
     )
-    // To enter a cgroup takes up to 20 ms: only who will be the server needs to, and nobody else may become it (-N).
+    // Entering a cgroup takes up to 20 ms. Only the client that starts the server must enter it; `-N` keeps all others from starting one.
     const isServed = await isListening(this.#deps.socket)
     const first = await this.#make(isServed ? { program: 'tmux', argv: ['tmux', '-N', ...argv.slice(1)] } : throughGate(argv))
     if (typeof first !== 'string') return first
-    // A server leaves with its last session, and whoever comes in that moment is sent away, or finds nobody. A tmux before 3.2
-    // does not know -N, and comes here, too.
+    // A server exits with its last session. A client that connects at that moment is refused, or finds no server. A tmux before 3.2 does
+    // not know `-N` and is retried here, too.
     const second = (await this.#carries(mark)) ? first : await this.#make(throughGate(argv))
-    if (typeof second === 'string') throw new Error(`tmux could not make the session ${name}: ${second}`)
+    if (typeof second === 'string') throw new Error(`tmux could not create the session ${name}: ${second}`)
     return second
   }
 
-  /** The session, or what tmux says instead. */
+  /** Returns the session, or the error output of tmux. */
   async #make(command: { readonly program: string; readonly argv: readonly string[] }) {
     const env = this.#environment()
     const child = await this.#deps.effects.spawn({ ...command, env, cwd: '/', stdio: ['ignore', 'pipe', 'pipe'] })
@@ -80,7 +80,7 @@ export class Tmux {
     return listing !== 'none' && listing.some((session) => environmentTag(session.mark) === mark)
   }
 
-  /** Hangs up its terminal; what survives that is for others to end. One that is gone by now is as good. */
+  /** Kills a session, which hangs up its terminal. Processes that survive are ended elsewhere. A session that is gone already is fine. */
   async kill(sessionId: string): Promise<void> {
     const argv = [...this.argv('kill-session', '-t', sessionId)]
     const child = await this.#deps.effects.spawn({
@@ -93,7 +93,7 @@ export class Tmux {
     await child.exit
   }
 
-  /** All sessions with a mark; throws when tmux gives no answer. Fifty who ask at once are two questions. */
+  /** All sessions with a mark. Throws when tmux does not answer. Concurrent callers share at most two listings. */
   sessions(): Promise<Listing> {
     const running = this.#listing
     if (running) {
@@ -114,16 +114,16 @@ export class Tmux {
 
   async #list(): Promise<Listing> {
     const [program = 'tmux', ...args] = this.argv('list-sessions', '-F', `#{session_id} #{pane_pid} #{${markOption}}`)
-    const answer = await ask(program, args, this.#environment())
+    const answer = await runTmux(program, args, this.#environment())
     if (answer.error === undefined) return answer.text.split('\n').flatMap(parseSession)
-    // "No server" and other failures share an exit code: the socket itself says which it was.
+    // "No server" has the same exit code as other failures, so the socket is checked.
     if (!(await isListening(this.#deps.socket))) return 'none'
     throw new Error(`tmux does not list its sessions: ${answer.error}`)
   }
 
   #environment(): Record<string, string> {
     const { PATH = '/usr/bin:/bin', EBB_SCOPE } = this.#deps.environment
-    // The server keeps the environment of whoever started it, and gives it to every pane.
+    // The server keeps the environment of the client that started it, and passes it to every pane.
     return { PATH, LC_ALL: 'C.UTF-8', ...(EBB_SCOPE !== undefined && { EBB_SCOPE }) }
   }
 }
@@ -132,7 +132,7 @@ export interface NewSession {
   readonly name: string
   readonly mark: string
   readonly pane: { readonly argv: readonly string[]; readonly environmentTag: string }
-  /** The first client starts the server: it enters its own place before. */
+  /** The first client starts the server, so it enters the server's cgroup before. */
   readonly throughGate: (argv: readonly string[]) => { readonly program: string; readonly argv: readonly string[] }
 }
 
@@ -142,8 +142,8 @@ function parseSession(line: string): readonly Session[] {
   return found ? [{ id, panePid: Number(pid), mark: found }] : []
 }
 
-/** Ended by a signal that it can catch, tmux says that all went well, and nothing else. */
-function ask(
+/** When tmux is ended by a signal that it handles, it exits with 0 and no output. */
+function runTmux(
   program: string,
   args: readonly string[],
   env: Readonly<Record<string, string>>,
@@ -155,7 +155,7 @@ function ask(
   })
 }
 
-/** A server that was killed leaves its socket behind; nobody answers there (ECONNREFUSED). */
+/** A killed server leaves its socket behind, and a connection to it fails with ECONNREFUSED. */
 function isListening(socket: string): Promise<boolean> {
   return new Promise((resolve) => {
     const probe = connect({ path: socket })
@@ -167,7 +167,10 @@ function isListening(socket: string): Promise<boolean> {
   })
 }
 
-/** The first client starts the server: in a place of its own, where there is one, so that no supervisor's end is its end. */
+/**
+ * The first client starts the server. It enters a separate cgroup, when there is one, so that the server does not end with the cgroup of a
+ * supervisor.
+ */
 export function throughGate(
   gate: string | undefined,
   argv: readonly string[],

@@ -97,7 +97,7 @@ describe('sentinel', () => {
     isBroken = true
     process.kill(pid, 'SIGKILL')
     await waitUntil(() => supervisor.problems().length > 0, 30_000, 'the missing sentinel is reported')
-    expect(supervisor.problems()).toEqual([expect.stringContaining('No sentinel watches')])
+    expect(supervisor.problems()).toEqual([expect.stringContaining('No sentinel is running')])
     isBroken = false
     await sentinelOf(supervisor.home.directory, pid)
     await waitUntil(() => supervisor.problems(), 30_000, 'no problem is reported')

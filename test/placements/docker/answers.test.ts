@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { realClock } from '../../../src/host/clock.ts'
 import { Daemon, statusOf } from '../../../src/placements/docker/daemon.ts'
 import { dockerOver } from '../../../src/placements/docker/docker.ts'
-import { looksAt } from '../../../src/placements/docker/queries.ts'
+import { queriesOf } from '../../../src/placements/docker/queries.ts'
 import { temporaryHome } from '../../support/home.ts'
 
 /** Answers of the daemon that were truncated or replaced on their way, with status 200. */
@@ -37,7 +37,7 @@ describe.each([
 ])('docker: a successful answer that is %s', (_name, text) => {
   test('is not treated as an empty list of containers (G4)', async () => {
     answer = text
-    await expect(looksAt(daemon).list({ 'ebb.installation': 'x' })).rejects.toThrow(/the Docker daemon's answer is not a list/)
+    await expect(queriesOf(daemon).list({ 'ebb.installation': 'x' })).rejects.toThrow(/the Docker daemon's answer is not a list/)
   })
 
   test('is neither a created container nor a refusal to create one', async () => {
@@ -51,5 +51,5 @@ describe.each([
 
 test('docker: an empty list is a valid answer', async () => {
   answer = '[]'
-  expect(await looksAt(daemon).list({ 'ebb.installation': 'x' })).toEqual([])
+  expect(await queriesOf(daemon).list({ 'ebb.installation': 'x' })).toEqual([])
 })

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { realClock } from '../../../src/host/clock.ts'
 import { Daemon } from '../../../src/placements/docker/daemon.ts'
 import type { DockerQueries } from '../../../src/placements/docker/ports.ts'
-import { looksAt } from '../../../src/placements/docker/queries.ts'
+import { queriesOf } from '../../../src/placements/docker/queries.ts'
 import type { TestContainer } from '../../support/docker.ts'
 import { containerOf, inDocker, shell, useDockerd } from '../../support/docker-agents.ts'
 import { ebb, temporaryHome } from '../../support/home.ts'
@@ -15,7 +15,7 @@ needs('docker')
 const daemon = useDockerd()
 const other = useDockerd()
 
-const openLooks = (host: string): DockerQueries => looksAt(new Daemon({ host }, realClock))
+const openQueries = (host: string): DockerQueries => queriesOf(new Daemon({ host }, realClock))
 
 const waiting = shell('echo up; exec sleep 1000')
 
@@ -58,21 +58,21 @@ describe('docker: a server started with the address of another daemon', () => {
 
 describe('docker: whether a container name is free', () => {
   it('is answered by the daemon, and the query creates nothing', async () => {
-    const looks = openLooks(daemon().host)
-    expect(await looks.isNameFree('ebb-nobody.3')).toBe(true)
+    const queries = openQueries(daemon().host)
+    expect(await queries.isNameFree('ebb-nobody.3')).toBe(true)
     expect(daemon().containers()).toEqual([])
     const taken = daemon().docker('create', '--name', 'ebb-somebody.3', '--network', 'none', 'bb:1', 'true')
-    expect(await looks.isNameFree('ebb-somebody.3')).toBe(false)
-    expect(await looks.isNameFree('ebb-nobody.3')).toBe(true)
+    expect(await queries.isNameFree('ebb-somebody.3')).toBe(false)
+    expect(await queries.isNameFree('ebb-nobody.3')).toBe(true)
     daemon().docker('rm', '-f', taken)
-    await expect(openLooks('unix:///nonexistent/docker.sock').isNameFree('ebb-nobody.3')).rejects.toThrow('does not answer')
+    await expect(openQueries('unix:///nonexistent/docker.sock').isNameFree('ebb-nobody.3')).rejects.toThrow('does not answer')
   })
 
   it('every daemon keeps an identity of its own', async () => {
-    const [one, two] = await Promise.all([daemon(), other()].map(({ host }) => openLooks(host).identity()))
+    const [one, two] = await Promise.all([daemon(), other()].map(({ host }) => openQueries(host).identity()))
     expect(one).not.toBe(two)
     await daemon().kill()
     await daemon().start()
-    expect(await openLooks(daemon().host).identity()).toBe(one)
+    expect(await openQueries(daemon().host).identity()).toBe(one)
   })
 })

@@ -77,7 +77,7 @@ describe('docker: foreign containers (G10)', () => {
       const where = { argv: ['sleep', '1000'], env: {}, cwd: '/', output: 'logs', stdin: { text: '' } } as const
       return supervisor.plan(scopeId, { placement: 'docker', ...where })
     })
-    await expect(launch).rejects.toThrow(/There is a container ebb-.*, and it is not of this launch; it was left alone/)
+    await expect(launch).rejects.toThrow(/A container ebb-.* exists already and is not of this launch; it was left alone/)
     expectUntouched([decoy])
     expect(daemon().containers()).toHaveLength(1)
     removeAll()

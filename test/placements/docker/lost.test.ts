@@ -203,7 +203,7 @@ describe('docker: a daemon that goes away', () => {
       await daemon().start()
       await stopping
       await ended(server, id)
-      expect(await notes(server, id)).toEqual([expect.stringContaining('did not answer when it ended')])
+      expect(await notes(server, id)).toEqual([expect.stringContaining('did not answer when the container ended')])
       await expectNothingLeft(server)
     },
   )

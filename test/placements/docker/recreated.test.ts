@@ -50,7 +50,7 @@ describe('docker: a container with the labels of an agent and another id', () =>
     await expectNothingLeft()
     const report = await server.post<Json>(`/api/agents/${id}/stop`)
     const containers = report.resources.filter(({ kind }: Json) => kind === 'container')
-    expect(containers).toMatchObject([{ outcome: 'released', notes: [expect.stringContaining('what it wrote last may be missing')] }])
+    expect(containers).toMatchObject([{ outcome: 'released', notes: [expect.stringContaining('its last output may be missing')] }])
     expect(await lines(server, id)).toEqual(['up'])
   })
 

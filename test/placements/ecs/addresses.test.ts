@@ -82,7 +82,7 @@ describe('ecs: a lease of another host', () => {
     await world.put('ebb/leases/127.0.7.11', 'who knows')
     world.tasks.nextAddresses.push('127.0.7.11')
     const answer = await server.call('POST', '/api/agents', { body })
-    expect(answer.body).toMatchObject({ message: expect.stringMatching(/of whose task nothing can be said/) })
+    expect(answer.body).toMatchObject({ message: expect.stringMatching(/whose task cannot be queried/) })
     expect(await world.left()).toEqual(['lease ebb/leases/127.0.7.11'])
   })
 })
@@ -98,7 +98,7 @@ function hostOf(number: number, arn: string): Host {
   const pool = new ClientPool({ region: 'us-east-1', endpoint: world.proxy.url })
   const place = { bucket: world.bucket, prefix: 'ebb', region: 'us-east-1' }
   const installation = `host-${number}`
-  const kind = new AddressLeaseKind({ aws: awsEffects(pool), looks: awsQueries(pool), times: usualTimes, installation, place })
+  const kind = new AddressLeaseKind({ aws: awsEffects(pool), queries: awsQueries(pool), times: usualTimes, installation, place })
   const spec = { ...place, installation }
   const handle = (): unknown => ({ address: '127.0.7.12', arn, cluster: 'agents' })
   const rest = { incarnation: '1-2-3-4', kind: kind.kind, dependsOn: [], onLoss: 'end' as const, detail: { address: '127.0.7.12' } }
@@ -129,7 +129,7 @@ test('ecs: a lease taken over between its observation and its deletion stays wit
   expect(await next.kind.observe(next.ref, next.ctx)).toMatchObject({ is: 'present' })
   expect(await old.kind.observe(old.ref, old.ctx)).toMatchObject({
     is: 'absent',
-    proof: { method: 'HeadObject: the lease is another one by now' },
+    proof: { method: 'HeadObject: another lease has replaced it' },
   })
 })
 

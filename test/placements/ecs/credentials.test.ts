@@ -43,10 +43,13 @@ function logIn(key: string): void {
   writeFileSync(file, `[default]\naws_access_key_id = ${key}\naws_secret_access_key = secret\naws_session_token = token-of-${key}\n`)
 }
 
-function openQueries(): { readonly looks: AwsQueries; readonly call: { readonly signal: AbortSignal; readonly clock: typeof realClock } } {
+function openQueries(): {
+  readonly queries: AwsQueries
+  readonly call: { readonly signal: AbortSignal; readonly clock: typeof realClock }
+} {
   const endpoint = `http://127.0.0.1:${(service.address() as AddressInfo).port}`
-  const looks = awsQueries(new ClientPool({ region: 'us-east-1', endpoint }))
-  return { looks, call: { signal: new AbortController().signal, clock: realClock } }
+  const queries = awsQueries(new ClientPool({ region: 'us-east-1', endpoint }))
+  return { queries, call: { signal: new AbortController().signal, clock: realClock } }
 }
 
 const query = { cluster: 'agents', desiredStatus: 'RUNNING' } as const
@@ -54,25 +57,25 @@ const object = { bucket: 'results', key: 'ebb/leases/10.0.0.1' }
 
 test('ecs credentials: a process uses renewed credentials of its profile after the old ones expired', async () => {
   logIn('OLD')
-  const { looks, call } = openQueries()
-  await expect(looks.listTasks(query, call)).rejects.toThrow(/credentials have expired; renew them, and it is tried again/)
+  const { queries, call } = openQueries()
+  await expect(queries.listTasks(query, call)).rejects.toThrow(/credentials have expired; renew them, then the call is retried/)
   // The profile is unchanged, so the call is made once and not repeated with the same key.
   expect(keys).toEqual(['OLD'])
   logIn('NEW')
   isGood.add('NEW')
-  expect(await looks.listTasks(query, call)).toEqual(['arn:1'])
+  expect(await queries.listTasks(query, call)).toEqual(['arn:1'])
   expect(keys).toEqual(['OLD', 'OLD', 'NEW'])
   // With another client, and an answer without an error code.
-  expect(await looks.head(object, call)).toBeDefined()
+  expect(await queries.head(object, call)).toBeDefined()
 })
 
 test('ecs credentials: a profile that is created while the server runs is found', async () => {
-  const { looks, call } = openQueries()
-  await expect(looks.listTasks(query, call)).rejects.toThrow(/set AWS_PROFILE or AWS_ACCESS_KEY_ID/)
+  const { queries, call } = openQueries()
+  await expect(queries.listTasks(query, call)).rejects.toThrow(/set AWS_PROFILE or AWS_ACCESS_KEY_ID/)
   logIn('NEW')
   isGood.add('NEW')
-  expect(await looks.listTasks(query, call)).toEqual(['arn:1'])
+  expect(await queries.listTasks(query, call)).toEqual(['arn:1'])
   rmSync(file)
   // Valid credentials are not read again.
-  expect(await looks.listTasks(query, call)).toEqual(['arn:1'])
+  expect(await queries.listTasks(query, call)).toEqual(['arn:1'])
 })

@@ -143,7 +143,7 @@ describe('ecs: a launch that fails', () => {
     const answer = await server.call('POST', '/api/agents', { body: body() })
     expect(answer).toMatchObject({
       status: 500,
-      body: { code: 'launch_failed', message: expect.stringMatching(/does not let us in \(401\).* ecs\.token must be the EBB_TOKEN/) },
+      body: { code: 'launch_failed', message: expect.stringMatching(/refuses access \(401\).* ecs\.token must be the EBB_TOKEN/) },
     })
     expect(await world.left()).toEqual([])
   })
@@ -201,7 +201,7 @@ test('ecs doctor: shows every setting, and says which settings it cannot check',
     'ecs.cluster': expect.stringMatching(/is ACTIVE/),
     'ecs.taskDefinition': expect.stringMatching(/is ACTIVE/),
     'ecs.containerName': expect.stringMatching(/is in agent/),
-    'ecs.targetGroup': expect.stringMatching(/takes addresses/),
+    'ecs.targetGroup': expect.stringMatching(/accepts IP addresses/),
     'ecs.bucket': expect.stringMatching(/can be reached/),
     'ecs.subnets': expect.stringMatching(/subnet-.*not tried/),
     'ecs.securityGroups': expect.stringMatching(/sg-1: not tried/),

@@ -156,7 +156,7 @@ test('ecs: an upload that is already in the bucket is not repeated by another pr
   const upload = async (): Promise<number> => {
     world.proxy.calls.length = 0
     const pool = new ClientPool({ region: 'us-east-1', endpoint: world.proxy.url })
-    const deps = { aws: awsEffects(pool), looks: awsQueries(pool), installation: 'here', place, givesUpAfterMs: undefined }
+    const deps = { aws: awsEffects(pool), queries: awsQueries(pool), installation: 'here', place, givesUpAfterMs: undefined }
     const kind = new UploadKind(deps)
     const rest = { incarnation: '1-2-3-4', kind: kind.kind, dependsOn: [], onLoss: 'end' as const, detail: { files } }
     const ref = kind.name({ id: 'agent.5', scopeId: 'agent', spec: { ...place, installation: 'here' }, ...rest })

@@ -14,7 +14,7 @@ import { needs } from '../../support/real.ts'
 
 /** The HTTP client of a runner, against servers with different answers. */
 
-const looks = new HttpRunnerQueries(realClock)
+const queries = new HttpRunnerQueries(realClock)
 const id = '7b0f9f6e-5a53-4d1c-9d0e-0a1b2c3d4e5f'
 
 interface Listening extends AsyncDisposable {
@@ -48,7 +48,7 @@ describe('remote client: a 404', () => {
   ])('%s says nothing about an agent', async (_server, body) => {
     await using server = await listening(createServer(answering(404, body)))
     const url = `http://127.0.0.1:${server.port}`
-    await expect(looks.status(at(url), id)).rejects.toThrow(/answered 404/)
+    await expect(queries.status(at(url), id)).rejects.toThrow(/answered 404/)
     await expect(new HttpRunner(realClock).stop(at(url), id, false)).rejects.toThrow(/answered 404/)
   })
 
@@ -62,7 +62,7 @@ describe('remote client: a 404', () => {
   ])('with %s means that the runner has no such agent', async (_what, body) => {
     await using server = await listening(createServer(answering(404, body)))
     const url = `http://127.0.0.1:${server.port}`
-    expect(await looks.status(at(url), id)).toEqual({ is: 'not-found' })
+    expect(await queries.status(at(url), id)).toEqual({ is: 'not-found' })
     expect(await new HttpRunner(realClock).stop(at(url), id, false)).toBe('not-found')
   })
 })
@@ -81,7 +81,7 @@ describe('remote client: a 404 that names no agent', () => {
   ])("%s means that there is no such agent when the server's health is that of a runner", async (_how, body) => {
     await using server = await listening(createServer(besides(runnerHealth, body)))
     const url = `http://127.0.0.1:${server.port}`
-    expect(await looks.status(at(url), id)).toEqual({ is: 'not-found' })
+    expect(await queries.status(at(url), id)).toEqual({ is: 'not-found' })
     expect(await new HttpRunner(realClock).stop(at(url), id, false)).toBe('not-found')
   })
 
@@ -91,13 +91,13 @@ describe('remote client: a 404 that names no agent', () => {
     ['when a runner names another agent', runnerHealth, { error: 'Not Found', agent_id: 'somebody-else' }],
   ])('says nothing about the agent %s', async (_where, health, body) => {
     await using server = await listening(createServer(besides(health, body)))
-    await expect(looks.status(at(`http://127.0.0.1:${server.port}`), id)).rejects.toThrow(/answered 404/)
+    await expect(queries.status(at(`http://127.0.0.1:${server.port}`), id)).rejects.toThrow(/answered 404/)
   })
 })
 
 it('remote client: a runner may report another health status', async () => {
   await using server = await listening(createServer(answering(200, { status: 'healthy', active_agents: 3 })))
-  expect(await looks.health(at(`http://127.0.0.1:${server.port}`))).toEqual({ activeAgents: 3 })
+  expect(await queries.health(at(`http://127.0.0.1:${server.port}`))).toEqual({ activeAgents: 3 })
 })
 
 it("remote client: MCP servers are sent in the format of the programs' own files", async () => {
@@ -160,10 +160,10 @@ describe('remote client: the certificate of a runner', () => {
   }
 
   it('is accepted for the IP address that is called', async () => {
-    await withCertificate('IP:127.0.0.1', async (url) => expect(await looks.health(at(url))).toEqual({ activeAgents: 0 }))
+    await withCertificate('IP:127.0.0.1', async (url) => expect(await queries.health(at(url))).toEqual({ activeAgents: 0 }))
   })
 
   it('is refused for another name, even for "localhost"', async () => {
-    await withCertificate('DNS:localhost', async (url) => await expect(looks.health(at(url))).rejects.toThrow(/cannot be reached/))
+    await withCertificate('DNS:localhost', async (url) => await expect(queries.health(at(url))).rejects.toThrow(/cannot be reached/))
   })
 })

@@ -228,8 +228,12 @@ it('remote: a token is sent only to the runner for which it was set', { timeout:
 
 it.each([
   ['answers 500', { 'agent/stream': (_, response) => json(response, 500, { message: 'broken' }) }, /answered 500: broken\.$/],
-  ['gives no id', { 'agent/stream': (_, response) => void response.writeHead(200).write('data: x\n\n') }, /no id/],
-  ['sends an unusable id', { 'agent/stream': (_, response) => void response.writeHead(200, { 'x-agent-id': 'a b' }).write('\n') }, /no id/],
+  ['gives no id', { 'agent/stream': (_, response) => void response.writeHead(200).write('data: x\n\n') }, /no valid agent id/],
+  [
+    'sends an unusable id',
+    { 'agent/stream': (_, response) => void response.writeHead(200, { 'x-agent-id': 'a b' }).write('\n') },
+    /no valid agent id/,
+  ],
   [
     'sends endless headers',
     { 'agent/stream': (_, response) => void response.writeHead(200, { x: 'y'.repeat(100_000) }).end() },
@@ -242,7 +246,7 @@ it.each([
     { 'agent/status': (request, response) => json(response, 404, { message: `Cannot GET ${request.url}` }) },
     /answered 404: Cannot GET .*\. Nothing was launched/,
   ],
-  ['sends an invalid health', { health: (_, response) => json(response, 200, ['ok']) }, /no answer of a runner/],
+  ['sends an invalid health', { health: (_, response) => json(response, 200, ['ok']) }, /not an answer of a runner/],
   ['never answers a health check', { health: () => {} }, /did not answer within 4 s/],
   ['sends an endless health', { health: (_, response) => endless(response) }, /longer than/],
 ] as readonly (readonly [string, Readonly<Record<string, Handler>>, RegExp])[])(
@@ -306,7 +310,7 @@ it.each([
   [
     'answers a status call about another agent',
     { 'agent/status': (_, response) => json(response, 200, { agent_id: 'x', process_alive: false }) },
-    /no answer of a runner/,
+    /not an answer of a runner/,
   ],
   ['is no longer a runner', { 'agent/status': (_, response) => void response.writeHead(404).end('<html>') }, /answered 404/],
   ['no longer accepts the token', { 'agent/status': (_, response) => json(response, 401, {}) }, /401/],

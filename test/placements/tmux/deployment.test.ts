@@ -132,7 +132,7 @@ describe('tmux: a deployment that fails leaves nothing (G1)', () => {
   it('when the session ends at once: its last output is in the error', async () => {
     await withScene({}, async (scene) => {
       const error = await failure(scene.deploy('echo first; echo "the key is wrong" >&2; exit 9'))
-      expect(String(error)).toContain('exit code 9; it last said: the key is wrong')
+      expect(String(error)).toContain('exit code 9; its last line was: the key is wrong')
       await expectNothing(scene)
     })
   })

@@ -22,9 +22,9 @@ async function copied(had: string, daemons: string, mostBytes = 1_000): Promise<
     for (let at = 0; at < daemons.length; at += 7) yield { stream: 'stdout', bytes: Buffer.from(daemons.slice(at, at + 7)) }
   }
   requestedStreams.length = 0
-  const looks = { output } as unknown as DockerQueries
+  const queries = { output } as unknown as DockerQueries
   const how = { follows: false, signal: new AbortController().signal, mostBytes }
-  const result = await copyOutput({ effects: realEffects, looks }, 'id', paths, how)
+  const result = await copyOutput({ effects: realEffects, queries }, 'id', paths, how)
   return { log: readFileSync(paths.stdout, 'utf8'), copied: result }
 }
 

@@ -44,9 +44,9 @@ const spec = { installation: 'ours', program: 'sh' }
 
 function kindWith(docker: Partial<Docker>, more: Partial<DockerQueries>, effects = realEffects, now = clock.now): ContainerRunKind {
   const usual = { isLocal: false, host: daemon.host, identity: async () => daemon.identity, list: async () => [] }
-  const looks = { ...usual, ...more } as unknown as DockerQueries
-  const followers = new Followers({ effects, looks, clock })
-  return new ContainerRunKind({ docker: docker as Docker, effects, looks, clock: { ...clock, now }, followers, unheard: new Set() })
+  const queries = { ...usual, ...more } as unknown as DockerQueries
+  const followers = new Followers({ effects, queries, clock })
+  return new ContainerRunKind({ docker: docker as Docker, effects, queries, clock: { ...clock, now }, followers, missedEnds: new Set() })
 }
 
 const refWith = (kind: ContainerRunKind, detail: object | undefined): ContainerRunRef =>
@@ -117,8 +117,8 @@ describe('docker: killing the processes of a container', () => {
       signal: async (_id: string, name: string) => void sent.push(`daemon ${name}`),
       unpause: async () => void sent.push('unpaused'),
     }
-    const looks: Partial<DockerQueries> = { isLocal, list: async () => [container], inspect: async () => container }
-    const kind = kindWith(docker as Partial<Docker>, looks, effects, () => nowMs)
+    const queries: Partial<DockerQueries> = { isLocal, list: async () => [container], inspect: async () => container }
+    const kind = kindWith(docker as Partial<Docker>, queries, effects, () => nowMs)
     const ref = refWith(kind, { id: own, daemon })
     return {
       /** The signals of a kill this many milliseconds after the one before. */

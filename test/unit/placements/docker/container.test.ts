@@ -22,13 +22,13 @@ function kindSeeing(...answers: readonly (readonly SeenContainer[])[]): Seeing {
 function kindAt(more: Partial<DockerQueries>, ...answers: readonly (readonly SeenContainer[])[]): Seeing {
   let count = 0
   const list = async (): Promise<readonly SeenContainer[]> => answers[Math.min(count++, answers.length - 1)] ?? []
-  const refuse = async (): Promise<never> => Promise.reject(new DockerError('the Docker daemon says: conflict', 409, undefined))
+  const refuse = async (): Promise<never> => Promise.reject(new DockerError('the Docker daemon answered: conflict', 409, undefined))
   const usual = { isLocal: true, host: 'unix:///sock', identity: async () => 'THIS', isNameFree: async () => true }
-  const looks = { ...usual, list, ...more } as unknown as DockerQueries
+  const queries = { ...usual, list, ...more } as unknown as DockerQueries
   const clock = { ...realClock, after: (_ms: number, _signal: AbortSignal, callback: () => void): void => callback() }
-  const followers = new Followers({ effects: realEffects, looks, clock })
+  const followers = new Followers({ effects: realEffects, queries, clock })
   const docker = { create: refuse } as unknown as Docker
-  const shared = { docker, looks, clock, followers, unheard: new Set<string>() }
+  const shared = { docker, queries, clock, followers, missedEnds: new Set<string>() }
   const kind = new ContainerKind({ ...shared, effects: realEffects, inheritedTag: undefined, mostBytes: 1_000 })
   return { kind, listings: () => count }
 }
@@ -81,7 +81,10 @@ describe('docker: a container that the daemon is still creating for a dead super
 
   it('is unknown while its name is taken and no container has it', async () => {
     const { kind } = kindAt({ isNameFree, inspect: async () => undefined }, [])
-    expect(await kind.observe(refWith(kind, {}), ctx)).toMatchObject({ is: 'unknown', reason: expect.stringContaining('is making') })
+    expect(await kind.observe(refWith(kind, {}), ctx)).toMatchObject({
+      is: 'unknown',
+      reason: expect.stringContaining('is still creating'),
+    })
     expect(await kind.observe(refWith(kind, {}), ctx)).toMatchObject({ is: 'unknown' })
   })
 
@@ -141,7 +144,7 @@ describe('docker: the frames of an output stream', () => {
       }
       for await (const { bytes } of splitFrames(chunks())) output.push(Buffer.from(bytes).toString())
     }
-    await expect(broken()).rejects.toThrow('could not read on: error from daemon:')
+    await expect(broken()).rejects.toThrow('could not read the output: error from daemon:')
     expect(output).toEqual(['one\n'])
   })
 

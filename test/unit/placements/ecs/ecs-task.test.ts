@@ -21,7 +21,7 @@ interface Scene {
 function scene(): Scene {
   const tasks: TaskSeen[] = []
   const stopped: string[] = []
-  const looks = {
+  const queries = {
     listTasks: async () => tasks.map((task) => task.arn),
     describeTasks: async (_cluster, arns) => ({
       tasks: tasks.filter((task) => arns.includes(task.arn)),
@@ -29,8 +29,8 @@ function scene(): Scene {
     }),
   } as Partial<AwsQueries> as AwsQueries
   const aws = { stopTask: async (task) => void stopped.push(task.arn) } as Partial<Aws> as Aws
-  const times = { settleMs: 45_000, firstLookMs: 100, longestLookMs: 1_000, healthyWithinMs: 240_000 }
-  return { kind: new EcsTaskKind({ aws, looks, times, installation: 'here', settings }), clock: new VirtualClock(), stopped, tasks }
+  const times = { settleMs: 45_000, firstObserveDelayMs: 100, longestObserveDelayMs: 1_000, healthyWithinMs: 240_000 }
+  return { kind: new EcsTaskKind({ aws, queries, times, installation: 'here', settings }), clock: new VirtualClock(), stopped, tasks }
 }
 
 function refOf({ kind }: Scene, detail?: object): ReturnType<EcsTaskKind['name']> {

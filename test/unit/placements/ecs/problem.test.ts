@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { AwsProblem } from '../../../../src/placements/ecs/aws.ts'
-import { patiently } from '../../../../src/placements/ecs/patience.ts'
+import { withRetries } from '../../../../src/placements/ecs/patience.ts'
 import { problemOf } from '../../../../src/placements/ecs/problem.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'
 
@@ -47,7 +47,7 @@ describe('aws calls: retries', () => {
   test('a refusal after a lost answer is not certain', async () => {
     const clock = new VirtualClock()
     let attempts = 0
-    const work = patiently('RunTask', { signal: never, clock }, async () => {
+    const work = withRetries('RunTask', { signal: never, clock }, async () => {
       attempts += 1
       throw sdkError(attempts < 3 ? 'TimeoutError' : 'ClientException', attempts < 3 ? undefined : 400)
     })
@@ -58,7 +58,7 @@ describe('aws calls: retries', () => {
   test('a call is made at most five times', async () => {
     const clock = new VirtualClock()
     let attempts = 0
-    const work = patiently('RunTask', { signal: never, clock }, async () => {
+    const work = withRetries('RunTask', { signal: never, clock }, async () => {
       attempts += 1
       throw sdkError('TimeoutError')
     })
@@ -68,20 +68,20 @@ describe('aws calls: retries', () => {
 
   test('a refusal at the first attempt is certain', async () => {
     const clock = new VirtualClock()
-    const work = patiently('RunTask', { signal: never, clock }, () => Promise.reject(sdkError('ClientException', 400)))
+    const work = withRetries('RunTask', { signal: never, clock }, () => Promise.reject(sdkError('ClientException', 400)))
     await expect(clock.run(work)).rejects.toMatchObject({ isCertain: true })
   })
 
   test('a call that gets no answer times out', async () => {
     const clock = new VirtualClock()
-    const work = patiently('DescribeTasks', { signal: never, clock }, () => new Promise(() => {}))
+    const work = withRetries('DescribeTasks', { signal: never, clock }, () => new Promise(() => {}))
     await expect(clock.run(work)).rejects.toMatchObject({ trouble: 'unreachable' })
   })
 
   test('a call ends when its caller aborts', async () => {
     const clock = new VirtualClock()
     const caller = new AbortController()
-    const work = patiently('DescribeTasks', { signal: caller.signal, clock }, () => new Promise(() => {}))
+    const work = withRetries('DescribeTasks', { signal: caller.signal, clock }, () => new Promise(() => {}))
     caller.abort()
     await expect(work).rejects.toMatchObject({ trouble: 'aborted' })
   })

@@ -28,14 +28,14 @@ class Scene {
 
   readonly places = new RunnersTasks({
     aws: { stopTask: async (stopped) => void this.calls.push(`StopTask ${stopped.arn}`) } as Partial<Aws> as Aws,
-    looks: {
+    queries: {
       listTasks: async () => {
         this.calls.push('ListTasks')
         return this.tasks.map((seen) => seen.arn)
       },
       describeTasks: async (_cluster, arns) => ({ tasks: this.tasks.filter((seen) => arns.includes(seen.arn)), missing: [] }),
     } as Partial<AwsQueries> as AwsQueries,
-    times: { settleMs: 45_000, firstLookMs: 100, longestLookMs: 1_000, healthyWithinMs: 1 },
+    times: { settleMs: 45_000, firstObserveDelayMs: 100, longestObserveDelayMs: 1_000, healthyWithinMs: 1 },
     installation: 'here',
   })
 
@@ -46,7 +46,7 @@ class Scene {
     limitBytes: 1_000,
     tokenFor: () => 'token',
     placeOf: () => this.places.placeOf(task),
-    looks: { health: async () => ({ activeAgents: 0 }), status: this.#status },
+    queries: { health: async () => ({ activeAgents: 0 }), status: this.#status },
     runner: {
       stop: async (_call, agentId, isForced) => {
         this.calls.push(`stop ${agentId}${isForced ? ' by force' : ''}`)
@@ -98,7 +98,7 @@ test('runner in ecs: a runner that was silent once is called again, and its task
   const scene = new Scene()
   scene.silences = 2
   for (let attempt = 1; attempt <= 2; attempt++)
-    await expect(scene.kind.release(scene.ref(), 'kill', scene.ctx())).rejects.toThrow(/does not answer; what it runs in is ended when/)
+    await expect(scene.kind.release(scene.ref(), 'kill', scene.ctx())).rejects.toThrow(/does not answer; its task is stopped when/)
   await scene.kind.release(scene.ref(), 'kill', scene.ctx())
   expect(scene.calls).toEqual([`stop ${scope} by force`])
 })

@@ -15,7 +15,7 @@ import { VirtualClock } from '../../../support/virtual-clock.ts'
 
 /** Targets and leases whose creation was not confirmed. They may still appear, so a missing one is unknown for a while. */
 
-const times = { settleMs: 45_000, firstLookMs: 100, longestLookMs: 1_000, healthyWithinMs: 240_000 }
+const times = { settleMs: 45_000, firstObserveDelayMs: 100, longestObserveDelayMs: 1_000, healthyWithinMs: 240_000 }
 const place = { bucket: 'results', prefix: 'ebb' }
 const address = '10.0.0.7'
 const arn = 'arn:aws:ecs:eu-central-1:1:task/agents/abc'
@@ -37,7 +37,7 @@ class Scene {
     if (this.problem) throw this.problem
   }
   readonly aws = { registerTarget: this.#make, putLease: this.#make, deregisterTarget: async () => {} } as Partial<Aws> as Aws
-  readonly looks = {
+  readonly queries = {
     head: async () => this.lease,
     targetHealth: async () => (this.target ? [this.target] : []),
     deregistrationDelayMs: async () => 1_000,
@@ -59,12 +59,12 @@ class Scene {
 const rest = { id: mark.resourceId, scopeId: 'x', incarnation: mark.incarnation, dependsOn: [], onLoss: 'end' as const }
 const targetSpec = { cluster: 'agents', taskDefinition: 'agent', installation: 'here', group: 'group', port: 4400, leases: place }
 
-function targetKind({ aws, looks }: Scene): LbTargetKind {
-  return new LbTargetKind({ aws, looks, times, installation: 'here', settings: targetSpec })
+function targetKind({ aws, queries }: Scene): LbTargetKind {
+  return new LbTargetKind({ aws, queries, times, installation: 'here', settings: targetSpec })
 }
 
-function leaseKind({ aws, looks }: Scene): AddressLeaseKind {
-  return new AddressLeaseKind({ aws, looks, times, installation: 'here', place })
+function leaseKind({ aws, queries }: Scene): AddressLeaseKind {
+  return new AddressLeaseKind({ aws, queries, times, installation: 'here', place })
 }
 
 interface Made {

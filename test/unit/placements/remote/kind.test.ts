@@ -38,7 +38,7 @@ class Scene {
     log: silent,
     limitBytes: 1_000,
     tokenFor: () => 'token',
-    looks: {
+    queries: {
       health: async () => ({ activeAgents: 0, ...(this.installation !== undefined && { installation: this.installation }) }),
       status: async (_call, agentId) => {
         this.calls.push(`status ${agentId}`)
@@ -278,7 +278,7 @@ describe('remote-agent kind', () => {
     const ref = scene.ref({ url })
     await scene.kind.release(ref, 'terminate', scene.ctx())
     const seen = await scene.kind.observe(ref, scene.ctx())
-    expect(seen).toMatchObject({ is: 'absent', proof: { method: expect.stringMatching(/connection is closed.*no agent of our id/) } })
+    expect(seen).toMatchObject({ is: 'absent', proof: { method: expect.stringMatching(/connection is closed.*no agent with our id/) } })
     // A runner that gave it an id, or is Ebb's, knows the agent.
     for (const detail of [
       { url, agentId: 'theirs-1' },
