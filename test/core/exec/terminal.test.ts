@@ -80,7 +80,7 @@ describe('on a terminal', () => {
     await terminal.shows(/Ctrl-C twice forces it/)
     // Two at once may be one to the kernel.
     terminal.press('C-c')
-    await terminal.shows(/once more to force/)
+    await terminal.shows(/repeat the signal to force/)
     terminal.press('C-c')
     await terminal.shows('code 5')
     expect(openBooks(terminal.home)).toEqual([])

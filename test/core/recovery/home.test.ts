@@ -101,7 +101,7 @@ describe('unusable home', () => {
     it('is refused, and nothing is created in it', () => {
       const home = temporaryHome()
       chownSync(home, 65_534, 65_534)
-      expect(() => openHome(home, kernelId)).toThrow(refusal('belongs to somebody else'))
+      expect(() => openHome(home, kernelId)).toThrow(refusal('belongs to another user'))
       expect(existsSync(join(home, 'logs'))).toBe(false)
     })
   })
