@@ -14,8 +14,7 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
-const longFiles =
-  /\/test\/(crash\/|core\/exec\/zoo\.|placements\/(remote\/lost|runner\/vanishing|ecs\/close-under-faults)\.)/
+const longFiles = /\/test\/(crash\/|core\/exec\/zoo\.|placements\/(remote\/lost|runner\/vanishing|ecs\/close-under-faults)\.)/
 
 const everyTest = './test/support/guard-every-test.ts'
 

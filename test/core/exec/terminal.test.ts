@@ -77,7 +77,7 @@ describe('on a terminal', () => {
     await terminal.shows(/^ready/m)
     terminal.press('Enter')
     // Said by a close that has begun; that the main process is gone may not have reached ebb yet.
-    await terminal.shows(/Ctrl-C twice forces it/)
+    await terminal.shows(/Ctrl-C twice forces them/)
     // Two at once may be one to the kernel.
     terminal.press('C-c')
     await terminal.shows(/repeat the signal to force/)

@@ -72,7 +72,7 @@ describe('unusable home', () => {
     const shared = temporaryHome()
     writeFileSync(join(shared, 'theirs'), '')
     chmodSync(shared, 0o1777)
-    expect(() => openHome(shared, kernelId)).toThrow(refusal('holds things that are not of Ebb'))
+    expect(() => openHome(shared, kernelId)).toThrow(refusal('contains files that are not of Ebb'))
     expect([mode(shared), readdirSync(shared)]).toEqual(['777', ['theirs']])
   })
 
