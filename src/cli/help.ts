@@ -33,7 +33,7 @@ export const switchHelp: Readonly<Record<string, string>> = {
   help: 'show this help',
   all: 'also list agents that have ended',
   follow: 'continue until the agent has ended',
-  force: 'kill at once, without a polite request; the end is still proven',
+  force: 'kill at once, and give up obligations that cannot be met in time; the end is still proven',
   fix: 'list the leftovers, ask, and end them',
   yes: 'with --fix, do not ask; for scripts',
   'dry-run': 'show what would be done, without doing it',
