@@ -3,21 +3,21 @@ import type { Report } from '../core/model/report.ts'
 import type { Client } from './client.ts'
 import type { Conversation } from './follow.ts'
 
-/** Where `ebb run` has its agent: on the running server, or on an engine of its own. */
+/** Where `ebb run` runs its agent: on the running server, or on an engine in this process. */
 export interface AgentBackend extends Conversation {
   launch(body: LaunchBody): Promise<string>
-  stop(id: string, closeRequest: { readonly force: boolean; readonly graceMs: number }): Promise<Report>
-  /** Everything of it goes; throws `not_released`, with the report, when that cannot be proven. */
+  stop(id: string, request: { readonly force: boolean; readonly graceMs: number }): Promise<Report>
+  /** Deletes everything of the agent. Throws `not_released`, with the report, if that cannot be proven. */
   remove(id: string): Promise<void>
-  /** Whether it is still there; asked when nobody else can be. */
+  /** Whether the agent backend still answers. It is checked after the terminal was closed. */
   answers(): Promise<boolean>
-  /** A sentence for who leaves before the end of the agent, or of its launch, is proven. */
+  /** The message of a command that exits before the end of the agent, or of its launch, is proven. */
   farewell(id: string | undefined): string
-  /** What the stage itself holds is let go of; `isClean` when the agent was. False: something is left. */
+  /** Closes the agent backend. `isClean`: the agent was released. Returns false if something is left. */
   leave(isClean: boolean): Promise<boolean>
 }
 
-/** As `POST /agents` takes it. */
+/** The body of `POST /agents`. */
 export interface LaunchBody {
   readonly type: string
   readonly prompt: string
@@ -45,13 +45,13 @@ export function serverBackend(client: Client): AgentBackend {
       ),
     farewell: (id) =>
       id === undefined
-        ? `the server at ${client.url} does not answer; the launch may still happen there, and "ebb ps" shows it then.`
-        : `the server at ${client.url} does not answer; the agent ${id} may still run there: "ebb show ${id}" tells when it does.`,
+        ? `the server at ${client.url} does not answer; the launch may still happen there. Run "ebb ps" when the server answers again.`
+        : `the server at ${client.url} does not answer; the agent ${id} may still run there. Run "ebb show ${id}" when the server answers again.`,
     leave: async () => true,
   }
 }
 
-/** What a launch says besides the provider and the prompt. A folder of ours means nothing on another machine. */
+/** The settings of a launch besides the provider and the prompt. `folder` is undefined for a launch on another machine. */
 export function settingsOf(config: Config, folder: string | undefined): Omit<LaunchBody, 'type' | 'prompt'> {
   const { placement, namespace, cwd = folder, model, timeout } = config
   return {

@@ -2,13 +2,13 @@ import type { Agent } from '../core/model/agent.ts'
 import { EbbError } from '../core/model/errors.ts'
 import type { Client } from './client.ts'
 
-/** Fewer letters of a UUID are too easily those of another agent. */
-const fewest = 4
+/** With fewer characters, the beginning of a UUID may easily be that of another agent. */
+const minPrefixLength = 4
 
-/** A whole UUID needs no look: the call itself says whether there is such an agent. */
-const whole = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+/** A whole UUID is not looked up: the call that uses it fails if there is no such agent. */
+const fullId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-/** The agent that a person means: its name, its id, or the beginning of it that no other one has. */
+/** Finds an agent by its name, its id, or an unambiguous beginning of its id. */
 export class AgentIds {
   readonly #client: Client
   #all: Promise<readonly Agent[]> | undefined
@@ -19,11 +19,11 @@ export class AgentIds {
 
   async find(word: string): Promise<string> {
     const wanted = word.toLowerCase()
-    if (whole.test(wanted)) return wanted
-    if (word.length < fewest)
+    if (fullId.test(wanted)) return wanted
+    if (word.length < minPrefixLength)
       throw new EbbError(
         'invalid_id',
-        `"${word}" is too short for an agent; give at least ${fewest} letters of its id. "ebb ps" lists them.`,
+        `"${word}" is too short for the ID of an agent; give at least ${minPrefixLength} characters. "ebb ps" lists them.`,
       )
     this.#all ??= this.#client.get<readonly Agent[]>('/agents')
     const agents = await this.#all
@@ -34,10 +34,10 @@ export class AgentIds {
     if (only)
       throw new EbbError(
         'agent_not_found',
-        `"${word}" is the beginning of ${found.length} agents, among them ${found
+        `"${word}" matches ${found.length} agents, among them ${found
           .slice(0, 3)
           .map(({ id }) => id)
-          .join(', ')}; give more of it.`,
+          .join(', ')}; give more characters of the id.`,
       )
     throw new EbbError('agent_not_found', `There is no agent "${word}" on the server at ${this.#client.url}; "ebb ps --all" lists them.`)
   }

@@ -1,33 +1,33 @@
 import { flagOf, isOptionKey, type OptionKey, shapeOf } from '../config/options.ts'
 import { EbbError } from '../core/model/errors.ts'
 
-/** The words of a command line, read once: flags by key, switches, and the rest. */
+/** A parsed command line: flags by key, switches, and the other words. */
 export interface Arguments {
   readonly flags: ReadonlyMap<string, string>
   readonly switches: ReadonlySet<string>
   readonly configFile: string | undefined
-  /** Words between the flags, for a command that takes some. */
+  /** Words before, between and after the flags, for a command that takes words. */
   readonly words: readonly string[]
-  /** After `--`; for a command that runs somebody else's, from its first word on. */
+  /** The words after `--`. With `takesCommand`, everything from the first word that is no flag. */
   readonly rest: readonly string[]
 }
 
 export interface Grammar {
   readonly name: string
-  /** Settings that this command takes as flags. */
+  /** The settings that this command takes as flags. */
   readonly options: readonly OptionKey[]
-  /** Flags without a value: wishes for one call, never settings. */
+  /** Flags without a value. They apply to one call and are never settings. */
   readonly switches: readonly string[]
-  /** Letters for switches: `-f` for `--follow`. */
+  /** Short forms of switches: `-f` for `--follow`. */
   readonly letters?: Readonly<Record<string, string>>
-  /** Everything from the first word on belongs to somebody else's command. */
+  /** Everything from the first word on is the command line of another program. */
   readonly takesCommand?: boolean
-  /** Words of its own, which may stand before, between and after the flags; `--` ends the flags. */
+  /** Words of this command. They may stand before, between and after the flags; `--` ends the flags. */
   readonly takesWords?: Words
 }
 
 export interface Words {
-  /** As the usage calls them; the one that is missing is named. */
+  /** The required words, as the usage names them. An error names the first one that is missing. */
   readonly names: readonly string[]
   readonly most: number
 }
@@ -62,23 +62,23 @@ export function parseArguments(grammar: Grammar, words: readonly string[]): Argu
       throw new EbbError('bad_usage', `"ebb ${grammar.name}" has no option ${flag}; "ebb ${grammar.name} --help" lists what it takes.`)
     const shape = isOptionKey(key) ? shapeOf(key) : undefined
     const value = inline.length > 0 ? inline.join('=') : shape === 'switch' ? 'true' : words[++index]
-    // Where the words of a command line end its flags there is no value, though a file may be called so: --report=-- says that.
+    // A "--" after a flag ends the flags and is not its value. A file of that name can be given as --report=--.
     if (value === undefined || (value === '--' && inline.length === 0)) throw new EbbError('bad_usage', `${flag} needs a value.`)
     const earlier = shape === 'list' || shape === 'map' ? flags.get(key) : undefined
     if (key === 'config') configFile = value
     else flags.set(key, earlier === undefined ? value : `${earlier},${value}`)
   }
   const rest = words.slice(index)
-  // Who asks for help need not know the words yet.
+  // With --help, required words may be missing.
   if (!switches.has('help')) requireWords(grammar, [...own, ...rest])
   return { flags, switches, configFile, words: own, rest }
 }
 
-/** Every command knows this one. */
-const everywhere = { h: 'help' }
+/** Short forms that every command has. */
+const commonLetters = { h: 'help' }
 
 function switchOf({ switches, letters: own }: Grammar, flag: string): string | undefined {
-  const letters: Readonly<Record<string, string>> = { ...everywhere, ...own }
+  const letters: Readonly<Record<string, string>> = { ...commonLetters, ...own }
   if (!flag.startsWith('--')) return Object.hasOwn(letters, flag.slice(1)) ? letters[flag.slice(1)] : undefined
   return switches.includes(flag.slice(2)) ? flag.slice(2) : undefined
 }

@@ -13,25 +13,25 @@ export async function runCommandLine(words: readonly string[], wiring: Wiring): 
     if (!command) throw new EbbError('bad_usage', `There is no command "${name}"; "ebb help" lists them.`)
     const args = parseArguments(command, rest)
     if (args.switches.has('help')) return await help(command.name)
-    // Everybody sees arguments in `ps`; libuv writes the title over them.
+    // Other users see the arguments in `ps`. Setting the title makes libuv overwrite them.
     if (['token', 'remoteToken', 'ecsToken'].some((key) => args.flags.has(key))) process.title = `ebb ${command.name}`
     const code = await command.run(args, wiring)
-    if (!command.leavesInTime) await taken(process.stdout)
+    if (!command.leavesInTime) await flushed(process.stdout)
     return code
   } catch (error) {
     const text = `ebb: ${sentence(error)}\n`
-    // It may quote what somebody else wrote.
+    // The message may quote text of others, such as an agent's.
     process.stderr.write(process.stderr.isTTY ? (await import('./terminal/text.ts')).harmless(text) : text)
     return exitCodeOf(error, command)
   }
 }
 
-/** All of it was taken, or nobody will: an exit would throw away what a slow reader's pipe had no room for. */
-async function taken(stream: NodeJS.WriteStream): Promise<void> {
+/** Waits until the reader has received all output, or is gone. An exit would drop what did not fit into the pipe. */
+async function flushed(stream: NodeJS.WriteStream): Promise<void> {
   if (stream.writableLength > 0) await new Promise<void>((resolve) => stream.write('', () => resolve()))
 }
 
-/** `exec` speaks as a shell and `env` do; every other command says 1 for a failure, 2 for wrong usage, 3 for stuck. */
+/** `exec` uses the exit codes of a shell and env(1). Every other command exits with 1 for a failure, 2 for wrong usage, 3 for stuck. */
 function exitCodeOf(error: unknown, command: CommandDefinition | undefined): number {
   if (!(error instanceof EbbError)) return command?.exitsLikeShell ? 125 : 1
   const { exit } = errorTable[error.code]
@@ -42,8 +42,8 @@ function exitCodeOf(error: unknown, command: CommandDefinition | undefined): num
 async function help(name?: string): Promise<number> {
   const { renderHelp } = await import('./help.ts')
   const { plainOutput } = await import('./output.ts')
-  const { out, face } = plainOutput()
-  out(renderHelp(await allCommands(), name, face.width))
+  const { out, style } = plainOutput()
+  out(renderHelp(await allCommands(), name, style.width))
   return 0
 }
 

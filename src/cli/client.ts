@@ -8,10 +8,10 @@ import { EbbError, type ErrorCode, errno, errorTable, sentence } from '../core/m
 import type { Message } from '../core/model/message.ts'
 import type { Conversation } from './follow.ts'
 
-/** A running server, as the other commands see it: by HTTP alone, and what has to wait is a long poll. */
+/** The HTTP client of the commands. Calls that wait for an event are long polls. */
 
-/** A server that does not say in this time that it is there is of no use. */
-const helloMs = 5_000
+/** How long a health check may take. A server that takes longer counts as unreachable. */
+const healthTimeoutMs = 5_000
 
 const pageSize = 1_000
 
@@ -26,7 +26,7 @@ interface Call {
   readonly signal?: AbortSignal
 }
 
-/** Not by fetch, which gives up on an answer after five minutes: a stop may have a longer grace. */
+/** Does not use fetch, which gives up on an answer after five minutes: a stop may have a longer grace. */
 function exchange(url: string, method: string, { body, ...call }: Call): Promise<{ readonly status: number; readonly text: string }> {
   const { promise, resolve, reject } = Promise.withResolvers<{ readonly status: number; readonly text: string }>()
   const request = url.startsWith('https:') ? https.request : http.request
@@ -40,7 +40,7 @@ function exchange(url: string, method: string, { body, ...call }: Call): Promise
 
 export class Client implements Conversation {
   readonly url: string
-  /** On this machine: its folders are ours. */
+  /** The server runs on this machine, so paths mean the same for it. */
   readonly isLocal: boolean
   readonly #token: string | undefined
 
@@ -50,12 +50,12 @@ export class Client implements Conversation {
     this.#token = token
   }
 
-  /** What every call carries. */
+  /** The headers of every call. */
   get headers(): Readonly<Record<string, string>> {
     return this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }
   }
 
-  /** An answer that does not come is waited for, unless a signal ends the wait. */
+  /** Waits for the answer without a time limit, unless `signal` ends the wait. */
   async get<T>(path: string, signal?: AbortSignal): Promise<T> {
     return (await this.#ask('GET', path, signal ? { signal } : {})) as T
   }
@@ -76,13 +76,13 @@ export class Client implements Conversation {
     return this.get(`/agents/${id}/messages?since=${since}&wait=${waitMs}&limit=${pageSize}`)
   }
 
-  /** Also of a server that is not well, which says so with an error's status. It has to answer soon. */
+  /** The pid of the server, from its health check. An unhealthy server answers 503, and gives its pid too. */
   async pid(): Promise<number> {
-    const { status, body } = await this.#send('GET', '/health', { signal: AbortSignal.timeout(helloMs) })
+    const { status, body } = await this.#send('GET', '/health', { signal: AbortSignal.timeout(healthTimeoutMs) })
     if (status !== 200 && status !== 503) throw this.#refusal({ status, body })
     const { pid } = (body ?? {}) as { readonly pid?: unknown }
     if (typeof pid !== 'number')
-      throw new EbbError('server_unreachable', `What answers at ${this.url} is no Ebb server; check the address.`)
+      throw new EbbError('server_unreachable', `The program that answers at ${this.url} is not an Ebb server; check the address.`)
     return pid
   }
 
@@ -99,20 +99,29 @@ export class Client implements Conversation {
       return { status, body: text === '' ? undefined : JSON.parse(text) }
     } catch (error) {
       if (error instanceof SyntaxError)
-        throw new EbbError('server_unreachable', `What answers at ${this.url} is no Ebb server; check the address.`, { cause: error })
+        throw new EbbError('server_unreachable', `The program that answers at ${this.url} is not an Ebb server; check the address.`, {
+          cause: error,
+        })
       if (isTimeout(error))
-        throw new EbbError('server_unreachable', `The server at ${this.url} does not answer; check that it is well.`, { cause: error })
-      throw new EbbError('server_unreachable', `No server answers at ${this.url} (${why(error)}); check that it runs.`, { cause: error })
+        throw new EbbError('server_unreachable', `The server at ${this.url} does not answer in time; check that it is healthy.`, {
+          cause: error,
+        })
+      throw new EbbError('server_unreachable', `No server answers at ${this.url} (${reasonOf(error)}); check that it runs.`, {
+        cause: error,
+      })
     }
   }
 
-  /** The server's own sentence, under the code it gave. */
+  /** Turns an error answer into an error with the server's own code and message. */
   #refusal({ status, body }: Answer): EbbError {
     const { code, message, details } = (body ?? {}) as { code?: string; message?: string; details?: unknown }
     if (code === 'unauthorized')
-      return new EbbError('unauthorized', `The server at ${this.url} wants its token; give it with --token or EBB_TOKEN.`)
+      return new EbbError('unauthorized', `The server at ${this.url} requires a token; give it with --token or EBB_TOKEN.`)
     if (typeof message !== 'string')
-      return new EbbError('server_unreachable', `What answers at ${this.url} is no Ebb server (status ${status}); check the address.`)
+      return new EbbError(
+        'server_unreachable',
+        `The program that answers at ${this.url} is not an Ebb server (status ${status}); check the address.`,
+      )
     return new EbbError(isErrorCode(code) ? code : 'internal', message, { details })
   }
 }
@@ -121,35 +130,35 @@ function isErrorCode(code: string | undefined): code is ErrorCode {
   return code !== undefined && Object.hasOwn(errorTable, code)
 }
 
-/** An abort has its reason in its cause. */
-function why(error: unknown): string {
+/** The reason of a failed connection. An abort has it in its cause. */
+function reasonOf(error: unknown): string {
   const reason = error instanceof Error ? (error.cause ?? error) : error
   return errno(reason) ?? sentence(reason)
 }
 
-/** The server that was named, unasked, or the one of the home. */
+/** A client for the server of `--url`, without a check, or for the server of the home. Throws if there is none. */
 export async function connect(config: Config): Promise<Client> {
-  const found = await look(config)
+  const found = await locate(config)
   if (found instanceof Client) return found
   throw new EbbError('server_unreachable', found.absence)
 }
 
-/** The same, and it has said that it is there, and one of ours. */
-export async function greet(config: Config): Promise<Client> {
+/** Connects, and checks that an Ebb server answers. The server of the home was checked by `connect` already. */
+export async function connectAndCheck(config: Config): Promise<Client> {
   const client = await connect(config)
   if (config.url !== undefined) await client.pid()
   return client
 }
 
-/** The server that was named, unasked; else the one of the home, if it runs. */
+/** A client for the server of `--url`, without a check, or for the server of the home if it runs. */
 export async function findServer(config: Config): Promise<Client | undefined> {
-  const found = await look(config)
+  const found = await locate(config)
   return found instanceof Client ? found : undefined
 }
 
-async function look({ url, token, home }: Config): Promise<Client | { readonly absence: string }> {
+async function locate({ url, token, home }: Config): Promise<Client | { readonly absence: string }> {
   const file = readServerFile(home)
-  // The token in a home is for that home's server, and told to no other.
+  // The token in a home is sent only to the server of that home.
   if (url !== undefined) return new Client(url, token ?? (file?.url === url ? file.token : undefined))
   if (!file) return { absence: `No server runs on the home ${home}; start one with: ebb serve` }
   const client = new Client(file.url, token ?? file.token)
@@ -158,14 +167,17 @@ async function look({ url, token, home }: Config): Promise<Client | { readonly a
   } catch (error) {
     if (!(error instanceof EbbError) || error.code !== 'server_unreachable') throw error
     if (isAlive(file.pid) && isTimeout(error.cause))
-      throw new EbbError('server_unreachable', `The server of ${home} (pid ${file.pid}, ${file.url}) runs and does not answer.`)
+      throw new EbbError(
+        'server_unreachable',
+        `The server of ${home} (pid ${file.pid}, ${file.url}) runs but does not answer; wait, or end it and start it again.`,
+      )
   }
-  return { absence: stale(home, file) }
+  return { absence: staleFile(home, file) }
 }
 
-/** It wrote where it listens and could not take it back: killed, or lost with its machine. */
-function stale(home: string, { pid, url }: ServerFile): string {
-  return `The server of ${home} (pid ${pid}, ${url}) is gone without a goodbye; start another one with: ebb serve`
+/** The message for a server that did not remove its file: it was killed, or its machine went down. */
+function staleFile(home: string, { pid, url }: ServerFile): string {
+  return `The server of ${home} (pid ${pid}, ${url}) no longer runs; start another one with: ebb serve`
 }
 
 function isTimeout(abort: unknown): boolean {

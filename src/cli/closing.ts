@@ -4,110 +4,111 @@ import type { Report } from '../core/model/report.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { AgentBackend } from './agent-backend.ts'
 
-/** Who tells a person of the close. */
-export interface Teller {
-  /** It was asked for before there was an agent. */
+/** Shows the progress of the close to the user. */
+export interface CloseListener {
+  /** The stop was requested before the agent has started. */
   stoppingSoon(): void
-  /** It was asked for, for the first time. */
+  /** The stop was requested for the first time. */
   stopping(): void
-  /** By force now. */
+  /** The stop is forced now. */
   forcing(): void
-  failed(why: string): void
-  /** We go before its end is proven. */
+  failed(reason: string): void
+  /** The command exits before the end of the agent is proven. */
   leaving(farewell: string): void
 }
 
-/** Between two questions whether the stage is still there, when nobody is left who could ask us again. */
-const helloEveryMs = 5_000
+/** The interval of checks whether the agent backend still answers, after the terminal was closed. */
+const checkEveryMs = 5_000
 
 /**
- * The close of the agent that is run here: asked for by signals, or joined when the agent ends by itself. Whoever has asked
- * for all there is and asks once more is let go, whatever the stage answers; nothing is said or done after `over`.
+ * The close of the agent of `ebb run`: requested by signals, or joined when the agent ends by itself. The first request is
+ * polite, the second forces, and the third exits, even if the agent backend does not answer. After `finish` nothing is shown
+ * or done.
  */
 export class Closing {
   readonly #backend: AgentBackend
   readonly #graceMs: number
-  readonly #teller: Teller
+  readonly #listener: CloseListener
   readonly #clock: Clock
   #id: string | undefined
   #report: Report | undefined
   readonly #failed = Promise.withResolvers<void>()
-  readonly #left = Promise.withResolvers<void>()
+  readonly #exitedEarly = Promise.withResolvers<void>()
   readonly #ended = Promise.withResolvers<void>()
-  #isOver = false
+  #isFinished = false
   #isJoined = false
   #isHungUp = false
-  #asked = 0
+  #requests = 0
 
-  constructor(backend: AgentBackend, graceMs: number, teller: Teller, clock: Clock) {
+  constructor(backend: AgentBackend, graceMs: number, listener: CloseListener, clock: Clock) {
     this.#backend = backend
     this.#graceMs = graceMs
-    this.#teller = teller
+    this.#listener = listener
     this.#clock = clock
   }
 
-  /** There is an agent now. Who has asked before gets what they asked for. */
+  /** The agent was launched. A stop that was requested before starts now. */
   begin(id: string): void {
     this.#id = id
-    if (this.#asked > 0 && !this.#isOver) this.#climb(id)
+    if (this.#requests > 0 && !this.#isFinished) this.#escalate(id)
   }
 
-  /** The first time politely, then by force; then we leave. Before there is an agent, the second time leaves. */
-  ask(): void {
-    if (this.#isOver) return
-    this.#asked += 1
-    if (this.#asked > (this.#id === undefined ? 1 : 2)) this.#leave()
-    else if (this.#id === undefined) this.#teller.stoppingSoon()
-    else this.#climb(this.#id)
+  /** Requests a stop: polite, then by force, then exit. Before the agent has started, the second request exits. */
+  request(): void {
+    if (this.#isFinished) return
+    this.#requests += 1
+    if (this.#requests > (this.#id === undefined ? 1 : 2)) this.#leave()
+    else if (this.#id === undefined) this.#listener.stoppingSoon()
+    else this.#escalate(this.#id)
   }
 
-  /** Nobody reads what it says: a wish to stop, but not one more beside somebody's signal. */
-  askOnce(): void {
-    if (this.#asked === 0) this.ask()
+  /** Requests a stop because the output has no reader any more, unless a signal has requested one already. */
+  requestOnce(): void {
+    if (this.#requests === 0) this.request()
   }
 
-  /** The terminal is gone, and with it whoever could ask again: so we look whether the stage is there. */
+  /** Requests a stop because the terminal is gone. No key can force it any more, so the agent backend is checked regularly. */
   hangUp(): void {
-    this.askOnce()
+    this.requestOnce()
     if (this.#isHungUp) return
     this.#isHungUp = true
-    void this.#watchStage()
+    void this.#watchBackend()
   }
 
-  async #watchStage(): Promise<void> {
-    while (!this.#isOver) {
+  async #watchBackend(): Promise<void> {
+    while (!this.#isFinished) {
       if (!(await this.#backend.answers())) return this.#leave()
-      await pause(this.#clock, helloEveryMs, this.#ended.promise)
+      await pause(this.#clock, checkEveryMs, this.#ended.promise)
     }
   }
 
   #leave(): void {
-    if (this.#isOver) return
-    this.over()
-    this.#teller.leaving(this.#backend.farewell(this.#id))
-    this.#left.resolve()
+    if (this.#isFinished) return
+    this.finish()
+    this.#listener.leaving(this.#backend.farewell(this.#id))
+    this.#exitedEarly.resolve()
   }
 
-  /** Settles when we leave before the end is proven. */
-  get left(): Promise<void> {
-    return this.#left.promise
+  /** Settles when the command exits before the end of the agent is proven. */
+  get exitedEarly(): Promise<void> {
+    return this.#exitedEarly.promise
   }
 
-  /** There is nothing to be asked for any more. */
-  over(): void {
-    this.#isOver = true
+  /** Ignores all further requests and results. */
+  finish(): void {
+    this.#isFinished = true
     this.#ended.resolve()
   }
 
-  /** It ends by itself: what could not be released is known only to who takes part in its close. */
+  /** Joins the close of an agent that ends by itself. Only the report of that close says what could not be released. */
   join(): void {
     if (!this.#isJoined && this.#id !== undefined) this.#close(this.#id, false)
   }
 
-  #climb(id: string): void {
-    if (this.#asked === 1) this.#teller.stopping()
-    else this.#teller.forcing()
-    this.#close(id, this.#asked > 1)
+  #escalate(id: string): void {
+    if (this.#requests === 1) this.#listener.stopping()
+    else this.#listener.forcing()
+    this.#close(id, this.#requests > 1)
   }
 
   #close(id: string, force: boolean): void {
@@ -118,12 +119,12 @@ export class Closing {
         if (!report.success) this.#failed.resolve()
       },
       (error: unknown) => {
-        if (!this.#isOver && !isEbbError(error, 'agent_not_found')) this.#teller.failed(sentence(error))
+        if (!this.#isFinished && !isEbbError(error, 'agent_not_found')) this.#listener.failed(sentence(error))
       },
     )
   }
 
-  /** Settles when a close was not clean. */
+  /** Settles when a close has failed. */
   get failed(): Promise<void> {
     return this.#failed.promise
   }
@@ -132,12 +133,13 @@ export class Closing {
     return this.#report?.success === false
   }
 
-  /** What the close of an agent did; of one that has ended, its first one. Undefined when nobody can say. */
+  /** The report of the close; for an agent that has ended, that of its first close. Undefined if it cannot be read. */
   async report(id: string): Promise<Report | undefined> {
+    // The report is only shown, so a failure to read it is no failure of the run.
     return this.#report ?? (await this.#stop(id).catch(() => undefined))
   }
 
-  /** Throws `not_released` for a close that was not clean, and is not by now. */
+  /** Throws `not_released` if the agent could not be released, and still cannot be. */
   async requireReleased(id: string): Promise<void> {
     const report = await this.#stop(id)
     if (!report.success) throw new EbbError('not_released', `The agent ${id} could not be released.`, { details: report })

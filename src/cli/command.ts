@@ -10,9 +10,9 @@ export interface CommandDefinition extends Grammar {
   readonly summary: string
   readonly usage: string
   readonly examples: readonly string[]
-  /** It serves others, and must exit in a time that is known: output that a slow reader has not taken is dropped. */
+  /** Must exit within a known time, because it serves others. Output that a slow reader has not read is dropped. */
   readonly leavesInTime?: true
-  /** Its exit codes are those of a shell and of env(1): 125 when Ebb itself failed. */
+  /** Uses the exit codes of a shell and of env(1): 125 when Ebb itself failed. */
   readonly exitsLikeShell?: true
   run(args: Arguments, wiring: Wiring): Promise<number>
 }
@@ -21,30 +21,30 @@ export interface CommandDefinition extends Grammar {
 export interface Wiring {
   readonly compose: (config: Config, composition?: Composition) => Promise<Supervisor>
   readonly loadConfig: (sources: Sources) => Config
-  /** Throws when a program cannot start; asked before anything is made. */
+  /** Throws when a program cannot start. It is called before anything is created. */
   readonly requireProgram: (argv: readonly string[], env: Readonly<Record<string, string>>, cwd: string) => void
-  /** Gives this terminal to the session of an agent, until the person leaves it. */
+  /** Connects this terminal to the tmux session of an agent, until the user detaches. */
   readonly attach: (config: Config, agentId: string) => Promise<number>
-  /** The types of agents that there are, installed or not. */
+  /** The names of all providers, installed or not. */
   readonly providers: () => Promise<readonly string[]>
-  /** Of each provider that people install: its program, and where it is on the PATH. */
+  /** The program of each provider that users install, and its path on the PATH. */
   readonly programs: (config: Config) => Promise<readonly InstalledProgram[]>
-  /** What agent runs that Ebb did not start have left on this machine. */
+  /** Finds and ends what agent runs that Ebb did not start have left on this machine. */
   readonly leftovers: (config: Config) => Promise<Leftovers>
   readonly clock: Clock
   readonly placementTable: PlacementTable
   readonly inherited: Inherited
-  /** The package.json that says which version this is. */
+  /** The package.json, which holds the version. */
   readonly manifest: string
   /** The folder with the built dashboard. */
   readonly dashboard: string
 }
 
-/** What this process was started with, and Node keeps from its children. */
+/** What this process inherited, and what Node does not pass on to its children by itself. */
 export interface Inherited {
-  /** Open besides stdio; they belong to the command. */
+  /** File descriptors that were open besides stdio. They are passed to the command. */
   readonly descriptors: readonly number[]
-  /** Ignored, by nohup or a shell: by us then, and by the command. */
+  /** Signals that were ignored at the start, by nohup or a shell. Ebb and the command keep ignoring them. */
   readonly ignored: readonly NodeJS.Signals[]
 }
 

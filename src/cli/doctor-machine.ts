@@ -1,11 +1,11 @@
 import type { Arguments } from './arguments.ts'
 import type { Wiring } from './command.ts'
-import { openQuietly } from './open.ts'
+import { openUnwatched } from './open.ts'
 
 export type Machine = Awaited<ReturnType<typeof machineOf>>
 
 export async function machineOf(args: Arguments, wiring: Wiring) {
-  const supervisor = await openQuietly(args, wiring)
+  const supervisor = await openUnwatched(args, wiring)
   const settings = await supervisor.checkSettings()
   await supervisor.close()
   return {

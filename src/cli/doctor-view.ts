@@ -11,18 +11,18 @@ import type { Machine } from './doctor-machine.ts'
 import { wrap } from './terminal/flow.ts'
 import { cutLine, durationOf, flat, many, sizeOf } from './terminal/text.ts'
 
-/** How the doctor's findings read. Whatever others wrote, a command line or a path, is flat and harmless before it is shown. */
+/** The text of the doctor's findings. Text of others, such as command lines and paths, is made one harmless line. */
 
 const titles: Readonly<Record<LeftoverKind, string>> = {
   agent: 'Agents',
-  tool: 'Programs that tools of agents started',
+  tool: 'Programs started by tools of agents',
   'mcp-server': 'MCP servers',
   'tmux-session': 'tmux sessions',
   folder: 'Files',
   worktree: 'Worktrees',
 }
 
-/** Of one group, so that the others are seen, too; JSON has all. */
+/** How many leftovers of one group are listed, so that the other groups stay visible. JSON lists all. */
 const mostShown = 20
 
 export function machineLines({ node, platform, home, containment, containments, providers, settings }: Machine): readonly string[] {
@@ -34,14 +34,14 @@ export function machineLines({ node, platform, home, containment, containments, 
       available ? `  ${name.padEnd(10)} available` : `  ${name.padEnd(10)} not available: ${reason ?? 'unknown'}. ${remedy ?? ''}`,
     ),
     'Providers',
-    ...providers.map(({ type, program, path }) => `  ${type.padEnd(11)} ${path ?? `not installed: there is no ${program} on the PATH`}`),
+    ...providers.map(({ type, program, path }) => `  ${type.padEnd(11)} ${path ?? `not installed: ${program} is not on the PATH`}`),
     ...(settings.length > 0 ? ['Settings'] : []),
     ...settings.map(({ setting, isGood, says }) => `  ${setting.padEnd(22)} ${isGood ? 'good' : 'BAD '}  ${says}`),
   ]
 }
 
 export function leftoverLines({ leftovers, unseen }: Findings, showsAll: boolean, width: number | undefined): readonly string[] {
-  const notes = unseen.map((one) => flat(one))
+  const notes = unseen.map((text) => flat(text))
   if (leftovers.length === 0)
     return notes.length > 0
       ? notes
@@ -52,7 +52,7 @@ export function leftoverLines({ leftovers, unseen }: Findings, showsAll: boolean
     ...grouped(leftovers).flatMap(([kind, found]) => [
       '',
       `${titles[kind]}: ${amount(totalOf(found))}`,
-      ...found.slice(0, showsAll ? undefined : mostShown).flatMap((one) => lines(one, width)),
+      ...found.slice(0, showsAll ? undefined : mostShown).flatMap((leftover) => lines(leftover, width)),
       ...(found.length > mostShown && !showsAll ? [`  and ${found.length - mostShown} more; --json lists all.`] : []),
     ]),
     '',
@@ -62,7 +62,7 @@ export function leftoverLines({ leftovers, unseen }: Findings, showsAll: boolean
 }
 
 function ending(fixable: readonly Leftover[], all: number): string {
-  if (fixable.length === 0) return 'None of these is ended by "ebb doctor --fix": each may be in use, or is somebody\'s work.'
+  if (fixable.length === 0) return '"ebb doctor --fix" ends none of these: each may be in use, or may contain work.'
   const which = fixable.length === all ? (all === 1 ? 'it' : `all ${all}`) : `${fixable.length} of these ${all}`
   return `"ebb doctor --fix" would end ${which}: ${amount(totalOf(fixable))}. It asks first, and leaves alone what may be in use.`
 }
@@ -77,15 +77,16 @@ function amount({ count, processes, memoryBytes, sizeBytes }: Total): string {
 
 const margin = ' '.repeat(11)
 
-function lines(one: Leftover, width: number | undefined): readonly string[] {
-  const age = one.ageMs === null ? '' : `, for ${ageIn(one.ageMs)}`
-  const size = one.memoryBytes > 0 ? `, ${sizeOf(one.memoryBytes)}` : one.sizeBytes > 0 ? `, ${sizeOf(one.sizeBytes)}` : ''
-  const head = `  ${one.sure.padEnd(7)}  ${flat(one.what)}`
+function lines(leftover: Leftover, width: number | undefined): readonly string[] {
+  const age = leftover.ageMs === null ? '' : `, for ${ageIn(leftover.ageMs)}`
+  const size =
+    leftover.memoryBytes > 0 ? `, ${sizeOf(leftover.memoryBytes)}` : leftover.sizeBytes > 0 ? `, ${sizeOf(leftover.sizeBytes)}` : ''
+  const heading = `  ${leftover.sure.padEnd(7)}  ${flat(leftover.what)}`
   const reasons = flat(
-    [`${firstUp(`${size}${age}`.replace(/^, /, ''))}.`, ...one.evidence, one.fix].filter((text) => text !== '.').join(' '),
+    [`${firstUp(`${size}${age}`.replace(/^, /, ''))}.`, ...leftover.evidence, leftover.fix].filter((text) => text !== '.').join(' '),
   )
-  if (width === undefined) return [head, `${margin}${reasons}`]
-  return [cutLine(head, width), ...wrap(reasons, width, margin).map((line, index) => (index === 0 ? `${margin}${line}` : line))]
+  if (width === undefined) return [heading, `${margin}${reasons}`]
+  return [cutLine(heading, width), ...wrap(reasons, width, margin).map((line, index) => (index === 0 ? `${margin}${line}` : line))]
 }
 
 const firstUp = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
@@ -105,6 +106,6 @@ export function endLines(ended: readonly LeftoverEnd[]): readonly string[] {
       `  ${outcomes[outcome].padEnd(7)}  ${flat(what)}`,
       `${margin}${flat([...(steps.length > 0 ? [`${firstUp(steps.map(({ step, took }) => `${step} in ${durationOf(took)}`).join(', '))}.`] : []), says].join(' '))}`,
     ]),
-    left === 0 ? `${gone} of ${ended.length} gone, proven.` : `${many(left, 'leftover')} could not be ended; it is listed above.`,
+    left === 0 ? `${gone} of ${ended.length} gone, proven.` : `${many(left, 'leftover')} could not be ended; see above.`,
   ]
 }

@@ -2,14 +2,14 @@ import { sentence } from '../core/model/errors.ts'
 import type { Supervisor } from '../supervisor.ts'
 
 /**
- * For the ends that leave no time: an uncaught error, or a plain exit with agents still running. One synchronous write
- * ends every process; the books are for the sentinel, which was not told goodbye.
+ * Ends every process with one synchronous write when Ebb has no time to close: at an uncaught error, or at an exit with agents
+ * still running. The sentinel was not dismissed, so it corrects the ledger afterwards (G12).
  */
 export function armFailSafe(supervisor: Pick<Supervisor, 'killAllNow'>, exitCode: number): { disarm(): void } {
   const onExit = (): void => supervisor.killAllNow()
   const onError = (error: unknown): void => {
     process.stderr.write(
-      `ebb: an error that nobody expected ended this run: ${error instanceof Error ? (error.stack ?? error.message) : sentence(error)}\n`,
+      `ebb: an unexpected error ended this run: ${error instanceof Error ? (error.stack ?? error.message) : sentence(error)}\n`,
     )
     process.exit(exitCode)
   }

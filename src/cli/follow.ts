@@ -2,47 +2,47 @@ import { type Agent, isFinal } from '../core/model/agent.ts'
 import { isEbbError } from '../core/model/errors.ts'
 import type { Message } from '../core/model/message.ts'
 
-/** An agent that is watched, wherever it runs. */
+/** Reads an agent and its messages, from a server or from an engine in this process. */
 export interface Conversation {
   agent(id: string): Promise<Agent>
-  /** What was said after `since`; waits so long for the first of it, or for the agent's end. */
+  /** The messages after `since`. Waits up to `waitMs` for the first one, or for the agent's end. */
   messages(id: string, since: number, waitMs: number): Promise<readonly Message[]>
 }
 
-/** A wait ends at the event; only that an end cannot be reached by somebody else's close is found out by asking again. */
+/** A wait ends at the event. Only the failure of another client's close has no event, so the status is polled. */
 const waitMs = 5_000
 const stoppingWaitMs = 250
 
-/** Who closes the agent, and may know before everybody else that it will not end. */
-export interface Prospects {
-  isHopeless(agent: Agent): boolean
-  /** Settles when there is a reason to ask. */
+/** The running close of the agent, which may fail while the agent's status is still `stopping`. */
+export interface CloseProgress {
+  willNotEnd(agent: Agent): boolean
+  /** Settles when `willNotEnd` has changed. */
   readonly change: Promise<void>
 }
 
-/** Shows what an agent says until it has ended, or will not, and all was shown. Undefined when somebody deleted it meanwhile. */
+/** Shows the messages of an agent until it has ended, or cannot be ended. Returns undefined if it was deleted in the meantime. */
 export async function follow(
   conversation: Conversation,
   id: string,
   show: (messages: readonly Message[]) => void,
-  prospects?: Prospects,
+  close?: CloseProgress,
 ): Promise<Agent | undefined> {
   let since = 0
-  let change = prospects?.change.then((): readonly Message[] => {
+  let change = close?.change.then((): readonly Message[] => {
     change = undefined
     return []
   })
   try {
     for (;;) {
-      // Asked before the messages: an end is written after the last of them.
+      // The status is read before the messages, because the end is written after the last message.
       const agent = await conversation.agent(id)
-      const isOver = isFinal(agent.status) || agent.status === 'stuck' || (prospects?.isHopeless(agent) ?? false)
+      const hasEnded = isFinal(agent.status) || agent.status === 'stuck' || (close?.willNotEnd(agent) ?? false)
       const patienceMs = agent.status === 'stopping' ? stoppingWaitMs : waitMs
-      const news = conversation.messages(id, since, isOver ? 0 : patienceMs)
-      const messages = await (isOver || !change ? news : Promise.race([news, change]))
+      const news = conversation.messages(id, since, hasEnded ? 0 : patienceMs)
+      const messages = await (hasEnded || !change ? news : Promise.race([news, change]))
       show(messages)
       since = messages.at(-1)?.sequenceNumber ?? since
-      if (isOver && messages.length === 0) return agent
+      if (hasEnded && messages.length === 0) return agent
     }
   } catch (error) {
     if (isEbbError(error, 'agent_not_found')) return undefined

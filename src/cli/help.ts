@@ -3,7 +3,7 @@ import { EbbError } from '../core/model/errors.ts'
 import type { CommandDefinition } from './command.ts'
 import { wrap } from './terminal/flow.ts'
 
-/** On a terminal of this width no line is broken by it; elsewhere each option is one line. */
+/** With a width, lines are wrapped to it. Without one, each option is one line. */
 export function renderHelp(commands: readonly CommandDefinition[], name?: string, width?: number): string {
   if (name === undefined) return overview(commands, width)
   const command = commands.find((candidate) => candidate.name === name)
@@ -22,30 +22,30 @@ function settingFlag(key: OptionKey): string {
   return shapeOf(key) === 'switch' ? flagOf(key) : `${flagOf(key)} ${options[key].placeholder}`
 }
 
-/** With its letter, where it has one: `-f, --follow`. */
+/** A switch with its letter, if it has one: `-f, --follow`. */
 export function switchFlag({ letters = {} }: Pick<CommandDefinition, 'letters'>, name: string): string {
-  const letter = Object.keys(letters).find((one) => letters[one] === name) ?? (name === 'help' ? 'h' : undefined)
+  const letter = Object.keys(letters).find((key) => letters[key] === name) ?? (name === 'help' ? 'h' : undefined)
   return letter === undefined ? `--${name}` : `-${letter}, --${name}`
 }
 
 export const switchHelp: Readonly<Record<string, string>> = {
   json: 'print JSON for scripts',
   help: 'show this help',
-  all: 'also those that have ended',
-  follow: 'go on until the agent has ended',
-  force: 'skip the polite steps; never the proof',
-  fix: 'end the leftovers, after they were shown and you said yes',
-  yes: 'do not ask; for scripts',
-  'dry-run': 'show what would be done, and do nothing',
-  elsewhere: 'also end what is on no books in the cloud or in Docker, which is otherwise only shown',
+  all: 'also list agents that have ended',
+  follow: 'continue until the agent has ended',
+  force: 'kill at once, and give up obligations that cannot be met in time; the end is still proven',
+  fix: 'list the leftovers, ask, and end them',
+  yes: 'with --fix, do not ask; for scripts',
+  'dry-run': 'show what would be done, without doing it',
+  elsewhere: 'also end unrecorded resources outside of this host (Docker, ECS), which are otherwise only listed',
 }
 
 const firstSteps = [
-  ['ebb exec -- npm test', 'run a command; whatever it leaves running is ended, and the end is proven'],
-  ['ebb serve', 'the control plane; the commands about agents talk to it'],
-  ['ebb run codex "Fix the test"', 'one agent in the foreground'],
-  ['ebb status', 'is the world clean?'],
-  ['ebb help exec', 'all options of a command'],
+  ['ebb exec -- npm test', 'run a command, end everything that it leaves running, and prove it'],
+  ['ebb serve', 'start the server, which the commands about agents use'],
+  ['ebb run codex "Fix the test"', 'run one agent in the foreground'],
+  ['ebb status', 'show whether the system is clean'],
+  ['ebb help exec', 'show all options of a command'],
 ] as const
 
 function overview(commands: readonly CommandDefinition[], width: number | undefined): string {
@@ -64,15 +64,15 @@ ${table(firstSteps, width)}
 }
 
 function table(rows: readonly (readonly [string, string])[], width: number | undefined): string {
-  const left = Math.max(...rows.map(([one]) => one.length))
-  if (width === undefined) return rows.map(([one, other]) => `  ${one.padEnd(left)}  ${other}`).join('\n')
-  // Where the words would have no room beside the options, they are below them.
+  const left = Math.max(...rows.map(([name]) => name.length))
+  if (width === undefined) return rows.map(([name, text]) => `  ${name.padEnd(left)}  ${text}`).join('\n')
+  // If the descriptions do not fit beside the options, they are placed below them.
   const margin = Math.min(left + 4, Math.floor(width / 3))
   return rows
-    .map(([one, other]) => {
-      const words = wrap(other, width - margin).map((line) => ' '.repeat(margin) + line)
-      if (one.length + 4 > margin) return [...wrap(`  ${one}`, width, '      '), ...words].join('\n')
-      return [`  ${one}`.padEnd(margin) + (words[0] ?? '').slice(margin), ...words.slice(1)].join('\n')
+    .map(([name, text]) => {
+      const words = wrap(text, width - margin).map((line) => ' '.repeat(margin) + line)
+      if (name.length + 4 > margin) return [...wrap(`  ${name}`, width, '      '), ...words].join('\n')
+      return [`  ${name}`.padEnd(margin) + (words[0] ?? '').slice(margin), ...words.slice(1)].join('\n')
     })
     .join('\n')
 }

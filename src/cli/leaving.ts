@@ -4,49 +4,50 @@ import type { CloseRequest } from '../core/model/close-request.ts'
 import type { Report } from '../core/model/report.ts'
 import type { RunningServer } from '../server/http/server.ts'
 import type { Supervisor } from '../supervisor.ts'
-import { during } from './terminal/status-line.ts'
+import { withStatusLine } from './terminal/status-line.ts'
 
-/** How those leave who serve others: once asked, everything is closed, proven, in a time that is known before. */
+/** The exit of `serve` and `mcp`: on request, everything is closed and proven gone within a fixed time. */
 
-/** From the signal to the exit are eight seconds, of which the exit itself takes a little. */
+/** The promised time from the signal to the exit is eight seconds. The difference is for the exit itself. */
 const exitBudgetMs = 7_200
 
-/** The books and the goodbye need the rest. */
+/** The time for the close. The rest of the budget is for the ledger and the dismissal of the sentinel. */
 const closeBudgetMs = 6_200
 
 export interface Leaving {
-  readonly asked: Promise<void>
-  /** Whoever holds the other end lives as long as it is open, also when it is killed. */
+  readonly requested: Promise<void>
+  /** Requests the exit when standard input ends, which also happens when the parent program is killed. */
   leaveWithStdin(): void
-  /** Asks, unless somebody has; it never forces. */
-  ask(): void
-  onAgain: () => void
+  /** Requests the exit. A repeated request does not force it. */
+  request(): void
+  /** Called for a signal after the exit was requested. */
+  onRepeat: () => void
 }
 
-/** A signal asks; one that comes when somebody has asked already forces. What was ignored when we were started does neither. */
+/** The first signal requests the exit, and a further one forces it. Signals that were ignored at the start stay ignored. */
 export function leaveSignals(ignored: readonly NodeJS.Signals[]): Leaving {
-  const asked = Promise.withResolvers<void>()
-  let isAsked = false
+  const requested = Promise.withResolvers<void>()
+  let isRequested = false
   const leaving: Leaving = {
-    asked: asked.promise,
+    requested: requested.promise,
     leaveWithStdin: () => {
-      // It read our output too: that it is gone is no reason to leave otherwise than in order.
+      // The parent program also read the output. The error of the broken pipe must not prevent an orderly exit.
       process.stdout.on('error', () => {})
-      for (const end of ['end', 'error', 'close']) process.stdin.on(end, () => asked.resolve())
+      for (const end of ['end', 'error', 'close']) process.stdin.on(end, () => requested.resolve())
       process.stdin.resume()
     },
-    ask: () => {
-      isAsked = true
-      asked.resolve()
+    request: () => {
+      isRequested = true
+      requested.resolve()
     },
-    onAgain: () => {},
+    onRepeat: () => {},
   }
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-    if (!ignored.includes(signal)) process.on(signal, () => (isAsked ? leaving.onAgain() : leaving.ask()))
+    if (!ignored.includes(signal)) process.on(signal, () => (isRequested ? leaving.onRepeat() : leaving.request()))
   return leaving
 }
 
-/** Everything is closed, proven; then nobody is listened to any more. What does not come to its end in time is left to the sentinel. */
+/** Closes everything, then stops listening. The sentinel continues what is not finished in time. Returns the exit code. */
 export async function leave(
   supervisor: Supervisor,
   control: Control,
@@ -56,28 +57,29 @@ export async function leave(
 ): Promise<number> {
   const { engine, clock, log } = supervisor
   const keeps = supervisor.config.keepOnExit
-  leaving.onAgain = () => {
+  leaving.onRepeat = () => {
     const closeRequest: CloseRequest = { trigger: 'process-exit', force: true }
+    // This call only adds force to the running close, which reports its own failure.
     void (keeps ? engine.leave(closeRequest) : engine.close(engine.hostScopeId, closeRequest)).catch(noop)
   }
   let report: Report | undefined
   const leaveInOrder = async (): Promise<void> => {
     const closeRequest: CloseRequest = { trigger: 'process-exit', deadlineMs: closeBudgetMs }
     report = await (keeps ? engine.leave(closeRequest) : engine.shutDown(closeRequest))
-    if (!report.success) complain(report.errors)
+    if (!report.success) writeFailures(report.errors)
     await control.close()
     await server.close()
-    log.info('Ebb has left.', { scope: engine.hostScopeId, trigger: 'process-exit' })
+    log.info('Ebb has shut down.', { scope: engine.hostScopeId, trigger: 'process-exit' })
     await supervisor.close()
   }
-  await during(clock, isQuiet, 'closing everything; Ctrl-C again forces it', () => within(clock, exitBudgetMs, leaveInOrder()))
+  await withStatusLine(clock, isQuiet, 'closing everything; Ctrl-C again forces it', () => within(clock, exitBudgetMs, leaveInOrder()))
   if (report) return report.success ? 0 : 3
   supervisor.killAllNow()
-  complain(['What was closed could not be looked at and written down in time; the sentinel carries on.'])
+  writeFailures(['The close could not be verified and recorded in time; the sentinel continues it.'])
   return 3
 }
 
-function complain(errors: readonly string[]): void {
+function writeFailures(errors: readonly string[]): void {
   process.stderr.write(
     `ebb: not everything could be released; "ebb status" shows it until it is gone:\n${errors.map((error) => `  ${error}\n`).join('')}`,
   )

@@ -7,19 +7,19 @@ import { connect } from './client.ts'
 import type { Wiring } from './command.ts'
 import type { Leaving } from './leaving.ts'
 
-/** The running server does the work; here only words are passed on. What was deployed stays with the server. */
+/** Forwards MCP messages to the running server. Agents that were deployed belong to the server and stay when the client goes. */
 export async function serveByBridge(config: Config, { clock }: Wiring, leaving: Leaving): Promise<number> {
   const log = lineLog(config.logLevel, (line) => process.stderr.write(line))
   const client = new ClientStdio(clock)
-  const bridge = new Bridge(client, () => find(config), log)
+  const bridge = new Bridge(client, () => findEndpoint(config), log)
   await client.start()
-  await Promise.race([client.gone, leaving.asked])
+  await Promise.race([client.gone, leaving.requested])
   await bridge.close()
   return 0
 }
 
-/** Asked anew whenever the server was lost: the next one may listen elsewhere. */
-async function find(config: Config): Promise<Far> {
+/** Called again after each loss of the server, because the next server may listen on another address. */
+async function findEndpoint(config: Config): Promise<Far> {
   const server = await connect(config)
   const { namespace } = config
   return {
@@ -27,7 +27,7 @@ async function find(config: Config): Promise<Far> {
     headers: {
       ...server.headers,
       ...(namespace !== undefined && { 'X-Ebb-Namespace': namespace }),
-      // A folder of ours means nothing on another machine.
+      // A path of this machine means nothing on another one.
       ...(server.isLocal && { [cwdHeader]: encodeURIComponent(process.cwd()) }),
     },
   }

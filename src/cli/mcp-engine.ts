@@ -14,8 +14,8 @@ import { armFailSafe } from './fail-safe.ts'
 import { type Leaving, leave } from './leaving.ts'
 
 /**
- * An engine in this process, for one client: what it deploys ends when the client goes away, however it goes. Agents call
- * back over HTTP, each with its own token; the server's own token is known to nobody.
+ * Runs an engine in this process for one MCP client. What the client deploys ends when the client goes away, for any reason.
+ * Agents call back over HTTP, each with its own token. The server's own token is given to no one.
  */
 export async function serveByEngine(config: Config, wiring: Wiring, leaving: Leaving): Promise<number> {
   const { log, logger } = structuredLog(config.logLevel)
@@ -51,12 +51,12 @@ export async function serveByEngine(config: Config, wiring: Wiring, leaving: Lea
     const client = new ClientStdio(wiring.clock)
     serveStdio(() => createMcpServer({ control, version, home: home.directory }, asking), {
       transport: client,
-      onerror: (error) => log.warn('The client said something that is no MCP.', { error: error.message }),
+      onerror: (error) => log.warn('The client sent a message that is not MCP.', { error: error.message }),
     })
-    // A client that then loses its patience and sends a signal forces the close that is under way. The other way round, at
-    // the Ctrl-C of a terminal, its end says nothing new.
-    client.gone.then(() => leaving.ask())
-    await leaving.asked
+    // The end of the client requests the exit. A signal after that forces the running close. After a Ctrl-C, which reaches the
+    // client too, its end has no further effect.
+    client.gone.then(() => leaving.request())
+    await leaving.requested
     return await leave(supervisor, control, server, leaving)
   } catch (error) {
     await engine.shutDown()

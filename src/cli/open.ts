@@ -5,8 +5,8 @@ import type { Arguments } from './arguments.ts'
 import type { Wiring } from './command.ts'
 
 /**
- * One home, one set of records: who was told of none takes those of the home's server, or what one keeps would look to the
- * other like something that nobody knows.
+ * The configuration of a command. Without `--store` it uses the database of the home's server. With another one, each would
+ * report the resources of the other as unrecorded.
  */
 export function configOf(args: Arguments, wiring: Wiring): Config {
   const config = wiring.loadConfig({ flags: args.flags, ...(args.configFile !== undefined && { configFile: args.configFile }) })
@@ -14,7 +14,7 @@ export function configOf(args: Arguments, wiring: Wiring): Config {
   return Object.freeze({ ...config, store })
 }
 
-/** For commands that look, or finish what others began: they make nothing of their own, so no sentinel watches them. */
-export function openQuietly(args: Arguments, wiring: Wiring): Promise<Supervisor> {
+/** Opens a supervisor without a sentinel, for commands that create no resources of their own. */
+export function openUnwatched(args: Arguments, wiring: Wiring): Promise<Supervisor> {
   return wiring.compose(configOf(args, wiring), { watched: false })
 }

@@ -1,58 +1,58 @@
 import { readAppearance } from '../config/appearance.ts'
 import { errno, sentence } from '../core/model/errors.ts'
-import { type Face, faceOf } from './terminal/face.ts'
+import { type Style, styleOf } from './terminal/style.ts'
 import { harmless } from './terminal/text.ts'
 
-/** Where words go; a test, or a closed pipe, may want them elsewhere. */
+/** Standard output and standard error, as the commands write to them. */
 export interface Output {
-  /** Anybody's words: on a terminal they are made harmless. */
+  /** Writes any text. On a terminal, control sequences are removed from it. */
   readonly out: (text: string) => void
   readonly err: (text: string) => void
-  /** Words with colours of ours, of which the foreign ones were made harmless by whoever painted them. */
+  /** Writes text with Ebb's own colours. The caller has removed control sequences from all other text in it. */
   readonly painted: (text: string) => void
   readonly paintedError: (text: string) => void
-  /** How standard output and error may look. */
-  readonly face: Face
-  readonly errorFace: Face
+  /** The width and colours of standard output and standard error. */
+  readonly style: Style
+  readonly errorStyle: Style
 }
 
-/** Standard output and error, of which the reader may go away at any time: `ebb logs ID | head`. */
+/** Opens standard output and error. The reader may go away at any time: `ebb logs ID | head`. */
 export function openOutput(onClosed: (error: Error) => void, onWritten = (): void => {}): Output {
   process.stdout.on('error', onClosed)
-  process.stderr.on('error', () => {}) // There is nobody left to tell.
+  process.stderr.on('error', () => {}) // An error of standard error cannot be reported anywhere.
   const appearance = readAppearance()
-  const words = (stream: NodeJS.WriteStream, text: string): string => (stream.isTTY ? harmless(text) : text)
-  const show = (text: string): void => {
+  const safe = (stream: NodeJS.WriteStream, text: string): string => (stream.isTTY ? harmless(text) : text)
+  const write = (text: string): void => {
     process.stdout.write(text)
     onWritten()
   }
   return {
-    out: (text) => show(words(process.stdout, text)),
-    err: (text) => void process.stderr.write(words(process.stderr, text)),
-    painted: show,
+    out: (text) => write(safe(process.stdout, text)),
+    err: (text) => void process.stderr.write(safe(process.stderr, text)),
+    painted: write,
     paintedError: (text) => void process.stderr.write(text),
-    // Asked each time: a window changes its width.
-    get face() {
-      return faceOf(process.stdout, appearance)
+    // Read each time, because the width of a window changes.
+    get style() {
+      return styleOf(process.stdout, appearance)
     },
-    get errorFace() {
-      return faceOf(process.stderr, appearance)
+    get errorStyle() {
+      return styleOf(process.stderr, appearance)
     },
   }
 }
 
-/** A full disk, and whatever else is no reader that has gone. */
+/** The message for an output that cannot be written, such as a full disk. A reader that has gone is not an error. */
 export function unwritten(error: Error): string {
   return `ebb: The output could not be written (${sentence(error)}); check where it goes.\n`
 }
 
-/** For commands that only show something: nobody reads it any more, so it is done. A full disk is another matter. */
+/** For commands that only show something: they exit with 0 when the reader is gone, and with 1 when the disk is full. */
 export function plainOutput(): Output {
   const onClosed = (error: Error): never => {
     if (errno(error) === 'EPIPE') process.exit(0)
     process.stderr.write(unwritten(error))
     process.exit(1)
   }
-  // The event would come after the end of a command that has no more to do.
+  // The error is checked after each write: the event would come after the end of a short command.
   return openOutput(onClosed, () => process.stdout.errored && onClosed(process.stdout.errored))
 }

@@ -6,18 +6,18 @@ import type { AgentBackend } from './agent-backend.ts'
 import type { Wiring } from './command.ts'
 import { armFailSafe } from './fail-safe.ts'
 
-/** What one look brings at most. */
+/** The maximum number of messages per read. */
 const pageSize = 1_000
 
-/** How long a finished run waits for the recovery of earlier ones; what is left then is for the next start. */
+/** How long a finished run waits for the recovery of earlier runs. The next start continues a recovery that takes longer. */
 const recoveryPatienceMs = 2_000
 
 /**
- * An engine in this process, for one agent. A SIGKILL of it leaves nothing that runs: the sentinel sees to that. What the
- * engine logs is told to whoever has the terminal.
+ * Runs an engine in this process for one agent. After a SIGKILL of this process, the sentinel ends everything. `writeLog`
+ * receives the lines of the engine's log.
  */
-export async function openOwnBackend(config: Config, wiring: Wiring, tell: (line: string) => void): Promise<AgentBackend> {
-  const supervisor = await wiring.compose(config, { log: lineLog(config.logLevel, tell) })
+export async function openOwnBackend(config: Config, wiring: Wiring, writeLog: (line: string) => void): Promise<AgentBackend> {
+  const supervisor = await wiring.compose(config, { log: lineLog(config.logLevel, writeLog) })
   const failSafe = armFailSafe(supervisor, 1)
   const { engine, clock } = supervisor
   await engine.begin()
@@ -37,10 +37,10 @@ export async function openOwnBackend(config: Config, wiring: Wiring, tell: (line
     remove: (id) => agents.remove(id, {}),
     answers: async () => true,
     farewell: (id) =>
-      `the end of ${id === undefined ? 'the launch' : `the agent ${id}`} is not proven; what runs of it is killed, and the sentinel carries on: "ebb status" shows what is left.`,
+      `the end of ${id === undefined ? 'the launch' : `the agent ${id}`} is not proven; its processes are killed, and the sentinel continues the close. "ebb status" shows what is left.`,
     leave: async (isClean) => {
       await within(clock, recoveryPatienceMs, recovering)
-      // What did not go in its own time would only be asked all over again; the sentinel carries on when we have left.
+      // After a failed close, a shutdown would only repeat the same steps. The sentinel continues after the exit.
       const report = isClean ? await engine.shutDown() : undefined
       failSafe.disarm()
       await control.close()

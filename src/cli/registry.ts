@@ -27,7 +27,7 @@ export async function findCommand(name: string): Promise<CommandDefinition | und
   return Object.hasOwn(modules, name) ? (await modules[name]?.())?.definition : undefined
 }
 
-/** All of them, for the help and the completion. A command that is run loads no other one. */
+/** Loads all commands, for the help and the completion. Running a command loads only that one. */
 export async function allCommands(): Promise<readonly CommandDefinition[]> {
   return await Promise.all(Object.values(modules).map(async (load) => (await load()).definition))
 }

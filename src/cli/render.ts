@@ -1,13 +1,11 @@
 import type { Message } from '../core/model/message.ts'
 import type { Output } from './output.ts'
 
-/** What agents say, in a pipe: as it was said. */
-
 const marks: Readonly<Partial<Record<Message['type'], string>>> = { user: '> ', tool: '[tool] ', system: '[system] ' }
 
 /**
- * What the agent says, plainly; what others say, with a mark. Complaints go to standard error. As JSON: one message a
- * line, all of them, in order.
+ * Prints messages where standard output is no terminal. Messages of the agent are printed as they are, others with a mark, and
+ * errors go to standard error. With `isJson`, every message is one line of JSON on standard output, in order.
  */
 export function messagePrinter({ out, err }: Pick<Output, 'out' | 'err'>, isJson: boolean): (messages: readonly Message[]) => void {
   return (messages) => {

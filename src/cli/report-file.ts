@@ -2,7 +2,7 @@ import { writeFileSync, writeSync } from 'node:fs'
 import { EbbError, sentence } from '../core/model/errors.ts'
 import type { Report } from '../core/model/report.ts'
 
-/** `-` is standard error, so that the command's own output stays untouched. */
+/** Writes the report. `-` is standard error, so that the command's own standard output is not changed. */
 export function writeReport(to: string, report: Report): void {
   const text = `${JSON.stringify(report, null, 2)}\n`
   try {

@@ -14,7 +14,7 @@ import type { Wiring } from './command.ts'
 import { armFailSafe } from './fail-safe.ts'
 import { leave, leaveSignals } from './leaving.ts'
 
-/** Before the first call is answered, what an earlier server left is over; what takes longer goes on beside. */
+/** How long the start waits for the recovery of earlier runs. A recovery that takes longer continues in the background. */
 const recoveryBudgetMs = 15_000
 
 /** `ebb serve`: the control plane in the foreground, until a signal ends it. */
@@ -39,8 +39,8 @@ export async function serve(args: Arguments, wiring: Wiring): Promise<number> {
   try {
     await engine.begin({ role: 'server', address: urlOf(config.host, config.port) })
     const control = await supervisor.control()
-    // Who is asked to leave meanwhile does not wait for it.
-    await Promise.race([recover(supervisor), leaving.asked])
+    // A request to exit does not wait for the recovery.
+    await Promise.race([recover(supervisor), leaving.requested])
     count(control, metrics)
     control.startReaper()
     control.startRetention()
@@ -67,13 +67,13 @@ export async function serve(args: Arguments, wiring: Wiring): Promise<number> {
     control.tasks.callback = () => ({ url: server.url, command: join(dirname(wiring.manifest), 'bin', 'ebb') })
     announce(server, supervisor, args.switches.has('json'))
     checkSettings(supervisor)
-    await leaving.asked
+    await leaving.requested
     return await leave(supervisor, control, server, leaving, args.switches.has('json'))
   } catch (error) {
-    // What it has adopted meanwhile is for the next start, which may listen elsewhere.
+    // `leave` keeps adopted agents for the next start, which may listen on another address.
     await engine.leave({ trigger: 'process-exit' })
     await supervisor.close()
-    throw atItsAddress(error, supervisor.home.directory)
+    throw withAddress(error, supervisor.home.directory)
   } finally {
     removeServerFile(supervisor.home.directory)
     failSafe.disarm()
@@ -85,21 +85,24 @@ async function recover({ engine, clock, log }: Supervisor): Promise<void> {
     for (const error of errors) log.error(error)
   })
   const { timedOut } = await within(clock, recoveryBudgetMs, recovering)
-  if (timedOut) log.warn('What earlier runs left is still being recovered; that goes on beside.')
+  if (timedOut) log.warn('The recovery of earlier runs is not finished; it continues in the background.')
 }
 
-/** Beside: a cloud that does not answer must not keep a server from ending what it has there. */
+/** Checks the settings in the background: a service that does not answer must not delay the server. */
 function checkSettings({ log, checkSettings: check }: Supervisor): void {
   check().then(
     (settings) => {
       for (const { setting, says } of settings.filter(({ isGood }) => !isGood)) log.error(`The setting ${setting} does not work: ${says}`)
     },
-    (error: unknown) => log.error('The settings could not be tried out.', { error: String(error) }),
+    (error: unknown) => log.error('The settings could not be checked.', { error: String(error) }),
   )
 }
 
-/** On the books is the port that the other one was told, which may be 0; its own file says what became of it. */
-function atItsAddress(error: unknown, home: string): unknown {
+/**
+ * Adds the address of the running server to the error `server_running`. It comes from the server file: the ledger has the
+ * configured port, which may be 0.
+ */
+function withAddress(error: unknown, home: string): unknown {
   if (!isEbbError(error, 'server_running')) return error
   const running = readServerFile(home)
   if (running?.pid !== (error.details as IncarnationRecord).identity.pid) return error
@@ -108,7 +111,7 @@ function atItsAddress(error: unknown, home: string): unknown {
 }
 
 function count({ events }: Control, metrics: Metrics): void {
-  // Its prompt is the first message of an agent.
+  // The prompt is the first message of an agent.
   events.on('created', () => metrics.messages(1))
   events.on('messages', ({ messages }) => metrics.messages(messages.length))
 }

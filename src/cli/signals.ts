@@ -1,35 +1,35 @@
 import { readFileSync } from 'node:fs'
 
-/** Signals that ask us to leave, and those that are only news for the command. */
+/** Signals that request the exit, and signals that are only forwarded to the command. */
 const leaveSignals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
-const newsSignals = ['SIGUSR1', 'SIGUSR2', 'SIGWINCH'] as const
+const forwardedSignals = ['SIGUSR1', 'SIGUSR2', 'SIGWINCH'] as const
 
-type SignalListener = (signal: NodeJS.Signals, meansLeave: boolean, isEarly: boolean) => void
+type SignalListener = (signal: NodeJS.Signals, requestsExit: boolean, isEarly: boolean) => void
 
 interface CaughtSignals {
   listen(listener: SignalListener): void
-  /** From now on a signal ends us as it ends anybody. */
+  /** Restores the default effect of the signals. */
   release(): void
 }
 
 /**
- * From now on, and until they are released, no signal ends us by itself. Those that come before there is a command to
- * tell are kept, and told first. Of those that were ignored when we were started nobody is told.
+ * Catches all signals until they are released. Signals that arrive before a listener is set are kept, and passed to it first.
+ * Signals that were ignored at the start stay ignored.
  */
 export function catchSignals(ignored: readonly NodeJS.Signals[]): CaughtSignals {
   const early: NodeJS.Signals[] = []
-  let tell = (signal: NodeJS.Signals): void => void early.push(signal)
+  let notify = (signal: NodeJS.Signals): void => void early.push(signal)
   const onSignal = (signal: NodeJS.Signals): void => {
-    // The kernel tells a terminal's whole foreground group of a new window size.
-    if (signal !== 'SIGWINCH' || !sharesTerminal()) tell(signal)
+    // The kernel sends a new window size to the whole foreground group of a terminal.
+    if (signal !== 'SIGWINCH' || !sharesTerminal()) notify(signal)
   }
-  const all = [...leaveSignals, ...newsSignals].filter((signal) => !ignored.includes(signal))
+  const all = [...leaveSignals, ...forwardedSignals].filter((signal) => !ignored.includes(signal))
   for (const signal of all) process.on(signal, onSignal)
-  const meansLeave = (signal: NodeJS.Signals): boolean => (leaveSignals as readonly string[]).includes(signal)
+  const requestsExit = (signal: NodeJS.Signals): boolean => (leaveSignals as readonly string[]).includes(signal)
   return {
     listen: (listener) => {
-      tell = (signal) => listener(signal, meansLeave(signal), false)
-      for (const signal of early) listener(signal, meansLeave(signal), true)
+      notify = (signal) => listener(signal, requestsExit(signal), false)
+      for (const signal of early) listener(signal, requestsExit(signal), true)
     },
     release: () => {
       for (const signal of all) process.off(signal, onSignal)
@@ -37,7 +37,7 @@ export function catchSignals(ignored: readonly NodeJS.Signals[]): CaughtSignals 
   }
 }
 
-/** Are we in the foreground group of a terminal? Then Ctrl-C reaches the command without us (proc_pid_stat(5): tty_nr, tpgid). */
+/** Whether this process is in the foreground group of a terminal. Then Ctrl-C reaches the command directly (proc_pid_stat(5): tty_nr, tpgid). */
 export function sharesTerminal(): boolean {
   try {
     const stat = readFileSync('/proc/self/stat', 'latin1')

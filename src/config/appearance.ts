@@ -1,12 +1,12 @@
-/** What the environment says of how things may look on a terminal. */
+/** What the environment allows for output on a terminal. */
 export interface Appearance {
-  /** Colours may be written to a stream that is, or is not, a terminal. */
+  /** Whether colours may be written to a stream. */
   hasColour(isTerminal: boolean): boolean
-  /** The terminal can take back a line and redraw it. */
+  /** Whether the terminal can erase a line and redraw it. */
   readonly canRedraw: boolean
 }
 
-/** `NO_COLOR` (no-color.org: any text but the empty one) beats `FORCE_COLOR`, which beats a terminal that is called dumb. */
+/** `NO_COLOR` (no-color.org: any text except the empty one) overrides `FORCE_COLOR`, which overrides `TERM=dumb`. */
 export function readAppearance(env: NodeJS.ProcessEnv = process.env): Appearance {
   const { NO_COLOR: never, FORCE_COLOR: always, TERM: term } = env
   const canRedraw = term !== 'dumb'

@@ -6,14 +6,17 @@ import { joinList } from './option.ts'
 import { defaultHome, flagOf, isOptionKey, type OptionKey, options, type Settings, shapeOf, variableOf } from './options.ts'
 import { mapEntries } from './retention.ts'
 
-/** Environment, file and flags → one frozen Config. Flag beats variable beats file; what is unknown or bad is refused by name. */
+/**
+ * The settings of one process, read from flags, environment and file, and frozen. A flag overrides a variable, and a variable
+ * overrides the file. An unknown key or an invalid value is refused, and the error names it.
+ */
 export interface Config extends Omit<Settings, 'home'> {
   readonly home: string
-  /** The cookie of the Ebb that we are inside of, if any: a mark, never a setting. */
+  /** The environment tag of the Ebb run that this process is part of, if any. It is a mark, never a setting. */
   readonly inheritedTag: string | undefined
   /** The environment that commands inherit. */
   readonly environment: Readonly<Record<string, string>>
-  /** The environment that agents inherit: the same without our settings, of which one is a token. */
+  /** The environment that agents inherit: the same without Ebb's settings, because one of them is a token. */
   readonly agentEnvironment: Readonly<Record<string, string>>
 }
 
@@ -25,7 +28,7 @@ export interface Sources {
 
 export function loadConfig({ flags, configFile, env = process.env }: Sources): Config {
   const values = new Map<string, unknown>()
-  // An empty variable is an unset one, here as for every setting.
+  // An empty variable counts as unset, as for every setting.
   const file = configFile ?? (env.EBB_CONFIG || undefined)
   const fromFiles = file === undefined ? fromHome(resolve(flags.get('home') || env.EBB_HOME || defaultHome(env))) : fromFile(file)
   for (const [key, text, name] of [...fromFiles, ...fromEnvironment(env), ...fromFlags(flags)]) {
@@ -46,7 +49,8 @@ function fromHome(home: string): readonly Source[] {
   const file = join(home, 'ebb.config.json')
   const found = existsSync(file) ? fromFile(file) : []
   const moved = found.find(([key]) => key === 'home')
-  if (moved) throw new EbbError('bad_usage', `${moved[2]} cannot say where the home is; use --home, EBB_HOME or --config.`)
+  if (moved)
+    throw new EbbError('bad_usage', `${moved[2]} cannot set the home, because the file is in it; use --home, EBB_HOME or --config.`)
   return found
 }
 
@@ -63,12 +67,12 @@ function fromFile(file: string): readonly Source[] {
   return [
     ...mapsIn(entries, file),
     ...entries
-      .filter(([said]) => !inMap(said))
-      .flatMap(([said, value]): Source[] => {
-        const key = keyOf(said)
-        const name = `"${said}" in ${file}`
+      .filter(([written]) => !inMap(written))
+      .flatMap(([written, value]): Source[] => {
+        const key = keyOf(written)
+        const name = `"${written}" in ${file}`
         if (isOptionKey(key) && shapeOf(key) === 'list' && Array.isArray(value))
-          return value.length === 0 ? [] : [[key, joinList(value.map((one) => plain(one, name))), name]]
+          return value.length === 0 ? [] : [[key, joinList(value.map((entry) => plain(entry, name))), name]]
         return [[key, isOptionKey(key) ? plain(value, name) : '', name]]
       }),
   ]
@@ -76,46 +80,47 @@ function fromFile(file: string): readonly Source[] {
 
 function plain(value: unknown, name: string): string {
   if (typeof value !== 'object') return String(value)
-  throw new EbbError('bad_usage', `${name} must be a text or a number, as its flag would take it.`)
+  throw new EbbError('bad_usage', `${name} must be a text or a number, in the form that its flag takes.`)
 }
 
-const keyOf = (said: string): string => said.replaceAll(/\.([a-z])/g, (_, letter: string) => letter.toUpperCase())
+const keyOf = (written: string): string => written.replaceAll(/\.([a-z])/g, (_, letter: string) => letter.toUpperCase())
 
-/** `archive.byAgentType.reviewer` is something in `archiveByAgentType`. */
-function inMap(said: string): { readonly key: OptionKey; readonly place: readonly string[] } | undefined {
-  const parts = said.split('.')
+/** Finds the map that a key is in: `archive.byAgentType.reviewer` is the path `reviewer` in `archiveByAgentType`. */
+function inMap(name: string): { readonly key: OptionKey; readonly path: readonly string[] } | undefined {
+  const parts = name.split('.')
   for (let length = 1; length <= parts.length; length++) {
     const key = keyOf(parts.slice(0, length).join('.'))
-    if (isOptionKey(key) && shapeOf(key) === 'map') return { key, place: parts.slice(length) }
+    if (isOptionKey(key) && shapeOf(key) === 'map') return { key, path: parts.slice(length) }
   }
   return undefined
 }
 
-/** All entries of one map are one setting, as its flag would take it. */
+/** Joins all entries of one map into one text, in the form that its flag takes. */
 function mapsIn(entries: readonly (readonly [string, unknown])[], file: string): readonly Source[] {
-  const texts = new Map<OptionKey, { readonly said: string; readonly items: string[] }>()
-  for (const [said, value] of entries) {
-    const found = inMap(said)
+  const texts = new Map<OptionKey, { readonly written: string; readonly items: string[] }>()
+  for (const [written, value] of entries) {
+    const found = inMap(written)
     if (!found) continue
-    const text = texts.get(found.key) ?? { said, items: [] }
-    // A text is what the flag would take.
-    text.items.push(...(found.place.length === 0 && typeof value === 'string' ? [value] : mapEntries(value, found.place)))
+    const text = texts.get(found.key) ?? { written, items: [] }
+    // A text already has the form that the flag takes.
+    text.items.push(...(found.path.length === 0 && typeof value === 'string' ? [value] : mapEntries(value, found.path)))
     texts.set(found.key, text)
   }
-  return [...texts].flatMap(([key, { said, items }]): Source[] =>
-    items.length === 0 ? [] : [[key, items.join(','), `"${said}" in ${file}`]],
+  return [...texts].flatMap(([key, { written, items }]): Source[] =>
+    items.length === 0 ? [] : [[key, items.join(','), `"${written}" in ${file}`]],
   )
 }
 
-/** `{"exit": {"giveUp": …}}` is `exit.giveUp`, which is `exitGiveUp`. */
+/** Flattens a group: `{"exit": {"giveUp": …}}` becomes `exit.giveUp`, which means `exitGiveUp`. */
 function ungroup([key, value]: [string, unknown]): [string, unknown][] {
   if (isOptionKey(key) || typeof value !== 'object' || value === null || Array.isArray(value)) return [[key, value]]
-  // An empty group has no key that could be refused but its own.
+  // A key that is no group is kept as it is, so that the error names it. That includes an empty object.
   if (!isGroup(key)) return [[key, value]]
-  return Object.entries(value).map(([inner, one]) => [`${key}.${inner}`, one])
+  return Object.entries(value).map(([inner, content]) => [`${key}.${inner}`, content])
 }
 
-const isGroup = (key: string): boolean => Object.keys(options).some((one) => one.startsWith(key) && /^[A-Z]/.test(one.slice(key.length)))
+const isGroup = (key: string): boolean =>
+  Object.keys(options).some((option) => option.startsWith(key) && /^[A-Z]/.test(option.slice(key.length)))
 
 function fromEnvironment(env: NodeJS.ProcessEnv): readonly Source[] {
   return Object.keys(options).flatMap((key): Source[] => {

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { EbbError, errno, sentence } from '../core/model/errors.ts'
 import type { NewId } from '../core/ports/ids.ts'
 
-/** The folder that holds database, logs and sockets: ours alone, modes 0700 and 0600. */
+/** The folder with the database, logs and sockets. Only its owner may read it: modes 0700 and 0600. */
 export interface Home {
   readonly directory: string
   readonly installation: string
@@ -11,7 +11,7 @@ export interface Home {
   readonly logs: string
   readonly archive: string
   readonly gates: string
-  /** What agents need only while they run: configurations, prompts, and the pipes of their terminals. */
+  /** Files that agents need only while they run: configurations, prompts, and the pipes of their terminals. */
   readonly run: string
   readonly tmuxSocket: string
   readonly sentinelLog: string
@@ -30,7 +30,7 @@ export function openHome(directory: string, newId: NewId): Home {
     makeFolders(directory)
     const stat = statSync(directory)
     if (!stat.isDirectory()) throw new Error('it is not a directory')
-    if (stat.uid !== process.getuid?.()) throw new Error('it belongs to somebody else')
+    if (stat.uid !== process.getuid?.()) throw new Error('it belongs to another user')
     if ((stat.mode & 0o077) !== 0) closeToOthers(directory)
     for (const folder of Object.values(folders)) makeFolders(folder)
     return {
@@ -49,8 +49,8 @@ export function openHome(directory: string, newId: NewId): Home {
 }
 
 /**
- * With its parents, and not by `recursive`: that says ENOENT on a read-only file system, and tries for ever where the file
- * system itself says ENOENT, as /proc does. Another first start may make it at the same time.
+ * Makes a folder and its parents. `recursive` is not used: it reports ENOENT on a read-only file system, and retries for ever
+ * on a file system that answers ENOENT itself, such as /proc. Another first start may make the same folder (EEXIST).
  */
 function makeFolders(folder: string): void {
   if (statSync(folder, { throwIfNoEntry: false })) return
@@ -62,11 +62,11 @@ function makeFolders(folder: string): void {
   }
 }
 
-/** A folder that is shared with others and holds other things, such as /tmp, is no home, and not ours to close. */
+/** Restricts the access to a home. A shared folder with other files in it, such as /tmp, is no home and is refused. */
 function closeToOthers(directory: string): void {
   const entries = readdirSync(directory)
   const isHome = entries.includes('installation.json') || entries.every((name) => name === 'ebb.config.json')
-  if (!isHome) throw new Error('others may read it, and it holds things that are not of Ebb')
+  if (!isHome) throw new Error('other users may read it, and it contains files that are not of Ebb')
   chmodSync(directory, 0o700)
 }
 
@@ -76,8 +76,8 @@ interface Installation {
 }
 
 /**
- * The installation's id is in a file of its own: a lost database must not orphan the world. It is bound to the machine:
- * a copied home must not own what the original made.
+ * Reads or creates the installation's id. It is in a file of its own, so that resources can be found by their marks after the
+ * database is lost. It is bound to the machine, so that a copied home does not own the resources of the original.
  */
 function installationOf(directory: string, newId: NewId): string {
   const file = join(directory, 'installation.json')
@@ -91,7 +91,7 @@ function installationOf(directory: string, newId: NewId): string {
     renameSync(draft, file)
     return fresh.id
   }
-  // Two first starts at once: link(2) lets one win, and the other takes the winner's id.
+  // Two first starts may run at once: link(2) fails for one of them with EEXIST, and that one takes the other's id.
   try {
     linkSync(draft, file)
   } catch (error) {
@@ -118,7 +118,7 @@ function machineId(): string {
     try {
       return readFileSync(file, 'utf8').trim()
     } catch {
-      // Not every machine has one.
+      // Some machines do not have this file.
     }
   }
   return ''

@@ -3,13 +3,13 @@ import { EbbError } from '../core/model/errors.ts'
 import { namespaceName } from '../core/model/names.ts'
 import { parseSpawnRule } from '../core/model/spawn-rule.ts'
 
-/** What a setting is made of, and how texts of the usual sorts are read. */
+/** The definition of a setting, and the parsers of the usual types of values. */
 
 export interface Option<T> {
   readonly help: string
   /**
-   * `switch`: on the command line it takes no value. `list`: it may be given more than once; as one text, with commas.
-   * `map`: the same, with entries `NAME=VALUE`; in a file it is an object.
+   * `switch`: the flag takes no value. `list`: the flag may be given more than once; one text holds several entries with
+   * commas. `map`: a list of entries `NAME=VALUE`; in a file it is an object.
    */
   readonly shape?: 'switch' | 'list' | 'map'
   readonly placeholder: string
@@ -24,7 +24,7 @@ export const option = <T>(placeholder: string, help: string, fallback: T, parse:
   parse,
 })
 
-/** On or off; off unless it is said. */
+/** A setting that is on or off, and off by default. */
 export const toggle = (help: string): Option<boolean> => ({ ...option('true|false', help, false as boolean, parseToggle), shape: 'switch' })
 
 export const list = (placeholder: string, help: string, parseItem = (item: string, _name: string) => item): Option<readonly string[]> => ({
@@ -40,7 +40,7 @@ export function choice<const C extends string>(...allowed: readonly C[]): (text:
   }
 }
 
-/** Nothing is not "here": an unset variable in a script must not make a home of whatever folder it stands in. */
+/** An empty text is refused: an unset variable in a script must not select the current folder as the home. */
 export function parseFolder(text: string, name: string): string {
   if (text === '') throw new EbbError('bad_usage', `${name} must name a folder.`)
   return resolve(text)
@@ -51,7 +51,7 @@ export function parseText(text: string, name: string): string {
   return text
 }
 
-/** As the server takes it: it becomes a name in logs and records. */
+/** Uses the server's own rule for namespaces, because the name appears in logs and records. */
 export function parseNamespace(text: string, name: string): string {
   if (!namespaceName.pattern.test(text)) throw new EbbError('bad_usage', `${name} must be a name of ${namespaceName.says}, not "${text}".`)
   return text
@@ -69,7 +69,7 @@ export function parseStore(text: string, name: string): string {
   return resolve(file)
 }
 
-/** It travels in a header: visible ASCII, and long enough that nobody guesses it. */
+/** A token is sent in a header, so it must be visible ASCII. It must be long enough not to be guessed. */
 export function parseToken(text: string, name: string): string {
   if (!/^[\x21-\x7e]{8,512}$/.test(text)) throw new EbbError('bad_usage', `${name} must have 8 to 512 visible characters and no spaces.`)
   return text
@@ -80,7 +80,7 @@ export function parseToggle(text: string, name: string): boolean {
   return /^(true|1|yes|on)$/i.test(text)
 }
 
-/** As one text; a comma within an entry is `\,`. */
+/** Joins entries into one text. A comma within an entry becomes `\,`. */
 export const joinList = (items: readonly string[]): string => items.map((item) => item.replaceAll(',', '\\,')).join(',')
 
 export function parseList(text: string, name: string): readonly string[] {
@@ -89,12 +89,12 @@ export function parseList(text: string, name: string): readonly string[] {
   return items
 }
 
-/** As a browser sends it, or it would never match: no path, and without the port that its scheme implies. */
+/** Normalizes an origin to the form that a browser sends, so that it matches: no path, and no default port. */
 export function parseOrigin(text: string, name: string): string {
   if (!/^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*]+\/?$/i.test(text) || !URL.canParse(text))
     throw new EbbError('bad_usage', `${name} must be an origin such as http://localhost:3000, not "${text}".`)
   const { origin } = new URL(text)
-  // Of a scheme that is not the web's, such as an extension's, URL knows no origin.
+  // URL has no origin for schemes other than the web's, such as that of a browser extension.
   return origin === 'null' ? text.replace(/\/$/, '').toLowerCase() : origin
 }
 
@@ -105,12 +105,12 @@ export function parseUrl(text: string, name: string): string {
   return url.origin
 }
 
-/** A place below which further paths are made: it keeps its own. */
+/** Parses the base of further URLs. Its own path is kept. */
 export function parseBase(text: string, name: string): string {
   const url = URL.parse(text)
   const isPlain = url && url.search === '' && url.hash === '' && url.username === '' && url.password === ''
   if (!isPlain || (url.protocol !== 'http:' && url.protocol !== 'https:'))
-    throw new EbbError('bad_usage', `${name} must be a URL such as http://10.0.0.7:4400, without a user or a question, not "${text}".`)
+    throw new EbbError('bad_usage', `${name} must be a URL such as http://10.0.0.7:4400, without a user or a query, not "${text}".`)
   return `${url.origin}${url.pathname}`.replace(/\/+$/, '')
 }
 
@@ -127,6 +127,6 @@ export function parseRule(text: string, name: string): string {
 }
 
 export function parseCount(text: string, name: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new EbbError('bad_usage', `${name} must be a whole number from 1 on, not "${text}".`)
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new EbbError('bad_usage', `${name} must be a whole number of at least 1, not "${text}".`)
   return Number(text)
 }

@@ -2,7 +2,7 @@ import { EbbError } from '../core/model/errors.ts'
 import type { RetentionRule, RetentionRules } from '../core/model/retention.ts'
 import { agentTypePattern } from '../core/model/task.ts'
 
-/** The settings about archives, and how what is different for a type of agents is written. */
+/** The settings of archives, and the syntax of the rules for one type of agents. */
 
 interface ArchiveSettings {
   readonly archiveMaxAgeDays: number
@@ -23,7 +23,7 @@ export function retentionRules(settings: ArchiveSettings): RetentionRules {
   }
 }
 
-/** 30, half a day as 0.5, or `never`. */
+/** Parses a number of days: `30`, `0.5` for half a day, or `never`. */
 export function parseDays(text: string, name: string): number {
   if (text === 'never') return Number.POSITIVE_INFINITY
   if (!/^\d{1,6}(\.\d{1,6})?$/.test(text)) throw new EbbError('bad_usage', `${name} must be a number of days, or never, not "${text}".`)
@@ -32,12 +32,12 @@ export function parseDays(text: string, name: string): number {
 
 type ParseSize = (text: string, name: string) => number
 
-/** `reviewer=7,builder.maxBytes=1g`: a number of days, or one of the keys. */
+/** Parses `reviewer=7,builder.maxBytes=1g`: a type with a number of days, or a type and one key of its rule. */
 export function parseByAgentType(items: readonly string[], name: string, parseSize: ParseSize): ReadonlyMap<string, RetentionRule> {
   const rules = new Map<string, RetentionRule>()
   for (const item of items) {
-    const [place = '', value = '', ...more] = item.split('=')
-    const [type = '', key = 'maxAgeDays', ...deeper] = place.split('.')
+    const [path = '', value = '', ...more] = item.split('=')
+    const [type = '', key = 'maxAgeDays', ...deeper] = path.split('.')
     if (!agentTypePattern.test(type) || value === '' || more.length + deeper.length > 0)
       throw new EbbError('bad_usage', `${name} must hold entries such as reviewer=7 or builder.maxBytes=1g, not "${item}".`)
     rules.set(type, { ...rules.get(type), ...ruleOf(key, value, `${name}, ${type}.${key},`, parseSize) })
@@ -49,11 +49,11 @@ function ruleOf(key: string, value: string, name: string, parseSize: ParseSize):
   if (key === 'maxAgeDays') return { maxAgeDays: parseDays(value, name) }
   if (key === 'compressAfterDays') return { compressAfterDays: parseDays(value, name) }
   if (key === 'maxBytes') return { maxBytes: parseSize(value, name) }
-  throw new EbbError('bad_usage', `${name} is not known; there are maxAgeDays, maxBytes and compressAfterDays.`)
+  throw new EbbError('bad_usage', `${name} is not a known key; use maxAgeDays, maxBytes or compressAfterDays.`)
 }
 
-/** The same from a file: a value, or an object of them, of objects of them. */
-export function mapEntries(value: unknown, place: readonly string[] = []): readonly string[] {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return [`${place.join('.')}=${String(value)}`]
-  return Object.entries(value).flatMap(([key, inner]) => mapEntries(inner, [...place, key]))
+/** Flattens the same rules from a configuration file, where they are nested objects, into entries `TYPE.KEY=VALUE`. */
+export function mapEntries(value: unknown, path: readonly string[] = []): readonly string[] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return [`${path.join('.')}=${String(value)}`]
+  return Object.entries(value).flatMap(([key, inner]) => mapEntries(inner, [...path, key]))
 }

@@ -2,12 +2,12 @@ import { existsSync, readFileSync, renameSync, unlinkSync, writeFileSync } from 
 import { join } from 'node:path'
 import { errno } from '../core/model/errors.ts'
 
-/** By which the other commands find the server of a home; for its owner's eyes only, because it may hold the token. */
+/** The file by which other commands find the server of a home. Only its owner may read it, because it may hold the token. */
 export interface ServerFile {
   readonly url: string
   readonly pid: number
   readonly token?: string
-  /** The file of its records, unless it is the one of the home. */
+  /** The server's database file, if it is not the one in the home. */
   readonly store?: string
 }
 
@@ -28,13 +28,13 @@ export function readServerFile(home: string): ServerFile | undefined {
   }
 }
 
-/** Where the server of a home keeps its records, or kept them until it was killed; undefined when that is in the home, or gone. */
+/** The database of the server of a home, also of a server that was killed. Undefined when it is the one in the home, or is gone. */
 export function storeOfServer(home: string): string | undefined {
   const store = readServerFile(home)?.store
   return typeof store === 'string' && existsSync(store) ? store : undefined
 }
 
-/** Ours only: a server that came after us may have written its own. */
+/** Removes the file only if this process wrote it: a later server may have replaced it. */
 export function removeServerFile(home: string): void {
   if (readServerFile(home)?.pid !== process.pid) return
   try {

@@ -5,16 +5,16 @@ import type { Clock } from '../../core/ports/clock.ts'
 import type { Supervisor } from '../../supervisor.ts'
 import type { Arguments } from '../arguments.ts'
 import type { CommandDefinition, Wiring } from '../command.ts'
-import { openQuietly } from '../open.ts'
+import { openUnwatched } from '../open.ts'
 import { type Output, plainOutput } from '../output.ts'
 import { type Column, layOut } from '../terminal/columns.ts'
-import type { Face } from '../terminal/face.ts'
-import { during } from '../terminal/status-line.ts'
+import { withStatusLine } from '../terminal/status-line.ts'
+import type { Style } from '../terminal/style.ts'
 import { ageOf, cut, many, shortId } from '../terminal/text.ts'
 
 export const definition: CommandDefinition = {
   name: 'archive',
-  summary: 'the logs of agents that have ended: list them, read them, apply the retention now',
+  summary: 'list and read the logs of ended agents, or apply the retention now',
   usage: 'ebb archive ls | show ID [STREAM] | prune [--dry-run]  [--json]',
   examples: [
     'ebb archive ls',
@@ -34,18 +34,18 @@ export const definition: CommandDefinition = {
     'archiveByAgentType',
   ],
   switches: ['dry-run', 'json', 'help'],
-  takesWords: { names: ['what to do: ls, show or prune'], most: 3 },
+  takesWords: { names: ['a subcommand: ls, show or prune'], most: 3 },
   run,
 }
 
-/** `ebb archive`: the logs of agents that have ended. It reads the home, and needs no server. */
+/** `ebb archive` reads the home and needs no server. */
 async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const [verb = '', ...words] = [...args.words, ...args.rest]
   const command = verbs.get(verb)
-  if (!command) throw new EbbError('bad_usage', `"ebb archive" knows ls, show and prune, not "${verb}".`)
+  if (!command) throw new EbbError('bad_usage', `"ebb archive" has the subcommands ls, show and prune, not "${verb}".`)
   const most = verb === 'show' ? 2 : 0
   if (words.length > most) throw new EbbError('bad_usage', `"ebb archive ${verb}" does not take "${words[most] ?? ''}".`)
-  const supervisor = await openQuietly(args, wiring)
+  const supervisor = await openUnwatched(args, wiring)
   try {
     return await command({ args, words, supervisor, retention: retentionOf(supervisor), output: plainOutput(), clock: wiring.clock })
   } finally {
@@ -72,14 +72,14 @@ function retentionOf({ agents, archives, clock, log, config }: Supervisor): Rete
   return new Retention({ store: agents, archives, clock, log, rules: retentionRules(config) })
 }
 
-/** Newest first, as `ebb ps` has them. */
-async function list({ args, retention, supervisor, output: { out, painted, face } }: Call): Promise<number> {
+/** Lists the newest first, as `ebb ps` does. */
+async function list({ args, retention, supervisor, output: { out, painted, style } }: Call): Promise<number> {
   const nowMs = Date.parse(supervisor.clock.wall())
   const archives: AgentArchive[] = []
   for await (const archive of retention.archives()) archives.push(archive)
   if (args.switches.has('json')) out(`${JSON.stringify(archives.flatMap(factsOf), null, 2)}\n`)
   else if (archives.length === 0) out('There are no archived logs.\n')
-  else painted(`${rows(archives, nowMs, face).join('\n')}\n`)
+  else painted(`${rows(archives, nowMs, style).join('\n')}\n`)
   return 0
 }
 
@@ -94,7 +94,7 @@ function factsOf({ agent, agentType, files, endedMs }: AgentArchive): readonly o
   }))
 }
 
-/** The path comes last: it is as long as it is, and nothing behind it has to be aligned. */
+/** The path is the last column, because it may be long. */
 const columns: readonly Column[] = [
   { name: 'ID', rank: 8 },
   { name: 'NAME', least: 8, rank: 5 },
@@ -106,7 +106,7 @@ const columns: readonly Column[] = [
   { name: 'PATH', least: 12, rank: 3 },
 ]
 
-function rows(archives: readonly AgentArchive[], nowMs: number, { width, palette }: Face): readonly string[] {
+function rows(archives: readonly AgentArchive[], nowMs: number, { width, palette }: Style): readonly string[] {
   const cells = archives.flatMap(({ agent, files, endedMs }) =>
     files.map(({ stream, bytes, isCompressed, path }) => [
       { text: width === undefined ? agent.id : shortId(agent.id), paint: palette.accent },
@@ -122,7 +122,7 @@ function rows(archives: readonly AgentArchive[], nowMs: number, { width, palette
   return layOut(columns, cells, width, palette.faint)
 }
 
-/** What was written, as it was written: one stream after the other, or the one that is asked for. As JSON: one line each. */
+/** Prints the streams of an agent one after the other, or only the given one, byte for byte. With --json, each line is an object. */
 async function show({ args, words, retention, supervisor, output }: Call): Promise<number> {
   const [word, stream] = words
   if (word === undefined) throw new EbbError('bad_usage', '"ebb archive show" needs the ID of an agent; "ebb archive ls" lists them.')
@@ -134,7 +134,7 @@ async function show({ args, words, retention, supervisor, output }: Call): Promi
   }
   for (const file of files) {
     const isJson = args.switches.has('json')
-    // For people; who pipes it wants the lines and nothing else.
+    // The heading is only for terminals: a pipe gets the content and nothing else.
     if (files.length > 1 && !isJson && process.stdout.isTTY) output.out(`==> ${file.stream} <==\n`)
     const text = supervisor.archives.read(file)
     if (isJson) for await (const line of linesOf(text)) output.out(`${JSON.stringify({ stream: file.stream, line })}\n`)
@@ -143,7 +143,7 @@ async function show({ args, words, retention, supervisor, output }: Call): Promi
   return 0
 }
 
-/** A letter may be cut in two by the end of a piece. */
+/** Decodes pieces as UTF-8. A character may be split between two pieces. */
 async function* decoded(pieces: AsyncIterable<Uint8Array>): AsyncIterable<string> {
   const decoder = new TextDecoder()
   for await (const piece of pieces) {
@@ -163,43 +163,43 @@ async function* linesOf(pieces: AsyncIterable<Uint8Array>): AsyncIterable<string
   if (open !== '') yield open
 }
 
-/** Whoever reads slowly is waited for: an archive of gigabytes is not piled up here. */
+/** Waits for a slow reader, so that an archive of gigabytes is not buffered in memory. */
 async function drained(): Promise<void> {
   if (process.stdout.writableNeedDrain) await new Promise<void>((resolve) => process.stdout.once('drain', resolve))
 }
 
-/** Fewer letters of a UUID are too easily those of another agent. */
-const fewest = 4
+/** With fewer characters, the beginning of a UUID may easily be that of another agent. */
+const minPrefixLength = 4
 
 async function find(retention: Retention, word: string): Promise<AgentArchive> {
   const wanted = word.toLowerCase()
   const found: AgentArchive[] = []
   for await (const archive of retention.archives()) {
     if (archive.agentId === wanted || archive.agent.name === word) return archive
-    if (wanted.length >= fewest && archive.agentId.startsWith(wanted)) found.push(archive)
+    if (wanted.length >= minPrefixLength && archive.agentId.startsWith(wanted)) found.push(archive)
   }
   const [only] = found
   if (only && found.length === 1) return only
-  if (only) throw new EbbError('agent_not_found', `"${word}" is the beginning of ${found.length} agents; give more of it.`)
-  throw new EbbError('agent_not_found', `There is no archive of an agent "${word}"; "ebb archive ls" lists them.`)
+  if (only) throw new EbbError('agent_not_found', `"${word}" matches ${found.length} agents; give more characters of the id.`)
+  throw new EbbError('agent_not_found', `There is no archive of an agent "${word}"; "ebb archive ls" lists the archives.`)
 }
 
 async function prune({ args, retention, output: { out }, clock }: Call): Promise<number> {
   const dryRun = args.switches.has('dry-run')
-  const pass = await during(clock, args.switches.has('json'), 'applying the retention', () => retention.pass({ dryRun }))
+  const pass = await withStatusLine(clock, args.switches.has('json'), 'applying the retention', () => retention.pass({ dryRun }))
   if (args.switches.has('json')) out(`${JSON.stringify(asJson(pass, dryRun), null, 2)}\n`)
   else out(`${[...linesOfPass(pass, dryRun), ...pass.errors].join('\n')}\n`)
   return pass.errors.length > 0 ? 1 : 0
 }
 
 function linesOfPass({ removed, compressed, freedBytes }: RetentionPass, dryRun: boolean): readonly string[] {
-  if (removed.length + compressed.length === 0) return ['No archive has to go or to be compressed.']
+  if (removed.length + compressed.length === 0) return ['No archive is due for removal or compression.']
   const [remove, compress] = dryRun ? ['would remove', 'would compress'] : ['removed', 'compressed']
   return [
     ...removed.map(({ archive, why }) => `${remove}  ${nameOf(archive)}  ${archive.bytes} bytes (${why})`),
     ...compressed.map((archive) => `${compress}  ${nameOf(archive)}  ${archive.bytes} bytes`),
     dryRun
-      ? `${many(removed.length, 'archive')} of ${freedBytes} bytes would go, ${compressed.length} would be compressed.`
+      ? `${many(removed.length, 'archive')} of ${freedBytes} bytes would be removed, ${compressed.length} would be compressed.`
       : `${many(removed.length, 'archive')} removed, ${compressed.length} compressed, ${freedBytes} bytes freed.`,
   ]
 }

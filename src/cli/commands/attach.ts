@@ -2,13 +2,13 @@ import type { Agent } from '../../core/model/agent.ts'
 import { EbbError } from '../../core/model/errors.ts'
 import { AgentIds } from '../agent-id.ts'
 import type { Arguments } from '../arguments.ts'
-import { asking } from '../asking.ts'
 import { type CommandDefinition, oneAgent, serverOptions, type Wiring } from '../command.ts'
 import { configOf } from '../open.ts'
+import { callServer } from '../server-call.ts'
 
 export const definition: CommandDefinition = {
   name: 'attach',
-  summary: 'the terminal of an agent in tmux; Ctrl-B D leaves it as it is',
+  summary: 'open the terminal of an agent in tmux; Ctrl-B D detaches from it',
   usage: 'ebb attach ID',
   examples: ['ebb attach 1a2b3c4d', 'ebb attach builder-142530-1a2b3c'],
   options: serverOptions,
@@ -17,22 +17,24 @@ export const definition: CommandDefinition = {
   run,
 }
 
-/** `ebb attach ID`: the terminal of an agent in tmux, to watch it; leaving it (Ctrl-B D) does nothing to the agent. */
 async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = configOf(args, wiring)
-  const { id } = await asking(args, wiring, config, async (client) => {
+  const { id } = await callServer(args, wiring, config, async (client) => {
     const agent = await client.agent(await new AgentIds(client).find(args.words[0] ?? ''))
     requireTerminal(agent, client.isLocal)
     return agent
   })
-  if (!process.stdin.isTTY) throw new EbbError('bad_usage', 'To attach you need a terminal; "ebb logs -f" follows an agent without one.')
+  if (!process.stdin.isTTY) throw new EbbError('bad_usage', '"ebb attach" needs a terminal; "ebb logs -f" follows an agent without one.')
   return await wiring.attach(config, id)
 }
 
 function requireTerminal({ id, placement, status }: Agent, isLocal: boolean): void {
   if (placement !== 'tmux')
-    throw new EbbError('bad_usage', `The agent ${id} has the placement ${placement} and has no terminal; "ebb logs -f ${id}" follows it.`)
+    throw new EbbError(
+      'bad_usage',
+      `The agent ${id} has the placement ${placement}, which has no terminal; "ebb logs -f ${id}" follows it.`,
+    )
   if (!isLocal) throw new EbbError('bad_usage', `The agent ${id} runs on another machine; attach to it there.`)
   if (status !== 'running' && status !== 'stopping')
-    throw new EbbError('bad_usage', `The agent ${id} is ${status} and has no terminal any more; "ebb logs ${id}" shows what it said.`)
+    throw new EbbError('bad_usage', `The agent ${id} is ${status} and has no terminal any more; "ebb logs ${id}" shows its messages.`)
 }

@@ -9,11 +9,11 @@ import { type Machine, machineOf } from '../doctor-machine.ts'
 import { leftoverLines, machineLines } from '../doctor-view.ts'
 import { configOf } from '../open.ts'
 import { openOutput, plainOutput } from '../output.ts'
-import { during } from '../terminal/status-line.ts'
+import { withStatusLine } from '../terminal/status-line.ts'
 
 export const definition: CommandDefinition = {
   name: 'doctor',
-  summary: 'what this machine offers, whether the settings work, and what other agent runs have left; --fix ends that',
+  summary: 'check this machine and the settings, and find leftovers of agent runs that Ebb did not start; --fix ends them',
   usage: 'ebb doctor [--fix [--yes]] [--json]',
   examples: ['ebb doctor', 'ebb doctor --json', 'ebb doctor --fix'],
   options: [...commonOptions, 'store', 'containment', ...placementKeys],
@@ -21,19 +21,19 @@ export const definition: CommandDefinition = {
   run,
 }
 
-/** `ebb doctor`: what this machine offers, and what agent runs that Ebb did not start have left on it. Finding something is no failure. */
+/** Leftovers that are found do not change the exit code. */
 async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const [isJson, fixes, isYes] = ['json', 'fix', 'yes'].map((name) => args.switches.has(name)) as [boolean, boolean, boolean]
-  if (isYes && !fixes) throw new EbbError('bad_usage', '--yes is an answer to "ebb doctor --fix"; add --fix, or leave it out.')
+  if (isYes && !fixes) throw new EbbError('bad_usage', '--yes needs --fix; add --fix, or leave out --yes.')
   if (fixes && isJson && !isYes) throw new EbbError('bad_usage', '"ebb doctor --fix" asks before it ends anything; with --json, add --yes.')
 
   const machine = await machineOf(args, wiring)
   const leftovers = await wiring.leftovers(configOf(args, wiring))
-  const found = await during(wiring.clock, isJson, 'looking for leftovers of agent runs', () => leftovers.find())
-  // Who has begun to end something brings it to its end, whether or not anybody still reads of it.
+  const found = await withStatusLine(wiring.clock, isJson, 'looking for leftovers of agent runs', () => leftovers.find())
+  // With --fix, a closed output does not end the command: a leftover that is being ended must be ended completely.
   const output = fixes ? openOutput(() => {}) : plainOutput()
   if (!isJson)
-    output.out([...machineLines(machine), '', ...leftoverLines(found, fixes, output.face.width)].map((line) => `${line}\n`).join(''))
+    output.out([...machineLines(machine), '', ...leftoverLines(found, fixes, output.style.width)].map((line) => `${line}\n`).join(''))
   const fixed = fixes ? await fixLeftovers(found, leftovers, { output, clock: wiring.clock, isYes, isJson }) : undefined
   if (isJson) output.out(`${JSON.stringify(asJson(machine, found, fixed), null, 2)}\n`)
   if (fixed?.some(({ outcome }) => outcome === 'left')) return 3
@@ -41,6 +41,6 @@ async function run(args: Arguments, wiring: Wiring): Promise<number> {
 }
 
 function asJson(machine: Machine, { leftovers, unseen }: Findings, fixed: readonly LeftoverEnd[] | undefined): object {
-  const fixable = leftovers.filter((one) => one.fixes)
+  const fixable = leftovers.filter(({ fixes }) => fixes)
   return { ...machine, leftovers, unseen, totals: { found: totalOf(leftovers), fixable: totalOf(fixable) }, ...(fixed && { fixed }) }
 }

@@ -16,7 +16,7 @@ import { catchSignals, sharesTerminal } from '../signals.ts'
 
 export const definition: CommandDefinition = {
   name: 'exec',
-  summary: 'run any command and leave nothing of it behind',
+  summary: 'run any command, and end everything that it leaves running',
   usage: 'ebb exec [options] -- COMMAND [ARGUMENT…]',
   examples: [
     'ebb exec -- npm test',
@@ -31,12 +31,12 @@ export const definition: CommandDefinition = {
   run,
 }
 
-/** `ebb exec -- COMMAND…`: stdio, signals and exit code pass through; nothing the command made outlives it. */
+/** The command has Ebb's stdio, and receives its signals. Ebb exits with the command's exit code. */
 async function run(args: Arguments, wiring: Wiring): Promise<number> {
   if (args.rest.length === 0)
     throw new EbbError('bad_usage', 'There is no command to run; write it after "--", as in: ebb exec -- npm test')
   const config = configOf(args, wiring)
-  // Before anything is made: a command that cannot start leaves no trace, not even a record.
+  // Checked before anything is created: a command that cannot start leaves no record.
   wiring.requireProgram(args.rest, config.environment, workingDirectory())
   const supervisor = await wiring.compose(config)
   const failSafe = armFailSafe(supervisor, 125)
@@ -64,7 +64,7 @@ interface Outcome {
 async function runInScope(supervisor: Supervisor, argv: readonly string[], inherited: Inherited): Promise<Outcome> {
   const { engine, clock, newId, config } = supervisor
   const signals = catchSignals(inherited.ignored)
-  // Before the scope: what is asked for in one turn with it shares its transaction.
+  // Awaited before the scope is opened: the scope and the intents are written in one transaction if they are in one turn.
   const asAgent = await supervisor.asAgent(argv, config.environment)
   const scope = engine.openScope({ id: newId(), kind: 'agent' })
   const limits = {
@@ -91,12 +91,12 @@ async function runInScope(supervisor: Supervisor, argv: readonly string[], inher
     .catch((error: unknown) => supervisor.log.warn('Earlier runs could not be recovered.', { error: String(error) }))
   const outcome = await superviseCommand(supervisor, scope, handles.get(treeLabel) as LocalTreeHandle, signals)
   await within(clock, recoveryPatienceMs, recovering)
-  // What did not go in its own time would only be asked all over again; the sentinel carries on when we have left.
+  // After a failed close, a shutdown would only repeat the same steps. The sentinel continues after the exit.
   if (outcome.report.success) await engine.shutDown()
   return outcome
 }
 
-/** How long a finished command waits for the recovery of earlier runs; what is left then is for the next start. */
+/** How long a finished command waits for the recovery of earlier runs. The next start continues a recovery that takes longer. */
 const recoveryPatienceMs = 2_000
 
 async function superviseCommand(
@@ -106,92 +106,93 @@ async function superviseCommand(
   signals: ReturnType<typeof catchSignals>,
 ): Promise<Outcome> {
   let exit: Exit | undefined
-  const exited = tree.exit.then((how) => {
-    exit = how
+  const exited = tree.exit.then((result) => {
+    exit = result
   })
-  const over = new AbortController()
-  let askedMs: number | undefined
+  const finished = new AbortController()
+  let requestedMs: number | undefined
   const leave = new Promise<'timeout' | 'signal'>((resolve) => {
-    if (config.timeout !== undefined) clock.after(config.timeout, over.signal, () => resolve('timeout'))
+    if (config.timeout !== undefined) clock.after(config.timeout, finished.signal, () => resolve('timeout'))
     passSignals(engine, scope, tree, {
       clock,
       signals,
-      isOver: () => exit !== undefined,
+      hasEnded: () => exit !== undefined,
       hasExited: exited,
       graceMs: config.grace,
-      asked: () => {
-        askedMs ??= clock.now()
+      onRequest: () => {
+        requestedMs ??= clock.now()
       },
       leave: () => resolve('signal'),
     })
   })
-  const why = await Promise.race([exited, leave])
-  const graceMs = graceLeft(clock, config.grace, askedMs)
+  const cause = await Promise.race([exited, leave])
+  const graceMs = graceLeft(clock, config.grace, requestedMs)
   const trigger = exit === undefined ? 'terminated' : 'completed'
-  clock.after(progressMs, over.signal, () =>
-    say(
-      `what the command left running has ${Math.max(1, Math.ceil((graceMs - progressMs) / 1_000))} s to leave by itself; Ctrl-C twice forces it.`,
+  clock.after(progressMs, finished.signal, () =>
+    writeNotice(
+      `the processes that the command left running have ${Math.max(1, Math.ceil((graceMs - progressMs) / 1_000))} s to end; Ctrl-C twice forces them.`,
     ),
   )
   const report = await engine.close(scope.id, { trigger, forget: true, graceMs })
-  over.abort()
-  // Proven gone, so its exit is on its way to us; only a stuck one never comes.
+  finished.abort()
+  // The tree is proven gone, so its exit arrives soon. Only the exit of a stuck process may never arrive.
   await within(clock, exitPatienceMs, exited)
-  return { exit, timedOut: why === 'timeout', report }
+  return { exit, timedOut: cause === 'timeout', report }
 }
 
 const exitPatienceMs = 1_000
 
-/** The grace is one, from the first request to leave on: what the command has used of it, what it left does not get again. */
-function graceLeft(clock: Clock, graceMs: number, askedMs: number | undefined): number {
-  return askedMs === undefined ? graceMs : Math.max(0, askedMs + graceMs - clock.now())
+/** The rest of the grace. It starts at the first request to end, and covers the command and what it leaves running together. */
+function graceLeft(clock: Clock, graceMs: number, requestedMs: number | undefined): number {
+  return requestedMs === undefined ? graceMs : Math.max(0, requestedMs + graceMs - clock.now())
 }
 
-/** Anything that takes longer than this says so. */
+/** A close that takes longer than this shows a notice. */
 const progressMs = 1_000
 
-interface Passing {
+interface SignalOptions {
   readonly clock: Clock
-  readonly isOver: () => boolean
+  readonly hasEnded: () => boolean
   readonly hasExited: Promise<void>
   readonly signals: ReturnType<typeof catchSignals>
   readonly graceMs: number
-  /** The command has been asked to leave. */
-  readonly asked: () => void
+  /** Called when the command was requested to end. */
+  readonly onRequest: () => void
   readonly leave: () => void
 }
 
 /**
- * On a terminal the command shares our foreground group and has had its Ctrl-C from the kernel already: we only count.
- * Elsewhere the signal is passed on, and when the command does not leave within half the grace, the close begins; a
- * second one forces.
+ * On a terminal the command is in the same foreground group, so the kernel has sent it the Ctrl-C already, which is only
+ * counted. Otherwise the signal is passed on. If the command does not end within half of the grace, the close begins. A second
+ * signal forces it.
  */
-function passSignals(engine: Supervisor['engine'], scope: ScopeView, tree: LocalTreeHandle, passing: Passing): void {
-  let asked = 0
+function passSignals(engine: Supervisor['engine'], scope: ScopeView, tree: LocalTreeHandle, options: SignalOptions): void {
+  let requests = 0
+  // The running close reports its own failure.
   const force = (): void => void engine.close(scope.id, { trigger: 'terminated', force: true }).catch(() => {})
-  passing.signals.listen((signal, meansLeave, isEarly) => {
-    if (!meansLeave) {
-      if (!passing.isOver()) passOn(tree.pid, signal)
+  options.signals.listen((signal, requestsExit, isEarly) => {
+    if (!requestsExit) {
+      if (!options.hasEnded()) passOn(tree.pid, signal)
       return
     }
-    asked += 1
-    // A Ctrl-C that came before there was a command has reached nobody but us.
+    requests += 1
+    // A Ctrl-C before the start of the command has reached only this process.
     const isKeyboard = !isEarly && (signal === 'SIGINT' || signal === 'SIGQUIT') && sharesTerminal()
     if (isKeyboard && scope.state === 'open') return
-    if (asked > 1) {
+    if (requests > 1) {
       force()
-      passing.leave()
+      options.leave()
     } else if (scope.state !== 'open') {
-      say('closing what the command left running; once more to force it.')
+      writeNotice('closing what the command left running; repeat the signal to force it.')
     } else {
-      passing.asked()
-      if (!passing.isOver()) passOn(tree.pid, signal)
-      within(passing.clock, passing.graceMs / 2, passing.hasExited).then(passing.leave, passing.leave)
+      options.onRequest()
+      if (!options.hasEnded()) passOn(tree.pid, signal)
+      within(options.clock, options.graceMs / 2, options.hasExited).then(options.leave, options.leave)
     }
   })
 }
 
-/** Under a keeper the command is not our child: it may be reaped before its exit is told to us. */
+/** Under a subreaper process the command is no child of this process, so it may be reaped before its exit is reported here. */
 function passOn(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
@@ -200,14 +201,14 @@ function passOn(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** Words of ours between the command's own, for a person at a terminal only. */
-function say(text: string): void {
+/** Writes a notice between the command's own output, only on a terminal. */
+function writeNotice(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`ebb: ${text}\n`)
 }
 
 function exitCode({ exit, timedOut, report }: Outcome): number {
   if (!report.success) {
-    const left = leftOver(report).map((one) => `  ${one.kind} ${one.name}: ${one.error ?? one.outcome}\n`)
+    const left = leftOver(report).map(({ kind, name, error, outcome }) => `  ${kind} ${name}: ${error ?? outcome}\n`)
     process.stderr.write(`ebb: not everything could be released; "ebb status" shows it until it is gone:\n${left.join('')}`)
     return 3
   }

@@ -1,16 +1,16 @@
 import { AgentIds } from '../agent-id.ts'
 import type { Arguments } from '../arguments.ts'
-import { asking } from '../asking.ts'
 import { type CommandDefinition, oneAgent, serverOptions, type Wiring } from '../command.ts'
 import { follow } from '../follow.ts'
 import { configOf } from '../open.ts'
 import { plainOutput } from '../output.ts'
 import { messagePrinter } from '../render.ts'
+import { callServer } from '../server-call.ts'
 import { conversationOn } from '../terminal/conversation.ts'
 
 export const definition: CommandDefinition = {
   name: 'logs',
-  summary: 'what an agent said; with -f, until it has ended',
+  summary: 'show the messages of an agent; with -f, follow them until it has ended',
   usage: 'ebb logs ID [-f] [--json]',
   examples: ['ebb logs 1a2b3c4d', 'ebb logs -f 1a2b3c4d', 'ebb logs --json 1a2b3c4d'],
   options: serverOptions,
@@ -20,20 +20,19 @@ export const definition: CommandDefinition = {
   run,
 }
 
-/** `ebb logs ID`: what was said so far; with `-f`, until the agent has ended. */
 async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const word = [...args.words, ...args.rest][0] ?? ''
-  const { client, id, session } = await asking(args, wiring, configOf(args, wiring), async (client) => {
+  const { client, id, session } = await callServer(args, wiring, configOf(args, wiring), async (client) => {
     const { id, session } = await client.agent(await new AgentIds(client).find(word))
     return { client, id, session }
   })
   const output = plainOutput()
   const isJson = args.switches.has('json')
-  // Who asks for a log wants all of it.
+  // A log is shown completely, including long results of tools.
   const view = conversationOn(output, isJson, { resultLines: Number.POSITIVE_INFINITY })
   const show = view ? view.show.bind(view) : messagePrinter(output, isJson)
   if (!args.switches.has('follow')) {
-    // Up to what there was when it was asked for: an agent that writes and writes does not keep us here.
+    // Stops at the message count of the start: an agent that keeps writing would otherwise never let the command end.
     for (let since = 0; since < session.messageCount; ) {
       const messages = await client.messages(id, since, 0)
       show(messages)

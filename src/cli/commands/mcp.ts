@@ -7,7 +7,7 @@ import { configOf } from '../open.ts'
 
 export const definition: CommandDefinition = {
   name: 'mcp',
-  summary: 'MCP on standard input and output: for the running server, else with an engine of its own',
+  summary: 'serve MCP on standard input and output, through the running server or with an engine in this process',
   usage: 'ebb mcp [options]',
   examples: ['claude mcp add ebb -- npx ebb mcp', 'ebb mcp --url http://build.example:4400 --token "$TOKEN"'],
   options: [...serverOptions, 'namespace', 'store', ...supervising, ...placementKeys],
@@ -16,13 +16,14 @@ export const definition: CommandDefinition = {
   run,
 }
 
-/** `ebb mcp`: MCP on standard input and output, for the running server, or with an engine of our own. */
 async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = configOf(args, wiring)
   const leaving = leaveSignals(wiring.inherited.ignored)
   const isServed = (await findServer(config)) !== undefined
   if (process.stdin.isTTY)
-    process.stderr.write('ebb: this speaks MCP, a protocol for programs; an MCP client starts it by itself. Ctrl-D or Ctrl-C ends it.\n')
+    process.stderr.write(
+      'ebb: "ebb mcp" is started by MCP clients, and reads their messages from standard input. Ctrl-D or Ctrl-C ends it.\n',
+    )
   if (isServed) return await (await import('../mcp-bridge.ts')).serveByBridge(config, wiring, leaving)
   return await (await import('../mcp-engine.ts')).serveByEngine(config, wiring, leaving)
 }

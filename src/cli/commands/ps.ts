@@ -1,17 +1,17 @@
 import type { Agent } from '../../core/model/agent.ts'
 import type { Arguments } from '../arguments.ts'
-import { asking } from '../asking.ts'
 import { type CommandDefinition, serverOptions, type Wiring } from '../command.ts'
 import { configOf } from '../open.ts'
 import { plainOutput } from '../output.ts'
+import { callServer } from '../server-call.ts'
 import { type Column, layOut } from '../terminal/columns.ts'
-import type { Face } from '../terminal/face.ts'
 import { statusPaint } from '../terminal/palette.ts'
+import type { Style } from '../terminal/style.ts'
 import { ageOf, shortId } from '../terminal/text.ts'
 
 export const definition: CommandDefinition = {
   name: 'ps',
-  summary: 'the agents of the running server that have not ended',
+  summary: 'list the agents of the running server that have not ended',
   usage: 'ebb ps [--all] [--namespace NAME] [--json]',
   examples: ['ebb ps', 'ebb ps --all --json', 'ebb ps --namespace worker-3'],
   options: [...serverOptions, 'namespace'],
@@ -19,17 +19,18 @@ export const definition: CommandDefinition = {
   run,
 }
 
-/** `ebb ps`: the agents that have not ended; with `--all`, all of them. */
 async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = configOf(args, wiring)
   const isAll = args.switches.has('all')
   const inside = config.namespace === undefined ? '' : `?namespace=${config.namespace}`
-  const agents = await asking(args, wiring, config, (client) => client.get<readonly Agent[]>(`/agents${isAll ? '' : '/active'}${inside}`))
+  const agents = await callServer(args, wiring, config, (client) =>
+    client.get<readonly Agent[]>(`/agents${isAll ? '' : '/active'}${inside}`),
+  )
   const output = plainOutput()
   if (args.switches.has('json')) output.out(`${JSON.stringify(agents, null, 2)}\n`)
   else if (agents.length === 0)
-    output.out(isAll ? 'There are no agents.\n' : 'No agents run; "ebb ps --all" shows those that have ended.\n')
-  else output.painted(`${rows(agents, output.face, Date.parse(wiring.clock.wall())).join('\n')}\n`)
+    output.out(isAll ? 'There are no agents.\n' : 'No agents are running; "ebb ps --all" also lists those that have ended.\n')
+  else output.painted(`${rows(agents, output.style, Date.parse(wiring.clock.wall())).join('\n')}\n`)
   return 0
 }
 
@@ -43,8 +44,8 @@ const columns: readonly Column[] = [
   { name: 'PROMPT', least: 12, rank: 5 },
 ]
 
-/** In a pipe with whole ids: whoever reads them may have thousands. */
-function rows(agents: readonly Agent[], { width, palette }: Face, nowMs: number): readonly string[] {
+/** In a pipe, ids are complete: a script may handle thousands of agents, where a short id is ambiguous. */
+function rows(agents: readonly Agent[], { width, palette }: Style, nowMs: number): readonly string[] {
   const cells = agents.map(({ id, type, placement, status, createdAt, session }) => [
     { text: width === undefined ? id : shortId(id), paint: palette.accent },
     { text: type },

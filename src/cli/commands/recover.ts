@@ -6,9 +6,9 @@ import { leftOver } from '../../core/model/report.ts'
 import type { Runtime } from '../../core/ports/runtime.ts'
 import type { Arguments } from '../arguments.ts'
 import { type CommandDefinition, commonOptions, type Wiring } from '../command.ts'
-import { configOf, openQuietly } from '../open.ts'
+import { configOf, openUnwatched } from '../open.ts'
 import { plainOutput } from '../output.ts'
-import { during } from '../terminal/status-line.ts'
+import { withStatusLine } from '../terminal/status-line.ts'
 
 export const definition: CommandDefinition = {
   name: 'recover',
@@ -20,12 +20,12 @@ export const definition: CommandDefinition = {
   run,
 }
 
-/** A process that was killed is gone within milliseconds, unless it is stuck in the kernel; then it is not dead. */
+/** How long to wait for the death of a supervisor. A killed process is gone within milliseconds, unless it is stuck in the kernel. */
 const dyingBudgetMs = 10_000
 
 async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const isJson = args.switches.has('json')
-  // Where nobody ever lived, or whose home was removed, there is nothing to finish; and a sentinel must not bring it back.
+  // Without a home there is nothing to recover. A sentinel must not create a home again that was removed.
   const recovery = existsSync(configOf(args, wiring).home) ? await recover(args, wiring, isJson) : nothing
   const { out } = plainOutput()
   const left = recovery.reports.flatMap(leftOver)
@@ -36,9 +36,9 @@ async function run(args: Arguments, wiring: Wiring): Promise<number> {
       recovery.reports.length === 0
         ? 'Nothing to recover.'
         : `Recovered ${recovery.reports.length} scopes of dead supervisors: ${released} resources released, ${left.length} left.`,
-      ...left.map((one) => `stuck    ${one.kind} ${one.name}: ${one.error ?? one.outcome}`),
-      ...recovery.unknown.map((id) => `unknown  incarnation ${id} is of another pid namespace; recover it from there`),
-      ...recovery.elsewhere.map((id) => `busy     incarnation ${id} is being recovered by another process; look again`),
+      ...left.map(({ kind, name, error, outcome }) => `stuck    ${kind} ${name}: ${error ?? outcome}`),
+      ...recovery.unknown.map((id) => `unknown  incarnation ${id} ran in another pid namespace; run "ebb recover" there`),
+      ...recovery.elsewhere.map((id) => `busy     incarnation ${id} is being recovered by another process; run "ebb recover" again`),
       ...recovery.errors,
     ]
     out(`${lines.join('\n')}\n`)
@@ -50,9 +50,9 @@ async function run(args: Arguments, wiring: Wiring): Promise<number> {
 const nothing: Recovery = { reports: [], unknown: [], elsewhere: [], errors: [] }
 
 async function recover(args: Arguments, wiring: Wiring, isJson: boolean): Promise<Recovery> {
-  const supervisor = await openQuietly(args, wiring)
+  const supervisor = await openUnwatched(args, wiring)
   const { engine } = supervisor
-  const recovery = await during(wiring.clock, isJson, 'finishing what dead supervisors left', async () => {
+  const recovery = await withStatusLine(wiring.clock, isJson, 'recovering from dead supervisors', async () => {
     await engine.begin()
     const sentinelOf = process.env.SENTINEL_OF
     await untilDead(supervisor, sentinelOf)
@@ -64,7 +64,10 @@ async function recover(args: Arguments, wiring: Wiring, isJson: boolean): Promis
   return recovery
 }
 
-/** Who closed its files, which is what a sentinel sees, is dying; on a busy machine its last thread may still be there. */
+/**
+ * Waits for the death of the sentinel's supervisor. The sentinel sees that the supervisor's files are closed; on a busy machine
+ * its last thread may exit a little later.
+ */
 async function untilDead({ clock, host }: Runtime, incarnation: string | undefined): Promise<void> {
   if (incarnation === undefined) return
   const untilMs = clock.now() + dyingBudgetMs

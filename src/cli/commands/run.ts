@@ -6,21 +6,21 @@ import type { Report } from '../../core/model/report.ts'
 import { isRemotePlacement } from '../../core/ports/placement.ts'
 import { type AgentBackend, type LaunchBody, serverBackend, settingsOf } from '../agent-backend.ts'
 import type { Arguments } from '../arguments.ts'
-import { type Client, findServer, greet } from '../client.ts'
+import { type Client, connectAndCheck, findServer } from '../client.ts'
 import { Closing } from '../closing.ts'
 import { type CommandDefinition, serverOptions, type Wiring } from '../command.ts'
-import { notReleased } from '../each-agent.ts'
 import { follow } from '../follow.ts'
+import { notReleased } from '../for-each-agent.ts'
 import { configOf } from '../open.ts'
 import { openOutput, unwritten } from '../output.ts'
-import { launchWords, type RunFace, runFace } from '../run-face.ts'
-import { readWords } from '../run-words.ts'
+import { readRunInput } from '../run-input.ts'
+import { launchStatus, type RunView, runView } from '../run-view.ts'
 import { catchSignals } from '../signals.ts'
 import { workingDirectory } from './exec.ts'
 
 export const definition: CommandDefinition = {
   name: 'run',
-  summary: 'one agent in the foreground: on the running server, else on an engine of its own',
+  summary: 'run one agent in the foreground, on the running server or with an engine in this process',
   usage: 'ebb run PROVIDER PROMPT… [options]  (or: ebb run command [INPUT…] -- COMMAND [ARGUMENT…])',
   examples: [
     'ebb run claude-code "Fix the flaky test"',
@@ -48,109 +48,108 @@ export const definition: CommandDefinition = {
   run,
 }
 
-/** `ebb run PROVIDER PROMPT…`: one agent in the foreground, on the running server or on an engine of our own. */
 async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = configOf(args, wiring)
-  const wanted = await readWords(args)
+  const input = await readRunInput(args)
   let onClosed = (_error: Error): void => {}
   const output = openOutput((error) => onClosed(error))
-  const face = runFace(output, wiring.clock, args.switches.has('json'))
-  const server = await find(config, face)
-  // A folder of this host means nothing elsewhere.
-  const isHere = (!server || server.isLocal) && !isRemotePlacement(wiring.placementTable, config.placement)
-  const folder = isHere ? workingDirectory() : undefined
+  const view = runView(output, wiring.clock, args.switches.has('json'))
+  const server = await findBackend(config, view)
+  // A path of this host means nothing on another one.
+  const isLocal = (!server || server.isLocal) && !isRemotePlacement(wiring.placementTable, config.placement)
+  const folder = isLocal ? workingDirectory() : undefined
   const { configuration, ...settings } = settingsOf(config, folder)
-  const body: LaunchBody = { ...settings, ...wanted, configuration: { ...configuration, ...wanted.configuration } }
-  // Until here there is nothing that a signal would leave behind.
+  const body: LaunchBody = { ...settings, ...input, configuration: { ...configuration, ...input.configuration } }
+  // Before this point nothing was created, so a signal may end the process.
   const signals = catchSignals(wiring.inherited.ignored)
-  const backend = server ? serverBackend(server) : await (await import('../own-backend.ts')).openOwnBackend(config, wiring, face.say)
-  const closing = new Closing(backend, config.grace, face, wiring.clock)
-  signals.listen((signal, meansLeave) => {
+  const backend = server ? serverBackend(server) : await (await import('../own-backend.ts')).openOwnBackend(config, wiring, view.write)
+  const closing = new Closing(backend, config.grace, view, wiring.clock)
+  signals.listen((signal, requestsExit) => {
     if (signal === 'SIGHUP') closing.hangUp()
-    else if (meansLeave) closing.ask()
+    else if (requestsExit) closing.request()
   })
-  let lost: Error | undefined
+  let outputError: Error | undefined
   onClosed = (error) => {
     if (errno(error) === 'EIO') return closing.hangUp()
-    if (errno(error) !== 'EPIPE' && !lost) {
-      lost = error
-      face.say(unwritten(error))
+    if (errno(error) !== 'EPIPE' && !outputError) {
+      outputError = error
+      view.write(unwritten(error))
     }
-    closing.askOnce()
+    closing.requestOnce()
   }
   try {
-    const work = performAndLeave({ backend, closing, face, isKept: config.keep }, body)
-    const code = await Promise.race([work, closing.left.then(() => 3)])
-    return lost && code !== 3 ? 1 : code
+    const work = runAndLeave({ backend, closing, view, isKept: config.keep }, body)
+    const code = await Promise.race([work, closing.exitedEarly.then(() => 3)])
+    return outputError && code !== 3 ? 1 : code
   } finally {
-    // What is left is to be read by others, in their time: a signal ends us as it ends anybody.
+    // Only output is left to be read, so a signal may end the process now.
     signals.release()
   }
 }
 
-async function find(config: Config, face: RunFace): Promise<Client | undefined> {
-  face.waitFor('waiting for the server to answer')
-  return await (config.url === undefined ? findServer(config) : greet(config)).finally(face.over)
+async function findBackend(config: Config, view: RunView): Promise<Client | undefined> {
+  view.waitFor('waiting for the server to answer')
+  return await (config.url === undefined ? findServer(config) : connectAndCheck(config)).finally(view.doneWaiting)
 }
 
-interface Scene {
+interface Run {
   readonly backend: AgentBackend
   readonly closing: Closing
-  readonly face: RunFace
+  readonly view: RunView
   readonly isKept: boolean
 }
 
-/** Whatever comes after the agent's end is no reason to ask for it. */
-async function performAndLeave(scene: Scene, body: LaunchBody): Promise<number> {
-  const { backend, closing } = scene
+/** Runs the agent and closes the backend. After the agent's end, signals no longer request a stop. */
+async function runAndLeave(current: Run, body: LaunchBody): Promise<number> {
+  const { backend, closing } = current
   try {
-    const code = await perform(scene, body)
-    closing.over()
+    const code = await runAgent(current, body)
+    closing.finish()
     return (await backend.leave(code !== 3)) ? code : 3
   } catch (error) {
-    closing.over()
+    closing.finish()
     await backend.leave(true)
     throw error
   }
 }
 
-async function perform(scene: Scene, body: LaunchBody): Promise<number> {
-  const { backend, closing, face, isKept } = scene
-  face.waitFor(launchWords(body.type, body.placement))
-  const id = await backend.launch(body).finally(face.over)
+async function runAgent(current: Run, body: LaunchBody): Promise<number> {
+  const { backend, closing, view, isKept } = current
+  view.waitFor(launchStatus(body.type, body.placement))
+  const id = await backend.launch(body).finally(view.doneWaiting)
   closing.begin(id)
   try {
-    const isHopeless = ({ status }: Agent): boolean => {
+    const willNotEnd = ({ status }: Agent): boolean => {
       if (status === 'stopping') closing.join()
       return closing.hasFailed
     }
-    const agent = await follow(backend, id, face.show, { isHopeless, change: closing.failed })
-    face.waitFor('looking until nothing of it is left')
-    const report = agent && face.isForPeople ? await closing.report(id) : undefined
-    const finished = await finish(scene, agent)
-    face.over()
-    return verdict(finished, isKept, report, face)
+    const agent = await follow(backend, id, view.show, { willNotEnd, change: closing.failed })
+    view.waitFor('waiting until nothing of the agent is left')
+    const report = agent && view.isForPeople ? await closing.report(id) : undefined
+    const finished = await finish(current, agent)
+    view.doneWaiting()
+    return showResult(finished, isKept, report, view)
   } catch (error) {
-    face.over()
+    view.doneWaiting()
     if (isEbbError(error, 'server_unreachable'))
-      throw new EbbError('server_unreachable', `${error.message} ${fateOf(id)}`, { cause: error })
+      throw new EbbError('server_unreachable', `${error.message} ${afterLoss(id)}`, { cause: error })
     if (!isEbbError(error, 'not_released')) {
-      // Whatever went wrong here, the agent does not outlive it.
+      // After any other error the agent is removed. A failed removal is not reported: the first error is thrown.
       await backend.remove(id).catch(() => {})
       throw error
     }
-    face.say(`ebb: ${notReleased('the agent', error.details as Report)}\n`)
+    view.write(`ebb: ${notReleased('the agent', error.details as Report)}\n`)
     return 3
   }
 }
 
-/** Of an agent whose server is lost. */
-function fateOf(id: string): string {
-  return `What became of the agent ${id} is not known: if its server is dead, it has ended with it, and "ebb recover" finishes what is left; else "ebb show ${id}" tells.`
+/** What to do about an agent whose server is lost. */
+function afterLoss(id: string): string {
+  return `The state of the agent ${id} is unknown. If its server is dead, the agent has ended with it; run "ebb recover". Otherwise run "ebb show ${id}".`
 }
 
-/** Deleted, or kept and proven to be over. */
-async function finish({ backend, closing, isKept }: Scene, agent: Agent | undefined): Promise<Agent | undefined> {
+/** Deletes the agent, or with --keep waits for the proof of its end. */
+async function finish({ backend, closing, isKept }: Run, agent: Agent | undefined): Promise<Agent | undefined> {
   if (!agent) return undefined
   if (!isKept) {
     await backend.remove(agent.id).catch((error: unknown) => {
@@ -163,15 +162,15 @@ async function finish({ backend, closing, isKept }: Scene, agent: Agent | undefi
   return await backend.agent(agent.id)
 }
 
-/** 0 completed, 1 failed, 130 stopped; 3 was said already. */
-function verdict(agent: Agent | undefined, isKept: boolean, report: Report | undefined, face: RunFace): number {
-  if (!agent) face.say('ebb: the agent was deleted meanwhile.\n')
+/** Shows the result and returns the exit code: 0 completed, 1 failed, 130 stopped. A failed release (3) was shown before. */
+function showResult(agent: Agent | undefined, isKept: boolean, report: Report | undefined, view: RunView): number {
+  if (!agent) view.write('ebb: the agent was deleted meanwhile.\n')
   else {
-    face.ended(agent, report)
-    if (isKept) face.say(`ebb: kept as ${agent.id}.\n`)
+    view.ended(agent, report)
+    if (isKept) view.write(`ebb: kept as ${agent.id}.\n`)
   }
   if (!agent || agent.status === 'terminated') return 130
   if (agent.status === 'completed') return 0
-  if (!face.isForPeople) face.say(`ebb: the agent failed: ${agent.error?.message ?? 'its end could only be had by deleting it.'}\n`)
+  if (!view.isForPeople) view.write(`ebb: the agent failed: ${agent.error?.message ?? 'it had to be deleted to end it.'}\n`)
   return 1
 }

@@ -9,7 +9,7 @@ import { cut } from '../terminal/text.ts'
 
 export const definition: CommandDefinition = {
   name: 'scripted-model',
-  summary: 'a model that follows a script, for tests with real agents: no key, no tokens, no network',
+  summary: 'run a model that follows a script, for tests with real agents: no key, no tokens, no network',
   usage: 'ebb scripted-model [--script FILE] [--model-port N] [--while-stdin] [--json]',
   examples: [
     'ebb scripted-model',
@@ -22,24 +22,24 @@ export const definition: CommandDefinition = {
   run,
 }
 
-/** `ebb scripted-model`: the model of the testing kit by itself, for tests in any language. */
+/** Runs the model of the testing kit as a program, for tests in any language. */
 async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = wiring.loadConfig({ flags: args.flags, ...(args.configFile !== undefined && { configFile: args.configFile }) })
   const leaving = leaveSignals(wiring.inherited.ignored)
   if (config.whileStdin) leaving.leaveWithStdin()
-  const output = patientOutput()
+  const output = droppingOutput()
   const show = args.switches.has('json') ? jsonLine : line
   const script = config.script === undefined ? {} : readScript(config.script)
   await using model = await start(script, config.modelPort, (request) => show(request, output))
   announce(model, args.switches.has('json'), output)
-  await leaving.asked
+  await leaving.requested
   return 0
 }
 
-type Words = Pick<Output, 'out' | 'err'>
+type TextOutput = Pick<Output, 'out' | 'err'>
 
-/** Agents depend on the model, whoever reads its lines: one that has gone or does not read misses them. */
-function patientOutput(): Words {
+/** Drops lines that are not read: agents depend on the model, so a reader that is slow or gone must not stop it. */
+function droppingOutput(): TextOutput {
   let isClosed = false
   const { out, err } = openOutput(() => {
     isClosed = true
@@ -69,7 +69,7 @@ async function start(script: Script, port: number, onRequest: (request: ModelReq
   }
 }
 
-function announce({ url }: ScriptedModel, isJson: boolean, { out }: Words): void {
+function announce({ url }: ScriptedModel, isJson: boolean, { out }: TextOutput): void {
   if (isJson) out(`${JSON.stringify({ url, pid: process.pid })}\n`)
   else
     out(
@@ -77,13 +77,13 @@ function announce({ url }: ScriptedModel, isJson: boolean, { out }: Words): void
     )
 }
 
-/** Once for each request, when it is over. */
-function line({ state, api, rule, turn, prompt, isAside }: ModelRequest, { out }: Words): void {
+/** Writes one line for each request, after its answer. */
+function line({ state, api, rule, turn, prompt, isAside }: ModelRequest, { out }: TextOutput): void {
   if (state === 'open') return
   const by = isAside ? 'aside' : rule < 0 ? 'no rule' : `rule ${rule}, turn ${turn}`
   out(`${state.padEnd(8)} ${api.padEnd(18)} ${by.padEnd(15)} ${cut(prompt.replaceAll(/\s+/g, ' '), 80)}\n`)
 }
 
-function jsonLine({ body: _body, ...request }: ModelRequest, { out }: Words): void {
+function jsonLine({ body: _body, ...request }: ModelRequest, { out }: TextOutput): void {
   out(`${JSON.stringify(request)}\n`)
 }

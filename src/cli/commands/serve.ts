@@ -3,7 +3,7 @@ import { type CommandDefinition, commonOptions, supervising } from '../command.t
 
 export const definition: CommandDefinition = {
   name: 'serve',
-  summary: 'the control plane: agents over HTTP and sockets, until Ctrl-C',
+  summary: 'run the control plane, which runs agents over HTTP and sockets, until Ctrl-C',
   usage: 'ebb serve [options]',
   examples: ['ebb serve', 'ebb serve --port 0 --test-endpoints', 'ebb serve --host 0.0.0.0 --token "$TOKEN" --allow-host build.example'],
   options: [

@@ -3,20 +3,20 @@ import type { Status } from '../../core/engine/api.ts'
 import { stuckArchives } from '../../core/model/agent.ts'
 import { isEbbError } from '../../core/model/errors.ts'
 import type { Arguments } from '../arguments.ts'
-import { findServer, greet } from '../client.ts'
+import { connectAndCheck, findServer } from '../client.ts'
 import { type CommandDefinition, commonOptions, type Wiring } from '../command.ts'
 import { configOf } from '../open.ts'
 import { plainOutput } from '../output.ts'
 import { type Column, layOut } from '../terminal/columns.ts'
-import type { Face } from '../terminal/face.ts'
 import { wrap } from '../terminal/flow.ts'
 import type { Paint, Palette } from '../terminal/palette.ts'
-import { during } from '../terminal/status-line.ts'
+import { withStatusLine } from '../terminal/status-line.ts'
+import type { Style } from '../terminal/style.ts'
 import { flat, many } from '../terminal/text.ts'
 
 export const definition: CommandDefinition = {
   name: 'status',
-  summary: 'is the world clean: what runs, what is stuck, what is held back',
+  summary: 'show whether the system is clean: what runs, what is stuck, what is held back',
   usage: 'ebb status [--json]',
   examples: ['ebb status', 'ebb status --json'],
   options: [...commonOptions, 'store', 'url', 'token'],
@@ -24,23 +24,23 @@ export const definition: CommandDefinition = {
   run,
 }
 
-/** `ebb status`: is the world clean? Seen with our own eyes; a server that was named is asked, because its world is another. */
+/** Observes this host directly. With --url it asks that server, which may run on another host. */
 async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const config = configOf(args, wiring)
   const isJson = args.switches.has('json')
-  const look = (): Promise<Status> => (config.url === undefined ? lookAround(config, wiring) : askServer(config))
-  const status = await during(wiring.clock, isJson, 'looking at the world', look)
-  const { out, painted, face } = plainOutput()
+  const observe = (): Promise<Status> => (config.url === undefined ? observeHost(config, wiring) : askServer(config))
+  const status = await withStatusLine(wiring.clock, isJson, 'checking the system', observe)
+  const { out, painted, style } = plainOutput()
   if (isJson) out(`${JSON.stringify(status, null, 2)}\n`)
-  else painted(`${linesOf(status, face).join('\n')}\n`)
+  else painted(`${linesOf(status, style).join('\n')}\n`)
   return status.stuck.length + status.heldBack.length + status.leaks.length > 0 ? 3 : 0
 }
 
 async function askServer(config: Config): Promise<Status> {
-  return await (await greet(config)).get('/cleanup/status')
+  return await (await connectAndCheck(config)).get('/cleanup/status')
 }
 
-async function lookAround(config: Config, wiring: Wiring): Promise<Status> {
+async function observeHost(config: Config, wiring: Wiring): Promise<Status> {
   const activeSubscriptions = await countSubscriptions(config)
   const supervisor = await wiring.compose(config, { watched: false })
   const { status } = await supervisor.engine.look({
@@ -53,7 +53,7 @@ async function lookAround(config: Config, wiring: Wiring): Promise<Status> {
   return status
 }
 
-/** Only the server of the home knows; a server that does not answer, or not to us, keeps nobody from looking. */
+/** Only the server of the home has subscriptions. If it does not answer, or refuses, the count is 0 and the check goes on. */
 async function countSubscriptions(config: Config): Promise<number> {
   try {
     const status = await (await findServer(config))?.get<Status>('/cleanup/status')
@@ -71,22 +71,22 @@ const columns: readonly Column[] = [
   { name: 'STUCK', rank: 1, isNumber: true },
 ]
 
-/** How it is, in a sentence; the counts and names behind it follow. */
+/** The first sentence of the output. Counts and names follow it. */
 function verdictOf(status: Status, palette: Palette): { readonly words: string; readonly paint: Paint } {
   const { stuck, heldBack, leaks, runningProcesses, resources } = status
-  if (status.isClean) return { words: 'The world is clean.', paint: palette.good }
+  if (status.isClean) return { words: 'The system is clean.', paint: palette.good }
   const left = [
     ...(stuck.length > 0 ? [`${stuck.length} stuck`] : []),
     ...(heldBack.length > 0 ? [`${heldBack.length} held back`] : []),
     ...(leaks.length > 0 ? [many(leaks.length, 'leak')] : []),
   ]
-  if (left.length > 0) return { words: `Something is left: ${left.join(', ')}.`, paint: palette.bad }
+  if (left.length > 0) return { words: `The system is not clean: ${left.join(', ')}.`, paint: palette.bad }
   if (runningProcesses > 0 || Object.keys(resources).length > 0)
-    return { words: 'Agents are at work; nothing is stuck.', paint: palette.good }
-  return { words: 'Nothing of an agent is left but what is on record.', paint: palette.good }
+    return { words: 'Agents are running; nothing is stuck.', paint: palette.good }
+  return { words: 'Nothing is running; only records of ended agents are left.', paint: palette.good }
 }
 
-function linesOf(status: Status, { width, palette }: Face): readonly string[] {
+function linesOf(status: Status, { width, palette }: Style): readonly string[] {
   const { words, paint } = verdictOf(status, palette)
   const { agentCount, messageCount, runningProcesses, activeSubscriptions } = status
   const counts = [
@@ -101,11 +101,11 @@ function linesOf(status: Status, { width, palette }: Face): readonly string[] {
     { text: String(closing), ...(closing > 0 && { paint: palette.busy }) },
     { text: String(stuck), ...(stuck > 0 && { paint: palette.bad }) },
   ])
-  const named = (word: string, ones: readonly string[]): readonly string[] =>
-    ones.flatMap((one) =>
+  const named = (word: string, names: readonly string[]): readonly string[] =>
+    names.flatMap((name) =>
       width === undefined
-        ? [`${word.padEnd(9)}  ${flat(one)}`]
-        : wrap(`${word.padEnd(9)}  ${flat(one)}`, width, ' '.repeat(11)).map((line) => palette.bad(line)),
+        ? [`${word.padEnd(9)}  ${flat(name)}`]
+        : wrap(`${word.padEnd(9)}  ${flat(name)}`, width, ' '.repeat(11)).map((line) => palette.bad(line)),
     )
   return [
     ...wrap(words, width ?? Number.POSITIVE_INFINITY).map((line) => paint(line)),

@@ -1,6 +1,6 @@
 import type { CompletedCommand, CompletedFlag, Vocabulary } from './vocabulary.ts'
 
-/** For bash 3.2 and newer, which is what macOS has. */
+/** The completion script for bash 3.2, the version of macOS, and newer. */
 export function bashScript({ commands }: Vocabulary): string {
   const names = commands.map(({ name }) => name)
   const byValue = new Map<string, CompletedFlag>(commands.flatMap(({ flags }) => flags).map((flag) => [flag.name, flag]))
@@ -9,7 +9,7 @@ _ebb_agents() {
   "\${COMP_WORDS[0]}" completion agents </dev/null 2>/dev/null
 }
 
-# One name a line, because names have blanks. Readline then quotes them and marks folders; bash 3.2 cannot be told.
+# Splits at line ends, because names may have spaces. "-o filenames" makes readline quote them; bash 3.2 has no compopt.
 _ebb_files() {
   local IFS=$'\\n'
   COMPREPLY=($(compgen "$@" -- "$cur"))

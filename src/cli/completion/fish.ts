@@ -1,6 +1,6 @@
 import { type CompletedCommand, type CompletedFlag, quoted, type Vocabulary } from './vocabulary.ts'
 
-/** For fish 3 and newer. */
+/** The completion script for fish 3 and newer. */
 export function fishScript({ commands }: Vocabulary): string {
   return `# Completion of ebb for fish. Once: ebb completion fish > ~/.config/fish/completions/ebb.fish
 function __ebb_agents
@@ -36,7 +36,7 @@ function valueWords({ value }: CompletedFlag): string {
   return value === 'any' ? ' -x' : ` -x -a ${text(value.join(' '))}`
 }
 
-/** In single quotes fish knows two escapes, of the quote and of the backslash. */
+/** Quotes a text for fish. Within single quotes, fish has two escapes: for the quote and for the backslash. */
 function text(words: string): string {
   return quoted(words.replaceAll('\\', '\\\\')).replaceAll("'\\''", "\\'")
 }

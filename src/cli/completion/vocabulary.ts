@@ -2,7 +2,7 @@ import { flagOf, type OptionKey, options, shapeOf } from '../../config/options.t
 import type { CommandDefinition } from '../command.ts'
 import { switchHelp } from '../help.ts'
 
-/** What can be completed, for whichever shell. */
+/** The commands, options and values that a completion script offers, for all shells. */
 
 export interface Vocabulary {
   readonly commands: readonly CompletedCommand[]
@@ -12,18 +12,18 @@ export interface CompletedCommand {
   readonly name: string
   readonly summary: string
   readonly flags: readonly CompletedFlag[]
-  /** What its first word may be. */
+  /** The possible first words. */
   readonly words: readonly string[]
-  /** Its words are agents, which only the running server knows. */
+  /** Whether the words are ids of agents, which the script gets from the running server. */
   readonly takesAgents: boolean
-  /** What follows is a command of somebody else's. */
+  /** Whether the words are the command line of another program. */
   readonly takesCommand: boolean
 }
 
 export interface CompletedFlag {
   readonly name: string
   readonly help: string
-  /** None, one of these words, a file, a folder, or anything. */
+  /** The kind of value, or the list of possible values. */
   readonly value: 'none' | 'file' | 'folder' | 'any' | readonly string[]
 }
 
@@ -32,7 +32,7 @@ const firstWords: Readonly<Record<string, readonly string[]>> = { archive: ['ls'
 export function vocabularyOf(commands: readonly CommandDefinition[], providers: readonly string[]): Vocabulary {
   const help: CompletedCommand = {
     name: 'help',
-    summary: 'how a command is used',
+    summary: 'show how a command is used',
     flags: [],
     words: commands.map(({ name }) => name),
     takesAgents: false,
@@ -56,7 +56,7 @@ function completed(command: CommandDefinition, providers: readonly string[]): Co
   }
 }
 
-/** As its placeholder says: `DIR`, `FILE`, or the words that it takes. */
+/** Derives the kind of value from the placeholder: `DIR`, `FILE`, or a list of words. */
 function valueKind(key: OptionKey): CompletedFlag['value'] {
   if (shapeOf(key) === 'switch') return 'none'
   const { placeholder } = options[key]
@@ -66,7 +66,7 @@ function valueKind(key: OptionKey): CompletedFlag['value'] {
   return words.length > 1 && words.every((word) => /^[a-z][A-Za-z]*$/.test(word)) ? words : 'any'
 }
 
-/** For a shell, between single quotes. */
+/** Quotes a text for a POSIX shell, in single quotes. */
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`
 }

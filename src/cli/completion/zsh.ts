@@ -1,6 +1,6 @@
 import { type CompletedCommand, type CompletedFlag, quoted, type Vocabulary } from './vocabulary.ts'
 
-/** For zsh, without anything but its own completion system. */
+/** The completion script for zsh. It needs only zsh's own completion system. */
 export function zshScript({ commands }: Vocabulary): string {
   const byValue = new Map<string, CompletedFlag>(commands.flatMap(({ flags }) => flags).map((flag) => [flag.name, flag]))
   return `#compdef ebb
@@ -22,7 +22,7 @@ ${commands.map(({ name, summary }) => `      ${quoted(`${name}:${summary}`)}`).j
   fi
   local end=\${words[(i)--]}
   if (( end < CURRENT )); then
-    # What follows is a command line of its own.
+    # After "--" follows the command line of another program.
     shift $end words
     (( CURRENT -= end ))
     _normal
@@ -49,7 +49,7 @@ function valueCase({ name, value }: CompletedFlag): readonly string[] {
 const files = { file: '_files', folder: '_files -/', any: '_message value' } as const
 
 function commandCase({ name, flags, words, takesAgents }: CompletedCommand): string {
-  // In what is described a colon ends the word.
+  // _describe takes entries WORD:DESCRIPTION.
   const described = flags.map((flag) => quoted(`${flag.name}:${flag.help}`)).join(' ')
   const first = words.length === 0 ? [] : [`(( CURRENT == 3 )) && compadd -- ${words.join(' ')}`]
   const others = takesAgents ? ['_ebb_agents'] : []

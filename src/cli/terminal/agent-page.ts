@@ -2,29 +2,29 @@ import type { Agent } from '../../core/model/agent.ts'
 import type { Resource } from '../../core/model/resource.ts'
 import type { ProcessDetails } from '../../core/ports/process.ts'
 import { layOut } from './columns.ts'
-import type { Face } from './face.ts'
 import { wrap } from './flow.ts'
 import { statePaint, statusPaint } from './palette.ts'
+import type { Style } from './style.ts'
 import { ageOf, beginning, cutLine, cutStart, flat, harmless, many, padEnd, sizeOf, widthOf } from './text.ts'
 import { branches } from './tree.ts'
 
-/** Everything of one agent: its facts, its processes as they are now, and what it made. */
+/** What is shown of one agent: its record, its current processes and its resources. */
 export interface AgentFacts {
   readonly agent: Agent
   readonly processes: readonly ProcessDetails[]
   readonly resources: readonly Resource[]
 }
 
-/** On a terminal as sections with trees; in a pipe one fact a line, which begins with what it is about. */
-export function agentPage(facts: AgentFacts, face: Face, nowMs: number): readonly string[] {
-  return face.width === undefined ? records(facts) : sections(facts, face, face.width, nowMs)
+/** The page of an agent: on a terminal sections with trees, in a pipe one labelled fact per line. */
+export function agentPage(facts: AgentFacts, style: Style, nowMs: number): readonly string[] {
+  return style.width === undefined ? records(facts) : sections(facts, style, style.width, nowMs)
 }
 
 const labelWidth = 10
 
 const plain = (text: string): string => text
 
-/** A prompt may be a book. */
+/** How many lines of a long prompt are shown. */
 const promptLines = 8
 
 function factsOf({ agent }: AgentFacts): readonly (readonly [string, string])[] {
@@ -59,8 +59,8 @@ function records(facts: AgentFacts): readonly string[] {
   ]
 }
 
-function sections(facts: AgentFacts, face: Face, width: number, nowMs: number): readonly string[] {
-  const { palette } = face
+function sections(facts: AgentFacts, style: Style, width: number, nowMs: number): readonly string[] {
+  const { palette } = style
   const { agent, processes, resources } = facts
   const margin = ' '.repeat(labelWidth + 1)
   const head = factsOf(facts).flatMap(([label, value]) => {
@@ -73,14 +73,14 @@ function sections(facts: AgentFacts, face: Face, width: number, nowMs: number): 
     ...head,
     '',
     palette.strong(`Processes (${processes.length})`),
-    ...(processes.length === 0 ? [palette.faint('  none is alive')] : processTable(processes, face, width, nowMs)),
+    ...(processes.length === 0 ? [palette.faint('  no running processes')] : processTable(processes, style, width, nowMs)),
     '',
     palette.strong(`Resources (${summary(resources)})`),
-    ...resourceTree(resources, face, width),
+    ...resourceTree(resources, style, width),
   ]
 }
 
-function processTable(processes: readonly ProcessDetails[], { palette }: Face, width: number, nowMs: number): readonly string[] {
+function processTable(processes: readonly ProcessDetails[], { palette }: Style, width: number, nowMs: number): readonly string[] {
   const columns = [
     { name: 'PID', rank: 4, isNumber: true },
     { name: 'MEMORY', rank: 2, isNumber: true },
@@ -95,7 +95,7 @@ function processTable(processes: readonly ProcessDetails[], { palette }: Face, w
     { text: String(value.pid), paint: palette.accent },
     { text: sizeOf(value.rssBytes) },
     { text: ageOf(Date.parse(value.startedAt), nowMs) },
-    // A space at the beginning would be taken away as everywhere in a cell.
+    // Non-breaking spaces, because spaces at the beginning of a cell are removed.
     { text: `${stem.replaceAll(' ', '\u00a0')}${flat(value.command)}` },
   ])
   return layOut(columns, rows, width - 2, palette.faint).map((line) => `  ${line}`)
@@ -107,11 +107,11 @@ function summary(resources: readonly Resource[]): string {
   return resources.length === 0 ? 'none' : [...counts].map(([state, count]) => `${count} ${state}`).join(', ')
 }
 
-/** So much of a name is shown as long as there is twice the room. */
+/** The minimum width of a name, if the line has twice the room. */
 const leastName = 24
 
-/** What depends on something hangs below it: it goes first. */
-function resourceTree(resources: readonly Resource[], { palette }: Face, width: number): readonly string[] {
+/** A resource is drawn below the one that it depends on. It is released first. */
+function resourceTree(resources: readonly Resource[], { palette }: Style, width: number): readonly string[] {
   const drawn = branches(
     resources,
     ({ id }) => id,
@@ -120,7 +120,7 @@ function resourceTree(resources: readonly Resource[], { palette }: Face, width: 
   const kindWidth = Math.max(...drawn.map(({ value, stem }) => widthOf(stem + value.kind)))
   const room = Math.max(0, width - kindWidth - 6)
   const states = drawn.map(({ value }) => flat(stateOf(value)))
-  // The name may be a path; what becomes of the thing, and what proves it, is worth more.
+  // State and proof take precedence over the name, which may be a long path.
   const longest = Math.max(...states.map(widthOf))
   const nameWidth = Math.min(
     Math.max(...drawn.map(({ value }) => widthOf(flat(value.name)))),
@@ -130,12 +130,12 @@ function resourceTree(resources: readonly Resource[], { palette }: Face, width: 
     const full = flat(value.name)
     const name = padEnd(full.startsWith('/') ? cutStart(full, nameWidth) : cutLine(full, nameWidth), nameWidth)
     const kind = padEnd(value.kind, kindWidth - widthOf(stem))
-    const told = cutLine(states[at] ?? '', room - nameWidth)
-    return `  ${palette.faint(stem)}${kind}  ${palette.accent(name)}  ${statePaint(palette, value.state)(told)}`
+    const state = cutLine(states[at] ?? '', room - nameWidth)
+    return `  ${palette.faint(stem)}${kind}  ${palette.accent(name)}  ${statePaint(palette, value.state)(state)}`
   })
 }
 
-/** Its state, and what proves it, or what keeps it from going. */
+/** The state of a resource, with its proof or the error that prevents its release. */
 function stateOf({ state, error, proof, attempts }: Resource): string {
   if (error !== undefined) return `${state}: ${error}`
   if (state !== 'released') return attempts > 1 ? `${state} (${many(attempts, 'attempt')})` : state

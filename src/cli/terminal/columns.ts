@@ -1,13 +1,13 @@
 import type { Paint } from './palette.ts'
 import { beginning, cutLine, flat, widthOf } from './text.ts'
 
-/** Tables: on a terminal no line is wider than it; in a pipe nothing is cut, and the columns are always the same ones. */
+/** Tables. On a terminal no line is wider than the terminal. In a pipe nothing is cut, and all columns are present. */
 
 export interface Column {
   readonly name: string
-  /** It is not made narrower than this; a number that was cut would be another number. By default as wide as it is. */
+  /** The minimum width. By default a column is never cut, because a number that was cut would be another number. */
   readonly least?: number
-  /** Where all are at their least and it is still too wide, the lowest goes. */
+  /** If the table is too wide with all columns at their minimum, the column with the lowest rank is left out. */
   readonly rank: number
   readonly isNumber?: boolean
 }
@@ -19,7 +19,7 @@ export interface Cell {
 
 const gap = '  '
 
-/** The heading and a line for each row; the text of a cell is anybody's. */
+/** The heading and a line for each row. The text of a cell may be text of others. */
 export function layOut(
   columns: readonly Column[],
   rows: readonly (readonly Cell[])[],
@@ -30,13 +30,13 @@ export function layOut(
     row.map((cell) => ({ ...cell, text: flat(width === undefined ? cell.text : beginning(cell.text, width)) })),
   )
   const natural = columns.map(({ name }, at) => cells.reduce((most, row) => Math.max(most, widthOf(row[at]?.text ?? '')), widthOf(name)))
-  const widths = width === undefined ? natural.map((one) => one as number | undefined) : fitted(columns, natural, width)
-  const last = widths.findLastIndex((one) => one !== undefined)
-  const place = (text: string, at: number, paint: Paint = (one) => one): string => {
+  const widths = width === undefined ? natural.map((columnWidth) => columnWidth as number | undefined) : fitted(columns, natural, width)
+  const last = widths.findLastIndex((columnWidth) => columnWidth !== undefined)
+  const place = (text: string, at: number, paint: Paint = (text) => text): string => {
     const room = widths[at]
     if (room === undefined) return ''
     const shown = width === undefined ? text : cutLine(text, room)
-    // The colour is for the words, not for the room around them; nothing follows the last column.
+    // The colour applies to the text, not to the padding. The last column has no padding.
     const padding = Math.max(0, room - widthOf(shown))
     if (columns[at]?.isNumber) return ' '.repeat(padding) + paint(shown)
     return paint(shown) + (at === last ? '' : ' '.repeat(padding))
@@ -49,11 +49,11 @@ export function layOut(
   return [line(columns.map(({ name }) => ({ text: name, paint: heading }))), ...cells.map(line)]
 }
 
-/** The widths, undefined for a column for which there is no room. The one that can best afford it gives way. */
+/** The width of each column; undefined for a column that is left out. The column with the most slack is narrowed first. */
 export function fitted(columns: readonly Column[], natural: readonly number[], width: number): readonly (number | undefined)[] {
   const shown = new Set(columns.keys())
   for (;;) {
-    const widths = natural.map((one, at) => (shown.has(at) ? one : undefined))
+    const widths = natural.map((columnWidth, at) => (shown.has(at) ? columnWidth : undefined))
     const least = (at: number): number => Math.min(natural[at] ?? 0, columns[at]?.least ?? natural[at] ?? 0)
     let over = [...shown].reduce((sum, at) => sum + (natural[at] ?? 0) + gap.length, -gap.length) - width
     while (over > 0) {
@@ -65,7 +65,7 @@ export function fitted(columns: readonly Column[], natural: readonly number[], w
       over -= given
     }
     if (over <= 0) return widths
-    if (shown.size === 1) return widths.map((one) => one && Math.max(1, width))
+    if (shown.size === 1) return widths.map((columnWidth) => columnWidth && Math.max(1, width))
     const lowest = [...shown].reduce((found, at) => ((columns[at]?.rank ?? 0) < (columns[found]?.rank ?? 0) ? at : found))
     shown.delete(lowest)
   }

@@ -1,77 +1,80 @@
 import type { Message } from '../../core/model/message.ts'
 import type { Output } from '../output.ts'
-import type { Face } from './face.ts'
 import { Flow, wrap } from './flow.ts'
 import type { Paint } from './palette.ts'
+import type { Style } from './style.ts'
 import { cut, cutLine, harmless, many, widthOf } from './text.ts'
 import { ToolUses } from './tool-use.ts'
 
-/** A conversation on a terminal: text wrapped at words, tools folded, complaints apart. Nothing is wider than the terminal. */
+/**
+ * A conversation on a terminal: text is wrapped at words, results of tools are shortened, and errors are marked. No line is wider
+ * than the terminal.
+ */
 
-/** For a person at a terminal; undefined where nobody looks, and words go as they are. */
-export function conversationOn(output: Output, isJson: boolean, closeRequest: ConversationWish): ConversationView | undefined {
-  if (isJson || output.face.width === undefined) return undefined
+/** The view of a conversation on a terminal. Undefined if standard output is no terminal; then messages are printed as they are. */
+export function conversationOn(output: Output, isJson: boolean, options: ConversationOptions): ConversationView | undefined {
+  if (isJson || output.style.width === undefined) return undefined
   const page: Page = {
-    get face() {
-      return output.face
+    get style() {
+      return output.style
     },
-    get errorFace() {
-      return output.errorFace
+    get errorStyle() {
+      return output.errorStyle
     },
     write: output.painted,
-    complain: (text) => (output.errorFace.width === undefined ? output.err(text) : output.paintedError(text)),
+    writeError: (text) => (output.errorStyle.width === undefined ? output.err(text) : output.paintedError(text)),
   }
-  return new ConversationView(page, closeRequest)
+  return new ConversationView(page, options)
 }
 
 export interface Page {
-  readonly face: Face
+  readonly style: Style
   readonly write: (text: string) => void
-  /** Where complaints go; the same terminal, or elsewhere, and then as they are. */
-  readonly complain: (text: string) => void
-  readonly errorFace: Face
+  /** Writes to standard error, which is the same terminal or a pipe. In a pipe errors are written as they are. */
+  readonly writeError: (text: string) => void
+  readonly errorStyle: Style
 }
 
-export interface ConversationWish {
-  /** So many lines of a prompt, and of what a tool said; the others are counted. */
+export interface ConversationOptions {
+  /** How many lines of a prompt and of a tool's result are shown. The others are counted. */
   readonly resultLines: number
 }
 
-type Sort = 'prompt' | 'text' | 'tool' | 'result' | 'system' | 'error' | 'output'
+type BlockKind = 'prompt' | 'text' | 'tool' | 'result' | 'system' | 'error' | 'output'
 
-/** What the reader of a log notes of a line itself: that makes no line the last words of a program. */
-const ofTheLine: ReadonlySet<string> = new Set(['truncated', 'totalBytes', 'invalidUtf8'])
+/** Metadata that the log reader adds to a line. A line with no other metadata is plain output, not the final response of a program. */
+const lineMetadata: ReadonlySet<string> = new Set(['truncated', 'totalBytes', 'invalidUtf8'])
 
-/** Those that stand close to what is before them. */
-const closeTo: Readonly<Partial<Record<Sort, Sort>>> = { result: 'tool', system: 'system', error: 'error', output: 'output' }
+/** Blocks without an empty line between them and a preceding block of this kind. */
+const attachedTo: Readonly<Partial<Record<BlockKind, BlockKind>>> = { result: 'tool', system: 'system', error: 'error', output: 'output' }
 
 export class ConversationView {
   readonly #page: Page
-  readonly #closeRequest: ConversationWish
+  readonly #options: ConversationOptions
   readonly #tools = new ToolUses()
-  #last: Sort | undefined
-  /** Text that comes in pieces, and has not ended. */
+  #last: BlockKind | undefined
+  /** The text that is arriving in pieces, if any. */
   #open: Flow | undefined
   #pieces = ''
   #lastText: string | undefined
   #lastPrompt: string | undefined
   #lastError: string | undefined
 
-  constructor(page: Page, closeRequest: ConversationWish) {
+  constructor(page: Page, options: ConversationOptions) {
     this.#page = page
-    this.#closeRequest = closeRequest
+    this.#options = options
   }
 
   show(messages: readonly Message[]): void {
-    for (const message of messages) this.#one(message)
+    for (const message of messages) this.#show(message)
   }
 
-  /** The last line has not ended: more of it comes. */
+  /** Whether the last line is unfinished, because more of its text may arrive. */
   get isOpen(): boolean {
     return this.#open !== undefined
   }
 
-  /** What is still open is ended. */
+  /** Ends an unfinished text. */
   end(): void {
     if (!this.#open) return
     this.#page.write(`${this.#open.end()}\n`)
@@ -79,13 +82,13 @@ export class ConversationView {
     this.#lastText = this.#pieces.trim()
   }
 
-  /** An empty line before what comes last. */
+  /** Ends an unfinished text, and writes an empty line before the final output. */
   break(): void {
     this.end()
     if (this.#last !== undefined) this.#page.write('\n')
   }
 
-  #one(message: Message): void {
+  #show(message: Message): void {
     const { type, content, metadata = {} } = message
     if (type === 'assistant' && metadata.delta === true) this.#piece(content)
     else {
@@ -96,15 +99,15 @@ export class ConversationView {
 
   #whole(message: Message): void {
     const { type, content, metadata = {} } = message
-    if (type === 'error' || metadata.error !== undefined) this.#complain(message)
+    if (type === 'error' || metadata.error !== undefined) this.#error(message)
     else if (type === 'tool') this.#tool(message)
-    else if (type === 'system' || metadata.thinking === true) this.#aside(message)
+    else if (type === 'system' || metadata.thinking === true) this.#system(message)
     else if (type === 'assistant') this.#text(content)
     else if (type === 'response') this.#response(message)
     else this.#prompt(content.trim())
   }
 
-  /** It may be a book, and some programs say it again. */
+  /** A prompt may be long, so it is shortened. Some programs repeat it, so a repetition is skipped. */
   #prompt(content: string): void {
     if (content === '' || content === this.#lastPrompt) return
     this.#lastPrompt = content
@@ -115,15 +118,15 @@ export class ConversationView {
     this.#page.write(`${[...lines, ...(left > 0 ? [`  ${faint(`… ${many(left, 'more line')}`)}`] : [])].join('\n')}\n`)
   }
 
-  /** One line more is no longer than the words about it. */
+  /** One line above the limit is shown: the note about it would take a line as well. */
   #folded(lines: readonly string[]): { readonly shown: readonly string[]; readonly left: number } {
-    const most = this.#closeRequest.resultLines
+    const most = this.#options.resultLines
     const shown = lines.length > most + 1 ? lines.slice(0, most) : lines
     return { shown, left: lines.length - shown.length }
   }
 
-  /** An event of which there is nothing to tell but its name is no news for people. */
-  #aside({ content, metadata }: Message): void {
+  /** A system event whose content is only its name is not shown. */
+  #system({ content, metadata }: Message): void {
     const { faint } = this.#palette
     if (content !== metadata?.subtype) this.#block('system', faint('· '), content, faint)
   }
@@ -133,20 +136,20 @@ export class ConversationView {
     this.#block('text', this.#palette.good('⏺ '), content)
   }
 
-  get #palette(): Face['palette'] {
-    return this.#page.face.palette
+  get #palette(): Style['palette'] {
+    return this.#page.style.palette
   }
 
   get #width(): number {
-    return this.#page.face.width ?? Number.POSITIVE_INFINITY
+    return this.#page.style.width ?? Number.POSITIVE_INFINITY
   }
 
-  /** The last words of a program repeat what it said; a line that nobody understood is shown in short. */
+  /** A final response that repeats the last text is skipped. A line that no parser understood is shortened. */
   #response(message: Message): void {
     const { content, metadata = {}, raw } = message
     if (metadata.isError === true) {
-      if (content.trim() !== this.#lastText) this.#complain(message)
-    } else if (Object.keys(metadata).some((key) => !ofTheLine.has(key))) {
+      if (content.trim() !== this.#lastText) this.#error(message)
+    } else if (Object.keys(metadata).some((key) => !lineMetadata.has(key))) {
       if (this.#lastText === undefined) this.#text(content)
     } else if (raw === undefined) {
       this.#begin('output')
@@ -168,8 +171,8 @@ export class ConversationView {
     this.#page.write(this.#open.write(harmless(content)))
   }
 
-  #block(sort: Sort, mark: string, content: string, paint: Paint = (text) => text): void {
-    this.#begin(sort)
+  #block(kind: BlockKind, mark: string, content: string, paint: Paint = (text) => text): void {
+    this.#begin(kind)
     const [first = '', ...rest] = wrap(harmless(content).trim(), this.#width, '  ')
     this.#page.write(`${[`${mark}${paint(first)}`, ...rest.map((line) => paint(line))].join('\n')}\n`)
   }
@@ -199,25 +202,26 @@ export class ConversationView {
     if (left > 0) this.#page.write(`    ${faint(`… ${many(left, 'more line')}`)}\n`)
   }
 
-  /** Programs repeat what went wrong in their last words; what they write to standard error is shown as often as it comes. */
-  #complain({ content, metadata = {} }: Message): void {
-    const { width, palette } = this.#page.errorFace
+  /** Programs repeat an error in their final response, so a repetition is skipped, except for lines of standard error. */
+  #error({ content, metadata = {} }: Message): void {
+    const { width, palette } = this.#page.errorStyle
     if (width === undefined) {
-      this.#page.complain(`${content}\n`)
+      this.#page.writeError(`${content}\n`)
       return
     }
-    const said = content.trim()
-    if (said === '' || (said === this.#lastError && metadata.stream !== 'stderr')) return
+    const text = content.trim()
+    if (text === '' || (text === this.#lastError && metadata.stream !== 'stderr')) return
     this.#begin('error')
-    this.#lastError = said
-    this.#lastText = said
-    const [first = '', ...rest] = wrap(harmless(said), width, '  ')
-    this.#page.complain(`${[palette.bad(`✗ ${first}`), ...rest.map(palette.bad)].join('\n')}\n`)
+    this.#lastError = text
+    this.#lastText = text
+    const [first = '', ...rest] = wrap(harmless(text), width, '  ')
+    this.#page.writeError(`${[palette.bad(`✗ ${first}`), ...rest.map(palette.bad)].join('\n')}\n`)
   }
 
-  #begin(sort: Sort): void {
-    if (this.#last !== undefined && closeTo[sort] !== this.#last && !(sort === 'result' && this.#last === 'result')) this.#page.write('\n')
-    this.#last = sort
-    if (sort !== 'error') this.#lastError = undefined
+  #begin(kind: BlockKind): void {
+    if (this.#last !== undefined && attachedTo[kind] !== this.#last && !(kind === 'result' && this.#last === 'result'))
+      this.#page.write('\n')
+    this.#last = kind
+    if (kind !== 'error') this.#lastError = undefined
   }
 }

@@ -1,8 +1,8 @@
 import { letterWidth, widthOf } from './text.ts'
 
 /**
- * Words that come piece by piece, wrapped between them. No line is wider than it may be; a word that is too long for one
- * is broken. Spaces at the beginning of a line stay: they are how code is read. The text is harmless already.
+ * Wraps text that arrives in pieces. Lines break between words; a word that is longer than a line is broken. Spaces at the
+ * beginning of a line are kept, for the indentation of code. The text must be harmless already.
  */
 export class Flow {
   readonly #width: number
@@ -10,7 +10,7 @@ export class Flow {
   #column = 0
   #gap = ''
   #word = ''
-  /** This line is the rest of the one before. */
+  /** The current line continues the previous one after a wrap. */
   #isContinued = false
 
   constructor(width: number, margin = '') {
@@ -18,7 +18,7 @@ export class Flow {
     this.#margin = margin
   }
 
-  /** What can be shown of it by now: a word is, once it has ended. */
+  /** Adds text and returns what can be shown so far. A word is shown after its end. */
   write(text: string): string {
     let shown = ''
     for (const piece of text.split(/([ \t]+|\n)/)) {
@@ -54,7 +54,7 @@ export class Flow {
     const wordWidth = widthOf(word)
     let shown = ''
     if (this.#column + this.#gap.length + wordWidth > this.#width && (this.#column > 0 || this.#gap.length > this.#width / 2)) {
-      // A long word begins where it is when it would not fit into a line of its own, either.
+      // A word that is longer than a whole line starts on the current line.
       if (wordWidth <= this.#width || this.#column + this.#gap.length >= this.#width) shown += this.#column > 0 ? this.#newLine(true) : ''
       if (this.#column === 0 && this.#gap.length > this.#width / 2) this.#gap = ''
     }
@@ -77,7 +77,7 @@ export class Flow {
   }
 }
 
-/** All of a text at once, as lines; the margin stands before all but the first. */
+/** Wraps a whole text into lines. The margin stands before all lines except the first. */
 export function wrap(text: string, width: number, margin = ''): readonly string[] {
   const flow = new Flow(width, margin)
   return (flow.write(text) + flow.end()).split('\n').map((line) => line.trimEnd())

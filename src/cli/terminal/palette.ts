@@ -1,7 +1,7 @@
 import type { AgentStatus } from '../../core/model/agent.ts'
 import type { ResourceState } from '../../core/model/resource.ts'
 
-/** The few colours there are. A colour only ever repeats what the words say. */
+/** The colours of the output. A colour only repeats what the text says. */
 
 export type Paint = (text: string) => string
 
@@ -12,13 +12,13 @@ export interface Palette {
   readonly busy: Paint
   readonly bad: Paint
   readonly accent: Paint
-  /** The line that is chosen, from edge to edge. */
+  /** The selected line, over the whole width. */
   readonly chosen: Paint
 }
 
 const plain: Paint = (text) => text
 
-/** Select Graphic Rendition (ECMA-48, 8.3.117): set, and set back to what it was. */
+/** Select Graphic Rendition (ECMA-48, 8.3.117): sets an attribute and resets it after the text. */
 const sgr = (on: number, off: number): Paint => {
   return (text) => (text === '' ? '' : `\u001b[${on}m${text}\u001b[${off}m`)
 }

@@ -1,33 +1,33 @@
 import { readAppearance } from '../../config/appearance.ts'
 import type { Clock } from '../../core/ports/clock.ts'
-import { columnsOf } from './face.ts'
 import { colours, noColours } from './palette.ts'
+import { columnsOf } from './style.ts'
 import { cut } from './text.ts'
 
 /**
- * One line on the terminal's standard error that says what is being waited for. It comes after a second, tells the time,
- * and is gone at the end. In a pipe, and for scripts, there is none.
+ * A line on standard error that says what the command waits for, and for how long. It appears after a second and is erased at
+ * the end. It is shown only on a terminal, and never for scripts.
  */
 export interface StatusLine {
-  /** From now on this is what is waited for. */
-  waitFor(words: string): void
-  /** Somebody else is about to write; the line comes again with its next second. */
+  /** Starts to wait for `work`. */
+  waitFor(work: string): void
+  /** Hides the line before other output is written. It appears again with the next second. */
   hide(): void
-  /** What the terminal echoed of a key, such as `^C`, goes. */
+  /** Erases the line and what the terminal echoed of a key, such as `^C`. */
   wipe(): void
-  /** Nothing is waited for any more. */
-  over(): void
+  /** Ends the wait and erases the line. */
+  end(): void
 }
 
 const tickMs = 1_000
 
-const nowhere: StatusLine = { waitFor: () => {}, hide: () => {}, wipe: () => {}, over: () => {} }
+const noStatusLine: StatusLine = { waitFor: () => {}, hide: () => {}, wipe: () => {}, end: () => {} }
 
-/** `isInUse`: the terminal's last line is somebody else's, and would be written over. */
+/** `isInUse`: the last line of the terminal holds unfinished output, which the status line would overwrite. */
 export function statusLine(clock: Clock, isQuiet: boolean, isInUse = (): boolean => false): StatusLine {
   const stream = process.stderr
   const appearance = readAppearance()
-  if (isQuiet || !stream.isTTY || !appearance.canRedraw) return nowhere
+  if (isQuiet || !stream.isTTY || !appearance.canRedraw) return noStatusLine
   const { faint } = appearance.hasColour(true) ? colours : noColours
   let waiting = new AbortController()
   let isShown = false
@@ -38,36 +38,36 @@ export function statusLine(clock: Clock, isQuiet: boolean, isInUse = (): boolean
   const hide = (): void => {
     if (isShown) wipe()
   }
-  const over = (): void => {
+  const end = (): void => {
     waiting.abort()
     hide()
   }
   return {
     hide,
     wipe,
-    over,
-    waitFor: (words) => {
-      over()
+    end,
+    waitFor: (work) => {
+      end()
       waiting = new AbortController()
       const sinceMs = clock.now()
       clock.every(tickMs, waiting.signal, () => {
         if (isInUse()) return
         const seconds = Math.round((clock.now() - sinceMs) / 1_000)
-        // Not in the last column, where some terminals are on the next line already.
-        stream.write(`\r${faint(cut(`… ${words} (${seconds} s)`, columnsOf(stream) - 1))}\u001b[K`)
+        // The last column stays empty: after it some terminals are on the next line already.
+        stream.write(`\r${faint(cut(`… ${work} (${seconds} s)`, columnsOf(stream) - 1))}\u001b[K`)
         isShown = true
       })
     },
   }
 }
 
-/** Says what is waited for as long as the work takes. */
-export async function during<T>(clock: Clock, isQuiet: boolean, words: string, work: () => Promise<T>): Promise<T> {
+/** Shows a status line until the action is finished. */
+export async function withStatusLine<T>(clock: Clock, isQuiet: boolean, work: string, action: () => Promise<T>): Promise<T> {
   const line = statusLine(clock, isQuiet)
-  line.waitFor(words)
+  line.waitFor(work)
   try {
-    return await work()
+    return await action()
   } finally {
-    line.over()
+    line.end()
   }
 }

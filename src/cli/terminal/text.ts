@@ -1,17 +1,17 @@
 import { stripVTControlCharacters } from 'node:util'
 
-/** Foreign words on a terminal: what they may contain, how wide they are, and how they are cut to fit. */
+/** Text of others on a terminal: its control characters are removed, its width is measured, and it is cut to fit. */
 
-/** Overrides of the direction: with them a line shows something else than it says. */
+/** Overrides of the text direction. They make a line look different from its content. */
 const directions = /[\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]/g
 
 /**
- * Terminals do not agree on the width of joined, toned and dressed pictures, and a line that is wider than it was taken
- * for breaks a table: each picture stands for itself.
+ * Joiners and skin tones of emoji. Terminals disagree on the width of combined emoji, and a line that is wider than measured
+ * breaks a table. Without these characters each emoji is shown alone.
  */
 const dressings = /(?<=\p{Emoji_Presentation}|\p{Extended_Pictographic})(\u200d|[\u{1f3fb}-\u{1f3ff}])+/gu
 
-/** On a terminal, words are words: no agent moves the cursor, sets the title or clears the screen of who reads its log. */
+/** Removes control sequences, so that the text of an agent cannot move the cursor, set the title or clear the screen. */
 export function harmless(text: string): string {
   if (/^[\t\n\u0020-\u007e]*$/.test(text)) return text
   return stripVTControlCharacters(text)
@@ -23,27 +23,27 @@ export function harmless(text: string): string {
     .replaceAll(dressings, '')
 }
 
-/** In one line. */
+/** Makes a text one harmless line. */
 export function flat(text: string): string {
   return harmless(text).replaceAll(/\s+/g, ' ').trim()
 }
 
 const ascii = /^[\u0020-\u007e]*$/
 
-/** Marks that stand on the letter before them, and letters that nobody sees. The soft hyphen is shown. */
-const none = /^[\p{Mn}\p{Me}\u1160-\u11ff\u200b-\u200d\u2060-\u2064\ufeff]$/u
+/** Combining marks and invisible characters, which take no column. The soft hyphen is shown by terminals, so it is not here. */
+const zeroWidth = /^[\p{Mn}\p{Me}\u1160-\u11ff\u200b-\u200d\u2060-\u2064\ufeff]$/u
 
-/** East Asian Wide and Fullwidth (UAX 11), by blocks, and everything that is a picture by itself. */
+/** Characters of two columns: East Asian Wide and Fullwidth (UAX 11), by blocks, and emoji. */
 const wide =
   /^[\u1100-\u115f\u2329\u232a\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{16fe0}-\u{18cff}\u{1b000}-\u{1b2ff}\u{1f200}-\u{1f265}\u{20000}-\u{3fffd}]$|^\p{Emoji_Presentation}$/u
 
-/** Two of them are a flag, and take two columns together. */
+/** Regional indicators. Two of them form a flag, which takes two columns. */
 const flagLetter = /^[\u{1f1e6}-\u{1f1ff}]$/u
 
-/** The columns that one letter takes. */
+/** The columns that one character takes. */
 export function letterWidth(letter: string): 0 | 1 | 2 {
   if (ascii.test(letter)) return 1
-  if (none.test(letter)) return 0
+  if (zeroWidth.test(letter)) return 0
   return wide.test(letter) && !flagLetter.test(letter) ? 2 : 1
 }
 
@@ -55,23 +55,26 @@ export function widthOf(line: string): number {
   return width
 }
 
-/** In one line of at most so many columns; what is left out is three dots in one. */
+/** Makes a text one line of at most `width` columns. An ellipsis stands for the rest. */
 export function cut(text: string, width: number): string {
   return cutLine(flat(beginning(text, width)), width)
 }
 
-/** Of a text of megabytes nobody sees more than so many columns of it; no letter is shorter than its share. */
+/**
+ * Limits a text before it is processed, so that a text of megabytes costs little. The limit is generous, because characters
+ * without a width and removed sequences take no column.
+ */
 export function beginning(text: string, width: number): string {
   const most = width * 64 + 4_096
   return text.length > most ? text.slice(0, most) : text
 }
 
-/** Of a line that is harmless already. */
+/** Cuts the end of a line that is harmless already. */
 export function cutLine(line: string, width: number): string {
   if (ascii.test(line) && line.length <= width) return line
   let used = 0
   let at = 0
-  // Where it would have to end to leave room for the dots.
+  // The end of the text that leaves a column for the ellipsis.
   let room = 0
   for (const letter of line) {
     used += letterWidth(letter)
@@ -82,7 +85,7 @@ export function cutLine(line: string, width: number): string {
   return line
 }
 
-/** Of a path the end says more. */
+/** Cuts the start of a line. The end of a path is more useful than its start. */
 export function cutStart(line: string, width: number): string {
   if (widthOf(line) <= width) return line
   const letters = Array.from(line)
@@ -119,7 +122,7 @@ export function ageOf(sinceMs: number, nowMs: number): string {
   return `${Math.floor(seconds / size)}${unit}`
 }
 
-/** A duration as a person says it: `830 ms`, `4.2 s`, `3 min 20 s`. */
+/** A duration for people: `830 ms`, `4.2 s`, `3 min 20 s`. */
 export function durationOf(ms: number): string {
   if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`
   if (ms < 60_000) return `${(Math.floor(ms / 100) / 10).toFixed(1)} s`

@@ -1,6 +1,6 @@
 import type { Message } from '../../core/model/message.ts'
 
-/** What a message about a tool says: that it is called, what came of it, or both. */
+/** The content of a message about a tool: a call, a result, or both. */
 export interface ToolUse {
   readonly call?: { readonly tool: string; readonly argument: string }
   readonly result?: string
@@ -8,8 +8,8 @@ export interface ToolUse {
 }
 
 /**
- * Some programs tell of a call and of its result, some of both in one message, and some tell of the call again with the
- * result; those that were told of are known by their id.
+ * Reads messages about tools. Programs send a call and its result as two messages, or both in one, or repeat the call with the
+ * result. The ids of calls are remembered, so that a repeated call is not shown twice.
  */
 export class ToolUses {
   readonly #called = new Map<string, string>()
@@ -19,11 +19,11 @@ export class ToolUses {
     const failed = isError === true
     if (typeof tool !== 'string') return { result: content, isError: failed }
     const id = typeof toolUseId === 'string' ? toolUseId : undefined
-    const isOver = isError !== undefined || exitCode !== undefined || (typeof status === 'string' && status !== 'in_progress')
+    const hasResult = isError !== undefined || exitCode !== undefined || (typeof status === 'string' && status !== 'in_progress')
     const earlier = id === undefined ? undefined : this.#called.get(id)
     if (earlier !== undefined)
       return { result: (content.startsWith(earlier) ? content.slice(earlier.length) : content).trim(), isError: failed }
-    if (!isOver) {
+    if (!hasResult) {
       if (id !== undefined) this.#remember(id, content)
       return { call: { tool, argument: argumentOf(tool, content) }, isError: failed }
     }
@@ -32,14 +32,14 @@ export class ToolUses {
     return { call: { tool, argument: argumentOf(tool, first) }, ...(rest.trim() !== '' && { result: rest }), isError: failed }
   }
 
-  /** An agent of days calls many tools; a result comes soon after its call. */
+  /** Only the last 1,000 calls are kept: a result follows soon after its call, and a long-running agent makes many calls. */
   #remember(id: string, content: string): void {
     if (this.#called.size >= 1_000) this.#called.delete(this.#called.keys().next().value ?? '')
     this.#called.set(id, content)
   }
 }
 
-/** `Bash: npm test` is said of the tool Bash. */
+/** Removes the name of the tool: the argument of `Bash: npm test` is `npm test`. */
 function argumentOf(tool: string, content: string): string {
   return content.startsWith(`${tool}:`) ? content.slice(tool.length + 1) : content
 }

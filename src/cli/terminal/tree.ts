@@ -1,14 +1,14 @@
-/** Things that hang below each other, a line each. */
+/** Draws trees of processes and resources, with a line for each node. */
 
 export interface Branch<T> {
   readonly value: T
-  /** What is drawn before it: `├─ `, `│  └─ `. */
+  /** The lines that are drawn before the value: `├─ `, `│  └─ `. */
   readonly stem: string
 }
 
 /**
- * Every value once, each below its parent; what has none among them, or is its own ancestor, is at the top. Not by
- * recursion: a tree of processes may be deeper than a stack.
+ * Returns every value once, below its parent. A value without a parent in the list, or in a cycle, is at the top. The function
+ * does not recurse: a tree of processes may be deeper than the stack.
  */
 export function branches<T>(
   values: readonly T[],
@@ -42,7 +42,7 @@ export function branches<T>(
     }
   }
   for (const value of below.get(undefined) ?? []) draw(value)
-  // What is left goes round in circles.
+  // The remaining values form cycles.
   for (const value of values) if (!seen.has(idOf(value))) draw(value)
   return drawn
 }

@@ -2,11 +2,11 @@ import { writeSync } from 'node:fs'
 import { sentence } from '../../core/model/errors.ts'
 
 /**
- * The terminal's other screen, as long as it is ours: however this process ends, but by SIGKILL, the terminal is given back as
- * it was, with its cursor, its line wrapping, its keys, and what was on it.
+ * The alternate screen of the terminal. At every end of this process except SIGKILL, the terminal is restored: its screen,
+ * cursor, line wrapping and keys.
  */
 
-/** xterm: the alternate screen, no cursor, and no wrapping at the right edge. */
+/** xterm control sequences: the alternate screen, no cursor, and no wrapping at the right edge. */
 const enter = '\u001b[?1049h\u001b[?25l\u001b[?7l'
 const leave = '\u001b[?7h\u001b[?25h\u001b[?1049l'
 
@@ -14,45 +14,43 @@ const leavingSignals = { SIGINT: 2, SIGTERM: 15, SIGHUP: 1, SIGQUIT: 3 } as cons
 
 export interface FullScreen extends Disposable {
   draw(lines: readonly string[]): void
-  /** As Ctrl-Z does with any other program; comes back with the screen. */
+  /** Stops this process, as Ctrl-Z does with other programs. SIGCONT shows the screen again. */
   suspend(): void
 }
 
 export interface Events {
   keys(data: string): void
-  /** The size is another, or the screen is ours again. */
+  /** The size has changed, or the screen was taken again. */
   redraw(): void
 }
 
 export function openFullScreen({ keys, redraw }: Events): FullScreen {
   const { stdin, stdout } = process
-  let isOurs = false
+  let isTaken = false
   const take = (): void => {
-    isOurs = true
+    isTaken = true
     stdin.setRawMode(true)
     stdin.resume()
     stdout.write(enter)
   }
-  // Synchronous: an exit waits for nobody. The terminal may be gone.
+  // The write is synchronous, because an exit handler cannot wait. The terminal may be gone.
   const give = (): void => {
-    if (!isOurs) return
-    isOurs = false
+    if (!isTaken) return
+    isTaken = false
     try {
       stdin.setRawMode(false)
       writeSync(1, leave)
     } catch {
-      // Then there is nothing to give back.
+      // The terminal is gone, so there is nothing to restore.
     }
   }
   const onSignal = (signal: NodeJS.Signals): void => process.exit(128 + leavingSignals[signal as keyof typeof leavingSignals])
   const onError = (error: unknown): void => {
     give()
-    process.stderr.write(
-      `ebb: an error that nobody expected: ${error instanceof Error ? (error.stack ?? error.message) : sentence(error)}\n`,
-    )
+    process.stderr.write(`ebb: an unexpected error: ${error instanceof Error ? (error.stack ?? error.message) : sentence(error)}\n`)
     process.exit(1)
   }
-  // Not by the signal itself, which is ours now, whoever sent it.
+  // Uses SIGSTOP, because SIGTSTP is caught by this function's own listener.
   const suspend = (): void => {
     give()
     process.kill(process.pid, 'SIGSTOP')
@@ -62,7 +60,7 @@ export function openFullScreen({ keys, redraw }: Events): FullScreen {
     redraw()
   }
   const onData = (data: string): void => keys(data)
-  // Whoever closed the terminal wants nothing more.
+  // The terminal was closed, so the command ends.
   const onClosed = (): void => process.exit(0)
   process.on('exit', give)
   process.on('uncaughtException', onError)
@@ -76,9 +74,9 @@ export function openFullScreen({ keys, redraw }: Events): FullScreen {
   take()
   return {
     draw: (lines) => {
-      // A terminal that does not keep up gets the next one.
-      if (!isOurs || stdout.writableNeedDrain) return
-      // Erased before it is written: after a line that is as wide as the screen, the cursor is still on its last letter.
+      // A slow terminal skips frames.
+      if (!isTaken || stdout.writableNeedDrain) return
+      // A line is erased before it is written: after a line of full width the cursor is on its last character, and an erase would remove it.
       stdout.write(`\u001b[H${lines.map((line) => `\u001b[2K${line}`).join('\r\n')}`)
     },
     suspend,

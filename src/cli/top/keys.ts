@@ -1,6 +1,6 @@
 const esc = '\u001b'
 
-/** The names of the keys in what a terminal sends (ECMA-48 and xterm's control sequences). Several may come at once. */
+/** The names of keys by the sequences that terminals send (ECMA-48 and xterm). */
 const sequences: ReadonlyMap<string, string> = new Map([
   ['\u001b[A', 'up'],
   ['\u001b[B', 'down'],
@@ -23,11 +23,11 @@ const sequences: ReadonlyMap<string, string> = new Map([
   ['\u001a', 'ctrl-z'],
 ])
 
-const one = new RegExp(`${esc}(?:\\[[\\d;]*[A-Za-z~]|O[A-Za-z])?|[^]`, 'gu')
+const keyPattern = new RegExp(`${esc}(?:\\[[\\d;]*[A-Za-z~]|O[A-Za-z])?|[^]`, 'gu')
 
-/** An unknown sequence is nothing, rather than the letters in it. */
+/** Splits terminal input into names of keys. Several keys may arrive at once. An unknown sequence is ignored as a whole. */
 export function keysOf(data: string): readonly string[] {
-  return (data.match(one) ?? []).flatMap((text) => {
+  return (data.match(keyPattern) ?? []).flatMap((text) => {
     const name = sequences.get(text) ?? (text.startsWith('\u001b') ? undefined : text)
     return name === undefined ? [] : [name]
   })

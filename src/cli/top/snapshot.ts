@@ -3,7 +3,7 @@ import type { Agent } from '../../core/model/agent.ts'
 import { isEbbError } from '../../core/model/errors.ts'
 import type { Client } from '../client.ts'
 
-/** Everything that `ebb top` shows, as the server told it at one time. */
+/** The data that `ebb top` shows, read from the server at one time. */
 export interface Snapshot {
   readonly at: string
   readonly url: string
@@ -11,12 +11,12 @@ export interface Snapshot {
   readonly totals: {
     readonly agents: number
     readonly messages: number
-    /** Undefined where the server does not tell. */
+    /** Undefined if the server does not offer it. */
     readonly processes?: number
     readonly rssBytes?: number
   }
   readonly status: Status
-  readonly closes: readonly CloseUnderWay[]
+  readonly closes: readonly RunningClose[]
 }
 
 export interface LiveAgent extends Agent {
@@ -24,8 +24,8 @@ export interface LiveAgent extends Agent {
   readonly rssBytes?: number
 }
 
-/** As the history has it. */
-export interface CloseUnderWay {
+/** An entry of the close history that is still running. */
+export interface RunningClose {
   readonly id: string
   readonly state: 'running' | 'done'
   readonly trigger: string
@@ -39,10 +39,10 @@ interface Usage {
   readonly rssBytes: number
 }
 
-/** A server that takes longer is not there, as far as a live view goes. */
+/** How long a snapshot may take. A server that takes longer counts as lost. */
 const patienceMs = 5_000
 
-/** Of the history, newest first, a few; what runs is at its beginning. */
+/** How many entries of the history are read. It is sorted newest first, so running closes are at its beginning. */
 const historyShown = 50
 
 export async function takeSnapshot(client: Client, namespace: string | undefined, wall: () => string): Promise<Snapshot> {
@@ -52,11 +52,11 @@ export async function takeSnapshot(client: Client, namespace: string | undefined
     client.get<readonly Agent[]>(`/agents/active${inside}`, signal),
     client.get<readonly Usage[]>('/agents/usage', signal).catch(unknownUsage),
     client.get<Status>(`/cleanup/status${inside}`, signal),
-    client.get<readonly CloseUnderWay[]>(`/cleanup/history?limit=${historyShown}`, signal),
+    client.get<readonly RunningClose[]>(`/cleanup/history?limit=${historyShown}`, signal),
   ])
-  const used = new Map(usage?.map((one) => [one.agentId, one]))
+  const usageOf = new Map(usage?.map((entry) => [entry.agentId, entry]))
   const live = agents.map((agent): LiveAgent => {
-    const { processes, rssBytes } = used.get(agent.id) ?? {}
+    const { processes, rssBytes } = usageOf.get(agent.id) ?? {}
     return { ...agent, ...(processes !== undefined && { processes }), ...(rssBytes !== undefined && { rssBytes }) }
   })
   const sum = (pick: (agent: LiveAgent) => number | undefined): number => live.reduce((total, agent) => total + (pick(agent) ?? 0), 0)
@@ -74,7 +74,7 @@ export async function takeSnapshot(client: Client, namespace: string | undefined
   }
 }
 
-/** A server of another version may not know the call, and takes its last word for an agent's id. */
+/** A server of an older version has no `/agents/usage`, and answers that `usage` is no valid id of an agent. */
 function unknownUsage(error: unknown): undefined {
   if (isEbbError(error) && ['not_found', 'invalid_id', 'agent_not_found'].includes(error.code)) return undefined
   throw error

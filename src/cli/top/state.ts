@@ -1,42 +1,42 @@
 import type { AgentFacts } from '../terminal/agent-page.ts'
 import type { LiveAgent, Snapshot } from './snapshot.ts'
 
-/** What a person sees in `ebb top`, and what a key makes of it: a pure function of both. */
+/** The state of `ebb top`, and how keys change it. Both are pure. */
 
 export const orders = ['age', 'memory', 'processes', 'messages', 'status'] as const
 export type Order = (typeof orders)[number]
 
 export interface TopState {
   readonly snapshot?: Snapshot
-  /** Why the server does not answer, since the last snapshot. */
+  /** Why the server has not answered since the last snapshot. */
   readonly lost?: string
   readonly order: Order
   readonly selected?: string
   readonly page: 'list' | 'agent' | 'help'
-  /** The agent on its page; undefined until it was asked for. */
+  /** The data of the agent page; undefined until it is loaded. */
   readonly facts?: AgentFacts | 'gone'
   readonly scroll: number
-  /** The agent of which the person was asked whether to stop it. */
-  readonly asked?: string
-  /** What became of the last wish. */
+  /** The agent whose stop waits for a confirmation. */
+  readonly confirming?: string
+  /** The result of the last stop request. */
   readonly note?: string
 }
 
 export const firstState: TopState = { order: 'age', page: 'list', scroll: 0 }
 
-/** What has to be done about a key besides showing it. */
-export type Deed =
+/** What the caller has to do after a key, besides drawing the new state. */
+export type Action =
   | { readonly is: 'quit' }
   | { readonly is: 'stop'; readonly id: string }
   | { readonly is: 'suspend' }
-  | { readonly is: 'look' }
+  | { readonly is: 'load' }
 
 export interface Move {
   readonly state: TopState
-  readonly deed?: Deed
+  readonly action?: Action
 }
 
-const by: Readonly<Record<Order, (one: LiveAgent, other: LiveAgent) => number>> = {
+const comparisons: Readonly<Record<Order, (one: LiveAgent, other: LiveAgent) => number>> = {
   age: (one, other) => other.createdAt.localeCompare(one.createdAt),
   memory: (one, other) => (other.rssBytes ?? 0) - (one.rssBytes ?? 0),
   processes: (one, other) => (other.processes ?? 0) - (one.processes ?? 0),
@@ -45,41 +45,41 @@ const by: Readonly<Record<Order, (one: LiveAgent, other: LiveAgent) => number>> 
 }
 
 export function ordered({ snapshot, order }: TopState): readonly LiveAgent[] {
-  return (snapshot?.agents ?? []).toSorted((one, other) => by[order](one, other) || one.id.localeCompare(other.id))
+  return (snapshot?.agents ?? []).toSorted((one, other) => comparisons[order](one, other) || one.id.localeCompare(other.id))
 }
 
-/** The chosen agent, or the first one when it is gone. */
+/** The selected agent, or the first one if the selected one is gone. */
 export function chosen(state: TopState): LiveAgent | undefined {
   const agents = ordered(state)
   return agents.find(({ id }) => id === state.selected) ?? agents[0]
 }
 
-/** How much of a page the screen has room for, and how far it can be scrolled. */
+/** The height of a page on the screen, and how far it can be scrolled. */
 export interface Extent {
   readonly room: number
   readonly most: number
 }
 
 export function press(state: TopState, key: string, extent: Extent = { room: 1, most: 0 }): Move {
-  if (key === 'ctrl-c') return { state, deed: { is: 'quit' } }
-  if (key === 'ctrl-z') return { state, deed: { is: 'suspend' } }
-  if (state.asked !== undefined) return answer(state, state.asked, key)
+  if (key === 'ctrl-c') return { state, action: { is: 'quit' } }
+  if (key === 'ctrl-z') return { state, action: { is: 'suspend' } }
+  if (state.confirming !== undefined) return confirm(state, state.confirming, key)
   const { note: _note, ...quiet } = state
   if (state.page !== 'list') return onPage(quiet, key, extent)
   return onList(quiet, key)
 }
 
-/** Only a y is a yes. */
-function answer({ asked: _asked, ...state }: TopState, id: string, key: string): Move {
-  if (key !== 'y' && key !== 'Y') return { state: { ...state, note: 'It was not stopped.' } }
-  return { state: { ...state, note: `Stopping ${id.slice(0, 8)}…` }, deed: { is: 'stop', id } }
+/** Only the key y confirms. */
+function confirm({ confirming: _confirming, ...state }: TopState, id: string, key: string): Move {
+  if (key !== 'y' && key !== 'Y') return { state: { ...state, note: 'The agent was not stopped.' } }
+  return { state: { ...state, note: `Stopping ${id.slice(0, 8)}…` }, action: { is: 'stop', id } }
 }
 
 function onList(state: TopState, key: string): Move {
   switch (key) {
     case 'q':
     case 'Q':
-      return { state, deed: { is: 'quit' } }
+      return { state, action: { is: 'quit' } }
     case 'up':
     case 'k':
       return { state: step(state, -1) }
@@ -97,7 +97,7 @@ function onList(state: TopState, key: string): Move {
     case 'enter':
       return open(state)
     case 's':
-      return ask(state)
+      return askToStop(state)
     case 'r':
       return { state: { ...state, order: orders[(orders.indexOf(state.order) + 1) % orders.length] ?? 'age' } }
     case '?':
@@ -133,7 +133,7 @@ function onPage(state: TopState, key: string, { room, most }: Extent): Move {
     case 'end':
       return scrolled(Number.POSITIVE_INFINITY)
     case 's':
-      return state.page === 'agent' && state.facts !== 'gone' ? ask(state) : { state }
+      return state.page === 'agent' && state.facts !== 'gone' ? askToStop(state) : { state }
     default:
       return { state }
   }
@@ -150,10 +150,10 @@ function open(state: TopState): Move {
   const agent = chosen(state)
   if (!agent) return { state }
   const { facts: _facts, ...rest } = state
-  return { state: { ...rest, selected: agent.id, page: 'agent', scroll: 0 }, deed: { is: 'look' } }
+  return { state: { ...rest, selected: agent.id, page: 'agent', scroll: 0 }, action: { is: 'load' } }
 }
 
-function ask(state: TopState): Move {
+function askToStop(state: TopState): Move {
   const id = state.page === 'agent' ? state.selected : chosen(state)?.id
-  return { state: id === undefined ? state : { ...state, selected: id, asked: id } }
+  return { state: id === undefined ? state : { ...state, selected: id, confirming: id } }
 }

@@ -1,21 +1,21 @@
 import { agentPage } from '../terminal/agent-page.ts'
 import { type Cell, type Column, layOut } from '../terminal/columns.ts'
-import type { Face } from '../terminal/face.ts'
 import { statusPaint } from '../terminal/palette.ts'
+import type { Style } from '../terminal/style.ts'
 import { ageOf, cut, cutLine, many, padEnd, shortId, sizeOf } from '../terminal/text.ts'
-import type { CloseUnderWay, LiveAgent, Snapshot } from './snapshot.ts'
+import type { LiveAgent, RunningClose, Snapshot } from './snapshot.ts'
 import { chosen, type Extent, ordered, type TopState } from './state.ts'
 
-/** What a state looks like: no line wider, and not more lines, than the screen has. */
+/** Draws a state. The result fits the width and height of the screen. */
 
 export interface Screen {
-  readonly face: Face
+  readonly style: Style
   readonly width: number
   readonly height: number
   readonly nowMs: number
 }
 
-/** Closes that are shown by name; the others are counted. */
+/** How many running closes are listed. The others are counted. */
 const closesShown = 3
 
 export function draw(state: TopState, screen: Screen): readonly string[] {
@@ -23,7 +23,7 @@ export function draw(state: TopState, screen: Screen): readonly string[] {
   const foot = footOf(state, screen)
   const room = roomBelow(head, screen)
   const body = bodyOf(state, screen, room)
-  // The page may have become shorter than what it was scrolled to.
+  // The page may have become shorter than the scroll position.
   const from = Math.min(state.scroll, Math.max(0, body.length - room))
   const shown = body.slice(from, from + room)
   const filled = [...shown, ...Array.from({ length: Math.max(0, room - shown.length) }, () => '')]
@@ -40,16 +40,16 @@ function roomBelow(head: readonly string[], { height }: Screen): number {
   return Math.max(1, height - head.length - 1)
 }
 
-function headOf({ snapshot, lost }: TopState, { face: { palette }, width, nowMs }: Screen): readonly string[] {
+function headOf({ snapshot, lost }: TopState, { style: { palette }, width, nowMs }: Screen): readonly string[] {
   const { strong, faint, bad } = palette
-  if (!snapshot) return [strong('ebb top'), lost === undefined ? faint('Asking the server…') : bad(cut(`✗ ${lost}`, width))]
+  if (!snapshot) return [strong('ebb top'), lost === undefined ? faint('Waiting for the server…') : bad(cut(`✗ ${lost}`, width))]
   const title = cut(`ebb top · ${snapshot.url} · ${snapshot.at.slice(11, 19)} UTC`, width)
   return [
     strong(title),
     cutLine(totalsOf(snapshot).join(' · '), width),
     lost === undefined
-      ? worldOf(snapshot, { palette, width })
-      : bad(cut(`✗ Trying again; this is from ${snapshot.at.slice(11, 19)}. ${lost}`, width)),
+      ? systemOf(snapshot, { palette, width })
+      : bad(cut(`✗ Retrying; last update ${snapshot.at.slice(11, 19)}. ${lost}`, width)),
     ...closesOf(snapshot.closes, width, nowMs).map(palette.busy),
   ]
 }
@@ -63,10 +63,10 @@ export function totalsOf({ totals: { agents, messages, processes, rssBytes } }: 
   ]
 }
 
-/** Is the world clean: by what should not be there, and whether anything is. */
-export function worldOf({ status }: Snapshot, { palette, width = Number.POSITIVE_INFINITY }: Face): string {
+/** Says whether the system is clean, and otherwise what is stuck, held back or leaked. */
+export function systemOf({ status }: Snapshot, { palette, width = Number.POSITIVE_INFINITY }: Style): string {
   const { stuck, heldBack, leaks, isClean } = status
-  if (isClean) return palette.good('The world is clean.')
+  if (isClean) return palette.good('The system is clean.')
   const wrong = [
     ...(stuck.length > 0 ? [`${stuck.length} stuck`] : []),
     ...(heldBack.length > 0 ? [`${heldBack.length} held back`] : []),
@@ -76,10 +76,10 @@ export function worldOf({ status }: Snapshot, { palette, width = Number.POSITIVE
   return palette.bad(cut(`✗ ${wrong.join(', ')}: ${[...stuck, ...heldBack, ...leaks][0] ?? ''}`, width))
 }
 
-export function closesOf(closes: readonly CloseUnderWay[], width: number, nowMs: number): readonly string[] {
+export function closesOf(closes: readonly RunningClose[], width: number, nowMs: number): readonly string[] {
   const shown = closes.slice(0, closesShown).map(({ scope, trigger, startedAt }) => {
-    const who = scope.kind === 'agent' ? shortId(scope.id) : scope.id
-    return cut(`closing ${scope.kind} ${who} (${trigger}) for ${ageOf(Date.parse(startedAt), nowMs)}`, width)
+    const name = scope.kind === 'agent' ? shortId(scope.id) : scope.id
+    return cut(`closing ${scope.kind} ${name} (${trigger}) for ${ageOf(Date.parse(startedAt), nowMs)}`, width)
   })
   return closes.length > closesShown ? [...shown, cut(`… and ${closes.length - closesShown} more closes`, width)] : shown
 }
@@ -90,9 +90,9 @@ function bodyOf(state: TopState, screen: Screen, room: number): readonly string[
   return listOf(state, screen, room)
 }
 
-function pageOf({ facts }: TopState, { face, nowMs }: Screen): readonly string[] {
-  if (!facts) return [face.palette.faint('Asking for it…')]
-  return facts === 'gone' ? ['It is gone.'] : agentPage(facts, face, nowMs)
+function pageOf({ facts }: TopState, { style, nowMs }: Screen): readonly string[] {
+  if (!facts) return [style.palette.faint('Loading…')]
+  return facts === 'gone' ? ['This agent was deleted.'] : agentPage(facts, style, nowMs)
 }
 
 export const columns: readonly Column[] = [
@@ -107,7 +107,7 @@ export const columns: readonly Column[] = [
   { name: 'PROMPT', least: 10, rank: 7 },
 ]
 
-export function cellsOf(agent: LiveAgent, { palette, width }: Face, nowMs: number): readonly Cell[] {
+export function cellsOf(agent: LiveAgent, { palette, width }: Style, nowMs: number): readonly Cell[] {
   const { id, type, placement, status, createdAt, session, rssBytes, processes } = agent
   return [
     { text: width === undefined ? id : shortId(id), paint: palette.accent },
@@ -122,11 +122,11 @@ export function cellsOf(agent: LiveAgent, { palette, width }: Face, nowMs: numbe
   ]
 }
 
-/** The part of the list in which the chosen one is. */
-function listOf(state: TopState, { face, width, nowMs }: Screen, room: number): readonly string[] {
+/** The part of the list around the selected agent. */
+function listOf(state: TopState, { style, width, nowMs }: Screen, room: number): readonly string[] {
   const agents = ordered(state)
   if (!state.snapshot) return []
-  if (agents.length === 0) return [face.palette.faint(cutLine('No agents run. Start one: ebb run claude-code "…"', width))]
+  if (agents.length === 0) return [style.palette.faint(cutLine('No agents are running. Start one: ebb run claude-code "…"', width))]
   const at = Math.max(
     0,
     agents.findIndex(({ id }) => id === chosen(state)?.id),
@@ -134,34 +134,34 @@ function listOf(state: TopState, { face, width, nowMs }: Screen, room: number): 
   const lines = Math.max(1, room - 1)
   const from = Math.max(0, Math.min(at - Math.floor(lines / 2), agents.length - lines))
   const shown = agents.slice(from, from + lines)
-  const cells = shown.map((agent) => cellsOf(agent, face, nowMs))
-  const [heading = '', ...rows] = layOut(columns, cells, width - 2, face.palette.faint)
-  // Within the chosen line a colour would end its own; the mark is for those who see none.
-  const words = cells.map((row) => row.map(({ text }) => ({ text })))
-  const chosenRow = layOut(columns, words, width - 2, (text) => text)[at - from + 1] ?? ''
+  const cells = shown.map((agent) => cellsOf(agent, style, nowMs))
+  const [heading = '', ...rows] = layOut(columns, cells, width - 2, style.palette.faint)
+  // The selected line has no other colours, because they would end its own. The mark shows the selection without colours.
+  const plainCells = cells.map((row) => row.map(({ text }) => ({ text })))
+  const chosenRow = layOut(columns, plainCells, width - 2, (text) => text)[at - from + 1] ?? ''
   const row = (line: string, index: number): string =>
-    from + index === at ? face.palette.chosen(`❯ ${padEnd(chosenRow, width - 2)}`) : `  ${line}`
+    from + index === at ? style.palette.chosen(`❯ ${padEnd(chosenRow, width - 2)}`) : `  ${line}`
   return [`  ${heading}`, ...rows.map(row)]
 }
 
 const helpLines = [
   'Keys',
   '',
-  '  ↑ ↓  j k     choose an agent',
-  '  Enter        show it: facts, processes, resources; again to go back',
-  '  s            stop it, after a question',
-  '  r            sort by something else: age, memory, processes, messages, status',
-  '  ?            this page',
-  '  q  Ctrl-C    leave',
+  '  ↑ ↓  j k     select an agent',
+  '  Enter        show the agent: record, processes, resources; again to go back',
+  '  s            stop the agent, after a confirmation',
+  '  r            change the sort order: age, memory, processes, messages, status',
+  '  ?            show this page',
+  '  q  Ctrl-C    quit',
   '',
-  'MEMORY and PROCS are what the agent has now, with everything it started.',
-  'Nothing is done to agents by looking, or by leaving.',
+  'MEMORY and PROCS include everything that the agent started.',
+  'Viewing and quitting do not affect agents.',
 ]
 
-function footOf(state: TopState, { face: { palette }, width }: Screen): string {
-  if (state.asked !== undefined) return palette.busy(cut(`Stop the agent ${shortId(state.asked)}? y/n`, width))
+function footOf(state: TopState, { style: { palette }, width }: Screen): string {
+  if (state.confirming !== undefined) return palette.busy(cut(`Stop the agent ${shortId(state.confirming)}? y/n`, width))
   if (state.note !== undefined) return cut(state.note, width)
   if (state.page === 'help' || state.facts === 'gone') return palette.faint(cut('q back', width))
   if (state.page === 'agent') return palette.faint(cut('q back · ↑↓ scroll · s stop', width))
-  return palette.faint(cut(`q quit · ? help · ↑↓ choose · Enter show · s stop · r sort (${state.order})`, width))
+  return palette.faint(cut(`q quit · ? help · ↑↓ select · Enter show · s stop · r sort (${state.order})`, width))
 }

@@ -54,7 +54,7 @@ describe('ebb ps', () => {
     expect(text(all)).toContain(completed.slice(0, 8))
     expect(json(raw)).toEqual(await server.get('/api/agents/active'))
     expect(json(rawAll)).toEqual(await server.get('/api/agents'))
-    expect(text(elsewhere)).toMatch(/^No agents run/)
+    expect(text(elsewhere)).toMatch(/^No agents are running/)
   })
 })
 
@@ -120,7 +120,7 @@ describe('ebb stop and ebb rm', () => {
     const id = await server.command(['false'])
     expect(await server.get(`/api/agents/${id}/status?wait=10000`)).toMatchObject({ status: 'failed' })
     const stop = await cli('stop', id)
-    expect([stop.code, text(stop)]).toEqual([0, `${id} had ended by itself before\n`])
+    expect([stop.code, text(stop)]).toEqual([0, `${id} had already ended\n`])
   })
 
   it('--force does not wait for an agent that ignores SIGTERM', async () => {
@@ -134,8 +134,8 @@ describe('ebb stop and ebb rm', () => {
 
   it('an ambiguous or too short prefix of an id is refused', async () => {
     const [short, ambiguous] = await Promise.all([cli('stop', (await ended()).slice(0, 3)), ambiguousStop()])
-    expect(short).toMatchObject({ code: 2, stderr: expect.stringMatching(/too short for an agent; give at least 4 letters/) })
-    expect(ambiguous).toMatchObject({ code: 1, stderr: expect.stringMatching(/"abcd" is the beginning of 2 agents, among them abcd0000/) })
+    expect(short).toMatchObject({ code: 2, stderr: expect.stringMatching(/too short for the ID of an agent; give at least 4 characters/) })
+    expect(ambiguous).toMatchObject({ code: 1, stderr: expect.stringMatching(/"abcd" matches 2 agents, among them abcd0000/) })
   })
 
   it('resources that are not released are listed, with exit code 3 until they are', async () => {
@@ -186,10 +186,10 @@ describe('ebb reset', () => {
     await server.command(['sleep', '1000'], { namespace: 'one' })
     const kept = await server.command(['sleep', '1000'], { namespace: 'two' })
     const one = await cli('reset', '--namespace', 'one')
-    expect([one.code, text(one)]).toEqual([0, expect.stringMatching(/^Reset in \d+ ms: 1 agent and 1 message are gone, proven\.\n$/)])
+    expect([one.code, text(one)]).toEqual([0, expect.stringMatching(/^Reset in \d+ ms: 1 agent and 1 message deleted, proven gone\.\n$/)])
     expect((await server.get('/api/agents')).map(({ id }: Json) => id)).toEqual([kept])
     expect(json(await cli('reset', '--force', '--json'))).toMatchObject({ success: true, cleanedAgentsCount: 1 })
-    expect(text(await cli('status'))).toBe('The world is clean.\n')
+    expect(text(await cli('status'))).toBe('The system is clean.\n')
   })
 
   it('status: says whether agents run, or only records are left', async () => {
@@ -198,14 +198,14 @@ describe('ebb reset', () => {
     const working = await cli('status')
     expect([working.code, text(working).split('\n', 2)]).toEqual([
       0,
-      ['Agents are at work; nothing is stuck.', expect.stringMatching(/^1 agent, \d messages?, 1 process, 0 subscriptions\.$/)],
+      ['Agents are running; nothing is stuck.', expect.stringMatching(/^1 agent, \d messages?, 1 process, 0 subscriptions\.$/)],
     ])
     await server.post(`/api/agents/${id}/stop`)
     const after = await cli('status')
     expect([after.code, text(after)]).toEqual([
       0,
       expect.stringMatching(
-        /^Nothing of an agent is left but what is on record\.\n1 agent, \d messages?, 0 processes, 0 subscriptions\.\n$/,
+        /^Nothing is running; only records of ended agents are left\.\n1 agent, \d messages?, 0 processes, 0 subscriptions\.\n$/,
       ),
     ])
   })
@@ -229,7 +229,7 @@ describe('ebb reset', () => {
     const answer = (path: string): readonly [number, unknown] =>
       path.startsWith('/api/test') ? [200, report] : [409, { statusCode: 409, code: 'not_released', message: 'No.', details: report }]
     const [reset, rm] = await withFake(answer, (url) => Promise.all([cli('reset', '--url', url), cli('rm', id, '--url', url)]))
-    expect(reset).toMatchObject({ code: 3, stderr: 'ebb: the reset is not proven:\n  agent x is on record\n' })
+    expect(reset).toMatchObject({ code: 3, stderr: 'ebb: not everything is proven gone after the reset:\n  agent x is on record\n' })
     expect(rm).toMatchObject({
       code: 3,
       stderr: expect.stringMatching(/could be released[^\n]*:\n {2}process-tree sh: it does not die\n$/),
@@ -270,7 +270,7 @@ describe('ebb status', () => {
     expect([local.code, json(local), remote.code, json(remote)]).toMatchObject([0, expected, 0, expected])
     client.socket.disconnect()
     expect(text(await cli('status'))).toMatch(
-      /^Agents are at work; nothing is stuck\.\n1 agent, 2 messages, 1 process, \d subscriptions?\.\n/,
+      /^Agents are running; nothing is stuck\.\n1 agent, 2 messages, 1 process, \d subscriptions?\.\n/,
     )
   })
 })

@@ -69,9 +69,9 @@ describe('ebb archive', () => {
   })
 
   it.each([
-    [[], 2, 'needs what to do: ls, show or prune'],
-    [['list'], 2, 'knows ls, show and prune, not "list"'],
-    [['constructor'], 2, 'knows ls, show and prune'],
+    [[], 2, 'needs a subcommand: ls, show or prune'],
+    [['list'], 2, 'has the subcommands ls, show and prune, not "list"'],
+    [['constructor'], 2, 'has the subcommands ls, show and prune'],
     [['ls', 'x'], 2, 'does not take "x"'],
     [['show'], 2, 'needs the ID of an agent'],
     [['show', 'nobody-at-all'], 1, 'There is no archive of an agent "nobody-at-all"'],
@@ -94,6 +94,6 @@ describe('ebb archive', () => {
     const gone = JSON.parse(text(await cli('prune', '--json', '--archive-by-agent-type', 'builder=9'))) as Record<string, unknown>
     expect(gone).toMatchObject({ dryRun: false, removed: [{ agentId: ids[0], why: 'age' }], compressed: [], errors: [] })
     expect([existsSync(`${stream}.zst`), existsSync(archived(`${reviewer}_stream.jsonl`))]).toEqual([false, true])
-    expect(text(await cli('prune'))).toBe('No archive has to go or to be compressed.\n')
+    expect(text(await cli('prune'))).toBe('No archive is due for removal or compression.\n')
   })
 })

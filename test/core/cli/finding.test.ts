@@ -72,8 +72,8 @@ describe('cli: finding the server', () => {
   it('the token of the home is sent only to the server of the home', async () => {
     expect(await ps(server.home, { EBB_URL: server.url })).toMatchObject({ code: 0 })
     const other = homeWith({ url: 'http://127.0.0.1:2', pid: unusedPid, token })
-    expectUnreachable(await ps(other, { EBB_URL: server.url }), /wants its token; give it with --token or EBB_TOKEN/)
-    expectUnreachable(await ps(server.home, { EBB_TOKEN: 'another-token' }), /wants its token/)
+    expectUnreachable(await ps(other, { EBB_URL: server.url }), /requires a token; give it with --token or EBB_TOKEN/)
+    expectUnreachable(await ps(server.home, { EBB_TOKEN: 'another-token' }), /requires a token/)
   })
 })
 
@@ -90,11 +90,8 @@ describe('cli: no server', () => {
       // Another process uses the port by now, and must not be taken for the server.
       ps(homeWith({ url: `http://127.0.0.1:${port}`, pid: process.pid, token })),
     ])
-    expectUnreachable(
-      killed,
-      new RegExp(`pid ${unusedPid}, http://127.0.0.1:2\\) is gone without a goodbye; start another one with: ebb serve`),
-    )
-    expectUnreachable(replaced, new RegExp(`pid ${process.pid}, .*is gone without a goodbye`))
+    expectUnreachable(killed, new RegExp(`pid ${unusedPid}, http://127.0.0.1:2\\) no longer runs; start another one with: ebb serve`))
+    expectUnreachable(replaced, new RegExp(`pid ${process.pid}, .*no longer runs`))
   })
 
   it('an invalid server.json counts as no server', async () => {
@@ -116,7 +113,7 @@ describe('cli: no server', () => {
     const url = `http://127.0.0.1:${(stranger.address() as AddressInfo).port}`
     try {
       const ends = await Promise.all([ps(temporaryHome(), { EBB_URL: url }), ps(temporaryHome(), { EBB_URL: url }, ['--all'])])
-      for (const ended of ends) expectUnreachable(ended, new RegExp(`What answers at ${url} is no Ebb server`))
+      for (const ended of ends) expectUnreachable(ended, new RegExp(`The program that answers at ${url} is not an Ebb server`))
     } finally {
       stranger.close()
     }

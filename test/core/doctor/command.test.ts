@@ -28,7 +28,7 @@ describe('ebb doctor', () => {
     await using shell = new NamespaceShell(environment(garden))
     const said = await shell.run(`cd ${garden.folder}; ${ebbProgram} doctor; echo code $?`)
     expect(said).toMatch(/^No leftovers of other agent runs: .* This machine is clean\.\ncode 0$/m)
-    expect(said).toContain('claude-code not installed: there is no claude on the PATH')
+    expect(said).toContain('claude-code not installed: claude is not on the PATH')
     const fixed = await shell.run(`${ebbProgram} doctor --fix --yes; echo code $?`)
     expect(fixed).toMatch(/This machine is clean\.\ncode 0$/)
   })
@@ -121,7 +121,7 @@ describe('ebb doctor', () => {
     await shell.run(`cd ${garden.folder}; mkdir -p ${folder}/in; mount -t tmpfs none ${folder}/in`)
     const said = await shell.run(`${ebbProgram} doctor --fix --yes; echo code $?; umount ${folder}/in`)
     expect(said).toMatch(/^ {2}LEFT {5}temporary shell files of gemini: .*\n.*another file system is mounted there; unmount it first/m)
-    expect(said).toMatch(/^1 leftover could not be ended; it is listed above\.\ncode 3$/m)
+    expect(said).toMatch(/^1 leftover could not be ended; see above\.\ncode 3$/m)
   })
 
   it('never ends its own ancestors', async () => {
@@ -148,10 +148,12 @@ describe('ebb doctor --fix', () => {
     await using shell = new NamespaceShell(environment(garden))
     await shell.run(`cd ${garden.folder}; ${plant(garden.program('claude'))}`)
     await waitUntil(() => living(garden, 'claude') === 1, 20_000, 'it runs')
-    expect(await shell.run(`${ebbProgram} doctor --fix </dev/null 2>&1; echo code $?`)).toMatch(/nobody answered; .* --yes\.\ncode 2$/)
+    expect(await shell.run(`${ebbProgram} doctor --fix </dev/null 2>&1; echo code $?`)).toMatch(
+      /it received no answer; .* --yes\.\ncode 2$/,
+    )
     // The pipe stays open, and no process writes to it.
     const open = await shell.run(`mkfifo open; ${ebbProgram} doctor --fix <>open 2>&1; echo code $?`)
-    expect(open).toMatch(/nobody answered; .* --yes\.\ncode 2$/)
+    expect(open).toMatch(/it received no answer; .* --yes\.\ncode 2$/)
     expect(await shell.run(`echo n | ${ebbProgram} doctor --fix; echo code $?`)).toMatch(/Nothing was done\.\ncode 0$/)
     expect(living(garden, 'claude')).toBe(1)
     expect(await shell.run(`echo y | ${ebbProgram} doctor --fix; echo code $?`)).toMatch(/code 0$/)

@@ -117,7 +117,7 @@ describe('a home that cannot be used', () => {
     it('is refused with 125 when it belongs to somebody else', async () => {
       const home = temporaryHome()
       chownSync(home, 65_534, 65_534)
-      expectRefused(await ebb(['exec', '--', 'true'], { home }), 125, /The home .* cannot be used .*belongs to somebody else/)
+      expectRefused(await ebb(['exec', '--', 'true'], { home }), 125, /The home .* cannot be used .*belongs to another user/)
       expect(readdirSync(home)).toEqual([])
     })
 

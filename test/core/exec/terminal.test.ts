@@ -77,10 +77,10 @@ describe('ebb exec on a terminal', () => {
     await terminal.shows(/^ready/m)
     terminal.press('Enter')
     // A close that has begun prints this. Before that, ebb may not know yet that the main process has ended.
-    await terminal.shows(/Ctrl-C twice forces it/)
+    await terminal.shows(/Ctrl-C twice forces them/)
     // The kernel may merge two SIGINT that are pending at once, so the second waits for the first.
     terminal.press('C-c')
-    await terminal.shows(/once more to force/)
+    await terminal.shows(/repeat the signal to force/)
     terminal.press('C-c')
     await terminal.shows('code 5')
     expect(openBooks(terminal.home)).toEqual([])

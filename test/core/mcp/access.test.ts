@@ -142,7 +142,7 @@ describe('/mcp: tokens', () => {
 
   it('a wrong token over stdio is answered with an error message', async () => {
     const { ended } = startEbb(['mcp', '--token', 'the-wrong-token'], { home: guarded.home, input: '' })
-    expect(await ended).toMatchObject({ code: 1, stderr: expect.stringMatching(/^ebb: The server at .* wants its token/) })
+    expect(await ended).toMatchObject({ code: 1, stderr: expect.stringMatching(/^ebb: The server at .* requires a token/) })
     const far = startEbb(['mcp', '--url', guarded.url, '--token', 'the-wrong-token'], { home: temporaryHome() })
     far.child.stdin?.write(`${JSON.stringify(hello)}\n`)
     await far.says('\n')

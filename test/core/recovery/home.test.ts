@@ -72,7 +72,7 @@ describe('unusable home', () => {
     const shared = temporaryHome()
     writeFileSync(join(shared, 'theirs'), '')
     chmodSync(shared, 0o1777)
-    expect(() => openHome(shared, kernelId)).toThrow(refusal('holds things that are not of Ebb'))
+    expect(() => openHome(shared, kernelId)).toThrow(refusal('contains files that are not of Ebb'))
     expect([mode(shared), readdirSync(shared)]).toEqual(['777', ['theirs']])
   })
 
@@ -101,7 +101,7 @@ describe('unusable home', () => {
     it('is refused, and nothing is created in it', () => {
       const home = temporaryHome()
       chownSync(home, 65_534, 65_534)
-      expect(() => openHome(home, kernelId)).toThrow(refusal('belongs to somebody else'))
+      expect(() => openHome(home, kernelId)).toThrow(refusal('belongs to another user'))
       expect(existsSync(join(home, 'logs'))).toBe(false)
     })
   })

@@ -177,6 +177,6 @@ describe('completion: zsh with the Tab key', () => {
 it('completion: another shell is refused by name', async () => {
   expect(await ebb(['completion', 'csh'], { home: temporaryHome() })).toMatchObject({
     code: 2,
-    stderr: 'ebb: "ebb completion" knows bash, zsh and fish, not "csh".\n',
+    stderr: 'ebb: "ebb completion" supports bash, zsh and fish, not "csh".\n',
   })
 })

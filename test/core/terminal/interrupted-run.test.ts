@@ -89,7 +89,7 @@ describe('ebb run: a server that hangs', () => {
     await own.ebb.ended
     expect(await run.ended).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/What became of the agent [0-9a-f-]{36} is not known: .*ended with it.*"ebb recover"/),
+      stderr: expect.stringMatching(/The state of the agent [0-9a-f-]{36} is unknown.*ended with it.*"ebb recover"/),
     })
     await waitUntil(() => survivors(own.ebb.mark).length === 0, 30_000, 'the sentinel has ended the agent')
   })
@@ -114,7 +114,7 @@ describe('ebb run: during the launch', () => {
     terminal.type('$E run command -- true; echo "code $?"')
     const launch = await held.call('POST /api/agents')
     terminal.press('C-c')
-    await terminal.shows('stopping as soon as it has started (again to leave)')
+    await terminal.shows('stopping as soon as it has started (again to exit)')
     launch.answer(201, { id: held.id })
     await held.call(`POST /api/agents/${held.id}/stop`)
     await terminal.shows('stopping… (again to force)')
@@ -130,7 +130,7 @@ describe('ebb run: during the launch', () => {
     terminal.type('$E run command -- true; echo "code $?"')
     await held.call('POST /api/agents')
     terminal.press('C-c')
-    await terminal.shows('stopping as soon as it has started (again to leave)')
+    await terminal.shows('stopping as soon as it has started (again to exit)')
     terminal.press('C-c')
     await terminal.shows(/does not answer; the launch may\s+still\s+happen there[\s\S]*code 3/)
   })

@@ -31,7 +31,7 @@ describe('ebb run: Ctrl-C', () => {
     terminal.press('C-c')
     await terminal.shows('code 130')
     expect(terminal.screen()).toMatch(
-      /^❯ hi\n\nready\n\^?C?stopping… \(again to force\)\nbye\n\n■ terminated in .* · \d messages · \d resources released, vouched for by\s+the kernel/m,
+      /^❯ hi\n\nready\n\^?C?stopping… \(again to force\)\nbye\n\n■ terminated in .* · \d messages · \d resources released, proof:\s+kernel/m,
     )
     expect(openBooks(home)).toEqual([])
   })
@@ -67,7 +67,7 @@ describe('cli: operations that take longer than a second', () => {
     terminal.type(`clear; $E stop ${one} --grace 4s; echo "code $?"`)
     await terminal.shows(/^… stopping .* \(\d s\)/m)
     terminal.press('C-c')
-    await terminal.shows(`ebb: the server goes on stopping ${one};`)
+    await terminal.shows(`ebb: the server continues stopping ${one};`)
     await terminal.shows('code 130')
     expect(await server.get(`/api/agents/${one}/status?wait=10000`)).toMatchObject({ status: 'terminated' })
   })

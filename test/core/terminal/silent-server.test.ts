@@ -31,7 +31,7 @@ describe('cli: a server that hangs', () => {
       terminal.type(`clear; $E ${words}; echo "code $?"`)
       await terminal.shows(/^… waiting for the server to answer \(\d+ s\)/m)
       await terminal.shows('code 1')
-      expect(terminal.screen()).toMatch(/^ebb: The server of .* runs and does not answer\.\ncode 1$/m)
+      expect(terminal.screen()).toMatch(/^ebb: The server of .* runs but does not answer; .*\ncode 1$/m)
     }
     await Promise.all(commands.map(ask))
   })
@@ -41,7 +41,10 @@ describe('cli: a server that hangs', () => {
       commands.map((words) => ebb(words.split(' '), { home: temporaryHome(), env: { EBB_URL: hung.url }, deadlineMs: 20_000 })),
     )
     for (const ended of ends)
-      expect(ended).toMatchObject({ code: 1, stderr: `ebb: The server at ${hung.url} does not answer; check that it is well.\n` })
+      expect(ended).toMatchObject({
+        code: 1,
+        stderr: `ebb: The server at ${hung.url} does not answer in time; check that it is healthy.\n`,
+      })
   })
 })
 
@@ -56,7 +59,7 @@ it.each(['{}', '[]', 'null', '"ok"', '{"agents":[]}'])('cli: a server that answe
       ),
     )
     for (const ended of ends)
-      expect(ended).toMatchObject({ code: 1, stderr: `ebb: What answers at ${url} is no Ebb server; check the address.\n` })
+      expect(ended).toMatchObject({ code: 1, stderr: `ebb: The program that answers at ${url} is not an Ebb server; check the address.\n` })
   } finally {
     stranger.closeAllConnections()
     stranger.close()

@@ -77,7 +77,7 @@ describe('ebb top: keys', () => {
     terminal.press('Escape')
     await terminal.shows('Enter show')
     terminal.press('?')
-    await terminal.shows('Nothing is done to agents by looking')
+    await terminal.shows('Viewing and quitting do not affect agents')
     terminal.press('q')
     await terminal.shows('r sort (age)')
     terminal.press('r')
@@ -85,10 +85,10 @@ describe('ebb top: keys', () => {
     terminal.press('s')
     await terminal.shows(`Stop the agent ${first.slice(0, 8)}? y/n`)
     terminal.press('n')
-    await terminal.shows('It was not stopped.')
+    await terminal.shows('The agent was not stopped.')
     expect(await server.get(`/api/agents/${first}/status`)).toMatchObject({ status: 'running' })
     terminal.press('s', 'y')
-    await terminal.shows(`${first.slice(0, 8)} is stopped, proven.`)
+    await terminal.shows(`${first.slice(0, 8)} is stopped and proven gone.`)
     expect(await server.get(`/api/agents/${first}/status`)).toMatchObject({ status: 'terminated' })
     await terminal.shows(new RegExp(`^1 agent · [\\s\\S]*^❯ ${second.slice(0, 8)}`, 'm'))
     terminal.press('q')
@@ -105,9 +105,9 @@ describe('ebb top: the page of an agent', () => {
     terminal.press('Enter')
     await terminal.shows(/^Prompt +not for long/m)
     expect((await server.call('DELETE', `/api/agents/${id}`)).status).toBe(204)
-    await terminal.shows(/^It is gone\.[\s\S]*^q back$/m)
+    await terminal.shows(/^This agent was deleted\.[\s\S]*^q back$/m)
     terminal.press('q')
-    await terminal.shows('No agents run.')
+    await terminal.shows('No agents are running.')
     terminal.press('q')
     await requireRestored(terminal, 0)
   })
@@ -147,7 +147,7 @@ it('ebb top: a running close is shown with its age until it ends', async () => {
   await terminal.shows(
     new RegExp(`^closing agent ${id.slice(0, 8)} \\(terminated\\) for [1-9]s\n[^]*^❯ ${id.slice(0, 8)} +command +\\S+ +stopping`, 'm'),
   )
-  await terminal.shows(/^Nothing is stuck, held back or leaked\.\n\nNo agents run\./m)
+  await terminal.shows(/^Nothing is stuck, held back or leaked\.\n\nNo agents are running\./m)
   terminal.press('q')
   await requireRestored(terminal, 0)
 })
@@ -190,7 +190,7 @@ describe('ebb top: the screen', () => {
     const { terminal, pid } = await openTop(server.home, { NODE_OPTIONS: `--require=${crashes}` })
     await using _ = terminal
     process.kill(pid(), 'SIGUSR2')
-    await terminal.shows('an error that nobody expected: Error: a planted crash')
+    await terminal.shows('an unexpected error: Error: a planted crash')
     await requireRestored(terminal, 1)
   })
 
@@ -247,7 +247,7 @@ describe('ebb top: the server', () => {
     await terminal.shows('of the first server')
     own.ebb.signal('SIGKILL')
     await own.ebb.ended
-    await terminal.shows(/✗ Trying again; this is from \d\d:\d\d:\d\d\./)
+    await terminal.shows(/✗ Retrying; last update \d\d:\d\d:\d\d\./)
     expect(terminal.screen()).toContain('of the first server')
     const next = await startServer([], { home: own.home })
     await agent('of the next server', next)
@@ -268,7 +268,7 @@ describe('ebb top: the server', () => {
     })
     const { terminal } = await openTop(temporaryHome(), { EBB_URL: proxy.url })
     await using _ = terminal
-    await terminal.shows('No agents run.')
+    await terminal.shows('No agents are running.')
     isSilent = true
     await held.promise
     const pressedMs = performance.now()
@@ -284,14 +284,14 @@ describe('ebb top: the server', () => {
     const own = await startServer()
     const { terminal } = await openTop(own.home)
     await using _ = terminal
-    await terminal.shows('No agents run.')
+    await terminal.shows('No agents are running.')
     own.ebb.signal('SIGSTOP')
     try {
       await terminal.shows(/✗ /)
     } finally {
       own.ebb.signal('SIGCONT')
     }
-    await terminal.shows('The world is clean.')
+    await terminal.shows('The system is clean.')
     terminal.press('q')
     await requireRestored(terminal, 0)
     await own.stop()
@@ -340,6 +340,6 @@ describe('ebb top: without a terminal', () => {
   it('a dumb terminal gets one print, too', async () => {
     await using terminal = await Terminal.open({ EBB_HOME: server.home, E: ebbProgram, TERM: 'dumb' })
     terminal.type('$E top; echo over')
-    await terminal.shows(/^0 agents · 0 processes · 0 B of memory · 0 messages\nThe world is clean\.\nover$/m)
+    await terminal.shows(/^0 agents · 0 processes · 0 B of memory · 0 messages\nThe system is clean\.\nover$/m)
   })
 })

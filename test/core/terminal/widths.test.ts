@@ -72,9 +72,7 @@ describe.each([60, 100, 200])('cli widths: at %d columns', (columns) => {
     expect(text).toMatch(/\n {6}code stays\n {8}indented\n/)
     expect(text).toMatch(/^⏺ Bash {2}npm test -- --more .*…$/m)
     expect(text).toMatch(/^ {2}⎿ line 0 .*…?\n( {4}line \d .*\n){5} {4}… 120 more lines\n\n⏺ All done\.\n\n✓ completed/m)
-    expect(text.replaceAll(/\s+/g, ' ')).toMatch(
-      /✓ completed in [\d.]+ m?s · 6 messages · \d+ resources released, vouched for by the kernel/,
-    )
+    expect(text.replaceAll(/\s+/g, ' ')).toMatch(/✓ completed in [\d.]+ m?s · 6 messages · \d+ resources released, proof: kernel/)
   })
 
   it('top shows the agents, and leaves out the least important columns where there is no room', async () => {
@@ -101,7 +99,7 @@ it('cli widths: the counts of status are wrapped where they do not fit', async (
   terminal.type('clear; $E status')
   await terminal.shows(/^process-tree[\s\S]*prompt>$/m)
   expect(requireWhole(terminal).slice(0, 3)).toEqual([
-    'Agents are at work; nothing is stuck.',
+    'Agents are running; nothing is stuck.',
     '1 agent, 2 messages, 2 processes, 0',
     'subscriptions.',
   ])

@@ -162,7 +162,7 @@ describe('config: refused by name', () => {
     ['a null', { file: { report: null } }, '"report" in'],
     ['a file that is no JSON', { file: '{ grace: 1 }' }, 'ebb.config.json cannot be read'],
     ['a file that is no object', { file: ['grace'] }, 'must be a JSON object'],
-    ['an invalid rule for a type', { file: { archive: { byAgentType: { a: { maxAge: 1 } } } } }, 'a.maxAge, is not known'],
+    ['an invalid rule for a type', { file: { archive: { byAgentType: { a: { maxAge: 1 } } } } }, 'a.maxAge, is not a known key'],
     ['a rule for an invalid type', { file: { archive: { byAgentType: { 'a b': 1 } } } }, '"archive.byAgentType" in'],
     ['a rule that goes too deep', { file: { archive: { byAgentType: { a: { maxBytes: { b: 1 } } } } } }, 'not "a.maxBytes.b=1"'],
     [

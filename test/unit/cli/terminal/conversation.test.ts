@@ -29,12 +29,12 @@ function show(bodies: readonly MessageBody[], width = 60, palette = noColours, i
   let err = ''
   const view = new ConversationView(
     {
-      face: { width, palette },
-      errorFace: { width: isErrorSeen ? width : undefined, palette },
+      style: { width, palette },
+      errorStyle: { width: isErrorSeen ? width : undefined, palette },
       write: (text) => {
         out += text
       },
-      complain: (text) => {
+      writeError: (text) => {
         if (isErrorSeen) out += text
         else err += text
       },

@@ -68,23 +68,23 @@ describe('ebb top: keys', () => {
   })
 
   it('s asks for confirmation, and only y stops the agent', () => {
-    expect(play(state, 'down', 's')).toEqual({ state: expect.objectContaining({ asked: 'bbbbbbbb' }) })
-    expect(play(state, 'down', 's', 'y').deed).toEqual({ is: 'stop', id: 'bbbbbbbb' })
+    expect(play(state, 'down', 's')).toEqual({ state: expect.objectContaining({ confirming: 'bbbbbbbb' }) })
+    expect(play(state, 'down', 's', 'y').action).toEqual({ is: 'stop', id: 'bbbbbbbb' })
     for (const key of ['n', 'enter', 'q', 'escape', 's', ' ']) {
       const move = play(state, 's', key)
-      expect([move.deed, move.state.asked]).toEqual([undefined, undefined])
+      expect([move.action, move.state.confirming]).toEqual([undefined, undefined])
     }
-    expect(play({ ...state, snapshot: snapshot([]) }, 's').state.asked).toBeUndefined()
+    expect(play({ ...state, snapshot: snapshot([]) }, 's').state.confirming).toBeUndefined()
   })
 
   it('Enter shows an agent and returns, ? shows help, r sorts, q and Ctrl-C quit', () => {
-    expect(play(state, 'down', 'enter')).toMatchObject({ state: { page: 'agent', selected: 'bbbbbbbb' }, deed: { is: 'look' } })
+    expect(play(state, 'down', 'enter')).toMatchObject({ state: { page: 'agent', selected: 'bbbbbbbb' }, action: { is: 'load' } })
     expect(play(state, 'enter', 'q')).toEqual({ state: expect.objectContaining({ page: 'list' }) })
     expect(play(state, '?', 'escape').state.page).toBe('list')
     expect(ordered(play(state, 'r').state).map(({ id }) => id)).toEqual(['aaaaaaaa', 'bbbbbbbb', 'cccccccc'])
     expect(play(state, 'r', 'r', 'r', 'r', 'r').state.order).toBe('age')
-    expect(play(state, 'q').deed).toEqual({ is: 'quit' })
-    expect(play(state, 's', 'ctrl-c').deed).toEqual({ is: 'quit' })
+    expect(play(state, 'q').action).toEqual({ is: 'quit' })
+    expect(play(state, 's', 'ctrl-c').action).toEqual({ is: 'quit' })
   })
 })
 
@@ -103,7 +103,7 @@ describe('ebb top: the screen', () => {
       fc.property(agents, fc.record(sizes), fc.constantFrom('', '?', 's', 'r'), (all, { width, height }, key) => {
         const live = all.map(({ id, prompt, type }) => agent(id, { type, session: { id, prompt, messageCount: 1, configuration: {} } }))
         const shown = play({ ...firstState, snapshot: snapshot(live) }, key).state
-        const lines = draw(shown, { face: { width, palette: colours }, width, height, nowMs: 0 })
+        const lines = draw(shown, { style: { width, palette: colours }, width, height, nowMs: 0 })
         expect(lines.length).toBeLessThanOrEqual(height)
         for (const line of lines) expect(widthOf(harmless(line))).toBeLessThanOrEqual(width)
       }),
@@ -114,14 +114,14 @@ describe('ebb top: the screen', () => {
   it('shows the selected agent among hundreds, also without colours', () => {
     const many = Array.from({ length: 300 }, (_, index) => agent(`${String(index).padStart(8, '0')}-x`))
     const at = play({ ...firstState, snapshot: snapshot(many) }, 'end', 'up').state
-    const lines = draw(at, { face: { width: 80, palette: noColours }, width: 80, height: 20, nowMs: 0 })
+    const lines = draw(at, { style: { width: 80, palette: noColours }, width: 80, height: 20, nowMs: 0 })
     expect(lines.filter((line) => line.startsWith('❯ '))).toEqual([expect.stringContaining('00000298')])
   })
 
   it('shows that the server is gone, and what is stuck', () => {
-    const screen = { face: { width: 90, palette: noColours }, width: 90, height: 12, nowMs: 0 }
+    const screen = { style: { width: 90, palette: noColours }, width: 90, height: 12, nowMs: 0 }
     expect(draw({ ...state, lost: 'No server answers.' }, screen).join('\n')).toMatch(
-      /✗ Trying again; this is from 12:01:00\. No server answers\./,
+      /✗ Retrying; last update 12:01:00\. No server answers\./,
     )
     const bad = { ...snapshot(three), status: { ...snapshot([]).status, stuck: ['process-tree x'], leaks: ['y'] } }
     expect(draw({ ...state, snapshot: bad }, screen).join('\n')).toContain('✗ 1 stuck, 1 leak: process-tree x')

@@ -2,7 +2,7 @@ import type { Agent } from '../core/model/agent.ts'
 import type { Message } from '../core/model/message.ts'
 import type { Report } from '../core/model/report.ts'
 import type { Clock } from '../core/ports/clock.ts'
-import type { Teller } from './closing.ts'
+import type { CloseListener } from './closing.ts'
 import type { Output } from './output.ts'
 import { messagePrinter } from './render.ts'
 import { conversationOn } from './terminal/conversation.ts'
@@ -10,91 +10,92 @@ import { wrap } from './terminal/flow.ts'
 import { statusLine } from './terminal/status-line.ts'
 import { durationOf, flat, many } from './terminal/text.ts'
 
-/** How `ebb run` looks: a conversation with a last line on a terminal, and in a pipe what was said and nothing else. */
-export interface RunFace extends Teller {
+/** The output of `ebb run`: on a terminal a formatted conversation with a final summary, in a pipe only the messages. */
+export interface RunView extends CloseListener {
   readonly show: (messages: readonly Message[]) => void
-  /** How it ended, and who vouches that nothing of it is left. */
+  /** Shows how the agent ended, and the proof that nothing of it is left. */
   readonly ended: (agent: Agent, report: Report | undefined) => void
-  readonly say: (text: string) => void
-  /** Whether `ended` has anything to say. */
+  /** Writes a line to standard error. */
+  readonly write: (text: string) => void
+  /** Whether `ended` shows anything. */
   readonly isForPeople: boolean
-  /** What is waited for now, for whoever looks longer than a second. */
-  readonly waitFor: (words: string) => void
-  readonly over: () => void
+  /** Shows in the status line what the command waits for. */
+  readonly waitFor: (work: string) => void
+  readonly doneWaiting: () => void
 }
 
-/** What of a tool's result is shown. */
+/** How many lines of a tool's result are shown. */
 const resultLines = 6
 
-export function runFace(output: Output, clock: Clock, isJson: boolean): RunFace {
-  const line = statusLine(clock, isJson, () => view?.isOpen ?? false)
-  // Whoever writes takes the line away first.
+export function runView(output: Output, clock: Clock, isJson: boolean): RunView {
+  const line = statusLine(clock, isJson, () => conversation?.isOpen ?? false)
+  // Every write hides the status line first.
   const hiding =
     (write: (text: string) => void) =>
     (text: string): void => {
       line.hide()
       write(text)
     }
-  const aside: Output = {
+  const hidingOutput: Output = {
     out: hiding(output.out),
     err: hiding(output.err),
     painted: hiding(output.painted),
     paintedError: hiding(output.paintedError),
-    get face() {
-      return output.face
+    get style() {
+      return output.style
     },
-    get errorFace() {
-      return output.errorFace
+    get errorStyle() {
+      return output.errorStyle
     },
   }
-  const view = conversationOn(aside, isJson, { resultLines })
-  const print = messagePrinter(aside, isJson)
-  const say = (text: string): void => {
-    view?.end()
-    aside.err(text)
+  const conversation = conversationOn(hidingOutput, isJson, { resultLines })
+  const print = messagePrinter(hidingOutput, isJson)
+  const write = (text: string): void => {
+    conversation?.end()
+    hidingOutput.err(text)
   }
-  /** To a key: in the place of what the terminal echoed of it. */
-  const answer = (text: string): void => {
-    view?.end()
+  /** Writes the answer to a key over the terminal's echo of it, such as `^C`. */
+  const writeOverEcho = (text: string): void => {
+    conversation?.end()
     line.wipe()
-    aside.err(text)
+    hidingOutput.err(text)
   }
   return {
-    // In a pipe the prompt is not shown: who runs it has just written it.
-    show: view ? view.show.bind(view) : (messages) => print(isJson ? messages : messages.filter(isNoPrompt)),
-    say,
-    isForPeople: view !== undefined,
+    // In a pipe the prompt is not shown: the caller has just given it.
+    show: conversation ? conversation.show.bind(conversation) : (messages) => print(isJson ? messages : messages.filter(isNoPrompt)),
+    write,
+    isForPeople: conversation !== undefined,
     waitFor: line.waitFor,
-    over: () => {
-      line.over()
-      view?.end()
+    doneWaiting: () => {
+      line.end()
+      conversation?.end()
     },
     stoppingSoon: () => {
-      answer(
-        view
-          ? 'stopping as soon as it has started (again to leave)\n'
-          : 'ebb: the agent is stopped as soon as it has started; once more leaves it alone.\n',
+      writeOverEcho(
+        conversation
+          ? 'stopping as soon as it has started (again to exit)\n'
+          : 'ebb: the agent is stopped as soon as it has started; repeat the signal to exit without waiting.\n',
       )
-      line.waitFor('waiting for its start, to stop it; Ctrl-C again leaves')
+      line.waitFor('waiting for the start of the agent, to stop it; Ctrl-C again exits')
     },
     stopping: () => {
-      answer(view ? 'stopping… (again to force)\n' : 'ebb: stopping the agent; once more forces it.\n')
+      writeOverEcho(conversation ? 'stopping… (again to force)\n' : 'ebb: stopping the agent; repeat the signal to force it.\n')
       line.waitFor('stopping; Ctrl-C again forces it')
     },
     forcing: () => {
-      if (view) answer('forcing…\n')
-      line.waitFor('forcing it, and looking until it is gone')
+      if (conversation) writeOverEcho('forcing…\n')
+      line.waitFor('forcing it, and waiting until it is gone')
     },
     leaving: (farewell) => {
-      line.over()
-      answer(`ebb: ${farewell}\n`)
+      line.end()
+      writeOverEcho(`ebb: ${farewell}\n`)
     },
-    failed: (why) => say(`ebb: the agent could not be stopped: ${why}\n`),
+    failed: (reason) => write(`ebb: the agent could not be stopped: ${reason}\n`),
     ended: (agent, report) => {
-      line.over()
-      if (!view) return
-      view.break()
-      const { width = 80, palette } = output.face
+      line.end()
+      if (!conversation) return
+      conversation.break()
+      const { width = 80, palette } = output.style
       const paint = agent.status === 'completed' ? palette.good : agent.status === 'terminated' ? palette.busy : palette.bad
       const [first = '', ...rest] = wrap(closingLine(agent, report), width - 2, '  ')
       const [mark = '', word = ''] = [first.slice(0, 1), /^.\s(\S+)/u.exec(first)?.[1]]
@@ -113,16 +114,14 @@ function closingLine({ status, createdAt, completedAt, session, error }: Agent, 
   return [`${mark} ${status}${took}${why}`, many(session.messageCount, 'message'), proofOf(report)].filter(Boolean).join(' · ')
 }
 
-const witnesses = { kernel: 'the kernel', api: 'the API', scan: 'a scan' } as const
-
-/** What was released, and who vouches for how much of it. */
+/** The number of released resources, and the strength of their proofs. */
 function proofOf(report: Report | undefined): string {
   if (!report) return ''
   const released = report.resources.filter(({ outcome }) => outcome === 'released')
-  const counts = new Map<keyof typeof witnesses, number>()
+  const counts = new Map<string, number>()
   for (const { proof } of released) if (proof) counts.set(proof.strength, (counts.get(proof.strength) ?? 0) + 1)
-  const vouching = [...counts].map(([strength, count]) => (counts.size === 1 ? witnesses[strength] : `${witnesses[strength]} (${count})`))
-  return `${many(released.length, 'resource')} released${vouching.length > 0 ? `, vouched for by ${vouching.join(' and ')}` : ''}`
+  const strengths = [...counts].map(([strength, count]) => (counts.size === 1 ? strength : `${strength} (${count})`))
+  return `${many(released.length, 'resource')} released${strengths.length > 0 ? `, proof: ${strengths.join(', ')}` : ''}`
 }
 
 function isNoPrompt({ type, sequenceNumber }: Message): boolean {
@@ -136,7 +135,7 @@ const placements: Readonly<Record<string, string>> = {
   tmux: 'the terminal of the agent',
 }
 
-/** What a launch waits for, as far as one can tell from outside. */
-export function launchWords(type: string, placement = 'process'): string {
+/** The status line during a launch. */
+export function launchStatus(type: string, placement = 'process'): string {
   return `waiting for ${placements[placement] ?? `${flat(type)} to start`}`
 }

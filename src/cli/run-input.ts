@@ -2,10 +2,11 @@ import { EbbError } from '../core/model/errors.ts'
 import type { LaunchBody } from './agent-backend.ts'
 import type { Arguments } from './arguments.ts'
 
-export type Wanted = Pick<LaunchBody, 'type' | 'prompt' | 'configuration'>
+/** The part of a launch that the words of `ebb run` give. */
+export type RunInput = Pick<LaunchBody, 'type' | 'prompt' | 'configuration'>
 
-/** For `command`, what stands after `--` is the command, and the words before it are its standard input. */
-export async function readWords({ words, rest }: Arguments): Promise<Wanted> {
+/** Reads provider and prompt. For `command`, the words after `--` are the command, and those before are its standard input. */
+export async function readRunInput({ words, rest }: Arguments): Promise<RunInput> {
   const [type = '', ...before] = words.length > 0 ? words : rest
   const after = words.length > 0 ? rest : []
   if (type !== 'command') return { type, prompt: await promptOf([...before, ...after], type), configuration: {} }
@@ -14,7 +15,7 @@ export async function readWords({ words, rest }: Arguments): Promise<Wanted> {
   return { type, prompt: before.length > 0 ? await promptOf(before, type) : '', configuration: { command: after } }
 }
 
-/** A single `-` is what comes on standard input. */
+/** Joins the words of the prompt. A single `-` reads the prompt from standard input. */
 async function promptOf(words: readonly string[], type: string): Promise<string> {
   if (words.length === 0)
     throw new EbbError(
