@@ -86,7 +86,7 @@ export class Place {
   /** The archive of an agent of a task, and the folders above it, stay. */
   #isKept(path: string): boolean {
     const archived = walk(this.workspace).filter((file) => /^\.agent-workspace\/TASK-[^/]+\/archive\/[^/]+$/.test(file))
-    return archived.some((file) => file === path || file.startsWith(`${path}\0`))
+    return archived.some((file) => file === path || file.startsWith(`${path}/`))
   }
 
   /** Whether the deletion of the agent was in the ledger when the supervisor died. */
