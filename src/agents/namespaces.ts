@@ -8,7 +8,7 @@ const rememberedAtMost = 10_000
 /** A launch that is running. */
 interface Launch {
   readonly name: string
-  /** A reset of the launch's namespace, or of all namespaces, has begun since. */
+  /** True when a reset of the launch's namespace, or of all namespaces, has begun since the launch began. */
   metReset: boolean
 }
 

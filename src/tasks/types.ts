@@ -213,7 +213,7 @@ export interface CleanupResult {
   readonly report: Report
 }
 
-/** An ended agent as named in an answer, which must not need the database. */
+/** The id and name of an agent, for answers that are given while the database does not answer. */
 export type Named = Pick<Agent, 'id' | 'name'>
 
 export interface Killed {

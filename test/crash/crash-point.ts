@@ -23,7 +23,7 @@ export class CrashPoint {
     return this.#count
   }
 
-  /** The number of effects for each moment. */
+  /** The number of effects (calls that change the system) so far, for each moment at which a crash can be injected: before, during, after. */
   get counts(): Readonly<Record<Moment, number>> {
     return { before: this.#count, during: this.#later, after: this.#later }
   }

@@ -5,7 +5,7 @@ import type { ProcessFact } from './process-fact.ts'
 export interface Loss {
   /** A sentence for the evidence. */
   readonly says: string
-  /** False when the adopter may also have started it: an adopter that starts programs of its own proves nothing. */
+  /** False when the process that adopted the orphan also starts programs of its own, so that it may have started this one. */
   readonly isProven: boolean
 }
 

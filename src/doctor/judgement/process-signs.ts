@@ -59,7 +59,10 @@ function fed(stdin: StreamFact): readonly string[] {
   return stdin.is === 'unknown' ? ['Its standard input could not be inspected.'] : []
 }
 
-/** A listening process may be a server in use. An agent also listens for its own purposes, so there only a connection counts. */
+/**
+ * Signs that a process is a server in use. A listening socket is one, except for an agent, which also listens for its own purposes: an
+ * agent needs a connected client.
+ */
 function served({ listens, isConnectedTo }: ProcessDetail, isAgent: boolean): readonly string[] {
   if (listens === undefined) return ['Whether it listens on a socket could not be determined.']
   if (isConnectedTo) return ['It listens on a socket, and a client is connected.']

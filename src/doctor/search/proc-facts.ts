@@ -49,7 +49,7 @@ export function sharedTable(): () => Promise<ReadonlyMap<number, ProcessFact>> {
     next ??= current.then(() => {
       next = undefined
       const started = readTable()
-      // Only the next scan waits for this. The callers get the error from `started`.
+      // The chain only orders the scans, so an error does not stop the next one. Callers get the error from `started`.
       current = started.catch(() => {})
       return started
     })

@@ -120,7 +120,7 @@ export class TempFolderKind implements ResourceKind<TempFolderSpec, TempFolderRe
 
   async *list(owner: Owner): AsyncIterable<Found> {
     const { directory, host } = this.#deps
-    // This incarnation has made no folder, so there is nothing to list. This keeps `ebb exec` fast.
+    // A process that has created no temp folder has none to list. Skipping the listing keeps `ebb exec` fast.
     if (owner.incarnation === host.incarnationId && !this.#hasMade) return
     if (owner.installation !== host.installation) return
     for (const file of existsSync(directory) ? readdirSync(directory) : []) {

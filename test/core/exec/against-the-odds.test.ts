@@ -67,7 +67,7 @@ describe('a locked database', () => {
     const home = temporaryHome()
     const run = startEbb(['exec', ...grace, '--', ...stubborn()], { home })
     await run.says('ready')
-    // Wait until the ledger records `held`: before that it is still a launch, which fails when it cannot be recorded.
+    // The database is locked only after the ledger records `held`, because a launch that cannot be recorded fails.
     await waitUntil(() => openBooks(home).some((line) => line.startsWith('held')), 15_000, 'the command is held')
     const db = new DatabaseSync(join(home, 'ebb.db'), { timeout: 5_000 })
     db.exec('BEGIN EXCLUSIVE')
