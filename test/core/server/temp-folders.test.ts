@@ -234,7 +234,7 @@ describe('a launch', () => {
     const body = { type: 'command', prompt: '', configuration: { command: stays } }
     expect(await server.call('POST', '/api/agents', { body })).toMatchObject({
       status: 400,
-      body: { code: 'launch_refused', message: expect.stringContaining('set TMPDIR to one that is there') },
+      body: { code: 'launch_refused', message: expect.stringContaining('set TMPDIR to an existing folder') },
     })
     expect(await server.get('/api/agents')).toEqual([])
     const own = { ...body, configuration: { ...body.configuration, env: { TMPDIR: temporaryHome() } } }

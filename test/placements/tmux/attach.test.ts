@@ -34,6 +34,6 @@ describe('ebb attach', () => {
     expect({ code: refused.code, stderr: refused.stderr }).toEqual({ code: 2, stderr: expect.stringContaining('has no terminal') })
     const inTmux = await server.command(['sh', '-c', script], { placement: 'tmux' })
     const piped = await ebb(['attach', inTmux], { home: server.home })
-    expect({ code: piped.code, stderr: piped.stderr }).toEqual({ code: 2, stderr: expect.stringContaining('need a terminal') })
+    expect({ code: piped.code, stderr: piped.stderr }).toEqual({ code: 2, stderr: expect.stringContaining('needs a terminal') })
   })
 })
