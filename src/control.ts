@@ -35,7 +35,7 @@ export interface ControlDeps extends Omit<AgentsDeps, 'namespaces' | 'owners' | 
   readonly engine: Engine
   readonly store: AgentStore
   readonly endings: AgentEndings
-  /** Opens the stream; its events go to the listener. */
+  /** Opens the stream, which reads the output of agents. Its events go to the listener. */
   readonly openStream: (listener: StreamListener) => Stream
   /** The interval of retention passes. */
   readonly retentionMs: number
@@ -49,7 +49,7 @@ export interface ControlDeps extends Omit<AgentsDeps, 'namespaces' | 'owners' | 
   readonly requireFolder: (path: string) => void
   readonly runningProcesses: () => Promise<readonly TreeMember[]>
   readonly describeProcess: (pid: number) => ProcessDetails | undefined
-  /** The resident memory of one process; 0 when it is gone. */
+  /** The resident memory of one process; 0 when the process is gone. */
   readonly residentBytes: (pid: number) => number
 }
 
@@ -59,7 +59,7 @@ export interface StreamListener {
   readonly onTooMuch: (agentId: string) => void
 }
 
-/** An alert is emitted when so many closes of one scope have failed in a row. */
+/** The number of closes of one scope that must fail in a row before an alert is emitted. */
 const failuresToAlert = 3
 
 /** The longest wait for a daemon or service that is asked whether an agent runs. */
@@ -138,7 +138,6 @@ export class Control {
     this.waiting = new Waiting(this.events, clock)
   }
 
-  /** Adopts agents that outlived an earlier server. */
   /**
    * The entry of every launch of an agent. An agent of a task is deployed into it, within the task's limits. A task id that names no
    * task is a label.
@@ -147,6 +146,7 @@ export class Control {
     return (await this.tasks.launch(request)) ?? (await this.agents.launch(request))
   }
 
+  /** Adopts agents that outlived an earlier server. */
   get adopter(): Adopter {
     const adoption = new Adoption(this)
     return (kept, contents) => adoption.adopt(kept, contents)
@@ -175,7 +175,7 @@ export class Control {
       what === 'bytes'
         ? `The agent wrote more to one output stream than its own limits.logBytes, or else --limit-log (${caps.logBytes} bytes), allows, and was ended.`
         : `The agent wrote more than ${caps.messages} messages, the limit of --limit-messages, and was ended.`
-    // No grace: the agent would use it to fill the disk.
+    // The agent gets no grace, because it would use that time to fill the disk.
     this.agents.living.get(agentId)?.violates({ name: 'output_limit', message }, 0)
   }
 
@@ -228,7 +228,7 @@ export class Control {
     return (await this.engine.observe(body.intent, observationTimeoutMs))?.is !== 'absent'
   }
 
-  /** Call it after the engine has shut down. Stops the reaper, retention and the reading of logs. */
+  /** Stops the reaper, retention and the reading of logs. Call `close` after the engine has shut down. */
   async close(): Promise<void> {
     this.#lifetime.abort()
     await this.stream[Symbol.asyncDispose]()

@@ -18,7 +18,7 @@ export function leftoversOf({ environment }: Config): Leftovers {
   return openLeftovers({ clock: realClock, cwd: workingDirectory(), temp: tmpdir(), environment })
 }
 
-/** process.cwd() throws when the working directory was removed. */
+/** The working directory, or `/` when it was removed, because process.cwd() then throws. */
 function workingDirectory(): string {
   try {
     return process.cwd()

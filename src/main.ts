@@ -58,7 +58,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   if (isWatched) containment.expectLaunch?.()
 
   const tree = new ProcessTreeKind({ effects, host, processes, containments: containments.all, fallbackScan: containments.fallbackScan })
-  // The kinds are constructed before the wiring that this function needs.
+  // Reads a complete log to its end. The function is set below, because the kinds are constructed before the wiring that it needs.
   let readToEnd = async (_log: CompleteLog): Promise<void> => {}
   const logs = new LogKind({
     effects,
@@ -82,7 +82,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     runDirectory: home.run,
     tempDirectory: tmpdir,
     now: () => Date.parse(clock.wall()),
-    // tmux daemonizes its server, so the subreaper process is no ancestor of what runs in it. The fallback scan is used there.
+    // tmux daemonizes its server, so the subreaper process is no ancestor of the agents in tmux. The fallback scan contains them instead.
     tmux: { socket: home.tmuxSocket, containment: containment.name === 'subreaper' ? containments.fallbackScan : containment },
     keepsSessions: composition.keepsSessions ?? false,
   }
@@ -114,7 +114,8 @@ export async function compose(config: Config, composition: Composition = {}): Pr
     onLost: (reason) => log.error('The sentinel was lost; Ebb starts another one.', { reason }),
     environment: sentinelEnvironment(config),
   })
-  if (isWatched) sentinel.ready().catch(() => {}) // Starts while the database opens. The engine waits for it and gets the error.
+  // The sentinel starts while the database opens. The engine waits for it and gets the error.
+  if (isWatched) sentinel.ready().catch(() => {})
   const opened = await openSqliteStore({ file: config.store ?? home.database, clock }).catch((error: unknown): Promise<Store> => {
     sentinel.dismiss() // Nothing exists yet. A recovery by the sentinel would fail on the same database.
     throw error
@@ -155,7 +156,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   const requireReady = async (launch: ProcessLaunch): Promise<void> => await find(launch).requireReady?.(launch)
   const runningProcesses = async (): Promise<readonly TreeMember[]> => {
     const [here, ...there] = await Promise.all([tree.running(), ...placements.map((one) => one.running?.() ?? [])])
-    // The processes of a container are found by their environment tag, too.
+    // The processes of a container may be listed twice, because they are found by their environment tag, too. Each pid is kept once.
     return [...new Map([...here, ...there.flat()].map((member) => [member.pid, member])).values()]
   }
   const { syncBeside } = opened
@@ -219,7 +220,7 @@ export async function compose(config: Config, composition: Composition = {}): Pr
   }
 }
 
-/** The settings of a placement that is not configured cannot be tried out. */
+/** Reports the settings of placements that are not configured as bad, because such settings cannot be tried out. */
 function checkUnused(config: Config): readonly SettingCheck[] {
   return unusedSettings(config).map((one) => ({ ...one, isGood: false }))
 }
@@ -240,7 +241,10 @@ function isWritable(folder: string): boolean {
   }
 }
 
-/** Used when the database does not answer. The intents of scopes that this process opened are also in memory. */
+/**
+ * The intents of an agent's resources from memory, for the time in which the database does not answer. Only for a scope that this process
+ * opened are all intents in memory.
+ */
 function ownIntents(engine: Engine, incarnationId: string, agentId: string, error: unknown): readonly Intent[] {
   const scope = engine.inspect(agentId)
   if (scope?.incarnation !== incarnationId) throw error

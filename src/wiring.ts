@@ -41,7 +41,7 @@ export interface Wiring extends Runtime {
   readonly placementTable: PlacementTable
   readonly agents: AgentStore
   readonly tasks: TaskStore
-  /** Starts the thread of the store that syncs to the disk: see `startThreads`. */
+  /** Makes the store sync to the disk in Node's thread pool, whose threads `startThreads` starts. */
   readonly syncBeside: () => void
   readonly endings: AgentEndings
   readonly archives: Archives
@@ -63,8 +63,8 @@ function wireCatalogue({ config, home, effects, host }: Wiring): Catalogue {
 }
 
 /**
- * Node starts the threads of its pool with the first work for them, and aborts when a thread cannot be created. Without this call that
- * could happen in the middle of a close, after agents have taken every pid (G12).
+ * Starts the threads of Node's pool. Node would start them with the first work, and abort when a thread cannot be created. That could
+ * happen in the middle of a close, after agents have taken every pid (G12).
  */
 function startThreads(): void {
   stat('/', () => {})

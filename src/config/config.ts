@@ -16,7 +16,7 @@ export interface Config extends Omit<Settings, 'home'> {
   readonly inheritedTag: string | undefined
   /** The environment that commands inherit. */
   readonly environment: Readonly<Record<string, string>>
-  /** The environment that agents inherit: the same without Ebb's settings, because one of them is a token. */
+  /** The environment that agents inherit: that of commands without Ebb's settings, because one of the settings is a token. */
   readonly agentEnvironment: Readonly<Record<string, string>>
 }
 
@@ -102,7 +102,7 @@ function mapsIn(entries: readonly (readonly [string, unknown])[], file: string):
     const found = inMap(written)
     if (!found) continue
     const text = texts.get(found.key) ?? { written, items: [] }
-    // A text already has the form that the flag takes.
+    // A value that is a text already has the form that the flag takes.
     text.items.push(...(found.path.length === 0 && typeof value === 'string' ? [value] : mapEntries(value, found.path)))
     texts.set(found.key, text)
   }
@@ -114,7 +114,7 @@ function mapsIn(entries: readonly (readonly [string, unknown])[], file: string):
 /** Flattens a group: `{"exit": {"giveUp": …}}` becomes `exit.giveUp`, which means `exitGiveUp`. */
 function ungroup([key, value]: [string, unknown]): [string, unknown][] {
   if (isOptionKey(key) || typeof value !== 'object' || value === null || Array.isArray(value)) return [[key, value]]
-  // A key that is no group is kept as it is, so that the error names it. That includes an empty object.
+  // A key that names no group of settings is kept, also when its value is an empty object, so that the error for unknown settings names it.
   if (!isGroup(key)) return [[key, value]]
   return Object.entries(value).map(([inner, content]) => [`${key}.${inner}`, content])
 }

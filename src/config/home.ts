@@ -49,8 +49,9 @@ export function openHome(directory: string, newId: NewId): Home {
 }
 
 /**
- * Makes a folder and its parents. `recursive` is not used: it reports ENOENT on a read-only file system, and retries for ever
- * on a file system that answers ENOENT itself, such as /proc. Another first start may make the same folder (EEXIST).
+ * Makes a folder and its parents. The option `recursive` of mkdirSync is not used: with it, mkdirSync reports ENOENT on a read-only file
+ * system, and retries for ever on a file system that answers ENOENT itself, such as /proc. EEXIST is no error, because another process that
+ * starts on the same home may make the same folder.
  */
 function makeFolders(folder: string): void {
   if (statSync(folder, { throwIfNoEntry: false })) return
@@ -118,7 +119,7 @@ function machineId(): string {
     try {
       return readFileSync(file, 'utf8').trim()
     } catch {
-      // Some machines do not have this file.
+      // Some machines have no file with a machine id at this path.
     }
   }
   return ''

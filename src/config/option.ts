@@ -51,7 +51,7 @@ export function parseText(text: string, name: string): string {
   return text
 }
 
-/** Uses the server's own rule for namespaces, because the name appears in logs and records. */
+/** Parses the name of a namespace by the server's own rule for such names, because the name appears in logs and records. */
 export function parseNamespace(text: string, name: string): string {
   if (!namespaceName.pattern.test(text)) throw new EbbError('bad_usage', `${name} must be a name of ${namespaceName.says}, not "${text}".`)
   return text
@@ -89,12 +89,13 @@ export function parseList(text: string, name: string): readonly string[] {
   return items
 }
 
-/** Normalizes an origin to the form that a browser sends, so that it matches: no path, and no default port. */
+/** Normalizes an origin to the form that a browser sends, so that the two can be compared: no path, and no default port. */
 export function parseOrigin(text: string, name: string): string {
   if (!/^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*]+\/?$/i.test(text) || !URL.canParse(text))
     throw new EbbError('bad_usage', `${name} must be an origin such as http://localhost:3000, not "${text}".`)
   const { origin } = new URL(text)
-  // URL has no origin for schemes other than the web's, such as that of a browser extension.
+  // `URL.origin` is "null" for schemes other than those of the web, such as that of a browser extension. The text itself is then the
+  // origin.
   return origin === 'null' ? text.replace(/\/$/, '').toLowerCase() : origin
 }
 
@@ -105,7 +106,7 @@ export function parseUrl(text: string, name: string): string {
   return url.origin
 }
 
-/** Parses the base of further URLs. Its own path is kept. */
+/** Parses a URL that other URLs are built from. The path of this URL is kept. */
 export function parseBase(text: string, name: string): string {
   const url = URL.parse(text)
   const isPlain = url && url.search === '' && url.hash === '' && url.username === '' && url.password === ''

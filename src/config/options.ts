@@ -149,7 +149,7 @@ export const isOptionKey = (key: string): key is OptionKey => Object.hasOwn(opti
 export const flagOf = (key: string): string => `--${key.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
 export const variableOf = (key: string): string => `EBB_${key.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`
 
-/** `$XDG_STATE_HOME/ebb`, else `~/.local/state/ebb`. */
+/** The default home: `$XDG_STATE_HOME/ebb`, else `~/.local/state/ebb`. */
 export function defaultHome(env: NodeJS.ProcessEnv): string {
   if (env.XDG_STATE_HOME && isAbsolute(env.XDG_STATE_HOME)) return join(env.XDG_STATE_HOME, 'ebb')
   if (env.HOME) return join(env.HOME, '.local', 'state', 'ebb')

@@ -52,7 +52,7 @@ function ruleOf(key: string, value: string, name: string, parseSize: ParseSize):
   throw new EbbError('bad_usage', `${name} is not a known key; use maxAgeDays, maxBytes or compressAfterDays.`)
 }
 
-/** Flattens the same rules from a configuration file, where they are nested objects, into entries `TYPE.KEY=VALUE`. */
+/** Flattens the rules for types of agents in a configuration file, which are nested objects, into entries `TYPE.KEY=VALUE`. */
 export function mapEntries(value: unknown, path: readonly string[] = []): readonly string[] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [`${path.join('.')}=${String(value)}`]
   return Object.entries(value).flatMap(([key, inner]) => mapEntries(inner, [...path, key]))

@@ -28,7 +28,10 @@ export function readServerFile(home: string): ServerFile | undefined {
   }
 }
 
-/** The database of the server of a home, also of a server that was killed. Undefined when it is the one in the home, or is gone. */
+/**
+ * The database of the server of a home, also of a server that was killed. Undefined when the database is the one in the home, or no longer
+ * exists.
+ */
 export function storeOfServer(home: string): string | undefined {
   const store = readServerFile(home)?.store
   return typeof store === 'string' && existsSync(store) ? store : undefined

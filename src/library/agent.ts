@@ -32,10 +32,13 @@ export interface StopOptions {
 /** How many messages one query reads. */
 const pageSize = 500
 
-/** The length of one wait for messages. After it the wait begins again, so it limits nothing. */
+/** How long one wait for messages lasts. The wait is then repeated, so this time limits nothing. */
 const waitMs = 600_000
 
-/** How long a stop waits until the ledger has a close that it joined. The parent scope's close may write it later. */
+/**
+ * How long a stop waits until the ledger has the close of the agent. When a stop joins the close of a parent scope, that close may write it
+ * later.
+ */
 const ledgerPatienceMs = 2_000
 
 /** One run of an agent, from launch to the proof that it is gone. Leaving its `await using` block stops it; a failure to release throws. */
@@ -74,7 +77,7 @@ export class Agent implements AsyncDisposable {
     return this.#run.exit?.signal
   }
 
-  /** Ends the agent, with proof. After the end it returns the last answered report, or that of the first close. */
+  /** Ends the agent, with proof. Once the agent has ended, returns the report of the last stop, or that of the agent's first close. */
   async stop(options: StopOptions = {}): Promise<Report> {
     if (isFinal(this.status)) return this.#report ?? (await this.ended)
     const { force, grace } = options
@@ -115,7 +118,7 @@ export async function launch(place: Place, options: LaunchOptions): Promise<Agen
   const { control, until, owner = {} } = place
   const { type, prompt = '', placement, configuration = {} } = options
   const { workingDirectory: folder } = configuration
-  // Only a path on this host is relative to this process.
+  // A relative folder on another host is not relative to this process, so it is passed on as it is.
   const isHere = !isRemotePlacement(control.placementTable, placement)
   const body = {
     ...{ type, prompt },

@@ -105,7 +105,7 @@ export class Ebb implements AsyncDisposable {
 
   /** Removes everything of this process and of ended processes, including logs, archives and rows, and verifies it. Afterwards launches work again. */
   async reset(options: { readonly force?: boolean; readonly timeoutMs?: number } = {}): Promise<Report> {
-    // Remember the requests of now: new ones may be opened before the report arrives, and must stay.
+    // The requests that exist now are remembered. New ones may be opened before the report arrives, and must stay.
     const old = [...this.#requests]
     const ids = [...this.#closedIds, ...old.map(([id]) => id)]
     const report = await this.#control.cleanup.reset(options).report
@@ -159,7 +159,7 @@ export class Request implements AsyncDisposable {
     this.id = place.owner.requestId
     this.#place = place
     this.#scopeId = place.owner.ownerScopeId
-    // Swallowed: the next `close` tries again and returns the failure to its caller.
+    // The error is ignored: the next `close` tries again and returns the failure to its caller.
     const end = (): void => void this.close().catch(noop)
     if (options.timeoutMs !== undefined) place.control.clock.after(options.timeoutMs, this.#closed.signal, end)
     if (options.signal?.aborted) end()
@@ -177,7 +177,7 @@ export class Request implements AsyncDisposable {
     const { engine } = this.#place.control
     this.#closed.abort()
     const closeRequest = { trigger: 'request-finished', ...(options.force && { force: true }) } as const
-    // Swallowed: this call only forces the running close, whose report is returned below.
+    // The error is ignored: this call only forces the running close, whose report is returned below.
     if (this.#report && options.force) engine.close(this.#scopeId, closeRequest).catch(noop)
     this.#report ??= this.#remember(engine.close(this.#scopeId, closeRequest))
     return this.#report

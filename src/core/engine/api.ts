@@ -18,11 +18,11 @@ export interface Engine {
 
   /** Starts the sentinel, then records this process and its host scope in the ledger. Refused when another server uses the home. */
   begin(role?: Role): Promise<void>
-  /** Ends a process that could not begin: there is nothing to watch and nothing to recover. */
+  /** Dismisses the sentinel of a process whose `begin` failed. Such a process has nothing to watch and nothing to recover. */
   abandon(): void
   /**
-   * Opens a scope in memory at once. `recorded` settles when the ledger has it. Calls made in the same turn of the event loop
-   * share a transaction, so opening a scope and launching into it cost one fsync.
+   * Opens a scope in memory at once. `recorded` settles when the ledger has the scope. Calls made in the same turn of the event loop share
+   * a transaction, so opening a scope and launching into it cost one fsync.
    */
   openScope(scope: ScopeOptions): ScopeView
   /** Creates what the plan lists, or nothing: a launch that fails closes its scope with `launch-rollback`. */
@@ -37,16 +37,18 @@ export interface Engine {
   /** Closes everything but agents that are kept; the next server adopts those. */
   leave(request: CloseRequest): Promise<Report>
 
-  /** Finishes what dead supervisors of this installation left. Safe at any time; two calls at once are one. */
+  /** Finishes what dead supervisors of this installation left. Can be called at any time; calls that overlap share one recovery. */
   recover(options?: RecoverOptions): Promise<Recovery>
   /** Takes over agents of a dead supervisor; see `Adoption`. */
   adopt(adoption: Adoption): Promise<Adopted>
-  /** One pass that finds what nothing closed, and closes it. Two passes with the same request at once are one. */
+  /**
+   * Runs one pass of the reaper, which finds what nothing closed, and closes it. Calls with the same request that overlap share one pass.
+   */
   reap(request: ReapRequest): Promise<ReaperPass>
   /** Reaps at the configured interval until the signal aborts. */
   startReaping(signal: AbortSignal): void
 
-  /** A scope of this process, or nothing when it is another process's or is closed. */
+  /** A scope of this process. Undefined when the scope belongs to another process or is closed. */
   inspect(scopeId: string): ScopeView | undefined
   /** The scope and all scopes below it, parents first. */
   inspectTree(scopeId: string): readonly ScopeView[]
@@ -56,24 +58,29 @@ export interface Engine {
   /** The close that runs on a scope: its id in the audit trail, and whether it has a report of its own there. */
   closeOf(scopeId: string): { readonly id: string; readonly isReported: boolean } | undefined
   namespaceOf(scopeId: string): string | undefined
-  /** Scopes of agents that outlive this process. */
+  /** The ids of the scopes of agents that outlive this process. */
   keptAgents(): readonly string[]
   /** The ledger's resources of a scope, with the states that a running close has reached. */
   resources(scopeId: string): Promise<readonly Resource[]>
   /** All resources of this home that are not released. */
   openResources(): Promise<readonly Resource[]>
-  /** Observes one resource now. No answer within the time limit is `unknown` (G4). Nothing for a kind that this process cannot observe. */
+  /**
+   * Observes one resource now. The result is `unknown` without an answer within the time limit (G4), and undefined for a kind that this
+   * process does not know.
+   */
   observe(resource: Intent, timeoutMs: number): Promise<Presence | undefined>
   /** Counts what exists, by observing the system and not only the ledger. */
   look(sources: StatusSources): Promise<SystemObservation>
   /** Other supervisors of this home that are not proven dead. */
   otherIncarnations(): Promise<ReadonlySet<string>>
-  /** Nothing for a kind that this process does not know. */
+  /** The traits of a kind. Undefined when this process does not know the kind. */
   traitsOf(kind: string): KindTraits | undefined
 
-  /** Opens a closed scope again, closing, because something of it is left: the next close goes on with it (G11). */
+  /** Sets a closed scope of which something is left back to the state `closing`. The next close continues with what is left (G11). */
   reopen(id: string, parentId: string, request: CloseRequest): void
-  /** Records that agents are to be forgotten before their archives and rows are removed: a recovery finishes an interrupted removal (G9). */
+  /**
+   * Records that agents are to be forgotten, before their archives and rows are removed. A recovery finishes an interrupted removal (G9).
+   */
   condemn(agentIds: readonly string[]): Promise<void>
 
   on<K extends keyof EngineEventMap>(name: K, listener: EngineListener<K>): Disposable
@@ -87,7 +94,7 @@ export type ScopeOptions = Omit<NewScope, 'incarnation' | 'parentId'> & {
   readonly label?: string
 }
 
-/** Live handles by the labels of the plan. */
+/** The handles of the resources that a launch created, by the labels of the plan. */
 export type Handles = ReadonlyMap<string, unknown>
 
 /** A resource of this process. The view is live. */
@@ -95,7 +102,7 @@ export interface ResourceView {
   readonly intent: Intent
   readonly name: string
   readonly state: ResourceState
-  /** What its creation gave to the process that launched it. */
+  /** What the creation of the resource gave to the process that launched it, such as a child process. */
   readonly handle?: unknown
 }
 
@@ -108,7 +115,7 @@ export interface ScopeView {
   /** The name by which clients know the scope; reports use it. */
   readonly label?: string
   readonly state: ScopeState
-  /** The report of its latest close. */
+  /** The report of the latest close of the scope. */
   readonly report?: Report
   /** Settles when the ledger has the scope. */
   readonly recorded: Promise<void>
@@ -118,9 +125,9 @@ export interface ScopeView {
 }
 
 export interface CloseOptions {
-  /** The close belongs to a larger one, whose report is the one that is stored and emitted. */
+  /** True for a close that belongs to a larger one. Only the report of the larger close is stored and emitted. */
   readonly isPart?: boolean
-  /** The progress of that larger close. */
+  /** The progress of the larger close that this close belongs to. */
   readonly partOf?: Progress
   /** How the report names a scope that is no longer in memory. */
   readonly name?: Report['scope']
@@ -135,9 +142,15 @@ export interface Combined {
 }
 
 export interface RecoverOptions {
-  /** How long to wait for another process that is recovering the same supervisors; what it leaves is then recovered here. Default: not at all. */
+  /**
+   * How long to wait for another process that is recovering the same supervisors. After the wait this process recovers what the other one
+   * left. Default: no wait.
+   */
   readonly waitMs?: number
-  /** Gives back the claim on what cannot be finished now. For processes that end soon and have no reaper that tries again. */
+  /**
+   * True gives back the claim on dead supervisors whose recovery cannot be finished now. It is for processes that end soon and have no
+   * reaper that tries again.
+   */
   readonly releasesClaims?: boolean
 }
 
@@ -162,30 +175,32 @@ export interface Kept {
 /** Takes over as many agents as it can. Returns the ids of the scopes that this process owns from then on. */
 export type Adopter = (kept: readonly Kept[], contents: LedgerContents) => Promise<ReadonlySet<string>>
 
-/** Scopes of a dead supervisor that move into this process, with what they hold. */
+/** Scopes of a dead supervisor that move into this process, with their resources. */
 export interface Adoption {
-  /** From the outermost to the agent; each with its new parent, which is in this process or comes before it in the list. */
+  /**
+   * The scopes from the outermost to that of the agent. The new parent of each is in this process already, or comes earlier in the list.
+   */
   readonly scopes: readonly (Scope & { readonly parentId: string; readonly label?: string })[]
   readonly resources: readonly Resource[]
 }
 
 export interface Adopted {
-  /** The innermost scope. */
+  /** The innermost of the adopted scopes, which is that of the agent. */
   readonly scope: ScopeView
-  /** Connects again to what is running, so that the resources have handles. */
+  /** Connects this process to the adopted resources that are running, so that they have handles. */
   resume(): Promise<void>
 }
 
 export interface ReaperSettings {
   readonly intervalMs: number
-  /** How long something unrecorded must have been seen before it is ended. */
+  /** How long the reaper must have seen a resource that is in no ledger before it ends that resource. */
   readonly minimumAgeMs: number
 }
 
 export interface ReapRequest {
-  /** Only observes. Changes nothing. */
+  /** True observes the system and changes nothing. */
   readonly dryRun: boolean
-  /** Show what is unrecorded and not on this host, but do not end it. */
+  /** True reports resources that are in no ledger and not on this host, but does not end them. */
   readonly sparesRemote?: boolean
 }
 
@@ -194,7 +209,7 @@ export interface Orphan {
   readonly name: string
   readonly why: 'held-back' | 'leak' | 'unrecorded' | 'dead-incarnation' | 'unknown-incarnation'
   readonly detail: string
-  /** It is not on this host, and the request did not ask for such things to be ended. */
+  /** Set when the resource is not on this host and the request did not ask to end such resources. */
   readonly isSpared?: true
 }
 
@@ -203,7 +218,7 @@ export interface ReaperPass {
   readonly released: readonly Orphan[]
   readonly left: readonly Orphan[]
   readonly errors: readonly string[]
-  /** Set when most of what was found is unrecorded: the ledger may be the one that is wrong, so nothing unrecorded was touched. */
+  /** True when most of the listed resources are in no ledger. The ledger itself may then be wrong, so the pass ends none of them. */
   readonly breakerOpen: boolean
 }
 
@@ -215,28 +230,30 @@ export interface Status {
   readonly runningProcesses: number
   readonly activeSubscriptions: number
   readonly resources: Readonly<Record<string, { held: number; closing: number; stuck: number }>>
-  /** Present although its scope is closed, or in no ledger. */
+  /** Resources that exist although the ledger does not have them as open, and listings that failed. */
   readonly leaks: readonly string[]
   readonly stuck: readonly string[]
   readonly heldBack: readonly string[]
 }
 
-/** Something that was seen in the system or in the ledger. */
+/** A resource, a process or an agent that was seen in the system or in the ledger. */
 export interface Seen {
   readonly scopeId: string
   readonly incarnation: string
-  /** The ledger says to which scope it belongs. */
+  /** True when the ledger has the resource, or this process has its scope. */
   readonly isRecorded: boolean
 }
 
 /** What the engine cannot count itself, and which part of the system a status is about. */
 export interface StatusSources {
   readonly runningProcesses: () => Promise<readonly TreeMember[]>
-  /** Called once, with everything that was seen. Returns a filter for what the status is about. Default: everything. */
+  /**
+   * Called once, with everything that was seen. Returns a filter for what the status is about. Without it, the status is about everything.
+   */
   readonly ours?: (seen: readonly Seen[]) => Promise<(one: Seen) => boolean>
-  /** The status is about a part of the system, such as a namespace. */
+  /** True when the status is about a part of the system, such as a namespace. */
   readonly isPart?: boolean
-  /** Rows of agents and messages. */
+  /** Counts the rows of agents and messages. */
   readonly rows?: () => Promise<Totals>
   /** Stuck agents by id, with what is left of each that is no resource. */
   readonly stuckAgents?: () => Promise<ReadonlyMap<string, readonly string[]>>
@@ -247,7 +264,7 @@ export interface StatusSources {
 export interface SystemObservation {
   readonly status: Status
   readonly processes: readonly TreeMember[]
-  /** In the ledger and not released. */
+  /** The resources that are in the ledger and not released. */
   readonly open: readonly Resource[]
 }
 
@@ -257,11 +274,11 @@ export interface EngineEventMap {
   report: [report: Report, namespace: string | undefined, id: string]
   /** A close that has a report of its own has begun. */
   'close-started': [progress: Progress, about: Undertaking]
-  /** A resource of such a close has moved to another state. */
+  /** A resource of a running close that has a report of its own has moved to another state. */
   'close-moved': [progress: Progress, track: Track]
-  /** Nothing more is emitted about this close. */
+  /** A close is over, and nothing more is emitted about it. */
   'close-over': [progress: Progress]
-  /** A reaper pass has found something of this kind that nothing had closed. */
+  /** A reaper pass has found a resource of this kind that nothing had closed. */
   orphan: [kind: string]
 }
 

@@ -4,14 +4,15 @@ import type { Clock } from '../ports/clock.ts'
 import type { Progress } from './progress.ts'
 
 /**
- * The part of a forced close that is reserved for kills and observations after the obligations. Of a shorter close, half is reserved. An
- * ECS agent needs it: its target, task and lease are released one after the other, with calls that take some hundred milliseconds each.
+ * The part of a forced close that is reserved for kills and observations after the obligations. When less than twice this time is left,
+ * half of it is reserved. An ECS agent needs the reserve: its target, task and lease are released one after the other, with calls that take
+ * some hundred milliseconds each.
  */
 const afterObligationsMs = 2_000
 
 /** A running close. Further close requests for the scope join it, and a stronger one affects the running ladder at once (G6). */
 export class CloseOperation {
-  /** The id of its report in the audit trail. */
+  /** The id of the close's report in the audit trail. */
   readonly id: string
   readonly startedMs: number
   readonly startedAt: string
@@ -42,7 +43,10 @@ export class CloseOperation {
     this.#forced.resolve()
   }
 
-  /** Settles when obligations that cannot be met may be given up: at once, or when such a request joins. */
+  /**
+   * Settles when obligations that cannot be met may be given up: at once when the request allows it, or when a request that allows it
+   * joins.
+   */
   get forced(): Promise<void> {
     return this.#forced.promise
   }
@@ -59,7 +63,10 @@ export class CloseOperation {
     return Math.max(0, this.#deadlineMs - this.#clock.now())
   }
 
-  /** True without a deadline, force or exit. Then a resource has its kind's own `patienceMs` to go. */
+  /**
+   * True for a close that has no deadline, gives up no obligations and is not the exit of this process. Each resource then has the
+   * `patienceMs` of its own kind to go.
+   */
   get isPatient(): boolean {
     return this.#closeRequest.deadlineMs === undefined && !this.policy.givesUp && this.#closeRequest.trigger !== 'process-exit'
   }
@@ -70,7 +77,7 @@ export class CloseOperation {
     return Math.max(0, this.#deadlineMs - Math.min(afterObligationsMs, halfMs) - this.#clock.now())
   }
 
-  /** `write` stores the current request in the ledger. */
+  /** Remembers the write that stores the current request in the ledger. */
   recordedBy(write: Promise<unknown>): void {
     this.#recorded = write.then(
       () => true,
@@ -78,12 +85,15 @@ export class CloseOperation {
     )
   }
 
-  /** The request counts as stored when that of the close of the scope above is stored, which includes this scope. */
+  /**
+   * The request counts as stored when the request of the scope above is stored, because the ledger stores that one for the scopes below,
+   * too.
+   */
   recordedWith(above: CloseOperation): void {
     this.#recorded = above.isRecorded()
   }
 
-  /** True once the ledger has the request with everything that joined it. False when the write failed. */
+  /** True once the ledger has the request, including every request that joined it. False when the write failed. */
   async isRecorded(): Promise<boolean> {
     for (;;) {
       const recorded = this.#recorded
@@ -104,7 +114,8 @@ export class CloseOperation {
     this.#closeRequest = strengthen(this.#closeRequest, closeRequest)
     if (JSON.stringify(this.#closeRequest) === before) return false
     const nowMs = this.#clock.now()
-    // Patience can exceed the deadline. A request that joins after the deadline and sets none gets the full time of its own policy.
+    // A patient close can outlast its deadline. When a request joins after the deadline, the combined request gets the full time of its
+    // policy.
     const isPastDeadline = wasPatient && this.#deadlineMs <= nowMs
     this.#deadlineMs = Math.min(isPastDeadline ? Number.POSITIVE_INFINITY : this.#deadlineMs, nowMs + this.policy.deadlineMs)
     this.#noteForce()

@@ -15,7 +15,10 @@ import { closingState, type OwnedScope } from './scope-registry.ts'
 import { sweep } from './sweep.ts'
 import { describeError, releaseAll } from './waves.ts'
 
-/** Every flow is this one call: plan, waves, ladder, obligations, proof, sweep, report. */
+/**
+ * Closes a scope. Every end of a resource is a close: it releases the resources in the order of their dependencies, proves that they are
+ * gone, sweeps for others that belong to the scope, and writes a report.
+ */
 
 /** How long a close waits for the ledger at its end, before it answers without it (G12). */
 const settleBudgetMs = 2_000
@@ -26,7 +29,7 @@ const settleBudgetMs = 2_000
  */
 const knownBudgetMs = 100
 
-/** How long a close waits for creations that have not finished. After that they are reported. */
+/** How long a close waits for creations that have not finished. Creations that take longer are errors in the report. */
 const creationBudgetMs = 10_000
 
 export function close(parts: EngineParts, scopeId: string, closeRequest: CloseRequest, options: CloseOptions = {}): Promise<Report> {
@@ -57,7 +60,7 @@ function record(parts: EngineParts, scopeId: string, operation: CloseOperation):
     dropsLogs(closeRequest) &&
     closeRequest.trigger !== 'launch-rollback' &&
     parts.registry.tree(scopeId).some((member) => mayHaveLogs(parts, member))
-  // Also tried when the scope's own record failed, because its answer may be lost and the record may exist.
+  // The request is stored even when the write of the scope's record failed, because only the answer of that write may be lost.
   const recorded = scopeRecorded.catch(noop).then(() => parts.ledger.beginClose(scopeId, closeRequest, isDropping ? 'power-cut' : 'crash'))
   operation.recordedBy(recorded)
   return recorded
@@ -79,7 +82,7 @@ type Place = 'root' | 'part' | 'below'
 /** The larger operation that a close belongs to. */
 interface Above {
   readonly progress: Progress | undefined
-  /** The close of the scope above. Its record in the ledger includes the scopes below. */
+  /** The close of the scope above. The request that it stores in the ledger applies to the scopes below, too. */
   readonly operation?: CloseOperation
 }
 
@@ -88,7 +91,7 @@ function start(parts: EngineParts, scope: OwnedScope, closeRequest: CloseRequest
   parts.operations.set(scope.id, operation)
   operation.progress = progressOf(parts, scope, operation, place)
   above.progress?.include(operation.progress)
-  // In memory first, and at once: from here on the scope accepts nothing, whatever the state of the database (G12, G13).
+  // The state is changed in memory first: from here on the scope accepts nothing, whatever the state of the database (G12, G13).
   for (const member of parts.registry.tree(scope.id)) {
     if (member.state === 'open') member.state = 'closing'
     // A scope below may have a stronger request of its own, from an earlier close that did not finish.
@@ -180,7 +183,7 @@ async function performClose(parts: EngineParts, scope: OwnedScope, operation: Cl
   return place === 'below' ? report : await finish(parts, scope, operation, { place, isSwept: isClean(swept.map(({ report }) => report)) })
 }
 
-/** Closes a scope below. If it is closing already, the running close does the work, once (G6). */
+/** Closes a scope below the scope of a close. A close of that scope that already runs is joined, so the work is done once (G6). */
 function closeChild(parts: EngineParts, id: string, operation: CloseOperation): Promise<Report> {
   const running = parts.operations.get(id)
   if (running) {
@@ -209,7 +212,7 @@ async function finish(parts: EngineParts, scope: OwnedScope, operation: CloseOpe
     settle(parts, scope, cleared, at.place === 'root' && operation.id).catch(sentence),
   )
   const result = outcome.timedOut ? 'the database did not answer in time' : outcome.value
-  // When the ledger is behind, the scope stays in the registry, and the reaper or the next close settles it again.
+  // When the ledger could not be written in time, the scope stays in the registry, and the reaper or the next close settles it again.
   const error = typeof result === 'string' ? result : undefined
   const report = typeof result === 'string' ? reportOf(scope) : result
   const final =
@@ -238,8 +241,8 @@ interface Cleared {
 }
 
 /**
- * Removes what must go before the records do. It runs outside the time limit for the ledger, because deleting a million messages takes a
- * while without the database being locked.
+ * Removes archives and messages, which must be gone before the records are. The removal has no part in the time limit for the ledger,
+ * because deleting a million messages takes a while without the database being locked.
  */
 async function clear(parts: EngineParts, scope: OwnedScope, operation: CloseOperation, isSwept: boolean): Promise<Cleared> {
   // If the sweep could not release everything it found, the rest may belong to any scope of the tree, so none may be recorded clean.
@@ -278,7 +281,7 @@ async function idsWithoutRecord(parts: EngineParts, ended: readonly EndedScope[]
   return new Set(ids)
 }
 
-/** Something of a scope is left, so its report, and the reports of all scopes above it up to `top`, are no success. */
+/** Makes the reports of a scope, and of all scopes above it up to `top`, no success, because something of the scope is left. */
 function markUnclean(parts: EngineParts, top: OwnedScope, id: string, problem: string): void {
   for (let scope = parts.registry.find(id); scope; scope = scope === top ? undefined : parts.registry.find(scope.parentId ?? '')) {
     const { errors, cleanedAgentsCount, ...report } = reportOf(scope)
@@ -286,7 +289,9 @@ function markUnclean(parts: EngineParts, top: OwnedScope, id: string, problem: s
   }
 }
 
-/** One transaction: the outcomes of all resources, the closed scopes, the ends of their agents, and the report. */
+/**
+ * Writes the end of a close in one transaction: the outcomes of all resources, the closed scopes, the ends of their agents, and the report.
+ */
 async function settle(parts: EngineParts, scope: OwnedScope, cleared: Cleared, reportId: string | false): Promise<Report> {
   const { ended, withLeftovers, messagesGone } = cleared
   const tree = parts.registry.tree(scope.id)
@@ -320,7 +325,10 @@ function reportOf(scope: OwnedScope): Report {
   return scope.report
 }
 
-/** The sweep of a scope above may have adopted a resource: then this includes both that scope and the one the resource belongs to. */
+/**
+ * The ids of scopes with a stuck resource. When the sweep of a scope above adopted the resource, they include both that scope and the one
+ * that the id of the resource names.
+ */
 function scopesOfStuck(tree: readonly OwnedScope[]): ReadonlySet<string> {
   const stuck = tree.flatMap(({ entries }) => [...entries.values()].filter(({ state }) => state === 'stuck'))
   return new Set(stuck.flatMap(({ intent }) => [intent.scopeId, scopeOfResource(intent.id)]))
@@ -358,7 +366,7 @@ export function alreadyClean(parts: EngineParts, scopeId: string, closeRequest: 
   }
 }
 
-/** The ids of agent scopes have no prefix. */
+/** Reads the kind of a scope from the prefix of its id. The ids of agent scopes have no prefix. */
 function kindOf(scopeId: string): ScopeKind {
   return (['host', 'namespace', 'request', 'task'] as const).find((kind) => scopeId.startsWith(`${kind}-`)) ?? 'agent'
 }

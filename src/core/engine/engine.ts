@@ -71,8 +71,8 @@ export class SupervisorEngine implements api.Engine {
     return ledger.register(record, scope).catch(async (error: unknown) => {
       const registered = isEbbError(error, 'server_running') ? (error.details as IncarnationRecord) : undefined
       if (!registered || host.vitality(registered.id) !== 'dead') throw error
-      // False: the sentinel of the dead server has recovered it meanwhile, or another server was faster. Then the registration is tried
-      // again.
+      // `unseatServer` returns false when the sentinel of the dead server has recovered that server meanwhile, or another server was
+      // faster. Then the registration is tried again.
       if (!(await ledger.unseatServer(registered.id, record, scope))) await this.#register(record, scope)
     })
   }
@@ -99,7 +99,7 @@ export class SupervisorEngine implements api.Engine {
     if (registry.find(id)) return
     const scope = { id, kind: 'agent' as const, parentId, incarnation: host.incarnationId }
     const recorded = Promise.resolve(registry.find(parentId)?.recorded).then(() => ledger.reopen(scope, request))
-    recorded.catch(noop) // The close that follows waits for it, whether or not it succeeds.
+    recorded.catch(noop) // The close that follows waits for this write, whether or not the write succeeds.
     registry.add(scope, recorded, 'closing', request)
   }
 
@@ -159,7 +159,7 @@ export class SupervisorEngine implements api.Engine {
     if (!outermost || !innermost) throw new Error('An adoption needs a scope.')
     await registry.find(outermost.parentId)?.recorded
     await ledger.inherit(scopes, host.incarnationId)
-    // The parent may have begun to close meanwhile (G13).
+    // The new parent may have begun to close while the ledger was written (G13).
     const parent = registry.find(innermost.parentId) ?? registry.find(outermost.parentId)
     if (parent?.state !== 'open') throw scopeClosed(parent?.id ?? outermost.parentId)
     const adopted = scopes.filter(({ id }) => !registry.find(id)).map((scope) => ({ ...scope, incarnation: host.incarnationId }))
@@ -176,7 +176,7 @@ export class SupervisorEngine implements api.Engine {
     return { scope, resume }
   }
 
-  /** A resource id is never used twice, even after its first resource is gone. */
+  /** Continues the numbering after the last resource of the scope in the ledger, so that no resource id is used twice. */
   async #continueNumbering(scopeId: string): Promise<void> {
     const { registry, ledger } = this.parts
     const scope = registry.find(scopeId)
@@ -269,7 +269,7 @@ export class SupervisorEngine implements api.Engine {
 
   async leave(request: CloseRequest): Promise<Report> {
     const { registry, running } = this.parts
-    // From here on the host accepts nothing, as a closing one does (G13). Kept agents hold the host scope open.
+    // From here on the host scope accepts nothing, like a scope that is closing (G13). Kept agents keep the host scope open.
     this.#isLeaving = true
     // A recovery that still runs leaves what it has not yet adopted to the next server.
     delete running.adopter
@@ -279,7 +279,7 @@ export class SupervisorEngine implements api.Engine {
     const reports = await Promise.all(others.map(({ id }) => this.close(id, request)))
     const [first = alreadyClean(this.parts, this.hostScopeId, request), ...rest] = reports
     const report = rest.reduce(together, { ...first, scope: { kind: 'host', id: this.hostScopeId } })
-    // A close of a kept agent that ended by itself may still run.
+    // The close of a kept agent that ended by itself may still run.
     if (report.success && (await this.#closesSucceed())) this.#dismiss()
     return report
   }
@@ -291,7 +291,7 @@ export class SupervisorEngine implements api.Engine {
     return !ended.timedOut && ended.value.every((close) => close.status === 'fulfilled' && close.value.success)
   }
 
-  /** While a recovery runs the sentinel stays, because it must finish what this process leaves. */
+  /** Dismisses the sentinel, except while a recovery runs. The sentinel must then finish what this process leaves of that recovery. */
   #dismiss(): void {
     if (this.parts.running.recovery === undefined) this.parts.sentinel.dismiss()
   }
@@ -325,7 +325,7 @@ export class SupervisorEngine implements api.Engine {
   }
 }
 
-/** For supervisors that store no agents. */
+/** The endings of supervisors that store no agents. */
 const noEndings: Endings = {
   clear: async () => ({ left: new Map(), messagesGone: 0 }),
   prepare: async () => ({ ended: [], messagesGoing: 0 }),

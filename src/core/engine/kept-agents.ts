@@ -5,7 +5,9 @@ import type { EngineParts } from './parts.ts'
 
 /** Agents that outlive their supervisor: all of their resources have `onLoss: keep`. The next server adopts them. */
 
-/** Only agents whose launch was complete and which no request had asked to end. A recovery ends all others. */
+/**
+ * The kept agents of a dead supervisor: those whose launch was complete and which no request had asked to end. A recovery ends all others.
+ */
 export function keptAgents({ scopes, resources }: LedgerContents): readonly Kept[] {
   return scopes
     .filter(({ kind, state }) => kind === 'agent' && state === 'open')

@@ -47,8 +47,8 @@ async function createAll(parts: EngineParts, scope: OwnedScope, entries: readonl
   const intents = entries.map(({ entry }) => ({ ...entry.intent, name: entry.name }))
   const survives = entries.some(({ entry }) => entry.kind.outlivesPower) ? 'power-cut' : 'crash'
   const [intended, recorded] = await Promise.allSettled([parts.ledger.intend(scope.id, intents, survives), scope.recorded])
-  // The intents were certainly not written. After any other error they may have been, because the answer may be lost; then the close
-  // observes the resources.
+  // A refusal proves that the intents were not written, so their resources are dropped. After any other error the intents may have been
+  // written, because the answer may be lost. The close then observes the resources.
   if (intended.status === 'rejected' && isRefusal(intended.reason)) for (const { entry } of entries) scope.entries.delete(entry.intent.id)
   // The error of the scope's own record says more than "no such scope".
   if (recorded.status === 'rejected') throw recorded.reason
@@ -73,12 +73,12 @@ async function createAll(parts: EngineParts, scope: OwnedScope, entries: readonl
   return handles
 }
 
-/** True when nothing was written: the scope is closing, or the ledger accepts no writes. */
+/** True for an error that proves that nothing was written: the scope is closing, or the ledger accepts no writes. */
 function isRefusal(error: unknown): boolean {
   return isEbbError(error, 'scope_closed') || refusesWrites(error)
 }
 
-/** The lock was never obtained, or the database is read-only. */
+/** True when the lock of the database was never obtained, or the database is read-only. */
 function refusesWrites(error: unknown): boolean {
   return isEbbError(error, 'ledger_busy') || isEbbError(error, 'ledger_read_only')
 }
@@ -127,15 +127,15 @@ export async function launch(parts: EngineParts, scope: OwnedScope, plan: readon
       parts.registry.forget(scope.id)
       throw error
     }
-    // A creation that was aborted because the scope closed has no cause of its own.
+    // A creation that was aborted because its scope closed is reported as the close of the scope.
     const cause = scope.state === 'open' || error instanceof EbbError ? error : scopeClosed(scope.id)
-    // The scope was closed meanwhile. That request counts, and a rollback has nothing to add.
+    // A close of the scope that already runs is awaited. A rollback would add nothing to it.
     const report = await (parts.operations.get(scope.id)?.report ?? close(parts, scope.id, { trigger: 'launch-rollback' }))
     throw rolledBack(cause, report)
   }
 }
 
-/** The report of a rollback that failed. An immediate second close would find the same. */
+/** The report of a failed rollback, when the error of the launch has one. A second close right after it would find the same. */
 export function rollbackOf(error: unknown): Report | undefined {
   const report = isEbbError(error, 'launch_failed') ? (error.details as Report | undefined) : undefined
   return report?.success === false ? report : undefined

@@ -16,7 +16,7 @@ export interface EngineDeps extends Runtime {
   readonly endings?: Endings
   /** At an exit, an obligation that cannot be met in time is given up instead of held back. */
   readonly givesUpAtExit?: boolean
-  /** Takes over agents that outlived their supervisor. Without it, a recovery leaves them to a process that has one. */
+  /** Takes over agents that outlived their supervisor. Without an adopter, a recovery leaves such agents to a process that has one. */
   readonly adopter?: Adopter
   readonly reaper: ReaperSettings
 }
@@ -31,7 +31,10 @@ export interface EngineParts extends Omit<EngineDeps, 'endings' | 'adopter'> {
   readonly running: { recovery?: Promise<Recovery>; adopter?: Adopter }
 }
 
-/** Removes what an incarnation's resources shared. Called after the last of them is gone and before the incarnation is retired. */
+/**
+ * Removes what the resources of an incarnation shared, such as a cgroup. Called after the last of these resources is gone and before the
+ * incarnation is retired.
+ */
 export async function tidy({ kinds, clock }: EngineParts, incarnation: string): Promise<void> {
   const ctx = { signal: new AbortController().signal, clock }
   for (const kind of kinds.values()) await kind.tidy?.(incarnation, ctx)

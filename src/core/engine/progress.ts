@@ -10,7 +10,7 @@ import type { Clock } from '../ports/clock.ts'
 
 /** The identity of a close, or of several closes that run as one. It is known from the start. */
 export interface Undertaking {
-  /** The id of its report in the audit trail. */
+  /** The id of the report in the audit trail. */
   readonly id: string
   readonly trigger: Report['trigger']
   readonly scope: Report['scope']
@@ -67,7 +67,7 @@ export class Progress {
     return new Map([...[...this.#parts].flatMap((part) => [...part.tracks()]), ...this.#tracks])
   }
 
-  /** Ends the notifications, because the report exists. */
+  /** Ends the notifications about the close. Called when its report exists. */
   end(): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
@@ -99,7 +99,7 @@ export class Track {
   #startedAt: string | undefined
   #obligations: ResourceReport['obligations']
   #end: Partial<Pick<ResourceReport, 'endedAt' | 'proof' | 'error' | 'notes'>> = {}
-  /** Written by the code that takes the steps. */
+  /** The steps that have been taken. The code that takes the steps adds to them. */
   steps: StepTaken[] = []
 
   constructor({ intent, name }: Tracked, { scope, namespace }: TrackPlace, clock: Clock, onMoved: (track: Track) => void) {
@@ -115,7 +115,7 @@ export class Track {
     return this.#state
   }
 
-  /** The release begins. */
+  /** Clears what an earlier release of the resource noted, because a new release begins. */
   begin(): void {
     this.steps = []
     this.#end = {}
@@ -139,7 +139,7 @@ export class Track {
     }
   }
 
-  /** Returns the resource's report, with its times and its scope. */
+  /** Ends the release and returns the resource's report, with its times and its scope. */
   end(how: Pick<ResourceReport, 'outcome' | 'proof' | 'error' | 'notes'>): ResourceReport {
     const endedAt = this.#clock.wall()
     const { outcome, ...rest } = how

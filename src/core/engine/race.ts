@@ -23,7 +23,7 @@ export async function within<T>(clock: Clock, ms: number, work: Promise<T>): Pro
 
 /** Waits `ms` between two attempts, or less when `wake` settles first. Use it only between retries. */
 export async function pause(clock: Clock, ms: number, wake: Promise<unknown>): Promise<void> {
-  await within(clock, ms, wake.then(noop, noop)) // Only the time counts, not the result.
+  await within(clock, ms, wake.then(noop, noop)) // The result of `wake` does not matter.
 }
 
 /** The wait before retry n. It doubles from 4 ms, so that a brief obstacle costs little and a lasting one is not polled constantly. */

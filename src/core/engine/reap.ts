@@ -10,12 +10,12 @@ import { recover } from './recover.ts'
 import type { OwnedScope } from './scope-registry.ts'
 import { adopt, listAll } from './sweep.ts'
 
-/** The periodic pass that finds and closes what was never closed. */
+/** The reaper: a periodic pass over dead supervisors, closes that did not finish, and resources that are in no ledger. */
 
-/** Below this number, unrecorded things are no sign that the ledger itself is wrong. */
+/** At least this many resources must be in no ledger before that is a sign that the ledger itself is wrong. */
 const breakerFloor = 10
 
-/** How many closes run at the same time, so that one that waits for an unreachable service does not delay all others. */
+/** How many closes the reaper runs at the same time, so that one that waits for an unreachable service does not delay all others. */
 const closedAtOnce = 8
 
 export class Reaper {
@@ -27,12 +27,12 @@ export class Reaper {
     this.#parts = parts
   }
 
-  /** Two passes with the same request at once are one pass. A dry run and a real pass run one after the other. */
+  /** Calls with the same request that overlap share one pass. A dry run and a real pass run one after the other. */
   pass(request: ReapRequest): Promise<ReaperPass> {
     const latest = this.#latest
     const key = JSON.stringify(request)
     if (latest?.key === key) return latest.pass
-    // The caller of the earlier pass gets its error.
+    // An error of the earlier pass goes to the caller of that pass only.
     const before = latest ? latest.pass.then(noop, noop) : Promise.resolve()
     const pass = before
       .then(() => this.#pass(request))
@@ -114,7 +114,10 @@ export class Reaper {
     this.#attempts.set(scopeId, { failures, dueMs: this.#parts.clock.now() + waitMs })
   }
 
-  /** Things that carry our mark and are in no ledger. They are ended only after two sightings and a minimum age. */
+  /**
+   * Ends resources that carry the mark of this installation and are in no ledger. They are ended only after two sightings and a minimum
+   * age.
+   */
   async #unrecorded(request: ReapRequest, found: Orphan[], settle: Settle, errors: string[]): Promise<boolean> {
     const { host, ledger, clock, log, kinds } = this.#parts
     const { dryRun } = request
@@ -163,7 +166,7 @@ export class Reaper {
     return breakerOpen
   }
 
-  /** True when the thing belongs to a living supervisor. For this process: when the registry has it. */
+  /** True when the resource belongs to another supervisor that is alive, or to this process and is in the registry. */
   #isLiving({ incarnation, resourceId }: Found): boolean {
     const { host, registry } = this.#parts
     if (incarnation !== host.incarnationId) return host.vitality(incarnation) === 'alive'
@@ -178,7 +181,7 @@ export class Reaper {
       await ledger.openScope(scope)
       adopt(this.#parts, registry.add(scope), kind, thing)
       const report = await close(this.#parts, id, { trigger: 'reaper' })
-      // The incarnation is in no ledger, so no recovery removes what its resources shared.
+      // No recovery removes what the resources of this incarnation shared, because the incarnation is in no ledger.
       if (report.success) await tidy(this.#parts, thing.incarnation)
       return report.success
     } catch (error) {
@@ -205,7 +208,8 @@ function lastRank({ kind }: { readonly kind: string }, kinds: Kinds): number {
 }
 
 /**
- * The dependencies are unknown. But a resource depends only on resources planned before it, so the reverse order of the plan is safe (G7).
+ * Sorts unrecorded resources in the reverse order of their plan. Their dependencies are unknown, but a resource depends only on resources
+ * planned before it, so this order is safe (G7).
  */
 function lastMadeFirst({ found: a }: { found: Found }, { found: b }: { found: Found }): number {
   return ordinalOfResource(b.resourceId) - ordinalOfResource(a.resourceId)

@@ -13,8 +13,8 @@ import { backoffMs, noop, pause } from './race.ts'
 
 /**
  * Finishes what dead supervisors of this installation left. Only incarnations that are proven dead are touched. Each is claimed by
- * compare-and-set, so two recoveries never work on the same one. With `waitMs`, this waits for other processes (such as a sentinel) that
- * are recovering one, and recovers what they leave.
+ * compare-and-set, so two recoveries never work on the same one. With `waitMs`, the recovery waits for other processes (such as a sentinel)
+ * that are recovering an incarnation, and recovers what they leave.
  */
 export function recover(parts: EngineParts, { waitMs = 0, releasesClaims = false }: RecoverOptions = {}): Promise<Recovery> {
   return waitMs > 0 ? recoverPatiently(parts, releasesClaims, waitMs) : recoverOnce(parts, releasesClaims)
@@ -23,7 +23,8 @@ export function recover(parts: EngineParts, { waitMs = 0, releasesClaims = false
 async function recoverPatiently(parts: EngineParts, releasesClaims: boolean, waitMs: number): Promise<Recovery> {
   const untilMs = parts.clock.now() + waitMs
   let recovery = await recoverOnce(parts, releasesClaims)
-  // Tests what this process could not claim, not whether another one holds a claim now, because that one may have finished meanwhile.
+  // The loop tests what this process could not claim, not whether another process holds a claim now, because that process may have finished
+  // meanwhile.
   while (recovery.elsewhere.length > 0 && parts.clock.now() < untilMs) {
     await waitForClaims(parts, recovery.elsewhere, untilMs)
     recovery = together(recovery, await recoverOnce(parts, releasesClaims))
@@ -31,7 +32,7 @@ async function recoverPatiently(parts: EngineParts, releasesClaims: boolean, wai
   return recovery
 }
 
-/** Two recoveries at once in one process are one. */
+/** Calls in one process that overlap share one recovery. */
 function recoverOnce(parts: EngineParts, releasesClaims: boolean): Promise<Recovery> {
   parts.running.recovery ??= recoverAll(parts, releasesClaims).finally(() => {
     delete parts.running.recovery
@@ -72,7 +73,8 @@ async function recoverAll(parts: EngineParts, releasesClaims: boolean): Promise<
       errors.push(...recovered.unsupported.map(needsSettings))
     } catch (error) {
       errors.push(`Incarnation ${record.id} could not be recovered: ${sentence(error)}`)
-      if (releasesClaims) await parts.ledger.unclaim(record.id, parts.host.incarnationId).catch(noop) // The claim ends with this process.
+      // If the write fails, the claim ends with this process.
+      if (releasesClaims) await parts.ledger.unclaim(record.id, parts.host.incarnationId).catch(noop)
     }
   }
   await endLost(parts).catch((error: unknown) => errors.push(`Agents of lost supervisors could not be ended: ${sentence(error)}`))
@@ -104,7 +106,7 @@ function claimantVitality({ host }: EngineParts, { claimedBy }: IncarnationRecor
 
 interface Recovered {
   readonly reports: readonly Report[]
-  /** Resources that only a process with other settings can end. */
+  /** Resources of kinds that this process does not know. Only a process with other settings can end them. */
   readonly unsupported: readonly Resource[]
 }
 
@@ -154,8 +156,8 @@ async function recoverOne(parts: EngineParts, record: IncarnationRecord, release
 }
 
 /**
- * Resources of kinds for which this process has no settings. Here they would stay unknown for ever. A process with the settings can end
- * them.
+ * Resources of kinds for which this process has no settings. To this process they would stay unknown for ever. A process with the settings
+ * can end them.
  */
 function ofUnknownKinds({ kinds }: EngineParts, { resources }: LedgerContents): readonly Resource[] {
   return resources.filter(({ kind, state }) => state !== 'released' && !kinds.has(kind))
@@ -166,7 +168,9 @@ function pathTo(scopeId: string, scopes: readonly Scope[]): readonly string[] {
   return scope ? [scope.id, ...(scope.parentId === undefined ? [] : pathTo(scope.parentId, scopes))] : []
 }
 
-/** Agents that cannot be adopted are ended like everything else. */
+/**
+ * Adopts the kept agents of a dead supervisor. In a process with an adopter, agents that cannot be adopted are ended like everything else.
+ */
 async function adopt(parts: EngineParts, ...[kept, contents]: Parameters<Adopter>): ReturnType<Adopter> {
   const { adopter } = parts.running
   return adopter && kept.length > 0 ? await adopter(kept, contents) : new Set()
@@ -177,7 +181,7 @@ function hasOwnRequest(scope: Scope, all: readonly Scope[]): boolean {
   return scope.closeRequest !== undefined && JSON.stringify(parent?.closeRequest) !== JSON.stringify(scope.closeRequest)
 }
 
-/** The trigger becomes `recovery`. Deletion and force of the earlier request are kept. */
+/** The request with which a recovery closes a scope. The trigger is `recovery`. Deletion and force of the earlier request are kept. */
 function recoveryRequest(scope: Scope): CloseRequest {
   const forget =
     scope.closeRequest?.forget === true ||

@@ -10,8 +10,8 @@ import { backoffMs, noLongerNeeded, noop, pause, within } from './race.ts'
 import type { Entry } from './scope-registry.ts'
 
 /**
- * Releases one resource. It is called released only after an observation that says absent (G3). An observation that fails says unknown, and
- * no step is taken on an unknown resource (G4). Otherwise it becomes `stuck`.
+ * Releases one resource. The resource counts as released only after an observation that says absent (G3). An observation that fails says
+ * unknown, and no step is taken on an unknown resource (G4). A resource that is neither released nor held back becomes `stuck`.
  */
 
 export interface Release {
@@ -44,13 +44,13 @@ export interface Released {
 
 type End = Pick<ResourceReport, 'outcome'> & { proof?: Proof; error?: string; gaveUp?: readonly string[] }
 
-/** An observation says nothing about a resource that is still being created. */
+/** The outcome for a resource that is still being created, because an observation says nothing about such a resource. */
 const stillBeingCreated: End = { outcome: 'stuck', error: 'Its creation has not finished yet, so it may still appear.' }
 
 /** How long the first kill may take before it is repeated, because a kill can get lost. The time doubles with each repetition. */
 const killPatienceMs = 500
 
-/** The time limit of one observation. After that, another one is made. */
+/** The time limit of one observation. An observation without an answer by then is repeated. */
 const observationBudgetMs = 5_000
 
 export async function release(request: Release): Promise<Released> {
@@ -80,30 +80,39 @@ async function settle(job: Job, steps: StepTaken[]): Promise<End> {
   if (unmet.length > 0 && !job.operation.policy.givesUp && !isOverdue(job)) return { outcome: 'held-back', error: unmet.join('; ') }
 
   job.entry.gaveUp = unmet
-  // The obligations may have used up the patience, so it starts again.
+  // The obligations may have used up the patience of the kind, so the patience starts again.
   const last = await climb({ ...job, startedMs: job.clock.now() }, steps)
   if (last.is === 'unknown') return { outcome: 'stuck', error: last.reason }
   if (last.is === 'present') return { outcome: 'stuck', error: `Still present: ${last.detail ?? job.entry.name}` }
   return released(job, last.proof)
 }
 
-/** True when an obligation has been owed for as long as its kind allows. It is then given up as by force, and the report names it (G8). */
+/**
+ * True when an obligation has been owed for as long as its kind allows. The obligation is then given up as by force, and the report names
+ * it (G8).
+ */
 function isOverdue({ entry, clock }: Job): boolean {
   entry.owedSince ??= clock.wall()
   const afterMs = entry.kind.givesUpAfterMs?.(entry.ref)
   return afterMs !== undefined && Date.parse(clock.wall()) - Date.parse(entry.owedSince) >= afterMs
 }
 
-/** The report names what was given up once the resource is gone, even if an earlier close gave it up and could not observe the end (G8). */
+/**
+ * The outcome for a resource that is gone. It names the obligations that were given up, even if an earlier close gave them up and could not
+ * observe the end (G8).
+ */
 function released({ entry: { gaveUp } }: Job, proof: Proof): End {
   return gaveUp.length > 0 ? { outcome: 'given-up', proof, gaveUp } : { outcome: 'released', proof }
 }
 
-/** Takes each gentle step once, as far as the request still allows it. Then kills until the resource is gone or the deadline has come. */
+/**
+ * Takes each gentle step on a resource once, as far as the request still allows it. Then kills until the resource is gone or the deadline
+ * has come.
+ */
 async function climb(job: Job, steps: StepTaken[]): Promise<Presence> {
   const known = job.entry.kind.steps(job.entry.ref)
   for (const step of known) {
-    // Computed anew at every use, because a request that joins may leave less time, or none (G6).
+    // The budget is computed anew at every use, because a request that joins may leave less time, or none (G6).
     const budgetMs = (): number => ladder(job.operation.policy, known).find((rung) => rung.step === step)?.budgetMs ?? 0
     if (step === 'kill' || budgetMs() === 0) continue
     const end = await takeStep(job, step, budgetMs, steps)
@@ -153,7 +162,7 @@ async function takeStep(job: Job, step: LadderStep, budgetMs: () => number, step
 
 /** Waits for the event until the budget is used up. A stronger request may shorten the budget at any time (G6). */
 async function waitFor(job: Job, untilMs: () => number, ended: Promise<void>): Promise<void> {
-  ended.catch(noop) // With no time left, nothing awaits it any more. The observation that follows decides.
+  ended.catch(noop) // When the time is up, nothing awaits this promise. The observation that follows decides.
   for (;;) {
     const leftMs = Math.min(untilMs() - job.clock.now(), remainingMs(job))
     const changed = job.operation.changed.then(() => 'changed' as const)
@@ -171,7 +180,7 @@ function addStep(steps: StepTaken[], taken: StepTaken): void {
 
 async function observeUntilKnown(job: Job): Promise<Presence> {
   job.track.to('looking')
-  // Patience is for a resource that is seen to go. A resource that cannot be observed gets less time.
+  // Patience is for a resource that can be observed. A resource that cannot be observed gets less time.
   const untilMs = job.clock.now() + Math.max(job.operation.remainingMs(), Math.min(remainingMs(job), unknownPatienceMs))
   for (let attempt = 1; ; attempt++) {
     const seen = await observe(job)
@@ -187,7 +196,7 @@ async function observeUntilKnown(job: Job): Promise<Presence> {
  */
 const unknownPatienceMs = 10_000
 
-/** The least time of an observation, even at the deadline. */
+/** The time that an observation gets at least, even at the deadline. */
 const leastObservationMs = 1_000
 
 async function observe(job: Job): Promise<Presence> {
@@ -203,12 +212,18 @@ async function observe(job: Job): Promise<Presence> {
   }
 }
 
-/** Names only the kind. The resource's name is beside the message wherever it is shown. */
+/**
+ * The error of an observation without an answer. It names only the kind, because the resource's name is beside the message wherever it is
+ * shown.
+ */
 function unanswered({ intent: { kind } }: Entry): string {
   return `The observation of this ${kind} got no answer in time, so it is unknown whether it still exists.`
 }
 
-/** Returns the obligations that could not be met. They hold the resource back, or are given up by force (G8). */
+/**
+ * Tries to meet the obligations of a resource, and returns those that could not be met. They hold the resource back, or are given up by
+ * force (G8).
+ */
 async function meetObligations(job: Job): Promise<readonly string[]> {
   const { entry, operation, clock } = job
   const due = owed(entry, operation)
@@ -224,13 +239,13 @@ async function meetObligations(job: Job): Promise<readonly string[]> {
   return unmet
 }
 
-/** Why something that was to be deleted must not be deleted yet. */
+/** The reason why logs or an archive that a request drops are not deleted yet. */
 export const unrecorded = 'the ledger has not recorded the request to drop it'
 
 /**
- * A deletion drops logs instead of archiving them, and only after the ledger has recorded the request. Otherwise, if the supervisor is
- * killed now, its successor keeps the agent and finds its log gone (G8, G9). Kills of processes do not wait for this, because processes
- * have no obligations (G12).
+ * Requires that the ledger has recorded the request of a deletion before logs are dropped. Otherwise, if the supervisor is killed now, its
+ * successor keeps the agent and finds its log gone (G8, G9). Kills of processes do not wait for this, because processes have no obligations
+ * (G12).
  */
 async function requireRecord(job: Job): Promise<readonly string[]> {
   const { entry, operation, clock } = job
@@ -253,8 +268,8 @@ function owed(entry: Entry, operation: CloseOperation): readonly string[] {
 }
 
 /**
- * Without force it is tried once, because the resource is then held back and a later close tries again. With force it is retried until the
- * time is up, because it is lost after that.
+ * Tries to meet one obligation. Without force it is tried once, because the resource is then held back and a later close tries again. With
+ * force it is retried until the time is up, because there is no later close.
  */
 async function meet(job: Job, obligation: string): Promise<string | undefined> {
   let reason: string | undefined
@@ -271,8 +286,8 @@ async function meet(job: Job, obligation: string): Promise<string | undefined> {
 const notInTime = 'was not done in time'
 
 /**
- * The least time of a try, even when other resources of the close have used up all of it. A slow upload, for example, must not cost the
- * archive (G8).
+ * The time that one try of an obligation gets at least, even when other resources of the close have used up all of the time. A slow upload,
+ * for example, must not cost the archive (G8).
  */
 const leastTryMs = 1_000
 
@@ -288,7 +303,7 @@ async function meetOnce(job: Job, obligation: string): Promise<string | undefine
       const met = await within(clock, budgetMs, Promise.race([work, changed]))
       if (met.timedOut) return `${obligation} of ${entry.name} ${notInTime}`
       if (met.value !== 'changed') return undefined
-      // A deletion that joined keeps nothing, so it does not wait for the archive (G6).
+      // A deletion that has joined keeps no logs, so it does not wait for the archive (G6).
       if (!owed(entry, operation).includes(obligation)) return undefined
     }
   } catch (error) {

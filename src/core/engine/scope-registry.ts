@@ -22,13 +22,13 @@ export interface Entry extends ResourceView {
   proof?: Proof
   error?: string
   handle?: unknown
-  /** The creation has not finished. A resource that is absent now may still appear. */
+  /** True while the resource is being created. A resource that is absent now may still appear. */
   isBeingCreated: boolean
   /** When an obligation first could not be met. By the wall clock, because a later process continues with it. */
   owedSince?: string
   /** Obligations that were given up by force. */
   gaveUp: readonly string[]
-  /** Notes of its kind, for the report. */
+  /** Notes about the resource from its kind, for the report. */
   readonly notes: Set<string>
 }
 

@@ -7,7 +7,7 @@ import { listAll } from './sweep.ts'
 export async function observeSystem(parts: EngineParts, sources: StatusSources): Promise<SystemObservation> {
   const contents = await parts.ledger.contents(undefined, 'open')
   const recorded = new Set(contents.resources.map((resource) => resource.id))
-  // In parallel, because a service on another host may answer slowly, or not at all.
+  // The two listings run in parallel, because a service on another host may answer slowly, or not at all.
   const [listed, running] = await Promise.all([
     listAll(parts, { installation: parts.host.installation }, undefined),
     sources.runningProcesses(),
@@ -49,7 +49,7 @@ export async function observeSystem(parts: EngineParts, sources: StatusSources):
   const openAgents = agents.filter(isOurs)
   const rows = (await sources.rows?.()) ?? { agents: 0, messages: 0 }
   const scopesWithOpen = new Set(open.map(({ scopeId }) => scopeId))
-  // An agent with an open resource is listed by that resource.
+  // An agent with an open resource is shown by that resource, so its other leftovers are left out.
   const otherLeftovers = [...((await sources.stuckAgents?.()) ?? [])].flatMap(([id, left]) => (scopesWithOpen.has(id) ? [] : left))
   const agentCount = Math.max(rows.agents, openAgents.length)
   const activeSubscriptions = sources.activeSubscriptions?.() ?? 0

@@ -10,8 +10,8 @@ import type { Entry, OwnedScope } from './scope-registry.ts'
 import { releaseAll } from './waves.ts'
 
 /**
- * Finds resources of this scope that exist although the registry does not have them, or has them as released. They are adopted and released
- * by the same code, until the listings come back empty or the deadline has come.
+ * Finds resources of this scope that exist although the registry does not have them, or has them as released. Such resources are adopted
+ * and released like all others, until the listings come back empty or the deadline has come.
  */
 export async function sweep(parts: EngineParts, scope: OwnedScope, operation: CloseOperation): Promise<Released[]> {
   const results: Released[] = []
@@ -33,7 +33,7 @@ export async function sweep(parts: EngineParts, scope: OwnedScope, operation: Cl
       for (const { kind, found } of unexpected) markStuck(adopt(parts, scope, kind, found))
       return [...results, ...listed.failures, ...unexpected.map((one) => stuckReport(one))]
     }
-    // Retries are spaced, for things that keep coming back.
+    // There is a pause between rounds, because some resources keep coming back.
     if (round > 1) await pause(parts.clock, Math.min(backoffMs(round), operation.remainingMs()), operation.changed)
     for (const { kind, found } of unexpected) adopt(parts, scope, kind, found)
     results.push(...(await releaseAll(parts, scope, operation)).filter((one) => one.report.outcome !== 'held-back'))
@@ -64,7 +64,7 @@ const noneInherited: ReadonlySet<string> = new Set()
 
 /**
  * Ids of resources that another server adopted from the dead supervisor. They keep the dead one's mark for ever, and only the ledger knows
- * their owner. If it cannot be read, none of them may be ended (G10).
+ * their owner. If the ledger cannot be read, none of them may be ended (G10).
  */
 async function inheritedBy({ ledger }: EngineParts, tree: ReadonlySet<string>): Promise<ReadonlySet<string> | Error> {
   try {
@@ -81,7 +81,7 @@ function stuckReport({ kind, found }: Listed['found'][number], error = foundAgai
   return { report: { kind, name: found.name, outcome: 'stuck', steps: [], error }, gaveUp: [] }
 }
 
-/** The ledger must not have the resource as released, nor its agent as merely stopping (G11). */
+/** Marks a resource that exists again as stuck. Otherwise the ledger would have it as released, and its agent as merely stopping (G11). */
 function markStuck(entry: Entry): void {
   entry.state = 'stuck'
   entry.error = foundAgain
@@ -115,7 +115,7 @@ export function adopt(parts: EngineParts, scope: OwnedScope, kind: string, found
   }
   const entry = parts.registry.enter(scope, intent)
   entry.state = 'held'
-  // A kill needs no ledger (G12). Without this record, a later listing finds the resource again.
+  // A failed write is ignored, because a kill needs no ledger (G12). A later listing then finds the resource again.
   parts.ledger.adopt(scope.id, { ...intent, name: entry.name }).catch(noop)
   parts.log.warn(`Cleanup: adopted ${kind} ${entry.name}, which was not in the ledger.`, {
     ...(scope.closeRequest && { trigger: scope.closeRequest.trigger }),
@@ -137,7 +137,9 @@ interface Listed {
   readonly failures: Released[]
 }
 
-/** A listing that fails is an unknown resource in the report, because it cannot be said that nothing is there (G4). */
+/**
+ * Lists the resources of an owner. A listing that fails is a stuck entry in the report, because it cannot be said that nothing exists (G4).
+ */
 export async function listAll(
   parts: EngineParts,
   owner: Owner,
@@ -171,5 +173,5 @@ export async function listAll(
 }
 
 const listBudgetMs = 2_000
-/** A remote listing reads pages over a network, and is retried after throttling. */
+/** The time limit for listing a kind on another host. Such a listing reads pages over a network, and is retried after throttling. */
 const remoteListBudgetMs = 10_000

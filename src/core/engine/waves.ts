@@ -9,9 +9,9 @@ import type { Entry, OwnedScope } from './scope-registry.ts'
 /** The order in which the resources of a scope are released. */
 
 /**
- * Releases in reverse order of dependency. Each release begins as soon as everything that depends on the resource is gone, so a slow branch
- * does not delay others. A resource is held back when something that depends on it stays (G7), except in a forced close where the kinds
- * allow it.
+ * Releases the resources of a scope in reverse order of dependency. Each release begins as soon as everything that depends on the resource
+ * is gone, so a slow branch does not delay others. A resource is held back when something that depends on it stays (G7), except in a forced
+ * close where the kinds allow it.
  */
 export async function releaseAll(parts: EngineParts, scope: OwnedScope, operation: CloseOperation): Promise<Released[]> {
   const open = [...scope.entries.values()].filter((entry) => entry.state !== 'released')

@@ -3,10 +3,7 @@
 export const agentStatuses = ['initializing', 'running', 'stopping', 'completed', 'failed', 'terminated', 'stuck'] as const
 export type AgentStatus = (typeof agentStatuses)[number]
 
-/**
- * The status with which an agent ends. It changes once more only for an agent that is to be deleted and cannot be: that one becomes
- * `stuck`.
- */
+/** The status with which an agent ends. Only when the deletion of an ended agent fails does its status change once more: to `stuck`. */
 export type FinalStatus = 'completed' | 'failed' | 'terminated'
 
 export function isFinal(status: AgentStatus): status is FinalStatus {
@@ -26,7 +23,8 @@ export interface AgentResult {
   readonly isSuccess: boolean
   readonly error?: AgentError
   /**
-   * Set when the agent itself reported its end to its task, in place of a result of its program. If it has not exited at `by`, Ebb ends it.
+   * Set when the agent itself reported its end to its task, in place of a result of its program. If the agent has not exited at `by`, Ebb
+   * ends it.
    */
   readonly farewell?: Farewell & { readonly by: string }
 }
@@ -39,7 +37,7 @@ export interface KeptConfiguration {
   readonly sessionId?: string
   readonly model?: string
   readonly limits?: { readonly memoryBytes?: number; readonly pids?: number; readonly logBytes?: number }
-  /** Milliseconds. Stored so that a server that adopts the agent can enforce it. */
+  /** Milliseconds. The time limit is stored so that a server that adopts the agent can enforce it. */
   readonly timeout?: number
   readonly idleTimeout?: number
 }
@@ -142,7 +140,7 @@ function exitError(exit: { readonly code: number | null; readonly signal: string
     : { name: 'signal', message: `The agent was ended by ${exit.signal}, which Ebb did not send.` }
 }
 
-/** The archives of stuck agents that have no resources left. An archive is not a resource. By agent id. */
+/** What is left of stuck agents that have no open resources: their archives, by agent id. An archive is not a resource. */
 export function stuckArchives(agents: readonly { readonly id: string }[]): Map<string, readonly string[]> {
   return new Map(agents.map(({ id }) => [id, [`archive of agent ${id}: it could not be removed`]]))
 }

@@ -21,9 +21,9 @@ export interface CloseRequest {
   readonly force?: boolean
   /** Obligations that cannot be met in time are given up, as with `force`, but the gentle steps are still taken. */
   readonly givesUp?: boolean
-  /** Rows, logs and archive are deleted, too. */
+  /** True deletes rows, logs and archives, too. */
   readonly forget?: boolean
-  /** Logs and archive are deleted. Rows and the record of the scope stay. */
+  /** True deletes logs and archives. Rows and the record of the scope stay. */
   readonly dropLogs?: boolean
   /** The time for `polite` and `terminate` together. */
   readonly graceMs?: number
@@ -48,8 +48,8 @@ export interface Policy {
 const killBudgetMs = 10_000
 
 /**
- * The part of a deadline that is reserved for the kill and its proof, so that grace never uses up all of it. Of a deadline under twice
- * this, half is reserved.
+ * The part of a deadline that is reserved for the kill and its proof, so that grace never uses up all of the deadline. Of a deadline under
+ * twice this time, half is reserved.
  */
 const killReserveMs = 1_000
 
@@ -96,7 +96,7 @@ export function policyFor(closeRequest: CloseRequest): Policy {
 
 /** Combines two requests: force, deletion and the earlier deadline win (G6). The trigger stays that of `current`. */
 export function strengthen(current: CloseRequest, next: CloseRequest): CloseRequest {
-  // Stated explicitly in the result, because the trigger that implies it may not be the one that is kept.
+  // Deletion is stated explicitly in the result, because the trigger that implies it may not be the one that is kept.
   const forget = forgets(current) || forgets(next)
   return {
     trigger: current.trigger,

@@ -12,8 +12,8 @@ export interface PlannedRelease<R> {
 }
 
 /**
- * For each resource, the resources it waits for. It waits only for its own branch. The list is in an order in which the resources can be
- * released.
+ * For each resource, the resources that must be gone before it: only those that depend on it. The list is in an order in which the
+ * resources can be released.
  */
 export function releaseOrder<R extends Ordered>(resources: readonly R[]): readonly PlannedRelease<R>[] {
   const planned: PlannedRelease<R>[] = []
@@ -25,8 +25,8 @@ export function releaseOrder<R extends Ordered>(resources: readonly R[]): readon
 }
 
 /**
- * Resources in waves. The resources of a wave may be released at the same time, and none before what depends on it. A dependency outside
- * the given set counts as met. A cycle, which no launch can make, is released last, as one wave.
+ * Sorts resources into waves. The resources of a wave may be released at the same time. No resource comes before those that depend on it. A
+ * dependency outside the given set counts as met. A cycle, which no launch can make, is released last, as one wave.
  */
 export function waves<R extends Ordered>(resources: readonly R[]): readonly (readonly R[])[] {
   const left = new Map(resources.map((resource) => [resource.id, resource]))

@@ -22,7 +22,7 @@ export interface ResourceReport {
   readonly scope?: { readonly kind: ScopeKind; readonly id: string }
   /** Ids of the resources that this one depends on. They are released after it. */
   readonly dependsOn?: readonly string[]
-  /** When its release began. Absent when it was held back by what depends on it. */
+  /** When the release of the resource began. Absent when a resource that depends on it held it back. */
   readonly startedAt?: string
   readonly endedAt?: string
   /** When the obligations were tried, and for how many milliseconds. */
@@ -40,7 +40,7 @@ export const waitsForOthers = 'A resource that depends on it still exists.'
 
 /** The result of one close. The shape is public (`/api/openapi.json`): fields may be added, never renamed. */
 export interface Report {
-  /** Nothing of the scope exists any more, with proof, and nothing is held back. */
+  /** True when nothing of the scope exists any more, with proof, and nothing is held back. */
   readonly success: boolean
   readonly trigger: Trigger
   readonly scope: { readonly kind: ScopeKind; readonly id: string }

@@ -8,7 +8,7 @@ export interface RetentionRule {
 }
 
 export interface RetentionRules extends RetentionRule {
-  /** The limit for each task. */
+  /** The limit, in bytes, for the archives of each task. */
   readonly taskMaxBytes?: number
   /** Rules for one type of agent, in place of the general ones. Its `maxBytes` applies to all agents of the type together. */
   readonly byAgentType: ReadonlyMap<string, RetentionRule>
@@ -26,7 +26,7 @@ export interface KeptArchive {
   readonly gains: boolean
 }
 
-/** A smaller file takes one block of the disk, compressed or not. */
+/** The smallest file that is worth compressing. A smaller file takes one block of the disk, compressed or not. */
 const minimumBytes = 4_096
 
 export function gainsByCompression({ bytes, isCompressed }: { readonly bytes: number; readonly isCompressed: boolean }): boolean {
@@ -36,7 +36,7 @@ export function gainsByCompression({ bytes, isCompressed }: { readonly bytes: nu
 export type Reason = 'age' | 'size' | 'size of its task' | 'size of its type'
 
 export interface RetentionPlan<A extends KeptArchive> {
-  /** Oldest first. */
+  /** The archives to remove, oldest first. */
   readonly going: readonly { readonly archive: A; readonly why: Reason }[]
   readonly compressing: readonly A[]
 }

@@ -14,7 +14,7 @@ export interface Task {
   readonly base: string
   /** Absolute path. */
   readonly workspace: string
-  /** The working directory of its agents. */
+  /** The working directory of the task's agents. */
   readonly cwd: string
   readonly createdAt: string
   readonly completedAt?: string
@@ -42,7 +42,7 @@ export function workspaceFiles(agentName: string): Readonly<Record<'prompt' | 's
   }
 }
 
-/** The type in an agent's name, which is `TYPE-HHMMSS-xxxxxx`. */
+/** The pattern for the type in an agent's name, which is `TYPE-HHMMSS-xxxxxx`. */
 export const agentTypePattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,47}$/
 
 export function agentName(agentType: string, agentId: string, at: string): string {

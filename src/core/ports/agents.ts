@@ -23,7 +23,10 @@ export interface NewAgent {
   readonly createdAt: string
 }
 
-/** A change to the row of an agent that has not ended. An ended agent's row changes only to `stuck`: it is to be deleted, and cannot be. */
+/**
+ * A change to the row of an agent that has not ended. The row of an ended agent changes only to `stuck`, when the agent is to be deleted
+ * and cannot be.
+ */
 export interface AgentChange {
   readonly status?: AgentStatus
   readonly startedAt?: string
@@ -67,7 +70,8 @@ export interface Progress {
   readonly agentId: string
   readonly messages: readonly NewMessage[]
   /**
-   * The position moves from `from` to `to`. If it is not at `from`, nothing is saved, because another process has read this part already.
+   * The position moves from `from` to `to`. If the stored position is not `from`, nothing is saved, because another process has read this
+   * part already.
    */
   readonly position?: { readonly stream: string; readonly from: number; readonly to: number }
   /** The agent's verdict on its own work, if one of the lines contained it. */
@@ -100,7 +104,7 @@ export interface OwnerRecord {
   readonly scopeId: string
   readonly state: ScopeState
   readonly createdAt: string
-  /** By the wall clock. The owner is closed at this time, by whichever process has it then. */
+  /** By the wall clock. The request or task is closed at this time, by whichever process owns it then. */
   readonly closesAt?: string
 }
 
@@ -115,7 +119,7 @@ export interface AgentStore {
   change(agentId: string, change: AgentChange): Promise<void>
   find(agentId: string): Promise<AgentRecord | undefined>
   list(filter: AgentFilter): Promise<AgentPage>
-  /** The same page as the text of a JSON array. It is faster for thousands of agents. */
+  /** The same page as from `list`, as the text of a JSON array. This is faster for thousands of agents. */
   listJson(filter: AgentFilter): Promise<{ readonly json: string; readonly nextCursor?: string }>
   /** The namespaces of those of the given agents that have a row. */
   namespacesOf(agentIds: readonly string[]): Promise<ReadonlyMap<string, string>>
@@ -129,7 +133,9 @@ export interface AgentStore {
   /** Counts rows and messages. Leaves out agents of `exceptIncarnations`. */
   totals(namespace: string | undefined, exceptIncarnations: ReadonlySet<string>): Promise<Totals>
 
-  /** Saves in order, in one transaction, and assigns the sequence numbers. Resolves with the saved messages, one list per item. */
+  /**
+   * Saves the items in order, in one transaction, and assigns the sequence numbers. Resolves with the saved messages, one list per item.
+   */
   save(progress: readonly Progress[]): Promise<readonly (readonly Message[])[]>
   positions(agentId: string): Promise<readonly StreamPosition[]>
   /** Returns at most `limit` messages, and fewer when they are large. An empty page means that there are no more. */

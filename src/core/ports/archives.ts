@@ -16,11 +16,11 @@ export interface Archives {
   /** Removes all archives of the agent. Rejects when one is left. */
   remove(agentId: string): Promise<void>
   /**
-   * Returns the number of bytes saved, and 0 when compression would save nothing. A crash leaves either the original or the compressed
-   * file.
+   * Compresses an archived log. Returns the number of bytes saved, and 0 when compression would save nothing. A crash leaves either the
+   * original or the compressed file.
    */
   compress(agentId: string, file: ArchivedFile): Promise<number>
-  /** The uncompressed content. */
+  /** Reads the uncompressed content of an archived log. */
   read(file: ArchivedFile): AsyncIterable<Uint8Array>
 }
 

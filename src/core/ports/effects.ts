@@ -40,11 +40,11 @@ export interface Child {
  */
 export interface Effects {
   makeDirectory(path: string, mode?: number): void
-  /** Takes bytes, because a name need not be text. */
+  /** The path may be bytes, because the name of a file need not be valid text. */
   removeDirectory(path: string | Buffer): void
   /** Writes an existing file, such as the kernel's `cgroup.kill`. Never creates one. */
   write(path: string, text: string): void
-  /** Fails when the path exists, and never follows a symlink. */
+  /** Creates a file. Fails when the path exists, and never follows a symlink. */
   createFile(path: string, content: string | Uint8Array, mode: number): Stats
   link(from: string, to: string): void
   rename(from: string, to: string): void
@@ -71,7 +71,7 @@ export interface Effects {
    * what is mounted in it. A missing path counts as removed.
    */
   removeFolder(path: string): Promise<void>
-  /** Creates a symlink that nothing follows. Its target records where something of ours is. Fails when the path exists. */
+  /** Creates a symlink that nothing follows. Its target only records the path of something that Ebb made. Fails when the path exists. */
   point(path: string, to: string): void
   makePipe(path: string): Promise<void>
   openFile(path: string, flags: number, mode?: number): number

@@ -8,9 +8,9 @@ export interface EndedScope {
   readonly id: string
   readonly kind: ScopeKind
   readonly report: Report
-  /** The records of the scope are deleted, too. */
+  /** True when the records of the scope are deleted, too. */
   readonly isForgotten: boolean
-  /** Archived logs are deleted, even when the records stay. */
+  /** True when archived logs are deleted, even when the records stay. */
   readonly dropsLogs: boolean
 }
 
@@ -21,11 +21,11 @@ export interface UncleanScope {
   readonly isStuck: boolean
 }
 
-/** The part of the agents' owner in the end of a close: before, in and after the transaction that closes their scopes. */
+/** What the code that owns the agents does at the end of a close: before, in and after the transaction that closes their scopes. */
 export interface Endings {
   /**
-   * Called after the proof. Removes what forgotten scopes, and scopes whose logs are dropped, have besides resources. It may take long.
-   * `left` says what could not be removed, by scope id.
+   * Called after all resources are proven gone. Removes the archives of scopes whose logs are dropped, and most messages of forgotten
+   * scopes. This may take long. `left` says what could not be removed, by scope id.
    */
   clear(scopes: readonly EndedScope[]): Promise<{ readonly left: ReadonlyMap<string, string>; readonly messagesGone: number }>
   /** Called before the transaction. Returns what it writes into the rows of agents. */

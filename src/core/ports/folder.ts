@@ -12,7 +12,7 @@ export interface FolderSpec {
   readonly own: string
   /** Relative to `own`: folders that other resources create when they need them. */
   readonly rooms: readonly string[]
-  /** The workspace is created here, and is not in use yet. The folder must not exist. */
+  /** True when the plan creates the workspace, which nothing uses yet. Its folder must not exist. */
   readonly isNew?: boolean
 }
 

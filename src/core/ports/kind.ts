@@ -24,7 +24,7 @@ export interface CreateCtx extends Ctx {
 export interface Created {
   /** Facts that are known only after the creation. They are saved together with the state `held`. */
   readonly detail?: unknown
-  /** For the process that launched it. Only in memory. */
+  /** A live object for the process that launched the resource, such as a child process. It is only in memory. */
   readonly handle?: unknown
 }
 
@@ -49,18 +49,24 @@ export interface Found {
   readonly spec: unknown
 }
 
-/** What the rest of the program has to know of a kind that it does not know by name. */
+/** The properties of a kind that the rest of the program needs, because it does not know kinds by name. */
 export interface KindTraits {
   /**
    * The resource is not on this host, so observing it is a call that may be slow or fail. A close sweeps such a kind only when the
    * scope had a resource of it; the reaper sweeps all kinds.
    */
   readonly isRemote?: true
-  /** Its processes serve an agent and are not the agent's own, such as a log's collector. They are not counted among an agent's processes. */
+  /**
+   * The processes of such a resource serve an agent and are not the agent's own, such as a log's collector. They are not counted among an
+   * agent's processes.
+   */
   readonly attends?: true
-  /** It is what runs the agent where that is not a process tree of this host. It decides whether the agent is alive. */
+  /**
+   * A resource of this kind runs the agent in place of a process tree on this host. An observation of it decides whether the agent is
+   * alive.
+   */
   readonly runsAgent?: true
-  /** The label of such a resource in the plans that have it. An adopted resource gets its handle under this label. */
+  /** The label of a resource of this kind in plans. An adopted resource gets its handle under this label. */
   readonly planLabel?: string
 }
 
@@ -104,7 +110,7 @@ export interface ResourceKind<Spec = unknown, Ref = unknown> extends KindTraits 
   gone(ref: Ref, ctx: Ctx): Promise<Proof>
   /** Lists what exists and carries our mark. */
   list(owner: Owner, ctx: Ctx): AsyncIterable<Found>
-  /** Removes what an incarnation's resources shared. Called after the last of them is gone. */
+  /** Removes what the resources of an incarnation shared, such as a cgroup. Called after the last of these resources is gone. */
   tidy?(incarnation: string, ctx: Ctx): Promise<void>
   /** Work owed before the resource may go, derived from what exists now (G8). */
   obligations?(ref: Ref, policy: Policy): readonly string[]

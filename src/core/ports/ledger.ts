@@ -66,14 +66,17 @@ export interface LedgerContents {
   readonly resources: readonly Resource[]
 }
 
-/** The failures that a confirmed write survives: the death of this process, or also a power cut. The latter waits for the disk. */
+/**
+ * The failures that a confirmed write survives: the death of this process, or also a power cut. A write that survives a power cut waits for
+ * the disk.
+ */
 export type Survives = 'crash' | 'power-cut'
 
 /** The reports of closes that have ended. */
 export interface AuditTrail {
   /** Newest first. */
   reports(limit: number): Promise<readonly StoredReport[]>
-  /** The ids of the same reports. A report never changes, so a caller needs to read each only once. */
+  /** The ids of the reports that `reports` returns. A report never changes, so a caller needs to read each only once. */
   reportIds(limit: number): Promise<readonly string[]>
   findReport(id: string): Promise<Report | undefined>
   /** Stores a report of several closes. The report of one close is stored by `settle`. */

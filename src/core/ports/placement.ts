@@ -32,7 +32,7 @@ export interface PlacementTraits {
 /** The traits of every placement that this version knows, by name. */
 export type PlacementTable = ReadonlyMap<string, PlacementTraits>
 
-/** Where a launch runs that names no placement. */
+/** The placement of a launch that names none. */
 export const defaultPlacement = 'process'
 
 /** True when agents of this placement are not processes of this host. */
@@ -43,18 +43,21 @@ export function isRemotePlacement(table: PlacementTable, name: string = defaultP
 /** A placement that is configured: agents can be launched into it. */
 export interface Placement {
   readonly name: string
-  /** The kinds that its plans use, beside those that every placement uses. */
+  /** The kinds of resources in the placement's plans, beside those that every placement uses. */
   readonly kinds: readonly ResourceKind[]
-  /** False when a program that it needs is missing. */
+  /** False when a program that the placement needs is missing. */
   readonly isUsable?: () => boolean
-  /** The ordered intents of a launch. Throws `launch_refused`, before anything exists, when it cannot do what the launch asks for. */
+  /**
+   * The ordered intents of a launch. Throws `launch_refused`, before anything exists, when the placement cannot do what the launch asks
+   * for.
+   */
   plan(scopeId: string, launch: ProcessLaunch): readonly Planned[]
-  /** Throws `launch_refused` when nothing can be started there now. Called before anything is created. */
+  /** Throws `launch_refused` when nothing can be started in the placement now. Called before anything is created. */
   requireReady?(launch: ProcessLaunch): Promise<void>
-  /** Tries out every setting. A bad setting is a result, never an exception. */
+  /** Tries out every setting of the placement. A bad setting is a result, never an exception. */
   check?(): Promise<readonly SettingCheck[]>
-  /** Observes the other host, where there is one. Answers within seconds and never throws. */
+  /** Observes the other host of the placement, where there is one. Answers within seconds and never throws. */
   host?(): Promise<OtherHost>
-  /** Processes of its agents that are visible on this host. */
+  /** Processes of the placement's agents that are visible on this host. */
   running?(): Promise<readonly TreeMember[]>
 }

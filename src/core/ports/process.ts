@@ -31,7 +31,7 @@ export interface AgentWorkspace {
 /** A launch, independent of the placement: a process on this host, or the same on another one. */
 export interface ProcessLaunch {
   readonly placement?: string
-  /** Where the prompt and the logs are, when other programs read them there. */
+  /** The workspace with the prompt and the logs, when other programs read them there. */
   readonly workspace?: AgentWorkspace
   /** The name for display. */
   readonly name?: string
@@ -98,7 +98,7 @@ export interface TreeLaunch {
 
 /** Starts a tree that is not a child of Ebb: in the pane of a tmux session. */
 export interface Terminal {
-  /** Wraps a command so that it reports its pid, once it has passed its containment's gates. */
+  /** Wraps a command so that its process reports its pid, once the process is in its containment. */
   announced(argv: readonly string[]): readonly string[]
   /** Settles when the command runs. Rejects when it ends at once with an error, or without output. */
   start(command: Command, streams: { readonly stdin: string; readonly stdout: LogHandle; readonly stderr: LogHandle }): Promise<Child>
@@ -116,7 +116,7 @@ export interface SessionHandle extends Terminal {
 export interface SessionSpec {
   readonly installation: string
   readonly socket: string
-  /** The folder of its pipes and its exit code. */
+  /** The folder with the pipes of the session and its exit code. */
   readonly directory: string
   /** The session's name, for display. */
   readonly session: string
@@ -176,7 +176,7 @@ export interface LogSpec {
 }
 
 export interface LogHandle {
-  /** The live log. */
+  /** The path of the live log. */
   readonly path: string
   readonly archive: string
   /** The write end of the pipe, for the agent. Undefined when the collector runs in a terminal. */

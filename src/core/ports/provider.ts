@@ -106,8 +106,8 @@ export interface Provider {
   /** Pure. Throws `launch_refused` when the configuration lacks what this provider needs. */
   invoke(assignment: Assignment): Invocation
   /**
-   * Pure, and without state from earlier lines, because a restarted supervisor continues in the middle. A line that is not understood
-   * becomes a message, too.
+   * Parses one line of output. It is pure and keeps no state from earlier lines, because a restarted supervisor continues in the middle. A
+   * line that is not understood becomes a message, too.
    */
   parse(line: string): Parsed
   /**
@@ -115,7 +115,7 @@ export interface Provider {
    * Conversations belong to the user and are not listed here.
    */
   leaves?(env: Readonly<Record<string, string>>): readonly TracePlace[]
-  /** For an agent that is scripted, wholly or in part. */
+  /** The script of an agent that is scripted, wholly or in part. */
   script?(assignment: Assignment): Script
 }
 
@@ -133,6 +133,6 @@ export interface ProviderInfo {
 export interface ProviderCatalogue {
   readonly types: readonly string[]
   find(type: string): Provider | undefined
-  /** Checks again on every call, so a program that was just installed is found. */
+  /** Describes all providers. It looks for their programs again on every call, so a program that was just installed is found. */
   describe(): Promise<readonly ProviderInfo[]>
 }

@@ -82,7 +82,7 @@ export interface Runner {
 
 export interface RunnerHealth {
   readonly activeAgents: number
-  /** Ebb's own runners say which installation answers. After a change of address it may be another one. */
+  /** Ebb's own runners say which installation answers. After a change of address another installation may answer. */
   readonly installation?: string
 }
 

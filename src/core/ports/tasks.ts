@@ -3,7 +3,7 @@ import type { ProgressReport, Task } from '../model/task.ts'
 /** Storage of tasks and of what their agents reported. Whether a task is open is the state of its scope. */
 
 export interface TaskRecord extends Task {
-  /** How many agents were ever deployed into it, deleted ones included. */
+  /** How many agents were ever deployed into the task, deleted ones included. */
   readonly deployed: number
 }
 
@@ -11,7 +11,7 @@ export interface TaskRecord extends Task {
 export interface Heard {
   readonly progress?: ProgressReport
   readonly findings: number
-  /** The agent has a token with which it can report. */
+  /** True when the agent has a token with which it can report. */
   readonly canReport: boolean
 }
 
@@ -29,7 +29,7 @@ export interface TaskStore {
   /** Stores an agent's latest progress report. */
   keepProgress(agentId: string, progress: ProgressReport): Promise<void>
   countFinding(agentId: string): Promise<void>
-  /** By agent id, for the agents of a task that have a row. */
+  /** What the agents of a task have reported, by agent id, for those that have a row. */
   heard(taskId: string): Promise<ReadonlyMap<string, Heard>>
 
   /** The agent to which the token with this hash belongs. Undefined once that agent has ended. */

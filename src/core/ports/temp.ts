@@ -7,7 +7,7 @@ export const toolLeftoversLabel = 'traces'
 
 export interface TempFolderSpec {
   readonly installation: string
-  /** The system's folder for temporary files at the time of the launch. It may be another one by now. */
+  /** The system's folder for temporary files at the time of the launch. The system may use another folder by now. */
   readonly base: string
 }
 

@@ -24,8 +24,8 @@ export function endAgents(db: Database, agents: { readonly ended: readonly Agent
 }
 
 /**
- * Deletes the agent with the id of a scope, with its messages, and the request or task of that scope. Resolves to whether there was
- * such an agent.
+ * Deletes the agent with the id of a scope, with its messages, and the request or task of that scope. Returns whether there was such an
+ * agent.
  */
 export function forgetAgent(db: Database, scopeId: string): boolean {
   const isKnown = Number(db.run('DELETE FROM agent WHERE id = ?', scopeId).changes) > 0

@@ -143,8 +143,8 @@ export class SqliteAgents implements AgentStore {
   async trim(agentId: string): Promise<number> {
     const [row] = await this.#db.read('SELECT number, message_count FROM agent WHERE id = ?', agentId)
     let gone = 0
-    // Deletes from the end and updates the count in the same transaction: after a crash the agent has fewer messages, its prompt and
-    // no gap.
+    // Messages are deleted from the end, and their count is updated in the same transaction. After a crash the agent has fewer messages,
+    // but its prompt and no gap.
     for (let left = Number(row?.message_count ?? 0) - deletedAtOnce; left > 0; left -= deletedAtOnce) {
       gone += await this.#db.write(() => {
         this.#db.run('UPDATE agent SET message_count = min(message_count, ?) WHERE id = ?', left, agentId)
@@ -213,7 +213,7 @@ export class SqliteAgents implements AgentStore {
       namespace,
       id,
     )
-    // A scope is deleted from the ledger only after it was closed.
+    // A scope is deleted from the ledger only after it was closed, so a missing scope counts as closed.
     const state = (row?.state ?? 'closed') as ScopeState
     if (!row) return undefined
     const closesAt = row.closes_at === null ? {} : { closesAt: String(row.closes_at) }

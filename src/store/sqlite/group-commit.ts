@@ -6,7 +6,7 @@ import { retryWhileBusy } from './retry.ts'
 import type { WalSync } from './wal-sync.ts'
 
 interface Write {
-  /** Called after `run`, which may decide it. */
+  /** What the write must survive. Called after `run`, which may decide it. */
   readonly survives: () => Survives
   readonly run: () => unknown
   readonly resolve: (value: unknown) => void
@@ -97,8 +97,8 @@ export class GroupCommit {
       this.#db.exec('RELEASE one')
       return { write, settle: () => write.resolve(value) }
     } catch (error) {
-      // A full or broken disk may have ended the whole transaction, and a lock is retried by the caller. A read-only database fails the
-      // whole batch, because later writes of the batch may depend on this one.
+      // These errors fail the whole batch. A full or broken disk may have ended the transaction, and the caller retries when the database
+      // is locked. Later writes of the batch may depend on one that a read-only database refused.
       if (!this.#db.isTransaction || isBusy(error) || isReadOnly(error)) throw error
       this.#db.exec('ROLLBACK TO one; RELEASE one')
       return { write, settle: () => write.reject(explain(error)) }

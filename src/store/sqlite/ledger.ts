@@ -164,8 +164,8 @@ export class SqliteLedger implements Ledger {
   hold(held: readonly { readonly resourceId: string; readonly detail?: unknown }[]): Promise<void> {
     return this.#db.write(() => {
       for (const { resourceId, detail } of held) {
-        // During a close the resource becomes `closing`, not `held`. A resource in any other state keeps it, and only its detail is
-        // updated.
+        // A resource that was `intended` becomes `held`, or `closing` during a close. A resource in any other state keeps that state, and
+        // only its detail and time are updated.
         this.#db.run(
           `UPDATE resource SET detail = COALESCE(?, detail), held_at = ?,
              state = CASE WHEN state != 'intended' THEN state
@@ -245,8 +245,8 @@ export class SqliteLedger implements Ledger {
   }
 
   settle(settlement: Settlement): Promise<void> {
-    // A change of an agent's row may have been reported to a client, so it must survive a power cut. Process outcomes need not: they
-    // are observed again.
+    // A change of an agent's row may have been reported to a client, so it must survive a power cut. The outcomes of resources need not,
+    // because resources are observed again.
     let hasTouchedAgents = settlement.agents !== undefined && settlement.agents.ended.length + settlement.agents.stuckIds.length > 0
     return this.#db.write(
       () => {
@@ -255,7 +255,8 @@ export class SqliteLedger implements Ledger {
         if (settlement.agents) endAgents(this.#db, settlement.agents)
         for (const id of settlement.forgottenScopeIds) if (forgetAgent(this.#db, id)) hasTouchedAgents = true
         for (const id of settlement.forgottenScopeIds) {
-          // Agents below that have ended before keep their rows, and their scopes keep their resources, by which their archives are found.
+          // Agents below the forgotten scope that ended earlier keep their rows. Their scopes keep their resources, by which
+          // archives are found.
           this.#db.run(`${treeOf} UPDATE scope SET parent_id = NULL WHERE id IN (SELECT id FROM tree) AND id IN (SELECT id FROM agent)`, id)
           this.#db.run('DELETE FROM scope WHERE id = ?', id)
         }
@@ -295,8 +296,8 @@ export class SqliteLedger implements Ledger {
       only === 'open'
         ? "(state != 'closed' OR EXISTS (SELECT 1 FROM resource WHERE scope_id = scope.id AND resource.state != 'released'))"
         : 'TRUE'
-    // Filtered by the incarnation of the scope: a resource that a reaper adopted was created by another incarnation, and now belongs
-    // to the reaper.
+    // The resources are filtered by the incarnation of their scope: a resource that a reaper adopted was created by another incarnation,
+    // and now belongs to the reaper.
     const held = `SELECT resource.* FROM resource JOIN scope ON scope.id = scope_id
       WHERE ${ofIncarnation} AND ${isOpen} ORDER BY intended_at, resource.id`
     return {
@@ -326,7 +327,7 @@ export class SqliteLedger implements Ledger {
 
   sight(kind: string, name: string, bootId: string, nowMs: number): Promise<Sighting> {
     return this.#db.write(() => {
-      // The monotonic clock restarts at a reboot, so the age restarts, too.
+      // The monotonic clock restarts at a reboot, so the age of a sighting restarts, too.
       this.#db.run('DELETE FROM sighting WHERE kind = ? AND name = ? AND boot_id != ?', kind, name, bootId)
       this.#db.run(
         `INSERT INTO sighting (kind, name, boot_id, first_seen_ms, count) VALUES (?, ?, ?, ?, 1)

@@ -45,7 +45,7 @@ function closeToOthers(file: string): void {
   for (const path of withHelpers(file)) chmodSync(path, 0o600)
 }
 
-/** The existing ones of the database file and SQLite's `-wal` and `-shm` files. */
+/** The paths of the database file and of SQLite's `-wal` and `-shm` files, where they exist. */
 function withHelpers(file: string): readonly string[] {
   return ['', '-wal', '-shm'].map((suffix) => file + suffix).filter((path) => existsSync(path))
 }

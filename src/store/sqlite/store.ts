@@ -21,7 +21,7 @@ export interface SqliteOptions {
 }
 
 export interface Store {
-  /** Disposing the ledger closes the database for all three. */
+  /** Disposing the ledger closes the database for the ledger, the agents and the tasks. */
   readonly ledger: Ledger
   readonly agents: AgentStore
   readonly tasks: TaskStore

@@ -112,7 +112,9 @@ export function forgetTask(db: Database, scopeId: string): void {
   if (changes > 0) forgetFolders(db)
 }
 
-/** Deletes the record of a shared folder without tasks. The last task has removed the folder itself, unless it contained other files. */
+/**
+ * Deletes the records of shared folders that no task uses. The last task has removed the folder itself, unless it contained other files.
+ */
 export function forgetFolders(db: Database): void {
   db.run('DELETE FROM folder WHERE NOT EXISTS (SELECT 1 FROM task WHERE task.base = folder.base)')
 }

@@ -23,7 +23,7 @@ export class WalSync {
     this.#file = file
   }
 
-  /** From now on syncs run in Node's thread pool. The caller has started its threads before, while pids were available. */
+  /** From now on syncs run in Node's thread pool. The caller has started the threads of the pool before, while pids were available. */
   useThreads(): void {
     this.#usesThreads = true
   }
