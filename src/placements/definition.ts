@@ -21,7 +21,10 @@ export type SettingsOf<Options extends OptionTable> = {
 export interface PlacementDefinition<Options extends OptionTable = OptionTable> extends PlacementTraits {
   readonly name: string
   readonly options: Options
-  /** The option without which the placement is not configured, and what it names. A placement without one is always configured. */
+  /**
+   * The option without which the placement is not configured, and what that option names. A placement without `requires` is always
+   * configured.
+   */
   readonly requires?: { readonly option: keyof Options & string; readonly what: string }
   /** Variables that the recovery by a sentinel needs to find and release the resources of this placement. */
   recoveryEnvironment?(
@@ -53,7 +56,7 @@ export interface PlacementParts {
   readonly wrap: <T extends object>(name: string, port: T) => T
 }
 
-/** Keeps the types of the options. */
+/** Returns the definition unchanged. The compiler infers the type of each option from the call. */
 export function definePlacement<const Options extends OptionTable>(definition: PlacementDefinition<Options>): PlacementDefinition<Options> {
   return definition
 }

@@ -23,14 +23,14 @@ export interface LaunchContext {
   readonly home: string
   readonly logDirectory: string
   readonly archiveDirectory: string
-  /** Lies inside `home`. */
+  /** The run directory lies inside `home`. */
   readonly runDirectory: string
   /** The directory for temporary files of the system. Temp folders of agents are created in it. */
   readonly tempDirectory: () => string
   /** The wall clock, in milliseconds since the epoch. */
   readonly now: () => number
   readonly tmux: { readonly socket: string; readonly containment: LaunchContext['containment'] }
-  /** True when agents in tmux and in containers keep running after this process is lost. */
+  /** True when agents in tmux and in containers keep running after this supervisor is lost. */
   readonly keepsSessions: boolean
 }
 

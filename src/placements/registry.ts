@@ -34,7 +34,10 @@ export async function openPlacements(settings: Settings, parts: PlacementParts):
   return await Promise.all(all.filter((one) => isConfigured(one, settings)).map((one) => one.open(settings, parts)))
 }
 
-/** The option that a launch into this placement lacks, as a configuration file names it. */
+/**
+ * The option that a launch into this placement requires, in the spelling of a configuration file. Undefined when the placement requires
+ * none.
+ */
 export function missingSetting(placement: string): string | undefined {
   const requires = all.find(({ name }) => name === placement)?.requires
   return requires && inFile(placement, requires.option)
@@ -46,7 +49,7 @@ export function recoveryEnvironment(settings: Settings, environment: Readonly<Re
   return Object.fromEntries(entries.filter((entry): entry is [string, string] => entry[1] !== undefined))
 }
 
-/** Settings of placements that are not configured: each lacks the one that its placement requires. */
+/** Settings that have no effect, because their placement is not configured: the option that it requires is missing. */
 export function unusedSettings(settings: Settings): readonly { readonly setting: string; readonly says: string }[] {
   return all.flatMap((one) => {
     const { name, options, requires } = one
@@ -60,7 +63,7 @@ export function unusedSettings(settings: Settings): readonly { readonly setting:
   })
 }
 
-/** `dockerImage` is `docker.image`. */
+/** The name of an option in a configuration file: `dockerImage` becomes `docker.image`. */
 function inFile(placement: string, key: string): string {
   return `${placement}.${key.charAt(placement.length).toLowerCase()}${key.slice(placement.length + 1)}`
 }

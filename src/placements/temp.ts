@@ -25,7 +25,7 @@ export function planTemp(context: LaunchContext, scopeId: string, { hasTempFolde
     planned.push({ label: tempLabel, kind: 'temp-folder', spec: { installation: context.installation, base } satisfies TempFolderSpec })
   }
   if (leaves.length > 0) {
-    // A snapshot of the shell contains the environment tag, in which the scope stands between a slash and its number.
+    // A snapshot of the shell contains the environment tag of the agent. In the tag, the id of the scope stands between a slash and a dot.
     const spec: ToolLeftoversSpec = { places: leaves, marks: [`${path}/`, `/${scopeId}.`], sinceMs: context.now() - dayMs }
     planned.push({ label: toolLeftoversLabel, kind: 'traces', spec })
   }

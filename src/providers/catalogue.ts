@@ -10,18 +10,24 @@ export interface CatalogueDeps {
   readonly findProgram: (program: string, env: Environment) => string | undefined
   /** Runs `argv`, returns its output, and ends every process that it started. */
   readonly readVersion: (argv: readonly string[]) => Promise<string | undefined>
-  /** How long a listing waits for a version. */
+  /** How long a listing waits for a version, in milliseconds. */
   readonly patienceMs?: number
 }
 
-/** A user waits for the listing. A version that takes longer is included in the next one. */
+/**
+ * The default of `patienceMs`. It is short because a user waits for the listing. A version that takes longer is included in the next
+ * listing.
+ */
 const usualPatienceMs = 3_000
 
 /** Lists the providers, and whether each can be used on this machine. */
 export class Catalogue implements ProviderCatalogue {
   readonly #providers: ReadonlyMap<string, Provider>
   readonly #deps: CatalogueDeps
-  /** The key is the file's path and modification time, so the version of an updated program is read again. */
+  /**
+   * The version of each program, by the path and the modification time of its file, so that the version of an updated program is read
+   * again.
+   */
   readonly #versions = new Map<string, Promise<string | undefined>>()
 
   constructor(providers: readonly Provider[], deps: CatalogueDeps) {
@@ -70,8 +76,8 @@ export class Catalogue implements ProviderCatalogue {
     for (const old of this.#versions.keys()) if (old.endsWith(` ${file}`)) this.#versions.delete(old)
     const version = this.#deps.readVersion([path, '--version']).then(numberOf)
     this.#versions.set(key, version)
-    // A failed attempt is dropped, so the next listing tries again. The caller gets the error from `version`. A hanging program stays
-    // in the map.
+    // A failed attempt is deleted, so that the next listing tries again. The caller gets the error from `version`. An attempt that hangs
+    // stays in the map.
     version.catch(() => this.#versions.delete(key))
     return version
   }

@@ -50,7 +50,7 @@ export const claudeCode: Provider = {
       ],
       env: { ...permissions.env, ...mcp.env },
       stdin: isAppended ? prompt : instructed(prompt, configuration.instructions),
-      // After SIGTERM it may leave the shell of a tool that it has just started. After SIGINT its tools end within 150 ms.
+      // After SIGTERM claude may leave the shell of a tool that it has just started. After SIGINT its tools end within 150 ms.
       politeSignal: 'SIGINT',
     }
   },
@@ -63,7 +63,8 @@ export const claudeCode: Provider = {
     return [
       // Shell snapshots, which every tool shell sources. The last line sets the PATH.
       { folder: join(folder, 'shell-snapshots'), name: 'snapshot-.+\\.sh' },
-      // Session files, by which other processes find the socket of this one. The key file beside it belongs to the same process.
+      // Session files, by which other processes find the socket of a claude process. The key file beside a session file belongs to the same
+      // process.
       {
         folder: join(folder, 'sessions'),
         name: '\\d+\\.json',
@@ -78,8 +79,8 @@ function model(id: string, name: string, description: string, isDefault: boolean
 }
 
 /**
- * No user can approve anything, so by default all tools are allowed; as root claude accepts that only with IS_SANDBOX. With
- * `allowedTools` the mode is `dontAsk`, which denies everything that would need approval. The bypass would ignore the list.
+ * No user can approve anything, so by default all tools are allowed; as root claude accepts that only with IS_SANDBOX. With `allowedTools`
+ * the mode is `dontAsk`, which denies everything that would need approval; the mode that allows all tools would ignore the list.
  */
 function permissionsOf({ allowedTools }: Configuration): { argv: readonly string[]; env?: Record<string, string> } {
   if (allowedTools?.length) return { argv: ['--permission-mode=dontAsk', ...flagList('--allowedTools', allowedTools)] }
@@ -125,7 +126,7 @@ function system(event: Json): ReturnType<typeof message> {
   return message('system', description ?? (readable(subtype) || 'system'), { subtype: text(subtype) })
 }
 
-/** Without a status there was no complete answer: the connection was refused, or broke. */
+/** Describes a retry of claude. Without a status there was no complete answer: the connection was refused, or broke. */
 function retried({ error, error_status }: Json): string {
   const status = readable(error_status)
   return status ? `The model answered ${readable(error)} (${status})` : `The model gave no whole answer (${readable(error)})`

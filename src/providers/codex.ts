@@ -41,8 +41,8 @@ export const codex: Provider = {
         ...(sessionId ? ['resume'] : []),
         ...(outputFormat === 'text' ? [] : ['--json']),
         '--skip-git-repo-check',
-        // No user can approve anything. This also disables its sandbox, which an Ebb scope does not replace: a scope does not protect
-        // files.
+        // No user can approve anything. The flag also disables the sandbox of codex, which an Ebb scope does not replace: a scope does not
+        // protect files.
         '--dangerously-bypass-approvals-and-sandbox',
         ...flag('--model', model),
         ...(isDeveloper ? developer : []),
@@ -54,7 +54,7 @@ export const codex: Provider = {
       ],
       env: { ...mcp.env },
       stdin: isDeveloper ? prompt : instructed(prompt, instructions),
-      // After any other signal it leaves MCP servers behind that ignore the end of their input.
+      // After any other signal codex leaves behind MCP servers that ignore the end of their input.
       politeSignal: 'SIGINT',
     }
   },
@@ -63,7 +63,7 @@ export const codex: Provider = {
 
   leaves: (env) => {
     const folder = env.CODEX_HOME || (env.HOME ? join(env.HOME, '.codex') : '')
-    // Shell snapshots contain the whole environment. The next start of codex removes its locks and its folder of symlinks.
+    // Shell snapshots contain the whole environment. The locks and the folder of symlinks that codex leaves are removed by its next start.
     return isAbsolute(folder) ? [{ folder: join(folder, 'shell_snapshots'), name: '.+\\.sh' }] : []
   },
 }
@@ -72,7 +72,7 @@ function model(id: string, name: string, description: string, contextWindow: num
   return { id, name, description, contextWindow, capabilities: ['text', 'tools'], isAvailable: true, isDefault }
 }
 
-/** A JSON string is a valid TOML string, except for DEL and lone surrogates. Codex takes invalid TOML literally, with its quotes. */
+/** A TOML string. JSON strings are valid TOML, except for DEL and lone surrogates. Codex takes invalid TOML literally, with its quotes. */
 function toml(value: string): string {
   return JSON.stringify(value.toWellFormed()).replaceAll('\u007f', '\\u007f')
 }
@@ -97,8 +97,9 @@ function mcpOf({ mcp }: Configuration): { argv: readonly string[]; env?: Readonl
 }
 
 /**
- * Codex passes only a few variables to an MCP server, and those listed in `env_vars` under their own names. The environment tag is
- * listed, because otherwise a server that outlives codex could not be recognised. A shell renames the carried variables.
+ * The table of one MCP server. Codex passes to a server only a few variables, and those listed in `env_vars` under their own names. The
+ * environment tag is listed, because otherwise a server that outlives codex could not be recognised. A shell renames the variables that
+ * carry the values of the server.
  */
 function serverTable({ server, carriers }: CarriedServer): string {
   if (isRemote(server)) return `url=${toml(server.command)}`
@@ -126,7 +127,7 @@ function read(event: Json): Reading | undefined {
       const reason = text(object(event.error).message) ?? 'Codex reported that its turn failed.'
       return { messages: [message('error', reason)], result: failure({ name: 'turn_failed', message: reason }) }
     }
-    // Not a result: "Reconnecting... 1/5" is such an error, and the turn may still be completed.
+    // The event `error` is not a result: "Reconnecting... 1/5" is such an event, and the turn may still be completed.
     case 'error':
       return readingOf(message('error', text(event.message) ?? readable(event)))
     case 'item.started':

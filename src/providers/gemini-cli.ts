@@ -14,7 +14,7 @@ export const geminiCli: Provider = {
     toolUse: true,
     fileAccess: true,
     customInstructions: true,
-    // It reads MCP servers only from settings files, which a provider does not write.
+    // Gemini CLI reads MCP servers only from settings files, which a provider does not write.
     mcpSupport: false,
     modelSelection: true,
   },
@@ -41,12 +41,12 @@ export const geminiCli: Provider = {
         ...(customArgs ?? []),
       ],
       env: {
-        // Otherwise it relaunches itself as a child and then reacts to no signal: it was still running after 20 s.
+        // Without this variable gemini relaunches itself as a child and then reacts to no signal: it was still running after 20 s.
         GEMINI_CLI_NO_RELAUNCH: 'true',
         // No user can be asked whether the folder is trusted. Launching an agent in it counts as trust.
         GEMINI_CLI_TRUST_WORKSPACE: 'true',
       },
-      // GEMINI_SYSTEM_MD is no alternative: it names a file, which replaces the system prompt.
+      // Instructions are put in front of the prompt. GEMINI_SYSTEM_MD is no alternative: it names a file, which replaces the system prompt.
       stdin: instructed(prompt, instructions),
       politeSignal: 'SIGTERM',
     }
@@ -82,7 +82,7 @@ function read(event: Json): Reading | undefined {
           isError: event.status !== 'success',
         }),
       )
-    // A warning or a detected loop. Only the event `result` decides about success.
+    // The event `error` is a warning or a detected loop. Only the event `result` decides about success.
     case 'error':
       return readingOf(message('error', text(event.message) ?? readable(event), { severity: text(event.severity) }))
     case 'result':

@@ -19,12 +19,15 @@ export function fits(argument: string): boolean {
   return Buffer.byteLength(argument) < argumentLimitBytes
 }
 
-/** Puts instructions in front of the prompt: for programs without an option for them, and when they are too long for that option. */
+/**
+ * Puts instructions in front of the prompt, for programs that have no option for instructions, and for instructions that are too long for
+ * that option.
+ */
 export function instructed(prompt: string, instructions: string | undefined): string {
   return instructions ? `${instructions}\n\n${prompt}` : prompt
 }
 
-/** Refuses a launch: the program cannot enforce a restriction, or cannot provide what was requested. */
+/** Refuses a launch that the program cannot carry out: it cannot enforce a restriction, or cannot provide what was requested. */
 export function refuse(sentence: string): never {
   throw new EbbError('launch_refused', sentence)
 }

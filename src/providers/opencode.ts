@@ -20,7 +20,7 @@ export const opencode: Provider = {
     mcpSupport: true,
     modelSelection: true,
   },
-  // A selection: the user's configuration decides which models exist and which is the default; `opencode models` lists hundreds.
+  // A selection of models. The user's configuration decides which models exist and which is the default; `opencode models` lists hundreds.
   models: [
     model('anthropic/claude-opus-5', 'Claude Opus 5', 1_000_000),
     model('anthropic/claude-sonnet-5', 'Claude Sonnet 5', 1_000_000),
@@ -47,13 +47,13 @@ export const opencode: Provider = {
         '--auto',
         ...flag('--model', model),
         ...flag('--session', sessionId),
-        // It trusts the variable PWD more than its real working directory.
+        // OpenCode trusts the variable PWD more than its real working directory, so the directory is also passed as an option.
         ...flag('--dir', workingDirectory?.startsWith('/') ? workingDirectory : undefined),
         ...(rules ? ['--agent=build'] : []),
         ...(customArgs ?? []),
       ],
       env: content ? { [configVariable]: JSON.stringify(content) } : {},
-      // A prompt in its configuration would replace its own system prompt.
+      // Instructions are put in front of the prompt, because a prompt in OpenCode's configuration would replace its own system prompt.
       stdin: instructed(prompt, instructions),
     }
   },
@@ -144,6 +144,6 @@ function error(reported: Json): Reading {
   const name = text(reported.name) ?? 'agent_failed'
   const reason = text(object(reported.data).message) ?? text(reported.message) ?? (readable(reported) || name)
   const messages = [message('error', reason, { name })]
-  // After this error it compacts its context and continues.
+  // After a context overflow OpenCode compacts its context and continues, so this error is no result.
   return name === 'ContextOverflowError' ? { messages } : { messages, result: failure({ name, message: reason }) }
 }

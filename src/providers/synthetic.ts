@@ -1,7 +1,7 @@
 import { type MessageBody, type MessageType, messageTypes } from '../core/model/message.ts'
 import type { Assignment, Parsed, Provider, ScheduledEvent } from '../core/ports/provider.ts'
 
-/** The default schedule. */
+/** The schedule of an agent whose launch gives none. */
 function defaultSchedule(prompt: string): readonly ScheduledEvent[] {
   return [
     { delay: 20, type: 'message', data: { content: `You said: ${prompt.slice(0, 200)}` } },
@@ -35,7 +35,7 @@ export function synthetic(program: string): Provider {
     script: (assignment) => {
       const hasProcess = assignment.configuration.process === true
       const events = scheduleOf(assignment)
-      // The child can only print lines, so the supervisor emits the status events.
+      // The child process can only print lines, so the supervisor emits the status events.
       return { hasProcess, events: hasProcess ? events.filter((event) => event.type === 'status') : events }
     },
 

@@ -62,7 +62,8 @@ async function sendEndlessly(
   pace: Pace,
   { conversation, outlet, signal }: AnswerContext,
 ): Promise<void> {
-  // A client that does not stream waits for a complete answer, which never comes.
+  // A client that does not stream waits for a complete answer, and an endless text never completes. So nothing is sent until the client
+  // disconnects.
   if (!conversation.isStreaming) await untilDisconnected(signal)
   for (;;) {
     for (const piece of pieces(text, pace.chars)) {
@@ -137,7 +138,7 @@ const shells: readonly (readonly [name: string, input: (command: string) => Json
   ['Bash', (command) => ({ command, description: 'From the script' })],
   ['bash', (command) => ({ command, description: 'From the script' })],
   ['run_shell_command', (command) => ({ command })],
-  // The longest time that codex allows; a command that takes longer continues in the background.
+  // `yield_time_ms` is the longest time that codex allows. A command that takes longer continues in the background.
   ['exec_command', (command) => ({ cmd: command, yield_time_ms: 30_000 })],
   ['shell_command', (command) => ({ command })],
   ['shell', (command) => ({ command: ['bash', '-lc', command] })],

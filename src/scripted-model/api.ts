@@ -8,7 +8,7 @@ export interface Api {
   call(path: string): 'answer' | 'count' | undefined
   read(body: Json, url: URL): Conversation
   openAnswer(conversation: Conversation, outlet: Outlet): AnswerWriter
-  /** The body of an error. */
+  /** The body of an error response, in the format of the API. */
   error(failure: Failure): Json
   count(tokens: number): Json
 }
@@ -17,7 +17,7 @@ export type ApiName = 'anthropic-messages' | 'openai-responses' | 'openai-chat' 
 
 /** Writes one answer in the format of its API: piece by piece into a stream, or at once at the end. */
 export interface AnswerWriter {
-  /** `isKept`: keep the text, because `end` repeats all of it. False for an endless answer, which has no end. */
+  /** Adds a piece of text. `isKept` is false for an endless answer. Otherwise the text is kept, because `end` sends all of it again. */
   text(piece: string, isKept: boolean): void
   call(tool: OfferedTool, input: Json): void
   end(): void
@@ -30,7 +30,7 @@ export interface Failure {
   readonly message: string
 }
 
-/** An estimate of four characters per token. Clients only display it. */
+/** Estimates the number of tokens as one for four characters. Clients only display the number. */
 export function tokensIn(text: string): number {
   return Math.ceil(text.length / 4)
 }

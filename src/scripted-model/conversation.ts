@@ -6,27 +6,27 @@ export interface Conversation {
   readonly system: string
   readonly tools: readonly OfferedTool[]
   readonly toolResults: readonly string[]
-  /** How often the model has answered since the prompt. */
+  /** How often the model has answered since the last prompt. */
   readonly turn: number
   readonly isStreaming: boolean
-  /** The stream must be one JSON array instead of events. */
+  /** True when the client expects the stream as one JSON array instead of events. */
   readonly isArray?: boolean
-  /** The client asked for the token usage in the stream; only some APIs have that option. */
+  /** True when the client asked for the token usage in the stream. Only some APIs have that option. */
   readonly wantsUsage?: boolean
   /** The JSON schema that the answer must match, if one was given. */
   readonly schema?: Json
 }
 
 export interface OfferedTool {
-  /** The name for scripts. */
+  /** The name by which scripts call the tool. */
   readonly name: string
-  /** The fields that name it in the API, where these differ. */
+  /** The fields that name the tool in the API. Undefined when the API uses `name`. */
   readonly wire?: Json
 }
 
 export type Json = Readonly<Record<string, unknown>>
 
-/** One entry of a conversation. */
+/** One entry of a conversation: who wrote it, and its text. */
 export interface Entry {
   readonly by: 'person' | 'model' | 'tool' | 'other'
   readonly text: string
@@ -49,7 +49,10 @@ function unwrapped(text: string): string {
   return wrappings.reduce((left, tag) => left.replaceAll(new RegExp(`<${tag}>[\\s\\S]*?</${tag}>`, 'g'), ''), text).trim()
 }
 
-/** True when the agent asks for its own purposes: a title for its list of sessions, or a choice of model. Other clients never do that. */
+/**
+ * True when an agent program asks for its own purposes, such as a title for its list of sessions, or a choice of model. Other clients never
+ * do that.
+ */
 export function isAside({ tools, schema, system }: Conversation, userAgent: string): boolean {
   const isAgent = /^(claude-cli|codex|GeminiCLI|opencode)/i.test(userAgent)
   if (!isAgent || tools.length > 0) return false

@@ -8,9 +8,9 @@ import { errno } from '../core/model/errors.ts'
 
 const prefix = 'ebb-agent-home-'
 const pattern = new RegExp(`^${prefix}(\\d+)-(\\d+)-(\\d+)-\\w{6}$`)
-/** Used for values that are not known, for example without /proc. */
+/** Stands for a pid namespace or a start time that is not known, for example without /proc. */
 const unknown = '0'
-/** The temporary folder may be full of such names. The next start removes the rest. */
+/** The maximum number of homes that one start removes, because the temporary folder may be full of them. The next start removes more. */
 const removedAtOnce = 100
 
 export async function makeHome(): Promise<string> {
@@ -24,7 +24,7 @@ export async function removeHome(home: string): Promise<void> {
 
 /** Removes the homes of processes that have ended. A home that cannot be removed is left: it does not concern this process. */
 export async function removeAbandonedHomes(): Promise<void> {
-  // A temporary folder that cannot be listed is skipped, for the same reason.
+  // A temporary folder that cannot be listed is skipped.
   const abandoned = (await readdir(tmpdir()).catch(() => [])).filter(isAbandoned).slice(0, removedAtOnce)
   await Promise.allSettled(
     abandoned.map(async (name) => {

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 interface Home {
   readonly files?: Readonly<Record<string, string>>
   readonly env: Readonly<Record<string, string>>
-  /** Variables that would select another model or the user's own login. They are set to '', which counts as not set. */
+  /** Variables that would select another model or the user's own login. They are set to '', which the agents treat as not set. */
   readonly empty: readonly string[]
 }
 
@@ -16,7 +16,7 @@ const homes: Readonly<Record<string, (url: string, home: string) => Home>> = {
       CLAUDE_CONFIG_DIR: join(home, '.claude'),
       ANTHROPIC_BASE_URL: url,
       ANTHROPIC_API_KEY: 'scripted',
-      // As root, claude accepts --dangerously-skip-permissions only with this.
+      // As root, claude accepts --dangerously-skip-permissions only with IS_SANDBOX.
       IS_SANDBOX: '1',
       DISABLE_TELEMETRY: '1',
       DISABLE_AUTOUPDATER: '1',
@@ -99,7 +99,7 @@ const homes: Readonly<Record<string, (url: string, home: string) => Home>> = {
       }),
     },
     env: { OPENCODE_DISABLE_AUTOUPDATE: '1', OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_LSP_DOWNLOAD: '1' },
-    // OPENCODE_CONFIG_CONTENT is left alone: Ebb passes tools and MCP servers in it, and refuses a launch that sets it.
+    // OPENCODE_CONFIG_CONTENT is not emptied: Ebb passes tools and MCP servers in that variable, and refuses a launch that sets it.
     empty: ['OPENCODE_CONFIG', 'OPENCODE_CONFIG_DIR'],
   }),
 }

@@ -12,13 +12,16 @@ export interface ModelRequest {
   readonly tools: readonly string[]
   /** The results of the previous turn's tools, as text; at most 64 Ki characters together. */
   readonly toolResults: readonly string[]
-  /** 0 for the prompt, 1 for the results of the first tools, … */
+  /**
+   * The number of model answers since the prompt: 0 for a request with the prompt, 1 for one with the results of the first tools, and so
+   * on.
+   */
   readonly turn: number
-  /** The index of the rule in the script; -1 when none matched, or for an aside. */
+  /** The index of the matching rule in the script. -1 when no rule matched, or when `isAside` is true. */
   readonly rule: number
-  /** The agent asks for its own purposes: a title for its session, or a choice of model. */
+  /** True when the agent asks for its own purposes: a title for its session, or a choice of model. */
   readonly isAside: boolean
-  /** `open` while it is being answered; `gone` when the client disconnected first; `cut` when the script broke the connection. */
+  /** The state of the answer. `open`: in progress. `gone`: the client disconnected first. `cut`: the script broke the connection. */
   readonly state: 'open' | 'answered' | 'gone' | 'cut'
   /** The request body. Only the latest hundred requests keep it, or fewer when these exceed 32 MiB. */
   readonly body?: unknown
@@ -72,7 +75,7 @@ function together(texts: readonly string[]): readonly string[] {
   return kept
 }
 
-/** Clones the text: in V8 a slice keeps the whole original string in memory, here the request body. */
+/** Copies the text by cloning it. In V8 a slice keeps the whole original string in memory, which is the request body here. */
 function ownCopy(text: string, chars = charsKept): string {
   return structuredClone(text.slice(0, chars))
 }

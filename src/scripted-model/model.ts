@@ -18,14 +18,14 @@ import type { Script, Step } from './script.ts'
 
 export interface ModelOptions {
   readonly script?: Script
-  /** Default: a free port. */
+  /** The port to listen on. Default: a free port. */
   readonly port?: number
   /** Called when a request arrives, and again when its state changes. */
   readonly onRequest?: (request: ModelRequest) => void
 }
 
 export interface ScriptedModel extends AsyncDisposable {
-  /** `http://127.0.0.1:PORT`. */
+  /** The address of the server, `http://127.0.0.1:PORT`. */
   readonly url: string
   /** The latest thousand requests, oldest first. */
   readonly requests: readonly ModelRequest[]
@@ -69,7 +69,7 @@ class Model implements ScriptedModel {
     this.#plot = new Plot(script)
     this.#onRequest = onRequest
     this.#server = createServer((request, response) => {
-      // The request could not be read, for example because the client disconnected.
+      // A request that fails here could not be read, for example because the client disconnected.
       this.#handle(request, response).catch(() => response.destroy())
     })
     // An agent may pause for hours between two requests on one connection.
@@ -132,7 +132,9 @@ class Model implements ScriptedModel {
     await this.close()
   }
 
-  /** Removes every home. One that cannot be removed does not stop the others, and a second `close` tries it again. */
+  /**
+   * Removes every temporary home of the model. A home that cannot be removed does not stop the others, and a second `close` tries it again.
+   */
   async #removeHomes(): Promise<void> {
     const homes = [...this.#homes]
     const removed = await Promise.allSettled(homes.map(async (home) => await removeHome(home)))
@@ -213,7 +215,7 @@ function pick({
   return { model, prompt, tools: tools.map(({ name }) => name), toolResults, turn }
 }
 
-/** Resolves when the last bytes are handed to the kernel, or the client has disconnected. */
+/** Resolves when the last bytes of the response are handed to the kernel, or when the client has disconnected. */
 async function finished(response: ServerResponse): Promise<void> {
   if (response.closed) return
   await new Promise<void>((resolve) => response.once('close', resolve).once('finish', resolve))

@@ -24,7 +24,7 @@ export const array: Framing = {
 
 /** The response to one client: a JSON body or a stream. */
 export class Outlet {
-  /** Must be set before the first piece is sent. */
+  /** How the stream separates its pieces. Must be set before the first piece is sent. */
   framing = events
   readonly #response: ServerResponse
   #isFirst = true
@@ -60,12 +60,13 @@ export class Outlet {
 
   /** Breaks the connection. The data written before is handed to the kernel first; otherwise the client would receive none of it. */
   async cut(): Promise<void> {
-    // An empty write, because a client that reads lines would take a comment for a damaged piece of the answer.
+    // The callback of an empty write tells when the data is handed to the kernel. Nothing is written, because a client that reads lines
+    // would take a comment for a damaged piece of the answer.
     if (this.hasBegun) await new Promise<void>((resolve) => this.#response.write('', () => resolve()))
     this.#response.destroy()
   }
 
-  /** Waits until the response can take more data: output for a client that does not read must not fill the memory. */
+  /** Waits until the response can take more data. Without the wait, output for a client that does not read would fill the memory. */
   async room(signal: AbortSignal): Promise<void> {
     if (this.#response.writableNeedDrain) await once(this.#response, 'drain', { signal })
   }

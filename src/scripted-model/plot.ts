@@ -2,13 +2,15 @@ import { createHash } from 'node:crypto'
 import type { Conversation } from './conversation.ts'
 import { type ReadScript, type Rule, type Script, type Step, script as schema } from './script.ts'
 
-/** At most this many error counts are kept; the oldest are dropped. */
+/** The maximum number of error counts that are kept. The oldest are dropped. */
 const countsKept = 10_000
 
 /** A script, with the number of errors it has already returned to each conversation. */
 export class Plot {
   readonly #script: ReadScript
-  /** How often each error with `times` was returned. The key is a hash, because prompts may be large. */
+  /**
+   * How often each error with `times` was returned, by a hash of its place in the script and of the prompt. A prompt itself may be large.
+   */
   readonly #errors = new Map<string, number>()
 
   constructor(script: Script) {
@@ -20,13 +22,13 @@ export class Plot {
     this.#script = read.data
   }
 
-  /** The next steps. The turn is counted from the conversation itself, so a repeated request gets the same answer. */
+  /** The next steps for a conversation. The turn is counted from the conversation itself, so a repeated request gets the same answer. */
   next(conversation: Conversation, session: string): { readonly rule: number; readonly steps: readonly Step[] } {
     const place = this.#script.rules.findIndex((one) => fits(one, conversation))
     const turn = this.#script.rules[place]?.turns[conversation.turn] ?? []
     const key = hash([place, conversation.turn, session, conversation.prompt])
     const steps = turn.filter((step, index) => !('times' in step && this.#isUsedUp(step.times, `${key} ${index}`)))
-    // Agents treat an empty answer as an error.
+    // Agents treat an empty answer as an error, so an answer without steps becomes `otherwise`.
     return { rule: place, steps: steps.length > 0 ? steps : [{ text: this.#script.otherwise }] }
   }
 

@@ -1,12 +1,12 @@
 import type { IncomingMessage } from 'node:http'
 import { type Json, object } from './conversation.ts'
 
-/** Large enough for a conversation with pictures. */
+/** The maximum size of a request body in bytes. It is large enough for a conversation with pictures. */
 const bodyLimit = 64 * 1024 * 1024
 
 /**
- * Far more than any conversation has. Thousands of levels overflow the stack of recursive code, such as JSON.stringify in `GET
- * /requests`.
+ * The maximum nesting of a request body, far more than any conversation has. Thousands of levels overflow the stack of recursive code, such
+ * as JSON.stringify in `GET /requests`.
  */
 const levelLimit = 500
 

@@ -10,24 +10,26 @@ const pace = z.strictObject({ everyMs: z.int().min(0).max(600_000), chars: z.int
 
 const step = z.union(
   [
-    /** Text. */
+    /** Sends this text. */
     z.strictObject({ text: z.string(), pace: pace.optional() }),
-    /** The same text repeated until the client disconnects. */
+    /** Sends the same text again and again until the client disconnects. */
     z.strictObject({ endless: z.string().min(1), pace: pace.default({ everyMs: 50, chars: 8 }) }),
-    /** A command for the agent's own shell tool, whatever its name is: Bash, exec_command, run_shell_command, bash. */
+    /** Calls the agent's own shell tool with this command, whatever the tool is named: Bash, exec_command, run_shell_command, bash. */
     z.strictObject({ shell: z.string().min(1) }),
-    /** A call of any other tool, for example of an MCP server, by the name that the agent offers or the end of that name. */
+    /** Calls any other tool, for example of an MCP server, by the name that the agent offers or by the end of that name. */
     z.strictObject({ tool: z.string().min(1), input: z.record(z.string(), z.unknown()).default({}) }),
-    /** An HTTP error instead of an answer; after other steps, an error in the stream. After `times` errors the turn goes on without it. */
+    /**
+     * Sends an HTTP error instead of an answer, or, after other steps, an error in the stream. After `times` errors this step is skipped.
+     */
     z.strictObject({
       error: z.int().min(400).max(599),
       message: z.string().optional(),
       retryAfterMs: z.int().min(0).optional(),
       times: z.int().min(1).optional(),
     }),
-    /** Silence on an open connection: for that many milliseconds, or until the client disconnects. */
+    /** Sends nothing on the open connection, for that many milliseconds or until the client disconnects. */
     z.strictObject({ stall: z.union([z.int().min(0).max(3_600_000), z.literal('forever')]) }),
-    /** Breaks the connection, after the previous steps have been sent. `times` as above. */
+    /** Breaks the connection after the previous steps have been sent. After `times` breaks this step is skipped. */
     z.strictObject({ cut: z.literal(true), times: z.int().min(1).optional() }),
   ],
   { error: 'is no step; write {"text"}, {"endless"}, {"shell"}, {"tool"}, {"error"}, {"stall"} or {"cut"}, each with its own fields only' },
@@ -38,11 +40,11 @@ const turn = z.preprocess((given) => (Array.isArray(given) ? given : [given]), z
 const rule = z.strictObject({
   when: z
     .strictObject({
-      /** The prompt contains this. */
+      /** Matches when the prompt contains this text. */
       prompt: z.string().optional(),
-      /** The prompt matches this regular expression. */
+      /** Matches when the prompt matches this regular expression. */
       pattern: z.string().refine(isPattern, 'is no regular expression').optional(),
-      /** The name of the requested model contains this. */
+      /** Matches when the name of the requested model contains this text. */
       model: z.string().optional(),
     })
     .default({}),

@@ -4,17 +4,20 @@ import { type Client, clientOf, messageOf, type Target } from './request.ts'
 import { type CleanupStatus, issuesOf, observe } from './world.ts'
 
 export interface CleanupManagerOptions {
-  /** The time for the polite and terminate steps together, in ms. What is left is then killed, and the answer comes at most 5 s later. */
+  /**
+   * The time for the polite and terminate steps of a reset together, in ms. The reset then kills the processes that are left, and answers
+   * at most 5 s later.
+   */
   readonly resetTimeout?: number
   /** The longest wait after a reset until the server is clean, in ms. */
   readonly verifyTimeout?: number
-  /** The longest wait between two attempts, in ms. The second attempt is skipped when the server becomes clean meanwhile. */
+  /** The longest wait between two attempts, in ms. The second attempt is skipped when the server becomes clean during the wait. */
   readonly backoff?: number
 }
 
 const attemptsAllowed = 2
 
-/** Added to the reset's own time, for the kill and the answer. */
+/** The time that a request may take beyond `resetTimeout`, for the kill and the answer. */
 const answerMs = 15_000
 
 /** Removes everything from a server with `--test-endpoints`, or from one of its namespaces, and verifies that. */
@@ -31,7 +34,10 @@ export class TestCleanupManager {
     this.#backoffMs = backoff
   }
 
-  /** Resets, verifies, then resets by force; at most twice. Throws an error that names what is left. Safe to call at any time. */
+  /**
+   * Resets the namespace or the server and verifies that it is clean, else resets by force. Does this at most twice. Throws an error that
+   * names what is left. Safe to call at any time.
+   */
   async cleanupAll(): Promise<void> {
     for (let attempt = 1; attempt <= attemptsAllowed; attempt++) {
       await this.#reset(false)
@@ -47,7 +53,7 @@ export class TestCleanupManager {
     return (await this.#client.ask<CleanupStatus>('get', '/api/cleanup/status')).isClean
   }
 
-  /** Kills everything without a polite step first, and returns the report. */
+  /** Resets by force: kills everything without a polite step first. Returns the report of the server. */
   async forceCleanup(): Promise<Report> {
     return await this.#reset(true)
   }

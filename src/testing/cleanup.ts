@@ -7,11 +7,11 @@ export interface CleanupOptions {
   readonly maxRetries?: number
   /** The longest wait between two rounds, in ms. The next round begins as soon as no process is left. */
   readonly retryDelay?: number
-  /** The longest time for an agent to end, in ms. Its deletion answers as soon as it is verified gone. */
+  /** The longest time for an agent to end, in ms. The deletion of an agent answers as soon as the agent is verified gone. */
   readonly processExitDelay?: number
-  /** Throws an error that names what is left, instead of printing a warning. */
+  /** True throws an error that names what is left. Otherwise a warning is printed. */
   readonly throwOnFailure?: boolean
-  /** Prints each step to the console. */
+  /** True prints each step to the console. */
   readonly verbose?: boolean
 }
 
@@ -20,23 +20,23 @@ export interface CleanupResult {
   readonly cleaned: number
   /** The number of agents that still exist; without any, the number of other things that are left. */
   readonly remaining: number
-  /** Rounds of deletions; 0 when there was nothing to do. */
+  /** The number of rounds of deletions; 0 when there was nothing to do. */
   readonly attempts: number
-  /** In milliseconds. */
+  /** The duration of the cleanup, in milliseconds. */
   readonly duration: number
   /** The names of everything that is left. */
   readonly issues: readonly string[]
 }
 
-/** The number of deletions at the same time. More would only wait in the server. */
+/** The maximum number of deletions at the same time. More would only wait in the server. */
 const batchSize = 5
 
-/** Added to the agent's own time, for the kill, the ledger and the answer. */
+/** The time that a deletion may take beyond the agent's own time to end, for the kill, the ledger and the answer. */
 const answerMs = 15_000
 
 /**
- * Deletes every agent and checks whether the server is clean; repeats by force until it is, or the rounds are used up. Needs no test
- * endpoints. No wait is fixed: each ends at the event, and its option only bounds it.
+ * Deletes every agent and checks whether the server is clean. Repeats that by force until the server is clean, or the rounds are used up.
+ * Needs no test endpoints. Each wait ends at its event, and its option is only the limit.
  */
 export async function cleanupRealAgents(target: Target, options: CleanupOptions = {}): Promise<CleanupResult> {
   const { maxRetries = 5, retryDelay = 2_000, processExitDelay = 3_000, throwOnFailure = false, verbose = false } = options
@@ -90,7 +90,7 @@ async function deleteAll(round: Round, agents: readonly AgentSummary[]): Promise
 
 /** Resolves with true when the agent is gone, with its rows. The server answers when that is verified, or when the time is up. */
 async function deleteOne({ client, exitMs, isForced, print }: Round, agent: AgentSummary): Promise<boolean> {
-  // A stuck agent has already been stopped politely.
+  // An agent that is stuck has already been stopped politely, so its deletion begins by force.
   const force = isForced || agent.status === 'stuck'
   print(`  Deleting ${nameOf(agent)}${force ? ' by force' : ''}.`)
   const query = `timeout=${exitMs}${force ? '&force=true' : ''}`
@@ -100,7 +100,7 @@ async function deleteOne({ client, exitMs, isForced, print }: Round, agent: Agen
     print(isGone ? `  Agent ${agent.id} is gone.` : `  Agent ${agent.id} is still there (${status}): ${messageOf(body)}`)
     return isGone
   } catch (error) {
-    // The next status request shows whether it was deleted.
+    // The deletion was not answered. The next status request shows whether the agent was deleted.
     print(`  The deletion of agent ${agent.id} got no answer: ${String(error)}`)
     return false
   }

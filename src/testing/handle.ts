@@ -37,7 +37,7 @@ export interface LaunchBody {
   readonly placement?: string
 }
 
-/** `fail`: a test fails when something of it is still running at its end. `clean`: that is only cleaned up. */
+/** What happens when something of a test is still running at its end. `fail`: the test fails. `clean`: the rest is only cleaned up. */
 export type Leaks = 'fail' | 'clean'
 
 export function handleOf(address: Address & { readonly namespace: string }): EbbHandle {
@@ -68,12 +68,12 @@ export function namespaceFor(title: string): string {
   return `test-${readable}-${randomBytes(6).toString('hex')}`.replaceAll('--', '-')
 }
 
-/** The longest wait for what is ending by itself, such as a closing socket or an agent after its last message. */
+/** The longest wait for something that is ending by itself, such as a closing socket or an agent after its last message. */
 const settleMs = 2_000
 
 /**
- * Ends a test: removes everything from its namespace and verifies that. Throws when something is left, and when the test left
- * something running. `allowance` is the code that allows that, for the error message.
+ * Ends a test: removes everything from its namespace and verifies that. Throws when something is left, and, with `leaks` set to `fail`,
+ * when the test left something running. `allowance` is the code that would allow leaks, for the error message.
  */
 export async function finish(handle: EbbHandle, leaks: Leaks, allowance: string): Promise<void> {
   const found = leaks === 'fail' ? await leaksAtTheEnd(clientOf(handle)) : []
@@ -97,7 +97,7 @@ async function leaksAtTheEnd(client: Client): Promise<readonly string[]> {
   return found
 }
 
-/** True when an agent is still running: it does not end by itself within `settleMs`. */
+/** True when an agent is running and not stopping. Waiting until `settleMs` would not end such an agent. */
 function isRunning({ agents }: SystemState): boolean {
   return agents.some(({ status }) => !hasEnded(status) && status !== 'stopping')
 }

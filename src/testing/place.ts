@@ -3,15 +3,15 @@ import { type ServerOptions, startServer } from './server.ts'
 
 /** Selects the server that the tests use. */
 export interface PlaceOptions extends ServerOptions {
-  /** A running server; default `EBB_URL`. Without either, a server is started, and stopped after the tests. */
+  /** The URL of a running server. Default: `EBB_URL`. Without either, a server is started, and stopped after the tests. */
   readonly url?: string
-  /** Default `EBB_TOKEN`. */
+  /** The token of the server. Default: `EBB_TOKEN`. */
   readonly token?: string
 }
 
 export interface Place {
   readonly address: Address
-  /** Stops the server, if `openPlace` started it. */
+  /** Stops the server, if `openPlace` has started it. */
   close(): Promise<void>
 }
 

@@ -1,4 +1,4 @@
-/** Resolves when `work` does. If that takes longer than `ms`, the result is that of `onLate`. */
+/** Resolves when `work` does. When `work` takes longer than `ms`, the result is that of `onLate`. */
 export async function within<T>(ms: number, work: Promise<T>, onLate: () => T): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<T>((resolve, reject) => {
@@ -20,7 +20,10 @@ export async function within<T>(ms: number, work: Promise<T>, onLate: () => T): 
   }
 }
 
-/** The pause between two polls, for what has no event. It starts short and doubles, so that the server is not overloaded. */
+/**
+ * The shortest and the longest pause between two polls, for states that have no event. The pause doubles, so that the server is not
+ * overloaded.
+ */
 const firstPauseMs = 10
 const longestPauseMs = 250
 

@@ -5,11 +5,11 @@ import { within } from './race.ts'
 export interface RequestOptions {
   headers?: Record<string, string>
   data?: unknown
-  /** In milliseconds. */
+  /** The timeout of the request, in milliseconds. */
   timeout?: number
 }
 
-/** Playwright's `APIResponse`, or a `Response` of `fetch`, where `ok` and `status` are values. */
+/** A response: Playwright's `APIResponse`, or a `Response` of `fetch`, where `ok` and `status` are values instead of functions. */
 export interface ResponseLike {
   ok: boolean | (() => boolean)
   status: number | (() => number)
@@ -34,7 +34,7 @@ export interface Address {
 /** A request object of the test, with the namespace to use. */
 export interface NamespacedRequest {
   readonly request: RequestLike
-  /** Needed when the request object has no base URL, or another one. */
+  /** The URL of the server. Needed when the request object has no base URL, or the base URL of another server. */
   readonly url?: string | undefined
   readonly namespace?: string | undefined
   readonly token?: string | undefined
@@ -62,7 +62,7 @@ export interface Client {
   ask<T>(method: Method, path: string, options?: CallOptions): Promise<T>
 }
 
-/** The timeout of calls for which the server does not wait. */
+/** The timeout of calls that the server answers at once. */
 const defaultTimeoutMs = 15_000
 
 export function clientOf(target: Target): Client {
@@ -105,7 +105,7 @@ interface Parts {
 function partsOf(target: Target): Parts {
   if (typeof target === 'string' || target instanceof URL) return { request: fetching, url: withoutSlash(String(target)) }
   if ('request' in target) return { ...target, url: withoutSlash(target.url ?? '') }
-  // Checked before the methods: an EbbHandle has both, and its address includes the namespace.
+  // The URL is checked before the methods: an EbbHandle has both, and only its address includes the namespace.
   if ('url' in target && typeof target.url === 'string') {
     const { url, namespace, token } = target
     return { request: fetching, url: withoutSlash(url), namespace, token }

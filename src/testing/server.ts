@@ -32,7 +32,7 @@ export interface ThrowAwayServer extends AsyncDisposable {
  */
 const script = 'home=$1; shift; "$@"; code=$?; [ "$code" = 0 ] && rm -rf -- "$home"; exit "$code"'
 
-/** Settings in the environment that would make it use the user's store, address or token. */
+/** Variables that would make the new server use the user's own store, address or token. */
 const userSettings = ['EBB_CONFIG', 'EBB_STORE', 'EBB_HOST', 'EBB_TOKEN', 'EBB_KEEP_ON_EXIT', 'EBB_URL']
 
 const logName = 'server.log'
@@ -66,13 +66,14 @@ export async function startServer({ args = [], env = {} }: ServerOptions = {}): 
 function spawnServer(home: string, args: readonly string[], env: Readonly<Record<string, string>>): ChildProcess {
   const words = ['serve', '--port', '0', '--test-endpoints', '--json', '--while-stdin', ...args]
   const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !userSettings.includes(name)))
-  // A file, not a pipe: a write to a pipe without a reader would end the server after the test process has died.
+  // The errors of the server go to a file, not to a pipe. After the test process has died, a write to a pipe without a reader would end the
+  // server.
   const errors = openSync(join(home, logName), 'a', 0o600)
   try {
     return spawn('/bin/sh', ['-c', script, 'ebb-throw-away', home, ebbProgram(), ...words], {
       env: { ...inherited, ...env, EBB_HOME: home },
       stdio: ['pipe', 'pipe', errors],
-      // A session of its own: Ctrl-C ends only the test process, which then stops the server.
+      // The server is in a session of its own. So Ctrl-C ends only the test process, which then stops the server.
       detached: true,
     })
   } finally {
@@ -91,7 +92,7 @@ function firstLine({ stdout }: ChildProcess): Promise<string> {
   })
 }
 
-/** Without a hold, a server that was not stopped does not keep the test process alive; it ends with the test process. */
+/** Sets whether the server keeps the test process alive. A server that does not, and that was not stopped, ends with the test process. */
 function hold(child: ChildProcess, isHeld: boolean): void {
   for (const one of [child, child.stdin as Socket | null, child.stdout as Socket | null]) {
     if (isHeld) one?.ref()
@@ -99,7 +100,9 @@ function hold(child: ChildProcess, isHeld: boolean): void {
   }
 }
 
-/** The error for a server that did not start, with its own error output. Its home is removed, because nothing was launched in it. */
+/**
+ * The error for a server that did not start, with the server's own error output. The home is removed, because nothing was launched in it.
+ */
 async function notStarted(child: ChildProcess, why: number | string, exit: Promise<number | string>, home: string): Promise<Error> {
   const said = logIn(home)
   const code = await endInput(child, exit)

@@ -7,12 +7,13 @@ export interface UseEbbOptions extends PlaceOptions {
   readonly leaks?: Leaks
 }
 
-/** Starting and stopping a server takes seconds on a busy machine. */
+/** The timeout of the hooks. Starting and stopping a server takes seconds on a busy machine. */
 const hookTimeoutMs = 60_000
 
 /**
- * Gives each test of this file or `describe` a namespace of its own. A test fails when it leaves something in it running. The returned
- * handle always refers to the current test. Call it first, because Vitest runs the `after` hooks of later calls earlier.
+ * Gives each test of the current file or `describe` a namespace of its own. A test fails when it leaves something in its namespace running.
+ * The returned handle always refers to the current test. Call `useEbb` before other hooks, because Vitest runs the `after` hooks of later
+ * calls earlier.
  */
 export function useEbb({ leaks = 'fail', ...options }: UseEbbOptions = {}): EbbHandle {
   let place: Place | undefined

@@ -5,21 +5,21 @@ import { hasEnded } from './world.ts'
 
 export type TerminalState = FinalStatus | 'deleted'
 
-/** The longest wait of one call: the request object of a test may time out after 30 s. */
+/** The longest wait of one request, because the request object of a test may time out after 30 s. */
 const sliceMs = 20_000
 
-/** Added to the server's wait, for the transfer of the answer. */
+/** The time that a request may take beyond the server's wait, for the transfer of the answer. */
 const answerMs = 10_000
 
 /**
- * Resolves at the event: the server answers when the agent is verified to have ended, or is deleted. Throws when that takes too
- * long, and at once when the agent is stuck, because waiting does not end it.
+ * Resolves when the server reports that the agent is verified to have ended, or is deleted. Throws when that takes too long, and at once
+ * when the agent is stuck, because waiting does not end a stuck agent.
  */
 export async function waitForAgentTerminalState(target: Target, agentId: string, timeoutMs = 60_000): Promise<TerminalState> {
   const client = clientOf(target)
   const untilMs = performance.now() + timeoutMs
   let last: AgentStatus | undefined
-  // Polled with pauses, because a server without support for `wait` answers at once and would be overloaded.
+  // The requests have pauses between them, because a server without support for `wait` answers at once and would be overloaded.
   const ended = await pollUntil(timeoutMs, async (): Promise<TerminalState | undefined> => {
     const waitMs = Math.round(Math.max(0, Math.min(sliceMs, untilMs - performance.now())))
     const { isOk, status, body } = await client.call('get', `/api/agents/${agentId}/status?wait=${waitMs}`, {

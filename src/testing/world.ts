@@ -28,7 +28,7 @@ const maxAgentsListed = 20
 
 export async function observe(client: Client): Promise<SystemState> {
   const agents = await client.ask<readonly AgentSummary[]>('get', '/api/agents')
-  // The status is read last and decides. It does not include what another running Ebb owns.
+  // The status is read after the agents, and decides whether any exist. It does not include what another running Ebb owns.
   const status = await client.ask<CleanupStatus>('get', '/api/cleanup/status')
   return { agents: status.agentCount === 0 ? [] : agents, status }
 }
@@ -72,7 +72,7 @@ async function processes(client: Client, agents: readonly AgentSummary[], count:
   const living = agents.filter(({ status }) => !hasEnded(status)).slice(0, maxAgentsListed)
   const named = await Promise.all(
     living.map(async ({ id }) => {
-      // The agent may have been deleted between the two calls.
+      // The agent may have been deleted since it was listed.
       const { isOk, body } = await client.call('get', `/api/agents/${id}/process`)
       return isOk ? (body as Processes).processes.map(({ pid, command }) => `process ${pid} (${command})`) : []
     }),

@@ -30,7 +30,7 @@ export interface Copied {
   readonly isCut: boolean
 }
 
-/** This much of a shortened log is compared with the end of Ebb's log to find where they overlap. */
+/** The number of bytes of a shortened daemon log that are compared with the end of Ebb's log to find where the two overlap. */
 const overlapBytes = 262_144
 
 const streams = ['stdout', 'stderr'] as const
@@ -104,12 +104,12 @@ class Copy {
     this.#sizeBytes = this.#hadBytes
   }
 
-  /** The log has the byte over the limit. */
+  /** True when the log has the one byte over the limit that marks the output as cut. */
   get isFull(): boolean {
     return this.#sizeBytes > this.#mostBytes
   }
 
-  /** The daemon sent less than the log has. */
+  /** True when the daemon sent less than the log already has. */
   get isBehind(): boolean {
     return this.#seenBytes < this.#hadBytes
   }
@@ -133,7 +133,7 @@ class Copy {
   }
 }
 
-/** The end of a log, and the beginning of what is left in the daemon's log. */
+/** Finds where the end of Ebb's log continues in the daemon's shortened log. */
 class Joint {
   readonly copy: Copy
   readonly #tail: Buffer

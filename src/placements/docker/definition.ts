@@ -26,7 +26,7 @@ export const docker = definePlacement({
   },
   requires: { option: 'dockerImage', what: 'an image that the daemon has' },
   recoveryEnvironment: ({ dockerImage, dockerHost }, { DOCKER_HOST, DOCKER_TLS_VERIFY, DOCKER_CERT_PATH }) => ({
-    // The docker command finds its daemon by these variables.
+    // The daemon is found by the same variables as by the docker command.
     ...{ DOCKER_HOST, DOCKER_TLS_VERIFY, DOCKER_CERT_PATH },
     EBB_DOCKER_IMAGE: dockerImage,
     EBB_DOCKER_HOST: dockerHost,

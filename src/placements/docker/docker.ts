@@ -30,7 +30,7 @@ export function dockerOver(daemon: Daemon): Docker {
       }),
     start: async (id, input, signal) => {
       requireOpenScope(signal)
-      // Attached before the start, so that the program never reads a premature end of its input.
+      // The input is attached before the start, so that the program never reads a premature end of its input.
       const stdin = await daemon.call(createMs, undefined, (client, abortSignal) => attach(client.getContainer(id), abortSignal))
       try {
         requireOpenScope(signal)
@@ -63,13 +63,13 @@ export function dockerOver(daemon: Daemon): Docker {
 
 async function attach(container: Dockerode.Container, abortSignal: AbortSignal): Promise<Duplex> {
   const stdin = (await container.attach({ stream: true, stdin: true, stdout: false, stderr: false, hijack: true, abortSignal })) as Duplex
-  // The connection ends with the container. Its end is observed separately, so an error here says nothing more.
+  // The connection ends with the container. The end of the container is observed separately, so an error of the connection is ignored.
   stdin.on('error', () => {})
   stdin.resume()
   return stdin
 }
 
-/** Throws when a close has begun: it would have to wait for the container only to end it. */
+/** Throws when a close has begun. A container that is started during a close would only be ended again by that close. */
 function requireOpenScope(signal: AbortSignal): void {
   if (signal.aborted) throw new EbbError('scope_closed', 'The container was not started: its scope is closing.')
 }
@@ -91,7 +91,7 @@ function bodyOf(order: ContainerOrder): object {
   return {
     Image: order.image,
     Labels: order.labels,
-    // Otherwise the entry point of the image would come before the command.
+    // An empty list overrides the entry point of the image, which would otherwise come before the command.
     Entrypoint: [],
     Cmd: order.argv,
     Env: Object.entries(order.env).map(([name, value]) => `${name}=${value}`),

@@ -17,7 +17,7 @@ export interface WatchDeps {
 export interface Watched {
   readonly id: string
   readonly daemon: DaemonMark | undefined
-  /** True before the container was started, so that no exit can have been missed. */
+  /** True when the watch begins before the container is started, so that no exit can have been missed. */
   readonly isFresh: boolean
   /** Called when the container ended while the daemon did not answer: its output of that time is lost. */
   readonly onMissedEnd: () => void
@@ -34,14 +34,14 @@ export class ExitWatch {
   readonly #lifetime = new AbortController()
   readonly #deps: WatchDeps
   readonly #onMissedEnd: () => void
-  /** The daemon did not answer, and the container has not been observed running since. */
+  /** True when the daemon did not answer, and the container has not been observed running since then. */
   #isLost = false
 
   constructor(deps: WatchDeps, watched: Watched) {
     this.#deps = deps
     this.#onMissedEnd = watched.onMissedEnd
     this.exit = this.#ended.promise
-    this.#registered.promise.catch(() => {}) // Swallowed: only a start awaits it. A resumed watch retries without it.
+    this.#registered.promise.catch(() => {}) // Swallowed: only a start awaits the registration. A resumed watch retries by itself.
     this.#watch(watched).then(
       (exit) => this.settle(exit),
       () => this.settle(unknownExit),
@@ -53,7 +53,7 @@ export class ExitWatch {
     return this.#registered.promise
   }
 
-  /** True when the exit is known, or known to be unknown. */
+  /** True when the exit was found, or when it can no longer be found. */
   get isSettled(): boolean {
     return this.#lifetime.signal.aborted
   }
@@ -84,13 +84,13 @@ export class ExitWatch {
         attempt = 1
         const seen = mayHaveEnded ? await queries.inspect(id, signal) : undefined
         if (mayHaveEnded && !(seen && isStillToEnd(seen))) {
-          next.catch(() => {}) // Swallowed: the exit is known already.
+          next.catch(() => {}) // Swallowed: the exit is known already, so this wait is not needed any more.
           return exitOf(seen)
         }
         this.sawRunning()
         return { code: await next, signal: null }
       } catch (error) {
-        next.catch(() => {}) // Swallowed: it rejects with the same error, or its wait is not needed any more.
+        next.catch(() => {}) // Swallowed: the wait for the exit fails with the same error, or is not needed any more.
         this.#registered.reject(error)
         if (statusOf(error) === undefined) this.#isLost = true
         if (statusOf(error) === 404 && (await this.#isSame(daemon))) return unknownExit
@@ -101,7 +101,10 @@ export class ExitWatch {
     return unknownExit
   }
 
-  /** Another daemon, or one without an identity, knows nothing about the exit of this container (G4). */
+  /**
+   * True when the current daemon is the one that created the container. Any other daemon, or one without an identity, knows nothing about
+   * the exit of the container (G4).
+   */
   async #isSame(daemon: DaemonMark | undefined): Promise<boolean> {
     return await requireSame(this.#deps.queries, daemon, this.#lifetime.signal).then(
       () => true,
@@ -110,7 +113,7 @@ export class ExitWatch {
   }
 }
 
-/** The container runs, or was never started. */
+/** True when the container runs, or was never started. */
 function isStillToEnd({ state }: InspectedContainer): boolean {
   return isRunning(state) || state === 'created'
 }

@@ -17,7 +17,7 @@ export interface Followed {
   readonly mostBytes: number
 }
 
-/** The backoff of this attempt is some hundred milliseconds. */
+/** The number of the backoff attempt whose delay, some hundred milliseconds, is waited after a stream has ended. */
 const endedAttempt = 6
 
 class Follower {
@@ -42,8 +42,8 @@ class Follower {
       const before = sizeOf(paths.stdout) + sizeOf(paths.stderr)
       try {
         await copyOutput(this.#deps, id, paths, { follows: true, signal, mostBytes })
-        // A close stops the follower right after it ended the container, so this wait usually saves the query. With thirty containers the
-        // queries are a tenth of the daemon's work.
+        // A close stops the follower right after it has ended the container, so waiting here usually saves the query for the container's
+        // state. When thirty containers end at once, these queries are a tenth of the daemon's work.
         await backoff(this.#deps.clock, endedAttempt, signal)
         if (signal.aborted || !(await this.#mayWriteMore(id))) return
       } catch (error) {
@@ -56,7 +56,7 @@ class Follower {
     }
   }
 
-  /** A stream may also end because the daemon stopped while the container runs. */
+  /** True when the container still runs after its stream has ended, for example because the daemon stopped. */
   async #mayWriteMore(id: string): Promise<boolean> {
     const seen = await this.#deps.queries.inspect(id, this.#lifetime.signal)
     return seen !== undefined && isRunning(seen.state)
@@ -82,7 +82,7 @@ export class Followers {
   }
 }
 
-/** A process runs in the container, or is about to. */
+/** True when a process runs in the container, or is about to be started. */
 export function isRunning(state: string): boolean {
   return state === 'running' || state === 'paused' || state === 'restarting'
 }

@@ -31,7 +31,7 @@ import { markOf, requireSame } from './same-daemon.ts'
 
 export const container = 'container'
 
-/** Recorded before the container is ordered: from then on it may exist. */
+/** What the ledger records before the container is ordered. From then on the container may exist. */
 interface ContainerDetail {
   readonly paths?: OutputPaths
   readonly daemon?: DaemonMark
@@ -52,15 +52,15 @@ export interface ContainerDeps {
   readonly clock: Clock
   readonly followers: Followers
   readonly inheritedTag: string | undefined
-  /** Scopes whose container ended while the daemon did not answer. run.ts adds them. */
+  /** Scopes whose container ended while the daemon did not answer. The kind in run.ts adds them. */
   readonly missedEnds: Set<string>
   /** The limit of each output stream in bytes, unless the launch sets one. */
   readonly mostBytes: number
 }
 
 /**
- * A daemon whose client died still creates the ordered container: after 50 ms when measured, after many seconds on slow storage. It
- * reserves the name at once, which `isNameFree` can find out. An order may be in progress for this long.
+ * How long an order may be in progress after the client that sent it has died. The daemon still creates the container: after 50 ms when
+ * measured, after many seconds on slow storage. The daemon reserves the name at once, and `isNameFree` detects that.
  */
 const settlingMs = 1_500
 
@@ -74,13 +74,15 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
   readonly kind = container
   readonly outlivesPower = true
   readonly isRemote = true
-  /** The order may take 25 s (docker.ts) and the query for the daemon's identity 4 s. The ledger is written in between. */
+  /**
+   * The order of a container may take 25 s (docker.ts), and the query for the daemon's identity 4 s. The rest is for writing the ledger.
+   */
   readonly createBudgetMs = 40_000
   readonly #deps: ContainerDeps
-  /** Ids of resources for which no order can be in progress any more. */
+  /** Ids of the resources whose order cannot be in progress any more. */
   readonly #settled = new Set<string>()
   readonly #removals = new Map<string, Promise<boolean>>()
-  /** Ids of containers whose removal this daemon confirmed, so it is the daemon that had them. */
+  /** Ids of containers whose removal the current daemon confirmed. The confirmation proves that the container belonged to this daemon. */
   readonly #removed = new Set<string>()
 
   constructor(deps: ContainerDeps) {
@@ -159,16 +161,16 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
     return absent({ method: 'no such container', strength: 'api', at: ctx.clock.wall() })
   }
 
-  /** The container was ordered, and the outcome of the order is unknown. */
+  /** True when the container was ordered, and the outcome of the order is unknown. */
   #mayAppear({ mark, detail }: ContainerRef): boolean {
     return detail !== undefined && detail.id === undefined && !this.#settled.has(mark.resourceId)
   }
 
-  /** Returns undefined when the container cannot appear any more: it does not exist, and no order holds its name. */
+  /** Checks whether the container can still appear. Returns undefined when it cannot: it does not exist, and no order holds its name. */
   async #settle(ref: ContainerRef, signal: AbortSignal): Promise<Presence | undefined> {
     const { queries } = this.#deps
     const isFree = await queries.isNameFree(ref.name, signal)
-    // Listed after the name was checked, so that a container that was created before the check is seen.
+    // Containers are listed after the name was checked, so that a container that was created before the check is seen.
     const [late] = await this.#all(ref, signal)
     if (late) return present(`${late.name}, ${late.state}`)
     // A foreign container has the name, so the order was refused.
@@ -240,7 +242,7 @@ export class ContainerKind implements ResourceKind<ContainerSpec, ContainerRef> 
   async gone(ref: ContainerRef, ctx: Ctx): Promise<Proof> {
     const first = await this.observe(ref, ctx)
     if (first.is === 'absent') return first.proof
-    // Somebody else is removing the container and has not finished.
+    // A container that is still listed may be one that somebody else is removing, so the end of that removal is awaited.
     await Promise.all((await this.#all(ref, ctx.signal)).map(({ id }) => this.#deps.queries.removed(id, ctx.signal)))
     const seen = await this.observe(ref, ctx)
     if (seen.is !== 'absent') throw new Error(`the container ${ref.name} still exists`)

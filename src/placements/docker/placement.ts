@@ -39,7 +39,7 @@ interface DockerSettings {
   readonly dockerMemory: number | undefined
   readonly dockerPids: number | undefined
   readonly dockerCpus: number | undefined
-  /** The values of variables that are configured without a value. */
+  /** The values of the variables that the configuration passes on without a value. */
   readonly environment: Readonly<Record<string, string>>
 }
 
@@ -48,11 +48,11 @@ interface DockerPlacementDeps {
   readonly host: string
   readonly context: LaunchContext
   readonly queries: DockerQueries
-  /** True when this process of this host is in that container. The daemon's pids may be those of another host. */
+  /** True when this pid is a process of this host in that container. A pid that the daemon reports may be a pid of another host. */
   readonly isOfContainer: (pid: number, containerId: string) => boolean
 }
 
-/** The options as they are configured. The registry opens the placement only when there is an image. */
+/** The docker options as configured. The registry opens the placement only when an image is configured. */
 type DockerOptions = Omit<DockerSettings, 'dockerImage' | 'environment'> & {
   readonly dockerImage: string | undefined
   readonly dockerHost: string | undefined
@@ -88,8 +88,8 @@ export function openDocker(options: DockerOptions, parts: PlacementParts): Place
 }
 
 /**
- * The run depends on the container, and the container on its logs. So the end of the run is observed first, then the output is copied, then
- * the container is removed, and then the logs are archived.
+ * The run depends on the container, and the container depends on its logs. So the end of the run is observed first, then the output is
+ * copied, then the container is removed, and then the logs are archived.
  */
 function planDocker(context: LaunchContext, settings: DockerSettings, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   const { installation, keepsSessions } = context
@@ -157,7 +157,7 @@ function ownMounts(context: LaunchContext, scopeId: string, { workspace, config 
   ]
 }
 
-/** Fails also when the package dockerode is not installed. */
+/** Throws when the daemon does not have the image or does not answer, or when the package dockerode is not installed. */
 async function requireReady({ queries, settings: { dockerImage } }: DockerPlacementDeps): Promise<void> {
   let isThere: boolean
   try {
@@ -180,7 +180,7 @@ async function check({ queries, host, settings }: DockerPlacementDeps): Promise<
   // A daemon behind an address mounts files of its own host, which cannot be checked here.
   const mounts = queries.isLocal ? dockerMount.map((text) => checkMount(parseMount(text))) : []
   const daemon = await tryOut('docker.host', async () => good(`the daemon at ${host} is version ${await queries.version()}`))
-  // When the daemon does not answer, the other checks would only repeat that.
+  // When the daemon does not answer, the checks of the image and the network would only report the same problem again.
   if (!daemon.isGood) return [daemon, ...mounts]
   const image = tryOut('docker.image', async () =>
     (await queries.hasImage(dockerImage)) ? good(`${dockerImage} is there`) : bad(missingImage(dockerImage)),
@@ -205,7 +205,10 @@ function checkMount({ source }: ContainerMount): SettingCheck {
     : { setting, ...good(`${source} is there`) }
 }
 
-/** A path that this user may not read may still be readable for the daemon. */
+/**
+ * True when nothing exists at the path. A path that this user may not read may still be readable for the daemon, so it does not count as
+ * missing.
+ */
 function isMissing(path: string): boolean {
   try {
     statSync(path)

@@ -125,7 +125,7 @@ export interface ContainerSpec {
   readonly mostBytes?: number
 }
 
-/** Input of the creation that is not in the spec. Only in memory. */
+/** The part of a container's order that is not in the spec. It is kept only in memory, because it may contain secrets. */
 export type ContainerLive = Omit<ContainerOrder, 'name' | 'labels' | 'image'>
 
 /** The files to which the output is copied. */
@@ -135,14 +135,14 @@ export interface ContainerHandle {
   readonly id: string
   readonly paths: OutputPaths | undefined
   readonly mostBytes: number
-  /** The daemon that created it. */
+  /** The daemon that created the container. */
   readonly daemon: DaemonMark | undefined
 }
 
 /** Identifies a daemon. A container that another daemon does not know may still exist. */
 export interface DaemonMark {
   readonly identity: string
-  /** The daemon's address at that time, for display. */
+  /** The address of the daemon when it created the container, for display. */
   readonly host: string
 }
 
@@ -153,7 +153,7 @@ export interface ContainerRunSpec {
   readonly politeSignal?: NodeJS.Signals
 }
 
-/** Input of the start that is not in the spec. Only in memory. */
+/** The part of a container's start that is not in the spec. It is kept only in memory. */
 export interface ContainerRunLive {
   readonly input: string
 }

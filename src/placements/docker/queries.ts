@@ -39,7 +39,7 @@ export function queriesOf(daemon: Daemon): DockerQueries {
     stopped: (id, signal) => unlessGone(waitFor(daemon, id, 'not-running', signal, () => {})),
     removed: (id, signal) => unlessGone(waitFor(daemon, id, 'removed', signal, () => {})),
     pids: async (id) => {
-      // Pids as `ps -o pid` shows them on the daemon's host.
+      // The option `-o pid` makes the daemon list the pids as `ps` shows them on the daemon's host.
       const { Processes } = await daemon.call(observeTimeoutMs, undefined, async (client, abortSignal) =>
         client.getContainer(id).top({ ps_args: '-o pid', abortSignal }),
       )
@@ -79,12 +79,15 @@ function shared<T>(ask: () => Promise<T>): () => Promise<T> {
   }
 }
 
-/** There is no such option. The daemon refuses an order with it, but only after it has reserved the name (moby, daemon/create.go). */
+/**
+ * A security option that does not exist. The daemon refuses an order with this option, but only after it has reserved the name (moby,
+ * daemon/create.go).
+ */
 const impossible = 'ebb-asks-for-the-name'
 
 /**
- * Sends an order that cannot be carried out. The daemon reserves the name first, for as long as it works on an order. So it refuses the
- * order because of the name or because of the option, and creates nothing (measured with 28.2).
+ * Asks whether the name is free, by an order that cannot be carried out. The daemon reserves the name of an order first, for as long as it
+ * works on the order. So it refuses this order because of the name or because of the option, and creates nothing (measured with 28.2).
  */
 async function isNameFree(daemon: Daemon, name: string, signal: AbortSignal | undefined): Promise<boolean> {
   const order = { Image: '', Cmd: ['true'], HostConfig: { SecurityOpt: [impossible] } }

@@ -41,7 +41,7 @@ export interface ContainerRunRef extends ContainerRunSpec {
   readonly daemon?: DaemonMark
   /** The pid of the main process, when it is on this host. */
   readonly pid?: number
-  /** Part of the input is only in the memory of the supervisor, and is lost with it. */
+  /** True while a part of the input is only in the memory of the supervisor. That part is lost when the supervisor is lost. */
   readonly isBeingTold?: boolean
 }
 
@@ -53,7 +53,7 @@ export interface ContainerRunDeps {
   readonly queries: DockerQueries
   readonly clock: Clock
   readonly followers: Followers
-  /** Scopes whose container ended while the daemon did not answer. The container reports it (kind.ts). */
+  /** Scopes whose container ended while the daemon did not answer. The kind `container` reports the missed end (kind.ts). */
   readonly missedEnds: Set<string>
 }
 
@@ -83,7 +83,7 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
   readonly createBudgetMs = 70_000
   readonly #deps: ContainerRunDeps
   readonly #watches = new Map<string, ExitWatch>()
-  /** When a container was first killed without the daemon. */
+  /** The time at which each container was first killed by a direct SIGKILL, in milliseconds of the clock, by container id. */
   readonly #killedMs = new Map<string, number>()
 
   constructor(deps: ContainerRunDeps) {
@@ -95,12 +95,12 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
     return { ...intent.spec, mark, ...(intent.detail as RunDetail | undefined) }
   }
 
-  /** The description does not depend on the container's id, because it is also used before the container exists. */
+  /** The description does not contain the container's id, because a run is also described before its container exists. */
   describe({ program, mark }: ContainerRunRef): string {
     return `${program} in the container of ${scopeOfResource(mark.resourceId)}`
   }
 
-  /** Leaves out signals that the main process ignores: each of them would only cost the daemon's time. */
+  /** Leaves out the steps whose signal the main process ignores. Sending such a signal would only cost the daemon's time. */
   steps(ref: ContainerRunRef): readonly LadderStep[] {
     const known = ref.politeSignal ? (['polite', 'terminate'] as const) : (['terminate'] as const)
     const isReached = (step: LadderStep): boolean =>
@@ -121,12 +121,12 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
       throw refusalOf(ref, error)
     }
     if (paths) followers.start(scopeOfResource(ref.mark.resourceId), { id, paths, mostBytes })
-    // The pid is optional. The start itself shows that the container runs.
+    // A missing pid is accepted. The successful start shows that the container runs.
     const seen = queries.isLocal ? queries.inspect(id).catch(() => undefined) : undefined
     const isInputSent = await isDoneIn(ctx.clock, inputMs, transfer.done)
     const pid = (await seen)?.pid
     const known: RunDetail = { ...recorded, ...(pid !== undefined && { pid }) }
-    // Swallowed: without this record, a later adoption assumes that the input is incomplete.
+    // Swallowed: when the ledger does not record that all input was sent, a later adoption assumes that the input is incomplete.
     if (!isInputSent) void transfer.done.then(() => ctx.record(known)).catch(() => {})
     const handle: TreeHandle = { exit: watch.exit, ...(pid !== undefined && { pid }) }
     return { detail: isInputSent ? known : ({ ...known, isBeingTold: true } satisfies RunDetail), handle }
@@ -146,9 +146,9 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
     return watch
   }
 
-  /** A daemon that does not answer proves no end (G4). */
+  /** Returns the exit of a run that has ended. Undefined when the daemon does not answer, because no answer proves no end (G4). */
   async ended(ref: ContainerRunRef): Promise<Exit | undefined> {
-    // The agent would work on an incomplete prompt, so it counts as ended.
+    // An agent that received only a part of its input would work on an incomplete prompt, so it counts as ended.
     if (ref.isBeingTold) return unknownExit
     try {
       const own = ownOf(ref, await this.#all(ref))
@@ -179,7 +179,7 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
     if (!watch) return
     this.#watches.delete(mark.resourceId)
     if (watch.isSettled) return
-    // Swallowed: the exit is then unknown.
+    // Swallowed: when the query fails, the exit is unknown.
     const inspected = seen && (await this.#deps.queries.inspect(seen.id, signal).catch(() => undefined))
     watch.settle(exitOf(inspected))
   }
@@ -207,25 +207,26 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
     return { exhausted: Promise.allSettled(leaving).then(() => {}) }
   }
 
-  /** Returns false when the main process ignores the signal. */
+  /** Sends the signal of a step to one container. Returns false when the main process ignores the signal. */
   async #end(id: string, signal: NodeJS.Signals, ctx: Ctx): Promise<boolean> {
     const { docker, queries } = this.#deps
     const seen = await queries.inspect(id, ctx.signal)
     if (!seen || !isRunning(seen.state)) return true
-    // Somebody may have set a restart policy.
+    // Somebody may have set a restart policy, with which the daemon would start the container again.
     if (seen.restartPolicy !== 'no' && seen.restartPolicy !== '') await docker.forbidRestart(seen.id)
-    // For containers whose pid was not recorded, `steps` could not check this.
+    // `steps` leaves out ignored signals only for containers whose pid was recorded, so the check is repeated with the observed pid.
     if (signal !== 'SIGKILL' && queries.isLocal && seen.pid !== undefined && ignoresSignal(seen.pid, seen.id, signal)) return false
     if (signal === 'SIGKILL' && this.#killsDirectly(seen)) return true
     await docker.signal(seen.id, signal)
-    // A frozen process takes a pending signal as soon as it is thawed, so the signal is sent first.
+    // A frozen process takes a pending signal as soon as it is thawed, so the container is thawed after the signal was sent.
     if (seen.state === 'paused') await docker.unpause(seen.id)
     return true
   }
 
   /**
-   * Kills directly. The daemon starts a program for each kill (`runc kill`), which is a third of the time of thirty concurrent stops. Any
-   * process of the container will do, because all of them are to end. The observation of their end still comes from the daemon.
+   * Kills a process of the container without the daemon, which is faster: the daemon starts a program for each kill (`runc kill`), a third
+   * of the time of thirty concurrent stops. Any process of the container will do, because all of them are to end. The observation of their
+   * end still comes from the daemon.
    */
   #killsDirectly({ id, pid, state, runtime }: InspectedContainer): boolean {
     const { queries, clock, effects } = this.#deps
@@ -238,13 +239,14 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
       effects.signal(pid, 'SIGKILL')
       return true
     } catch {
-      // The process is gone, or this user may not kill it. The daemon is used instead.
+      // The process is gone, or this user may not kill it, so the caller kills through the daemon.
       return false
     }
   }
 
   async gone(ref: ContainerRunRef, ctx: Ctx): Promise<Proof> {
-    // After the daemon's own kill this finds the end, because the daemon answers only then.
+    // When the daemon itself killed the container, this observation already finds the end, because the daemon answers a kill only after the
+    // end.
     const first = await this.observe(ref, ctx)
     if (first.is === 'absent') return first.proof
     await Promise.all((await this.#running(ref, ctx.signal)).map((id) => this.#deps.queries.stopped(id, ctx.signal)))
@@ -253,7 +255,7 @@ export class ContainerRunKind implements ResourceKind<ContainerRunSpec, Containe
     return seen.proof
   }
 
-  /** A container with Ebb's labels is listed by the kind `container`. */
+  /** Lists nothing: the kind `container` lists every container with Ebb's labels. */
   async *list(): AsyncIterable<Found> {}
 }
 

@@ -7,7 +7,7 @@ import { constants } from 'node:os'
  */
 export function ignoresSignal(pid: number, containerId: string, signal: NodeJS.Signals): boolean {
   try {
-    // The pid must be this container's on this host: the daemon may be in another pid namespace.
+    // The pid must be a process of this container on this host, because the daemon may run in another pid namespace.
     if (!isOfContainer(pid, containerId)) return false
     const status = readFileSync(`/proc/${pid}/status`, 'latin1')
     const [caught, blocked] = ['SigCgt', 'SigBlk'].map((field) => maskOf(status, field))
@@ -27,7 +27,7 @@ export function isOfContainer(pid: number, containerId: string): boolean {
   }
 }
 
-/** A signal mask of proc_pid_status(5). */
+/** Reads one signal mask from the text of /proc/PID/status (proc_pid_status(5)). */
 function maskOf(status: string, field: string): bigint | undefined {
   const digits = new RegExp(`^${field}:\\s*([0-9a-f]+)$`, 'm').exec(status)?.[1]
   return digits === undefined ? undefined : BigInt(`0x${digits}`)

@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/ports/clock.ts'
 
-/** A daemon that restarts answers again after half a second. */
+/** The longest delay between two attempts. A daemon that restarts answers again after half a second. */
 const longestMs = 500
 
 /** Waits before the next attempt to reach a daemon: from 4 ms, doubling. An abort ends the wait. */

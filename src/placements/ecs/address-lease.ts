@@ -19,7 +19,7 @@ import { type AwsTimes, createBudgetMs, settleMarginMs } from './times.ts'
  * state is unknown, is left alone and fails the launch.
  */
 
-/** Recorded before the lease is written. */
+/** What the ledger records before the lease is written. */
 interface LeaseDetail {
   readonly address: string
   /** True when S3 confirmed the write. Until then a write may still be in progress. */
@@ -36,7 +36,7 @@ export interface LeaseDeps {
   readonly queries: AwsQueries
   readonly times: AwsTimes
   readonly installation: string
-  /** Where a listing searches for leases. Undefined without a bucket. */
+  /** The place in S3 where a listing searches for leases. Undefined when no bucket is configured. */
   readonly place: BucketPlace | undefined
 }
 
@@ -74,7 +74,7 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
     return ['kill']
   }
 
-  /** A write that was not confirmed may still take effect for a while. */
+  /** How long a release waits for the lease to be gone. A write that was not confirmed may still take effect for a while. */
   patienceMs({ isMade }: LeaseRef): number {
     return isMade ? 0 : this.#deps.times.settleMs + settleMarginMs
   }
@@ -93,14 +93,14 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
         await this.#deps.aws.putLease({ ...object, metadata, ...(replaces !== undefined && { replaces }) }, body, call)
         return made
       } catch (error) {
-        // `absent`: the lease that was to be replaced is gone.
+        // `absent` means that the lease that was to be replaced is gone.
         if (!isAwsTrouble(error, 'taken', 'absent')) {
           if (attempt === 1 && wasNotCarriedOut(error)) await ctx.record({})
           throw error
         }
       }
       const seen = await this.#deps.queries.head(object, ctx)
-      // The reply was lost, and the write succeeded.
+      // An own lease after a failed write means that the write succeeded and its reply was lost.
       if (seen && isOwn(ref.mark, seen.metadata)) return made
       if (seen) await this.#requireGone(address, seen, ctx)
       replaces = seen?.etag
@@ -159,7 +159,7 @@ export class AddressLeaseKind implements ResourceKind<LeaseSpec, LeaseRef> {
     return { method: 'DeleteObject', strength: 'api', at: ctx.clock.wall() }
   }
 
-  /** For the reaper. A close gets the address from the ledger, where it was recorded before the write. */
+  /** Lists leases for the reaper only. A close reads the address from the ledger, where it was recorded before the lease was written. */
   async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
     const { queries, place, installation } = this.#deps
     if (owner.scopeIds || !place) return

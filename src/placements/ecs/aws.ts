@@ -10,15 +10,16 @@ export interface AwsCall {
   readonly signal: AbortSignal
   readonly clock: Clock
   /**
-   * The call creates something. Once it is sent, its answer is awaited even when the caller has left: AWS may still carry out a request
-   * whose connection was dropped, after an observation has found nothing. Only an unsent attempt is dropped.
+   * True for a call that creates something. Once the call is sent, its answer is awaited even after the caller has aborted: AWS may still
+   * carry out a request whose connection was dropped, after an observation has found nothing. Only an attempt that is not sent yet is
+   * dropped.
    */
   readonly letsAnswer?: true
 }
 
 /**
- * `absent`: the API says that the thing does not exist. `taken`: a condition of a write was not met. `refused`: the request is not
- * acceptable. All others leave the state of the thing unknown (G4).
+ * What went wrong with a call. `absent`: the API says that the resource does not exist. `taken`: a condition of a write was not met.
+ * `refused`: AWS does not accept the request. All others leave the state of the resource unknown (G4).
  */
 export type AwsTrouble = 'absent' | 'taken' | 'refused' | 'denied' | 'credentials' | 'throttled' | 'unreachable' | 'aborted'
 
@@ -27,7 +28,9 @@ export class AwsProblem extends Error {
   readonly trouble: AwsTrouble
   /** The API's own error code. */
   readonly code: string
-  /** True when this was the answer to the only attempt. After an attempt whose answer was lost, the call may have been carried out. */
+  /**
+   * True when the error is the answer to the only attempt. False after an attempt whose answer was lost: AWS may have carried out that one.
+   */
   isCertain = true
 
   constructor(trouble: AwsTrouble, message: string, options: { code?: string; cause?: unknown } = {}) {
@@ -84,7 +87,7 @@ export interface Target {
 export interface TargetSeen {
   readonly address: string
   readonly port: number
-  /** initial, healthy, unhealthy, unused, draining, unavailable … */
+  /** The state of the target as the load balancer names it, such as initial, healthy, unhealthy, unused, draining or unavailable. */
   readonly state: string
   readonly reason?: string
 }
@@ -100,7 +103,7 @@ export interface ObjectSeen {
   readonly etag: string
   readonly sizeBytes: number
   readonly metadata: Readonly<Record<string, string>>
-  /** Base64. The checksum of the object, or of the checksums of its parts. */
+  /** The SHA-256 of the object in Base64. For an object that was uploaded in parts: the checksum of the checksums of its parts. */
   readonly sha256?: string
 }
 

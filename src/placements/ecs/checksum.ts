@@ -5,8 +5,8 @@ import { createReadStream } from 'node:fs'
 export interface Sum {
   readonly sizeBytes: number
   /**
-   * Base64. An object that was uploaded in parts has the checksum of the checksums of its parts, in their order (Checking object integrity,
-   * S3 user guide), so it depends on the size of the parts.
+   * The SHA-256 in Base64. An object that was uploaded in parts has the checksum of the checksums of its parts, in their order (Checking
+   * object integrity, S3 user guide), so the value depends on the size of the parts.
    */
   readonly sha256: string
 }

@@ -7,7 +7,7 @@ import { renewing } from './renewal.ts'
 /** The clients of the AWS SDK, created on first use, one set per region: a resource stays in the region in which it was created. */
 
 export interface ClientSettings {
-  /** The default for resources without a region. */
+  /** The region of resources that have no region of their own. */
   readonly region?: string
   readonly endpoint?: string
 }
@@ -17,14 +17,18 @@ export interface Clients {
   readonly ecs: ECSClient
   readonly balancing: ElasticLoadBalancingV2Client
   readonly s3: S3Client
-  /** For the uploads of large files. */
+  /** A client that is used only for the uploads of large files. */
   readonly transfers: S3Client
 }
 
-/** Enough for a hundred agents that end at the same time, within a limit of 1024 open files. */
+/**
+ * The maximum number of connections of a client: enough for a hundred agents that end at the same time, within a limit of 1024 open files.
+ */
 const mostSockets = 64
 
-/** The SDK retries a single part, so that one lost part does not restart the whole upload. */
+/**
+ * The number of attempts for one part of an upload. The SDK retries a single part, so that a lost part does not restart the whole upload.
+ */
 const partAttempts = 3
 
 export class ClientPool {
@@ -53,9 +57,10 @@ export class ClientPool {
     const settings = {
       ...(region !== '' && { region }),
       ...(endpoint !== undefined && { endpoint }),
-      // Retries are made by patience.ts.
+      // The SDK makes one attempt, because patience.ts makes the retries.
       maxAttempts: 1,
-      // The SDK passes this on to its credential providers. Without it, a credentials file is read only once (renewal.ts).
+      // The SDK passes `ignoreCache` on to its credential providers. Without this option, the SDK reads a credentials file only once
+      // (renewal.ts).
       ignoreCache: true,
       requestHandler: { connectionTimeout: 5_000, socketTimeout: 30_000, httpAgent: agent, httpsAgent: agent },
     }

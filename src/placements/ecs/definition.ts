@@ -60,7 +60,7 @@ export const ecs = definePlacement({
   open: async (settings, parts) => (await import('./placement.ts')).openEcs(settings, parts),
 })
 
-/** The prefix becomes the beginning of a key: it has no `.` or `..` parts, and no slash at either end. */
+/** Checks the prefix of keys in the bucket: it has no `.` or `..` parts, and no slash at either end. */
 function parsePrefix(text: string, name: string): string {
   if (/^[A-Za-z0-9._-]+(\/[A-Za-z0-9._-]+)*$/.test(text) && !text.split('/').some((part) => /^\.+$/.test(part))) return text
   throw new EbbError('bad_usage', `${name} must be names of letters, digits, ".", "_" and "-", with slashes between them, not "${text}".`)

@@ -17,7 +17,7 @@ import { type AwsTimes, createBudgetMs, stopPatienceMs } from './times.ts'
  * again by its client token or by `startedBy`. STOPPED in DescribeTasks proves that nothing of it runs.
  */
 
-/** Recorded before RunTask is called. Without it, RunTask was never called. */
+/** What the ledger records about the task. Without a record, RunTask was never called, because the record is written before the call. */
 interface TaskDetail {
   /** False once ECS has answered that it started no task. */
   readonly isAsked: boolean
@@ -41,7 +41,7 @@ export interface EcsTaskDeps {
   readonly queries: AwsQueries
   readonly times: AwsTimes
   readonly installation: string
-  /** What a listing searches for, and the spec with which a found task is adopted. */
+  /** The place where a listing searches for tasks, and the spec with which a found task is adopted. */
   readonly settings: Omit<TaskSpec, 'installation' | 'arn'>
 }
 
@@ -69,7 +69,7 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
     return arn ?? `task ${taskDefinition} of ${mark.resourceId} in ${cluster}`
   }
 
-  /** ECS has its own ladder: SIGTERM, then SIGKILL after the container's `stopTimeout`. */
+  /** The steps that end a task. ECS sends SIGTERM, and SIGKILL after the container's `stopTimeout`. */
   steps(): readonly LadderStep[] {
     return ['terminate', 'kill']
   }
@@ -162,7 +162,7 @@ export class EcsTaskKind implements ResourceKind<TaskSpec, TaskRef> {
   }
 }
 
-/** When the only attempt was refused, there certainly is no task to search for. */
+/** Handles a failed call of RunTask. When the only attempt was refused, the ledger records that there is no task to search for. */
 async function refused(error: unknown, ctx: CreateCtx): Promise<never> {
   if (wasNotCarriedOut(error)) await ctx.record({ isAsked: false } satisfies TaskDetail)
   if (!isAwsTrouble(error, 'refused', 'denied', 'credentials')) throw error

@@ -38,7 +38,7 @@ export function awsEffects(pool: ClientPool): Aws {
         const { tasks = [], failures = [] } = await ecs.send(command, { abortSignal })
         const [task] = tasks
         if (task) return taskSeen(task)
-        // Fails when the answer has neither a task nor a reason.
+        // An answer with neither a task nor a reason is not from AWS, so `required` throws.
         required('RunTask', failures[0])
         const reasons = failures.map(({ reason, detail }) => [reason, detail].filter(Boolean).join(': '))
         throw new AwsProblem('refused', `ECS started no task: ${reasons.join('; ') || 'it gave no reason'}.`)
@@ -51,7 +51,7 @@ export function awsEffects(pool: ClientPool): Aws {
       try {
         await withRetries('StopTask', call, (abortSignal) => ecs.send(command, { abortSignal }))
       } catch (error) {
-        // ECS does not know the task any more. The next observation checks whether it is gone.
+        // A refusal with "not found" means that ECS does not know the task any more. The next observation checks whether the task is gone.
         if (!(isAwsTrouble(error, 'refused') && /not found/i.test(error.message))) throw error
       }
     },
@@ -82,8 +82,8 @@ export function awsEffects(pool: ClientPool): Aws {
 
     deleteLease: async ({ bucket, key, region }, etag, call) => {
       const { s3, packages } = await pool.for(region)
-      // Without the condition, a lease that another host has taken over meanwhile could be deleted. A store without conditional deletes
-      // refuses the call, and the lease stays.
+      // The condition on the etag protects a lease that another host has taken over meanwhile. A store without conditional deletes refuses
+      // the call, and the lease stays.
       const command = new packages.s3.DeleteObjectCommand({ Bucket: bucket, Key: key, IfMatch: etag })
       try {
         await withRetries('DeleteObject', call, (abortSignal) => s3.send(command, { abortSignal }))
@@ -95,15 +95,15 @@ export function awsEffects(pool: ClientPool): Aws {
     upload: async (object, file, { signal, clock }) => {
       const { transfers, packages } = await pool.for(object.region)
       const Body = createReadStream(file)
-      // A read reports the error as well. When the upload is aborted before the file is opened, nobody reads, and an unhandled error event
-      // would end the process.
+      // Errors of the file are reported to whoever reads it. When the upload is aborted before the file is opened, nobody reads, and an
+      // unhandled error event would end the process.
       Body.on('error', () => {})
       try {
         const budgetMs = leastUploadMs + uploadMs(statSync(file).size)
         await bounded('the upload', clock, signal, budgetMs, async (aborted) => {
           const params = { ...written(object), Body, ContentType: 'text/plain; charset=utf-8', ChecksumAlgorithm: 'SHA256' as const }
           const upload = new packages.storage.Upload({ client: transfers, params, partSize: partBytes, queueSize: 4 })
-          // Swallowed: the release of the upload aborts open parts again, and verifies that none is left.
+          // Swallowed: the release of the upload aborts open parts again, and verifies that no part is left.
           aborted.addEventListener('abort', () => void upload.abort().catch(() => {}), { once: true })
           await upload.done()
         })

@@ -19,7 +19,7 @@ import { type AwsTimes, createBudgetMs } from './times.ts'
  * task that has the address. When the address belongs to another task by now, the target is not touched (G10).
  */
 
-/** Recorded before the target is registered. */
+/** What the ledger records before the target is registered. */
 interface TargetDetail {
   readonly address: string
   readonly arn: string
@@ -41,13 +41,13 @@ export interface TargetDeps {
   readonly queries: AwsQueries
   readonly times: AwsTimes
   readonly installation: string
-  /** What a listing searches for. Without a target group nothing is listed. */
+  /** The target group, the leases and the cluster that a listing searches. Without a target group nothing is listed. */
   readonly settings: Omit<TargetSpec, 'installation' | 'address' | 'group'> & { readonly group: string | undefined }
 }
 
 const usualDrainMs = 300_000
 
-/** Draining takes a moment longer than the deregistration delay. */
+/** The time that is added to the deregistration delay, because draining takes a moment longer. */
 const marginMs = 30_000
 
 export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
@@ -55,8 +55,8 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
   readonly outlivesPower = true
   readonly isRemote = true
   /**
-   * A draining target gets no new connections, and may drain for minutes, so force stops the task meanwhile. The lease stays: the address
-   * is in use until the target is gone.
+   * Draining targets get no new connections, but may drain for minutes. So a forced close stops the task while the target drains. The lease
+   * stays until the target is gone, because the address is in use until then.
    */
   readonly yieldsByForceTo = ['ecs-task']
   readonly createBudgetMs = createBudgetMs
@@ -131,7 +131,7 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
     const { address, group, port } = ref
     if (address === undefined) return gone('RegisterTargets was never called')
     const target = { group, address, port }
-    // With a lease the owner costs few calls, so it is queried in parallel.
+    // When the address has a lease, the owner is found with few calls, so the owner and the target are queried in parallel.
     const owner = ref.leases ? this.#isAnothers(ref, address, ctx) : undefined
     const [seen] = await Promise.all([this.#findTarget(target, ctx), owner])
     if (!seen) return this.#missing(ref, ctx) ?? gone('DescribeTargetHealth: not registered')
@@ -140,7 +140,10 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
     return present(`${address}:${port} is ${seen.state}`)
   }
 
-  /** A registration that was never confirmed may still take effect. */
+  /**
+   * The presence of a target that is not found. Undefined when the target is absent. A registration that was never confirmed may still take
+   * effect, so such a target is unsettled for a while.
+   */
   #missing({ isRegistered, mark }: TargetRef, ctx: Ctx): Presence | undefined {
     const leftMs = isRegistered ? 0 : this.#unconfirmed.leftMs(mark.resourceId, ctx.clock)
     if (leftMs === 0) return undefined
@@ -150,9 +153,9 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
   }
 
   /**
-   * True when the address belongs to another task. A foreign lease proves it. With our own lease, and our task running at the address, it
-   * is ours, because a network interface has one task. Otherwise our task may have stopped, and any task of the cluster may have got the
-   * address, also one of an owner that uses no leases.
+   * True when the address belongs to another task, which a foreign lease proves. While our own lease exists and our task runs at the
+   * address, the address is ours, because a network interface has one task. Otherwise our task may have stopped, and any task of the
+   * cluster may have got the address, also one of an owner that uses no leases.
    */
   async #isAnothers(ref: TargetRef, address: string, ctx: Ctx): Promise<boolean> {
     const { queries } = this.#deps
@@ -176,7 +179,7 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
 
   async release(ref: TargetRef, _step: LadderStep, ctx: Ctx): Promise<StepEffect> {
     const { address, group, port } = ref
-    // Checked again right before the call, because the address may have got another owner since the observation.
+    // The owner is checked again right before the call, because the address may have got another owner since the observation.
     if (address === undefined || (await this.#isAnothers(ref, address, ctx))) return {}
     await this.#deps.aws.deregisterTarget({ group, address, port }, ctx)
     return {}
@@ -187,8 +190,8 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
   }
 
   /**
-   * For the reaper: targets whose address has a lease of this installation. A close gets the address from the ledger, where it was recorded
-   * before the registration.
+   * Lists targets for the reaper only: those whose address has a lease of this installation. A close reads the address from the ledger,
+   * where it was recorded before the registration.
    */
   async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
     const { queries, settings, installation } = this.#deps
@@ -208,13 +211,13 @@ export class LbTargetKind implements ResourceKind<TargetSpec, TargetRef> {
   }
 }
 
-/** When the only attempt was refused, there certainly is no target to search for. */
+/** Handles a failed registration. When the only attempt was refused, the ledger records that there is no target to search for. */
 async function refused(error: unknown, ctx: CreateCtx): Promise<never> {
   if (wasNotCarriedOut(error)) await ctx.record({})
   throw error
 }
 
-/** Throws when the task has stopped: its target can never become healthy. */
+/** Throws when the task has stopped, because the target of a stopped task can never become healthy. */
 function requireTask({ address, port }: Target, seen: TargetSeen | undefined, task: TaskSeen | undefined): void {
   if (task?.status !== 'STOPPED') return
   const why = task.stoppedReason ?? 'ECS gave no reason'

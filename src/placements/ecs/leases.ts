@@ -27,12 +27,15 @@ export interface Lease {
 /** The number of concurrent calls of HeadObject. */
 const atOnce = 8
 
-/** Listings in progress, by their queries object. In one reaper pass three kinds list the same leases at the same moment. */
+/**
+ * The listings that are in progress, by the queries object that runs them. In one reaper pass three kinds list the same leases at the same
+ * moment.
+ */
 const running = new WeakMap<AwsQueries, Map<string, Promise<readonly Lease[]>>>()
 
 /**
- * The leases of one installation. Concurrent callers share one listing, and nothing is cached after it. Its calls have their own timeouts
- * and do not end with the signal of the first caller.
+ * The leases of one installation. Concurrent callers share one listing, and nothing is cached after that listing. The calls of the listing
+ * have their own timeouts and do not end with the signal of the first caller.
  */
 export function leasesOf(queries: AwsQueries, place: BucketPlace, installation: string, { clock }: AwsCall): Promise<readonly Lease[]> {
   const shared = running.get(queries) ?? new Map<string, Promise<readonly Lease[]>>()
@@ -47,7 +50,7 @@ export function leasesOf(queries: AwsQueries, place: BucketPlace, installation: 
   return listing
 }
 
-/** Only the metadata of a lease name its owner, and a listing has no metadata. */
+/** Reads each lease on its own: only the metadata of a lease names its owner, and the list of keys has no metadata. */
 async function listLeases(queries: AwsQueries, place: BucketPlace, installation: string, call: AwsCall): Promise<readonly Lease[]> {
   const folder = leaseAt(place, '')
   const keys = await queries.listObjects(folder, call)
@@ -75,7 +78,7 @@ export async function holderOf(queries: AwsQueries, { metadata }: ObjectSeen, ca
     if (missing.includes(arn) || tasks[0]?.status === 'STOPPED') return 'is-gone'
     return tasks.length > 0 ? 'lives' : 'unknown'
   } catch (error) {
-    // The policy of this host may forbid to describe tasks of another cluster.
+    // The permissions of this host may not allow it to describe the tasks of another cluster.
     if (isAwsTrouble(error, 'denied', 'refused')) return 'unknown'
     throw error
   }

@@ -11,7 +11,10 @@ export const tagNames = {
   resource: 'ebb:resource',
 } as const
 
-/** Sent as `x-amz-meta-…` headers. S3 converts them to lower case, and they cannot contain a colon. */
+/**
+ * The names of the metadata of an object, sent as `x-amz-meta-…` headers. S3 converts the names to lower case, and they cannot contain a
+ * colon.
+ */
 export const metadataNames = { installation: 'ebb-installation', incarnation: 'ebb-incarnation', resource: 'ebb-resource' } as const
 
 export function tagsOf({ installation, incarnation, resourceId }: Mark): Readonly<Record<string, string>> {
@@ -36,12 +39,12 @@ export function isOwn(mark: Mark, carried: Readonly<Record<string, string>>): bo
   return carried[names.installation] === mark.installation && carried[names.resource] === mark.resourceId
 }
 
-/** True for the tags of any task of a scope. */
+/** True when the tags are those of a task of this scope. */
 export function isOfScope(installation: string, scope: string, tags: Readonly<Record<string, string>>): boolean {
   return tags[tagNames.installation] === installation && tags[tagNames.scope] === scope
 }
 
-/** The mark of a resource, when it belongs to this owner. */
+/** The mark that a resource carries, when the resource belongs to this owner. Otherwise undefined. */
 export function ownedMark({ installation, incarnation, scopeIds }: Owner, carried: Readonly<Record<string, string>>): Mark | undefined {
   const names = carried[tagNames.resource] === undefined ? metadataNames : tagNames
   const mark = {

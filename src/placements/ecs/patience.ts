@@ -11,9 +11,9 @@ import type { AwsTimes } from './times.ts'
 const callBudgetMs = 8_000
 
 /**
- * The attempts of a call that is throttled or not answered, over about 3 s. An observation or a close repeats a failed call later anyway,
- * so more attempts would only hide the problem. The SDK's own retries are off, because they use real timers, which neither the clock nor
- * the end of a close can stop.
+ * The maximum number of attempts of a call that is throttled or not answered, within about 3 s. An observation or a close repeats a failed
+ * call later anyway, so more attempts would only hide the problem. The SDK's own retries are off, because they use real timers, which
+ * neither the clock nor the end of a close can stop.
  */
 const mostAttempts = 5
 const firstWaitMs = 100
@@ -64,7 +64,7 @@ export async function bounded<T>(
   } catch (error) {
     throw problemOf(operation, error)
   } finally {
-    stopped.promise.catch(() => {}) // When the call has won the race, nothing else handles a later rejection.
+    stopped.promise.catch(() => {}) // Swallowed: the call has settled, so a later abort concerns nobody.
     timer.abort()
     caller.removeEventListener('abort', leave)
   }
@@ -99,7 +99,7 @@ export async function delay(clock: Clock, ms: number, signal: AbortSignal): Prom
   signal.removeEventListener('abort', leave)
 }
 
-/** AWS sends no event when a resource is gone, so it is observed with growing delays until its absence is proven. */
+/** Observes the resource with growing delays until its absence is proven, because AWS sends no event when a resource is gone. */
 export async function untilAbsent<Ref>(
   kind: Pick<ResourceKind<unknown, Ref>, 'observe' | 'describe'>,
   ref: Ref,

@@ -36,7 +36,7 @@ type EcsOptions = Omit<EcsSettings, 'ecsCluster' | 'hasToken'> & {
   readonly ecsToken: string | undefined
 }
 
-/** Settings that passed the check are not checked again by launches within this time. */
+/** For this time after the settings passed the check, launches do not check them again. */
 const goodForMs = 60_000
 
 export function openEcs(options: EcsOptions, parts: PlacementParts): Placement {
@@ -78,7 +78,7 @@ function openAws({ ecsRegion, ecsEndpoint }: EcsSettings, { wrap }: PlacementPar
   return { aws: wrap('aws', awsEffects(pool)), queries: awsQueries(pool), times: wrap('aws-times', usualTimes) }
 }
 
-/** All kinds, whatever is configured now: resources that were created with other settings must still be released. */
+/** Returns every kind of resource, whatever is configured now: resources that were created with other settings must still be released. */
 function kindsOf(settings: EcsSettings, aws: AwsParts, installation: string): readonly ResourceKind[] {
   const { ecsCluster: cluster, ecsTaskDefinition: taskDefinition = '', ecsRegion: region } = settings
   const place = bucketPlace(settings)

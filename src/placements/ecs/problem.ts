@@ -34,18 +34,21 @@ const throttled = new Set([
   'TooManyRequestsException',
 ])
 
-/** Errors about objects and parts of uploads only. A missing cluster, target group or bucket proves nothing about the resources in it. */
+/**
+ * The codes that prove that something does not exist. They are about objects and parts of uploads only: a missing cluster, target group or
+ * bucket proves nothing about the resources in it.
+ */
 const absent = new Set(['NoSuchKey', 'NoSuchUpload', 'NotFound'])
 
-/** ConditionalRequestConflict: another write of the same object is in progress. */
+/** The codes of a write whose condition was not met. ConditionalRequestConflict: another write of the same object is in progress. */
 const taken = new Set(['PreconditionFailed', 'ConditionalRequestConflict'])
 
 const unreachable = new Set(['ECONNREFUSED', 'ECONNRESET', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN', 'EPIPE', 'ETIMEDOUT'])
 
-/** S3 answers 400 when a request body did not arrive in time. The connection was the problem, not the request. */
+/** The codes with which S3 answers 400 because a request body did not arrive in time. The cause is the connection, not the request. */
 const bodyTimeouts = new Set(['RequestTimeout', 'RequestTimeoutException'])
 
-/** The answer contains the time of the server, with which the SDK signs the next call. */
+/** The codes for a request whose time is wrong. The answer contains the time of the server, with which the SDK signs the next call. */
 const clockSkew = new Set(['RequestTimeTooSkewed', 'RequestInTheFuture'])
 
 interface SdkError extends Error {
@@ -91,7 +94,7 @@ export function problemOf(operation: string, error: unknown): AwsProblem {
   return trouble('refused', `AWS refused ${operation}: ${shortened(sentence(error))} (${code})`)
 }
 
-/** The names that the SDK gives to an error whose answer has no error code. */
+/** True for the names that the SDK gives to an error whose answer has no error code. */
 function isNameless(code: string): boolean {
   return code === '' || code === '400' || code === 'UnknownError' || code === 'BadRequest' || code === 'Unknown'
 }
@@ -105,13 +108,16 @@ function networkReason(error: unknown): string {
   return code !== undefined && unreachable.has(code) ? code : shortened(sentence(error))
 }
 
-/** Some messages quote a whole canonical request over several lines. */
+/** The first line of a message, shortened. Some messages of AWS quote a whole canonical request over several lines. */
 function shortened(text: string): string {
   const line = text.split('\n')[0] ?? ''
   return line.length > 300 ? `${line.slice(0, 300)}…` : line
 }
 
-/** A field that every answer to the operation has. Without it the answer is not from AWS, and the state is unknown (G4). */
+/**
+ * Returns a field that every answer to the operation has. Throws when the field is missing: the answer is then not from AWS, and the state
+ * is unknown (G4).
+ */
 export function required<T>(operation: string, value: T | undefined): T {
   if (value !== undefined) return value
   throw new AwsProblem(

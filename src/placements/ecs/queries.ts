@@ -6,10 +6,10 @@ import { required } from './problem.ts'
 
 /** The queries to AWS. They change nothing. */
 
-/** The maximum for one call of DescribeTasks or ListTasks. */
+/** The maximum number of tasks for one call of DescribeTasks or ListTasks. */
 const atATime = 100
 
-/** The default of a target group. */
+/** The deregistration delay of a target group that sets none. */
 const usualDelaySeconds = 300
 
 export function awsQueries(pool: ClientPool): AwsQueries {
@@ -27,7 +27,7 @@ export function awsQueries(pool: ClientPool): AwsQueries {
           if (reason !== 'MISSING') throw new AwsProblem('unreachable', `ECS could not describe ${arn}: ${reason ?? 'it gave no reason'}.`)
           missing.push(arn)
         }
-        // The answer must have a description or a failure for each task.
+        // A complete answer has a description or a failure for each task.
         const answered = (answer.tasks ?? []).length + (answer.failures ?? []).length
         required('DescribeTasks', answered >= new Set(some).size || undefined)
       }

@@ -30,14 +30,14 @@ export function renewing<T extends Client>(client: T): T {
         return await next(args)
       } catch (error) {
         if (!isAwsTrouble(problemOf('a call', error), 'credentials')) throw error
-        // Swallowed: without new credentials the original error is thrown.
+        // Swallowed: when no new credentials can be read, the original error is thrown.
         const found = await credentials({ forceRefresh: true }).catch(() => used)
         if (!found || isSame(found, used)) throw error
         return await next(args)
       }
     }
   }
-  // The SDK selects the credentials of a call in the second step, so this must be the first.
+  // The SDK selects the credentials of a call in its second step, so the renewal must run in the first step.
   client.middlewareStack.add(middleware, { step: 'initialize', name: 'renewing' })
   return client
 }

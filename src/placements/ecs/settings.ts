@@ -16,7 +16,7 @@ export interface EcsSettings {
   readonly ecsRegion: string | undefined
   readonly ecsEndpoint: string | undefined
   readonly ecsUploadDeadline: number | undefined
-  /** Whether a token is set. Only the runner needs the token itself. */
+  /** True when a token is set. Only the runner needs the token itself. */
   readonly hasToken: boolean
 }
 
@@ -40,7 +40,7 @@ export async function checkSettings(settings: EcsSettings, queries: AwsQueries, 
   return checks.flat()
 }
 
-/** Settings that no read-only call, or none that the policy in the guide allows, can try out. They are listed as not tried. */
+/** Settings that cannot be tried out by any read-only call, or by any that the policy in the guide allows. They are listed as not tried. */
 function notTried(settings: EcsSettings): readonly SettingCheck[] {
   const { ecsSubnets, ecsSecurityGroups, ecsAssignPublicIp, ecsPort, ecsPrefix, ecsRegion, ecsEndpoint, hasToken } = settings
   return [
@@ -113,7 +113,7 @@ async function checkTaskDefinition(
   call: AwsCall,
 ): Promise<readonly SettingCheck[]> {
   const seen = await queries.describeTaskDefinition(name, ecsRegion, call).catch((error: unknown) =>
-    // ECS reports an unknown task definition with this generic code.
+    // ECS reports an unknown task definition with the generic code ClientException.
     isAwsTrouble(error, 'refused') && error.code === 'ClientException'
       ? `There is no task definition ${name} in this account and region; register it, or correct the setting or ecs.region.`
       : sentence(error),

@@ -1,6 +1,9 @@
 import type { Clock } from '../../core/ports/clock.ts'
 
-/** Remembers since when a resource has been missing. Its absence counts only after some time, because AWS is eventually consistent. */
+/**
+ * Remembers since when a resource has been missing. A missing resource counts as absent only after some time, because AWS is eventually
+ * consistent.
+ */
 export class Settling {
   readonly #settleMs: number
   readonly #since = new Map<string, number>()
@@ -9,7 +12,7 @@ export class Settling {
     this.#settleMs = settleMs
   }
 
-  /** Whether the resource has been missing for long enough, and the time that is left. */
+  /** `isLong` is true when the resource has been missing for long enough to count as absent. `leftMs` is the time until then. */
   missing(id: string, clock: Clock): { readonly isLong: boolean; readonly leftMs: number } {
     const since = this.#since.get(id) ?? clock.now()
     remember(this.#since, id, since)
@@ -23,8 +26,8 @@ export class Settling {
 }
 
 /**
- * Remembers which creations were neither confirmed nor observed. Such a resource may still appear. Once it was observed, there is nothing
- * left to wait for.
+ * Remembers the resources whose creation was neither confirmed nor observed, and which may still appear. A resource that was observed once
+ * counts as absent as soon as it is missing.
  */
 export class Unconfirmed {
   readonly #settling: Settling
@@ -39,13 +42,13 @@ export class Unconfirmed {
     this.#settling.seen(id)
   }
 
-  /** The time for which a missing resource does not count as absent. */
+  /** How much longer a missing resource does not count as absent, in milliseconds. */
   leftMs(id: string, clock: Clock): number {
     return this.#seen.has(id) ? 0 : this.#settling.missing(id, clock).leftMs
   }
 }
 
-/** Bounds the memory. A forgotten resource is observed and awaited again. */
+/** The maximum number of remembered resources, which bounds the memory. A forgotten resource is observed and awaited again. */
 const mostRemembered = 4_096
 
 export function remember<T>(memory: Map<string, T>, id: string, value: T): void {

@@ -18,7 +18,7 @@ export interface TaskSpec extends Family {
   readonly subnets: readonly string[]
   readonly securityGroups: readonly string[]
   readonly assignPublicIp: boolean
-  /** Only for a task that a listing found and the ledger does not know. */
+  /** The ARN of a task that a listing found and the ledger does not know. Otherwise undefined. */
   readonly arn?: string
 }
 
@@ -31,7 +31,7 @@ export interface BucketPlace {
 
 export interface LeaseSpec extends BucketPlace {
   readonly installation: string
-  /** Only for a lease that a listing found and the ledger does not know. */
+  /** The address of a lease that a listing found and the ledger does not know. Otherwise undefined. */
   readonly address?: string
 }
 
@@ -39,9 +39,9 @@ export interface TargetSpec extends Family {
   readonly installation: string
   readonly group: string
   readonly port: number
-  /** Where the leases are stored, if there are any. */
+  /** Where the leases are stored. Undefined when no leases are used. */
   readonly leases?: BucketPlace
-  /** Only for a target that a listing found and the ledger does not know. */
+  /** The address of a target that a listing found and the ledger does not know. Otherwise undefined. */
   readonly address?: string
 }
 

@@ -7,7 +7,7 @@ import type { Family } from './specs.ts'
 /** Up to this many scopes are queried one by one. For more, all tasks of the cluster are listed. */
 const mostScopes = 8
 
-/** `FAMILY`, `FAMILY:REVISION` or `arn:…:task-definition/FAMILY:REVISION`. */
+/** The family of a task definition that is written as `FAMILY`, `FAMILY:REVISION` or `arn:…:task-definition/FAMILY:REVISION`. */
 function familyOf({ taskDefinition }: Family): { readonly family?: string } {
   const family = taskDefinition.replace(/^.*\//, '').replace(/:\d+$/, '')
   return family === '' ? {} : { family }

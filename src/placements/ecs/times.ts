@@ -9,16 +9,22 @@ export interface AwsTimes {
   /** The first and the longest delay between two observations of a resource that is changing its state. */
   readonly firstObserveDelayMs: number
   readonly longestObserveDelayMs: number
-  /** The time in which a target must become healthy. Less than `createBudgetMs`, so that the launch can report the reason. */
+  /** The time in which a target must become healthy. It is shorter than `createBudgetMs`, so that the launch can report the reason. */
   readonly healthyWithinMs: number
 }
 
 export const usualTimes: AwsTimes = { settleMs: 45_000, firstObserveDelayMs: 100, longestObserveDelayMs: 4_000, healthyWithinMs: 240_000 }
 
-/** Fargate takes 20 to 90 s to start a task, mostly for pulling the image. A target also takes its health checks. */
+/**
+ * The time for a creation. Fargate takes 20 to 90 s to start a task, mostly for pulling the image, and a target must pass its health
+ * checks.
+ */
 export const createBudgetMs = 300_000
 
-/** ECS waits for `stopTimeout`, at most 120 s, before it kills. Then it removes the network interface. */
+/**
+ * The time for a task to stop. ECS waits for `stopTimeout`, at most 120 s, before it kills the containers. Then it removes the network
+ * interface.
+ */
 export const stopPatienceMs = 180_000
 
 /** The time for one more observation after the settling time. */

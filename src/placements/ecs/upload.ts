@@ -26,7 +26,7 @@ interface LogFile {
 }
 
 interface UploadDetail {
-  /** By stream. */
+  /** The log of each stream, by the name of the stream. */
   readonly files: Readonly<Record<string, LogFile>>
 }
 
@@ -39,7 +39,7 @@ export interface UploadDeps {
   readonly aws: Aws
   readonly queries: AwsQueries
   readonly installation: string
-  /** Where a listing searches for open parts. Undefined without a bucket. */
+  /** The place in S3 where a listing searches for open parts. Undefined when no bucket is configured. */
   readonly place: BucketPlace | undefined
   readonly givesUpAfterMs: number | undefined
 }
@@ -123,7 +123,7 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
     if (file === undefined) throw new Error(`the log ${log.path} is gone, so it cannot be uploaded to ${name}; a forced close gives it up`)
     const metadata = { ...metadataOf(ref.mark), 'ebb-stream': stream }
     const sum = await sumOf(file, partBytes)
-    // An earlier attempt whose reply was lost, or an earlier supervisor, may have uploaded the file. It is not sent again.
+    // An earlier attempt whose reply was lost, or an earlier supervisor, may have uploaded the file. A file that S3 has is not sent again.
     let seen = await queries.head(object, ctx)
     for (let attempt = 1; ; attempt++) {
       if (seen && isSameSum(sum, seen) && isOwn(ref.mark, seen.metadata)) return
@@ -133,14 +133,15 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
       try {
         await aws.upload({ ...object, metadata, ...(replaces !== undefined && { replaces }) }, file, ctx)
       } catch (error) {
-        // Written meanwhile: by an attempt whose reply was lost, or by somebody else. The next query tells.
+        // `taken` means that the object was written meanwhile, by an attempt whose reply was lost or by somebody else. The query below
+        // finds out which.
         if (!isAwsTrouble(error, 'taken')) throw error
       }
       seen = await queries.head(object, ctx)
     }
   }
 
-  /** Aborts the unfinished multipart uploads, whose parts would cost money until then. Nothing is owed at this point. */
+  /** Aborts the unfinished multipart uploads, because AWS charges for their parts. The logs are not owed any more at this point. */
   async release(ref: UploadRef, _step: LadderStep, ctx: Ctx): Promise<StepEffect> {
     const { aws } = this.#deps
     const open = await this.#open(ref, ctx)
@@ -156,7 +157,9 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
     return {}
   }
 
-  /** Only keys that follow from the intent: other objects in the same folder are foreign (G10). */
+  /**
+   * The unfinished uploads of this agent. Only keys that follow from the intent count: other objects in the same folder are foreign (G10).
+   */
   async #open(ref: UploadRef, ctx: Ctx): Promise<readonly OpenUpload[]> {
     const { bucket, region } = ref
     const open = await this.#deps.queries.openUploads({ bucket, key: folderOf(ref), ...(region !== undefined && { region }) }, ctx)
@@ -170,8 +173,8 @@ export class UploadKind implements ResourceKind<UploadSpec, UploadRef> {
   }
 
   /**
-   * For the reaper: open parts below the prefix of this installation. Parts have no metadata, so their owner follows from the lease, which
-   * is deleted after them. A close derives the key from the intent.
+   * Lists open parts below the prefix of this installation, for the reaper only. Parts have no metadata, so their owner follows from the
+   * lease, which is deleted after them. A close derives the keys from the intent.
    */
   async *list(owner: Owner, ctx: Ctx): AsyncIterable<Found> {
     const { queries, place, installation } = this.#deps
@@ -205,7 +208,7 @@ function isLog(name: string): boolean {
   return logLabels.some((label) => name === logName(label))
 }
 
-/** The agent of a key below the results, when it is the key of a log. */
+/** The id of the agent in a key below the results folder. Empty when the key is not the key of a log. */
 function agentOf(key: string): readonly string[] {
   const [agentId = '', name = '', ...deeper] = key.split('/')
   return isLog(name) && deeper.length === 0 ? [agentId] : []

@@ -8,7 +8,9 @@ import { planTemp } from '../temp.ts'
 
 /** Placement `process`: a command on this host, with its process tree and, when the launch asks for them, its logs. */
 
-/** The ordered plan of intents. Throws when the program cannot start; nothing exists at that point. */
+/**
+ * Returns the resources of a launch, in the order of their creation. Throws when the program cannot be started, before anything is created.
+ */
 export function planProcess(context: LaunchContext, scopeId: string, launch: ProcessLaunch): readonly Planned[] {
   requireProgram(launch.argv, launch.env, launch.cwd)
   const hasLogs = launch.output === 'logs'
@@ -37,7 +39,10 @@ export function planProcess(context: LaunchContext, scopeId: string, launch: Pro
   return [...files, { label: treeLabel, kind: 'process-tree', spec, live, dependsOn: files.map(({ label }) => label) }]
 }
 
-/** Passes each descriptor under its own number. Numbers in between stay closed, because uv_spawn opens no ignored descriptor above 2. */
+/**
+ * The stdio entries from descriptor 3 on. Each of the given descriptors is passed under its own number. Numbers in between stay closed,
+ * because uv_spawn opens no ignored descriptor above 2.
+ */
 function further(descriptors: readonly number[] = []): readonly Stdio[] {
   const last = Math.max(2, ...descriptors)
   return Array.from({ length: last - 2 }, (_, index) => (descriptors.includes(index + 3) ? index + 3 : 'ignore'))

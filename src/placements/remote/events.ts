@@ -24,12 +24,15 @@ export class EventReader {
   #hasData = false
   #isJoined = false
   #name = ''
-  /** Set when a line is too long to be kept: its beginning was passed on or ignored, and so is the rest. */
+  /**
+   * Set while a line is too long to be kept. The beginning of such a line was passed on as output or ignored, and its rest is treated the
+   * same.
+   */
   #longLine: 'output' | 'ignored' | undefined
-  /** The last byte was a carriage return. A newline after it belongs to the same line end. */
+  /** True when the last byte was a carriage return. A newline after it belongs to the same line end. */
   #afterReturn = false
 
-  /** Returns the news in a chunk. The output of several events is joined. */
+  /** Reads one chunk and returns the news in it. The output of several events is joined. */
   add(chunk: Uint8Array): readonly RunnerNews[] {
     const news: RunnerNews[] = []
     const out: Buffer[] = []
@@ -51,12 +54,15 @@ export class EventReader {
     return news.length > 0 ? news : [{ is: 'ping' }]
   }
 
-  /** An event without a name is a `message` (WHATWG HTML, 9.2.6). Events with other names are not output of the agent. */
+  /**
+   * True when the current event is output of the agent. An event without a name is a `message` (WHATWG HTML, 9.2.6); events with other
+   * names are not output.
+   */
   get #isOutput(): boolean {
     return this.#name === '' || this.#name === 'message'
   }
 
-  /** Copies the bytes, because the memory of the chunk may be reused. */
+  /** Appends a part of a line to the unfinished line. The bytes are copied, because the memory of the chunk may be reused. */
   #keep(part: Buffer, out: Buffer[]): void {
     if (part.length === 0) return
     if (this.#longLine === 'output') out.push(Buffer.from(part))
@@ -65,7 +71,7 @@ export class EventReader {
     this.#lineBytes += part.length
     if (this.#lineBytes <= mostKeptBytes) return
     const line = this.#takeLine()
-    // Another field of this length is unknown and ignored.
+    // A line of this length that is not data of an output event is ignored, because no known field is that long.
     this.#longLine = this.#isOutput && isData(line) ? 'output' : 'ignored'
     if (this.#longLine === 'ignored') return
     this.#beginData()
@@ -94,7 +100,9 @@ export class EventReader {
     return undefined
   }
 
-  /** Restores the line end that the agent wrote between two lines of one event. */
+  /**
+   * Begins a further line of data. When the event has data already, the line end that the agent wrote between the two lines is restored.
+   */
   #beginData(): void {
     if (this.#hasData) this.#output.push(Buffer.from(this.#isJoined ? '\r' : '\n'))
     this.#hasData = true
@@ -139,7 +147,7 @@ function isData(line: Buffer): boolean {
   return line.subarray(0, field.length).equals(field) || line.equals(field.subarray(0, 4))
 }
 
-/** Removes the one space after the colon that belongs to the format. */
+/** The value of a field, without the one space after the colon that belongs to the format. */
 function valueIn(line: Buffer): Buffer {
   const value = line.subarray(field.length)
   return value[0] === space ? value.subarray(1) : value
@@ -152,7 +160,7 @@ function flushed(out: Buffer[]): readonly RunnerNews[] {
   return bytes.length === 0 ? [] : [{ is: 'output', bytes }]
 }
 
-/** Longer error messages are truncated. */
+/** The maximum length of an error message; longer ones are truncated. */
 const longestMessage = 2_000
 
 function messageIn(text: string): string {

@@ -11,7 +11,7 @@ export interface FollowerDeps {
   readonly clock: Clock
   readonly log: Log
   readonly stream: RunnerStream
-  /** The log for the output. */
+  /** The path of the log to which the output is written. */
   readonly path: string
   /** The limit of the output in bytes. One byte more is written, from which the reader of the log sees that the limit was exceeded. */
   readonly mostBytes: number
@@ -27,16 +27,18 @@ const silenceMs = 10_000
 const longestPauseMs = 5_000
 const shortestPauseMs = 100
 
-/** The delay before a failed write, such as on a full disk, is retried. Meanwhile the output waits at the runner. */
+/** The delay before a failed write to the log is retried, for example while the disk is full. Meanwhile the output waits at the runner. */
 const appendRetryMs = 500
 
-/** When the agent is gone and nothing was received for this time, the end of the stream is lost. */
+/** How long the last output is awaited after the agent is gone. When nothing was received for this time, the end of the stream is lost. */
 const lastOutputMs = 3_000
 
 /** The longest wait for the end of the stream after the agent is gone, however much is received. */
 const longestLastOutputMs = 60_000
 
-/** The reader of the log ends an agent that exceeded its limit. It has this time to report that before the exit is reported. */
+/**
+ * The reader of the log ends an agent that exceeded its output limit. The reader has this time to report that before the exit is reported.
+ */
 const reportLimitMs = 2_000
 
 const unknownExit: EndOfTree = { code: null, signal: null }
@@ -55,9 +57,9 @@ export class Follower {
   readonly #over = Promise.withResolvers<void>()
   #receivedMs: number
   #bytes = 0
-  /** When the runner first reported that the agent is gone. */
+  /** The time at which the runner first reported that the agent is gone. */
   #goneMs: number | undefined
-  /** True when nothing is written to the log any more. */
+  /** True when nothing more will be written to the log. */
   isOver = false
   /** A remark on the end of the stream, for the report. */
   note: string | undefined
@@ -79,13 +81,13 @@ export class Follower {
   }
 
   /**
-   * Call it when the runner reports that the agent is gone. Returns true when the rest of the stream is written, or does not arrive in
-   * time; in the second case it hangs up. As hanging up ends the agent, and a runner may be wrong, call it only to end an agent, or after a
-   * long silence.
+   * Waits for the end of the stream after the runner has reported that the agent is gone. Returns true when the rest of the stream is
+   * written, or when it does not arrive in time; in the second case the connection is closed. As closing the connection ends the agent, and
+   * a runner may be wrong, this must only be called to end an agent, or after a long silence.
    */
   async finishes(signal: AbortSignal): Promise<boolean> {
     const { clock, stream } = this.#deps
-    // Counted from the first call, so that repeated calls cannot extend the wait for ever.
+    // The wait is counted from the first call, so that repeated calls cannot extend it for ever.
     this.#goneMs ??= clock.now()
     while (!this.isOver) {
       const leftMs = Math.min(Math.max(this.#goneMs, this.#receivedMs) + lastOutputMs, this.#goneMs + longestLastOutputMs) - clock.now()
@@ -96,14 +98,14 @@ export class Follower {
         stream.hangUp()
         break
       }
-      // The stream still sends. The caller observes again.
+      // The stream still sends output, so the caller has to observe again.
       if (signal.aborted) return false
       await this.#pause(leftMs, this.over, signal)
     }
     return true
   }
 
-  /** Stops following. Later output is discarded. */
+  /** Stops following the stream. Later output is discarded. */
   dismiss(): void {
     this.#end()
     this.#deps.stream.hangUp()
@@ -137,7 +139,7 @@ export class Follower {
     this.#exit.resolve(exit)
   }
 
-  /** Returns false when the limit is exceeded. */
+  /** Appends output to the log. Returns false when the limit is exceeded. */
   async #take(bytes: Uint8Array): Promise<boolean> {
     // One byte over the limit is written, from which the reader of the log sees that the limit was exceeded.
     const taken = bytes.subarray(0, this.#deps.mostBytes + 1 - this.#bytes)
@@ -161,8 +163,8 @@ export class Follower {
   }
 
   /**
-   * Gets the exit from the runner, and retries until the runner answers. A lost stream stops the agent by the protocol. An agent that is
-   * still alive is stopped by a call.
+   * Gets the exit from the runner, and retries until the runner answers. By the protocol, a lost stream stops the agent. An agent that is
+   * still alive is stopped by a further call.
    */
   async #findExit(last: LastEvent): Promise<EndOfTree> {
     const { signal } = this.#lifetime
@@ -173,7 +175,7 @@ export class Follower {
         if (!status.isAlive) return endOf(status, last)
         await this.#deps.stop(signal)
       } catch {
-        // The stream itself reported success. A runner that does not answer has nothing to add.
+        // The stream itself reported success, so the exit is known although the runner does not answer.
         if (last?.is === 'complete') return endOf(undefined, last)
       }
       await this.#pause(Math.min(longestPauseMs, shortestPauseMs * 2 ** Math.min(attempt, 10)))
@@ -181,7 +183,9 @@ export class Follower {
     return unknownExit
   }
 
-  /** The kernel does not detect a vanished peer while nothing is sent to it (RFC 9293, 3.8.4). */
+  /**
+   * Queries the runner when the stream is silent: the kernel does not detect a vanished peer while nothing is sent to it (RFC 9293, 3.8.4).
+   */
   #watch(): void {
     const { clock, stream, status } = this.#deps
     const { signal } = this.#lifetime
@@ -197,7 +201,7 @@ export class Follower {
           // The agent is alive, and its runner answers.
           else this.#receivedMs = clock.now()
         })
-        .catch(() => {}) // Unknown does not mean ended. The next tick queries again.
+        .catch(() => {}) // Swallowed: an unknown state does not mean ended. The next tick queries again.
         .finally(() => {
           isQuerying = false
         })
@@ -225,12 +229,12 @@ function endOf(status: Extract<RunnerStatus, { readonly is: 'known' }> | undefin
   const { exitCode = null, signal = null } = status ?? {}
   const hasExit = exitCode !== null || signal !== null
   const exit = hasExit ? { code: exitCode, signal: exitCode === null ? (signal as NodeJS.Signals) : null } : unknownExit
-  // An exit code of 0 is no success when the runner reports an error.
+  // An exit code of 0 does not count as success when the runner reports an error.
   if (last?.is === 'error') return { ...exit, error: errorOf(exit, last.message) }
   return hasExit || last?.is !== 'complete' ? exit : { code: 0, signal: null }
 }
 
-/** Names the error by the exit, and takes the message of the runner. */
+/** The error of an agent: its name follows from the exit, and its message is the runner's. */
 function errorOf({ code, signal }: EndOfTree, message: string): AgentError {
   const name = signal !== null ? 'signal' : code !== null && code !== 0 ? 'exit_code' : 'runner_error'
   return { name, message: message.trim() || 'The runner reports that the agent failed.' }

@@ -28,7 +28,7 @@ import { Follower } from './follower.ts'
 
 export const remoteAgent = 'remote-agent'
 
-/** Recorded during the creation, step by step. */
+/** What the ledger records, step by step during the creation. */
 interface RemoteAgentDetail {
   readonly url: string
   /** The ECS task that was started for the runner. */
@@ -68,23 +68,25 @@ export interface RemoteAgentDeps {
   readonly limitBytes: number
   /** The token is a setting and never in the ledger. */
   readonly tokenFor: (spec: RemoteAgentSpec) => string | undefined
-  /** The place of the runner, for agents whose runner was started for them. */
+  /** Returns the place of the runner, for agents whose runner was started for them. */
   readonly placeOf?: (spec: RemoteAgentSpec) => RunnersPlace | undefined
 }
 
-/** A runner may queue launches. The health check before the launch and the ledger take time as well. */
+/** The time for a launch. A runner may queue launches, and the health check before the launch and the ledger take time as well. */
 const createBudgetMs = 60_000
 
 /** The time from the start of the container until the runner answers, on the smallest Fargate task. */
 const startPatienceMs = 45_000
 
-/** Bounds the memory for stopped launches. A failed launch is observed only for a while after its end. */
+/**
+ * The maximum number of remembered stopped launches, which bounds the memory. A failed launch is observed only for a while after its end.
+ */
 const mostRefused = 1_000
 
-/** A runner in the same network answers within milliseconds. */
+/** The timeout of a query that must be quick. A runner in the same network answers within milliseconds. */
 const soonMs = 250
 
-/** A runner that does not answer any query for this long is ended with its place. Pauses of a host or a network are shorter. */
+/** After this time without an answer, an agent is ended by ending the place of its runner. Pauses of a host or a network are shorter. */
 const silentMs = 3_000
 
 const noLongerNeeded = 'no longer needed'
@@ -102,7 +104,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
   readonly #followers = new Map<string, Follower>()
   /** Resources whose stop the runner has confirmed before it confirmed their launch: it refuses a launch that arrives later. */
   readonly #refused = new Set<string>()
-  /** Since when the runner has not answered calls that end the agent. */
+  /** The time since which a runner has not answered, by the resource id of its agent. Counted while the agent is being ended. */
   readonly #silentSince = new Map<string, number>()
 
   constructor(deps: RemoteAgentDeps) {
@@ -173,7 +175,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     return this.#deps.placeOf?.(spec)?.patienceMs ?? 0
   }
 
-  /** Never hangs up: that would end the agent, and the runner's answer may be wrong. */
+  /** Observing never closes the stream: that would end the agent, and the runner's answer may be wrong. */
   async observe(ref: RemoteAgentRef, ctx: Ctx): Promise<Presence> {
     return await this.#presence(ref, ctx, async (follower) => follower.isOver)
   }
@@ -192,7 +194,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
       return unknown(`${sentence(error)} The agent stays in the ledger until a runner answers there.`)
     }
     if (status.is === 'known' && status.isAlive) return present(`the runner at ${detail.url} says that it is alive`)
-    // The runner may not have read the launch yet. After a stop of that id it refuses the launch.
+    // The runner may not have read the launch yet. Once the runner was called to stop that id, it refuses a launch with it.
     if (status.is === 'not-found' && detail.agentId === undefined && !this.#refused.has(ref.resourceId))
       return present('its launch may still be on its way to the runner')
     const follower = this.#followers.get(ref.resourceId)
@@ -208,7 +210,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     const follower = this.#followers.get(ref.resourceId)
     follower?.dismiss()
     this.#forget(ref)
-    // When the follower has finished, the output is complete.
+    // When the follower had finished, the output is complete.
     return follower?.isOver === true ? seen : absent({ ...seen.proof, method: `${seen.proof.method}; its last lines may be missing` })
   }
 
@@ -221,7 +223,10 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     return {}
   }
 
-  /** A single unanswered call is not enough: the place is ended only when the runner stays silent. */
+  /**
+   * Ends an agent whose runner does not answer, by ending the place of the runner. A single unanswered call is not enough for that: the
+   * runner must stay silent for `silentMs`.
+   */
   async #endSilent(ref: RemoteAgentRef, place: RunnersPlace, ctx: Ctx): Promise<void> {
     const sinceMs = this.#silentSince.get(ref.resourceId) ?? ctx.clock.now()
     this.#silentSince.set(ref.resourceId, sinceMs)
@@ -238,7 +243,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
 
   async gone(ref: RemoteAgentRef, ctx: Ctx): Promise<Proof> {
     for (let attempt = 1; ; attempt++) {
-      // The end of the agent was requested, so a silent stream may be hung up.
+      // The end of the agent was requested, so the connection of a silent stream may be closed.
       const seen = await this.#presence(ref, ctx, (follower) => follower.finishes(ctx.signal))
       if (seen.is === 'absent') return seen.proof
       ctx.signal.throwIfAborted()
@@ -247,10 +252,10 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     }
   }
 
-  /** A runner cannot list the agents of one client. After a crash they end with their connection. */
+  /** Lists nothing: a runner cannot list the agents of one client. After a crash the agents end with their connection. */
   async *list(): AsyncIterable<Found> {}
 
-  /** When the runner is silent because its place has ended, it has no agents. */
+  /** The status of the agent at its runner. When the runner does not answer because its place has ended, the agent does not exist. */
   async #statusOrEnd(call: RunnerCall, ref: RemoteAgentRef): Promise<RunnerStatus> {
     const { clock, placeOf } = this.#deps
     try {
@@ -262,7 +267,10 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     }
   }
 
-  /** False when the runner does not answer. It was called to stop the agent in the step before, so its place may be ended now. */
+  /**
+   * False when the runner does not answer. The step before this one called the runner to stop the agent, so the place of a silent runner
+   * may be ended now.
+   */
   async #isAnswering(ref: RemoteAgentRef, ctx: Ctx): Promise<boolean> {
     try {
       await this.#statusSoon(ref, ctx)
@@ -274,7 +282,7 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     }
   }
 
-  /** Uses half of the time of the first kill, so that the rest is left for the place. */
+  /** Queries the status with a short timeout: half of the time of the first kill, so that the other half is left for ending the place. */
   async #statusSoon(ref: RemoteAgentRef, ctx: Ctx): Promise<RunnerStatus> {
     const late = new AbortController()
     const timer = new AbortController()
@@ -286,7 +294,10 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
     }
   }
 
-  /** The answer of the runner that has the agent. Another runner at the same address knows nothing about the agent (G10). */
+  /**
+   * The status from the runner that has the agent. Throws when another runner answers at the same address, because it knows nothing about
+   * the agent (G10).
+   */
   async #status(call: RunnerCall, { agentId, detail }: RemoteAgentRef): Promise<RunnerStatus> {
     const status = await this.#deps.queries.status(call, agentId)
     if (detail?.runner !== undefined && status.installation !== detail.runner)
@@ -302,13 +313,13 @@ export class RemoteAgentKind implements ResourceKind<RemoteAgentSpec, RemoteAgen
   }
 
   #forget({ resourceId }: RemoteAgentRef): void {
-    // The follower may still be querying the exit. It keeps running without this entry.
+    // The follower may still be querying the exit. It keeps running after its entry was deleted.
     this.#followers.delete(resourceId)
     this.#silentSince.delete(resourceId)
   }
 }
 
-/** Adds which setting holds the token. That depends on where the runner is. */
+/** Adds to an error of denied access which setting holds the token, for a runner in an ECS task. */
 function withTokenHint(error: unknown, spec: RemoteAgentSpec): unknown {
   if (!(error instanceof RunnerDenied) || !('task' in spec)) return error
   return new EbbError('launch_failed', `${error.message} ecs.token must be the EBB_TOKEN of the task definition.`, { cause: error })
@@ -323,8 +334,8 @@ function urlOf(spec: RemoteAgentSpec, ctx: CreateCtx): string {
 }
 
 /**
- * The proof of the end. A runner that is not Ebb's does not know our id, so its "no such agent" proves little. In that case the runner
- * protocol says that a closed connection ends the agent (docs/in-depth/runner.md).
+ * How the end of the agent was proven. A runner that is not Ebb's does not know our id, so its "no such agent" proves little. In that case
+ * the runner protocol says that a closed connection ends the agent (docs/in-depth/runner.md).
  */
 function methodOf({ url, runner, agentId }: RemoteAgentDetail, status: RunnerStatus, note: string | undefined): string {
   const isWeak = status.is === 'not-found' && runner === undefined && agentId === undefined
@@ -335,7 +346,7 @@ function methodOf({ url, runner, agentId }: RemoteAgentDetail, status: RunnerSta
   return note === undefined ? method : `${method}; ${note}`
 }
 
-/** An event or an abort ends the wait. */
+/** Waits for the given time. The event or an abort ends the wait early. */
 async function pause({ clock, signal }: Ctx, ms: number, event?: Promise<void>): Promise<void> {
   const timer = new AbortController()
   await new Promise<void>((resolve) => {

@@ -28,7 +28,7 @@ interface RemoteDeps {
   readonly queries: RunnerQueries
 }
 
-/** The id of no agent. The query only tests whether the runner grants access. */
+/** An id that no agent has. The query for it only tests whether the runner grants access. */
 const noAgentId = '00000000-0000-4000-8000-000000000000'
 
 export function openRemote({ remoteUrl: url = '', remoteToken: token }: RemoteOptions, parts: PlacementParts): Placement {
@@ -45,7 +45,7 @@ export function openRemote({ remoteUrl: url = '', remoteToken: token }: RemoteOp
     requireReady: async () => {
       try {
         await queries.health(call())
-        // A runner may answer health checks without a token.
+        // A runner may answer health checks without a token, so the status of an agent is queried, too.
         await queries.status(call(), noAgentId)
       } catch (error) {
         throw new EbbError('launch_refused', `${sentence(error)} Nothing was launched; check remote.url and remote.token.`, {
@@ -72,7 +72,7 @@ async function check({ queries, url, token }: RemoteDeps, call: () => RunnerCall
     ]
   } catch (error) {
     if (error instanceof RunnerDenied) return [address, { setting, isGood: false, says: sentence(error) }]
-    // The token is not the problem. Another server may answer a health check as well: Ebb's control plane has one below /api.
+    // The token is not the cause of this error. Another server may answer a health check as well: Ebb's control plane has one below /api.
     return [address.isGood ? { ...address, isGood: false, says: withHint(sentence(error), url) } : address]
   }
 }
@@ -84,10 +84,10 @@ function withHint(problem: string, url: string): string {
   return `${problem} A runner of Ebb answers at the root of its address: set remote.url to ${origin}, without ${pathname}.`
 }
 
-/** A dashboard page waits for this observation. */
+/** The timeout for observing a runner host, which is short because a dashboard page waits for the observation. */
 const hostMs = 2_000
 
-/** `well` means that an agent can be launched there. */
+/** Observes the runner host. `well` means that an agent can be launched on that host. */
 async function observeHost(queries: RunnerQueries, url: string, call: (signal: AbortSignal) => RunnerCall): Promise<OtherHost> {
   const known = { name: new URL(url).host, role: 'runner', url } as const
   const deadline = AbortSignal.timeout(hostMs)

@@ -27,16 +27,16 @@ import { EventReader } from './events.ts'
 /** The timeout of a query, less than the engine's deadline for an observation. */
 const observeTimeoutMs = 4_000
 
-/** The runner goes through the whole ladder and proves the end. A caller with less time aborts the call. */
+/** The timeout of a stop. The runner goes through the whole ladder and proves the end. A caller with less time aborts the call. */
 const stopMs = 60_000
 
-/** A runner may have a queue of launches. */
+/** The timeout of a launch. A runner may have a queue of launches. */
 const launchMs = 45_000
 
-/** The report of a stop that failed is the largest of the answers. */
+/** The maximum size of an answer. The largest answer is the report of a stop that failed. */
 const mostBodyBytes = 1_048_576
 
-/** Ids become parts of addresses and of messages. */
+/** True when the text may be used as an id. Ids become parts of addresses and of messages, so spaces and control characters are refused. */
 const isId = (text: string): boolean => /^[\x21-\x7e]{1,200}$/.test(text)
 
 interface Ask extends RunnerCall {
@@ -72,11 +72,11 @@ export class HttpRunner implements Runner {
       if (!isId(agentId)) throw new Error(`${named(ask)} returned no valid agent id (X-Agent-Id).`)
       return { agentId, news: news(response, ask), hangUp: cancel }
     } catch (error) {
-      // Closing the connection stops the agent that may have been started.
+      // Closing the connection stops an agent that the runner may have started.
       cancel()
       throw error
     } finally {
-      // The launch is over, so the caller's signal does not end the stream any more.
+      // The launch is over, so an abort of the caller's signal must not end the stream any more.
       call.signal.removeEventListener('abort', cancel)
     }
   }
@@ -101,7 +101,7 @@ export class HttpRunnerQueries implements RunnerQueries {
   async health(call: RunnerCall): Promise<RunnerHealth> {
     const ask: Ask = { ...call, method: 'GET', path: 'health', deadlineMs: observeTimeoutMs }
     const { status, json } = await answer(this.#clock, ask)
-    // The runner protocol prescribes no value for `status`.
+    // The runner protocol prescribes no value for `status`, so any text is accepted.
     if (status !== 200 || typeof json.status !== 'string') throw refusal(ask, status, json)
     const { active_agents: active, installation } = json
     return {
@@ -126,7 +126,10 @@ export class HttpRunnerQueries implements RunnerQueries {
   }
 }
 
-/** The fields of the runner protocol for every runner. In the same body, an Ebb runner also gets the whole configuration and the id. */
+/**
+ * The body of a launch. Its first fields are those of the runner protocol, for every runner. An Ebb runner also gets the whole
+ * configuration and the id.
+ */
 function bodyOf({ agentId, type, prompt, configuration }: RunnerOrder): object {
   const { sessionId, model, workingDirectory, allowedTools, disallowedTools, mcp } = configuration
   const servers = mcp?.servers.map((server) => [server.name, serverOf(server)] as const)
@@ -174,7 +177,7 @@ function send({ place, token, method, path, body, signal }: Ask): Promise<Incomi
     })
     request.once('error', reject)
     request.once('response', (response) => {
-      // Errors after the response has begun are reported by the read.
+      // Errors after the response has begun are reported to the reader of the response.
       request.on('error', () => {})
       resolve(response)
     })
@@ -186,7 +189,7 @@ function isNumber({ hostname }: URL): boolean {
   return isIP(hostname.replace(/^\[|\]$/g, '')) > 0
 }
 
-/** Settles when the headers have arrived. */
+/** Sends a request. Resolves with the response when its headers have arrived. */
 async function open(clock: Clock, ask: Ask): Promise<IncomingMessage> {
   return await inTime(clock, ask, (signal) => send({ ...ask, signal: AbortSignal.any([ask.signal, signal]) }))
 }
@@ -242,10 +245,10 @@ async function jsonOf(response: IncomingMessage): Promise<Readonly<Record<string
   }
 }
 
-/** Stands for a body that is not JSON, such as the page of a proxy. */
+/** Stands for the body of an answer that is not JSON, such as the page of a proxy. */
 const noJson: Reply['json'] = {}
 
-/** Ends after the last event. Throws when the connection is lost before that. */
+/** Yields the events of an agent until the last one. Throws when the connection is lost before that. */
 async function* news(response: IncomingMessage, ask: Ask): AsyncGenerator<RunnerNews> {
   const events = new EventReader()
   for await (const chunk of response as AsyncIterable<Buffer>) {
@@ -278,7 +281,10 @@ function saysNoAgent(text: string, agentId: string): boolean {
   return /\bagent\b.{0,80}\b(not found|unknown|does not exist|not exist)\b|\b(no such|unknown|no) agent\b/is.test(said)
 }
 
-/** A launch that the runner refused is refused here too (400, or 422 from frameworks that validate bodies): nothing was started. */
+/**
+ * The error of a launch that failed. When the runner refused the launch (400, or 422 from frameworks that validate bodies), nothing was
+ * started, so the launch counts as refused.
+ */
 function notStarted(ask: Ask, status: number, json: Reply['json']): Error {
   const error = refusal(ask, status, json)
   return status === 400 || status === 422 ? new EbbError('launch_refused', `${error.message} Nothing was launched.`) : error

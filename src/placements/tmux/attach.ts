@@ -14,7 +14,7 @@ export async function attach(tmux: Tmux, agentId: string, env: Readonly<Record<s
     throw new EbbError('agent_not_found', `The agent ${agentId} has no tmux session any more; "ebb show ${agentId}" shows how it ended.`)
   // `-E` keeps the environment of this terminal out of the session.
   const [program = 'tmux', ...args] = tmux.argv('attach-session', '-E', '-t', session.id)
-  // tmux refuses to nest when TMUX is set.
+  // tmux refuses to attach inside another session, which it detects by the variable TMUX.
   const { TMUX: _, ...rest } = env
   const child = spawn(program, args, { stdio: 'inherit', env: rest })
   return await new Promise((resolve, reject) => {

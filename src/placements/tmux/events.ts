@@ -5,17 +5,17 @@ import type { Effects, Exit } from '../../core/ports/effects.ts'
 
 /** Events of a pane, read from a named pipe. The pipe outlives this process, so the next supervisor continues to read. */
 export interface PaneEvents {
-  /** Settles when the shell in the pane waits for its orders. */
+  /** Settles when the shell in the pane is ready to receive its orders. */
   readonly ready: Promise<void>
   /** The pids of the collectors, which write the two logs. */
   readonly collectors: Promise<readonly [number, number]>
-  /** Settles when the agent is in its cgroup. Rejects when the pane ends before. */
+  /** Settles with the pid of the agent when the agent is in its cgroup. Rejects when the pane ends before that. */
   readonly pid: Promise<number>
-  /** The exit that the shell in the pane saw. When it saw none, neither code nor signal is set. */
+  /** The exit that the shell in the pane observed. When the shell observed none, neither code nor signal is set. */
   readonly exit: Promise<Exit>
-  /** The session was killed from outside. The agent may still run. */
+  /** Settles when the session was killed from outside. The agent may still run. */
   readonly lost: Promise<void>
-  /** No process is left in the pane. */
+  /** Settles when no process is left in the pane. */
   readonly over: Promise<void>
   close(): void
 }
@@ -51,7 +51,7 @@ export class PaneListener implements PaneEvents {
     this.#effects = effects
     this.#pipe = pipe
     this.#exitFile = exitFile
-    // Swallowed: a launch awaits these promises, and an adopted pane needs none of them.
+    // Swallowed: a launch awaits these promises, but an adopted pane needs none of them.
     for (const promise of [this.ready, this.collectors, this.pid]) promise.catch(() => {})
   }
 
@@ -80,7 +80,7 @@ export class PaneListener implements PaneEvents {
     // Waiting for the end of the pane must not keep this process alive.
     socket.unref()
     socket.on('data', (chunk: Buffer) => this.#read(chunk.toString('latin1')))
-    // Swallowed: `close` follows every error, and ends the events.
+    // Swallowed: every error of the socket is followed by `close`, which ends the events.
     socket.on('error', () => {})
     socket.on('close', () => {
       if (this.#socket === socket) this.#end()
@@ -101,7 +101,7 @@ export class PaneListener implements PaneEvents {
     }
   }
 
-  /** Opening the pipe again may fail for lack of descriptors. Then only the launch fails. */
+  /** Opens the pipe a second time, for reading only. When that fails, for example for lack of descriptors, only this launch fails. */
   #becomeReady(): void {
     try {
       this.follow()
@@ -125,7 +125,7 @@ export class PaneListener implements PaneEvents {
     return this.#isOver
   }
 
-  /** Ends the events of a pane without processes. The exit is read from its file. */
+  /** Ends the events of a pane that has no processes left. The exit is read from the exit file. */
   finish(): void {
     this.#end()
     this.close()
@@ -136,7 +136,7 @@ export class PaneListener implements PaneEvents {
   }
 }
 
-/** Reads the exit file. It is written by a rename, so it is complete or missing. */
+/** Reads the exit file of a pane. The file is written by a rename, so it is complete or missing. */
 export function readExit(file: string): Exit | undefined {
   try {
     const code = Number.parseInt(readFileSync(file, 'utf8'), 10)

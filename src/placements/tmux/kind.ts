@@ -23,7 +23,7 @@ import type { Session, Tmux } from './tmux.ts'
  * processes in the pane are also ended by their mark.
  */
 
-/** Recorded at the creation: the shell in the pane. */
+/** What the ledger records at the creation: the process of the shell in the pane. */
 interface SessionDetail {
   readonly pid: number
   readonly startTime: string
@@ -56,27 +56,27 @@ export const tmuxSession = 'tmux-session'
 const separator = '~'
 const suffixes = ['.orders', '.events', '.exit', '.exit.new']
 
-/** The shell of a new pane starts within milliseconds. */
+/** The time for a new pane to become ready, and for its command to start. The shell of a pane starts within milliseconds. */
 const paneBudgetMs = 5_000
 
 /**
- * An agent that ends within this time has failed to start. The launch waits for it, counted from the orders, and at least for the second
- * value after the agent entered its cgroup, which can take 20 ms.
+ * An agent that ends within the first time has failed to start. The launch waits for that time, counted from the orders. It also waits at
+ * least the second time after the agent has entered its cgroup, which can take 20 ms.
  */
 const startWindowMs = 30
 const leastStartMs = 12
 
 /**
- * A program that fails to start has used less processor time than the first value. On a busy machine the launch waits for that, but not
- * longer than the second value.
+ * A program that fails to start has used less processor time than the first value. On a busy machine the launch waits until the agent has
+ * used that much, but not longer than the second value.
  */
 const startProcessorMs = 5
 const busyStartMs = 1_000
 
-/** Processes in a pane that was hung up end within milliseconds, or not by themselves. */
+/** The wait after the hangup of a pane. Processes in the pane end within milliseconds after it, or not by themselves. */
 const hangupMs = 100
 
-/** How long the collectors may take to write the last output. */
+/** How long the collectors may take to write the last output of an agent. */
 const lastOutputMs = 1_000
 
 export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
@@ -130,8 +130,8 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   async resume(ref: SessionRef): Promise<SessionHandle> {
     const listener = this.#listen(ref)
     listener.follow()
-    // A pipe whose last writer closed it before it was opened never reports the end (fifo(7)). The pipe is opened before this check, so a
-    // pane that ends in between is seen.
+    // A pipe whose last writer closed it before it was opened here never reports its end (fifo(7)). So `ended` is checked after the pipe is
+    // opened, and a pane that ends in between is seen as well.
     if (await this.ended(ref)) listener.finish()
     return this.#handle(ref, listener)
   }
@@ -196,7 +196,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   async #requireGoodStart(listener: PaneListener, logs: readonly string[], windowMs: number): Promise<void> {
     const { clock } = this.#deps
     let exit = await Promise.race([listener.exit, delay(clock, windowMs)])
-    // On a busy machine the agent may have had no processor time yet. Then it gets more time.
+    // On a busy machine the agent may have had no processor time yet. In that case the launch waits longer.
     const untilMs = clock.now() + (windowMs > 0 ? busyStartMs : 0)
     while (!exit && clock.now() < untilMs && this.#isStillBeginning(await listener.pid))
       exit = await Promise.race([listener.exit, delay(clock, leastStartMs)])
@@ -212,7 +212,8 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   }
 
   /**
-   * True when the agent waits for a processor and has used little of one. Also true when it has ended and the pane has not reported it yet.
+   * True when the agent waits for a processor and has used little processor time. Also true when the agent has ended and the pane has not
+   * reported the end yet.
    */
   #isStillBeginning(pid: number): boolean {
     const entry = this.#deps.processes.find(pid)
@@ -248,7 +249,10 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
     return {}
   }
 
-  /** Kills only processes with exactly this mark: the collectors in the same pane carry the marks of their logs and are still writing. */
+  /**
+   * Kills only processes with exactly the mark of the session. The collectors in the same pane carry the marks of their logs, and are still
+   * writing.
+   */
   async #endPane(ref: SessionRef): Promise<void> {
     const { processes } = this.#deps
     for (const { pid, environmentTags } of await processes.marked()) {
@@ -311,7 +315,7 @@ export class TmuxSessionKind implements ResourceKind<SessionSpec, SessionRef> {
   }
 }
 
-/** The processor time that a process has used, from schedstat (proc(5)). Infinite when unreadable. */
+/** The processor time that a process has used, in milliseconds, from schedstat (proc(5)). Infinite when it cannot be read. */
 function processorMs(pid: number): number {
   try {
     return Number(readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ')[0]) / 1e6

@@ -1,11 +1,11 @@
 import { openRegular } from '../../host/slow-effects.ts'
 
-/** How much of the end of a log is read. */
+/** The number of bytes that are read from the end of a log. */
 const endBytes = 4_096
-/** How much of the line is quoted. */
+/** The maximum number of characters that are quoted from the last line. */
 const quotedCharacters = 200
 
-/** The last line that an agent wrote, for the error about its early end. Its logs are removed with the failed launch. */
+/** The last line that an agent wrote, for the error message about its early end. The logs themselves are removed with the failed launch. */
 export async function lastLine(logs: readonly string[]): Promise<string | undefined> {
   for (const log of logs) {
     const line = (await endOf(log))
@@ -17,7 +17,7 @@ export async function lastLine(logs: readonly string[]): Promise<string | undefi
   return undefined
 }
 
-/** Returns nothing for a log that is gone, or that the agent has replaced with something else. */
+/** The end of a log. Empty when the log is gone, or when the agent has replaced it with something that is not a file. */
 async function endOf(log: string): Promise<string> {
   try {
     await using file = await openRegular(log)

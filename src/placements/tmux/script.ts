@@ -21,12 +21,12 @@ exec 8<&-
 eval "$orders"
 `
 
-/** Puts the length before the orders, as the script expects it. */
+/** Puts the length in bytes before the orders, because the script in the pane reads it first. */
 export function withLength(orders: string): string {
   return `${Buffer.byteLength(orders)}\n${orders}`
 }
 
-/** Reports the pid from inside the agent's cgroup. `exec` keeps that pid. */
+/** A shell command that reports its pid from inside the agent's cgroup and then becomes the agent. `exec` keeps the pid. */
 const announce = 'echo "pid $$" >&9; exec "$@" 9>&-'
 
 export function announced(argv: readonly string[]): readonly string[] {
@@ -38,7 +38,7 @@ export interface Orders {
   readonly stdin: string
   readonly stdout: LogHandle
   readonly stderr: LogHandle
-  /** The exit file. It is written by a rename, because half of a number would be a number, too. */
+  /** The path of the exit file. The file is written by a rename, because half of a number would be a number, too. */
   readonly exit: string
 }
 
@@ -85,10 +85,10 @@ function pipeOf({ pipe }: LogHandle): string {
   return quote(pipe?.path ?? '')
 }
 
-/** Some shells do not allow to set these variables. */
+/** Variables that some shells do not allow to be set. */
 const unsettable = new Set(['PPID', 'UID', 'EUID', 'BASHOPTS', 'SHELLOPTS', 'BASH_VERSINFO', 'OPTIND'])
 
-/** Variables that a shell cannot export are passed to the command by other means. */
+/** The shell commands that export the environment. Variables that a shell cannot export are passed to the command by other means. */
 function exports(env: Readonly<Record<string, string>>): string {
   return Object.entries(env)
     .filter(([name]) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) && !unsettable.has(name))

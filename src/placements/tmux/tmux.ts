@@ -4,9 +4,9 @@ import { sentence } from '../../core/model/errors.ts'
 import { environmentTag, type Mark, parseEnvironmentTags } from '../../core/model/identity.ts'
 import type { Effects } from '../../core/ports/effects.ts'
 
-/** A session of Ebb's tmux server with a mark. Its name is only a label, which anybody may change. */
+/** A session of Ebb's tmux server that carries a mark. The name of a session is only a label, which anybody may change. */
 export interface Session {
-  /** Such as `$3`. A server never reuses an id. */
+  /** The id that the server gave to the session, such as `$3`. A server never reuses an id. */
   readonly id: string
   readonly mark: Mark
   readonly panePid: number
@@ -31,7 +31,10 @@ export interface TmuxDeps {
 /** Ebb's own tmux server, controlled through the command `tmux`. It reads no configuration file, because a user's could change anything. */
 export class Tmux {
   readonly #deps: TmuxDeps
-  /** The running listing, and the next one. Callers that arrive while one is running share the next, which begins after they called. */
+  /**
+   * The running listing, and the one after it. Callers that arrive while a listing runs share the next one, which begins after they have
+   * called.
+   */
   #listing: { readonly current: Promise<Listing>; next: Promise<Listing> | undefined } | undefined
 
   constructor(deps: TmuxDeps) {
@@ -51,15 +54,17 @@ export class Tmux {
       ...['new-session', '-d', '-P', '-F', '#{session_id} #{pane_pid}', '-s', name, '-x', '200', '-y', '50', '-c', '/'],
       ...['-e', `EBB_SCOPE=${pane.environmentTag}`, '--', ...pane.argv],
       ...[';', 'set-option', '-t', `=${name}:`, markOption, mark],
-      // A session that somebody else creates here, such as an agent that knows the socket, gets that client's tag and ends with it.
+      // An agent that knows the socket may create sessions on this server. With this option such a session gets the environment tag of its
+      // creator, and ends with the creator.
       ...[';', 'set-option', '-g', 'update-environment', 'EBB_SCOPE'],
     )
-    // Entering a cgroup takes up to 20 ms. Only the client that starts the server must enter it; `-N` keeps all others from starting one.
+    // Entering a cgroup takes up to 20 ms, and only the client that starts the server must enter it. All others get `-N`, which keeps them
+    // from starting a server.
     const isServed = await isListening(this.#deps.socket)
     const first = await this.#make(isServed ? { program: 'tmux', argv: ['tmux', '-N', ...argv.slice(1)] } : throughGate(argv))
     if (typeof first !== 'string') return first
-    // A server exits with its last session. A client that connects at that moment is refused, or finds no server. A tmux before 3.2 does
-    // not know `-N` and is retried here, too.
+    // A server exits with its last session. A client that connects at that moment is refused, or finds no server, so the creation is tried
+    // again. A tmux before 3.2 does not know `-N` and is also retried here.
     const second = (await this.#carries(mark)) ? first : await this.#make(throughGate(argv))
     if (typeof second === 'string') throw new Error(`tmux could not create the session ${name}: ${second}`)
     return second
@@ -116,14 +121,14 @@ export class Tmux {
     const [program = 'tmux', ...args] = this.argv('list-sessions', '-F', `#{session_id} #{pane_pid} #{${markOption}}`)
     const answer = await runTmux(program, args, this.#environment())
     if (answer.error === undefined) return answer.text.split('\n').flatMap(parseSession)
-    // "No server" has the same exit code as other failures, so the socket is checked.
+    // "No server" has the same exit code as other failures, so the socket is tested as well.
     if (!(await isListening(this.#deps.socket))) return 'none'
     throw new Error(`tmux does not list its sessions: ${answer.error}`)
   }
 
   #environment(): Record<string, string> {
     const { PATH = '/usr/bin:/bin', EBB_SCOPE } = this.#deps.environment
-    // The server keeps the environment of the client that started it, and passes it to every pane.
+    // The server keeps the environment of the client that started it, and passes it to every pane, so it gets only these variables.
     return { PATH, LC_ALL: 'C.UTF-8', ...(EBB_SCOPE !== undefined && { EBB_SCOPE }) }
   }
 }
@@ -132,7 +137,7 @@ export interface NewSession {
   readonly name: string
   readonly mark: string
   readonly pane: { readonly argv: readonly string[]; readonly environmentTag: string }
-  /** The first client starts the server, so it enters the server's cgroup before. */
+  /** Wraps a command so that it first enters the cgroup of the tmux server, because the first client starts the server. */
   readonly throughGate: (argv: readonly string[]) => { readonly program: string; readonly argv: readonly string[] }
 }
 
@@ -142,7 +147,7 @@ function parseSession(line: string): readonly Session[] {
   return found ? [{ id, panePid: Number(pid), mark: found }] : []
 }
 
-/** When tmux is ended by a signal that it handles, it exits with 0 and no output. */
+/** Runs tmux and returns its output. When tmux is ended by a signal that it handles, it exits with 0 and no output. */
 function runTmux(
   program: string,
   args: readonly string[],

@@ -59,7 +59,7 @@ function entries({ role, content }: Json): readonly Entry[] {
     .filter(({ type }) => type === 'tool_result')
     .map(({ content: said }): Entry => ({ by: 'tool', text: textOf(said) }))
   const said = typeof content === 'string' ? content : textOf(results.filter(({ type }) => type === 'text'))
-  // The other texts of a message with tool results are the agent's own reminders.
+  // Texts beside tool results in one message are the agent's own reminders, so they do not count as a prompt.
   return answered.length > 0 ? answered : [{ by: 'person', text: said }]
 }
 

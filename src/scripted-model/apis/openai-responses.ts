@@ -39,7 +39,7 @@ export const openaiResponses: Api = {
   count: (tokens) => ({ input_tokens: tokens }),
 }
 
-/** The tools of one server may be grouped in a namespace, which a call must then name, too. */
+/** The tools of one offer. Several tools may be grouped in a namespace, which a call of such a tool must then name, too. */
 function offered(tool: Json): readonly OfferedTool[] {
   const name = string(tool.name) || string(tool.type)
   if (tool.type !== 'namespace') return [{ name }]
