@@ -1,14 +1,14 @@
-// The first lines that run on the pinned Node. What bin/ebb found: the signals that are ignored, as a mask, and the open descriptors.
+// Runs before every other module of Ebb. `found` comes from bin/start.sh: the ignored signals as a mask, and the open descriptors.
 const [, , which, found, ...words] = process.argv
 const [mask, ...descriptors] = found.split(',').map(Number)
 const { signals } = mask > 0 ? require('node:os').constants : { signals: {} }
-// Not these two: a shell without a person ignores them for all that it puts into the background, which is nobody's wish.
+// SIGINT and SIGQUIT are left out: a non-interactive shell ignores them for every program in the background, which no user asked for.
 const ignored = Object.keys(signals).filter((signal) => !/^SIG(INT|QUIT)$/.test(signal) && (mask >> (signals[signal] - 1)) & 1)
-// Node has forgotten that they are, and would die of them, or stop.
+// Node resets ignored signals at its start, and would end or stop on them. An empty handler prevents that.
 const ends = /^SIG(HUP|TERM|USR1|USR2|ALRM|VTALRM|TSTP|TTIN|TTOU|XCPU|IO|PWR|STKFLT)$/
 for (const signal of ignored) if (ends.test(signal)) process.on(signal, () => {})
 
-// What is compiled once is kept for the next start.
+// Node keeps the compiled code in a cache for the next start.
 const { existsSync } = require('node:fs')
 const { enableCompileCache } = require('node:module')
 const { join } = require('node:path')
@@ -22,7 +22,7 @@ if (Number(process.versions.node.split('.')[0]) < 24) {
 }
 enableCompileCache(join(__dirname, '..', 'node_modules', '.cache', 'ebb'))
 
-// Variables that the shell of bin/ebb would have forgotten, in hexadecimal.
+// EBB_BESIDE holds, in hexadecimal, the variables that the shell of bin/ebb drops.
 const beside = process.env.EBB_BESIDE ?? ''
 delete process.env.EBB_BESIDE
 for (const entry of Buffer.from(beside, 'hex').toString().split('\0')) {

@@ -1,5 +1,5 @@
-// A synthetic agent's child process: reads its schedule from standard input, says each message at its time as one line
-// of JSON, and ends as the schedule says. After the last event without an end it waits, as an agent that is still busy.
+// The child process of a synthetic agent. It reads its schedule from standard input, prints each message at its time as one line
+// of JSON, and ends as the schedule says. When the schedule has no end, the process waits, like an agent that is still busy.
 const { readFileSync } = require('node:fs')
 
 const events = JSON.parse(readFileSync(0, 'utf8')).sort((one, other) => one.delay - other.delay)
@@ -10,7 +10,7 @@ process.on('SIGINT', () => process.exit(130))
 
 const endings = { complete: (event) => (event.data?.success === false ? 1 : 0), error: () => 1 }
 
-/** Everything that is due in one write: a timer takes a millisecond at least, and thousands may be due in one. */
+/** Prints all messages that are due in one write: a timer takes at least a millisecond, in which thousands may become due. */
 function playFrom(first) {
   const elapsedMs = performance.now() - startedMs
   let next = first

@@ -1,4 +1,4 @@
-// Installs the real agent programs into a cache folder named after the hash of their lock file. No dependencies, like setup.mjs.
+// Installs the real agent programs into a cache folder named after the hash of their lock file. This module has no dependencies, like setup.mjs.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -10,7 +10,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const source = join(root, 'test', 'agents')
 const manifests = ['package.json', 'package-lock.json']
 
-/** The programs by provider type. The suite needs the required ones. Tests of the others are skipped and listed when a program is missing. */
+/** The agent programs by provider type. The suite needs the required ones. When another program is missing, its tests are skipped and listed. */
 const programs = {
   'claude-code': { program: 'claude', isRequired: true },
   'gemini-cli': { program: 'gemini', isRequired: true },
@@ -44,7 +44,7 @@ async function install(cache, folder) {
   try {
     for (const name of manifests) copyFileSync(join(source, name), join(staging, name))
     say('installing the real agents (once, about 1.3 GB)…')
-    // Not `npm ci`: it refuses a lock file without every optional package of every platform, and some of those are not published.
+    // `npm ci` is not used, because it refuses a lock file that lacks an optional package of any platform. Some of those packages are not published.
     await npm(staging, ['install', '--no-save', '--ignore-scripts'])
     await npm(staging, ['rebuild', ...withScripts])
     rmSync(join(staging, 'tmp'), { recursive: true, force: true })
@@ -58,7 +58,7 @@ async function install(cache, folder) {
 function npm(folder, words) {
   const startedAt = Date.now()
   const quiet = ['--no-audit', '--no-fund', '--loglevel=error']
-  // An install script starts the program that it installed, which leaves a folder in TMPDIR.
+  // An install script starts the program that it installed, and that program leaves a folder in TMPDIR. So TMPDIR is a folder that is removed later.
   const TMPDIR = join(folder, 'tmp')
   mkdirSync(TMPDIR, { recursive: true })
   return new Promise((resolve, reject) => {

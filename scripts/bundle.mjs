@@ -10,7 +10,7 @@ import { buildDashboard } from './dashboard.mjs'
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const inputs = { main: join(root, 'src/main.ts'), 'subreaper-process': join(root, 'src/host/containment/subreaper-process.ts') }
 
-/** The modules that `ebb exec` needs. A third more code makes it a tenth slower, so this excludes all others, such as the doctor's. */
+/** Matches the modules that `ebb exec` needs. All others, such as the doctor's, are excluded: a third more code makes `ebb exec` a tenth slower. */
 const core =
   /\/src\/(core\/(model|ports)|config)\/|\/src\/core\/engine\/(?!reap|status)|\/src\/host\/(program|clock|path|remove-folder)\.ts|\/src\/placements\/([a-z-]+\.ts|[a-z]+\/(definition|host-option)\.ts|(process|tmux)\/)/
 
@@ -18,7 +18,7 @@ async function bundle() {
   // The dashboard in dist/web has its own check for freshness.
   const earlier = existsSync(join(root, 'dist')) ? readdirSync(join(root, 'dist')).filter((name) => !name.startsWith('web')) : []
   for (const name of earlier) rmSync(join(root, 'dist', name), { recursive: true, force: true })
-  // Separate bundles: a common build would split the shared code into many small files, which both programs would have to load.
+  // Each program gets its own bundle. A common build would split the shared code into many small files, and both programs would have to load them.
   for (const [name, file] of Object.entries(inputs)) await bundleOne({ [name]: file })
   writeFileSync(join(root, 'dist', 'fresh.sh'), freshness())
 }
@@ -45,7 +45,7 @@ async function bundleOne(input) {
   })
   await build.write({
     dir: join(root, 'dist'),
-    // CommonJS: an ES import of a built-in module runs all of its lazy getters, which takes 5 ms for node:fs.
+    // The format is CommonJS, because an ES import of a built-in module runs all of its lazy getters, which takes 5 ms for node:fs.
     format: 'cjs',
     minify: 'dce-only',
     entryFileNames: '[name].cjs',

@@ -16,7 +16,10 @@ export function stagingIn(cache) {
   return join(cache, `staging-${process.pid}-${randomBytes(4).toString('hex')}`)
 }
 
-/** Renames the staging folder to its final name. If that exists, another installation was first, and has the same content. */
+/**
+ * Renames the staging folder to its final name. If a folder with that name exists, a concurrent installation made it with the same content, and it
+ * stays.
+ */
 export function publish(staging, folder) {
   try {
     renameSync(staging, folder)

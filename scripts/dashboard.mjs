@@ -7,10 +7,10 @@ import { fileURLToPath } from 'node:url'
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const place = join(root, 'dist', 'web')
 
-/** The limit for all scripts together, gzipped, for readers with a slow connection. */
+/** The limit for the gzipped size of all scripts together, for people with a slow connection. */
 const mostScriptBytes = 150_000
 
-/** Other file types do not become smaller by compression, and are sent unchanged. */
+/** Matches the files that get a compressed copy. Other file types do not become smaller by compression, and are sent unchanged. */
 const compressible = /\.(html|js|css|svg|json|txt)$/
 
 function filesOf(folder) {
@@ -28,7 +28,7 @@ async function build() {
   const beganAt = new Date()
   const { build: viteBuild } = await import('vite')
   const { gzipSync } = await import('node:zlib')
-  // A test runner sets another value, with which React would be twice as large and half as fast.
+  // A test runner sets another value of NODE_ENV. With that value React would be twice as large and half as fast.
   process.env.NODE_ENV = 'production'
   const outDir = `${place}-${process.pid}`
   try {
@@ -41,7 +41,7 @@ async function build() {
     }
     if (scriptBytes >= mostScriptBytes)
       throw new Error(`its script is ${scriptBytes} bytes gzipped, and must stay below ${mostScriptBytes}`)
-    // A source that changed during the build is newer than this time, so the build is not fresh.
+    // The build gets the time at which it began. A source that changed during the build is newer, so the build does not count as fresh.
     utimesSync(join(outDir, 'index.html'), beganAt, beganAt)
     replace(outDir)
   } finally {
@@ -66,7 +66,10 @@ function replace(outDir) {
   }
 }
 
-/** Without its build packages, as after an installation of the runtime dependencies only, there is no dashboard. Everything else works. */
+/**
+ * Builds the dashboard. Where the build packages are missing, as after an installation of the runtime dependencies only, there is no dashboard, and
+ * everything else works.
+ */
 export async function buildDashboard({ ifStale }) {
   if (ifStale && isFresh()) return
   try {

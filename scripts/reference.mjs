@@ -34,7 +34,7 @@ function configuration() {
   return `${note}\n\n# Configuration\n\nA flag overrides a variable, and a variable overrides \`--config FILE\` or \`$EBB_HOME/ebb.config.json\`. The keys of a file may be nested by their name: \`{"docker": {"image": "node:24-slim"}}\` means \`dockerImage\`. Lists are JSON lists, or text with commas, where a comma within an entry is \`\\,\`. An unknown key or an invalid value is refused, and the error names it.\n\n| flag | variable | key | default | meaning |\n|---|---|---|---|---|\n${rows.join('\n')}\n`
 }
 
-/** The default as a person writes it. The placeholder of a number option is the text of its default. */
+/** The default of an option as a person writes it. The placeholder of a number option is the text of its default. */
 function shown(fallback, placeholder) {
   if (fallback === undefined || fallback instanceof Map || (Array.isArray(fallback) && fallback.length === 0)) return ''
   return `\`${typeof fallback === 'number' ? placeholder : fallback}\``
@@ -52,7 +52,7 @@ function errors() {
   return `${note}\n\n# Errors\n\nEvery error carries a code and a sentence that says what to do. The exit code is that of \`ebb exec\`. Other commands exit with 1 where it is above 100.\n\n| code | exit | HTTP | when |\n|---|---|---|---|\n${rows.join('\n')}\n`
 }
 
-/** The routes as data. Their handlers are never called here, so a proxy stands in for the control plane. */
+/** The HTTP routes as data. Their handlers are never called here, so a proxy stands in for the control plane. */
 const nothing = new Proxy(() => {}, { get: () => nothing })
 const routes = [
   ...serverRoutes(nothing, nothing, nothing),

@@ -121,7 +121,7 @@ function missingPackages(needed) {
 const packagesOf = (names) => missingPackages(Object.assign({}, ...names.map((name) => tiers[name])))
 const aptCommand = (packages) => `apt-get install -y --no-install-recommends ${packages.join(' ')}`
 
-/** `npm test` installs no system package. */
+/** Lists the missing system packages, because `npm test` installs none. */
 function reportMissing(names) {
   const packages = packagesOf(names)
   if (packages.length === 0) return

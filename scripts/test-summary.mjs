@@ -8,7 +8,7 @@ for (const file of process.argv.slice(2)) {
   try {
     const results = JSON.parse(readFileSync(file, 'utf8'))
     passed += results.numPassedTests
-    // A file that cannot be loaded has no failed test, but the run has no success either.
+    // A test file that cannot be loaded adds no failed test, but makes the run unsuccessful. Then the run counts as one failure.
     failed += results.numFailedTests + (results.success || results.numFailedTests ? 0 : 1)
     for (const { name, message, status, assertionResults } of results.testResults) {
       if (status === 'failed') console.log(`FAILED ${name} ${message ?? ''}`)

@@ -3,7 +3,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { agentClis, say } from './agent-clis.mjs'
 
-/** For root, and for a user who may be root in a user namespace. */
+/** The commands that make a network namespace: the first for root, the second for a user who may be root in a user namespace. */
 const ways = [
   ['unshare', '--net'],
   ['unshare', '--map-root-user', '--net'],
@@ -33,7 +33,8 @@ async function main(command) {
     EBB_AGENTS_NETWORK: wrapping ? 'loopback' : 'open',
   }
   const child = spawn(program, words, { stdio: 'inherit', env })
-  // This process must wait for the child. Ctrl-C reaches the child directly, and a second signal would stop its clean-up.
+  // This process ignores SIGINT, because it must wait for the child. Ctrl-C reaches the child directly, and a second signal would stop the child's
+  // clean-up.
   process.on('SIGINT', () => {})
   for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
   return await new Promise((resolve, reject) => {

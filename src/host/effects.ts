@@ -42,7 +42,7 @@ export const realEffects: Effects = {
   openText: (directory, text) =>
     withFile(directory, O_TMPFILE | O_RDWR, 0o600, (fd) => {
       fs.writeFileSync(fd, text)
-      // Opened a second time, to read from the start and without the right to write.
+      // The file is opened a second time, to read from the start and without the right to write.
       return fs.openSync(`/proc/self/fd/${fd}`, O_RDONLY)
     }),
   spawn,
@@ -61,8 +61,8 @@ function withFile<T>(path: string, flags: number, mode: number | undefined, use:
 }
 
 /**
- * O_NONBLOCK, because opening a pipe at this path would block. A file with a second hard link may belong to another program, so it is
- * refused.
+ * Appends text to a file. O_NONBLOCK is set, because opening a pipe at this path would block. A file with a second hard link may belong to
+ * another program, so it is refused.
  */
 function append(path: string, text: string | Uint8Array, mode: number): void {
   withFile(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, mode, (fd) => {
@@ -71,7 +71,7 @@ function append(path: string, text: string | Uint8Array, mode: number): void {
     try {
       fs.writeFileSync(fd, text)
     } catch (error) {
-      // Without this the next line would be appended to half a line.
+      // The part that was written is cut off. Otherwise the next line would be appended to half a line.
       fs.ftruncateSync(fd, stat.size)
       throw error
     }
@@ -101,11 +101,12 @@ function spawnNow(command: Command): Promise<Child> {
       detached: command.detached ?? false,
       ...(command.uid !== undefined && { uid: command.uid }),
     })
-    // Attached first: without a free descriptor Node returns a child without streams, and emits the error later.
+    // The error handler is attached first: without a free descriptor Node returns a child without streams, and emits the error later.
     child.once('error', reject)
-    // `exit`, not `close`: `close` waits for every process that holds the pipes, and a daemon may hold them forever.
+    // The promise waits for `exit` and not for `close`. `close` waits for every process that holds the pipes, and a daemon may hold them
+    // forever.
     const exit = new Promise<Exit>((settle) => child.once('exit', (code, signal) => settle({ code, signal })))
-    // The reader may be gone before the write. The exit reports that, so the error of the stream is ignored.
+    // The process may be gone before the write to its standard input. Its exit reports that, so the error of the stream is ignored.
     child.stdin?.on('error', () => {})
     child.once('spawn', () => {
       const channel = command.stdio.length > 3 ? (child.stdio.at(-1) as Duplex | null) : undefined

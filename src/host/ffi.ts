@@ -1,13 +1,16 @@
 import { createRequire } from 'node:module'
 import { constants } from 'node:os'
 
-/** System calls that Node does not offer. Loading koffi takes 10 ms, so only a subreaper process does it. */
+/**
+ * System calls that Node does not offer. Loading koffi takes 10 ms, so only a subreaper process does it, and the doctor when it ends
+ * processes.
+ */
 export interface Kernel {
-  /** From now on orphaned descendants become children of this process (PR_SET_CHILD_SUBREAPER(2const)). */
+  /** Makes orphaned descendants children of this process from now on (PR_SET_CHILD_SUBREAPER(2const)). */
   adoptOrphans(): void
-  /** Sets FD_CLOEXEC. Node sets it on low numbers only (uv_disable_stdio_inheritance). */
+  /** Sets FD_CLOEXEC on a descriptor. Node sets it on low descriptor numbers only (uv_disable_stdio_inheritance). */
   closeOnExec(fd: number): void
-  /** Reaps one dead child. `alive`: all children are living; `none`: there is no child (ECHILD). */
+  /** Reaps one dead child. Returns `alive` when all children are living, and `none` when there is no child (ECHILD). */
   reap(): DeadChild | 'alive' | 'none'
   /** A descriptor that refers to this process and to no later process with the same pid; undefined when pidfd_open(2) fails. */
   openPidfd(pid: number): number | undefined
@@ -26,9 +29,9 @@ const prSetChildSubreaper = 36
 const fSetFd = 2
 const fdCloExec = 1
 const wNoHang = 1
-/** __WALL: also waits for children of clone(2) whose exit signal is not SIGCHLD. */
+/** The flag __WALL, by which waitpid(2) also waits for children of clone(2) whose exit signal is not SIGCHLD. */
 const wAll = 0x40000000
-/** These numbers are the same on every architecture (kernel 5.1 and later). */
+/** The numbers of two system calls. They are the same on every architecture (kernel 5.1 and later). */
 const sysPidfdSendSignal = 424
 const sysPidfdOpen = 434
 
@@ -69,7 +72,7 @@ export function openKernel(): Kernel {
   }
 }
 
-/** wait(2): WIFEXITED, WEXITSTATUS and WTERMSIG. */
+/** Decodes a status of wait(2), like WIFEXITED, WEXITSTATUS and WTERMSIG. */
 function decodeStatus(status: number): Pick<DeadChild, 'code' | 'signal'> {
   const signal = status & 0x7f
   if (signal === 0) return { code: (status >> 8) & 0xff, signal: null }

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module'
 
 type MakePipe = (path: string) => void
 
-/** `null` until koffi has been looked for. */
+/** The function that `findMkfifo` returns; `null` until koffi has been looked for. */
 let loaded: MakePipe | undefined | null = null
 
 /**

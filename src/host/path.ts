@@ -61,7 +61,7 @@ export function makeParents(effects: Pick<Effects, 'makeDirectory'>, confined: C
     try {
       effects.makeDirectory(missing, 0o700)
     } catch (error) {
-      // Another process made it first. The next check decides whether it can be used.
+      // Another process made the folder first. The next check decides whether the folder can be used.
       if (errno(error) !== 'EEXIST') throw error
     }
   }
@@ -75,7 +75,10 @@ export function inFolder(folder: string | Buffer, name: string | Buffer): Buffer
   return Buffer.concat([Buffer.from(folder), Buffer.from('/'), Buffer.from(name)])
 }
 
-/** Identifies a file for good. A path can come to name another file, and inode numbers are reused, so the birth time belongs to it. */
+/**
+ * Identifies a file for good. A path can come to name another file, and inode numbers are reused, so the birth time is part of the
+ * identity.
+ */
 export interface Inode {
   readonly device: string
   readonly inode: string
@@ -102,21 +105,21 @@ export function isSame(stat: BigIntStats | undefined, inode: Inode | undefined):
   return now.device === inode.device && now.inode === inode.inode && now.bornNs === inode.bornNs
 }
 
-/** A path beside the final one. Its name contains the resource's id, so a file with this name belongs to the resource. */
+/** A temporary path beside the final path. Its name contains the resource's id, so a file with this name belongs to the resource. */
 export function stagingPath(path: string, resourceId: string): string {
   return join(dirname(path), `.${basename(path).slice(0, 100)}.${resourceId}.ebb`)
 }
 
 /**
- * The first mount point at the path or below it. A bind mount has the same device number as what it hides, so device numbers cannot
- * show it. The kernel lists mounts by real path, and the workspace may be reached through a symlink.
+ * The first mount point at the path or below it. A bind mount has the same device number as what it hides, so a comparison of device
+ * numbers would miss it. The kernel lists mounts by real path, and the workspace may be reached through a symlink.
  */
 export function mountAt(path: string): string | undefined {
   const real = join(realpathSync(dirname(path)), basename(path))
   return mountPoints().find((point) => point === real || point.startsWith(`${real}/`))
 }
 
-/** Without /proc the list is empty. */
+/** The mount points that this process sees; none on a system without /proc. */
 function mountPoints(): readonly string[] {
   try {
     return readFileSync('/proc/self/mountinfo', 'utf8')

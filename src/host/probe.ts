@@ -15,7 +15,7 @@ export async function readVersion(
   return await lend((TMPDIR) => firstOutput(argv, { ...env, TMPDIR }))
 }
 
-/** A program that has not printed its version by then probably does something else. */
+/** The time that a version command gets. A program that has not printed its version by then probably does something else. */
 const probeBudgetMs = 5_000
 const maxBytes = 4_096
 
@@ -27,7 +27,7 @@ export function firstOutput(argv: readonly string[], env: Readonly<Record<string
   const [program = '', ...args] = argv
   return new Promise((resolve) => {
     const child = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'ignore'], detached: true })
-    // Attached first: without a free descriptor Node returns a child without streams, and emits the error later.
+    // The error handler is attached first: without a free descriptor Node returns a child without streams, and emits the error later.
     child.once('error', () => finish(undefined))
     let text = ''
     let isRunning = true
@@ -56,6 +56,6 @@ function endGroup(pid: number | undefined): void {
   try {
     process.kill(-pid, 'SIGKILL')
   } catch {
-    // ESRCH: the group is empty. EPERM: its processes run as another user by now, and this one may not signal them.
+    // ESRCH: the group is empty. EPERM: its processes run as another user by now, and this process may not signal them.
   }
 }

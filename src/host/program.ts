@@ -3,8 +3,8 @@ import { delimiter, isAbsolute, join, resolve } from 'node:path'
 import { EbbError, errno } from '../core/model/errors.ts'
 
 /**
- * Checks before the intent is written that the program can start. Afterwards exit code 127 could come from the trampoline or from the
- * command.
+ * Checks, before the intent is written, that the program can start. After the launch, exit code 127 could come from the trampoline or from
+ * the command.
  */
 export function requireProgram(argv: readonly string[], env: Readonly<Record<string, string>>, cwd: string): void {
   const [program] = argv
@@ -13,7 +13,7 @@ export function requireProgram(argv: readonly string[], env: Readonly<Record<str
     throw new EbbError('launch_refused', 'An argument of the command contains a NUL character, which no program can receive; remove it.')
   requireSize(argv, env)
   requireFolder(cwd)
-  // execvp(3) finds no program for an empty name. Joined with a folder of the PATH it would name that folder.
+  // execvp(3) finds no program for an empty name. An empty name that is joined with a folder of the PATH would name that folder.
   const files = program === '' ? [] : candidates(program, env, cwd).filter(exists)
   if (files.length === 0)
     throw new EbbError(
@@ -27,7 +27,7 @@ export function requireProgram(argv: readonly string[], env: Readonly<Record<str
     )
 }
 
-/** Reserved for the trampoline: the shell script, the gates and a few variables. */
+/** The number of bytes that are reserved for the trampoline: the shell script, the gates and a few variables. */
 const trampolineBytes = 16_384
 
 /** execve(2) limits the total size of arguments and environment. Each string counts with its NUL and its pointer. */

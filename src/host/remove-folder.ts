@@ -15,7 +15,10 @@ export async function removeFolder(path: string): Promise<void> {
   await new Removal(path).run()
 }
 
-/** Most folders are empty, and one rmdir(2) replaces ten calls. It fails for symlinks, mount points and folders with contents. */
+/**
+ * Removes an empty folder with one rmdir(2), which replaces ten calls; most folders are empty. rmdir(2) fails for symlinks, mount points
+ * and folders with contents.
+ */
 function removeEmpty(path: string): boolean {
   try {
     fs.rmdirSync(path)
@@ -28,7 +31,7 @@ function removeEmpty(path: string): boolean {
 /** The number of unlinks under way together: enough to keep Node's thread pool busy. */
 const batchSize = 256
 
-/** Synchronous calls take microseconds each, but there may be a hundred thousand; after this time the event loop gets a turn. */
+/** The time after which the event loop gets a turn. A synchronous call takes microseconds, but there may be a hundred thousand of them. */
 const turnMs = 5
 
 /** When entries are left after this many passes, another program is still writing into the folder. */
@@ -108,7 +111,7 @@ class Removal {
     try {
       const unlinks: Promise<void>[] = []
       for (let entry = entries.readSync(); entry; entry = entries.readSync()) {
-        // The encoding makes it a Buffer; Node's types declare that for readdir only.
+        // The encoding makes the name a Buffer; Node's types declare that for readdir only.
         const name = entry.name as unknown as Buffer
         const path = join(shown, String(name))
         if (entry.isDirectory()) await this.#recordingFailure(path, async () => onFolder(name))

@@ -38,18 +38,21 @@ export interface SentinelSettings {
   readonly effects: Effects
   readonly clock: Clock
   readonly home: string
-  /** The incarnation that it watches. */
+  /** The incarnation that the sentinel watches. */
   readonly incarnation: string
-  /** The file to write `1` to; empty where the containment has none, and only the recovery kills. */
+  /** The file to which the sentinel writes `1` to kill the trees; empty where the containment has none, and only the recovery kills. */
   readonly killSwitch: string
-  /** The command line's entry, and whether it runs the sources or the bundle. */
+  /** The file that starts the command line (`start`), and whether it runs the sources or the bundle (`which`). */
   readonly start: string
   readonly which: string
   readonly node: string
   readonly log: string
   /** Called when the sentinel ended and its successor could not run either. More attempts follow. */
   readonly onLost: (reason: string) => void
-  /** Carries the environment tags of an outer Ebb: a sentinel inside an agent belongs to the tree of that agent. */
+  /**
+   * The environment of the sentinel. It carries the environment tags of an outer Ebb: a sentinel inside an agent belongs to the tree of
+   * that agent.
+   */
   readonly environment: Readonly<Record<string, string>>
 }
 
@@ -142,7 +145,7 @@ export class PipeSentinel implements Sentinel {
     this.#starting.catch(() => {})
   }
 
-  /** No sentinel watches this process at the moment. */
+  /** True while no sentinel watches this process. */
   get isLost(): boolean {
     return this.#isLost
   }

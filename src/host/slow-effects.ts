@@ -1,4 +1,4 @@
-// `promises` is a lazy property of `node:fs`. Loading it takes 4 ms, which a run without logs does not pay this way.
+// `promises` is imported from `node:fs`, where it is a lazy property. Loading it takes 4 ms, which a run without logs does not spend.
 import { constants, promises as files } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { refused } from './path.ts'
@@ -22,8 +22,8 @@ export async function openRegular(path: string): Promise<FileHandle> {
 }
 
 /**
- * Makes the target before it opens the source. A caller that removes first the source and then the target can rely on it that no target
- * is made later.
+ * Writes a new target from a source. The target is made before the source is opened. So when a caller removes first the source and then the
+ * target, no target is made later.
  */
 async function remake(from: string, to: string, work: (source: FileHandle, target: FileHandle) => Promise<void>): Promise<void> {
   const target = await files.open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
@@ -56,7 +56,7 @@ async function writeAll(target: FileHandle, bytes: Buffer): Promise<void> {
 }
 
 export async function compress(from: string, to: string): Promise<void> {
-  // Loaded here, because `ebb exec` never compresses and must start fast.
+  // These modules are loaded here, because `ebb exec` never compresses and must start fast.
   const [{ createZstdCompress }, { pipeline }] = await Promise.all([import('node:zlib'), import('node:stream/promises')])
   await remake(from, to, async (source, target) => {
     const out = async (pieces: AsyncIterable<Buffer>): Promise<void> => {

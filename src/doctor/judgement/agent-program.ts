@@ -11,9 +11,9 @@ export interface Recognised {
   readonly kind: 'agent' | 'mcp-server'
   /** The name of the agent program, or of the package of the MCP server. */
   readonly name: string
-  /** True when the package or the binary identifies it; false when only a script name or `argv[0]` does. */
+  /** True when the package or the binary identifies the program; false when only a script name or `argv[0]` does. */
   readonly isCertain: boolean
-  /** Only the folder of its script identifies it, so its streams are needed as further evidence. */
+  /** True when only the folder of the script identifies the program, so that its streams are needed as further evidence. */
   readonly isByFolder?: boolean
 }
 
@@ -48,7 +48,7 @@ export function isShell(program: string): boolean {
 
 export const baseName = (path: string): string => path.slice(path.lastIndexOf('/') + 1)
 
-/** The base name without an extension, a wrapper's decoration (`.claude-wrapped`) or the kernel's ` (deleted)`. */
+/** The base name of a path without an extension, a wrapper's decoration (`.claude-wrapped`) or the kernel's ` (deleted)`. */
 const plainName = (path: string): string =>
   baseName(path)
     .replace(/ \(deleted\)$/, '')
@@ -71,7 +71,7 @@ export function recognise(words: readonly string[], exe: string | undefined): Re
   const binary = packageOf(runs) ?? (name === called ? called : undefined)
   if (binary !== undefined) return { kind: 'agent', name: binary, isCertain: true }
   const byWords = ofWords(name, argv)
-  // A process can set its argv[0] to anything, so that alone is not certain.
+  // A process can set its `argv[0]` to anything, so `argv[0]` alone is not certain evidence.
   return byWords ?? (called === undefined ? undefined : { kind: 'agent', name: called, isCertain: false })
 }
 
@@ -106,11 +106,11 @@ function ofRuntime(name: string, argv: readonly string[]): Recognised | undefine
   if (launcher !== undefined) return ofLaunched(launchedBy(launcher, rest))
   if (/^(npm|jsr):/.test(script)) return ofLaunched([script])
   if (isRunner(script)) return ofScript(given('node', [script, ...rest])?.script, true)
-  // `bun run NAME` is a script of a package, unless it is a file.
+  // `bun run NAME` runs a script of a package, unless NAME is a file.
   return name === 'bun' && argv[1] === 'run' && !/[./]/.test(script) ? undefined : ofScript(script, true)
 }
 
-/** `tsx` or `ts-node`, or a script inside of their packages. */
+/** True for `tsx` and `ts-node`, and for a script inside of their packages. */
 const isRunner = (script: string): boolean => runners.test(baseName(script)) || /\/node_modules\/(tsx|ts-node)\/dist\//.test(script)
 
 interface Given {
@@ -119,7 +119,10 @@ interface Given {
   readonly rest?: readonly string[]
 }
 
-/** The first word that is not an option, or the module after `-m`. Undefined when the code itself is an argument (`-e`, `-c`). */
+/**
+ * What an interpreter runs: the first word that is not an option, or the module after `-m`. Undefined when the code itself is an argument
+ * (`-e`, `-c`).
+ */
 function given(runtime: string, argv: readonly string[]): Given | undefined {
   const isDeno = runtime === 'deno'
   for (let index = 1; index < argv.length; index++) {

@@ -21,7 +21,7 @@ export interface FilesScene {
   /** Paths that a living process has open, works in or runs from. */
   readonly open: ReadonlySet<string>
   /**
-   * The open files of some process of this user are not visible: they were not readable, or the process may be outside of our
+   * True when the open files of some process of this user are not visible: they were not readable, or the process may be outside of our
    * container.
    */
   readonly isPartial: boolean
@@ -31,7 +31,7 @@ export interface FilesScene {
 export function judgeFiles(fact: FilesFact, { agents, open, isPartial, nowMs }: FilesScene): Leftover | undefined {
   const since = Math.min(...agents.filter(({ program }) => program === fact.program).map(({ startedAtMs }) => startedAtMs))
   const isHeld = (path: string): boolean => open.has(path) || (fact.isFolder && [...open].some((one) => one.startsWith(`${path}/`)))
-  // File times and process start times come from different clocks, which differ by less than this.
+  // File times and process start times come from different clocks, which differ by less than two seconds.
   const removable = fact.files.filter(({ path, changedAtMs }) => changedAtMs < since - 2_000 && !isHeld(path))
   const [first] = removable
   if (!first) return undefined

@@ -57,7 +57,7 @@ interface Origin {
   readonly isCertain: boolean
   readonly isByFolder?: boolean
   readonly mark: AgentMark | undefined
-  /** The agent program whose tool it is, if it is a tool. */
+  /** The agent program whose tool the process is, if it is a tool. */
   readonly program: string | undefined
 }
 
@@ -83,7 +83,9 @@ function saysOf({ kind, name }: Recognised, mark: AgentMark | undefined): string
   return mark ? `${is}, and ${mark.program} started it (${mark.by}).` : `${is}.`
 }
 
-/** Terminal servers, and daemons that all programs of a user share, whichever program started them first. */
+/**
+ * Matches terminal servers, and daemons that all programs of a user share. They are not leftovers, whichever program started them first.
+ */
 const shared =
   /^(tmux.*|screen|SCREEN|dtach|abduco|zellij|mosh-server|sshd.*|gpg-agent|ssh-agent|dirmngr|scdaemon|keyboxd|dbus-.*|systemd|watchman.*|adb|dockerd|containerd.*|emacs.*|Xorg|Xvfb|pulseaudio|pipewire.*)$/
 
@@ -104,7 +106,10 @@ function isInnocent(fact: ProcessFact, detail: ProcessDetail, { kind, mark, isBy
 
 const isCutOff = (stream: StreamFact): boolean => 'others' in stream && stream.others === 'none'
 
-/** The pid in the mark was reused when no agent has it, or a younger one. */
+/**
+ * True when the agent whose pid is in the mark still runs. An agent with that pid that is younger than the process is another one: the pid
+ * was reused.
+ */
 function ownerLives(fact: ProcessFact, mark: AgentMark | undefined, { agents }: ProcessScene): boolean {
   if (mark?.ownerPid === undefined) return false
   return agents.some((agent) => agent.pid === mark.ownerPid && agent.program === mark.program && isOlder(agent.startTime, fact.startTime))
@@ -163,14 +168,17 @@ function doubtsOf(fact: ProcessFact, detail: ProcessDetail, origin: Origin, fami
   return doubts
 }
 
-/** A tool whose mark has no pid may belong to any older agent of the same program. */
+/** The agent that may own the process. A tool whose mark has no pid may belong to any older agent of the same program. */
 function maybeOwner(fact: ProcessFact, { program }: Origin, family: readonly ProcessFact[], { agents }: ProcessScene) {
   if (program === undefined) return undefined
   const own = new Set(family.map(({ pid }) => pid))
   return agents.find((agent) => agent.program === program && !own.has(agent.pid) && isOlder(agent.startTime, fact.startTime))
 }
 
-/** An agent may have been started with its output at /dev/null on purpose, so this is weaker evidence than a pipe without a reader. */
+/**
+ * True when the evidence is strong enough for `sure`. For an agent, output at /dev/null is weaker evidence than a pipe without a reader,
+ * because the agent may have been started that way on purpose.
+ */
 function isSure(
   { isProven }: Loss,
   { kind, isCertain, mark, program }: Origin,

@@ -7,7 +7,7 @@ import type { ProcessFact, ProcessScene } from './process-fact.ts'
 export interface PaneFact {
   readonly isDead: boolean
   readonly pid: number
-  /** The command that it was started with; empty for the default shell. */
+  /** The command that the pane was started with; empty for the default shell. */
   readonly startCommand: string
 }
 
@@ -18,7 +18,7 @@ export interface SessionFact {
   readonly id: string
   readonly name: string
   readonly isAttached: boolean
-  /** The session carries Ebb's mark, so it belongs to an Ebb. */
+  /** True when the session carries Ebb's mark, and so belongs to an Ebb. */
   readonly isMarked: boolean
   readonly createdAtMs: number
   readonly activeAtMs: number
@@ -27,7 +27,10 @@ export interface SessionFact {
 
 const agentsName = /^(agent|claude|claude-code|codex|gemini|gemini-cli|opencode)([-_:/].+)?$/i
 
-/** A name that a program generated ends with part of an id or a time in seconds. `agent_notes` and `claude-2026` may be a person's. */
+/**
+ * Matches a name that a program generated: it ends with part of an id or a time in seconds. A person may have chosen `agent_notes` or
+ * `claude-2026`.
+ */
 const generatedName = /[-_:/](\d{10,}|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{4,})$/i
 
 /** A session that is known by its name alone must be unused for this long: a person may be about to return to it. */

@@ -4,17 +4,17 @@ import { type Leftover, quoted } from './leftover.ts'
 export interface WorktreeFact {
   readonly repository: string
   readonly path: string
-  /** git's reason why it can be pruned; its folder no longer exists. */
+  /** git's reason why the worktree can be pruned (its folder no longer exists); undefined when it cannot. */
   readonly prunable: string | undefined
   readonly isLocked: boolean
   readonly branch: string | undefined
-  /** Undefined when git failed. */
+  /** The number of uncommitted changes; undefined when git failed or was not asked. */
   readonly changes: number | undefined
-  /** The number of commits that no branch, remote branch or tag contains; undefined when git failed. */
+  /** The number of commits that no branch, remote branch or tag contains; undefined when git failed or was not asked. */
   readonly unreached: number | undefined
   readonly changedAtMs: number | undefined
   readonly isInUse: boolean
-  /** It is in a folder where agents make their worktrees. */
+  /** True when the worktree is in a folder where agents make their worktrees. */
   readonly isAgents: boolean
 }
 

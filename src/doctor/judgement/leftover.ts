@@ -15,30 +15,30 @@ export interface ProcessName {
 }
 
 export interface Leftover {
-  /** Stable between searches. Another process with the same pid has another id. */
+  /** The same in every search. Another process with the same pid has another id. */
   readonly id: string
   readonly kind: LeftoverKind
   /** One line: a masked command line, a session or a path. */
   readonly what: string
-  /** Sentences: why it is taken for a leftover, and why it may be in use. */
+  /** Sentences that say why the entry is taken for a leftover, and why it may be in use. */
   readonly evidence: readonly string[]
   readonly sure: Sureness
-  /** ISO 8601; null when unknown. */
+  /** When a process started, or when a session, folder or worktree was last used or changed, in ISO 8601; null when unknown. */
   readonly since: string | null
   readonly ageMs: number | null
-  /** Resident memory of all its processes. */
+  /** The resident memory of all processes of the leftover. */
   readonly memoryBytes: number
-  /** Space on the disk. */
+  /** The space that the files take on the disk. */
   readonly sizeBytes: number
   readonly processes: readonly ProcessName[]
-  /** The files, or the one folder. */
+  /** The paths of the files, or of the one folder or worktree. */
   readonly paths: readonly string[]
-  /** Whether `--fix` would end it. `fix` is a sentence that says how, or why not. */
+  /** Whether `--fix` would end the leftover. `fix` is a sentence that says how, or why not. */
   readonly fixes: boolean
   readonly fix: string
 }
 
-/** The result of one search. `unseen` says in sentences what could not be searched; nothing of that is ended. */
+/** The result of one search. `unseen` says in sentences what could not be searched. Nothing that is named there is ended. */
 export interface Findings {
   readonly leftovers: readonly Leftover[]
   readonly unseen: readonly string[]
@@ -46,13 +46,13 @@ export interface Findings {
 
 export type EndStep = 'terminate' | 'kill' | 'kill-session' | 'remove'
 
-/** The outcome for one leftover. `changed`: it is no longer what was shown, so it was left alone. */
+/** The outcome for one leftover. `changed` means that the leftover is no longer what was shown, and was left alone. */
 export interface LeftoverEnd {
   readonly id: string
   readonly what: string
   readonly outcome: 'gone' | 'changed' | 'left'
   readonly steps: readonly { readonly step: EndStep; readonly took: number }[]
-  /** The proof that it is gone, or the reason why it is not. */
+  /** The proof that the leftover is gone, or the reason why it is not. */
   readonly says: string
 }
 

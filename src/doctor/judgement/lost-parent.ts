@@ -3,7 +3,7 @@ import type { ProcessFact } from './process-fact.ts'
 /** Decides whether a process has lost its original parent. The kernel does not record that parent: pid 1 or a subreaper adopts orphans. */
 
 export interface Loss {
-  /** A sentence for the evidence. */
+  /** A sentence that says how the parent was lost, for the evidence. */
   readonly says: string
   /** False when the process that adopted the orphan also starts programs of its own, so that it may have started this one. */
   readonly isProven: boolean
@@ -20,7 +20,8 @@ export function lostParent(fact: ProcessFact, table: ReadonlyMap<number, Process
   // Parent 0 is outside of this pid namespace. A parent that is not in the table started or ended during the scan.
   if (fact.pid === 1 || fact.ppid === 0 || !parent) return undefined
   const isReaper = parent.pid === 1 || isUserManager(parent) || (inits.test(parent.command) && parent.command !== 'busybox')
-  // A shell that is pid 1 of a container shares its session with its commands. An init started only the first process of its session.
+  // A process in the session of its parent has not lost that parent: a shell that is pid 1 of a container shares its session with its
+  // commands. An init that is pid 1 started only the first process of its session, and has adopted the others.
   const adopts = parent.pid === 1 && inContainers.test(parent.command) && fact.pid !== firstChildOf(parent, table)
   if (fact.sid === parent.sid && !adopts) return undefined
   const leader = fact.sid !== fact.pid && !table.has(fact.sid)

@@ -13,7 +13,7 @@ const secretValue =
 /** Matches `user:password@` in a URL. */
 const inAddress = /(\w+:\/\/)[^\s/@]+@/g
 
-/** A command line can have megabytes of arbitrary text, so only this many characters are processed. */
+/** The limits on the number of characters that are processed, because a command line can have megabytes of arbitrary text. */
 const maxTotal = 2_000
 const maxWord = 1_000
 
@@ -36,7 +36,7 @@ export function maskedWords(argv: readonly string[]): string {
   return letters.length > most ? `${letters.slice(0, most - 1).join('')}…` : text
 }
 
-/** Cuts at a blank: half of a secret would not be recognised as one. */
+/** The beginning of a long word. It is cut at a blank, because half of a secret would not be recognised as a secret. */
 function beginning(word: string): string {
   return word.length > maxWord ? `${word.slice(0, maxWord).replace(/\S+$/, '')}…` : word
 }
@@ -60,7 +60,10 @@ const quoted = `"[^"]*(?:"|$)|'[^']*(?:'|$)`
 const value = String.raw`(?:${quoted}|(?:\\.|[^\s"'&,;\\])(?:${quoted}|\\.|[^\s"'&,;\\])*)`
 
 const assigned = new RegExp(String.raw`([\w.-]*)(["']?\s*[=:]\s*)(${value})`, 'g')
-/** Uses a lookbehind: when a value looks like an option itself, the word after it is masked, too. */
+/**
+ * Matches the value after an option. The option is in a lookbehind, so that a value that looks like an option is an option for the next
+ * word, too.
+ */
 const optioned = new RegExp(String.raw`(?<=(?:^|[\s"'(])(-[\w-]+)\s+)${value}`, 'g')
 const passwords = new RegExp(String.raw`(\bsshpass\s[^\n;|&]*?-p\s*|\b(?:mysql|mariadb)\S*\s[^\n;|&]*?\s-p)${value}`, 'g')
 const joinedUser = /(?<=^|\s)(-u|--user=|--proxy-user=)[^\s:"']+:[^\s"']+/g

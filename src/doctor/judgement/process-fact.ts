@@ -50,14 +50,14 @@ export interface ProcessDetail extends Streams {
   /** Undefined when it could not be read. */
   readonly isInOurPidNamespace: boolean | undefined
   readonly inner: InnerFact | undefined
-  /** Whether it or a descendant listens on a socket. */
+  /** Whether the suspect or a descendant listens on a socket; undefined when their descriptors could not be read. */
   readonly listens: boolean | undefined
   readonly isConnectedTo: boolean | undefined
-  /** Whether it has opened a network connection. */
+  /** Whether the suspect or a descendant has opened a network connection. */
   readonly talks: boolean | undefined
-  /** Whether it has a window on a display. */
+  /** Whether a tool or one of its descendants has a window on a display. */
   readonly isOnDisplay: boolean
-  /** Whether a process of an Ebb runs below it. */
+  /** Whether a process of an Ebb runs below the suspect. */
   readonly hasEbbBelow: boolean
 }
 

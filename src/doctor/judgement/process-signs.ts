@@ -4,7 +4,7 @@ import type { ProcessDetail, StreamFact, Streams } from './process-fact.ts'
 export interface Signs {
   /** Signs of use. With any of these, the process is left alone. */
   readonly inUse: readonly string[]
-  /** Why its output has no reader. */
+  /** Reasons why the output of the process has no reader. */
   readonly unheard: readonly string[]
 }
 

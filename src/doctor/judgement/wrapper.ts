@@ -44,7 +44,7 @@ export function wrappedBy(fact: ProcessFact, children: ProcessScene['children'])
   return { reached: [...reached], ends: ends.filter((end) => !walked.has(end)) }
 }
 
-/** A program that an agent has started and may wait for. Its own further processes and its MCP servers do not count. */
+/** The first program below an agent that the agent may wait for. Further processes of an agent program, and MCP servers, do not count. */
 export function workBelow(agent: ProcessFact, children: ProcessScene['children']): ProcessFact | undefined {
   // Iterating a Set also visits the elements that are added meanwhile.
   const walked = new Set([agent])

@@ -22,7 +22,10 @@ export interface FolderPlace {
 /** Measuring a folder ends after this many entries. Its size is then a lower bound. */
 const maxEntries = 20_000
 
-/** `table` lists the processes that will still run, without the leftovers that will be ended. */
+/**
+ * Finds the files and folders that killed agents left. `table` lists the processes that will still run: all except the leftovers that will
+ * be ended.
+ */
 export async function findFolders(place: FolderPlace, table: ReadonlyMap<number, ProcessFact>): Promise<readonly Leftover[]> {
   const facts = [...(await temporary(place.temp)), ...snapshots(place.environment)].filter(({ files }) => files.length > 0)
   if (facts.length === 0) return []
@@ -55,7 +58,7 @@ async function temporary(temp: string): Promise<readonly FilesFact[]> {
   return [...found, filesFact(temp, 'working directory notes of claude', 'claude', places)]
 }
 
-/** `claude-UID/PROJECT/SESSION/tasks`. */
+/** The folders `claude-UID/PROJECT/SESSION/tasks`, in which claude collects the output of its tools. */
 function tasksBelow(folder: string, depth: number): readonly string[] {
   return (namesIn(folder) ?? []).flatMap((name) => {
     const path = join(folder, name)
@@ -97,7 +100,7 @@ function ownStat(path: string): Stats | undefined {
 
 const isOwnFolder = (path: string): boolean => ownStat(path)?.isDirectory() ?? false
 
-/** The total size, and the time of the last change. Names are read as bytes, because they need not be UTF-8. */
+/** The total size of a folder, and the time of the last change in it. Names are read as bytes, because they need not be UTF-8. */
 async function measured(folder: string): Promise<FileFact> {
   const queue: Buffer[] = [Buffer.from(folder)]
   let sizeBytes = 0
@@ -117,7 +120,10 @@ async function measured(folder: string): Promise<FileFact> {
   return { path: folder, changedAtMs, sizeBytes }
 }
 
-/** `leftover` is the result of a new search. `paths` are those of its paths that had been shown to the user. */
+/**
+ * Removes the files of a leftover. `leftover` is the result of a new search. `paths` are those of its paths that had been shown to the
+ * user.
+ */
 export async function endFiles(leftover: Leftover, paths: readonly string[]): Promise<Pick<LeftoverEnd, 'outcome' | 'steps' | 'says'>> {
   const began = performance.now()
   const problems: string[] = []

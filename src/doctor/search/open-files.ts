@@ -61,14 +61,20 @@ export async function openFiles(
   return { pipes: held, paths, unreadable }
 }
 
-/** fdinfo has the flags of open(2) in octal; the last two bits are the access mode. An unreadable one counts as read and write. */
+/**
+ * How a descriptor was opened. fdinfo has the flags of open(2) in octal, and the last two bits are the access mode. Unreadable flags count
+ * as read and write.
+ */
 function accessOf(pid: number, fd: string): { readonly reads: boolean; readonly writes: boolean } {
   const flags = /^flags:\s*([0-7]+)$/m.exec(readText(`/proc/${pid}/fdinfo/${fd}`) ?? '')?.[1]
   const how = flags === undefined ? 2 : Number.parseInt(flags, 8) & 3
   return { reads: how !== 1, writes: how !== 0 }
 }
 
-/** A daemon of another user holds no pipe of this user. A program that this user's programs started as another user (sudo) may. */
+/**
+ * Whether a process may hold a pipe of this user. A daemon of another user holds none. A program that this user's programs started as
+ * another user (sudo) may hold one.
+ */
 function mayHoldOurs(pid: number, table: ReadonlyMap<number, ProcessFact>): boolean {
   const own = process.getuid?.() ?? 0
   for (let one = table.get(pid); one !== undefined && one.pid > 1; one = table.get(one.ppid)) {

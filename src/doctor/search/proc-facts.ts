@@ -7,10 +7,10 @@ import type { ProcessFact } from '../judgement/process-fact.ts'
 
 const slice = 200
 const pageBytes = 4_096
-/** proc(5): hundredths of a second on every Linux that Node runs on. */
+/** The unit of time in `/proc` (proc(5)): a clock tick is a hundredth of a second on every Linux that Node runs on. */
 export const ticksPerSecond = 100
 
-/** The file is gone or may not be read. Any other error, such as no free descriptor, proves nothing and is thrown. */
+/** Errors that mean that the file is gone or may not be read. Any other error, such as no free descriptor, proves nothing and is thrown. */
 const expectedErrors: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ESRCH', 'EACCES', 'EPERM', 'ENOTDIR', 'EINVAL'])
 
 export function tryRead<T>(read: () => T): T | undefined {
@@ -41,7 +41,10 @@ export async function readTable(): Promise<ReadonlyMap<number, ProcessFact>> {
   return table
 }
 
-/** Callers during a scan share the scan after it, so fifty groups that end at once cause two scans, not fifty. */
+/**
+ * Returns a function that reads the table. Calls during a scan share the next scan, so fifty groups that end at once cause two scans, not
+ * fifty.
+ */
 export function sharedTable(): () => Promise<ReadonlyMap<number, ProcessFact>> {
   let next: ReturnType<typeof readTable> | undefined
   let current: Promise<unknown> = Promise.resolve()
@@ -49,7 +52,7 @@ export function sharedTable(): () => Promise<ReadonlyMap<number, ProcessFact>> {
     next ??= current.then(() => {
       next = undefined
       const started = readTable()
-      // The chain only orders the scans, so an error does not stop the next one. Callers get the error from `started`.
+      // `current` only orders the scans, so the error of one scan does not stop the next. Callers get the error from `started`.
       current = started.catch(() => {})
       return started
     })
@@ -57,7 +60,7 @@ export function sharedTable(): () => Promise<ReadonlyMap<number, ProcessFact>> {
   }
 }
 
-/** proc_pid_stat(5). The command is in parentheses and may itself hold spaces and parentheses. */
+/** One process from proc_pid_stat(5). In that file the command is in parentheses and may itself hold spaces and parentheses. */
 export function readFact(pid: number, bootMs: number): ProcessFact | undefined {
   const stat = readText(`/proc/${pid}/stat`)
   const [, command = '', rest = ''] = /^\d+ \((.*)\) (.*)$/s.exec(stat ?? '') ?? []
@@ -82,13 +85,16 @@ export function readFact(pid: number, bootMs: number): ProcessFact | undefined {
   }
 }
 
-/** NUL ends each argument. A program that renamed itself fills the rest of the space with further NULs. */
+/**
+ * The arguments in `/proc/PID/cmdline`, each of which ends with NUL. A program that renamed itself fills the rest of the space with further
+ * NULs.
+ */
 function wordsOf(text: string): readonly string[] {
   const trimmed = text.replace(/\0+$/, '')
   return trimmed === '' ? [] : trimmed.split('\0')
 }
 
-/** Undefined when the process is gone. */
+/** The start time of a process in clock ticks; undefined when the process is gone. */
 export function startTimeOf(pid: number): string | undefined {
   return readFact(pid, 0)?.startTime
 }

@@ -25,9 +25,9 @@ const rescanMs = 20
 const emptyPassesNeeded = 2
 
 interface SignalPlan {
-  /** Sent to each process when it is first found. */
+  /** The signals that each process gets when it is first found. */
   readonly first: readonly NodeJS.Signals[]
-  /** Sent to all remaining processes once a scan finds no new one. */
+  /** The signals that all remaining processes get once a scan finds no new one. */
   readonly after: readonly NodeJS.Signals[]
 }
 
@@ -109,7 +109,10 @@ class Group {
     return [...all.values()]
   }
 
-  /** A process that was in the session before may be in use or belong to an Ebb, so only younger processes join. */
+  /**
+   * Whether a process that has no parent in the group joins it. A process that was in the session before this operation may be in use or
+   * belong to an Ebb, so only younger processes join.
+   */
   #joins(target: ProcessFact): boolean {
     if (Number(target.startTime) < this.#began) return false
     return (this.#sessions.has(target.sid) || this.#isHop(target)) && this.#mayEnd(target)
@@ -124,8 +127,8 @@ class Group {
   }
 
   /**
-   * A process of the group forked and exited between two scans. Its child was adopted, is younger, and has the same command line
-   * and the same environment. A process that only shares an older session does not count.
+   * True for the child of a process of the group that forked and exited between two scans. Such a child was adopted, is younger, and has
+   * the command line and the environment of a known process. A process that only shares an older session does not count.
    */
   #isHop(target: ProcessFact): boolean {
     if (this.known.has(keyOf(target)) || target.ppid !== this.#adopter) return false
@@ -149,7 +152,7 @@ class Group {
         signalled.add(keyOf(target))
         this.signal(target, ...first)
       }
-      // Processes that were forked meanwhile are searched for at once.
+      // After new processes the next scan follows at once, because they may have forked meanwhile.
       if (fresh.length > 0 || living.length === 0) continue
       for (const target of living) this.signal(target, ...after)
       await new Promise<void>((resolve) => clock.after(rescanMs, new AbortController().signal, resolve))
@@ -170,7 +173,7 @@ class Group {
     }
   }
 
-  /** The pidfd is opened before the start time is checked: from then on it refers to this process, or to none. */
+  /** A pidfd of a process. It is opened before the start time is checked, so that after the check it refers to this process or to none. */
   #pin(target: ProcessName): number | undefined {
     const key = keyOf(target)
     const pin = this.#pins.get(key) ?? this.#kernel?.openPidfd(target.pid)

@@ -97,7 +97,7 @@ function ancestors(table: ReadonlyMap<number, ProcessFact>): ReadonlySet<number>
   return found
 }
 
-/** Browsers that an MCP server starts: only that server connects to their sockets. */
+/** Matches browsers that an MCP server starts. Only that server connects to their sockets, so these sockets are no sign of use. */
 const browsers = /^(chrom.*|headless_shell|firefox.*|Web Content|WebKit.*|msedge)$/
 
 function suspectOf(fact: ProcessFact, scene: ProcessScene, sockets: Sockets): Suspect | undefined {

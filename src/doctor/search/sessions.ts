@@ -13,7 +13,10 @@ export interface SessionPlace {
   readonly environment: Readonly<Record<string, string>>
 }
 
-/** Fields are separated by a tab, which tmux removes from names. The command comes last, because it may contain tabs. */
+/**
+ * The format of one pane in the output of tmux. Fields are separated by a tab, which tmux removes from names. The command comes last,
+ * because it may contain tabs.
+ */
 const format = [
   'pid',
   'session_id',

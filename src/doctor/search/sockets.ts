@@ -12,10 +12,10 @@ interface SocketLists {
 
 interface Socket {
   readonly listens: boolean
-  /** A TCP port, or the path of a Unix socket. Connections to a listening socket have the same one. */
+  /** A TCP port, or the path of a Unix socket. Connections to a listening socket have its address. */
   readonly address: string
   readonly peer: OtherEnd
-  /** An outgoing network connection: no process of this network namespace listens on its port. */
+  /** True for an outgoing network connection: no process of this network namespace listens on the local port. */
   readonly talks: boolean
 }
 
@@ -31,14 +31,14 @@ const acceptsConnections = 0x10000
 export class Sockets {
   readonly #lists = new Map<string, SocketLists>()
 
-  /** The sockets of all these processes together. Undefined when the descriptors of one could not be read. */
+  /** What the sockets of all these processes show together. Undefined when the descriptors of one process could not be read. */
   served(pids: readonly number[]): Served | undefined {
     let listens = false
     let talks = false
     let isConnectedTo = false
     for (const pid of pids) {
       const names = namesIn(`/proc/${pid}/fd`)
-      // A process that has ended meanwhile has no sockets; one that cannot be read makes the answer unknown.
+      // A process that has ended meanwhile has no sockets. A process whose descriptors cannot be read makes the answer unknown.
       if (names === undefined && startTimeOf(pid) === undefined) continue
       if (names === undefined) return undefined
       for (const fd of names) {
@@ -88,8 +88,9 @@ function readLists(pid: number): SocketLists {
 }
 
 /**
- * The reference count of a connected Unix socket: one for itself, one for the socket table, and one for the peer while that is open
- * (unix_release_sock drops it). So 3 means that the peer is open, and 2 that it is closed.
+ * Whether the peer of a connected Unix socket is open, by the reference count of the socket. The count has one for the socket itself, one
+ * for the socket table, and one for the peer while that is open (unix_release_sock drops it). So 3 means that the peer is open, and 2 that
+ * it is closed.
  */
 function peerOf(references: string, state: string): OtherEnd {
   if (state !== '03') return 'unknown'

@@ -32,7 +32,7 @@ function streamOf(pid: number, fd: number): Raw {
   const [, kind, inode = ''] = /^(pipe|socket):\[(\d+)\]$/.exec(target) ?? []
   if (kind !== undefined) return { is: kind === 'pipe' ? 'raw-pipe' : 'raw-socket', inode }
   if (target === '/dev/null') return { is: 'null' }
-  // A file name may really end with " (deleted)"; then the file exists.
+  // The kernel appends " (deleted)" to the name of a deleted file. When a file with the whole name exists, the suffix belongs to its name.
   const isDeleted = target.endsWith(' (deleted)') && tryRead(() => lstatSync(target, { throwIfNoEntry: false })) === undefined
   if (/^\/dev\/(pts\/|tty|console)/.test(target)) return { is: 'terminal', isDeleted }
   if (!target.startsWith('/') || target.startsWith('/dev/')) return { is: 'other' }
@@ -67,7 +67,7 @@ function resolved(raw: Raw, isInput: boolean, holder: Holder, context: StreamCon
   if (raw.is === 'raw-socket') return { is: 'socket', others: context.sockets.peer(holder.pid, raw.inode) }
   const others = otherEnd(raw.inode, isInput, holder, context)
   if (raw.is === 'raw-pipe') return { is: 'pipe', others }
-  // A process may have it open under another name, or open it at any time.
+  // A process may have the named pipe open under another name, or open it at any time.
   return { is: 'named pipe', others: others === 'living' ? 'living' : 'unknown' }
 }
 

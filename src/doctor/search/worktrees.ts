@@ -50,7 +50,7 @@ function foldersIn(folder: string): readonly string[] {
     .filter((path) => tryRead(() => lstatSync(path))?.isDirectory())
 }
 
-/** The main worktree, which git lists first. */
+/** The path of the main worktree of a folder's repository. git lists the main worktree first. */
 async function repositoryOf(folder: string, place: WorktreePlace): Promise<string | undefined> {
   const answer = await git(folder, place, 'worktree', 'list', '--porcelain')
   const path = 'text' in answer ? /^worktree (.+)$/m.exec(answer.text)?.[1] : undefined
@@ -84,7 +84,7 @@ async function changesIn({ path, branch }: Listed, place: WorktreePlace): Promis
   return { changes: lines?.length, unreached, changedAtMs: times.length === 0 ? undefined : Math.max(...times) }
 }
 
-/** Commits of a detached HEAD may be in no branch, remote branch or tag. */
+/** The number of commits of a detached HEAD that are in no branch, remote branch or tag; undefined when git failed. */
 async function unreachedIn(path: string, place: WorktreePlace): Promise<number | undefined> {
   const answer = await git(path, place, 'rev-list', '--count', 'HEAD', '--not', '--branches', '--remotes', '--tags')
   return 'text' in answer && /^\d+\s*$/.test(answer.text) ? Number(answer.text) : undefined

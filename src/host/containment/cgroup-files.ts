@@ -8,11 +8,11 @@ import { inFolder } from '../path.ts'
 
 export interface CgroupMount {
   readonly mountPoint: string
-  /** The directory of the cgroup of this process in it. */
+  /** The directory of the cgroup of this process below the mount point. */
   readonly own: string
 }
 
-/** The mount point of cgroup v2 and the cgroup of this process in it. Hybrid systems mount cgroup v2 at `unified`, not at the root. */
+/** Finds the mount point of cgroup v2 and the cgroup of this process. Hybrid systems mount cgroup v2 at `unified`, not at the root. */
 export function findCgroup2(mountinfo: string, selfCgroup: string): CgroupMount | undefined {
   const path = /^0::(.*)$/m.exec(selfCgroup)?.[1]
   return inOneOf(
@@ -41,7 +41,10 @@ function inOneOf(mounts: readonly Mount[], path: string | undefined): CgroupMoun
   return undefined
 }
 
-/** Undefined for a path outside the mount. Inside a cgroup namespace such a path begins with `/..`. */
+/**
+ * The directory of a cgroup below the mount; undefined for a path outside the mount. Inside a cgroup namespace such a path begins with
+ * `/..`.
+ */
 function within(mount: Mount, path: string): CgroupMount | undefined {
   const inside =
     mount.root === '/' ? path : path === mount.root ? '/' : path.startsWith(`${mount.root}/`) ? path.slice(mount.root.length) : undefined
@@ -85,7 +88,9 @@ export function isGone(error: unknown): boolean {
   return errno(error) === 'ENOENT' || errno(error) === 'ENODEV'
 }
 
-/** The subdirectories by name, for names that Ebb has given. Names that others gave need not be valid UTF-8. */
+/**
+ * The names of the subdirectories as text, for directories that Ebb has named. A name that another program gave need not be valid UTF-8.
+ */
 export function subdirectories(directory: string): readonly string[] {
   return directoriesIn(directory).map(String)
 }
@@ -119,7 +124,9 @@ function pidsIn(directory: string | Buffer): readonly number[] {
   return []
 }
 
-/** Removes an empty cgroup and those below it. The kernel refuses (EBUSY) while a process is inside, so success is the proof. */
+/**
+ * Removes an empty cgroup and those below it. The kernel refuses (EBUSY) while a process is inside, so a success proves that none is left.
+ */
 export function removeCgroup(directory: string | Buffer, effects: Effects): void {
   for (const name of directoriesIn(directory)) removeCgroup(inFolder(directory, name), effects)
   try {

@@ -9,8 +9,8 @@ export function killCgroup(directory: string, effects: Effects): void {
     effects.write(join(directory, 'cgroup.kill'), '1')
   } catch (error) {
     if (isPopulated(directory) === undefined) return
-    // A root agent can make its cgroup threaded, where cgroup.kill is not supported. Then each process gets a signal; the kill step is
-    // repeated.
+    // A root agent can make its cgroup threaded, and the kernel does not support cgroup.kill there. Then each process gets a signal.
+    // Processes that are forked meanwhile get theirs when the kill step is repeated.
     if (errno(error) !== 'EOPNOTSUPP' && errno(error) !== 'ENOTSUP') throw error
     for (const pid of members(directory)) trySignal(effects, pid, 'SIGKILL')
   }

@@ -2,10 +2,11 @@ import { close, openSync, write } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * Starts the kernel's delay before a move into a cgroup early, while the launch does other work. The first move after a quiet time waits
- * for an RCU grace period (of the lock that keeps forks out during a move): 5 to 18 ms, measured with Linux 6.18. For about 10 ms after
- * that a move takes 0.1 ms. The write changes nothing. A thread that is moved into its own cgroup stays there, and the kernel refuses to
- * move a single thread into a cgroup of another domain (cgroups(7), "domain"), should this process have been moved since.
+ * Begins the kernel's wait before a move into a cgroup early, while the launch does other work. The first move after a quiet time waits for
+ * an RCU grace period (of the lock that keeps forks out during a move): 5 to 18 ms, measured with Linux 6.18. For about 10 ms after that, a
+ * move takes 0.1 ms. To begin the wait, this process writes its pid into a `cgroup.threads` file. The write moves nothing: a thread that is
+ * moved into its own cgroup stays there, and the kernel refuses to move a single thread into a cgroup of another domain (cgroups(7),
+ * "domain").
  */
 export class CgroupKnock {
   #isRunning = false

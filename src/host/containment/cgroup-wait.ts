@@ -4,8 +4,8 @@ import type { Ctx } from '../../core/ports/kind.ts'
 import { isPopulated } from './cgroup-files.ts'
 
 /**
- * The kernel throttles `cgroup.events` notifications to one in about 10 ms. So the file is read every 1 ms at first, then after each
- * notification.
+ * The kernel throttles the notifications of `cgroup.events` to one in about 10 ms. So that file is read every 1 ms at first, and later
+ * after each notification.
  */
 const eagerChecks = 15
 const eagerCheckMs = 1
@@ -44,7 +44,7 @@ async function changeOf(file: string, ctx: Ctx): Promise<void> {
     // No inotify watch is free, or the file is gone: the next check decides.
   }
   try {
-    // The change may have come between the last check and the watch.
+    // The cgroup may have become empty between the last check and the watch.
     if (isPopulated(dirname(file)) !== true) return
     await Promise.race([notified.promise, after(lazyCheckMs, ctx)])
   } finally {

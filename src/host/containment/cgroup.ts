@@ -38,10 +38,16 @@ const keep = 'keep'
 /** The cgroup of the tmux server, which belongs to no agent. */
 const terminals = 'tmux'
 
-/** The trampoline dies within milliseconds of its signal. A process that stays outside its cgroup longer has moved itself there. */
+/**
+ * The number of checks, 1 ms apart, for a signalled main process that is outside its cgroup. The trampoline dies within milliseconds of its
+ * signal. A process that stays outside longer has moved itself there.
+ */
 const gateChecks = 100
 
-/** A tmux server exits within milliseconds of its last session. One that stays longer has a session of another program. */
+/**
+ * The number of checks, 1 ms apart, for the end of the tmux server. It exits within milliseconds of its last session. A server that stays
+ * longer has a session of another program.
+ */
 const terminalChecks = 200
 
 /** The signals that were sent to a tree, and the processes that got the first of them. */
@@ -117,7 +123,10 @@ export class CgroupContainment implements Containment {
     })
   }
 
-  /** Another supervisor may remove the shared root while it is empty, between two of these calls. Then all are made again. */
+  /**
+   * Makes the directory of a tree and its parents. Another supervisor may remove the shared root while it is empty, between two of these
+   * calls. Then all of them are made again.
+   */
   #makeTree(directory: string): void {
     const parents = [this.#root, dirname(dirname(directory)), dirname(directory)]
     for (let attempt = 0; ; attempt++) {
@@ -164,9 +173,9 @@ export class CgroupContainment implements Containment {
     const atTheGate = this.#atTheGate(tree, inside)
     const pids = new Set<number>(atTheGate ? [atTheGate.pid] : [])
     this.#sent.set(tree.place, { signals, pids })
-    // The list is read again for each signal: of a thousand processes that got the first one, most are gone before the second.
+    // The list of members is read again for each signal: of a thousand processes that got the first one, most are gone before the second.
     for (const signal of signals) {
-      // The process at the gate gets the signal first. What it has forked by then is in the list that is read next.
+      // The process at the gate gets the signal first. Processes that it has forked by then are in the list that is read next.
       if (atTheGate) signalEntry(this.#deps, atTheGate, signal)
       const readMs = performance.now()
       for (const pid of members(tree.place)) {
@@ -215,12 +224,15 @@ export class CgroupContainment implements Containment {
     removeCgroup(tree.place, this.#deps.effects)
     for (const place of tree.limitPlaces) removeCgroup(place, this.#deps.effects)
     this.#killedBefore.delete(tree.place)
-    // The supervisor of an earlier incarnation no longer removes the folders above its trees.
+    // The supervisor of an earlier incarnation no longer removes the folders above its trees, so this supervisor removes them.
     if (tree.mark.incarnation !== this.#deps.host.incarnationId) this.#removeFolders(dirname(dirname(tree.place)))
     return { method: 'cgroup empty and removed', strength: 'kernel', at: ctx.clock.wall() }
   }
 
-  /** A process signalled before it joined its cgroup must be awaited, or it looks like one that has left its cgroup. */
+  /**
+   * Waits until the cgroup is empty, and for a main process that was signalled before it entered the cgroup. Without that wait, such a
+   * process looks like one that has left its cgroup.
+   */
   async #untilLeft(tree: Tree, ctx: Ctx): Promise<void> {
     const inside = tree.place.slice(this.#mount.mountPoint.length)
     const isSignalled = tree.main !== undefined && this.#sent.get(tree.place)?.pids.has(tree.main.pid) === true
@@ -288,7 +300,10 @@ export class CgroupContainment implements Containment {
     if (inner[0] && inner[1] && this.#remove(folder) && inner[2]) this.#remove(root)
   }
 
-  /** True when the folder is gone. It may never have existed: a supervisor that died while it made its folders made only the outer one. */
+  /**
+   * Removes a folder. Returns true when it is gone. It may never have existed: a supervisor that died while it made its folders made only
+   * the outer one.
+   */
   #remove(directory: string): boolean {
     try {
       this.#deps.effects.removeDirectory(directory)

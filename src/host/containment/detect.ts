@@ -45,11 +45,12 @@ export function detectContainments(deps: DetectDeps): Containments {
   const cgroup = cgroupAvailable()
   const strongest = 'mount' in cgroup ? new CgroupContainment(cgroup.mount, deps) : undefined
   if (strongest) all.set('cgroup', strongest)
-  // Ending a tree of an earlier supervisor needs no koffi. Whether it can start a tree is checked at the launch.
+  // The subreaper containment is always listed on Linux, because ending a tree of an earlier supervisor needs no koffi. Whether it can
+  // start a tree is checked at the launch.
   if (process.platform === 'linux') all.set('subreaper', new SubreaperContainment({ ...deps, fallbackScan }))
   all.set('scan', fallbackScan)
   const availabilityOf = (name: ContainmentName): Availability => {
-    // Checked on each call: a mount can become read-only or disappear while a server runs for weeks.
+    // Whether cgroups are available is checked on each call: a mount can become read-only or disappear while a server runs for weeks.
     const now = name === 'cgroup' ? cgroupAvailable() : undefined
     if (now && 'reason' in now) return { name, available: false, reason: now.reason, remedy: cgroupRemedy }
     const reason = name === 'subreaper' ? subreaperUnavailable() : undefined

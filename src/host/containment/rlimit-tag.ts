@@ -40,7 +40,7 @@ let isFree: boolean | undefined
 
 const needle = 'Max resident set'
 
-/** The hard limit in `/proc/PID/limits`, in bytes, as it stands there (proc_pid_limits(5)). */
+/** The hard limit of RLIMIT_RSS in `/proc/PID/limits`, in bytes (proc_pid_limits(5)). Ebb stores the rlimit tag there. */
 export function rlimitTagIn(limits: string): string | undefined {
   const at = limits.indexOf(needle)
   return at < 0

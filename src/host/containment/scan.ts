@@ -97,7 +97,7 @@ export class ScanContainment implements Containment {
     return absent({ method: 'two scans found none', strength: 'scan', at: ctx.clock.wall() })
   }
 
-  /** The command carries the environment tag from its start, so it is always inside. */
+  /** The command carries the environment tag from its start, so it is always inside the tree. */
   holds(): boolean {
     return true
   }
@@ -253,7 +253,7 @@ export function findMembers(
   return young.filter((entry) => inside.has(entry.pid))
 }
 
-/** Pid and start time: a pid alone may have been reused. */
+/** Identifies a process by pid and start time, because a pid alone may have been reused. */
 function nameOf({ pid, startTime }: ProcessEntry): string {
   return `${pid} ${startTime}`
 }
@@ -263,8 +263,8 @@ function isKnown(entry: ProcessEntry, { main }: Tree, known: ReadonlyMap<number,
 }
 
 /**
- * The rlimit tag is read only when the environment tag is not the tree's: a process can clear its environment, or set the tag of another
- * tree.
+ * Whether a process carries the tags of a tree. The rlimit tag is read only when the environment tag is not the tree's: a process can clear
+ * its environment, or set the tag of another tree.
  */
 function isMarked(entry: Pick<ProcessEntry, 'environmentTags' | 'rlimitTag'>, { mark }: Tree): boolean {
   const isOurs = ({ installation, resourceId }: Mark): boolean => resourceId === mark.resourceId && installation === mark.installation

@@ -14,7 +14,7 @@ export class SubreaperHandle {
   readonly exit: Promise<Exit>
   /** Settles when the subreaper process has ended and all its messages have been read. */
   readonly ended: Promise<void>
-  /** The tree was observed as absent; the handle may be forgotten. */
+  /** True when the tree was observed as absent, so that the handle may be forgotten. */
   isSettled = false
   #state: 'running' | 'gone' | 'lost' = 'running'
   #hasExited = false
@@ -39,7 +39,7 @@ export class SubreaperHandle {
     )
     this.ended = child.exit.then(async () => {
       this.#hasExited = true
-      // Its last messages were written before its exit. They are read in the next turn of the event loop.
+      // The last messages of the subreaper process were written before its exit. They are read in the next turn of the event loop.
       for (let turn = 0; turn < 2; turn++) await new Promise<void>((resolve) => setImmediate(resolve))
       this.#end()
     })
@@ -51,12 +51,12 @@ export class SubreaperHandle {
     return this.#state
   }
 
-  /** The process has not exited, so its pid cannot have been reused. */
+  /** True while the subreaper process has not exited, so that its pid cannot have been reused. */
   get isRunning(): boolean {
     return !this.#hasExited
   }
 
-  /** It got the order to kill and has not confirmed it. */
+  /** True when the subreaper process got the order to kill and has not confirmed it. */
   get isUnresponsive(): boolean {
     return this.#isKillSent && !this.#isKillConfirmed && this.#state === 'running'
   }
@@ -73,7 +73,8 @@ export class SubreaperHandle {
     if (news.is === 'exit') this.#exit.resolve({ code: news.code, signal: news.signal })
     if (news.is === 'gone') {
       this.#isGone = true
-      // It exits only when the channel closes. If it exited first, a write of ours could fail and discard its last message.
+      // The subreaper process exits only when the channel closes. If it exited first, a write of ours could fail and discard its last
+      // message.
       this.#channel.end()
     }
   }

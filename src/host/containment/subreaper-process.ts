@@ -93,7 +93,10 @@ class SubreaperProcess {
     this.#report(dead === 'none')
   }
 
-  /** Sends exit and end of the tree in one write where both are known, so that a close of the supervisor already has the proof. */
+  /**
+   * Reports the exit of the command and the end of the tree, in one write where both are known. So a supervisor that closes the tree after
+   * the exit already has the proof.
+   */
   #report(isEmpty: boolean): void {
     const news: News[] = []
     if (this.#exit && !this.#isExitReported) news.push({ is: 'exit', ...this.#exit })
@@ -119,7 +122,7 @@ class SubreaperProcess {
     let hasFoundNew = true
     while (hasFoundNew && !this.#isGone && performance.now() < untilMs) hasFoundNew = this.#killPass(seen)
     if (this.#isGone) return
-    // Without new processes only killed ones are left, and they are exiting.
+    // When a pass finds no new processes, only killed ones are left, and they are exiting.
     setTimeout(() => this.#killUntilGone(Math.min(longestPauseMs, pauseMs * 2)), hasFoundNew ? 0 : pauseMs)
   }
 
@@ -148,11 +151,11 @@ function raisePriority(): void {
   try {
     setPriority(constants.priority.PRIORITY_HIGHEST)
   } catch {
-    // Only root may raise it. For other users the limit on their number of processes bounds the load.
+    // Only root may raise the priority. For other users the limit on their number of processes bounds the load.
   }
 }
 
-/** Writes synchronously: the last messages must be written before the exit. */
+/** Writes messages to the channel synchronously, because the last messages must be written before the exit. */
 function send(news: readonly News[]): void {
   try {
     writeSync(channelFd, news.map((message) => `${JSON.stringify(message)}\n`).join(''))
@@ -161,7 +164,9 @@ function send(news: readonly News[]): void {
   }
 }
 
-/** Closes the command's streams here: a pipe must end with the command, and this process must not hold its terminal. */
+/**
+ * Closes the command's streams in this process: a pipe must end with the command, and this process must not hold the command's terminal.
+ */
 function releaseStreams(descriptors: readonly number[]): void {
   for (const fd of descriptors) closeSync(fd)
   for (const fd of [0, 1, 2]) {

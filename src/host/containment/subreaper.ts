@@ -34,8 +34,8 @@ export interface SubreaperDeps {
 }
 
 /**
- * Between incarnation and resource id in the name of a gate file. The fallback scan uses a single `~`, so that each finds only its own
- * files.
+ * Separates the incarnation from the resource id in the name of a gate file. The fallback scan uses a single `~`, so each containment finds
+ * only its own files.
  */
 const separator = '~~'
 
@@ -61,7 +61,7 @@ export class SubreaperContainment implements Containment {
   readonly name = 'subreaper'
   readonly #deps: SubreaperDeps
   readonly #subreaperProcesses = new Map<string, SubreaperHandle>()
-  /** When the wait for a subreaper process began. One wait may last over several kills of a ladder. */
+  /** The time at which the wait for a subreaper process began, by resource id. One wait may last over several kills of a ladder. */
   readonly #waitingSinceMs = new Map<string, number>()
 
   constructor(deps: SubreaperDeps) {
@@ -108,7 +108,8 @@ export class SubreaperContainment implements Containment {
   }
 
   /**
-   * The command may stop its subreaper process before that has reported the start. Without SIGCONT the launch would run into its timeout.
+   * Waits until the subreaper process reports the start of the command. The command may stop its subreaper process before that report.
+   * Without SIGCONT the launch would then run into its timeout.
    */
   async #untilStarted(subreaperProcess: SubreaperHandle): Promise<number> {
     const settled = new AbortController()
@@ -153,8 +154,8 @@ export class SubreaperContainment implements Containment {
   }
 
   /**
-   * Removes the gate first, so that no process enters. Then sends the order to our own subreaper process. One of a dead supervisor
-   * has begun to kill by itself.
+   * Removes the gate first, so that no process enters. Then sends the order to our own subreaper process. The subreaper process of a dead
+   * supervisor has begun to kill by itself.
    */
   async kill(tree: Tree): Promise<void> {
     this.#removeGate(tree)
@@ -180,7 +181,7 @@ export class SubreaperContainment implements Containment {
     const subreaperProcess = this.#subreaperProcesses.get(tree.mark.resourceId)
     if (!subreaperProcess) await this.#strandedSubreaperLeft(tree, ctx)
     else {
-      // A failed attempt changes nothing: the wait goes on, and the next wait of the ladder tries again.
+      // A failed attempt to take over changes nothing: the wait goes on, and the next wait of the ladder tries again.
       const takeOver = (): void => void this.#takeOver(tree, subreaperProcess).catch(() => {})
       if (subreaperProcess.isUnresponsive) ctx.clock.after(this.#patienceLeftMs(tree, ctx), ctx.signal, takeOver)
       await Promise.race([subreaperProcess.ended, aborted(ctx)])
@@ -264,7 +265,9 @@ export class SubreaperContainment implements Containment {
 
   async tidy(): Promise<void> {}
 
-  /** When this process ends, every channel closes, which makes the subreaper processes kill. This order only comes a moment earlier. */
+  /**
+   * When this process ends, every channel closes, which makes the subreaper processes kill. The order to kill only comes a moment earlier.
+   */
   killAllNow(): void {
     for (const subreaperProcess of this.#subreaperProcesses.values())
       if (subreaperProcess.state === 'running') subreaperProcess.send({ do: 'kill' })
@@ -276,7 +279,7 @@ export class SubreaperContainment implements Containment {
   }
 }
 
-/** The program lies beside this file, in the sources and in the bundle. */
+/** The program of the subreaper process. It lies beside this file, in the sources and in the bundle. */
 function subreaperFile(): string {
   return join(import.meta.dirname, `subreaper-process${extname(import.meta.filename)}`)
 }
@@ -290,7 +293,10 @@ function subreaperMarks(processes: readonly MarkedProcess[]): readonly Mark[] {
   return parts.flatMap((part) => parseEnvironmentTags(part.slice(0, -subreaperSuffix.length)))
 }
 
-/** Only the variables that Node itself may need to start. A NODE_OPTIONS of the user is meant for the command, so it is left out. */
+/**
+ * The environment of a subreaper process: its tag, and only the variables that Node itself may need to start. A NODE_OPTIONS of the user is
+ * meant for the command, so it is left out.
+ */
 function subreaperEnvironment(env: Readonly<Record<string, string>>, mark: string): Record<string, string> {
   const cache = getCompileCacheDir()
   return {

@@ -33,23 +33,26 @@ export function throughGates(
 }
 
 /**
- * libuv resets every signal of a child to its default. Signals that the shell ignores stay ignored after its exec. Given by number,
- * because names have aliases.
+ * The line by which `sh` ignores signals. libuv resets every signal of a child to its default, and signals that the shell ignores stay
+ * ignored after its exec. The signals are given by number, because their names have aliases.
  */
 function ignore(signals: readonly NodeJS.Signals[]): string {
   return signals.length === 0 ? '' : `trap '' ${signals.map((signal) => constants.signals[signal]).join(' ')}; `
 }
 
 /**
- * A shell drops variables whose names are no shell names (`BASH_FUNC_x%%`, `npm_config_//host/:key`). env(1) restores them after the
- * gate.
+ * The call of env(1) that restores variables after the gate. A shell drops variables whose names are no shell names (`BASH_FUNC_x%%`,
+ * `npm_config_//host/:key`).
  */
 function restored(env: Readonly<Record<string, string>>): readonly string[] {
   const lost = Object.entries(env).filter(([name]) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) && !name.includes('='))
   return lost.length === 0 ? [] : ['/usr/bin/env', ...lost.map(([name, value]) => `${name}=${value}`)]
 }
 
-/** A higher score than the supervisor's, so that the kernel's out-of-memory killer ends the agent first (proc_pid_oom_score_adj(5)). */
+/**
+ * The out-of-memory score of the command. It is higher than the supervisor's, so that the kernel's out-of-memory killer ends the agent
+ * first (proc_pid_oom_score_adj(5)).
+ */
 function oomScore(): number {
   try {
     return Math.min(1_000, Math.max(0, Number(readFileSync('/proc/self/oom_score_adj', 'utf8'))) + 500)

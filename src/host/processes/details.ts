@@ -33,7 +33,7 @@ function bootMs(): number {
   return Number(/^btime (\d+)$/m.exec(readOrEmpty('/proc/stat'))?.[1] ?? 0) * 1_000
 }
 
-/** proc_pid_statm(5): size, resident, … */
+/** The resident memory of a process: the second field of proc_pid_statm(5), in pages. */
 export function residentBytes(pid: number): number {
   return Number(readOrEmpty(`/proc/${pid}/statm`).split(' ')[1] ?? 0) * pageBytes
 }

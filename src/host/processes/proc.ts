@@ -15,7 +15,7 @@ const slice = 200
 let buffer = Buffer.allocUnsafe(64 * 1024)
 
 /**
- * Errors that mean: the process is gone, or may not be read. Other errors, such as no free descriptor, leave it unknown and are thrown
+ * Errors that mean that the process is gone or may not be read. Other errors, such as no free descriptor, prove nothing and are thrown
  * (G4).
  */
 const conclusive: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ESRCH', 'EACCES', 'EPERM'])
@@ -45,7 +45,7 @@ function readAll(fd: number): Buffer {
   }
 }
 
-/** proc_pid_stat(5). The command is in parentheses and may itself hold spaces and parentheses. */
+/** Parses proc_pid_stat(5). The command is in parentheses and may itself hold spaces and parentheses. */
 export function parseStat(stat: string, field = fieldsOf(stat)): ProcessEntry | undefined {
   const open = stat.indexOf('(')
   const close = stat.lastIndexOf(')')
@@ -75,15 +75,15 @@ export function readEntry(pid: number | 'self'): ProcessEntry | undefined {
 const needle = Buffer.from(`${environmentTagName}=`)
 
 /**
- * The process is in the middle of an exec(2): the memory of the old program is gone, and the new program has no environment yet. Such
- * a process may carry our tag, so it must be read again. The moment takes 25 µs, or 35 ms when other processes have the processors. Of
- * a process that does nothing but exec, one read in eight falls into it. With ten busy processes on two processors it lasted up to 0.4 s.
+ * Stands for a process in the middle of an exec(2): the memory of the old program is gone, and the new program has no environment yet. Such
+ * a process may carry our tag, so it must be read again. This state lasts 25 µs, or 35 ms when other processes use the processors. Of a
+ * process that does nothing but exec, one read in eight finds this state. With ten busy processes on two processors it lasted up to 0.4 s.
  */
 const between = Symbol('between two programs')
 
 /**
- * How long to wait for the end of an exec. A scan reads the process again after other work, a later read at once. An exec may hang, so
- * both are bounded.
+ * How long to wait for the end of an exec. A scan reads the process again after other work, and a read outside a scan repeats at once. An
+ * exec may hang, so both waits are bounded.
  */
 const scanWaitMs = 1_000
 const lateWaitMs = 250
@@ -104,8 +104,8 @@ function readEnviron(pid: number): Buffer | undefined | typeof between {
 }
 
 /**
- * For a process whose exec has finished: its environment has appeared by now, or it was empty from the start, or the process has unmapped
- * it.
+ * The environment of a process whose exec has finished. By now the environment has appeared, or it was empty from the start, or the process
+ * has unmapped it.
  */
 function lateEnviron(pid: number, field: readonly string[]): Buffer | undefined | typeof between {
   if (field[47] === field[48]) return emptyEnviron
@@ -132,7 +132,7 @@ function hasMemory(field: readonly string[]): boolean {
 }
 
 /**
- * Whether an exec is under way: field 26, startcode, which an exec sets last, is 0. It is 1 for processes that we may not inspect. A
+ * Whether an exec is under way: field 26, startcode, which an exec sets last, is 0. The field is 1 for processes that we may not inspect. A
  * system that only imitates the Linux kernel may show 0 for every process; there the field has no meaning.
  */
 function isUnfinished(field: readonly string[]): boolean {
@@ -142,7 +142,7 @@ function isUnfinished(field: readonly string[]): boolean {
 
 let showsStartCode: boolean | undefined
 
-/** PF_KTHREAD. A third of all processes are kernel threads; they have no environment. */
+/** The flag PF_KTHREAD of kernel threads, which have no environment. A third of all processes are kernel threads. */
 const kernelThread = 0x00200000
 
 /** The value of `EBB_SCOPE` in the environment of a process. */
@@ -163,7 +163,9 @@ function environmentTagsIn(environ: Buffer): string | undefined {
   }
 }
 
-/** Reads the tags on first use: most processes are older than the supervisor, and their tags are never needed. */
+/**
+ * A process in a snapshot. It reads its tags on first use: most processes are older than the supervisor, and their tags are never needed.
+ */
 class ScannedEntry implements ProcessEntry {
   readonly pid: number
   readonly ppid: number
@@ -200,7 +202,7 @@ class ScannedEntry implements ProcessEntry {
   }
 }
 
-/** `limits` is readable for everybody, also where the environment is not. */
+/** Reads RLIMIT_RSS from `/proc/PID/limits`, which is readable for everybody, also where the environment is not. */
 function readRlimitTag(pid: number): string | undefined {
   const limits = read(`/proc/${pid}/limits`)
   const rlimitTag = limits && rlimitTagIn(limits.toString('latin1'))
@@ -216,8 +218,8 @@ function pids(): readonly number[] {
 const manyProcesses = 500
 
 /**
- * Guesses from a sample whether many of the processes are zombies. The walk through the cgroups in `withoutZombies` takes half as long as
- * the scan itself, so it must be worth it. A wrong guess costs time and changes no result.
+ * Guesses from a sample whether many of the processes are zombies. Only then is it worth to walk through the cgroups in `withoutZombies`,
+ * which takes half as long as the scan itself. A wrong guess costs time and changes no result.
  */
 function hasZombies(all: readonly number[]): boolean {
   const step = Math.ceil(all.length / sampledProcesses)
@@ -293,7 +295,7 @@ function unmarked(pid: number): ProcessEntry | undefined {
 
 interface Reader<T> {
   readonly read: (pid: number) => T | undefined | typeof between
-  /** For processes that are still between two programs when the wait is over. */
+  /** Reads a process that is still between two programs when the wait is over. */
   readonly readHung: (pid: number) => T | undefined
 }
 

@@ -28,6 +28,6 @@ export interface ProcessTable {
   snapshot(): Promise<readonly ProcessEntry[]>
   /** The processes with a tag, by a scan that begins after the call. */
   marked(): Promise<readonly MarkedProcess[]>
-  /** `marked`, synchronously: exit handlers cannot await. */
+  /** Like `marked`, but synchronous, because exit handlers cannot await. */
   markedNow(): readonly MarkedProcess[]
 }

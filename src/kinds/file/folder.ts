@@ -10,8 +10,8 @@ import { confine, findStat, type Inode, inodeOf, isSame, refused, stagingPath } 
 
 /**
  * The folders of a workspace: the shared folder, an own folder in it, and the rooms, which are the folders that files of the agents need.
- * They are made on need. The last user removes those that are empty. A folder that is not empty stays and no longer belongs to Ebb: a
- * person has put something there, or it holds an archive.
+ * The folders are made when they are needed. Their last user removes those that are empty. A folder that is not empty stays and no longer
+ * belongs to Ebb: a person has put something there, or it holds an archive.
  */
 export interface FolderRef extends FolderSpec {
   readonly id: string
@@ -29,7 +29,7 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
   readonly kind = 'folder'
   readonly outlivesPower = true
   readonly #effects: Effects
-  /** The ids of the resources that use each own folder at the moment. While there is one, no other removes the folder. */
+  /** The ids of the resources that use each own folder at the moment. While a folder has a user, no other resource removes it. */
   readonly #users = new Map<string, Set<string>>()
 
   constructor(effects: Effects) {
@@ -74,7 +74,7 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
     if (existing) {
       requireOwn(ref.sharedPath)
       const mark = [ref.mark, known].find((inode) => isSame(existing, inode))
-      // Recorded in the ledger before anything is in it: from now on this resource may remove the folder too.
+      // The inode is recorded in the ledger before anything is in the folder. From now on this resource may remove the shared folder, too.
       if (mark) await ctx.record({ shared: mark } satisfies FolderDetail)
       return mark
     }
@@ -83,7 +83,7 @@ export class FolderKind implements ResourceKind<FolderSpec, FolderRef> {
     if (!staged) throw refused(ref.staging, 'it vanished while it was being made')
     const mark = inodeOf(staged)
     await ctx.record({ shared: mark } satisfies FolderDetail)
-    // Checked again, because the write to the ledger took time, and rename(2) replaces an empty folder without an error.
+    // The path is checked again, because the write to the ledger took time, and rename(2) replaces an empty folder without an error.
     if (!findStat(ref.sharedPath)) {
       this.#effects.rename(ref.staging, ref.sharedPath)
       this.#effects.sync(ref.base)

@@ -62,7 +62,7 @@ abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
     if (!staged) throw refused(ref.staging, 'it vanished while it was being made')
     const inode = inodeOf(staged)
     await ctx.record(inode)
-    // Checked again, because the write to the ledger took time, and rename(2) replaces an empty directory without an error.
+    // The path is checked again, because the write to the ledger took time, and rename(2) replaces an empty directory without an error.
     requireFree(ref.path)
     this.publish(ref)
     return { detail: inode }
@@ -88,7 +88,7 @@ abstract class PathKind implements ResourceKind<PathSpec, PathRef> {
     for (const path of [ref.staging, ref.path]) {
       const stat = findStat(path)
       if (!stat || (path === ref.path && !isSame(stat, ref.inode))) continue
-      // A folder on the path may have been replaced by a symlink since. Then this throws, and nothing is removed.
+      // A folder on the path may have been replaced by a symlink since the creation. Then `requireOwnPath` throws, and nothing is removed.
       requireOwnPath(ref.confined)
       this.remove(path)
     }
@@ -112,7 +112,7 @@ export class FileKind extends PathKind {
     this.effects.createFile(ref.staging, typeof content === 'string' || content instanceof Uint8Array ? content : '', spec.mode ?? 0o600)
   }
 
-  /** link(2) fails when the path exists; rename(2) would overwrite it. */
+  /** Moves the file to its path with link(2), which fails when the path exists. rename(2) would overwrite an existing file. */
   protected publish(ref: PathRef): void {
     this.effects.link(ref.staging, ref.path)
     this.effects.unlink(ref.staging)

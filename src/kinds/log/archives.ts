@@ -1,4 +1,5 @@
-// `promises` is a lazy property of `node:fs`. Loading it takes 4 ms, which a run that archives nothing does not pay this way.
+// `promises` is imported from `node:fs`, where it is a lazy property. Loading it takes 4 ms, which a run that archives nothing does not
+// spend.
 import { existsSync, promises as files, type Stats } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { errno } from '../../core/model/errors.ts'
@@ -76,8 +77,8 @@ export class LedgerArchives implements Archives {
   }
 
   async #removeFolder(folder: string): Promise<void> {
-    // Most agents have no such folder. Checked synchronously: with no free pid for its pool threads Node would abort at the first
-    // asynchronous call (G12).
+    // Most agents have no archive folder. Whether it exists is checked synchronously: with no free pid for its pool threads Node would
+    // abort at the first asynchronous call (G12).
     if (!existsSync(folder)) return
     const bytes = await bytesIn(folder)
     if (bytes === undefined) return
@@ -87,8 +88,9 @@ export class LedgerArchives implements Archives {
   }
 
   /**
-   * A compression may be running. Without the archive none can begin, and without the half-made file none that has begun can finish, so
-   * the files are removed in this order. Anything at these paths that is not a file does not belong to Ebb.
+   * Removes an archive while its compression may be running. Without the archive no compression can begin, and without the half-made file
+   * none that has begun can finish, so the files are removed in this order. Anything at these paths that is not a file does not belong to
+   * Ebb.
    */
   async #removeLog(log: ArchivedLog): Promise<void> {
     const { effects, onBytes } = this.#deps

@@ -23,7 +23,7 @@ interface Collector {
   readonly exit: Promise<unknown>
   readonly handle: LogHandle
   isGone: boolean
-  /** Its log was observed as absent. */
+  /** True when the log of the collector was observed as absent. */
   isProven: boolean
 }
 
@@ -42,8 +42,8 @@ export class Collectors {
   readonly #deps: CollectorsDeps
   readonly #own = new Map<string, Collector>()
   /**
-   * Collectors that are not our children and were observed as gone. They cannot come back: every process that could start one is gone
-   * before, and then the name of the pipe. The final observation, which is the proof, checks once more.
+   * Collectors that are not our children and were observed as gone. A collector cannot come back: every process that could start one was
+   * gone before, and then the name of the pipe was removed. The final observation, which is the proof, checks once more.
    */
   readonly #observedGone = new Set<string>()
   /** Collectors in terminals whose pid is known. */
@@ -55,7 +55,7 @@ export class Collectors {
 
   async start(ref: LogRef, log: number, descriptors: Descriptors): Promise<LogHandle> {
     const { effects, inheritedTag } = this.#deps
-    // Opened for reading and writing first: opening a pipe for one side blocks until the other side is open.
+    // The pipe is opened for reading and writing first, because opening a pipe for one side blocks until the other side is open.
     const both = descriptors.open(ref.pipe, O_RDWR | O_NONBLOCK)
     const reader = descriptors.open(ref.pipe, O_RDONLY)
     const fd = descriptors.open(ref.pipe, O_WRONLY)
@@ -78,7 +78,10 @@ export class Collectors {
     return collector.handle
   }
 
-  /** Called at the next creation and not earlier, because the entry holds the kernel's proof and the log may be observed once more. */
+  /**
+   * Forgets collectors whose log was observed as absent. This happens at the next creation and not earlier, because the entry holds the
+   * kernel's proof and the log may be observed once more.
+   */
   forgetProven(): void {
     for (const [resourceId, { isProven }] of this.#own) if (isProven) this.#own.delete(resourceId)
   }
@@ -101,7 +104,10 @@ export class Collectors {
     return collector ? collector.isGone : (await this.#deps.fallbackScan.observe(treeOf(ref), ctx)).is === 'absent'
   }
 
-  /** Called when its log was observed as absent: the entry may be forgotten. */
+  /**
+   * Called when the log was observed as absent. Marks the entry of its collector as no longer needed, and returns the strength of the
+   * proof.
+   */
   settle(ref: LogRef): Pick<Proof, 'strength'> {
     const collector = this.#own.get(ref.mark.resourceId)
     if (collector) collector.isProven = true
@@ -112,7 +118,8 @@ export class Collectors {
   }
 
   /**
-   * `kernel` for our children, whose exit the kernel reports, and for processes that pid and start time identify. `scan` for all others.
+   * The strength of a proof: `kernel` for our children, whose exit the kernel reports, and for processes that pid and start time identify;
+   * `scan` for all others.
    */
   #strength({ mark: { resourceId } }: LogRef): Proof['strength'] {
     return this.#own.has(resourceId) || this.#known.has(resourceId) ? 'kernel' : 'scan'

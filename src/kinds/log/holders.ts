@@ -24,7 +24,7 @@ interface OpenFile {
   readonly name: string
   /** The id of its mount in the mountinfo of the same process. */
   readonly mount: string | undefined
-  /** Linux 5.14 and later show it. */
+  /** The inode number, which Linux 5.14 and later show. */
   readonly inode: string | undefined
 }
 
@@ -34,7 +34,7 @@ interface Wanted extends OpenFile {
 }
 
 /**
- * Errors that mean: the process is gone, or may not be read. Other errors, such as no free descriptor, leave it unknown and are thrown
+ * Errors that mean that the process is gone or may not be read. Other errors, such as no free descriptor, prove nothing and are thrown
  * (G4).
  */
 const conclusive: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ESRCH', 'EACCES', 'EPERM', 'ENOTDIR', 'ELOOP'])
@@ -133,8 +133,8 @@ export class Holders {
 }
 
 /**
- * The kernel does not show a path that is longer than a page (d_path(9)). It is no name of a log, but the descriptor may still refer to
- * the file.
+ * The target of a descriptor's link; `/` for a path that is longer than a page, which the kernel does not show (d_path(9)). No log has
+ * such a path, but the inode number may still be that of a log.
  */
 function nameOf(descriptor: string): string {
   try {
@@ -145,12 +145,12 @@ function nameOf(descriptor: string): string {
   }
 }
 
-/** Without /proc there are no entries. */
+/** The entries of a directory; none without /proc. */
 function namesIn(directory: string): readonly string[] {
   return quietly(() => readdirSync(directory)) ?? []
 }
 
-/** Undefined when the process is gone or may not be read. */
+/** The result of `read`; undefined when the process is gone or may not be read. */
 function quietly<T>(read: () => T): T | undefined {
   try {
     return read()

@@ -61,7 +61,10 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
   readonly #deps: LogDeps
   readonly #collectors: Collectors
   readonly #mover: Mover
-  /** The seals of logs that this supervisor writes. A line written after the archiving would be left behind. */
+  /**
+   * The seals of logs that this supervisor writes. A sealed log takes no more lines, because a line written after the archiving would be
+   * left behind.
+   */
   readonly #seals = new Map<string, { isSealed: boolean }>()
   /** Ids of logs whose path was taken when they were created. The file there does not belong to Ebb and is left alone. */
   readonly #taken = new Set<string>()
@@ -92,7 +95,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     const { effects } = this.#deps
     const descriptors = new Descriptors(effects)
     try {
-      // Not synced: a log that a power cut removes had nothing in it yet.
+      // The new log is not synced: a log that a power cut removes had nothing in it yet.
       const log = descriptors.open(ref.path, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
       await effects.makePipe(ref.pipe)
       if (ref.writer !== 'terminal') return { handle: await this.#collectors.start(ref, log, descriptors) }
@@ -105,7 +108,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     }
   }
 
-  /** In a workspace other programs make files too, so the path may be taken. */
+  /** Makes the folders of a log in a workspace. Other programs make files there too, so the path may be taken. */
   #makePlace(ref: LogRef): void {
     const confined = confinedOf(ref, 'path')
     if (!confined) return
@@ -120,7 +123,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     return ref.writer === 'terminal' ? this.#terminal(ref) : { path: ref.path, archive: ref.archive, done: () => {} }
   }
 
-  /** The file exists from the start, so that readers wait for its first line and not for the file. */
+  /** Makes the file of the log before its first line, so that readers wait for the line and not for the file. */
   #followed(ref: LogRef): LogHandle {
     try {
       this.#deps.effects.createFile(ref.path, '', 0o600)
@@ -193,7 +196,7 @@ export class LogKind implements ResourceKind<LogSpec, LogRef> {
     const stream = streamOf(ref)
     // A foreign file at the path must not become messages of the agent.
     requireOwn(ref)
-    // Read before the archiving: after a crash in between, the next supervisor finds the rest of the lines at the same path.
+    // The log is read before it is archived: after a crash in between, the next supervisor finds the rest of the lines at the same path.
     if (readStreams.has(stream)) await this.#deps.readToEnd?.({ scopeId: scopeOfResource(ref.mark.resourceId), stream, path: ref.path })
     if (ctx.signal.aborted) return
     await this.#mover.archive(ref, ctx)

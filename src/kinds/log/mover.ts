@@ -47,7 +47,7 @@ export class Mover {
     const isArchived = isLinked || (holders.length === 0 && this.#move(ref)) || (await this.#copy(ref, ctx))
     if (!isArchived) return
     await effects.flush(dirname(ref.archive))
-    // Removed only after the flush, so that a power cut leaves the log or its archive.
+    // The log is removed only after the flush, so that a power cut leaves the log or its archive.
     if (ctx.signal.aborted) return
     this.#removeArchived(ref, inodeOf(log))
     if (findCopy(ref) !== undefined) ignore('ENOENT', () => effects.unlink(ref.staging))

@@ -10,7 +10,7 @@ import { type Confined, confine, findStat, missingStep, refused, requireOwnPath,
 export interface LogRef extends LogSpec {
   readonly mark: Mark
   readonly path: string
-  /** Always in the home: other programs read the files of a workspace, and reading a pipe would block them. */
+  /** The path of the pipe, always in the home: other programs read the files of a workspace, and reading a pipe would block them. */
   readonly pipe: string
   /** The path of a copy until it is complete. */
   readonly staging: string
@@ -33,7 +33,10 @@ export function streamOf({ stream, archive }: LogSpec): string {
   return stream ?? basename(archive, '.log')
 }
 
-/** The path in its workspace, which must be reached without a symlink; undefined in the home, where only Ebb writes. */
+/**
+ * The path of a log or of its archive in a workspace, which must be reached without a symlink; undefined in the home, where only Ebb
+ * writes.
+ */
 export function confinedOf({ inside }: LogSpec, which: 'path' | 'archive'): Confined | undefined {
   return inside && { workspace: inside.workspace, path: inside[which] }
 }

@@ -37,7 +37,10 @@ async function openLog({ path, archive }: LogQuery): Promise<{ readonly file: Fi
 const pieceBytes = 64 * 1_024
 const newline = 0x0a
 
-/** The position to read from. For the last lines of a file it searches from the end. A compressed file must be read from its start. */
+/**
+ * The position to read from. The start of the last lines is searched for from the end of the file. A compressed file must be read from its
+ * start.
+ */
 async function startOf(file: FileHandle, path: string, { since = 0, tail, maxLines, maxBytes }: LogQuery): Promise<number> {
   if (compressionOf(path) !== undefined) return since
   const { size } = await file.stat()
@@ -90,7 +93,7 @@ class Window {
     return { lines: this.#lines, next: this.next }
   }
 
-  /** False when it is full. */
+  /** Takes a piece of the content. Returns false when the window is full. */
   take(piece: Uint8Array): boolean {
     for (let at = 0; at < piece.length && !this.#isFull; ) {
       const end = piece.indexOf(newline, at)
@@ -102,7 +105,7 @@ class Window {
     return !this.#isFull
   }
 
-  /** The content has ended: an unfinished last line is complete. */
+  /** Called when the content has ended. An unfinished last line counts as complete then. */
   end(): void {
     if (this.#openBytes > 0 && !this.#isFull) this.#close(0)
   }

@@ -18,7 +18,7 @@ export interface ProcessTreeDeps {
   readonly host: Host
   readonly processes: ProcessTable
   readonly containments: ReadonlyMap<ContainmentName, Containment>
-  /** Searches besides every containment: a root process can leave its cgroup, but keeps its tags. */
+  /** The scan that is used besides every other containment: a root process can leave its cgroup, but keeps its tags. */
   readonly fallbackScan: ScanContainment
 }
 
@@ -91,7 +91,10 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
     return { handle, ...(startTime !== undefined && { detail: { pid: child.pid, startTime } satisfies TreeDetail }) }
   }
 
-  /** Starts the command through the terminal, as a child of its server. That server may have moved it, so its cgroup is checked. */
+  /**
+   * Starts the command through the terminal, as a child of the terminal's server. The server may have moved the command, so its cgroup is
+   * checked.
+   */
   async #startInTerminal(
     tree: Tree,
     launch: TreeLaunch,
@@ -191,7 +194,7 @@ export class ProcessTreeKind implements ResourceKind<TreeSpec, Tree> {
         yield found
       }
     }
-    // The trees of single scopes were each searched by tag when they were released. For a whole incarnation that search is still to be
+    // When single scopes were released, each of their trees was searched for by tag. For a whole incarnation that search is still to be
     // done.
     if (owner.scopeIds !== undefined) return
     for await (const found of this.#deps.fallbackScan.strays(owner)) if (!seen.has(found.resourceId)) yield found

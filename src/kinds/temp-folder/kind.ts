@@ -40,7 +40,7 @@ export class TempFolderKind implements ResourceKind<TempFolderSpec, TempFolderRe
   readonly #deps: TempFolderDeps
   /** Ids of folders whose path was taken when they were created. What is there does not belong to Ebb and is left alone. */
   readonly #taken = new Set<string>()
-  /** Running removals. One with hundreds of thousands of files lasts longer than a step of the ladder waits. */
+  /** Running removals. The removal of hundreds of thousands of files lasts longer than a step of the ladder waits. */
   readonly #removals = new Map<string, Promise<void>>()
   #hasMade = false
 
@@ -92,12 +92,12 @@ export class TempFolderKind implements ResourceKind<TempFolderSpec, TempFolderRe
   async release(ref: TempFolderRef): Promise<StepEffect> {
     const stat = this.#taken.has(ref.id) ? undefined : findStat(ref.path)
     if (stat && isOurs(ref, stat)) await this.#remove(ref.path, stat)
-    // Removed last: until the folder is gone, it is found by its symlink.
+    // The symlink is removed last: until the folder is gone, it is found by its symlink.
     ignoreMissing(() => this.#deps.effects.unlink(ref.symlink))
     return {}
   }
 
-  /** Calls during a removal of the same folder join it. */
+  /** Removes the folder. A call during a removal of the same folder waits for that removal. */
   #remove(path: string, stat: BigIntStats): Promise<void> {
     const running = this.#removals.get(path)
     if (running) return running
@@ -138,8 +138,9 @@ export class TempFolderKind implements ResourceKind<TempFolderSpec, TempFolderRe
 }
 
 /**
- * The name cannot be guessed, and another user cannot replace the folder while it exists. So what is there and belongs to this user came
- * from Ebb, or from the agent, which may have replaced the folder. Until the inode is recorded, only a folder can be ours.
+ * Whether the temp folder at its path is ours. The name cannot be guessed, and another user cannot replace the folder while it exists. So
+ * what is at the path and belongs to this user came from Ebb, or from the agent, which may have replaced the folder. Until the inode is
+ * recorded, only a folder can be ours.
  */
 function isOurs({ inode }: TempFolderRef, stat: BigIntStats): boolean {
   return Number(stat.uid) === process.getuid?.() && (stat.isDirectory() || inode !== undefined)

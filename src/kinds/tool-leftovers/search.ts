@@ -107,7 +107,7 @@ async function holds(path: string, marks: readonly string[]): Promise<boolean> {
   return false
 }
 
-/** The first piece of a file. Files that are compared are small; a larger one is no match. */
+/** The text of the first piece of a file. Files that are compared are small; a larger file is no match. */
 async function textOf(path: string): Promise<string> {
   for await (const piece of piecesOf(path)) return piece.toString('utf8')
   return ''
@@ -135,7 +135,7 @@ async function* read(file: FileHandle, from: number, length: number): AsyncItera
   }
 }
 
-/** Undefined for a file that is gone, and for a symlink or pipe that has replaced it since lstat(2). */
+/** Opens a file. Undefined for a file that is gone, and for a symlink or pipe that has replaced it since lstat(2). */
 async function openFile(path: string): Promise<FileHandle | undefined> {
   const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
   try {

@@ -11,7 +11,7 @@ export interface Leftover extends FileVersion {
   readonly kin: readonly FileVersion[]
 }
 
-/** Changes when the path names another file or the content changes. */
+/** The version of a file. It changes when the path names another file or the content changes. */
 export function versionOf({ dev, ino, size, mtimeMs }: Pick<Stats, 'dev' | 'ino' | 'size' | 'mtimeMs'>): string {
   return `${dev} ${ino} ${size} ${mtimeMs}`
 }
