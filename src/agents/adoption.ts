@@ -41,7 +41,7 @@ export class Adoption {
         })
       }
     }
-    // After all agents of the owner are adopted: its deadline may have passed, and then they must end together.
+    // An owner's agents are all adopted before the owner is resumed. If its deadline has passed, its agents must end together.
     for (const record of owned.values()) await this.#resumeOwner(record)
     return adopted
   }

@@ -41,10 +41,10 @@ export interface AgentsDeps extends PreflightDeps, Runtime {
   readonly archives: Archives
 }
 
-/** Node spawns synchronously, so more launches at once would only block the event loop. */
+/** The most launches that run at the same time. Node starts a process synchronously, so more launches would only block the event loop. */
 const launchesAtOnce = 4
 
-/** Launches, stops and deletes the agents of this supervisor. Rows follow what was observed on the system, never the other way round. */
+/** Launches, stops and deletes the agents of this supervisor. A row records only what was observed on the system. */
 export class Agents {
   readonly endedAgents: EndedAgents
   readonly #deps: AgentsDeps
@@ -93,7 +93,7 @@ export class Agents {
     const { engine, caps, clock, namespaces } = this.#deps
     const { provider, script, plan } = prepared
     this.#pendingLaunches.delete(id)
-    // Checked again: the disk may have filled while the launch waited.
+    // The room for one more agent is checked again, because the disk may have filled while the launch waited.
     this.#preflight.requireRoom(this.#runs.size)
     namespaces.remember(id, request.namespace)
     const scope = engine.openScope({ id, kind: 'agent', parentId })
@@ -112,10 +112,10 @@ export class Agents {
       this.#play(run, provider, script)
       return { agent: record.agent, run }
     } catch (error) {
-      // The engine rolls back its own failures; a failure outside of it, such as of the row, is rolled back here.
+      // The engine rolls back a launch that fails inside the engine. A failure outside of it, such as of the row, is rolled back here.
       const report = rollbackOf(error) ?? (await engine.close(id, { trigger: 'launch-rollback' }, { isPart: true }))
       this.#forgetRun(id)
-      // A rollback that is not proven keeps the row, and its resources stay in the ledger until they are gone.
+      // When the rollback is not proven, the row stays, and the agent's resources stay in the ledger until they are gone.
       if (report.success) await this.#deps.store.remove([id])
       throw rolledBack(error, report)
     }
@@ -178,7 +178,7 @@ export class Agents {
     for (const label of logLabels) {
       const log = handles.get(label) as LogHandle
       log.done()
-      // A close that has begun meanwhile reads the log to its end itself.
+      // When a close of the agent has begun meanwhile, that close reads the log to its end.
       if (run.signal.aborted) continue
       stream.follow(sourceOf({ agentId: run.id, stream: label, path: log.path, offset: 0, ...limits }, provider))
     }
@@ -222,7 +222,10 @@ export class Agents {
     this.#deps.events.emit('adopted', { agent, run })
   }
 
-  /** Restores the result that an adopted agent had reported. It keeps the deadline that it was promised. */
+  /**
+   * Restores the result or the last report (farewell) of an adopted agent. A farewell keeps the exit deadline that the agent was
+   * promised.
+   */
   #resumeResult(run: Run, result: AgentResult | undefined): void {
     const farewell = result?.farewell
     const nowMs = Date.parse(this.#deps.clock.wall())
@@ -230,12 +233,12 @@ export class Agents {
     else if (result) run.lastWord(result)
   }
 
-  /** Emits the end of an agent, once the ledger has it, in the public order of events (docs/in-depth/server.md). */
+  /** Emits the end of an agent after the ledger has recorded that end. The events follow the public order (docs/in-depth/server.md). */
   #ended(run: Run, end: AgentEnd | undefined, isForgotten: boolean): void {
     const { events, log } = this.#deps
     const { id, namespace } = run
     this.#forgetRun(id)
-    // `notify` drops the events of a launch that failed or met a reset: its creation was never emitted either.
+    // `notify` drops the events of a launch that failed or met a reset, because the `created` event of that launch was never emitted.
     run.notify(() => {
       this.#emitEnd(run, end)
       if (isForgotten) events.emit('deleted', { agentId: id, namespace })
@@ -275,17 +278,17 @@ export class Agents {
   /** Ends an agent, with proof. For an agent that has ended it returns the report of the first close. `dropLogs` deletes all its logs. */
   async stop(id: string, options: { readonly force?: boolean; readonly graceMs?: number; readonly dropLogs?: boolean }): Promise<Report> {
     const { engine } = this.#deps
-    // A living agent is ended whatever the state of the database (G12).
+    // An agent that this process owns is ended whatever the state of the database (G12).
     const first = engine.owns(id) ? undefined : (await this.#recovered(id)).report
     const report = first ?? (await engine.close(id, { trigger: 'terminated', ...options }))
-    // If the agent ended by itself, that close kept its logs.
+    // If the agent ended by itself, its own close kept its logs. Then the archive is deleted here.
     return options.dropLogs && report.success ? ((await this.#dropArchive(id)) ?? report) : report
   }
 
   /**
-   * Deletes the archive of an ended agent. The ledger has no record of that archive. When it cannot be deleted, the agent's scope
-   * is reopened as closing: so the reaper, the end of its task and the next start try again, and it is visible until then (G11).
-   * Returns the report of the close that failed.
+   * Deletes the archive of an ended agent. The ledger has no record of that archive. When the deletion fails, the agent's scope is
+   * reopened as closing. The reaper, the close of the agent's task and the next start then try again, and the scope is visible
+   * until the archive is gone (G11). Returns the report of the close that failed.
    */
   async #dropArchive(id: string): Promise<Report | undefined> {
     const { engine, namespaces } = this.#deps
@@ -325,14 +328,17 @@ export class Agents {
       if (!report.success)
         throw new EbbError('not_released', `The agent ${id} could not be released: ${report.errors.join('; ')}`, { details: report })
     }
-    // If the agent ended by itself just before, its row and archive were kept.
+    // If the agent ended by itself just before the deletion, its row and archive still exist.
     const left = await store.find(id)
     if (!left) return
     const [problem] = (await this.endedAgents.remove([left.agent])).errors
     if (problem !== undefined) throw this.endedAgents.notReleased(id, 'deleted', problem)
   }
 
-  /** Only the owning incarnation may act on a scope. When that one is dead, its agent is recovered first: it has then ended or is owned here. */
+  /**
+   * Returns the record of an agent that this process may act on. Only the incarnation that owns a scope may act on it. When that
+   * incarnation is dead, the agent is recovered first: after that it has ended, or this process owns it.
+   */
   async #recovered(id: string): Promise<AgentRecord> {
     const record = await this.get(id)
     const { engine, host } = this.#deps

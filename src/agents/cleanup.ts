@@ -25,10 +25,10 @@ export interface CleanupDeps extends Pick<Runtime, 'clock' | 'newId' | 'host'> {
 }
 
 export interface ResetOptions {
-  /** Absent: every namespace of this supervisor. */
+  /** The namespace to reset. Absent: every namespace of this supervisor. */
   readonly namespace?: string
   readonly force?: boolean
-  /** The time for the polite and terminate steps of all agents together. After it, what still exists is killed. */
+  /** The time for the polite and terminate steps of all agents together. What still exists after this time is killed. */
   readonly timeoutMs?: number
 }
 
@@ -41,7 +41,7 @@ export interface Undertaken {
 /** How many ended agents one transaction removes. */
 const removedAtOnce = 200
 
-/** How many things of one type are listed when the system is not clean; the rest are counted. */
+/** How many items of each type, such as leaks, are listed when the system is not clean. The others are counted. */
 const listedAtMost = 20
 
 const defaultResetMs = 10_000
@@ -49,13 +49,16 @@ const defaultResetMs = 10_000
 /** The time for the kill step after the timeout of a reset. */
 const killBudgetMs = 3_800
 
-/** The latest answer after the timeout, also when the database hangs. The rest of the promised 5 s is for sending the answer. */
+/**
+ * How long after its timeout a reset answers at the latest, also when the database hangs. The remaining part of the promised 5 s is
+ * for sending the answer.
+ */
 const answerBudgetMs = 4_600
 
-/** The part of the answer budget for removing rows and for the final observation. */
+/** The part of `answerBudgetMs` for removing rows and for the final observation. */
 const observationBudgetMs = 400
 
-/** The longest wait for another process, such as a sentinel, that recovers what the reset is to remove. */
+/** How long a reset waits at most for another process, such as a sentinel, that recovers a dead supervisor. */
 const recoveryBudgetMs = 3_000
 
 /** Closes several scopes together, and checks whether the system is clean. */
@@ -71,7 +74,10 @@ export class Cleanup {
     this.#deps = deps
   }
 
-  /** Concurrent resets of the same namespace join into one; the stronger request wins, and all callers get the same report. */
+  /**
+   * Resets one namespace or all. Concurrent resets of the same namespace join into one: the stronger request wins, and all callers
+   * get the same report.
+   */
   reset(options: ResetOptions): Undertaken {
     const { engine, history, clock, newId } = this.#deps
     const { namespace, timeoutMs = defaultResetMs } = options
@@ -81,7 +87,7 @@ export class Cleanup {
     if (joined) {
       joined.deadline.advance(untilMs)
       const closing = this.#scopes(namespace).filter((id) => engine.closeOf(id))
-      // Swallowed: the joined reset waits for these closes and reports them.
+      // Swallowed: the joined reset waits for these closes and reports their failures.
       for (const id of closing) engine.close(id, this.#resetRequest(options), { isPart: true }).catch(noop)
       return joined
     }
@@ -102,7 +108,7 @@ export class Cleanup {
     const { namespace } = options
     return await namespaces.reset(namespace, async () => {
       const report = await this.#closeAll(namespace, this.#resetRequest(options), progress, deadline)
-      // Removing an agent ends its subscriptions; a client may have subscribed again since.
+      // The removal of an agent ends its subscriptions, but a client may have subscribed again after that.
       this.dropSubscriptions(namespace)
       const issues = await this.#issues(namespace, deadline)
       return issues.length === 0 ? report : { ...report, success: false, errors: [...report.errors, ...issues] }
@@ -162,8 +168,9 @@ export class Cleanup {
   }
 
   /**
-   * Removes agents that had ended before the reset, and agents of dead supervisors. Begins at once, beside the close, because the
-   * close may use all of its time for one stuck resource. Every wait has a deadline, also when the database does not answer.
+   * Removes agents that had ended before the reset, and agents of dead supervisors. The removal begins at once, beside the close,
+   * because the close may use all of the reset's time for one stuck resource. Every wait has a deadline, also when the database
+   * does not answer.
    */
   #removeRecords(
     namespace: string | undefined,
@@ -174,9 +181,9 @@ export class Cleanup {
     const { engine, store } = this.#deps
     const cleanup = noRecordCleanup()
     const over = new AbortController()
-    // An agent outside the scope registry has emitted all its events, so its row may go.
+    // An agent that is not in the engine's scope registry has emitted all its events, so its row may be removed.
     const hasSettled = (id: string): boolean => !engine.owns(id)
-    // Swallowed: `remove` below repeats it and reports the errors.
+    // Swallowed: `remove` below repeats the removal and reports the errors.
     const begun = this.#removeEnded(namespace, cleanup, over.signal, hasSettled).catch(noop)
     const recover = async (): Promise<void> => {
       cleanup.reports.push(...(await this.#closeRecovered(namespace, closeRequest, partOf, deadline)))
@@ -202,7 +209,7 @@ export class Cleanup {
     return { finish }
   }
 
-  /** Recovers dead supervisors. Their agents have then ended, or this process owns them and closes what is left. */
+  /** Recovers dead supervisors. After that, each of their agents has ended, or this process owns it and closes what is left of it. */
   async #closeRecovered(
     namespace: string | undefined,
     closeRequest: CloseRequest,
@@ -217,16 +224,19 @@ export class Cleanup {
       exceptIncarnations,
       ...(namespace !== undefined && { namespace }),
     })
-    // Scopes of this process that still exist were closed by this reset already.
+    // This reset has already closed, or tried to close, the scopes of this process that still exist.
     const tried = new Set(this.#scopes(namespace).flatMap((id) => engine.inspectTree(id).map((scope) => scope.id)))
     const ours = left.filter(({ id }) => engine.owns(id) && !tried.has(id))
     const reports = await Promise.all(ours.map(({ id }) => engine.close(id, closeRequest, { partOf })))
-    // A dead incarnation leaves the ledger with its last scope, so recover again.
+    // A dead incarnation leaves the ledger when its last scope is gone. The closes above may have ended that scope, so recover again.
     if (ours.length > 0) await engine.recover()
     return reports
   }
 
-  /** Removes archives and rows of ended agents, except those of other running Ebb processes. Returns one error for each that is left. */
+  /**
+   * Removes archives and rows of ended agents, except agents of other running Ebb processes. Returns one error for each agent that
+   * is left.
+   */
   async #removeEnded(
     namespace: string | undefined,
     cleanup: RecordCleanup,
@@ -235,7 +245,7 @@ export class Cleanup {
   ): Promise<readonly string[]> {
     const { store, agents } = this.#deps
     const exceptIncarnations = await this.#deps.engine.otherIncarnations()
-    // `stuck` includes agents whose earlier deletion failed.
+    // The status `stuck` is included, because it also marks agents whose earlier deletion failed.
     const filter = {
       statuses: [...finalStatuses, 'stuck' as const],
       exceptIncarnations,
@@ -243,11 +253,11 @@ export class Cleanup {
       ...(namespace !== undefined && { namespace }),
     }
     const errors: string[] = []
-    // With a cursor, because an agent that cannot be removed stays in the list.
+    // The list is read with a cursor, because an agent that cannot be removed stays in the list.
     let cursor: string | undefined
     do {
       const page = await store.list({ ...filter, ...(cursor !== undefined && { cursor }) })
-      // The reset has answered: agents that end from now on are kept.
+      // An aborted signal means that the reset has answered. Agents that end after the answer are kept.
       if (signal.aborted) break
       const removed = await agents.endedAgents.remove(page.agents.filter((agent) => hasEnded(agent) && isWanted(agent.id)))
       cleanup.agents += removed.agents
@@ -281,7 +291,7 @@ export class Cleanup {
     })
   }
 
-  /** Agents whose last close failed, with its errors. */
+  /** The agents whose last close failed, with the errors of that close. */
   #unclean(namespace: string | undefined): readonly { readonly id: string; readonly errors: string[] }[] {
     const { engine, namespaces } = this.#deps
     return [...engine.scopes()].flatMap(({ id, kind, report }) => {
@@ -290,10 +300,13 @@ export class Cleanup {
     })
   }
 
-  /** Selects what counts for a namespace: its own resources, and those whose namespace is unknown (G4). */
+  /**
+   * Returns a test for whether a resource counts for a namespace. The namespace's own resources count, and unrecorded resources
+   * whose namespace is unknown (G4).
+   */
   async #ours(namespace: string | undefined, foreign: ReadonlySet<string>, seen: readonly Seen[]): Promise<(resource: Seen) => boolean> {
     const { host, store, namespaces } = this.#deps
-    // A supervisor that has registered since the ledger was read is foreign too.
+    // A supervisor that registered after the ledger was read is foreign too.
     const isForeign = (id: string): boolean => foreign.has(id) || (id !== host.incarnationId && host.vitality(id) === 'alive')
     const others = new Set([...new Set(seen.map(({ incarnation }) => incarnation))].filter(isForeign))
     if (namespace === undefined) return ({ incarnation }) => !others.has(incarnation)
@@ -305,7 +318,7 @@ export class Cleanup {
     }
   }
 
-  /** Returns the status, and each thing by name that makes it not clean. */
+  /** Returns the status, and names everything that makes the system not clean. */
   async look(namespace: string | undefined): Promise<{ readonly status: Status; readonly issues: readonly string[] }> {
     const { store } = this.#deps
     const { status, processes, open } = await this.#observe(namespace)
@@ -334,7 +347,7 @@ export class Cleanup {
   }
 }
 
-/** The work of a reset besides closing its own scopes: closes of recovered agents, and counts of removed records. */
+/** What a reset does besides closing its own scopes: reports of the closes of recovered agents, and counts of removed records. */
 interface RecordCleanup {
   readonly reports: Report[]
   agents: number
@@ -362,7 +375,7 @@ function sum(reports: readonly Report[], count: (report: Report) => number): num
   return reports.reduce((total, report) => total + count(report), 0)
 }
 
-/** Lists things by name, up to the limit, and counts the rest. */
+/** Describes each item, up to the limit `listedAtMost`, and counts the others. */
 function listed<T>(things: readonly T[], what: string, describe: (thing: T) => string): readonly string[] {
   return [...things.slice(0, listedAtMost).map(describe), ...andMore(things.length - listedAtMost, what)]
 }

@@ -1,7 +1,7 @@
 import { type Timed, within } from '../core/engine/race.ts'
 import type { Clock } from '../core/ports/clock.ts'
 
-/** The least time for one observation, even after the deadline. */
+/** The minimum time that one observation gets, even after the deadline. */
 const leastMs = 200
 
 /** The time by which a reset must answer. A caller that joins the reset can move it earlier (G6). */

@@ -49,7 +49,7 @@ export class EndedAgents {
     if (ids.length > 0) await engine.condemn(ids)
     const failures = await removeArchives(archives, ids)
     const gone = await store.remove(ids.filter((id) => !failures.has(id)))
-    // Only rows that this call removed: a concurrent call has emitted the others.
+    // The event is emitted only for rows that this call removed. A concurrent call emits it for the rows that it removed itself.
     for (const { id, namespace } of agents) if (gone.ids.has(id)) events.emit('deleted', { agentId: id, namespace })
     for (const agent of agents) if (failures.has(agent.id)) await this.#markStuck(agent)
     return { agents: gone.agents, messages: gone.messages, errors: [...failures.values()] }
@@ -61,7 +61,7 @@ export class EndedAgents {
     this.#deps.events.emit('status', { agentId: id, namespace, status: 'stuck' })
   }
 
-  /** The error for a failure outside of a close, in the shape of a failed close. */
+  /** The error for an ended agent that cannot be deleted. Its details have the shape of the report of a failed close. */
   notReleased(id: string, trigger: Trigger, message: string): EbbError {
     const details: Report = {
       success: false,

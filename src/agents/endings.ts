@@ -33,8 +33,9 @@ export class AgentEndings implements Endings {
 
   async clear(scopes: readonly EndedScope[]): Promise<{ left: ReadonlyMap<string, string>; messagesGone: number }> {
     const agents = scopes.filter(({ kind }) => kind === 'agent')
-    // All archives first, because the database may not answer. An agent can have an archive although it is to be deleted: its
-    // logs may have been archived before the deletion was requested. After a crash the scope is still closing, and this is repeated.
+    // All archives are deleted first, because the database may not answer. An agent that is to be deleted may have an archive: its
+    // logs may have been archived before the deletion was requested. After a crash the scope is still closing, and this step is
+    // repeated.
     const left = await removeArchives(
       this.#deps.archives,
       agents.flatMap(({ id, dropsLogs }) => (dropsLogs ? [id] : [])),
@@ -47,7 +48,7 @@ export class AgentEndings implements Endings {
     try {
       for (const { id } of scopes) gone += await this.#deps.agents.trim(id)
     } catch {
-      // Swallowed: messages that a locked database keeps are deleted with the rows.
+      // Swallowed: messages that a locked database keeps are deleted later, with the rows.
     }
     return gone
   }
@@ -57,7 +58,7 @@ export class AgentEndings implements Endings {
     const found = await Promise.all(agents.map(async (scope) => ({ scope, record: await this.#deps.agents.find(scope.id) })))
     const known = found.flatMap(({ scope, record }) => (record ? [{ scope, record }] : []))
     const going = known.filter(({ scope }) => scope.isForgotten)
-    // In parallel, because each may wait for its exit.
+    // The ends are determined in parallel, because each may wait for the exit of its agent.
     const ended = known.filter(({ record }) => !hasEnded(record.agent)).map(({ scope, record }) => this.#end(scope, record))
     return {
       ended: await Promise.all(ended),
@@ -86,7 +87,7 @@ export class AgentEndings implements Endings {
     return (
       records
         .filter((record) => record !== undefined)
-        // A living supervisor may have registered since the ledger was read.
+        // A supervisor may have registered since the ledger was read. Only agents of dead supervisors are ended here.
         .filter(({ incarnation }) => isDead(incarnation))
         .map(({ agent }) => this.#endOf(agent.id, { isOrphan: true, wasStopped: false }))
     )
@@ -121,7 +122,7 @@ function orphanDays({ agent, result }: AgentRecord): LastDays {
   const hasExited = agent.exitCode !== undefined || agent.signal !== undefined
   return {
     isOrphan: true,
-    // A stop had begun, and neither an exit nor a result had come before it.
+    // True when a stop had begun before the agent exited or reported a result.
     wasStopped: agent.status === 'stopping' && !hasExited && !result,
     ...(agent.error && { violation: agent.error }),
     ...(result && { result }),

@@ -28,20 +28,20 @@ export const closeOutcomes = ['running', 'clean', 'not-clean', 'escalated'] as c
 export interface HistoryFilter {
   readonly trigger?: Report['trigger'] | undefined
   readonly outcome?: (typeof closeOutcomes)[number] | undefined
-  /** True selects closes that had resources to release; a running close always counts. */
+  /** When true, only closes that had resources to release are selected. A running close is always included. */
   readonly hadResources?: boolean | undefined
 }
 
-/** One close: with its report when done, or with the state of its resources while it runs. */
+/** One close: with its report when the close is done, or with the state of its resources while it runs. */
 export interface HistoryDetail extends HistoryEntry {
   readonly report?: Report
   readonly progress?: readonly ResourceProgress[]
 }
 
-/** Up to this many unread reports are fetched one by one; more are fetched with one query. */
+/** Up to this many reports that are not in the cache are fetched one by one. More are fetched with one query. */
 const readSingly = 10
 
-/** The size of the cache: more than the audit trail keeps. */
+/** How many entries the cache holds. This is more than the audit trail keeps. */
 const cachedAtMost = 2_000
 
 export interface HistoryDeps {
@@ -74,7 +74,7 @@ export class History {
     return report
   }
 
-  /** Returns the newest closes that match the filter. Reads further back until there are enough, or nothing is left. */
+  /** Returns the newest closes that match the filter. Reads further back until there are enough closes, or no older ones. */
   async list(limit: number, filter: HistoryFilter = {}): Promise<readonly HistoryEntry[]> {
     for (let most = limit; ; most *= 4) {
       const read = await this.#newest(most)

@@ -2,7 +2,7 @@ import type { Engine } from '../core/engine/api.ts'
 import { EbbError, isEbbError } from '../core/model/errors.ts'
 import type { NewId } from '../core/ports/ids.ts'
 
-/** How many recent agents keep their namespace in memory, also after their rows are gone. */
+/** For how many recent agents the namespace is kept in memory, also after their rows are gone. */
 const rememberedAtMost = 10_000
 
 /** A launch that is running. */
@@ -53,7 +53,10 @@ export class Namespaces {
     }
   }
 
-  /** Call it before anything of the agent exists, so that its resources can be attributed to the namespace even without a row. */
+  /**
+   * Records the namespace of an agent. Call it before anything of the agent exists, so that its resources can be attributed to the
+   * namespace even without a row.
+   */
   remember(agentId: string, name: string): void {
     this.#nameOf.set(agentId, name)
     const [oldest] = this.#nameOf.keys()

@@ -49,7 +49,7 @@ export class Owners {
     try {
       return await this.#open(name)
     } catch (error) {
-      // A concurrent `open` may have created it.
+      // A concurrent call may have opened the same request or task. Then the scope of that call is returned.
       const opened = isEbbError(error, 'scope_closed') ? await this.#findOpen(name) : undefined
       if (opened === undefined) throw error
       return opened
@@ -68,7 +68,7 @@ export class Owners {
   async open(name: OwnerName, timeoutMs?: number): Promise<string> {
     await this.#requireFree(name)
     const scopeId = await this.#open(name, timeoutMs).catch(async (error: unknown) => {
-      // A concurrent call may have created it first: then the error says so.
+      // If a concurrent call has opened the same request or task first, `#requireFree` throws the error that says so.
       if (isEbbError(error, 'scope_closed')) await this.#requireFree(name)
       throw error
     })
@@ -116,7 +116,7 @@ export class Owners {
   async find(name: OwnerName): Promise<{ readonly scopeId: string; readonly state: ScopeState }> {
     const known = await this.#deps.store.findOwner(name.kind, name.namespace, name.id)
     if (!known) throw new EbbError('request_not_found', `There is no ${name.kind} ${name.id} in the namespace ${name.namespace}.`)
-    // The state of a scope that another Ebb process owns is in the ledger only.
+    // Only the ledger has the state of a scope that another Ebb process owns.
     return { scopeId: known.scopeId, state: this.stateOf(known.scopeId) ?? known.state }
   }
 
@@ -138,14 +138,15 @@ export class Owners {
     return { report: this.#deps.engine.close(scopeId, closeRequestOf(force), { name: { kind: name.kind, id: name.id } }) }
   }
 
-  /** Begins the same close without waiting. Returns the id under which the history has it from now on. */
+  /** Begins the close of a request or task without waiting for its end. Returns the id under which the history lists the close. */
   async beginClose(name: OwnerName, force: boolean): Promise<string> {
     const scopeId = await this.#toClose(name)
     const { engine, history, newId } = this.#deps
     const scope = { kind: name.kind, id: name.id }
     const closeRequest = closeRequestOf(force)
     const running = engine.closeOf(scopeId)
-    // A scope that is already closed and a close that is part of a larger one have no stored report of their own, so record one.
+    // A scope that is already closed has no stored report of its own. A close that is part of a larger one has none either. For
+    // both cases a report is recorded here.
     if (running ? !running.isReported : !engine.owns(scopeId)) {
       const about = { id: newId(), trigger: closeRequest.trigger, scope, namespace: name.namespace }
       // Swallowed: the caller does not wait, and the history has the report.

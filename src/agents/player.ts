@@ -17,7 +17,10 @@ export interface Play {
   readonly clock: Clock
 }
 
-/** Plays a schedule: each event at its delay after the start, in order, and saved before the next one. Stops when the agent ends. */
+/**
+ * Plays the schedule of a synthetic agent: each event at its delay after the start, in order, and saved before the next one. Stops
+ * when the agent ends.
+ */
 export async function play({ run, provider, events, stream, clock }: Play): Promise<void> {
   const ordered = events.toSorted((one, other) => one.delay - other.delay)
   const startMs = clock.now()

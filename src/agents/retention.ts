@@ -34,7 +34,7 @@ const pageSize = 100
 /** Archives are removed after days, so one pass an hour is enough. */
 const leastIntervalMs = 3_600_000
 
-/** Removes archives that are too old or too large, and compresses older ones. Only archives of ended agents that have a row. */
+/** Removes archives that are too old or too large, and compresses older ones. Handles only the archives of ended agents that have a row. */
 export class Retention {
   readonly #deps: RetentionDeps
   #running: Promise<RetentionPass> | undefined

@@ -9,7 +9,10 @@ import type { EndedScope, UncleanScope } from '../core/ports/endings.ts'
 import type { EndOfTree } from '../core/ports/process.ts'
 import type { LivingAgent } from './endings.ts'
 
-/** The wait for the exit code after the end is proven. Under a containment that cannot report exits, the code never comes. */
+/**
+ * How long to wait for the exit code after the agent's end is proven. Under a containment that cannot report exits, the code never
+ * comes.
+ */
 const exitPatienceMs = 1_000
 
 /** An agent that has reported its result must exit within this time, or it is ended. */
@@ -41,18 +44,18 @@ export class Run implements LivingAgent {
   #cause: 'itself' | 'us' | undefined
   #violation: AgentError | undefined
   #exit: Exit | undefined
-  /** The exit came after Ebb had begun to end the agent, so it says nothing about the agent's own work. */
+  /** True when the exit came after Ebb had begun to end the agent. Such an exit says nothing about the agent's own work. */
   #isExitOurs = false
   #exited: Promise<void> = Promise.resolve()
   #result: AgentResult | undefined
   #farewell: Farewell | undefined
   #leavesBy: string | undefined
   #lastSignOfLifeMs: number
-  /** Events from before the `created` event; undefined once that was emitted. */
+  /** Events from before the `created` event; undefined once `created` was emitted. */
   #pendingEvents: (() => void)[] | undefined = []
   /** The pid of the agent's main process, if it has one. */
   pid: number | undefined
-  /** Counts the prompt as the first message. */
+  /** The number of messages so far. The prompt is the first message. */
   messageCount = 1
 
   constructor(id: string, namespace: string, closing: AbortSignal, deps: RunDeps) {
@@ -86,7 +89,7 @@ export class Run implements LivingAgent {
     else emit()
   }
 
-  /** Call it after the `created` event. */
+  /** Emits the events that waited for the `created` event. Call it after `created` was emitted. */
   announced(): void {
     const pending = this.#pendingEvents ?? []
     this.#pendingEvents = undefined
@@ -161,7 +164,7 @@ export class Run implements LivingAgent {
     this.#lastSignOfLifeMs = this.#deps.clock.now()
   }
 
-  /** Records the result that the agent's program reported. After that it must exit. */
+  /** Records the result that the agent's program reported. After its result, the program must exit within `resultPatienceMs`. */
   lastWord(result: AgentResult): void {
     this.#result = result
     this.#deps.clock.after(resultPatienceMs, this.signal, () => this.#endsItself({ result }))
@@ -174,8 +177,8 @@ export class Run implements LivingAgent {
     const by = this.#leavesBy ?? new Date(Date.parse(clock.wall()) + patienceMs).toISOString()
     this.#leavesBy = by
     this.#farewell = { status, message }
-    // Stored in the row, for a recovery or an adoption. Swallowed: the run itself has the farewell, and a database that fails must
-    // not keep the agent from ending.
+    // The farewell is stored in the row, for a recovery or an adoption. A failure is swallowed: the run itself has the farewell,
+    // and a database that fails must not keep the agent from ending.
     const farewell = { status, message, by }
     const error = { name: 'agent_failed', message }
     change({ result: status === 'completed' ? { isSuccess: true, farewell } : { isSuccess: false, error, farewell } }).catch(noop)
@@ -204,7 +207,7 @@ export class Run implements LivingAgent {
     this.#deps.close({ trigger: 'completed' })
   }
 
-  /** The scope begins to close. If the agent had not ended by itself before, Ebb ended it. */
+  /** Called when the scope begins to close. If the agent had not ended by itself before, Ebb ended it. */
   #closing(): void {
     if (this.#cause !== undefined) return
     this.#cause = 'us'

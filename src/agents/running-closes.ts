@@ -4,10 +4,10 @@ import { noLongerNeeded } from '../core/engine/race.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { Events } from './events.ts'
 
-/** Changes within this time are emitted together: a person does not see shorter intervals. */
+/** The length of a frame. Changes within a frame are emitted together, because a person does not see shorter intervals. */
 const frameMs = 50
 
-/** The most events of one frame. The rest follows in the next, so that emitting does not delay the closes. */
+/** The most events of one frame. Further events follow in the next frame, so that emitting does not delay the closes. */
 const maxPerFrame = 64
 
 /**
@@ -68,7 +68,7 @@ export class RunningCloses {
     }
   }
 
-  /** Newest first. */
+  /** Lists the running closes, newest first. */
   list(): readonly (Undertaking & { readonly released: number; readonly stuck: number })[] {
     return [...this.#closes].toReversed().map(([progress, { about }]) => ({ ...about, ...countOf(progress.tracks().values()) }))
   }

@@ -16,7 +16,10 @@ interface UsageInput {
   readonly residentBytes: (pid: number) => number
 }
 
-/** Uses the process listing and the scope registry only. Clients poll this every other second, so it must not query the database. */
+/**
+ * Returns what each living agent uses. It reads the process listing and the scope registry only: clients poll it every other
+ * second, so it must not query the database.
+ */
 export function usageOf({ members, living, engine, residentBytes }: UsageInput): readonly Usage[] {
   const taken = new Map(living.map(({ id }) => [id, { agentId: id, processes: 0, rssBytes: 0 }]))
   for (const { pid, resourceId } of members) {
@@ -30,7 +33,10 @@ export function usageOf({ members, living, engine, residentBytes }: UsageInput):
   return [...taken.values()].filter(({ agentId, processes }) => processes > 0 || !isRemote(engine, agentId))
 }
 
-/** An agent outside this host may run although no process of it is visible here (G4), so it is left out instead of shown as 0. */
+/**
+ * True for an agent outside this host. It may run although no process of it is visible here (G4), so it is left out instead of
+ * shown as 0.
+ */
 function isRemote(engine: UsageInput['engine'], agentId: string): boolean {
   return [...(engine.inspect(agentId)?.resources.values() ?? [])].some(({ intent }) => engine.traitsOf(intent.kind)?.runsAgent)
 }

@@ -55,7 +55,7 @@ export class Waiting {
   async #until<T>(waiters: Waiters, agentId: string, ms: number, check: () => Promise<T | undefined>): Promise<T | undefined> {
     const untilMs = this.#clock.now() + ms
     for (;;) {
-      // Registered before the check, so that an event between the two is not missed.
+      // The waiter is registered before the check, so that an event between the two is not missed.
       const { woken, leave } = waiters.wait(agentId)
       try {
         const found = await check()

@@ -7,9 +7,9 @@ import type { Conversation } from './follow.ts'
 export interface AgentBackend extends Conversation {
   launch(body: LaunchBody): Promise<string>
   stop(id: string, request: { readonly force: boolean; readonly graceMs: number }): Promise<Report>
-  /** Deletes everything of the agent. Throws `not_released`, with the report, if that cannot be proven. */
+  /** Deletes everything of the agent. Throws `not_released`, with the report, if the deletion cannot be proven. */
   remove(id: string): Promise<void>
-  /** Whether the agent backend still answers. It is checked after the terminal was closed. */
+  /** Whether the agent backend still answers. This is asked after the terminal was closed. */
   answers(): Promise<boolean>
   /** The message of a command that exits before the end of the agent, or of its launch, is proven. */
   farewell(id: string | undefined): string

@@ -2,7 +2,7 @@ import type { Agent } from '../core/model/agent.ts'
 import { EbbError } from '../core/model/errors.ts'
 import type { Client } from './client.ts'
 
-/** With fewer characters, the beginning of a UUID may easily be that of another agent. */
+/** The minimum length of the beginning of an id. A shorter one may easily be the beginning of another agent's id too. */
 const minPrefixLength = 4
 
 /** A whole UUID is not looked up: the call that uses it fails if there is no such agent. */

@@ -13,7 +13,7 @@ export async function runCommandLine(words: readonly string[], wiring: Wiring): 
     if (!command) throw new EbbError('bad_usage', `There is no command "${name}"; "ebb help" lists them.`)
     const args = parseArguments(command, rest)
     if (args.switches.has('help')) return await help(command.name)
-    // Other users see the arguments in `ps`. Setting the title makes libuv overwrite them.
+    // Other users see the arguments in `ps`, and these contain a token. Setting the title makes libuv overwrite them.
     if (['token', 'remoteToken', 'ecsToken'].some((key) => args.flags.has(key))) process.title = `ebb ${command.name}`
     const code = await command.run(args, wiring)
     if (!command.leavesInTime) await flushed(process.stdout)

@@ -26,7 +26,7 @@ interface Call {
   readonly signal?: AbortSignal
 }
 
-/** Does not use fetch, which gives up on an answer after five minutes: a stop may have a longer grace. */
+/** Sends a request. It does not use fetch, because fetch gives up on an answer after five minutes, and a stop may have a longer grace. */
 function exchange(url: string, method: string, { body, ...call }: Call): Promise<{ readonly status: number; readonly text: string }> {
   const { promise, resolve, reject } = Promise.withResolvers<{ readonly status: number; readonly text: string }>()
   const request = url.startsWith('https:') ? https.request : http.request
@@ -130,7 +130,7 @@ function isErrorCode(code: string | undefined): code is ErrorCode {
   return code !== undefined && Object.hasOwn(errorTable, code)
 }
 
-/** The reason of a failed connection. An abort has it in its cause. */
+/** The reason of a failed connection. For an aborted call, the cause of the error is the reason. */
 function reasonOf(error: unknown): string {
   const reason = error instanceof Error ? (error.cause ?? error) : error
   return errno(reason) ?? sentence(reason)

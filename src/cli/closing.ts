@@ -6,14 +6,14 @@ import type { AgentBackend } from './agent-backend.ts'
 
 /** Shows the progress of the close to the user. */
 export interface CloseListener {
-  /** The stop was requested before the agent has started. */
+  /** Called when the stop is requested before the agent has started. */
   stoppingSoon(): void
-  /** The stop was requested for the first time. */
+  /** Called when the stop is requested for the first time. */
   stopping(): void
-  /** The stop is forced now. */
+  /** Called when the stop is forced. */
   forcing(): void
   failed(reason: string): void
-  /** The command exits before the end of the agent is proven. */
+  /** Called when the command exits before the end of the agent is proven. */
   leaving(farewell: string): void
 }
 
@@ -47,7 +47,7 @@ export class Closing {
     this.#clock = clock
   }
 
-  /** The agent was launched. A stop that was requested before starts now. */
+  /** Call it when the agent was launched. A stop that was requested earlier starts now. */
   begin(id: string): void {
     this.#id = id
     if (this.#requests > 0 && !this.#isFinished) this.#escalate(id)
@@ -139,7 +139,7 @@ export class Closing {
     return this.#report ?? (await this.#stop(id).catch(() => undefined))
   }
 
-  /** Throws `not_released` if the agent could not be released, and still cannot be. */
+  /** Repeats the stop, and throws `not_released` if the agent still cannot be released. */
   async requireReleased(id: string): Promise<void> {
     const report = await this.#stop(id)
     if (!report.success) throw new EbbError('not_released', `The agent ${id} could not be released.`, { details: report })

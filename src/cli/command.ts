@@ -10,9 +10,12 @@ export interface CommandDefinition extends Grammar {
   readonly summary: string
   readonly usage: string
   readonly examples: readonly string[]
-  /** Must exit within a known time, because it serves others. Output that a slow reader has not read is dropped. */
+  /**
+   * True for a command that must exit within a known time, because it serves others. Output that a slow reader has not read is then
+   * dropped.
+   */
   readonly leavesInTime?: true
-  /** Uses the exit codes of a shell and of env(1): 125 when Ebb itself failed. */
+  /** True for a command with the exit codes of a shell and of env(1): 125 when Ebb itself failed. */
   readonly exitsLikeShell?: true
   run(args: Arguments, wiring: Wiring): Promise<number>
 }

@@ -9,7 +9,10 @@ export interface Conversation {
   messages(id: string, since: number, waitMs: number): Promise<readonly Message[]>
 }
 
-/** A wait ends at the event. Only the failure of another client's close has no event, so the status is polled. */
+/**
+ * The longest waits for messages, the second one while the agent is stopping. A wait ends early at a message or at the agent's end.
+ * The failure of another client's close has no event, so the status is read after each wait.
+ */
 const waitMs = 5_000
 const stoppingWaitMs = 250
 

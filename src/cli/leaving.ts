@@ -8,7 +8,10 @@ import { withStatusLine } from './terminal/status-line.ts'
 
 /** The exit of `serve` and `mcp`: on request, everything is closed and proven gone within a fixed time. */
 
-/** The promised time from the signal to the exit is eight seconds. The difference is for the exit itself. */
+/**
+ * The time for an exit in order. Eight seconds from the signal to the exit are promised, and the difference is for the exit of the
+ * process itself.
+ */
 const exitBudgetMs = 7_200
 
 /** The time for the close. The rest of the budget is for the ledger and the dismissal of the sentinel. */
@@ -20,7 +23,7 @@ export interface Leaving {
   leaveWithStdin(): void
   /** Requests the exit. A repeated request does not force it. */
   request(): void
-  /** Called for a signal after the exit was requested. */
+  /** Called for each signal that arrives after the exit was requested. */
   onRepeat: () => void
 }
 
@@ -59,7 +62,7 @@ export async function leave(
   const keeps = supervisor.config.keepOnExit
   leaving.onRepeat = () => {
     const closeRequest: CloseRequest = { trigger: 'process-exit', force: true }
-    // This call only adds force to the running close, which reports its own failure.
+    // Swallowed: this call only adds force to the running close, which reports its own failure.
     void (keeps ? engine.leave(closeRequest) : engine.close(engine.hostScopeId, closeRequest)).catch(noop)
   }
   let report: Report | undefined

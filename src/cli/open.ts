@@ -5,8 +5,8 @@ import type { Arguments } from './arguments.ts'
 import type { Wiring } from './command.ts'
 
 /**
- * The configuration of a command. Without `--store` it uses the database of the home's server. With another one, each would
- * report the resources of the other as unrecorded.
+ * The configuration of a command. Without `--store` the command uses the database of the home's server. With two databases, the
+ * command and the server would each report the resources of the other as unrecorded.
  */
 export function configOf(args: Arguments, wiring: Wiring): Config {
   const config = wiring.loadConfig({ flags: args.flags, ...(args.configFile !== undefined && { configFile: args.configFile }) })

@@ -53,6 +53,6 @@ export function plainOutput(): Output {
     process.stderr.write(unwritten(error))
     process.exit(1)
   }
-  // The error is checked after each write: the event would come after the end of a short command.
+  // The error of standard output is checked after each write, because the event for it would come after the end of a short command.
   return openOutput(onClosed, () => process.stdout.errored && onClosed(process.stdout.errored))
 }

@@ -40,7 +40,8 @@ export async function openOwnBackend(config: Config, wiring: Wiring, writeLog: (
       `the end of ${id === undefined ? 'the launch' : `the agent ${id}`} is not proven; its processes are killed, and the sentinel continues the close. "ebb status" shows what is left.`,
     leave: async (isClean) => {
       await within(clock, recoveryPatienceMs, recovering)
-      // After a failed close, a shutdown would only repeat the same steps. The sentinel continues after the exit.
+      // A shutdown follows only a successful close. After a failed close it would only repeat the same steps, and the sentinel
+      // continues after the exit.
       const report = isClean ? await engine.shutDown() : undefined
       failSafe.disarm()
       await control.close()

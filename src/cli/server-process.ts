@@ -99,8 +99,8 @@ function checkSettings({ log, checkSettings: check }: Supervisor): void {
 }
 
 /**
- * Adds the address of the running server to the error `server_running`. It comes from the server file: the ledger has the
- * configured port, which may be 0.
+ * Adds the address of the running server to the error `server_running`. The address comes from the server file, because the ledger
+ * has the configured port, which may be 0.
  */
 function withAddress(error: unknown, home: string): unknown {
   if (!isEbbError(error, 'server_running')) return error

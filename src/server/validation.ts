@@ -28,7 +28,7 @@ export function validate(schema: z.ZodType, value: unknown): { readonly value: u
   }
 }
 
-/** A key of the caller's, for a message. The value is cut off where the caller wrote `NAME=value` instead of a name. */
+/** Shortens a key that the caller sent, for a message. The value is cut off where the caller wrote `NAME=value` instead of a name. */
 function shownKey(key: PropertyKey): string {
   return String(key).replace(/=.*$/s, '=…').slice(0, 100)
 }
@@ -69,7 +69,7 @@ function typeProblem(expected: string, input: unknown): string {
   const wanted = typeWords[expected] ?? expected
   if (input === undefined) return `is missing, and must be ${wanted}`
   const given = input === null ? 'null' : Array.isArray(input) ? 'a list' : (typeWords[typeof input] ?? typeof input)
-  // For 1.5 where a whole number is expected, "not a number" would be wrong.
+  // For a number such as 1.5 where a whole number is expected, "not a number" would be wrong.
   return typeof input === 'number' && expected === 'int' ? `must be ${wanted}` : `must be ${wanted}, not ${given}`
 }
 

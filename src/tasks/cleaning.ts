@@ -42,7 +42,10 @@ export async function verify(deps: CleaningDeps, agentId: string, report: Report
   }
 }
 
-/** Returns why a resource is not gone, or undefined. A released one is observed again; for another one its state is the reason. */
+/**
+ * Returns why a resource is not gone, or undefined when it is gone. A released resource is observed again. For any other resource,
+ * its state is the reason.
+ */
 async function whyLeft(engine: Engine, resource: Resource): Promise<string | undefined> {
   const what = `${resource.kind} ${resource.name}`
   if (resource.state !== 'released') return `${what}: ${resource.error ?? `it is still ${resource.state}`}`

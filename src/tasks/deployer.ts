@@ -58,7 +58,7 @@ interface Checked {
   readonly scopeId: string
 }
 
-/** A deployment that has begun, or one that was joined. */
+/** A deployment that was begun for a request, or a running one that the request has joined. */
 interface Begun {
   readonly task: TaskRecord
   readonly launching: Promise<Launched>
@@ -80,7 +80,10 @@ export class Deployer {
     return { agent, isDeduplicated, workspace: task.workspace, ...tmuxSessionOf(agent) }
   }
 
-  /** Launches a new agent into its task, with the task's limits. Nothing when the task id names no task of the namespace: then it is a label. */
+  /**
+   * Launches a new agent into its task, with the task's limits. Returns undefined when the task id names no task of the namespace:
+   * the id is then only a label.
+   */
   async launch(request: LaunchRequest): Promise<Launched | undefined> {
     const { taskId, namespace, parentAgentId: parent = orchestrator, type, prompt, placement = defaultPlacement, configuration } = request
     const task = taskId === undefined ? undefined : await this.#deps.tasks.find(taskId)
@@ -116,7 +119,7 @@ export class Deployer {
     const parent = request.parent === orchestrator ? undefined : taskAgents.find(request.parent)
     if (!parent && request.parent !== orchestrator) throw noAgent(task.id, request.parent)
     requireParent(caller, parent)
-    // The task's current scope only: a reset deletes the task, and entering must not create it again.
+    // Only the task's current scope is used. A reset deletes the task, and a deployment must not create the task again.
     const scopeId = await this.#deps.owners.existing({ kind: 'task', namespace: task.namespace, id: task.id })
     const knownMark = await this.#deps.tasks.findFolder(task.base)
     if (signal?.aborted) throw cancelled()
@@ -164,7 +167,8 @@ export class Deployer {
     const { engine, agents, callers, silence } = this.#deps
     const { request, task, taskAgents, member } = order
     const rollBack = (): void => {
-      // A launch without a scope yet is rolled back by `#keepIfWanted`. Swallowed: that call proves the removal or reports it.
+      // A launch without a scope yet is rolled back by `#keepIfWanted`. Swallowed: `#keepIfWanted` proves the removal or reports
+      // the failure.
       if (engine.owns(member.id)) engine.close(member.id, { trigger: 'launch-rollback' }).catch(noop)
     }
     cancellation.addEventListener('abort', rollBack, { once: true })
@@ -187,7 +191,10 @@ export class Deployer {
     }
   }
 
-  /** Removes an agent that all callers cancelled, or whose parent was killed. The error is `cancelled` only if the removal is proven. */
+  /**
+   * Returns a launched agent that is still wanted. Removes one that all callers cancelled, or whose parent was killed. The error is
+   * `cancelled` only if the removal is proven.
+   */
   async #keepIfWanted(
     launching: Promise<Launched>,
     { id, parentId }: Member,
@@ -242,7 +249,7 @@ export class Deployer {
     }
   }
 
-  /** Stores the deployment's count and folder mark. The agent runs already, so a failure is only logged. */
+  /** Counts the deployment in its task, and stores the mark of the shared folder. The agent runs already, so a failure is only logged. */
   async #record({ task, member, knownMark }: Order): Promise<void> {
     const { engine, log, tasks } = this.#deps
     try {

@@ -1,7 +1,7 @@
 import type { Launched } from '../agents/agents.ts'
 import { EbbError } from '../core/model/errors.ts'
 
-/** A running deployment, shared by all callers that requested the same. */
+/** A running deployment, shared by all callers that requested the same agent. */
 interface RunningDeployment {
   readonly launched: Promise<Launched>
   /** The number of callers that have not cancelled. */

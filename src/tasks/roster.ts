@@ -57,7 +57,7 @@ export class Roster {
     const taskAgents = known ?? this.#load(new TaskAgents(task.deployed), task)
     // A completed task gets no new agents, so it is not kept in memory.
     if (task.completedAt !== undefined) return await taskAgents
-    // Swallowed: the caller gets the failure, and the next call loads again.
+    // Swallowed: the caller gets the failure of the load, and the next call loads again.
     if (!known) taskAgents.catch(() => this.#taskAgentsById.delete(task.id))
     // Moves the task to the end of the map: the least recently used is forgotten first.
     this.#taskAgentsById.delete(task.id)
@@ -68,7 +68,7 @@ export class Roster {
 
   async #forgetOldest(): Promise<void> {
     for (const [id, taskAgents] of this.#taskAgentsById) {
-      // Swallowed: the caller that started this load gets its failure.
+      // Swallowed: the caller that started the load gets its failure.
       const known = await taskAgents.catch(() => undefined)
       if (!known || known.present((member) => this.#deps.agents.living.has(member)).length > 0) continue
       this.#taskAgentsById.delete(id)
@@ -105,7 +105,7 @@ export class Roster {
     return found
   }
 
-  /** Loads the agents again when the name is unknown, because another process may have deployed it. */
+  /** Finds an agent by its name or id. For an unknown name the agents are loaded again, because another process may have deployed it. */
   async #find(taskAgents: TaskAgents, task: TaskRecord, nameOrId: string): Promise<Member | undefined> {
     return taskAgents.find(nameOrId) ?? (await this.#load(taskAgents, task)).find(nameOrId)
   }

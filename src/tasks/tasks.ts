@@ -139,7 +139,7 @@ export class Tasks implements types.TaskService {
     const at = this.#deps.clock.wall()
     const report: ProgressReport = { status, message, progress, at }
     const run = this.#reporting(member) ?? (await this.#refuse(member))
-    // Before the report is written: a full disk must not keep a finished agent from ending.
+    // The farewell is recorded before the report is written, because a full disk must not keep a finished agent from ending.
     const by = types.isLastStatus(status) ? run.farewell({ status, message }) : undefined
     this.#write(member, 'progress', { timestamp: at, agent_id: member.name, status, message, progress })
     await this.#deps.tasks.keepProgress(member.id, report)
@@ -163,7 +163,10 @@ export class Tasks implements types.TaskService {
     return { isOwn }
   }
 
-  /** Returns the run of an agent that may report: one that runs and is not being ended. Otherwise its files are archived or being archived. */
+  /**
+   * Returns the run of an agent that may report: one that runs and is not being ended. The files of any other agent are archived or
+   * being archived.
+   */
   #reporting({ id }: Member): Run | undefined {
     const run = this.#deps.agents.living.get(id)
     return run?.signal.aborted ? undefined : run
@@ -177,7 +180,10 @@ export class Tasks implements types.TaskService {
     throw new EbbError('agent_foreign', `The agent ${name} belongs to another Ebb process, which may have died; report there.`)
   }
 
-  /** Synchronous, so that the agent cannot begin to end after the check. A synthetic agent has no files; its report is in its row only. */
+  /**
+   * Appends a line to a report file of an agent. It is synchronous, so that the agent cannot begin to end after the check. A
+   * synthetic agent has no files: its report is in its row only.
+   */
   #write({ id, name }: Member, stream: string, line: object): void {
     this.#silence.reported(id)
     try {
@@ -263,7 +269,7 @@ export class Tasks implements types.TaskService {
     return await this.#clean(member.id, request.keepLogs)
   }
 
-  /** Ends an agent and verifies it. For an ended agent it uses the report of the first close and verifies again. */
+  /** Ends an agent and verifies its end. For an agent that has ended already, the report of its first close is verified again. */
   async #clean(id: string, keepLogs: boolean): Promise<types.CleanupResult> {
     const { agents, processesOf, engine } = this.#deps
     const report = await agents.stop(id, keepLogs ? {} : { dropLogs: true }).catch(notReleased)
@@ -304,7 +310,7 @@ export class Tasks implements types.TaskService {
   }
 }
 
-/** A close that failed is answered with its report, not with an error. */
+/** Returns the report of a failed close, so that the answer has that report instead of an error. Throws every other error. */
 function notReleased(error: unknown): Report {
   if (isEbbError(error, 'not_released')) return error.details as Report
   throw error

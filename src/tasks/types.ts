@@ -58,7 +58,7 @@ export type DeployPhase = 'prepared' | 'running'
 
 export interface Deployed {
   readonly agent: Agent
-  /** An equal agent was running or being deployed: same task, type, prompt and parent. */
+  /** True when an equal agent was running or being deployed: same task, type, prompt and parent. */
   readonly isDeduplicated: boolean
   /** The absolute path of the task's workspace. */
   readonly workspace: string
@@ -179,7 +179,7 @@ export interface TaskSummary {
 export interface AgentOutput extends AgentOfTask {
   /** Returns only this many lines from the end. */
   readonly tail?: number
-  /** Returns only what follows this position, the `next` of an earlier answer. */
+  /** Returns only the lines after this position, which is the `next` of an earlier answer. */
   readonly since?: number
 }
 
@@ -199,11 +199,11 @@ export interface KillAgent extends AgentOfTask {
 }
 
 export interface CleanupResult {
-  /** All resources are proven released, and no log waits for its archive. */
+  /** True when all resources are proven released and no log waits for its archive. */
   readonly success: boolean
   readonly tmuxSessionKilled: boolean
   readonly promptFileDeleted: boolean
-  /** No log waits for its archive. */
+  /** True when no log waits for its archive. */
   readonly logFilesArchived: boolean
   readonly verifiedNoZombies: boolean
   readonly zombies: readonly ProcessDetails[]

@@ -10,7 +10,7 @@ export interface Line {
   readonly isValidUtf8: boolean
 }
 
-/** A longer line is cut and marked as cut, so that one agent cannot fill the supervisor's memory. */
+/** The maximum length of a line. A longer line is cut and marked as cut, so that one agent cannot fill the supervisor's memory. */
 const longestLineBytes = 1_048_576
 const newline = 0x0a
 
@@ -33,7 +33,7 @@ export class LineCutter {
     return this.#readOffset
   }
 
-  /** The position up to which everything was returned as complete lines. */
+  /** The position after the last complete line that was returned. */
   get lineOffset(): number {
     return this.#lineOffset
   }

@@ -2,10 +2,13 @@ import { type FSWatcher, watch } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import type { Clock } from '../../core/ports/clock.ts'
 
-/** inotify(7) reports nothing when its queue is full, no watch is left or the folder is missing. Polling bounds that delay. */
+/**
+ * The interval of polling. inotify(7) reports nothing when its queue is full, no watch is left or the folder is missing. Polling
+ * limits the delay in these cases.
+ */
 const pollMs = 1_000
 
-/** Some machines allow one user only a few thousand inotify watches for all programs together. */
+/** The most folders that are watched. Some machines allow one user only a few thousand inotify watches for all programs together. */
 const maxWatchedFolders = 1_000
 
 /** The followed logs of one folder, by file name. */
@@ -44,14 +47,14 @@ export class LogWatch implements Disposable {
     this.#folders.delete(directory)
   }
 
-  /** The next poll tries again when this fails because no watch is left or the folder does not exist yet. */
+  /** Starts to watch a folder. When this fails, because no watch is left or the folder does not exist yet, the next poll tries again. */
   #start(directory: string, folder: Folder): void {
     if (folder.watcher || this.#folders.size > maxWatchedFolders) return
     try {
       const watcher = watch(directory, (event, name) => {
         if (name === null) notifyAll(folder)
         else folder.listeners.get(name)?.()
-        // An event with the folder's own name: it was removed or renamed, so a new folder at this path needs a new watch.
+        // An event with the folder's own name means that the folder was removed or renamed. A new folder at this path needs a new watch.
         if (event === 'rename' && name === basename(directory)) stop(folder, watcher)
       })
       watcher.on('error', () => stop(folder, watcher))

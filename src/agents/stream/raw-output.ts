@@ -67,7 +67,7 @@ export async function* rawOutput({ place, watch, complete, signal }: OutputReadi
   }
 }
 
-/** Tries the live log, then the archive, then the live log again: a failed move puts it back. */
+/** Opens an agent's log: tries the live log, then the archive, then the live log again, because a failed move puts the log back. */
 async function openLog({ path, archive }: OutputPlace): Promise<FileHandle | undefined> {
   for (const place of [path, archive, path]) {
     try {

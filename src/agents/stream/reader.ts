@@ -25,7 +25,10 @@ const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
 
 const chunk = Buffer.allocUnsafe(256 * 1_024)
 
-/** Without this, one chunk of newlines would give 262,144 messages, and saving them would block the event loop. */
+/**
+ * The most lines of one read. Without this limit, one chunk of newlines would give 262,144 messages, and saving them would block
+ * the event loop.
+ */
 const maxLinesPerRead = 4_000
 
 /** Reads a log from an offset on. The log is opened once: archiving moves the file, and an open descriptor stays valid. */
@@ -37,7 +40,7 @@ export class LogReader {
   #isWriterGone = false
   /** The reader will return no more lines. */
   isFinished = false
-  /** The log is larger than the limit. Known from its size, before reading reaches the limit. */
+  /** True when the log is larger than the limit. The size of the file shows this before reading reaches the limit. */
   isOverLimit = false
   #hasReachedMessageLimit = false
   #isCut = false
@@ -50,7 +53,7 @@ export class LogReader {
 
   constructor(source: Source) {
     this.source = source
-    // Swallowed: it may reject before `Stream.finish` awaits it, and that await reports the failure.
+    // Swallowed: `finished` may reject before `Stream.finish` awaits it, and that await reports the failure.
     this.finished.catch(() => {})
     this.#lines = new LineCutter(source.offset)
     this.#savedOffset = source.offset
@@ -60,16 +63,16 @@ export class LogReader {
       if (!isEbbError(error, 'path_refused')) throw error
       this.#refusal = error
     }
-    // An earlier supervisor read up to the limit and saved the message that says so.
+    // An offset past the limit means that an earlier supervisor read up to the limit and saved the message that says so.
     if (source.offset > source.limitBytes) this.end()
   }
 
-  /** The writer is gone, so the log does not grow any more. */
+  /** Records that the writer is gone, so that the log does not grow any more. */
   endOfWriting(): void {
     this.#isWriterGone = true
   }
 
-  /** The agent has reached its message limit: no more lines are read. */
+  /** Stops reading, because the agent has reached its message limit. */
   stopAtMessageLimit(): void {
     this.#hasReachedMessageLimit = true
   }
@@ -117,7 +120,7 @@ export class LogReader {
     const { agentId, stream, limitBytes } = this.source
     if (this.#isCut) messages.push({ ...this.#cutNote(), id: this.#id(limitBytes, -1) })
     const from = this.#savedOffset
-    // Past the limit, so that a later reader sees that the message about the limit is already saved.
+    // After a cut, the saved position is past the limit. It tells a later reader that the message about the limit is already saved.
     this.#savedOffset = this.#isCut ? limitBytes + 1 : this.#lines.lineOffset
     return { agentId, messages, position: { stream, from, to: this.#savedOffset }, ...(result && { result }) }
   }
@@ -147,7 +150,7 @@ export class LogReader {
     else this.#finished.reject(this.#failure)
   }
 
-  /** A line whose provider throws becomes a plain message, so that it is not lost. */
+  /** Parses a line. When the provider throws, the line becomes a plain message, so that it is not lost. */
   #parse(line: string): Parsed {
     try {
       return this.source.parse(line)

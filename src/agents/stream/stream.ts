@@ -8,8 +8,8 @@ import { LogWatch } from './log-watch.ts'
 import { LogReader, type Source } from './reader.ts'
 
 /**
- * tail → parse → save → emit, for all agents. Messages are saved in one transaction with the reading position, and emitted
- * only after that, in order. So a restarted supervisor continues after the last save, without loss and without repeats.
+ * Reads, parses, saves and emits the output of all agents. Messages are saved in one transaction with the reading position, and
+ * emitted only after that, in order. So a restarted supervisor continues after the last save, without loss and without repeats.
  */
 
 export interface StreamDeps {
@@ -23,11 +23,11 @@ export interface StreamDeps {
   readonly onTooMuch: (agentId: string) => void
 }
 
-/** The longest time that collecting one batch may block the event loop, besides saving it. */
+/** How long collecting one batch may block the event loop. Saving the batch takes further time. */
 const batchBudgetMs = 8
 const batchMessages = 4_000
 
-/** The pause before the next try when the database cannot be written. Nothing is lost meanwhile: the lines stay in the logs. */
+/** The pause before a save is repeated because the database cannot be written. No output is lost meanwhile: the lines stay in the logs. */
 const saveRetryMs = 100
 
 interface Pending {
@@ -36,10 +36,10 @@ interface Pending {
   readonly saved: PromiseWithResolvers<readonly Message[]>
 }
 
-/** Errors that may pass: the save is repeated. */
+/** Errors that may pass. A save that fails with one of them is repeated. */
 const temporaryErrors: readonly ErrorCode[] = ['ledger_busy', 'ledger_unavailable', 'ledger_read_only']
 
-/** The messages as they were saved, or the error that forbids it. */
+/** The messages as they were saved, or the error because of which they cannot be saved. */
 type Saved = readonly Message[] | Error
 
 export class Stream implements AsyncDisposable {
@@ -122,14 +122,14 @@ export class Stream implements AsyncDisposable {
       if (messages >= batchMessages || this.#deps.clock.now() > untilMs) break
       this.#ready.delete(reader)
       const progress = this.#read(reader)
-      // Keep a finished reader while its last lines are in this batch: it is dropped when they are saved.
+      // A finished reader is kept while its last lines are in this batch. The reader is dropped when they are saved.
       if (!progress && reader.isFinished && !batch.some((pending) => pending.reader === reader)) this.#drop(reader)
       if (!progress) continue
       if (progress === 'more') {
         this.#ready.add(reader)
         continue
       }
-      // Queue it again behind the others, until a read returns nothing.
+      // The reader is queued again behind the others, until one of its reads returns nothing.
       this.#ready.add(reader)
       messages += progress.messages.length
       batch.push({ progress, reader, saved: Promise.withResolvers() })
@@ -141,7 +141,7 @@ export class Stream implements AsyncDisposable {
     try {
       const progress = reader.read()
       if (progress) this.#deps.onRead?.(reader.source.agentId)
-      // At once, not when reading reaches the limit: the agent fills the disk until it is ended.
+      // `onTooMuch` is called at once, not when reading reaches the limit, because the agent fills the disk until it is ended.
       if (reader.isOverLimit) this.#deps.onTooMuch(reader.source.agentId)
       return progress
     } catch (error) {
@@ -166,7 +166,7 @@ export class Stream implements AsyncDisposable {
     saved.resolve(messages)
     if (!reader) return
     if ((messages.at(-1)?.sequenceNumber ?? 0) > reader.source.limitMessages) reader.stopAtMessageLimit()
-    // Messages were given and none saved: the agent is gone, or another reader has moved the position.
+    // When messages were given and none was saved, the agent is gone or another reader has moved the position.
     if (reader.isFinished || (messages.length === 0 && progress.messages.length > 0)) this.#drop(reader)
   }
 

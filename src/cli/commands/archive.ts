@@ -168,7 +168,7 @@ async function drained(): Promise<void> {
   if (process.stdout.writableNeedDrain) await new Promise<void>((resolve) => process.stdout.once('drain', resolve))
 }
 
-/** With fewer characters, the beginning of a UUID may easily be that of another agent. */
+/** The minimum length of the beginning of an id. A shorter one may easily be the beginning of another agent's id too. */
 const minPrefixLength = 4
 
 async function find(retention: Retention, word: string): Promise<AgentArchive> {

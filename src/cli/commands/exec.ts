@@ -36,7 +36,7 @@ async function run(args: Arguments, wiring: Wiring): Promise<number> {
   if (args.rest.length === 0)
     throw new EbbError('bad_usage', 'There is no command to run; write it after "--", as in: ebb exec -- npm test')
   const config = configOf(args, wiring)
-  // Checked before anything is created: a command that cannot start leaves no record.
+  // The program is checked before anything is created, so that a command that cannot start leaves no record.
   wiring.requireProgram(args.rest, config.environment, workingDirectory())
   const supervisor = await wiring.compose(config)
   const failSafe = armFailSafe(supervisor, 125)
@@ -64,7 +64,8 @@ interface Outcome {
 async function runInScope(supervisor: Supervisor, argv: readonly string[], inherited: Inherited): Promise<Outcome> {
   const { engine, clock, newId, config } = supervisor
   const signals = catchSignals(inherited.ignored)
-  // Awaited before the scope is opened: the scope and the intents are written in one transaction if they are in one turn.
+  // `asAgent` is awaited before the scope is opened. The scope and its intents are then written in one turn of the event loop, and
+  // so in one transaction.
   const asAgent = await supervisor.asAgent(argv, config.environment)
   const scope = engine.openScope({ id: newId(), kind: 'agent' })
   const limits = {
@@ -91,7 +92,8 @@ async function runInScope(supervisor: Supervisor, argv: readonly string[], inher
     .catch((error: unknown) => supervisor.log.warn('Earlier runs could not be recovered.', { error: String(error) }))
   const outcome = await superviseCommand(supervisor, scope, handles.get(treeLabel) as LocalTreeHandle, signals)
   await within(clock, recoveryPatienceMs, recovering)
-  // After a failed close, a shutdown would only repeat the same steps. The sentinel continues after the exit.
+  // A shutdown follows only a successful close. After a failed close it would only repeat the same steps, and the sentinel
+  // continues after the exit.
   if (outcome.report.success) await engine.shutDown()
   return outcome
 }
@@ -142,7 +144,10 @@ async function superviseCommand(
 
 const exitPatienceMs = 1_000
 
-/** The rest of the grace. It starts at the first request to end, and covers the command and what it leaves running together. */
+/**
+ * Returns the rest of the grace. The grace starts at the first request to end. It covers the command and the processes that the
+ * command leaves running together.
+ */
 function graceLeft(clock: Clock, graceMs: number, requestedMs: number | undefined): number {
   return requestedMs === undefined ? graceMs : Math.max(0, requestedMs + graceMs - clock.now())
 }
@@ -162,13 +167,13 @@ interface SignalOptions {
 }
 
 /**
- * On a terminal the command is in the same foreground group, so the kernel has sent it the Ctrl-C already, which is only
- * counted. Otherwise the signal is passed on. If the command does not end within half of the grace, the close begins. A second
- * signal forces it.
+ * Passes signals on to the command. On a terminal the command is in the same foreground group, so the kernel has sent it the Ctrl-C
+ * already; such a signal is only counted. If the command does not end within half of the grace, the close begins. A second signal
+ * forces the close.
  */
 function passSignals(engine: Supervisor['engine'], scope: ScopeView, tree: LocalTreeHandle, options: SignalOptions): void {
   let requests = 0
-  // The running close reports its own failure.
+  // Swallowed: the running close reports its own failure.
   const force = (): void => void engine.close(scope.id, { trigger: 'terminated', force: true }).catch(() => {})
   options.signals.listen((signal, requestsExit, isEarly) => {
     if (!requestsExit) {

@@ -32,7 +32,7 @@ async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const view = conversationOn(output, isJson, { resultLines: Number.POSITIVE_INFINITY })
   const show = view ? view.show.bind(view) : messagePrinter(output, isJson)
   if (!args.switches.has('follow')) {
-    // Stops at the message count of the start: an agent that keeps writing would otherwise never let the command end.
+    // Reading stops at the message count of the start. Otherwise an agent that keeps writing would never let the command end.
     for (let since = 0; since < session.messageCount; ) {
       const messages = await client.messages(id, since, 0)
       show(messages)

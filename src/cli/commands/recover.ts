@@ -65,8 +65,8 @@ async function recover(args: Arguments, wiring: Wiring, isJson: boolean): Promis
 }
 
 /**
- * Waits for the death of the sentinel's supervisor. The sentinel sees that the supervisor's files are closed; on a busy machine
- * its last thread may exit a little later.
+ * Waits for the death of the sentinel's supervisor. The sentinel notices the death when the supervisor's files are closed. On a
+ * busy machine, the last thread of the supervisor may exit a little later.
  */
 async function untilDead({ clock, host }: Runtime, incarnation: string | undefined): Promise<void> {
   if (incarnation === undefined) return

@@ -60,7 +60,7 @@ async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const folder = isLocal ? workingDirectory() : undefined
   const { configuration, ...settings } = settingsOf(config, folder)
   const body: LaunchBody = { ...settings, ...input, configuration: { ...configuration, ...input.configuration } }
-  // Before this point nothing was created, so a signal may end the process.
+  // Signals are caught from here on. Before this point nothing was created, so a signal may end the process.
   const signals = catchSignals(wiring.inherited.ignored)
   const backend = server ? serverBackend(server) : await (await import('../own-backend.ts')).openOwnBackend(config, wiring, view.write)
   const closing = new Closing(backend, config.grace, view, wiring.clock)
@@ -162,7 +162,7 @@ async function finish({ backend, closing, isKept }: Run, agent: Agent | undefine
   return await backend.agent(agent.id)
 }
 
-/** Shows the result and returns the exit code: 0 completed, 1 failed, 130 stopped. A failed release (3) was shown before. */
+/** Shows the result and returns the exit code: 0 completed, 1 failed, 130 stopped. A failed release (exit code 3) was shown before. */
 function showResult(agent: Agent | undefined, isKept: boolean, report: Report | undefined, view: RunView): number {
   if (!agent) view.write('ebb: the agent was deleted meanwhile.\n')
   else {

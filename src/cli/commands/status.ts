@@ -71,7 +71,7 @@ const columns: readonly Column[] = [
   { name: 'STUCK', rank: 1, isNumber: true },
 ]
 
-/** The first sentence of the output. Counts and names follow it. */
+/** The verdict on the system, which is the first sentence of the output. Counts and names follow it. */
 function verdictOf(status: Status, palette: Palette): { readonly words: string; readonly paint: Paint } {
   const { stuck, heldBack, leaks, runningProcesses, resources } = status
   if (status.isClean) return { words: 'The system is clean.', paint: palette.good }

@@ -101,12 +101,12 @@ async function watch(config: Config, first: Client, clock: Clock, output: Output
   })
   const refresh = async (): Promise<void> => {
     try {
-      // After a loss, the next server may have another address and another token.
+      // After a loss of the server the client connects again, because the next server may have another address and another token.
       client ??= await connectAndCheck(config)
       const { selected } = state
       const [snapshot, facts] = await Promise.all([takeSnapshot(client, config.namespace, clock.wall), loadFacts(client, state)])
       const { lost: _lost, facts: _facts, ...rest } = state
-      // In the meantime the user may have left the page, or opened another one.
+      // While the data was loading, the user may have left the page, or opened another one.
       const isCurrent = state.page === 'agent' && state.selected === selected
       state = { ...rest, snapshot, ...(facts && isCurrent && { facts }) }
     } catch (error) {

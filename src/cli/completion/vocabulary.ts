@@ -12,7 +12,7 @@ export interface CompletedCommand {
   readonly name: string
   readonly summary: string
   readonly flags: readonly CompletedFlag[]
-  /** The possible first words. */
+  /** The possible first words after the name of the command. */
   readonly words: readonly string[]
   /** Whether the words are ids of agents, which the script gets from the running server. */
   readonly takesAgents: boolean

@@ -107,10 +107,10 @@ function summary(resources: readonly Resource[]): string {
   return resources.length === 0 ? 'none' : [...counts].map(([state, count]) => `${count} ${state}`).join(', ')
 }
 
-/** The minimum width of a name, if the line has twice the room. */
+/** The minimum width of a resource's name, if the line has room for twice this width. */
 const leastName = 24
 
-/** A resource is drawn below the one that it depends on. It is released first. */
+/** Draws resources as a tree. A resource is drawn below the one that it depends on, and is released before that one. */
 function resourceTree(resources: readonly Resource[], { palette }: Style, width: number): readonly string[] {
   const drawn = branches(
     resources,

@@ -45,7 +45,7 @@ type BlockKind = 'prompt' | 'text' | 'tool' | 'result' | 'system' | 'error' | 'o
 /** Metadata that the log reader adds to a line. A line with no other metadata is plain output, not the final response of a program. */
 const lineMetadata: ReadonlySet<string> = new Set(['truncated', 'totalBytes', 'invalidUtf8'])
 
-/** Blocks without an empty line between them and a preceding block of this kind. */
+/** For a kind of block, the kind of preceding block that it follows without an empty line. */
 const attachedTo: Readonly<Partial<Record<BlockKind, BlockKind>>> = { result: 'tool', system: 'system', error: 'error', output: 'output' }
 
 export class ConversationView {
@@ -118,7 +118,7 @@ export class ConversationView {
     this.#page.write(`${[...lines, ...(left > 0 ? [`  ${faint(`… ${many(left, 'more line')}`)}`] : [])].join('\n')}\n`)
   }
 
-  /** One line above the limit is shown: the note about it would take a line as well. */
+  /** Cuts lines to the limit. One line above the limit is shown, because the note about the rest would take a line as well. */
   #folded(lines: readonly string[]): { readonly shown: readonly string[]; readonly left: number } {
     const most = this.#options.resultLines
     const shown = lines.length > most + 1 ? lines.slice(0, most) : lines

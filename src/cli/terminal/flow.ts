@@ -10,7 +10,7 @@ export class Flow {
   #column = 0
   #gap = ''
   #word = ''
-  /** The current line continues the previous one after a wrap. */
+  /** True when the current line continues the previous one after a wrap. */
   #isContinued = false
 
   constructor(width: number, margin = '') {

@@ -74,7 +74,7 @@ export function cutLine(line: string, width: number): string {
   if (ascii.test(line) && line.length <= width) return line
   let used = 0
   let at = 0
-  // The end of the text that leaves a column for the ellipsis.
+  // The end of the text that leaves one column free for the ellipsis.
   let room = 0
   for (const letter of line) {
     used += letterWidth(letter)

@@ -20,7 +20,7 @@ export interface FullScreen extends Disposable {
 
 export interface Events {
   keys(data: string): void
-  /** The size has changed, or the screen was taken again. */
+  /** Called when the size of the terminal has changed, or when the screen is shown again after a stop. */
   redraw(): void
 }
 

@@ -73,17 +73,17 @@ export function createApp(deps: AppDeps): FastifyInstance {
   app.removeAllContentTypeParsers()
   const parseJson = app.getDefaultJsonParser('error', 'error')
   app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
-    // Many clients send the content type of JSON and no body. That is a missing body.
+    // Many clients send the content type of JSON and no body. Such a request counts as one without a body.
     if (body === '') done(null, undefined)
     else parseJson(request, body as string, done)
   })
   app.addHook('onRequest', async (request, reply) => {
     access.requireKnownCaller(request.raw)
-    // An empty body has no type. `curl -d ''` sends the type of a form, which would be refused.
+    // The content type of an empty body is dropped, because `curl -d ''` sends the type of a form, which would be refused.
     if (isEmpty(request.raw)) delete request.raw.headers['content-type']
     const sharing = access.sharing(request.raw)
     if (sharing) reply.headers(sharing)
-    // A CORS preflight request ends here.
+    // A CORS preflight request is answered here.
     if (sharing && request.method === 'OPTIONS') return reply.code(204).send()
     if (!isOpen(request.routeOptions.url)) access.requireToken(bearerOf(request.headers.authorization))
     return undefined
@@ -144,7 +144,7 @@ function addRoute(app: FastifyInstance, route: Route): void {
   })
 }
 
-/** An object, so that a validation error names the header. */
+/** The header as a field of an object, so that a validation error names the header. */
 const namespaceHeader = z.object({ 'X-Ebb-Namespace': namespaceName.optional() })
 
 function namespaceOf(query: unknown, request: FastifyRequest): string | undefined {

@@ -4,8 +4,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { EbbError, errno } from '../../core/model/errors.ts'
 
 /**
- * Serves the dashboard's files from memory. They are read once, at the first request. The path of a request is a key among their
- * names and never a path on the disk. A later build does not remove the scripts of a page that is already loaded.
+ * Serves the dashboard's files from memory. They are read once, at the first request. The path of a request is looked up among the
+ * names of these files, and is never used as a path on the disk. A later build does not remove the scripts of a page that is
+ * already loaded.
  */
 
 interface Served {
@@ -64,7 +65,7 @@ function takesGzip(accepted: string | string[] | undefined): boolean {
   return offers.some((offer) => /^\s*(gzip|\*)\s*(;\s*q=(1(\.0*)?|0?\.0*[1-9]\d*)\s*)?$/i.test(offer))
 }
 
-/** Undefined without a complete build; the next request reads the folder again. */
+/** Reads the built files of the dashboard. Undefined when the build is not complete; the next request reads the folder again. */
 function read(folder: string): ReadonlyMap<string, Served> | undefined {
   try {
     const entries = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())

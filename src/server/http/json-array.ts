@@ -1,4 +1,4 @@
-/** Rows per page. Pages bound the memory of an answer with a million rows, and let other requests run in between. */
+/** The number of rows per page. Pages limit the memory for an answer of a million rows, and let other requests run in between. */
 const pageSize = 1_000
 
 /** Streams a JSON array of numbered rows, page by page. */

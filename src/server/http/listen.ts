@@ -36,7 +36,7 @@ async function openListeners(app: FastifyInstance, host: string, port: number): 
   }
 }
 
-/** Listens on ::1. `taken`: another program has the port there, and another port may be tried. Undefined without IPv6. */
+/** Listens on ::1. Returns `taken` when another program has the port there and another port may be tried. Undefined without IPv6. */
 async function openSecond(app: FastifyInstance, port: number, mayTryAgain: boolean): Promise<Server | 'taken' | undefined> {
   const listener = createServer((socket) => void app.server.emit('connection', socket))
   try {

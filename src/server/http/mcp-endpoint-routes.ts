@@ -92,7 +92,7 @@ export class McpEndpointRoutes {
       ...(text !== undefined && { body: text }),
     })
     reply.send(await endpoint.handle({ request: exchange, text, asking, closed }))
-    // A stream may stay empty for long. Its client waits for the headers.
+    // The headers are sent at once. A stream may stay empty for long, and its client waits for the headers.
     reply.raw.flushHeaders()
     return reply
   }

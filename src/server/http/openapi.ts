@@ -19,7 +19,7 @@ export function openApi(routes: readonly Route[], version: string): unknown {
   }
 }
 
-/** Routes that are not in the table. They have no input, and the formats of their answers are not Ebb's. */
+/** Routes that are not in the route table. They have no input, and Ebb does not define the formats of their answers. */
 const otherPaths = {
   '/api/openapi.json': { get: otherRoute('This document', 'application/json', { type: 'object' }) },
   '/metrics': { get: otherRoute('Metrics in the text format of Prometheus', 'text/plain', { type: 'string' }) },
@@ -38,7 +38,7 @@ function operation({ summary, params, query, body, answers, headers }: Route): u
   return {
     summary,
     parameters: [...parameters(params, 'path'), ...parameters(query, 'query'), namespaceHeader],
-    // A missing body means `{}`.
+    // A missing body is read as `{}`, so the body is required only when the schema refuses `{}`.
     ...(body && { requestBody: { required: !body.safeParse({}).success, content: content(body, 'input') } }),
     responses: {
       ...Object.fromEntries(

@@ -27,7 +27,7 @@ interface Shape<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> {
   /** Headers that an answer may have, with their descriptions. */
   readonly headers?: Readonly<Record<string, string>>
   readonly bodyLimit?: number
-  /** Sets the status itself where it is not the first of `answers`. */
+  /** Answers the call. Sets the status itself where that is not the first one of `answers`. */
   readonly handle: (call: Call<z.output<P>, z.output<Q>, z.output<B>>) => Promise<unknown>
 }
 

@@ -82,7 +82,7 @@ export const configuration = z.object({
   idleTimeout: durationMs.min(1).optional(),
   allowedTools: z.array(argument).max(1_000).optional(),
   disallowedTools: z.array(argument).max(1_000).optional(),
-  // A relative path would depend on the server's own folder, which the caller does not know.
+  // The path must be absolute. A relative one would depend on the server's own folder, which the caller does not know.
   workingDirectory: argument.max(4_096).regex(/^\//, 'must be an absolute path').optional(),
   conversationName: z.string().max(100).optional(),
   model: argument.min(1).max(200).optional(),
@@ -134,7 +134,7 @@ export const cleanupBody = z
     force: z.boolean().optional(),
   })
   .superRefine((body, { addIssue }) => {
-    // A body that names an agent, a request or a task does not mean everything.
+    // A body that names an agent, a request or a task was not meant for everything, so the scope `all` is refused in it.
     for (const name of ['agentId', 'requestId', 'taskId'] as const)
       if (body.scope === 'all' && body[name] !== undefined)
         addIssue({ code: 'custom', path: [name], message: 'is only for the scope "single"; the scope "all" takes a namespace only' })
@@ -152,7 +152,7 @@ export const requestParams = z.object({ requestId: plainName })
 export const reportParams = z.object({ id: agentId })
 const count = inDigits(z.number().int().min(0))
 const limit = inDigits(z.number().int().min(1).max(100_000))
-/** The call ends at the event. Proxies cut requests that take longer. */
+/** The longest wait of a call for an event. The call ends at the event. Proxies cut requests that take longer than this. */
 const wait = inDigits(z.number().int().min(0).max(60_000)).describe('How long to wait for the event, in ms')
 
 export const inNamespace = z.object({ namespace: namespaceName.optional() })

@@ -19,7 +19,7 @@ export interface ServerSettings {
   readonly allowHosts: readonly string[]
   readonly allowOrigins: readonly string[]
   readonly hasTestRoutes: boolean
-  /** Other control planes may run agents on this host. */
+  /** True when other control planes may run agents on this host. */
   readonly isRunner?: boolean
 }
 
@@ -45,7 +45,7 @@ export interface RunningServer {
   close(): Promise<void>
 }
 
-/** An address that other machines can reach needs a token. Checked before anything is opened. */
+/** Throws for an address that other machines can reach when no token is set. Call it before anything is opened. */
 export function requireSafe({ host, token }: Pick<ServerSettings, 'host' | 'token'>): void {
   if (isLoopback(host) || token !== undefined) return
   throw new EbbError('bad_usage', `Listening on ${host} lets other machines in; give a --token, or listen on 127.0.0.1.`)
@@ -103,7 +103,7 @@ export async function startServer(deps: ServerDeps): Promise<RunningServer> {
       clock.after(goodbyeMs, closed.signal, () => app.server.closeAllConnections())
       await mcp.close()
       runner?.close()
-      // Waits for every connection, also for one whose request is not complete.
+      // `sockets.close` waits for every connection, also for one whose request is not complete.
       await sockets.close()
       closed.abort()
       await listening.close()

@@ -67,7 +67,7 @@ export const progressTaken = answer({ own_update: z.boolean(), cleanup: schedule
 export const findingTaken = answer({ own_finding: z.boolean() })
 export const completed = answer({ report })
 
-/** The same as over HTTP. Only a failed answer has `success`. */
+/** The same fields as in the answer over HTTP. Only a failed answer has `success`. */
 export const cleanupStatus = answer({
   isClean: z.boolean(),
   agentCount: z.number(),

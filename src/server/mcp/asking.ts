@@ -3,7 +3,10 @@ import type { Caller, OfTask } from '../../tasks/types.ts'
 /** The client of an MCP connection. */
 export interface Asking {
   readonly caller: Caller
-  /** Hides the tasks of other namespaces. Without it no task is hidden, and new ones get the default namespace. Absent for an agent. */
+  /**
+   * The namespace of the client, which hides the tasks of other namespaces. Without one, no task is hidden, and new tasks get the
+   * default namespace. Absent for an agent.
+   */
   readonly namespace?: string
   /** The working folder of the client's program, if known. */
   readonly cwd?: string

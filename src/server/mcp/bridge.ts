@@ -26,9 +26,9 @@ type SendOptions = NonNullable<Parameters<StreamableHTTPClientTransport['send']>
 
 interface Pending {
   readonly abort: AbortController
-  /** In the 2026 revision a request is cancelled by closing its HTTP request. */
+  /** True for a request of the 2026 revision. Such a request is cancelled by closing its HTTP request. */
   readonly isModern: boolean
-  /** Settles when the request was sent. A notification about the request must not overtake it. */
+  /** Settles when the request was sent. A notification about the request waits for this, so that it does not overtake the request. */
   sent: Promise<void>
 }
 
@@ -91,7 +91,7 @@ export class Bridge {
       return
     }
     await pending?.sent
-    // A notification has no answer that could report the error.
+    // A failure is only logged, because a notification has no answer that could report it.
     await this.#send(message, {}).catch((error: unknown) =>
       this.#log.warn('A notification of the client could not be sent.', { error: sentence(error) }),
     )
@@ -123,8 +123,8 @@ export class Bridge {
     } catch (error) {
       if (options.requestSignal?.aborted) return
       const status = error instanceof SdkHttpError ? error.status : undefined
-      // No status: the server is gone. 404: it does not know the session. Any other refusal concerns this call alone. Open streams end by
-      // themselves.
+      // An error without a status means that the server is gone. The status 404 means that the server does not know the session.
+      // Any other refusal concerns this call alone. Open streams end by themselves.
       if ((status === undefined || status === 404) && this.#far === reached) this.#far = undefined
       if (status !== 404 || isRepeat) throw error
       await this.#send(message, options, true)
@@ -150,7 +150,7 @@ export class Bridge {
     return far
   }
 
-  /** The earlier session is gone with its server. Opens another one with the client's `initialize`. */
+  /** Opens a new session with the client's `initialize`, because the earlier session is gone with its server. */
   async #repeatInitialize(far: StreamableHTTPClientTransport, initialize: JSONRPCRequest): Promise<void> {
     const id = `ebb-bridge-${++this.#repeats}`
     const answer = new Promise<JSONRPCMessage>((resolve, reject) => this.#repeated.set(id, { resolve, reject }))
@@ -175,7 +175,7 @@ export class Bridge {
       const version = isJSONRPCResultResponse(message) ? message.result.protocolVersion : undefined
       if (isInitialize && typeof version === 'string') far.setProtocolVersion(version)
       repeated?.resolve(message)
-      // The answer to a repeated `initialize`, or to a request that was already answered with an error.
+      // Not passed to the client: the answer to a repeated `initialize`, or to a request that was already answered with an error.
       if (id === undefined || !this.#settle(id)) return
     }
     this.#answer(message)
@@ -199,7 +199,7 @@ function failure(id: RequestId, message: string): JSONRPCMessage {
   return { jsonrpc: '2.0', id, error: { code: serverError, message } }
 }
 
-/** The server's own sentence, if it sent one. */
+/** The message for a call that failed: the server's own sentence, if the server sent one. */
 function errorText(error: unknown): string {
   if (error === undefined)
     return 'The Ebb server went away before it answered; the call may have taken effect. Check that before you repeat it.'

@@ -71,7 +71,7 @@ export class McpEndpoint {
     await server.connect(transport)
     server.server.onclose = () => this.#sessions.remove(transport.sessionId ?? '')
     const response = await transport.handleRequest(request, { parsedBody: body })
-    // The transport refused the request, so there is no session.
+    // A transport without a session id has refused the request, so there is no session.
     if (transport.sessionId === undefined) await server.close()
     return response
   }

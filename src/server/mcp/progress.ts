@@ -12,7 +12,7 @@ export function progressNotifier({ mcpReq }: ServerContext): NotifyProgress | un
   const { _meta: meta } = mcpReq
   const progressToken = meta?.progressToken
   if (progressToken === undefined) return undefined
-  // The client may be gone. The call goes on without notifications.
+  // The client may be gone. The tool call then continues without notifications.
   return (progress, total, message) =>
     void mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress, total, message } }).catch(noop)
 }
@@ -67,7 +67,10 @@ export async function whileClosing<T>(
   }
 }
 
-/** The agents that a close ends, for the count only: the close itself reports its errors. Some may be gone since it began. */
+/**
+ * The agents that a close ends. They are only counted, because the close itself reports its errors. Some agents may be gone since
+ * the close began.
+ */
 async function targetsOf(
   { tasks }: Control,
   asking: Asking,

@@ -32,7 +32,7 @@ export function failureOf(error: unknown, tool: string, log: Log): Readonly<Reco
   }
 }
 
-/** After these errors it is unknown how far the deployment came. */
+/** Error codes after which it is unknown how far a deployment came. */
 const unclear: readonly string[] = [
   'internal',
   'ledger_busy',
@@ -41,7 +41,10 @@ const unclear: readonly string[] = [
   'ledger_corrupt',
 ] satisfies ErrorCode[]
 
-/** The answer of a failed deployment. `cleanup_performed`: it was refused before anything was made, or its rollback is proven. */
+/**
+ * The answer of a failed deployment. `cleanup_performed` is true when the deployment was refused before anything was made, or its
+ * rollback is proven.
+ */
 export function deployFailureOf(error: unknown, tool: string, log: Log): object {
   const failure = failureOf(error, tool, log)
   const report = failure.report as Report | undefined

@@ -45,12 +45,12 @@ export class Sessions {
     return session && isSame(session.caller, caller) ? session : undefined
   }
 
-  /** False when the limit is reached and all sessions wait for answers. */
+  /** False when the limit is reached and all sessions wait for answers, so that none can be ended. */
   hasRoom(): boolean {
     return this.#entries.size < mostSessions || this.#dispensable() !== undefined
   }
 
-  /** Adds a session. At the limit another one is ended. */
+  /** Adds a session. At the limit, another session is ended to make room. */
   add(session: Session): void {
     if (this.#lifetime.signal.aborted) {
       this.#close(session)

@@ -19,7 +19,7 @@ const answerBudgetMs = 5_000
 /** The method of requests that last as long as their connection and are never answered. */
 const unanswered = 'subscriptions/listen'
 
-/** The transport to the client that started this process, on standard input and output. Nothing else is written there. */
+/** The transport to the client that started this process, on standard input and output. Nothing else is written to standard output. */
 export class ClientStdio extends StdioServerTransport {
   readonly #clock: Clock
   readonly #gone = Promise.withResolvers<void>()
@@ -47,7 +47,10 @@ export class ClientStdio extends StdioServerTransport {
     await super.start()
   }
 
-  /** Waits for open answers first: at the end of its input a client may still read. It need not wait for answers before it closes. */
+  /**
+   * Closes the transport. After the end of its input the client may still read, so this waits for open answers first. The client
+   * need not wait for answers before it closes its input.
+   */
   override async close(): Promise<void> {
     if (process.stdin.readableEnded && process.stdout.writable && this.#waiting.size > 0)
       await within(this.#clock, answerBudgetMs, this.#answered.promise)

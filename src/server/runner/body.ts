@@ -13,7 +13,7 @@ const { shape } = schemas.configuration
 const optional = <T extends z.ZodType>(schema: T) => z.preprocess((value) => (value === '' ? undefined : value), schema.nullish())
 const tools = z.union([
   z.array(schemas.argument).max(1_000),
-  // A text with commas, as the agent programs take it.
+  // A text with commas is accepted too, because the agent programs accept one.
   schemas.argument.transform(toolsIn),
 ])
 

@@ -3,7 +3,10 @@ import { othersRecoveryMs } from '../../core/engine/api.ts'
 import { type Agent, activeStatuses, hasEnded } from '../../core/model/agent.ts'
 import { EbbError, isEbbError } from '../../core/model/errors.ts'
 
-/** Only the runner launches agents with this namespace and this form of name. Both together identify agents of an earlier run. */
+/**
+ * The namespace of the runner's agents. Only the runner launches agents with this namespace and this form of name, so both together
+ * identify agents of an earlier run.
+ */
 export const runnerNamespace = 'runner'
 
 const namePrefix = 'runner-'
@@ -35,7 +38,7 @@ interface Ended {
 export class EarlierAgents {
   readonly #control: Control
   readonly #rememberMs: number
-  /** Ended agents whose rows were removed, while they are remembered. */
+  /** The statuses of ended agents whose rows were removed, as long as the agents are remembered. */
   readonly #ended = new Map<string, Ended>()
 
   constructor(control: Control, rememberMs: number) {
@@ -57,7 +60,7 @@ export class EarlierAgents {
     if (agent && hasEnded(agent)) return this.remember(agent)
     const resources = await engine.resources(id)
     const trees = resources.filter(({ kind }) => kind === 'process-tree')
-    // The row was removed during the lookup.
+    // When the row was removed during the lookup, the status of the agent is remembered.
     if (this.#ended.has(id)) return await this.find(id)
     // An interrupted launch may have resources in the ledger and no row.
     if (!agent && resources.every(({ state }) => state === 'released')) return undefined
@@ -73,7 +76,7 @@ export class EarlierAgents {
     if (!(await store.find(id))) await engine.recover({ waitMs: othersRecoveryMs })
     else
       await agents.stop(id, force ? { force } : {}).catch((error: unknown) => {
-        // The row was removed meanwhile, so the agent has ended.
+        // The row was removed during the call, so the agent has ended.
         if (!isEbbError(error, 'agent_not_found')) throw error
       })
     if ((await this.find(id))?.isAlive) {
@@ -104,7 +107,7 @@ export class EarlierAgents {
 
   remember(agent: Agent): RunnerStatusNow | undefined {
     const { clock } = this.#control
-    // Another process wrote the time of the end, so only the wall clock can tell how long ago that is.
+    // Another process recorded the time of the end, so only the wall clock can tell how long ago the agent ended.
     const agoMs = Math.max(0, Date.parse(clock.wall()) - Date.parse(agent.completedAt ?? ''))
     if (!(agoMs <= this.#rememberMs)) return undefined
     const status = { isAlive: false, exitCode: agent.exitCode ?? null, signal: agent.signal ?? null, uptimeMs: this.#uptimeMs(agent) }

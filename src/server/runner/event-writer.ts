@@ -19,12 +19,12 @@ const mostHeldBytes = 65_536
 export class EventWriter {
   #held: Buffer[] = []
   #heldBytes = 0
-  /** A part of a long line was sent, but not its end. */
+  /** True when a part of a long line was sent, but not its end. */
   #isOpen = false
-  /** The last byte sent of this line is a carriage return. */
+  /** True when the last byte sent of the current line is a carriage return. */
   #hasReturned = false
 
-  /** A comment may be sent only between events. */
+  /** True between two events. A comment may be sent only there. */
   get isBetweenEvents(): boolean {
     return !this.#isOpen
   }
@@ -60,7 +60,7 @@ export class EventWriter {
     this.#heldBytes += part.length
   }
 
-  /** Sends what is held of a line. An empty line is an event too. */
+  /** Sends the bytes that are held of a line. An empty line is sent as an event too. */
   #send(out: Buffer[]): void {
     if (!this.#isOpen) out.push(data)
     this.#isOpen = true
@@ -86,5 +86,5 @@ export function event(name: 'complete' | 'error', value: object): string {
   return `event: ${name}\ndata: ${JSON.stringify(value)}\n\n`
 }
 
-/** A comment. Clients ignore it, but the kernel expects its acknowledgement. */
+/** A comment, sent as a ping. Clients ignore comments, but the kernel expects an acknowledgement of the sent bytes. */
 export const ping = ': ping\n\n'

@@ -18,7 +18,7 @@ import { EarlierAgents, nameOf, notReleased, type RunnerStatusNow, runnerNamespa
 export interface RunnerTimes {
   /** How long an ended agent is remembered. */
   readonly rememberMs: number
-  /** How long an id is refused after a stop that did not find it: its launch may still be on its way. */
+  /** How long an id is refused after a stop that found no agent of this id: the launch of the agent may still be on its way. */
   readonly refuseMs: number
   readonly sweepMs: number
 }
@@ -34,7 +34,7 @@ export type Outcome = { readonly isSuccess: true } | { readonly isSuccess: false
 interface Entry {
   readonly launching: Promise<Launched>
   readonly outcome: PromiseWithResolvers<Outcome>
-  /** While its end is not delivered, the agent is not forgotten. */
+  /** True while the agent's end is not delivered to its stream. Until then the agent is not forgotten. */
   isStreamed: boolean
   /** The message of the agent's last error. */
   problem?: string
@@ -83,7 +83,7 @@ export class RunnerHost {
   /** Counts running agents, including those of an earlier run that are not proven gone. */
   async activeAgents(): Promise<number> {
     const here = [...this.#agents.values()].filter(({ ended }) => !ended).length
-    // With a locked database the count is that of this run.
+    // When the database is locked, only the agents of this run are counted.
     return here + (await this.#earlier.countActive(this.#known()).catch(() => 0))
   }
 
@@ -102,7 +102,7 @@ export class RunnerHost {
       return await this.#control.launch({ id, type, prompt, configuration, namespace: runnerNamespace, name: nameOf(id) })
     })()
     const outcome = Promise.withResolvers<Outcome>()
-    // Entered before the launch has settled: calls for this id wait for it.
+    // The agent is entered before its launch has settled, so that calls for this id wait for the launch.
     this.#agents.set(id, { launching, outcome, isStreamed })
     const launched = await launching.catch((error: unknown) => {
       this.#agents.delete(id)
@@ -110,7 +110,7 @@ export class RunnerHost {
     })
     try {
       const { run } = launched
-      // `#closed` can fail only with the launch, which has succeeded.
+      // Swallowed: `#closed` fails only when the launch has failed, and this launch has succeeded.
       void run.firstClose.promise.then((report) => this.#closed(id, report)).catch(noop)
       const place = await this.#outputOf(id)
       const complete = run.firstClose.promise
@@ -140,11 +140,12 @@ export class RunnerHost {
     if (!entry || !(await entry.launching.then(Boolean, noop))) return await this.#stopEarlier(id, force)
     if (entry.ended) return
     const report = await this.#control.agents.stop(id, force ? { force } : {}).catch((error: unknown) => {
-      // The agent ended and its row was removed meanwhile.
+      // The agent ended by itself, and its row was removed during the call.
       if (entry.ended && isEbbError(error, 'agent_not_found')) return undefined
       throw error
     })
-    // A resource that is held back, such as a log that cannot be archived, stays in the ledger: the runner protocol is about processes.
+    // Only the processes must be gone, because the runner protocol is about processes. Another resource that cannot be released,
+    // such as a log that cannot be archived, stays in the ledger.
     if (report && !report.success && !this.#isGone(id)) throw notReleased(id, report)
   }
 
@@ -155,8 +156,8 @@ export class RunnerHost {
   }
 
   /**
-   * Whether its processes are proven gone, although its scope may still be closing. A scan that finds no processes proves nothing:
-   * they may have removed their environment tag.
+   * Whether the agent's processes are proven gone, although its scope may still be closing. A scan that finds no processes proves
+   * nothing: the processes may have removed their environment tag.
    */
   #isGone(id: string): boolean {
     const entries = [...(this.#control.engine.inspect(id)?.resources.values() ?? [])]

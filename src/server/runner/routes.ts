@@ -16,7 +16,7 @@ export interface RunnerDeps {
   readonly connections: Connections
 }
 
-/** The same as for `POST /api/agents`. */
+/** The largest body of a launch, the same as for `POST /api/agents`. */
 const launchBytes = 8 * 1_048_576
 
 const pingMs = 5_000

@@ -1,15 +1,24 @@
 import type { Socket } from 'socket.io'
 import { noop } from '../../core/engine/race.ts'
 
-/** While more than this waits for a client, its messages are read from the store later, at the client's own pace. */
+/**
+ * The limit for messages. While more than this waits for a client, its messages are read from the store later, at the client's own
+ * pace.
+ */
 const mostPackets = 8_192
 const mostBytes = 4 * 1_048_576
 
-/** A client is disconnected when more than this waits for it. Broadcasts and answers cannot be read later, so they are queued. */
+/**
+ * The limit for everything. A client is disconnected when more than this waits for it. Broadcasts and answers count too: they
+ * cannot be read from the store later, so they are always queued.
+ */
 const mostPacketsEver = 20_000
 const mostBytesEver = 64 * 1_048_576
 
-/** Counts what waits to be sent to one client, by the events of its connection: `drain` means that the whole buffer was passed on. */
+/**
+ * Counts what waits to be sent to one client. The counts follow the events of its connection: `drain` means that the whole buffer
+ * was passed on.
+ */
 export class Outbox {
   readonly #socket: Socket
   #packets = 0
@@ -21,7 +30,7 @@ export class Outbox {
     socket.conn.on('packetCreate', ({ data }: { readonly data?: unknown }) => {
       this.#packets += 1
       this.#bytes += typeof data === 'string' ? data.length : 0
-      // Checked in the next tick: when the connection takes the packet at once, nothing waits.
+      // The limit is checked in the next tick: when the connection takes the packet at once, nothing waits.
       if (this.#isFull) process.nextTick(() => this.#isFull && socket.disconnect(true))
     })
     socket.conn.on('drain', () => {

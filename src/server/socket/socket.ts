@@ -92,7 +92,7 @@ export class SocketInterface {
       const subscription = new Subscription({ socket, outbox, agent, since: since ?? agent.session.messageCount, readPage })
       this.#byAgent.set(id, known.set(socket, subscription))
       socket.emit('subscribed', { agentId: id, timestamp: now() })
-      // Reads from the store, so it includes messages that were saved during the lookup.
+      // `replay` reads from the store, so it includes messages that were saved during the lookup.
       subscription.replay()
       earlier?.endFor(subscription)
     } catch (error) {
@@ -100,7 +100,10 @@ export class SocketInterface {
     }
   }
 
-  /** Finds an agent that still exists. A deletion during the lookup may be of this agent; its subscription would never end. */
+  /**
+   * Finds an agent that still exists. After any deletion during the lookup the lookup is repeated, because a subscription to a
+   * deleted agent would never end.
+   */
   async #agent(id: string): Promise<AgentRecord> {
     for (;;) {
       const before = this.#deletions

@@ -66,7 +66,10 @@ export class Subscription {
     this.#emitWaiting()
   }
 
-  /** Ends the subscription for another one of the same client, which may begin elsewhere and takes over the waiting events. */
+  /**
+   * Ends the subscription because another one of the same client replaces it. The new one may begin at another message, and takes
+   * over the waiting events.
+   */
   endFor(next: Subscription): void {
     this.#isEnded = true
     for (const emit of this.#waitingEvents.splice(0)) next.afterMessages(emit)

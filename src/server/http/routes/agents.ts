@@ -13,7 +13,10 @@ import { launchOf } from '../launch.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
 
-/** Room for a schedule of 10,000 events. A prompt of 5 MB fits too, so that the schema refuses it with a clear message. */
+/**
+ * The largest body of a launch. It has room for a schedule of 10,000 events. A prompt of 5 MB fits too, so that the schema refuses
+ * it with a clear message.
+ */
 const launchBytes = 8 * 1_048_576
 
 const cursorHeader = 'X-Next-Cursor'
@@ -174,7 +177,7 @@ export function agentRoutes(control: Control, containment: string): readonly Rou
   ]
 }
 
-/** Throws when a remote resource is not proven gone. It may still run, so the stop fails with 409, as a deletion does. */
+/** Throws when a remote resource is not proven gone. The resource may still run, so the stop fails with 409, as a deletion does. */
 function requireReleased({ engine }: Control, report: Report): Report {
   const left = report.resources.some(({ kind, outcome }) => outcome === 'stuck' && engine.traitsOf(kind)?.isRemote)
   if (!left) return report

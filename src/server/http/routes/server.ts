@@ -21,7 +21,7 @@ export interface Vitals {
   readonly otherHosts: () => Promise<readonly OtherHost[]>
 }
 
-/** The database counts as unavailable when these small queries take longer. */
+/** The time for the queries that count agents and resources. When they take longer, the database counts as unavailable. */
 const storePatienceMs = 2_000
 
 export function serverRoutes(control: Control, catalogue: ProviderCatalogue, vitals: Vitals): readonly Route[] {

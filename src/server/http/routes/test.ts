@@ -5,7 +5,7 @@ import { defaultNamespace } from '../launch.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
 
-/** Room for 10,000 events of a few kilobytes each. */
+/** The largest body with a schedule. It has room for 10,000 events of a few kilobytes each. */
 const scheduleBytes = 32 * 1_048_576
 
 /** Routes for tests; they exist only with `--test-endpoints`. */
