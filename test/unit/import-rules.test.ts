@@ -6,8 +6,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { root } from '../support/home.ts'
 
 /**
- * oxlint ignores a pattern that it cannot compile, and of two overrides that match a file the later replaces the earlier. Both
- * switch a rule off without a word. So each pattern meets one import that it must refuse.
+ * Each pattern of the import rules must refuse one import. Two mistakes switch a rule off without a message: oxlint ignores a pattern that
+ * it cannot compile, and of two overrides that match a file, the later replaces the earlier.
  */
 
 interface Override {
@@ -17,7 +17,7 @@ interface Override {
 
 const { overrides } = JSON.parse(readFileSync(join(root, '.oxlintrc.json'), 'utf8')) as { readonly overrides: readonly Override[] }
 
-/** By folder, imports that are forbidden there: one for each pattern, in the order of the patterns. */
+/** For each folder, imports that are forbidden there: one for each pattern, in the order of the patterns. */
 const forbidden: Readonly<Record<string, readonly string[]>> = {
   'src/core/model': ['../ports/clock.ts'],
   'src/core/ports': ['../engine/api.ts'],

@@ -86,7 +86,7 @@ describe('ebb archive', () => {
     const stream = archived(`${builder}_stream.jsonl`)
     const dry = await cli('prune', '--dry-run', '--archive-by-agent-type', 'builder=9')
     expect([dry.code, lines(dry)[0], existsSync(stream)]).toEqual([0, expect.stringMatching(`^would remove  ${ids[0]} ${builder}`), true])
-    // The default: compress after seven days.
+    // By default, archives are compressed after seven days.
     const packed = await cli('prune')
     expect([packed.code, lines(packed)[0], existsSync(stream)]).toEqual([0, expect.stringMatching(`^compressed  ${ids[0]}`), false])
     expect(readFileSync(`${stream}.zst`).length).toBeLessThan(500)

@@ -25,7 +25,7 @@ it("cli client: an answer may take longer than fetch's default timeout", async (
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const stopped = new Client(url, undefined).post('/agents/a/stop', { grace: 360_000 })
-  // This call is made later and times out before the first one is answered.
+  // The fetch to `/impatient` starts after the stop call, and times out before the stop call is answered.
   await expect(fetch(`${url}/impatient`)).rejects.toThrow('fetch failed')
   expect(await stopped).toEqual({ success: true })
   server.close()

@@ -87,7 +87,7 @@ describe('cli: no server', () => {
     const { port } = new URL(server.url)
     const [killed, replaced] = await Promise.all([
       ps(homeWith({ url: 'http://127.0.0.1:2', pid: unusedPid })),
-      // Another process uses the port by now, and must not be taken for the server.
+      // The port of the killed server is used by another process by now, which must not be taken for the server.
       ps(homeWith({ url: `http://127.0.0.1:${port}`, pid: process.pid, token })),
     ])
     expectUnreachable(killed, new RegExp(`pid ${unusedPid}, http://127.0.0.1:2\\) no longer runs; start another one with: ebb serve`))

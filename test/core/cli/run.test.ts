@@ -125,14 +125,14 @@ describe('ebb run: ends without a clean exit', () => {
     const home = temporaryHome()
     const run = startEbb(['run', 'command', '--keep', '--grace', '0s', ...stubborn], { home })
     await run.says('ready')
-    // The archive fails while a file is in the place of its folder.
+    // The log cannot be archived while a regular file is at the path of the archive folder.
     const archive = join(home, 'archive')
     rmdirSync(archive)
     writeFileSync(archive, '')
     const interruptedMs = performance.now()
     run.signal('SIGINT')
     await waitForError(run, 'not everything of the agent')
-    // The error comes at the failure of the close, not at the end of the wait for the next message.
+    // The error is printed as soon as the close fails, not at the end of the wait for the next message.
     expect(performance.now() - interruptedMs).toBeLessThan(4_500)
     expect(await run.ended).toMatchObject({ code: 3, stderr: expect.stringMatching(/not everything of the agent[^\n]*:\n {2}log /) })
     unlinkSync(archive)

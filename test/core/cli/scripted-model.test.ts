@@ -66,7 +66,7 @@ it('scripted-model: drops whole lines while its reader is slow', async () => {
   run.child.stdout?.pause()
   for (let turn = 0; turn < 100; turn++) await (await ask(url, 'x'.repeat(60_000))).text()
   run.child.stdout?.resume()
-  // When it is read again, it prints lines again.
+  // The command prints lines again as soon as its output is read again.
   while (!run.output().includes('the end')) await (await ask(url, 'the end')).text()
   run.endInput()
   const lines = (await run.ended).stdout.toString().trim().split('\n')

@@ -67,7 +67,10 @@ describe('ebb serve', () => {
 })
 
 describe('ebb serve: exit within eight seconds', () => {
-  /** docs/in-depth/server.md promises eight seconds. leaving.test.ts checks that budget; on a busy machine the exit takes longer. */
+  /**
+   * The deadline of these tests for the exit of a server. docs/in-depth/server.md promises eight seconds, which leaving.test.ts checks on
+   * simulated time. On a busy machine the exit takes longer.
+   */
   const inTime = 15_000
 
   it('also while its database is locked', async () => {
@@ -111,7 +114,7 @@ it('ebb serve: refuses an address of another machine', async () => {
 
 it('ebb serve: exits with 1 on an unexpected error, as every command but exec', async () => {
   const server = startEbb(['serve', '--port', '0'], { home: temporaryHome() })
-  // Closing the pipe makes the output of its address fail with EPIPE.
+  // When the pipe is closed, the server gets EPIPE as it prints its address.
   server.child.stdout?.destroy()
   expect(await server.ended).toMatchObject({ code: 1, stderr: expect.stringContaining('EPIPE') })
 })

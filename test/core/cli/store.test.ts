@@ -22,7 +22,7 @@ it('store: status, reap and exec beside a server use its ledger without options'
   const status = await ebb(['status', '--json'], { home })
   expect(status.code).toBe(0)
   expect(JSON.parse(status.stdout.toString('utf8'))).toMatchObject({ leaks: [], agentCount: 2, resources: { 'process-tree': { held: 2 } } })
-  // The server must not report the command as a leak either.
+  // Neither `ebb status` nor the server may report the command of `ebb exec` as a leak.
   expect(await server.get('/api/cleanup/status')).toMatchObject({ leaks: [] })
   expect(await asJson(ebb(['reap', '--dry-run', '--json', '--reaper-minimum-age', '0ms'], { home }))).toMatchObject({ found: [] })
   running.endInput()

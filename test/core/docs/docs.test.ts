@@ -54,8 +54,8 @@ describe('docs: TypeScript examples', () => {
 })
 
 /**
- * A free port for a server whose configuration contains its port. It is below ip_local_port_range of ip(7), so the kernel does not
- * assign it to another process in between.
+ * Returns a free port for a server whose configuration contains its port. The port is below the ip_local_port_range of ip(7), so the kernel
+ * does not assign it to another process before the server listens.
  */
 async function freePort(port = 20_000 + (process.pid % 10_000)): Promise<number> {
   const probe = createServer().listen(port, '127.0.0.1')

@@ -74,7 +74,7 @@ describe('leak benchmark: checker', () => {
       EBB_TEST_LEASH: place.leashPath,
     })
     await new Promise((resolve) => parent.once('exit', resolve))
-    // Before its exec the daemon has the environment of its parent.
+    // Before its exec, the daemon still has the environment of its parent, and the process list shows it.
     await waitUntil(() => processesOf(place.mark), 10_000, 'no list shows the daemon')
     expect(countProcesses(place)).toBe(1)
     endAll(currentMark())
@@ -98,7 +98,7 @@ describe('leak benchmark: checker', () => {
       mkdirSync(folder, { recursive: true })
       writeFileSync(join(folder, name), 'x')
     }
-    // Empty folders: one of a single run, one that all runs share.
+    // Empty folders do not count as files. One folder belongs to a single run, the other is shared by all runs.
     for (const folder of ['.claude/session-env/run', '.claude/sessions']) mkdirSync(join(place.home, folder), { recursive: true })
     expect(filesOf(place).count).toBe(5)
   })

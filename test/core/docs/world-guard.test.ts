@@ -11,7 +11,7 @@ import { cgroupsOf } from '../../support/world.ts'
 interface Results {
   readonly output: string
   readonly tests: readonly { readonly title: string; readonly status: string; readonly message: string }[]
-  /** The error of the file as a whole. */
+  /** The error messages of the spec file as a whole, which belong to no single test. */
   readonly message: string
 }
 
@@ -19,7 +19,7 @@ async function run(spec: string, env: NodeJS.ProcessEnv): Promise<Results> {
   const file = join(temporaryHome(), 'results.json')
   const words = ['--no-warnings', join(root, 'test/fixtures/runs-a-spec.ts'), spec, file]
   const output = await new Promise<string>((resolve) => {
-    // The run fails on purpose. Its results are in the file.
+    // The run of Vitest exits with an error on purpose. Its results are read from `results.json`.
     execFile(nodeProgram, words, { cwd: root, env: { ...process.env, EBB_TEST_PATIENCE_MS: '300', ...env } }, (_error, stdout) =>
       resolve(stdout),
     )

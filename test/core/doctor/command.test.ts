@@ -15,7 +15,7 @@ function environment(garden: Garden): Record<string, string> {
 
 const living = (garden: Garden, command: string): number => survivors(garden.mark).filter((one) => one.command === command).length
 
-/** The shell command that starts an orphaned agent. EBB_HOME is in its environment, as in every shell of such a user. */
+/** Returns the shell command that starts an orphaned agent. The agent inherits EBB_HOME, as from the shell of a user who has set it. */
 function plant(program: string, words = ''): string {
   return `setsid env CLAUDECODE=1 sh -c '"$0" ${words} </dev/null >/dev/null 2>&1 &' ${program}`
 }
@@ -135,7 +135,7 @@ describe('ebb doctor', () => {
     await shell.run(`setsid env H="$EBB_HOME" CLAUDECODE=1 sh -c '"$0" </dev/null >/dev/null 2>&1 &' ${script}`)
     const said = await shell.run(`while [ ! -e ${result} ]; do sleep 0.05; done; cat ${result}`)
     expect(said).toMatch(/This machine is clean\.\ncode 0$/)
-    // The script, and possibly a forked child of it before its exec.
+    // `claude` is the script, and possibly a child that the script has forked and that has not yet called exec.
     expect(living(garden, 'claude')).toBeGreaterThan(0)
   })
 })
@@ -151,7 +151,7 @@ describe('ebb doctor --fix', () => {
     expect(await shell.run(`${ebbProgram} doctor --fix </dev/null 2>&1; echo code $?`)).toMatch(
       /it received no answer; .* --yes\.\ncode 2$/,
     )
-    // The pipe stays open, and no process writes to it.
+    // Standard input is a pipe that stays open, and to which no process writes.
     const open = await shell.run(`mkfifo open; ${ebbProgram} doctor --fix <>open 2>&1; echo code $?`)
     expect(open).toMatch(/it received no answer; .* --yes\.\ncode 2$/)
     expect(await shell.run(`echo n | ${ebbProgram} doctor --fix; echo code $?`)).toMatch(/Nothing was done\.\ncode 0$/)
@@ -178,7 +178,7 @@ describe('ebb doctor --fix on a terminal', () => {
     await terminal.shows('inside>')
     terminal.type(`${plant(garden.program('claude'))}; clear`)
     await waitUntil(() => living(garden, 'claude') === 1, 20_000, 'it runs')
-    // The round number keeps text of the previous round on the screen from matching.
+    // The round number is in the pattern, so that text of the previous round on the screen does not match.
     const ask = async (round: string): Promise<void> => {
       terminal.type(`clear; echo round ${round}; ${ebbProgram} doctor --fix; echo "over ${round} with $?"`)
       await terminal.shows(new RegExp(`^round ${round}$[^]*claude \\(pid[^]*End it\\? \\[y/N\\]`, 'm'))

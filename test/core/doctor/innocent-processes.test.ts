@@ -122,7 +122,7 @@ const perhaps: Readonly<Record<string, Plant>> = {
   },
 }
 
-/** The targets of its descriptors. ls(1) is no use here: it fails when a descriptor is closed meanwhile. */
+/** Returns the targets of the descriptors of a process. ls(1) cannot list them, because it fails when a descriptor is closed meanwhile. */
 function targetsOf(pid: number): ReadonlySet<string> {
   const targets = new Set<string>()
   for (const name of readdirSync(`/proc/${pid}/fd`)) {
@@ -236,7 +236,7 @@ async function running(garden: Garden, command: string): Promise<number> {
   return survivors(garden.mark).find((one) => one.command === command)?.pid ?? 0
 }
 
-/** Ends everything that is found, and expects that this process survives. */
+/** Ends every leftover that the doctor finds, and requires that the process `pid` survives. */
 async function expectToSurviveFix(garden: Garden, pid: number): Promise<void> {
   const isThere = watch(pid)
   expect(isThere()).toBe(true)

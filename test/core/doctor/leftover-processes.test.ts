@@ -163,13 +163,13 @@ describe('doctor: ending an orphan', () => {
   it('ends with SIGTERM, is proven by a scan, and is skipped the second time', async () => {
     await using garden = new Garden()
     const pid = await garden.orphan([garden.script('claude')], { env: { CLAUDECODE: '1' } })
-    // Long enough that a process that ends on SIGTERM is not killed.
+    // The grace of ten seconds is long enough that a process that ends on SIGTERM is not killed.
     const leftovers = open(garden, 10_000)
     const { leftovers: shown } = await leftovers.find()
     expect(await leftovers.end(shown)).toMatchObject([{ outcome: 'gone', steps: [{ step: 'terminate' }] }])
     expect(seen(pid)).toBeUndefined()
     expect(survivors(garden.mark)).toEqual([])
-    // A second call finds nothing to end.
+    // A second call of `end` finds no process to end.
     expect(await leftovers.end(shown)).toMatchObject([{ outcome: 'changed', steps: [] }])
   })
 
@@ -228,7 +228,7 @@ describe('doctor: ending an orphan', () => {
       shell,
       env: { CLAUDECODE: '1' },
     })
-    // Before the trap is set, the signal would end the process.
+    // SIGUSR1 would end the script before its trap is set. The trap is set when the loop runs.
     await waitUntil(() => survivors(garden.mark).some(({ command }) => command === 'sleep'), 20_000, 'its loop runs')
     const isThere = watch(pid)
     const leftovers = open(garden)

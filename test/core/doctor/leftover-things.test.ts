@@ -234,7 +234,7 @@ describe('doctor: files of an agent that will be ended', () => {
     const leftovers = open(garden)
     const { leftovers: shown } = await leftovers.find()
     expect(shown).toMatchObject([{ kind: 'agent' }, { kind: 'folder', paths: [snapshot] }])
-    // Only the files are chosen, so the agent that may need them is still there.
+    // Only the file is chosen for removal. It is kept, because the agent that may need it still runs.
     expect(await leftovers.end(shown.slice(1))).toMatchObject([{ outcome: 'changed' }])
     expect(existsSync(snapshot)).toBe(true)
     expect(await leftovers.end(shown)).toMatchObject([{ outcome: 'gone' }, { outcome: 'gone' }])

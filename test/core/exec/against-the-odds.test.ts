@@ -29,7 +29,10 @@ function controller(name: string): string {
   return hierarchies().find(({ version, controllers }) => version === 1 && controllers.includes(name))?.mountPoint ?? ''
 }
 
-/** Started before the other tests of this file and checked in the last one: Ebb tries for ten seconds before it reports stuck. */
+/**
+ * A run whose processes cannot be killed. It is started before the other tests of this file and checked in the last one, because Ebb tries
+ * for ten seconds before it reports the processes as stuck.
+ */
 interface Stuck {
   readonly run: RunningEbb
   readonly home: string
@@ -75,7 +78,7 @@ describe('a locked database', () => {
     try {
       run.signal('SIGTERM')
       const another = startEbb(['exec', '--', 'true'], { home })
-      // A kill that waited for the ledger would come later: the ledger gives up a lock after five seconds.
+      // A kill that waited for the ledger would take longer, because the ledger waits five seconds for a lock.
       await requireGone(run, 4_800)
       const ended = await run.ended
       expect(ended).toMatchObject({ code: 137 })
@@ -119,7 +122,7 @@ function fill(file: string): void {
     try {
       for (;;) writeFileSync(file, Buffer.alloc(size), { flag: 'a' })
     } catch {
-      // There is no room for this size; a smaller one may fit.
+      // There is no room left for a block of this size. A smaller block may still fit.
     }
   }
 }
@@ -194,7 +197,7 @@ describe('a process that the kernel does not let die', () => {
     expect(status.stdout.toString()).toMatch(/^The system is not clean: 1 stuck[^\n]*\.\n/)
     expect(status.stdout.toString()).toMatch(/^stuck .*process-tree waits/m)
     writeFileSync(join(freezer, 'freezer.state'), 'THAWED')
-    // The sentinel has tried since the exit of its supervisor. The next recovery finishes what it could not.
+    // The sentinel has tried to end the process since the exit of its supervisor. The next recovery finishes what the sentinel could not.
     await waitUntil(() => processesOfHome(home, installationOf(home)).map(show), 15_000, 'the sentinel has finished')
     expect(await ebb(['recover'], { home })).toMatchObject({ code: 0 })
     expect(await ebb(['status'], { home })).toMatchObject({ code: 0, stdout: Buffer.from('The system is clean.\n') })

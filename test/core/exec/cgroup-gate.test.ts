@@ -13,8 +13,8 @@ import { needs } from '../../support/real.ts'
 import { hierarchies, ownCgroup2, seen, waitUntil } from '../../support/world.ts'
 
 /**
- * A close during a launch finds the main process at the gate of its cgroup, or in the middle of a fork. A process that got no signal then
- * would run until the grace period is over and the kill comes.
+ * A close during a launch may find the main process before it has moved itself into its cgroup, or in the middle of a fork. A process that
+ * gets no signal then runs until the grace period is over and it is killed.
  */
 describe('signals to a cgroup during a launch', () => {
   needs('cgroup')

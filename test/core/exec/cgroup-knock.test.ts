@@ -27,7 +27,7 @@ async function knocked(knock: CgroupKnock, directory: string): Promise<void> {
     knock.at(directory)
     return isOpen(path)
   }
-  // While the write before is still running, `at` does nothing. So it is called until the file is open.
+  // While a previous write is still running, `knock.at` does nothing. So the test calls `at` until the file is open.
   await waitUntil(knocks, 5_000, 'it knocks')
   await waitUntil(() => !isOpen(path), 5_000, 'the knock is over')
 }

@@ -11,7 +11,10 @@ import { procTable } from '../../../src/host/processes/proc.ts'
 import { needs } from '../../support/real.ts'
 import { hierarchies, ownCgroup2, waitUntil } from '../../support/world.ts'
 
-/** The tmux server exits by itself shortly after its last session. Its cgroup is the last folder to be removed. */
+/**
+ * `tidy` removes the cgroups that a supervisor leaves. The cgroup of the tmux server is removed last, because the tmux server exits by
+ * itself shortly after its last session.
+ */
 describe('CgroupContainment.tidy', () => {
   needs('cgroup')
 
@@ -76,7 +79,7 @@ function isRemoved(folder: string): boolean {
   try {
     rmdirSync(folder)
   } catch {
-    // The folder is still busy, or gone already.
+    // The cgroup is still busy, or it is already removed.
   }
   return !existsSync(folder)
 }

@@ -58,7 +58,7 @@ describe('ebb exec: streams', () => {
   })
 
   it('lose nothing when a command opens /dev/stdout again', async () => {
-    // The test runs it behind a shell, which gives a pipe. Node gives a socket, which cannot be opened again.
+    // The standard output must be a pipe, which the shell provides. Node would provide a socket, which cannot be opened again.
     const through = ['sh', '-c', '"$@" | cat', 'sh']
     const ended = await ebb(exec([fixture('prints-a-thousand-lines')]), { home: temporaryHome(), through })
     const lines = Array.from({ length: 1_000 }, (_, index) => `line ${index + 1}\n`)
@@ -169,7 +169,8 @@ describe('ebb exec: signals', () => {
     const ended = await run.ended
     const steps = ended.report?.resources.flatMap((resource) => resource.steps) ?? []
     const gentleMs = steps.filter(({ step }) => step !== 'kill').reduce((sum, { took }) => sum + took, 0)
-    // The command has used half of the grace period. If it were given again, this would be 3,000.
+    // The command has used half of the grace period before the close. A close that gave the whole grace period again would make the sum
+    // 3,000.
     expect(gentleMs).toBeGreaterThan(0)
     expect(gentleMs).toBeLessThan(2_900)
   })
@@ -177,7 +178,8 @@ describe('ebb exec: signals', () => {
   it('repeated signals force the end', async () => {
     const run = startEbb(exec([fixture('ignores-sigterm'), fixture('waits')], ['--grace', '60s']), { home: temporaryHome() })
     await run.says('ready')
-    // The second one begins the close, the third one forces it. Three different signals, because the kernel merges equal pending ones.
+    // The second signal begins the close, and the third one forces it. The three signals differ, because the kernel merges pending signals
+    // that are equal.
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) run.signal(signal)
     expect(await run.ended).toMatchObject({ code: 137, stderr: '' })
   })
@@ -189,7 +191,7 @@ describe('ebb exec: many runs on one home', () => {
     const codes = Array.from({ length: 20 }, (_, index) => index)
     const ends = await Promise.all(codes.map((code) => ebb(exec(sh(`sleep 0.1 & exit ${code}`)), { home, deadlineMs: 50_000 })))
     expect(ends.map(({ code, stderr }) => ({ code, stderr }))).toEqual(codes.map((code) => ({ code, stderr: '' })))
-    // A run that cannot record its end in time leaves that to its sentinel.
+    // A run that cannot record its end in time leaves the record to its sentinel.
     await waitUntil(() => [...openBooks(home), ...cgroupsOf(installationOf(home))], 15_000, 'ledger and cgroups are empty')
   })
 
@@ -213,7 +215,7 @@ describe('ebb exec inside ebb exec', () => {
   it('a killed inner run is recovered while the outer one continues', async () => {
     const home = temporaryHome()
     const inner = [ebbProgram, 'exec', '--', fixture('ignores-sigterm'), fixture('waits')]
-    // The outer command waits for the killed inner one, says so, and runs on until its input ends.
+    // The outer command waits until the inner `ebb exec` is killed, prints its exit code, and runs until its input ends.
     const script = '"$@" </dev/null & echo "inner $!"; wait $!; echo "ended $?"; cat; exit 9'
     const run = startEbb(exec(['sh', '-c', script, 'sh', ...inner]), { home })
     await run.says('ready')
@@ -222,7 +224,7 @@ describe('ebb exec inside ebb exec', () => {
     process.kill(innerPid, 'SIGKILL')
     await run.says('ended 137')
     await waitUntil(() => survivors(run.mark).filter(({ command }) => command === 'waits'), 10_000, 'the inner tree is gone')
-    // The recovery runs inside the outer run too, so it must end before the outer run does.
+    // The recovery of the inner run is a process of the outer run too, so it must end before the outer run ends.
     const others = (): readonly string[] =>
       openBooks(home).filter((line) => line.startsWith('incarnation') && !line.includes(`-${run.pid}-`))
     await waitUntil(others, 10_000, 'the ledger entries of the inner run are closed')

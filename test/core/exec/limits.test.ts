@@ -22,7 +22,7 @@ describe('limits', () => {
 
   it('a run that exceeds its memory limit is killed, and no other run', async () => {
     await using supervisor = await openCgroup()
-    // tail(1) keeps an endless line in memory.
+    // tail(1) keeps a whole line in memory. The line of /dev/zero never ends, so tail exceeds the limit.
     const greedy = await supervisor.run(['/usr/bin/tail', '/dev/zero'], { limits: { memoryBytes: 32 * megabyte } })
     const modest = await supervisor.run(['/bin/sleep', '1000'], { limits: { memoryBytes: 32 * megabyte } })
     expect(await greedy.tree.exit).toEqual({ code: null, signal: 'SIGKILL' })

@@ -5,7 +5,10 @@ import { openHost } from '../../../src/host/host.ts'
 import { procTable } from '../../../src/host/processes/proc.ts'
 import { nodeProgram, root } from '../../support/home.ts'
 
-/** Evaluates an expression in a process that has no free descriptor. What it cannot observe it must not call dead or absent (G4). */
+/**
+ * Evaluates an expression in a process that has no free descriptor. What the process cannot observe must not be reported as dead or absent
+ * (G4).
+ */
 function evaluateWithoutDescriptors(expression: string): string {
   const script = `
     import { openSync } from 'node:fs'

@@ -28,9 +28,9 @@ describe('version query', () => {
     const script = 'mkdir -p "$TMPDIR/deep"; echo x >"$TMPDIR/deep/library.so"; stat -c %a "$TMPDIR"; echo "$TMPDIR"'
     const asked = [1, 2].map(() => readVersion(['/bin/sh', '-c', script], env, (use) => folders.lend(use)))
     expect((await Promise.all(asked)).toSorted()).toEqual([1, 2].map((count) => `700\n${join(directory, `lent-own_${count}`)}`))
-    // The folder of a dead supervisor was removed too; that of a living one was not.
+    // The folder of the dead supervisor is removed too. The folder of the living supervisor is kept.
     expect(readdirSync(directory)).toEqual(['lent-alive_1'])
-    // A query during another one does not remove the folder of the other.
+    // A query that runs during another query does not remove the folder of that query.
     const isThere = await folders.lend(async (path) => await folders.lend(async () => existsSync(path)))
     expect(isThere).toBe(true)
     await expect(folders.lend(async () => Promise.reject(new Error('no answer')))).rejects.toThrow('no answer')

@@ -57,7 +57,7 @@ function findSentinel(home: string): Seen {
   return found
 }
 
-/** Waits for the exec: the shell prints its pid before it becomes the program. */
+/** Waits until the shell has replaced itself by the program `waits`. The shell prints its pid before that. */
 async function strangerStarted(): Promise<Seen> {
   let found: readonly Seen[] = []
   const hasStarted = (): boolean => {

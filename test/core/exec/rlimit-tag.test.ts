@@ -2,7 +2,10 @@ import { execFileSync } from 'node:child_process'
 import { expect, it } from 'vitest'
 import { ebbProgram, temporaryHome } from '../../support/home.ts'
 
-/** The limit that holds a tree's rlimit tag, as the command sees it: set when it is free, unchanged when it has a value already. */
+/**
+ * The resource limit that holds the rlimit tag of a tree, as the command sees it. Ebb sets the limit when it has no value, and otherwise
+ * leaves it unchanged.
+ */
 
 const showLimit = 'grep "Max resident set" /proc/self/limits'
 
@@ -25,6 +28,6 @@ it.runIf(process.platform === 'linux')('rlimit tag: an inner ebb keeps the tag o
 })
 
 it.runIf(process.platform === 'linux')('rlimit tag: a limit that the user has set is not overwritten', () => {
-  // The limit is high: without CAP_SYS_RESOURCE a low limit could not be raised in any case.
+  // The limit is high, because a low limit could not be raised to a tag without CAP_SYS_RESOURCE in any case.
   expect(limitsPrinted(`ulimit -m 9000000000000000; $E exec -- ${showLimit}`)).toEqual(['9216000000000000000'])
 })

@@ -60,7 +60,7 @@ describe.each(['full', 'read-only'])('archive on a %s disk', (state) => {
     const outcomes = new Map(report.resources.map((resource) => [resource.name.replace(/.*\//, ''), resource.outcome]))
     expect(report.success).toBe(false)
     expect([outcomes.get(files.stream), outcomes.get(files.progress)]).toEqual(['held-back', 'held-back'])
-    // No finding was ever written, so that log is released without an archive.
+    // No finding was ever written, so the log of findings is released without an archive.
     expect(outcomes.get(files.findings)).toBe('released')
     expect(report.errors.join()).toContain(state === 'full' ? 'ENOSPC' : 'EROFS')
     expect(await scene.control.processesOf(id)).toEqual([])
@@ -136,7 +136,7 @@ describe('archives of an agent', () => {
     })
     await using scene = await openWorkspaceAgents({ wrap })
     const id = await waiting(scene)
-    // The removal fails here, because the ledger is broken.
+    // The removal fails, because the ledger refuses the deletion.
     await scene.control.agents.remove(id, { force: true }).catch(() => {})
     expect(existsSync(join(scene.workspace, 'archive'))).toBe(false)
     isBroken = false
@@ -219,7 +219,7 @@ describe('retention', () => {
     )
     expect(freed).toEqual([pass.freedBytes])
     expect(pass.freedBytes).toBeGreaterThan(30_000)
-    // A second pass has nothing to do and does not list archives that are too small. A later pass removes the compressed file too.
+    // The archives are already compressed, so the next two passes compress none. A pass 31 days later also removes the compressed file.
     for (const dryRun of [true, false]) expect(await retention.pass({ dryRun })).toMatchObject({ compressed: [] })
     expect(await daysLater(scene, 31, { maxAgeDays: 30 }).pass({ dryRun: false })).toMatchObject({ removed: [{ why: 'age' }] })
     expect([existsSync(join(scene.workspace, 'archive')), await scene.control.agents.endedAgents.archivedFiles(id)]).toEqual([false, []])
@@ -263,7 +263,7 @@ describe('retention', () => {
     const staged = readdirSync(folder).filter((file) => file.startsWith('.'))
     expect([staged.length, existsSync(scene.archived(files.stream))]).toEqual([1, true])
     isBroken = false
-    // The half-made file is young, so it may belong to a running compression.
+    // The incomplete file is young, so it may belong to a compression that is still running.
     expect(await retention.pass({ dryRun: false })).toMatchObject({ compressed: [], errors: [] })
     utimesSync(join(folder, staged[0] ?? ''), 0, 0)
     expect(await retention.pass({ dryRun: false })).toMatchObject({ compressed: [{ agentId: id }] })

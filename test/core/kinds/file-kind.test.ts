@@ -228,7 +228,7 @@ describe('file identity', () => {
     const [workspace, outside] = [temporaryHome(), temporaryHome()]
     mkdirSync(join(workspace, 'a'))
     const made = await make(supervisor, 'file', 'a/ours', workspace)
-    // The inode is the same, so only the symlink on the path shows that the file must not be removed.
+    // The file outside is the same inode, so only the symlink on the path shows that the file must not be removed.
     linkSync(made.path, join(outside, 'ours'))
     renameSync(join(workspace, 'a'), join(workspace, 'moved'))
     symlinkSync(outside, join(workspace, 'a'))

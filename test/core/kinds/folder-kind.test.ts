@@ -17,7 +17,7 @@ const ctx = { signal: new AbortController().signal, clock: realClock }
 
 interface Folder {
   readonly intent: Intent<FolderSpec>
-  /** The reference as the next supervisor derives it from the ledger. */
+  /** Returns the reference to the folder as the next supervisor derives it from the ledger. */
   ref(): FolderRef
 }
 

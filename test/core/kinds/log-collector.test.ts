@@ -25,9 +25,9 @@ interface Scene {
   make(name: string): Promise<{ readonly ref: LogRef; readonly handle: LogHandle; readonly collector: number }>
   /** The process state that scans report for all processes, instead of the real one. */
   readonly faked: { state?: string }
-  /** Waits for the next quiet period of the drain, and ends it. */
+  /** Waits until the drain of the log waits for the next quiet period, and ends that period. */
   endQuietPeriod(): Promise<void>
-  /** Waits until the drain waits for the collector. */
+  /** Waits until the drain of the log waits for the collector process. */
   untilWaiting(): Promise<void>
 }
 

@@ -187,7 +187,7 @@ describe('an archive that cannot be written', () => {
       const run = await runToItsEnd(supervisor, shell('seq 50'))
       const folder = dirname(dirname(run.stdout.archive))
       mkdirSync(folder, { recursive: true })
-      // Root cannot create a file in it either.
+      // With `chattr +i`, not even root can create a file in the folder.
       execFileSync('chattr', ['+i', folder])
       try {
         const report = await supervisor.engine.close(run.scope.id, { trigger: 'completed' })

@@ -25,7 +25,10 @@ async function written(scene: LogScene): Promise<LogRef> {
 
 const failing = (code: string): Error => Object.assign(new Error(code), { code })
 
-/** A holder makes the log be copied. An error of link(2), as on a file system without hard links, makes it be renamed. */
+/**
+ * A log that a process holds open is copied into the archive; another log is moved by link(2). Where link(2) fails, as on a file system
+ * without hard links, rename(2) is used instead.
+ */
 const variants = [
   ['moved', [], undefined],
   ['copied', [{ pid: 1, program: 'editor' }], undefined],

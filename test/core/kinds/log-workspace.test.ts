@@ -32,12 +32,12 @@ const text = (path: string): string => readFileSync(path, 'utf8')
 const kept = policyFor({ trigger: 'terminated' })
 const modeOf = (path: string): number => lstatSync(path).mode & 0o777
 
-/** Meets the obligations, as a close does. */
+/** Meets the obligations of a log, as a close does. */
 async function archive({ kind, ctx }: LogScene, ref: LogRef): Promise<void> {
   for (const obligation of kind.obligations(ref, kept)) await kind.meet(obligation, ref, ctx)
 }
 
-/** Meets the obligations, releases the log, and observes it. */
+/** Meets the obligations of a log, releases it, and observes it. */
 async function close(scene: LogScene, ref: LogRef): Promise<unknown> {
   await archive(scene, ref)
   await scene.kind.release(ref, 'kill', scene.ctx)
@@ -115,7 +115,7 @@ describe('a log in a workspace', () => {
         expect(await scene.kind.observe(ref, scene.ctx)).toMatchObject({ is: 'present', detail: expect.stringContaining('is a link') })
       }
       expect(text(join(elsewhere, 'a.jsonl'))).toBe('precious')
-      // Without the symlink the obligation is met.
+      // After the symlink is removed, the obligation can be met.
       rmSync(join(scene.workspace, folder))
       if (folder === 'logs') renameSync(join(scene.workspace, 'moved'), join(scene.workspace, 'logs'))
       expect(await close(scene, ref)).toMatchObject({ is: 'absent' })

@@ -62,7 +62,7 @@ describe('readLog', () => {
     expect(bytesRead() - before).toBeLessThan(1_000_000)
     const { lines, next } = await read({ tail: 5_000 })
     expect([lines.length, lines[0], lines.at(-1), next]).toEqual([1_000, 'line 199000', 'line 199999', numbers(200_000).length])
-    // It returns at most `maxBytes`, and no partial line.
+    // A read returns at most `maxBytes`, and no partial line.
     expect((await read({ tail: 1_000, maxBytes: 30 })).lines).toEqual(['line 199998', 'line 199999'])
   })
 

@@ -94,7 +94,7 @@ describe('temp folder: release (G2, G10)', () => {
   it('removes nested folders that are deeper than the longest path', async () => {
     const scene = await made()
     makeDeep(scene.ref.path, 3_000)
-    // These are names that the removal itself uses.
+    // `.ebb-1` and `.ebb-2` are names that the removal itself uses.
     mkdirSync(join(scene.ref.path, '.ebb-1/full'), { recursive: true })
     writeFileSync(join(scene.ref.path, '.ebb-2'), '')
     await scene.kind.release(scene.ref)
@@ -119,7 +119,7 @@ describe('temp folder: release (G2, G10)', () => {
     for (let level = 0; level < 5; level++) {
       writeFileSync(within(folder, [0x6e, 0x61, 0xef, 0x76, 0x65]), '')
       symlinkSync(theirs, within(folder, [0xc0]))
-      // Decoded as text, both names would be the same character.
+      // Decoded as UTF-8 text, the names 0xfe and 0xff would be the same character.
       for (const name of [0xfe, 0xff]) mkdirSync(within(folder, [name]))
       folder = within(folder, [0xff])
     }
@@ -197,7 +197,7 @@ describe('temp folder: release (G2, G10)', () => {
     )
     writer.kill('SIGKILL')
     await over
-    // Either the removal or the program is faster. The removal ends in both cases.
+    // The program may create files faster than the removal deletes them, or slower. The removal ends in both cases.
     if (ended !== undefined) expect(ended).toMatch(/a program still writes into it|cannot be removed/)
     await scene.kind.release(scene.ref)
     await expectGone(scene)

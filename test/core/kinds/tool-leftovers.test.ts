@@ -68,7 +68,7 @@ describe('leftovers of claude', () => {
     writeFileSync(join(snapshots, 'notes.txt'), mark)
     writeFileSync(join(sessions, '18.json'), session(`${mark}cc-socks/18.sock`))
     writeFileSync(join(sessions, `18.${'a1'.repeat(32)}.key`), key())
-    // The key of another process with the same pid, in another namespace or later.
+    // The key of another process with pid 18, which runs in another namespace or later.
     writeFileSync(join(sessions, `18.${'b2'.repeat(32)}.key`), key('4711'))
     writeFileSync(join(sessions, '181.json'), session('/tmp/cc-socks/181.sock'))
     writeFileSync(join(sessions, `181.${'a1'.repeat(32)}.key`), key())
@@ -154,7 +154,7 @@ describe('findToolLeftovers', () => {
     for (const before of [0, 65_530, 65_536, 1_000_000]) writeFileSync(join(folder, `${before}.sh`), `${'x'.repeat(before)}${mark}`)
     writeFileSync(join(folder, 'huge.sh'), '')
     truncateSync(join(folder, 'huge.sh'), 2 ** 40)
-    // claude writes it in the last line.
+    // `claude` writes the mark in the last line of a snapshot.
     writeFileSync(join(folder, 'end.sh'), '')
     truncateSync(join(folder, 'end.sh'), 2 ** 30)
     appendFileSync(join(folder, 'end.sh'), snapshot(`${mark}bin`))

@@ -93,7 +93,7 @@ test('request: ends at its timeout and when its signal aborts', async () => {
   await using ebb = await openEbb({ home: temporaryHome() })
   const abort = new AbortController()
   const aborted = await ebb.request('aborted', { signal: abort.signal }).launch(command('sleep', '1000'))
-  // Launched last and with enough time: a launch is refused if its request ends first.
+  // The request with the timeout is launched last and has enough time, because a launch is refused if its request ends first.
   const timed = await ebb.request('timed', { timeoutMs: 3_000 }).launch(command('sleep', '1000'))
   abort.abort()
   await Promise.all([timed.ended, aborted.ended])

@@ -124,7 +124,7 @@ describe('ebb mcp with its own engine', () => {
     await waitUntil(() => run.child.stdin?.writableFinished === true, 30_000, 'the input is closed')
     run.signal('SIGTERM')
     expect([(await run.ended).code, isClean(home)]).toEqual([0, []])
-    // Without the signal the agent would have two seconds after SIGTERM.
+    // Without the second signal, the agent would have two seconds between SIGTERM and the kill.
     const steps = stepsIn(home)
     expect(steps.at(-1).step).toBe('kill')
     expect(steps.find(({ step }) => step === 'terminate')?.took ?? 0).toBeLessThan(1_900)
@@ -245,7 +245,7 @@ describe('ebb mcp through a server', () => {
     expect(await mcp.call('get_cleanup_status')).toMatchObject({ leaks: [] })
     expect(second.url).not.toBe(first.url)
     expect(await mcp.call('get_real_task_status', { task_id })).toMatchObject({ success: true, agents: { active: 0 } })
-    // A server at the same address that does not know the session.
+    // The third server has the address of the second one, and does not know the MCP session.
     await second.stop()
     await using third = await startServer(['--port', new URL(second.url).port], { home })
     expect(third.url).toBe(second.url)

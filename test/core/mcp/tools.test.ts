@@ -23,7 +23,7 @@ afterAll(async () => await server.stop())
 
 interface Place {
   readonly mcp: McpClient
-  /** The home with the database. */
+  /** The home folder that contains the database. */
   readonly home: string
   readonly cwd: string
 }
@@ -54,16 +54,16 @@ const callsBack = (...words: readonly string[]): object => ({
   command: [nodeProgram, join(root, 'test', 'fixtures', 'calls-back-over-mcp.ts'), ...words],
 })
 
-/** Requests progress notifications, which the test reads from the wire. */
+/** Call options that request progress notifications. The test reads the notifications from the connection. */
 const withProgress = { onprogress: () => {} }
 
-/** The notifications of the last call that got any. */
+/** Returns the progress of the last call that received notifications. */
 function stepsOf({ progress: notifications }: McpClient): string {
   const last = notifications.filter(({ progressToken }) => progressToken === notifications.at(-1).progressToken)
   return last.map(({ progress, total }) => `${progress}/${total}`).join(' ')
 }
 
-/** Reads the output until it contains the text. The tool has no other way to wait. */
+/** Reads the output of an agent until it contains the text. The tool `get_agent_output` cannot wait for output. */
 async function outputOf({ mcp }: Place, task_id: string, agent_id: string, text: string): Promise<readonly string[]> {
   const lines: string[] = []
   let since = 0
@@ -136,7 +136,7 @@ describe.each(ways)('MCP tools over %s', (way, open) => {
     const kill = { task_id, agent_id: one.agent_id, reason: 'Not needed', cascade: false }
     const killed = await mcp.call('kill_real_agent', kill, withProgress)
     expect(killed).toMatchObject({ success: true, agent_id: one.agent_id, reason: 'Not needed', cleanup: { verified_no_zombies: true } })
-    // The kill does not wait for the count.
+    // The kill does not wait until the number of its steps is counted, so the first notification may be missing.
     expect(['0/1 1/1', '1/1']).toContain(stepsOf(mcp))
     expect(await mcp.call('cleanup_agent_resources', { task_id, agent_id: one.agent_id })).toMatchObject({
       success: true,
@@ -186,7 +186,7 @@ describe.each(ways)('MCP tools over %s', (way, open) => {
 
   it('a kill that is cancelled goes on', async () => {
     const { task_id } = await mcp.call('create_real_task', { description: 'Killed' })
-    // The agent exits only after the kill was cancelled, so the kill cannot be answered before.
+    // The agent exits only after the kill was cancelled, so the kill cannot be answered before the cancellation.
     const gate = join(temporaryHome(), 'gate')
     const stubborn = asCommand(`trap "until [ -e ${gate} ]; do sleep 0.01; done; exit" TERM; echo ready; while :; do sleep 0.05; done`)
     const { agent_id } = await mcp.call('deploy_headless_agent', { task_id, agent_type: 'one', prompt: 'p', ...stubborn })
@@ -199,7 +199,7 @@ describe.each(ways)('MCP tools over %s', (way, open) => {
     expect(await mcp.call('complete_real_task', { task_id })).toMatchObject({ success: true })
   })
 
-  // The tests below do not depend on the revision, so one is enough.
+  // The tests below do not depend on the revision of the protocol, so they run for one revision only.
   if (way.includes('2026')) return
 
   it('errors name bad arguments, unknown ids, unknown tools and refused launches', async () => {
@@ -292,7 +292,7 @@ describe.each(ways)('MCP tools over %s', (way, open) => {
     await mcp.call('complete_real_task', { task_id })
   })
 
-  // The tests below were already run against this server in the first of these ways.
+  // The tests below already run against the same server over HTTP, so they do not run again over stdio.
   if (way.includes('running server')) return
 
   it('an agent reports through its own MCP configuration, within its rights', async () => {
@@ -301,7 +301,7 @@ describe.each(ways)('MCP tools over %s', (way, open) => {
     const words = [
       'update_agent_progress {"status":"working","message":"Half of it","progress":50}',
       'report_agent_finding {"finding_type":"issue","severity":"high","message":"It leaks","data":{"line":7}}',
-      // Calls for another agent, and calls that an agent may not make.
+      // The next words are calls for another agent, and calls that an agent may not make.
       `update_agent_progress ${JSON.stringify({ agent_id: other.agent_id, status: 'working', message: 'In your name' })}`,
       `kill_real_agent ${JSON.stringify({ agent_id: other.agent_id })}`,
       'create_real_task {"description":"Mine"}',

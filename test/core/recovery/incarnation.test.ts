@@ -64,7 +64,7 @@ test('ebb exec: many run beside a server on one home', async () => {
   await server.engine.begin({ role: 'server', address: 'http://127.0.0.1:4400' })
   const runs = await Promise.all(Array.from({ length: 8 }, (_, code) => ebb(['exec', '--', 'sh', '-c', `exit ${code}`], { home })))
   expect(runs.map(({ code }) => code)).toEqual([0, 1, 2, 3, 4, 5, 6, 7])
-  // A process that cannot deregister in time leaves that to its sentinel.
+  // A process that cannot remove its incarnation from the ledger in time leaves the removal to its sentinel.
   const { ledger } = partsOf(server.engine)
   await waitUntil(async () => (await ledger.incarnations()).length === 1, 15_000, 'the other incarnations have left the ledger')
   expect(await ledger.incarnations()).toMatchObject([{ role: 'server' }])

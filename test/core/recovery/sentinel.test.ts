@@ -81,7 +81,7 @@ describe('sentinel', () => {
     await supervisor[Symbol.asyncDispose]()
     await waitUntil(() => processesOfHome(home, undefined), 30_000, 'the sentinel exits')
     expect(seen(second.pid)).toBeUndefined()
-    // A sentinel that mistakes a shutdown for a death opens its log.
+    // A sentinel that mistakes the shutdown of its supervisor for a death creates its log file.
     expect(existsSync(supervisor.home.sentinelLog)).toBe(false)
   })
 
@@ -172,7 +172,7 @@ describe.each(['cgroup', 'scan'] as const)('after SIGKILL of the supervisor (%s)
 
   const fifty = ['/bin/sh', '-c', 'for i in $(seq 49); do sleep 1000 & done; wait']
 
-  /** Everything that a dead supervisor could leave on the system. */
+  /** Lists everything that a dead supervisor could leave on the system: processes, cgroups, ledger entries and files of the home. */
   function left(home: string): readonly unknown[] {
     const installation = installationOf(home)
     return [...processesOfHome(home, installation), ...cgroupsOf(installation ?? ''), ...openBooks(home), ...leftInHome(home)]

@@ -57,7 +57,8 @@ describe('a web page of another origin', () => {
 
   it('is refused over HTTP and over sockets, however similar its origin looks', async () => {
     const { host } = new URL(server.url)
-    // A sandboxed frame has the origin `null`. The others are another server of this machine, a file, an extension, and similar names.
+    // The origin of a sandboxed frame is `null`. The other origins are other servers of this machine, a file, a browser extension, and
+    // names that look similar.
     const origins = [
       'https://evil.example',
       'null',
@@ -123,7 +124,7 @@ describe("a host name that is not the server's (DNS rebinding)", () => {
         handshake('polling'),
         handshake('websocket'),
         { method: 'POST', path: '/api/agents', headers: json, body },
-        // The page's own origin has that name, too.
+        // The origin of the page contains the same refused host name.
         { method: 'POST', path: '/api/agents', headers: { ...json, origin: `http://${host}` }, body },
         { method: 'POST', path: '/api/test/reset-environment' },
       ]

@@ -296,7 +296,7 @@ it('clients that never complete their requests delay neither other clients nor t
 })
 
 it('a request that never completes is ended after the request timeout', async () => {
-  // Node checks only every 30 s, so the test checks the setting.
+  // Node looks for expired requests only every 30 s, so the test checks the timeout setting instead of waiting.
   const nothing: Json = new Proxy(() => {}, { get: () => nothing })
   const logger = pino({ level: 'silent' })
   const app = createApp({

@@ -33,7 +33,7 @@ describe('POST /cleanup', () => {
     expect(await Promise.all([one, two].map(status))).toEqual(['terminated', 'running'])
     expect((await clean({ scope: 'all' })).body).toMatchObject({ success: true, scope: { kind: 'host' }, cleanedAgentsCount: 1 })
     expect(await Promise.all([one, two].map(status))).toEqual(['terminated', 'terminated'])
-    // Rows are kept, and the namespaces accept agents again.
+    // The rows of the agents are kept, and their namespaces accept agents again.
     expect(await server.get('/api/agents')).toHaveLength(2)
     await server.command(['true'], { namespace: 'one' })
   })
@@ -109,7 +109,7 @@ it('GET /cleanup/status: counts what exists, and is clean when nothing does', as
 
 describe('the history of closes', () => {
   it('lists closes newest first with what they did, and shows one with its report', async () => {
-    // An agent that is stopped during its start may need a kill, which would appear in the list.
+    // The agent has started before it is stopped. A stop during the start may need a kill, which would appear in the list.
     const first = await server.command(['sh', '-c', 'echo up; exec sleep 1000'])
     await server.get(`/api/agents/${first}/messages?since=1&wait=15000`)
     const report = await server.post(`/api/agents/${first}/stop`)
@@ -183,7 +183,7 @@ describe('the reaper', () => {
 
   it('finds a process with the environment tag and without a record, and ends it in the second pass', async () => {
     const { instanceId } = await server.get('/api/health')
-    // The same boot and pid with another start time: a dead supervisor.
+    // The incarnation id of a dead supervisor: it has the boot and pid of the server and another start time.
     const dead = instanceId.replace(/\d+$/, '1')
     const lost = spawn('sleep', ['1000'], {
       env: { EBB_SCOPE: `${installationOf(server.home)}/${dead}/${randomUUID()}.1` },
@@ -195,7 +195,7 @@ describe('the reaper', () => {
       const dry = await server.post('/api/reaper/run', { dryRun: true })
       expect(dry).toMatchObject({ found: [{ kind: 'process-tree', why: 'unrecorded' }], released: [] })
       expect(dry.left).toEqual(dry.found)
-      // A dry run does not count as a pass.
+      // A dry run does not count as the first of the two passes.
       expect(await server.post('/api/reaper/run')).toMatchObject({ released: [], left: [{ kind: 'process-tree' }] })
       expect(await server.post('/api/reaper/run')).toMatchObject({ released: [{ kind: 'process-tree' }], left: [] })
       expect((await gone)[1]).toMatch(/^SIG/)

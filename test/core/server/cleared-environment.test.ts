@@ -31,7 +31,7 @@ describe.each([
 
     const report = await server.post<Json>(`/api/agents/${id}/stop`, { grace: 1_000 })
     expect(report).toMatchObject({ success: true, errors: [] })
-    // After an escape from the cgroup the proof is only as strong as a scan.
+    // Only a scan finds a daemon that left its cgroup or has none, so the proof is only as strong as a scan.
     expect(report.resources).toContainEqual(
       expect.objectContaining({ kind: 'process-tree', proof: expect.objectContaining({ strength: 'scan' }) }),
     )

@@ -89,7 +89,8 @@ describe('concurrent deletions join', () => {
   it('of an agent that ends slowly: all answer 204', async () => {
     const client = await server.socket()
     const id = await ready(stubborn)
-    // Opens the connections first: a deletion that must open its own could arrive after the end.
+    // The connections are opened before the deletions. A deletion that had to open its own connection could arrive after the end of the
+    // agent.
     await Promise.all(Array.from({ length: 9 }, () => server.get('/api/health')))
     const answers = several(id)
     await client.event('agent:updated', (event) => event.agentId === id && event.status === 'stopping')
@@ -103,7 +104,7 @@ describe('concurrent deletions join', () => {
     const id = await server.command(['true'])
     await ended(id)
     const answers = (await several(id)).map((one) => one.status)
-    // A deletion that arrives after the end gets 404.
+    // A deletion that arrives after the agent is deleted gets 404.
     expect(answers.toSorted()[0]).toBe(204)
     expect(answers.filter((status) => status !== 204 && status !== 404)).toEqual([])
     await expectOneEvent(client, id)
@@ -189,7 +190,7 @@ describe('a resource that cannot be released', () => {
     })
     expect((await server.get('/api/test/verify-clean-state')).issues.join('\n')).toContain(id)
 
-    // The third failure in a row sends the alert, and no earlier one.
+    // The alert is sent at the third failed deletion in a row, and not earlier.
     expect((await remove(id, '?timeout=300')).status).toBe(409)
     expect(client.of('cleanup:alert')).toEqual([])
     expect((await remove(id, '?timeout=300')).status).toBe(409)
@@ -280,6 +281,6 @@ it('DELETE /agents/:id: a bad id, an unknown id or a bad query is refused', asyn
   expect(await remove('6f0f7a2e-9c60-4f6a-9d3c-2f7f0f8f6a11')).toMatchObject({ status: 404, body: { code: 'agent_not_found' } })
   for (const query of ['?force=maybe', '?timeout=-1', '?timeout=soon', '?timeout=1e3', '?timeout=0x10'])
     expect(await remove(id, query)).toMatchObject({ status: 400, body: { code: 'invalid_request' } })
-  // An empty timeout counts as absent. A timeout of 0 would not be enough.
+  // An empty timeout counts as absent. If it counted as 0, the deletion would fail.
   expect((await remove(id, '?timeout=')).status).toBe(204)
 })

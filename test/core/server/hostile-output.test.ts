@@ -184,7 +184,7 @@ describe('the limit of output', () => {
   it('an agent that ignores signals is killed before it fills the disk', async () => {
     const id = await limited(['sh', '-c', 'trap "" TERM INT; yes'], { logBytes: 200_000 })
     expect(await statusAtEnd(server, id)).toBe('failed')
-    // During the usual grace of five seconds it would have written several gigabytes.
+    // During the usual grace of five seconds, `yes` would write several gigabytes.
     expect(statSync(archived(id)).size).toBeLessThan(1_500_000_000)
   })
 

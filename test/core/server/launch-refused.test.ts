@@ -120,7 +120,7 @@ describe('a launch that cannot start is refused and creates nothing:', () => {
     writeFileSync(script, '#!/no/such/interpreter\n')
     chmodSync(script, 0o755)
     const answer = await server.call('POST', '/api/agents', { body: command({ command: [script] }) })
-    // The kernel reports it at execve only: either the launch fails, or the agent does.
+    // The kernel reports a missing interpreter only at execve(2). So either the launch fails, or the agent does.
     if (answer.status === 201)
       expect(await server.get(`/api/agents/${answer.body.id}/status?wait=15000`)).toMatchObject({ status: 'failed' })
     else expect(answer).toMatchObject({ status: 400, body: { code: 'launch_refused' } })

@@ -19,7 +19,7 @@ function eventsOf(client: Client, id: string): string[] {
   })
 }
 
-/** Subscribes before the agent does anything: the agent waits for the file that `go` makes. */
+/** Launches an agent and subscribes to it before it does anything. The agent waits for the file that `go` creates. */
 async function watched(script: string): Promise<{ client: Client; id: string; go: () => void }> {
   const gate = join(temporaryHome(), 'gate')
   const client = await server.socket()
@@ -181,7 +181,7 @@ describe('an agent that is ended', () => {
 it('an agent that does not exit after its result is ended after 10 s, with the status of its result', async () => {
   const bin = temporaryHome()
   const claude = join(bin, 'claude')
-  // Prints the output of Claude Code, then runs a tool that keeps it from exiting.
+  // The script prints the output of Claude Code, then runs a tool that keeps it from exiting.
   writeFileSync(
     claude,
     `#!/bin/sh

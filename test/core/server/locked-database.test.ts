@@ -30,10 +30,10 @@ class Lock implements Disposable {
   }
 }
 
-/** How long the server waits for a lock. A server that blocked meanwhile would not answer for that long. */
+/** How long the server waits for a lock of the database. A server that blocked during this wait would not answer for as long. */
 const lockWaitMs = 5_000
 
-/** Requests the health again and again. The longest answer shows how long the server was blocked. */
+/** Requests the health of the server again and again. The longest answer shows how long the server was blocked. */
 class Pulse {
   longestMs = 0
   beats = 0
@@ -77,7 +77,10 @@ const noted = ({ notes }: Talker): number => (existsSync(notes) ? Number(readFil
 const wrote = (talker: Talker, lines: number): Promise<void> => waitUntil(() => noted(talker) >= lines, 30_000, 'the agent goes on writing')
 const gone = ({ marker }: Talker): Promise<void> => waitUntil(() => survivors(marker).map(show), 30_000, 'its processes are gone')
 
-/** Requires every line that the agent wrote, once and in order. One more is allowed: the agent may die before it notes the line. */
+/**
+ * Requires that the messages contain every line that the agent wrote, once and in order. One line more than noted is allowed, because the
+ * agent may die before it notes the line.
+ */
 async function requireAllLines(server: TestServer, talker: Talker): Promise<void> {
   const numbers = (await conversation(server, talker.id)).slice(1).map(({ content }) => Number(/^line (\d+)$/.exec(content)?.[1]))
   expect([noted(talker), noted(talker) + 1]).toContain(numbers.length)
@@ -106,7 +109,7 @@ it('a locked database: output is saved when the lock is released, and the server
   const before = staying.map(noted)
   await gone(leaving)
   for (const [index, talker] of staying.entries()) await wrote(talker, (before[index] ?? 0) + 600)
-  // Reads are not blocked.
+  // The locked database can still be read.
   expect(await server.get('/api/agents')).toHaveLength(4)
   const stop = server.call('POST', `/api/agents/${staying[0]?.id}/stop`)
   await gone(staying[0] as Talker)
@@ -146,7 +149,7 @@ it('a locked database: agents that are stopped, deleted or reset die at once, an
   const startedMs = performance.now()
   const answer = server.call('POST', '/api/test/reset-environment', { body: { timeout: 300, namespace: 'default' } })
   await gone(reset)
-  // The reset answers in time, without success, because the rows are still there.
+  // The reset answers in time, without success, because the rows of the agents could not be deleted.
   expect(await answer).toMatchObject({ status: 200, body: { success: false } })
   expect((await answer).body.errors.join(' ')).toMatch(/database/)
   // A reset answers within five seconds after its timeout. A busy machine may need longer.
@@ -182,7 +185,7 @@ it.each(['', '?force=true'])(
     const lock = new Lock(home)
     const deletion = first.call('DELETE', `/api/agents/${talker.id}${query}`).catch(() => undefined)
     await gone(talker)
-    // If the server did not wait for the record, the logs would be deleted within milliseconds.
+    // A server that did not wait for the ledger record would delete the logs within milliseconds.
     await expect(waitUntil(() => logs.filter(existsSync), 1_000, 'the logs go')).rejects.toThrow('the logs go')
     first.ebb.signal('SIGKILL')
     await first.ebb.ended
@@ -237,7 +240,7 @@ function fill(file: string): void {
     try {
       for (;;) writeFileSync(file, Buffer.alloc(size), { flag: 'a' })
     } catch {
-      // A smaller block may still fit.
+      // A block of this size does not fit. A smaller block may still fit.
     }
   }
 }

@@ -4,9 +4,9 @@ import { type Json, startServer } from '../../support/server.ts'
 import { agentProcesses } from '../../support/shared-server.ts'
 import { survivors, waitUntil } from '../../support/world.ts'
 
-/** Starts `ebb run` processes on the home of a later server. Their sentinels are stopped, so they do nothing. */
+/** Starts `ebb run` processes on a home, before a server is started there. Their sentinels are stopped, so that they recover nothing. */
 async function strays(home: string, count: number): Promise<{ runs: readonly RunningEbb[] } & Disposable> {
-  // The processes must outlive the starts of the others.
+  // The deadline is long, because each `ebb run` must outlive the starts of the others.
   const options = { home, deadlineMs: 120_000 }
   const runs = Array.from({ length: count }, () => startEbb(['run', 'command', '--keep', '--', 'sleep', '1000'], options))
   await waitUntil(() => agentProcesses(home).filter((one) => one.includes('sleep')).length === count, 30_000, 'the agents run')

@@ -44,7 +44,7 @@ function sample(line: string): Series {
   return { name: parts?.[1] ?? '', labels: Object.fromEntries(labels), value }
 }
 
-/** The sum of the series that match. */
+/** Returns the sum of the time series that have this name and these labels. */
 async function count(name: string, labels: Readonly<Record<string, string>> = {}, from = server): Promise<number> {
   const { series } = await scrape(from)
   return series
@@ -130,7 +130,7 @@ describe('GET /metrics', () => {
     const id = await server.command(['seq', '1', '1000'])
     await ended(id)
     expect((await count('ebb_messages_total')) - (messages ?? 0)).toBe((await server.get(`/api/agents/${id}`)).session.messageCount)
-    // seq writes 9 + 90 · 2 + 900 · 3 + 4 digits and a newline after each.
+    // `seq 1 1000` writes 9 + 90 · 2 + 900 · 3 + 4 digits and one newline after each of the 1,000 numbers.
     expect((await count('ebb_archived_bytes_total')) - (archived ?? 0)).toBe(3_893)
     const living = await server.command(['sh', '-c', 'echo 123456789; exec sleep 1000'])
     await server.get(`/api/agents/${living}/messages?since=1&wait=15000`)
@@ -222,7 +222,7 @@ describe('GET /health', () => {
   })
 })
 
-/** The sentinels of this home: neither the server nor agents. */
+/** The pids of the sentinels of this home: its processes except the server and agents. */
 function sentinels({ home, ebb }: TestServer): readonly number[] {
   return processesOfHome(home, installationOf(home))
     .filter(({ pid, environ }) => pid !== ebb.pid && !`\0${environ}`.includes('\0EBB_SCOPE='))

@@ -9,7 +9,7 @@ const sleeper = { type: 'command', prompt: 'p', configuration: { command: ['slee
 const foreign = { headers: { origin: 'http://evil.example' } }
 const malformed = { headers: { 'x-ebb-namespace': 'a/b' } }
 
-/** A configuration with all fields. */
+/** A configuration of an agent with all fields. */
 const configured = {
   sessionId: 's',
   outputFormat: 'text',
@@ -31,7 +31,7 @@ const configured = {
 }
 
 interface Call extends CallOptions {
-  /** The path of the document with the ids filled in. */
+  /** The path of the route in the document, with the ids filled in. */
   readonly path?: string
 }
 
@@ -43,7 +43,7 @@ interface Exercise {
 const about = (path: string, id: string): string => path.replace(/\{\w+\}/, id)
 const sleeping = (): Promise<string> => server.launch(sleeper)
 
-/** Calls of an agent's route: for a running agent, an ended one, and none. */
+/** Calls of a route for one agent: accepted for a running and an ended agent, refused for an agent that does not exist. */
 function ofAgents(path: string, more: readonly Call[] = []): Exercise {
   return {
     good: async () => {
@@ -226,7 +226,7 @@ it.each(Object.keys(exercises))('%s: answers conform to the OpenAPI document', a
     requireFits(answer, declared)
     requireBody(operation, call, true)
   }
-  // 503 needs a broken store, which this test does not make.
+  // The status 503 needs a broken store, which this test does not create.
   expect([...statuses].toSorted()).toEqual(Object.keys(operation.responses).filter((status) => status !== 'default' && status !== '503'))
 
   expect(bad.length).toBeGreaterThan(0)
@@ -293,7 +293,7 @@ function requireFits(answer: Answer, declared: Json): void {
   expect(faults(declared.content[type].schema, answer.body)).toEqual([])
 }
 
-/** Requires that the document's schema accepts the body of an accepted call, and rejects that of a refused one. */
+/** Requires that the schema of the document accepts the request body of an accepted call, and rejects the request body of a refused one. */
 function requireBody(operation: Json, { body }: Call, isGood: boolean): void {
   if (body === undefined) return void expect(operation.requestBody?.required ?? false).toBe(!isGood)
   const found = faults(operation.requestBody.content['application/json'].schema, body)

@@ -9,7 +9,7 @@ import { seen, waitUntil } from '../../support/world.ts'
 const server = useServer()
 const instant = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 
-/** Launches an agent that ignores every signal but SIGKILL, and waits until it does. */
+/** Launches an agent that ignores every signal but SIGKILL, and waits until the agent ignores them. */
 async function unkillable(more: object = {}): Promise<string> {
   const id = await server.command([fixture('ignores-sigterm'), fixture('waits')], more)
   await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
@@ -45,7 +45,7 @@ describe('a running close', () => {
     const report = await server.post(`/api/agents/${id}/stop`, { force: true })
     expect(await stopping).toEqual(report)
     expect(await client.event('cleanup:report')).toEqual({ id: started.id, report, timestamp: instant })
-    // The history has the close as soon as the report is sent.
+    // The history contains the finished close as soon as its report is sent.
     expect(await server.get(`/api/cleanup/history/${started.id}`)).toEqual(expect.objectContaining({ state: 'done', report }))
     for (const resource of report.resources)
       expect(resource).toMatchObject({ id: expect.any(String), scope: { kind: 'agent', id }, startedAt: instant, endedAt: instant })
@@ -82,7 +82,7 @@ describe('a running close', () => {
     const ids = await Promise.all(Array.from({ length: 50 }, () => unkillable({ namespace: 'many' })))
     const request = { timeout: 30_000, waitForCompletion: false, namespace: 'many' }
     const { id } = await server.post('/api/test/reset-environment', request)
-    // A second request joins the same close.
+    // A second request to reset joins the close that is running.
     expect((await server.post('/api/test/reset-environment', request)).id).toBe(id)
     await client.event('cleanup:progress', ({ resource }) => resource.state === 'terminate')
     const { progress } = await server.get(`/api/cleanup/history/${id}`)
@@ -107,7 +107,7 @@ describe('GET /agents/usage', () => {
     await client.event('agent:message', ({ message }) => message.content === 'up')
     const { processes } = await server.get(`/api/agents/${two}/process`)
     const { pid } = processes[0]
-    // Until it sleeps, the process is still in its exec, and its memory grows.
+    // Before the process sleeps, it is still in its exec, and its memory grows.
     await waitUntil(() => seen(pid)?.command === 'sleep' && seen(pid)?.state === 'S', 30_000, 'it sleeps')
     const usage: Json[] = await server.get('/api/agents/usage')
     expect(usage.toSorted((a, b) => b.processes - a.processes)).toEqual([

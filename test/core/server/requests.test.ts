@@ -47,7 +47,7 @@ describe('a request', () => {
     expect(await launch({ requestId: 'over' })).toMatchObject({ status: 409, body: { code: 'scope_closed' } })
     expect(await server.call('POST', '/api/requests', { body: { id: 'over' } })).toMatchObject({ status: 409 })
     expect(await server.get('/api/agents?status=running')).toEqual([])
-    // A repeated cleanup succeeds.
+    // A repeated cleanup of a closed request succeeds.
     const again = { success: true, trigger: 'request-finished', scope: { kind: 'request', id: 'over' }, resources: [] }
     expect(await server.post('/api/requests/over/cleanup')).toMatchObject(again)
     expect(await server.post('/api/cleanup', { scope: 'single', requestId: 'over' })).toMatchObject(again)
@@ -146,7 +146,7 @@ describe('the owner of an agent', () => {
     expect(await Promise.all([ofTask, ofRequest, ofNamespace].map(status))).toEqual(['running', 'terminated', 'running'])
     expect(await server.post('/api/cleanup', { scope: 'single', taskId: 'task' })).toMatchObject({ scope: { kind: 'task', id: 'task' } })
     expect(await Promise.all([ofTask, ofNamespace].map(status))).toEqual(['terminated', 'running'])
-    // The request is closed, but for an agent with a task it is only a label.
+    // The request `request` is closed, but an agent with a task is not owned by it: the id of the request is only a label.
     expect((await launch({ taskId: 'another', requestId: 'request' })).status).toBe(201)
     expect(await launch({ taskId: 'task' })).toMatchObject({ status: 409, body: { code: 'scope_closed' } })
   })

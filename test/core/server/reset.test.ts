@@ -92,7 +92,7 @@ describe('POST /test/reset-environment', () => {
     const synthetic = { body: { prompt: '', schedule: [] } }
     expect(await server.call('POST', '/api/test/agents/synthetic', synthetic)).toMatchObject({ status: 409, body: { code: 'resetting' } })
     expect(await server.get(`/api/cleanup/history/${body.id}`)).toMatchObject({ state: 'running', trigger: 'test-reset' })
-    // A second reset joins the first, and its force takes effect.
+    // A second reset joins the running one, and its `force` takes effect there.
     expect(await reset({ waitForCompletion: false, force: true })).toMatchObject({ status: 202, body })
     const done = await client.event('cleanup:report', ({ report }) => report.trigger === 'test-reset')
     expect(await server.get(`/api/cleanup/history/${body.id}`)).toMatchObject({ state: 'done', success: true, report: done.report })
@@ -111,7 +111,7 @@ describe('POST /test/reset-environment', () => {
       expect(answer.body).toMatchObject({ success: true })
       for (const { status, body } of await Promise.all(launches))
         if (status !== 201) expect([status, body.code]).toEqual([409, 'resetting'])
-      // Only agents that were launched after the reset exist.
+      // The only agents that exist now were launched after the reset.
       const rows: Json[] = await server.get('/api/agents')
       expect(rows.filter((one) => one.status !== 'running' && one.status !== 'initializing')).toEqual([])
       expect((await server.get('/api/cleanup/status')).runningProcesses).toBe(rows.length)
@@ -162,7 +162,7 @@ describe('POST /test/reset-environment', () => {
     await server.command(['true'])
     expect(await server.call('POST', '/api/test/reset-database')).toMatchObject({ status: 200, body: { success: true, deletedCount: 2 } })
     expect(await server.post('/api/test/reset-database')).toEqual({ success: true, deletedCount: 0 })
-    // The same options apply; each of them shortens the reset.
+    // `/test/reset-database` takes the options of `/test/reset-environment`. Each option makes the reset shorter.
     for (const closeRequest of [{ force: true }, { timeout: 600 }]) {
       await ready(stubborn)
       const startedMs = performance.now()

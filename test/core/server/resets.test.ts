@@ -58,7 +58,7 @@ describe('a reset during live streams', () => {
       client.socket.emit('subscribe', { agentId, ...more })
       return client.event('subscribed', (event) => event.agentId === agentId)
     }
-    // A fifth of the clients subscribe to both agents, and half from the beginning.
+    // A fifth of the clients subscribe to both agents. Half of the clients subscribe from the first message on.
     const wanted = clients.flatMap((client, index) =>
       ids
         .filter((_, which) => index % 5 === 0 || index % 2 === which)
@@ -79,7 +79,7 @@ describe('a reset during live streams', () => {
       for (const id of ids) {
         const received = about(client, id)
         const names = received.map(({ name }) => name)
-        // Broadcasts, in the order of docs/in-depth/server.md.
+        // The events that are broadcast to all clients, in the order of docs/in-depth/server.md.
         expect(names.filter((name) => /updated|terminated|deleted/.test(name))).toEqual([
           'agent:updated',
           'agent:updated',
@@ -119,7 +119,7 @@ describe('twenty concurrent resets', () => {
     const reports = await Promise.all(Array.from({ length: 20 }, (_, index) => reset(index % 4 === 3 ? { force: true } : {})))
     await requireClean()
     for (const report of reports) expect(report).toMatchObject({ success: true, errors: [], gaveUp: [] })
-    // Resets that arrived while the first one ran have its report. A later one has a report of its own, of an empty system.
+    // Resets that arrived while the first one ran share its report. A reset that came later has its own report, of an empty system.
     const [first, ...later] = [...new Map(reports.map((report) => [JSON.stringify(report), report])).values()].toSorted((one, other) =>
       one.startedAt.localeCompare(other.startedAt),
     )

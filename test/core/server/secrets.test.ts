@@ -7,7 +7,7 @@ import { needs } from '../../support/real.ts'
 import { type Json, startServer, type TestServer } from '../../support/server.ts'
 import { processesOfHome, describe as shown, waitUntil } from '../../support/world.ts'
 
-/** Secrets by the way in which they come in. Each value is unique, so it can be found wherever it goes. */
+/** Secrets, named by the way in which they reach the server. Each value is unique, so that a search finds every copy of it. */
 const secrets = {
   token: 'token-2kXvQ9dLw7',
   serverVariable: 'server-variable-Zp4TnB81',
@@ -31,7 +31,7 @@ function found(where: string, bytes: Buffer | string, wanted = Object.keys(secre
   })
 }
 
-/** Undefined for a file that the server has removed meanwhile. */
+/** Returns undefined for a file that the server has removed meanwhile. */
 function orGone<T>(read: () => T): T | undefined {
   try {
     return read()
@@ -109,7 +109,7 @@ function fakePrograms(): string {
   return folder
 }
 
-/** A value that is not secret. The same searches must find it, which shows that they work. */
+/** A value that is not secret. The searches for secrets must find it, which shows that they work. */
 const openly = 'openly-Rk3VwH5y'
 
 const env = { API_KEY: secrets.variable, 'npm_config_//host/:_authToken': secrets.unspeakableVariable }
@@ -146,7 +146,7 @@ async function lives(containment: string): Promise<void> {
   const path = `${fakePrograms()}:${process.env.PATH ?? ''}`
   await using server = await startServer(words, {
     env: { PATH: path, SERVER_KEY: secrets.serverVariable },
-    // The server must set modes itself, also with the umask 0.
+    // The umask is 0, so files and folders are private only if the server sets their modes itself.
     through: ['sh', '-c', 'umask 0; exec "$0" "$@"'],
   })
   const { home } = server
@@ -180,7 +180,7 @@ async function lives(containment: string): Promise<void> {
   for (const file of files(home).filter((one) => one.includes('ebb.db'))) text.push(readFileSync(file, 'latin1'))
   expect(text.map((one) => one.includes(openly))).toEqual(expect.arrayContaining([true, true, true]))
 
-  // Ends the agents in every way.
+  // The agents are ended in every way that the server offers.
   const [one = '', two = '', three = '', four = ''] = ids
   const ends = [
     await post(`/api/agents/${two}/stop`),

@@ -70,7 +70,7 @@ describe('POST /agents/:id/stop', () => {
     const report = await server.post(`/api/agents/${id}/stop`, { grace: 400 })
     expect(steps(report)).toEqual(['terminate', 'kill'])
     expect(report.resources[0].steps[0].took).toBeGreaterThanOrEqual(399)
-    // 5 s is the grace without a request.
+    // The grace is 5 s when the request names none.
     expect(report.resources[0].steps[0].took).toBeLessThan(5_000)
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ status: 'terminated', signal: 'SIGKILL' })
   })

@@ -6,7 +6,7 @@ const server = useServer()
 const play = (body: object): Promise<Json> => server.call('POST', '/api/test/agents/synthetic', { body })
 const ended = (id: string): Promise<Json> => server.get(`/api/agents/${id}/status?wait=20000`)
 
-/** The schedule starts before the answer of the launch. The delays give a subscriber time before the events that only subscribers get. */
+/** The schedule starts before the launch is answered. The delays let a client subscribe before the events that only subscribers get. */
 const schedule = [
   { delay: 0, type: 'status', data: { status: 'initializing' } },
   { delay: 1_500, type: 'status', data: { status: 'running' } },

@@ -38,7 +38,7 @@ async function folderOf(server: TestServer, id: string): Promise<string> {
   return first.content
 }
 
-/** Leftovers: entries of the folder, and everything that the home keeps for running agents. */
+/** Lists leftovers: the entries of the folder for temporary files, and everything that the home keeps for running agents. */
 const leftOf = ({ server, temp }: Scene): readonly string[] => [...readdirSync(temp), ...leftInHome(server.home)]
 
 /** Kills the server while its sentinel is stopped, so that the leftovers stay for another recovery. */
@@ -270,7 +270,7 @@ describe('a file in a temp folder that cannot be removed', () => {
       expect(stopped.errors.join()).toMatch(/file cannot be removed \(EPERM\); take its flags away/)
       expect((await server.get('/api/cleanup/status')).stuck.join()).toContain(file)
     } finally {
-      // The test's cleanup could not remove the file, either.
+      // With the flag `i`, the test's own cleanup could not remove the file.
       execFileSync('chattr', ['-i', file])
     }
     expect(await server.post('/api/reaper/run')).toMatchObject({ released: [expect.objectContaining({ kind: 'temp-folder' })], left: [] })

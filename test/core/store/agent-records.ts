@@ -45,7 +45,7 @@ export function end(agentId: string, more: Partial<AgentEnd> = {}): AgentEnd {
   return { agentId, status: 'completed', completedAt: '2026-11-15T09:00:09.000Z', report: report(agentId), ...more }
 }
 
-/** Saves this number of messages, in a few calls. */
+/** Saves `count` messages of an agent, in calls of at most 5,000 messages. */
 export async function say(agents: AgentStore, agentId: string, count: number): Promise<void> {
   for (let said = 0; said < count; said += 5_000) {
     const messages = Array.from({ length: Math.min(5_000, count - said) }, (_, index) => newMessage(`line ${said + index + 1}`))

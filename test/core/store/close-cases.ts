@@ -27,7 +27,7 @@ function beginning(store: Store): void {
       'agent.1': 'closing',
       child: 'closing',
       'child.1': 'closing',
-      // An intended resource may or may not exist, and the close does not change that.
+      // Whether the resource of an intent exists is not known. The begin of a close does not change its state.
       'child.2': 'intended',
       sibling: 'open',
       'sibling.1': 'held',

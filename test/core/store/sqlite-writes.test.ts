@@ -42,7 +42,7 @@ describe('SQLite ledger: a locked database', () => {
     })
     const gaps = await timerGaps(40)
     expect(isWritten).toBe(false)
-    // A busy timeout inside of SQLite would have blocked the event loop for its five seconds.
+    // A busy timeout inside SQLite would block the event loop for five seconds.
     expect(Math.max(...gaps)).toBeLessThan(4_800)
     locked.release()
     await write
@@ -123,7 +123,7 @@ describe('SQLite ledger: group commit', () => {
 describe('SQLite ledger: sync to the disk', () => {
   needs('strace')
 
-  /** Counts fsync and fdatasync calls of a process that writes `each` intents in each of `turns` turns. */
+  /** Counts the fsync and fdatasync calls of a process that writes `each` intents in each of `turns` turns. */
   function syncs(turns: number, each: number): number {
     const folder = temporaryHome()
     const trace = join(folder, 'trace')
@@ -149,7 +149,7 @@ describe('SQLite ledger: sync to the disk', () => {
     expect(ledgerUnder(['-e', 'trace=fdatasync'], 'power-cut').said).toEqual(['intended'])
     const broken = ledgerUnder(['-e', 'trace=fdatasync', '-e', 'inject=fdatasync:error=EIO'], 'power-cut')
     expect(broken.said).toEqual([expect.stringMatching(/^ledger_unavailable: .*EIO/)])
-    // The kernel reports a failed write only once, so the second sync would appear to succeed.
+    // The kernel reports a failed write only once, so a second sync by SQLite would appear to succeed.
     const once = ledgerUnder(['-e', 'trace=fdatasync', '-e', 'inject=fdatasync:error=EIO:when=1'], 'power-cut', 'inline', 'twice')
     expect(once.said).toEqual([expect.stringMatching(/EIO/), expect.stringMatching(/EIO/)])
   })
@@ -163,7 +163,7 @@ describe('SQLite ledger: sync to the disk', () => {
     expect(beside.syncs).not.toContain(beside.pid)
   })
 
-  /** Runs the fixture under strace. Returns its output, and the threads that synced after the file was created. */
+  /** Runs the fixture under strace. Returns its output, its pid, and the threads that called fdatasync after the database was created. */
   function ledgerUnder(words: readonly string[], ...mode: readonly string[]): { said: string[]; pid: string; syncs: string[] } {
     const folder = temporaryHome()
     const [file, trace] = [join(folder, 'ledger.db'), join(folder, 'trace')]
@@ -253,7 +253,7 @@ describe('SQLite ledger: a killed writer', () => {
     const kept = new Set((await ledger.contents()).resources.map(({ id }) => id))
     expect(printed.length).toBeGreaterThanOrEqual(promises)
     expect(printed.filter((id) => !kept.has(id))).toEqual([])
-    // A plan has two intents, and both or neither are in the ledger.
+    // Each plan has two intents. Either both of them are in the ledger, or neither.
     const ordinals = [...kept].map((id) => Number(id.slice('agent.'.length)))
     expect(ordinals.filter((ordinal) => !kept.has(`agent.${ordinal % 2 ? ordinal + 1 : ordinal - 1}`))).toEqual([])
   })

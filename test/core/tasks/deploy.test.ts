@@ -89,7 +89,7 @@ describe('equal deployments', () => {
     const all = await Promise.all(Array.from({ length: 8 }, () => bench.deploy(task)))
     expect(new Set(all.map(({ agent }) => agent.id)).size).toBe(1)
     expect(all.filter(({ isDeduplicated }) => !isDeduplicated)).toHaveLength(1)
-    // The same later, while the agent runs.
+    // An equal deployment that comes later, while the agent runs, returns the same agent.
     expect(await bench.deploy(task)).toMatchObject({ isDeduplicated: true, agent: { id: all[0]?.agent.id } })
     expect((await bench.tasks.status({ taskId: task.id, caller: orchestrator })).counts.total).toBe(1)
   })

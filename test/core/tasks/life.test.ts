@@ -50,7 +50,7 @@ describe('kill of an agent', () => {
         ),
       ].map((path) => `.agent-workspace${path}`),
     )
-    // The output can still be read.
+    // The output of the ended agent can still be read.
     expect(await bench.tasks.output({ ...of, caller: orchestrator })).toEqual({ lines: ['hello'], next: 6 })
     expect(readFileSync(archive('stream'), 'utf8')).toBe('hello\n')
   })
@@ -138,7 +138,7 @@ describe('cleanup of an agent', () => {
     expect(existsSync(join(task.workspace, 'logs', `${agent.name}_stream.jsonl`))).toBe(true)
     isBroken = false
     expect(await clean()).toMatchObject({ success: true, logFilesArchived: true, errors: [] })
-    // A log that exists again is reported, whoever created it.
+    // A path in `logs` that exists again after the archiving is reported as not archived, whoever created it.
     mkdirSync(join(task.workspace, 'logs'), { recursive: true })
     mkdirSync(join(task.workspace, 'logs', `${agent.name}_stream.jsonl`))
     expect(await clean()).toMatchObject({ success: false, logFilesArchived: false })

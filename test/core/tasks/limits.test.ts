@@ -56,7 +56,7 @@ describe('task limits', () => {
       await bench.control.agents.remove(agent.id, { force: true })
     }
     await expect(bench.deploy(task, { prompt: 'three' })).rejects.toMatchObject(refused('taskAgents: 2', 'another task') as object)
-    // Another task has its own count.
+    // The agents of another task are counted separately.
     await bench.deploy(await bench.create(), { prompt: 'three' })
   })
 

@@ -187,7 +187,7 @@ describe('last report of an agent', () => {
 
 describe('agent that sends no reports', () => {
   it('is marked as stuck and emitted as silent until it reports again', async () => {
-    // Long enough to observe the state between a report and the next silence.
+    // The threshold is long enough to observe the agent between its report and its next silence.
     await using bench = await openTasks({ flags: { stuckThreshold: '2s' } })
     const task = await bench.create()
     bench.tasks.callback = listens
@@ -201,7 +201,7 @@ describe('agent that sends no reports', () => {
     bench.control.events.on('silent', again.resolve)
     await find(bench, task, deployed)
     expect((await view())?.stuck).toBeUndefined()
-    // The next silence is found again.
+    // The next silence of the same agent is emitted again.
     await again.promise
   })
 
@@ -220,9 +220,9 @@ describe('agent that sends no reports', () => {
     const task = await bench.create()
     const later = [{ delay: 600_000, type: 'complete' as const, data: {} }]
     const mute = [
-      // No server accepts calls.
+      // The first agent has no server that accepts its calls.
       await bench.deploy(task, { prompt: 'no server' }),
-      // The provider has no MCP support.
+      // The second agent has a provider without MCP support.
       await bench.deploy(task, { prompt: 'synthetic', provider: 'synthetic', configuration: { schedule: later } }),
     ]
     bench.tasks.callback = listens

@@ -92,7 +92,7 @@ describe('token of an agent', () => {
     expect(await bench.tasks.callerOf(token)).toEqual({ agentId: agent.id })
     expect(await bench.tasks.callerOf(`${token}x`)).toBeUndefined()
     expect(await bench.tasks.callerOf('')).toBeUndefined()
-    // A later process knows only the hash, from the row.
+    // A process that is started later finds the agent of a token only by the hash in the row.
     const store = await openSqliteStore({ file: bench.supervisor.home.database, clock: realClock })
     await using _ = store.ledger
     const restarted = new Callers(store.tasks)

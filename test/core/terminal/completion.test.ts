@@ -40,7 +40,9 @@ describe('completion: bash', () => {
     return stdout.split('\n').filter(Boolean)
   }
 
-  /** Repeats until something is offered. A completion waits only 400 ms for the server, and may offer nothing on a busy machine. */
+  /**
+   * Requests completions until one is offered. A completion waits only 400 ms for the server, so on a busy machine it may offer nothing.
+   */
   async function firstOffer(...args: Parameters<typeof complete>): Promise<readonly string[]> {
     let offered: readonly string[] = []
     const isOffered = (): boolean => {
@@ -85,11 +87,11 @@ describe('completion: bash', () => {
       expect(complete(file, home, 'stop', '')).toEqual([])
       return performance.now() - startedMs
     }
-    // Most of the time is the start of the program, which takes as long without a server.
+    // Most of the measured time is the start of the program, which takes equally long without a server.
     const startMs = timeOf(temporaryHome())
     hung.ebb.signal('SIGSTOP')
     try {
-      // Without a limit, an answer would be awaited for five seconds.
+      // Without a limit of its own, a completion would wait five seconds for the answer.
       expect(timeOf(hung.home) - startMs).toBeLessThan(4_000)
     } finally {
       hung.ebb.signal('SIGCONT')

@@ -10,7 +10,7 @@ export interface HeldServer extends AsyncDisposable {
   call(name: string): Promise<{ answer(status: number, body: unknown): void }>
   /** Adds a piece of streamed text, which later pieces may continue. */
   say(content: string): void
-  /** Resolves after this many further requests for messages. */
+  /** Resolves after `count` further requests for messages. */
   polls(count: number): Promise<void>
 }
 
@@ -33,7 +33,7 @@ export async function heldServer(): Promise<HeldServer> {
       polled += 1
       const since = Number(url.searchParams.get('since'))
       const answer = (): unknown => response.end(JSON.stringify(messages.slice(since)))
-      // A real server waits for new messages, too.
+      // The answer is delayed, because a real server waits for new messages too.
       if (messages.length > since) answer()
       else setTimeout(answer, 250)
     } else if (request.method === 'GET') response.end(JSON.stringify(agent))

@@ -101,7 +101,7 @@ it('ebb run: three signals at once end it, and nothing of the agent is left', as
   const run = startEbb(['run', 'command', '--grace', '10m', '--', 'sh', '-c', stubborn], { home })
   await run.says('ready')
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGQUIT'] as const) run.signal(signal)
-  // The forced stop may be faster than the third signal.
+  // The exit code is 3 or 130, because the forced stop may end before the third signal arrives.
   expect([3, 130]).toContain((await run.ended).code)
   await waitUntil(() => survivors(run.mark), 30_000, 'everything is gone')
   await waitUntil(() => openBooks(home), 30_000, 'the ledger is closed')
@@ -164,7 +164,7 @@ it("ebb run: after the agent's end a signal ends a run that waits for its reader
   await using terminal = await Terminal.open({ EBB_HOME: home, E: ebbProgram, F: file })
   const agent = 'sh -c \'echo $$ > $F; exec $E run command hi -- sh -c "seq 1 30000; touch $F.said; sleep 1000"\''
   terminal.type(`${agent} | sh -c 'trap "" INT; exec sleep 1000'`)
-  // More than a pipe holds.
+  // The agent prints more than a pipe holds, so `ebb run` waits for its reader.
   await waitUntil(() => existsSync(`${file}.said`), 15_000, 'the agent has printed everything')
   terminal.press('C-c')
   await terminal.shows('stopping the agent')

@@ -73,10 +73,10 @@ describe('cli in a pipe', () => {
   })
 
   it('a reader gets all output, even more than a pipe holds', async () => {
-    // A pipe holds 64 kB (pipe(7)).
+    // The prompt is longer than the 64 kB that a pipe holds (pipe(7)).
     const prompt = `${'a page of it '.repeat(8_000)}end`
     await server.command(['sleep', '1000'], { prompt })
-    // The streams of a Node child process are sockets, which hold more than a pipe.
+    // The output goes through a shell, which connects it to a pipe. The streams of a Node child process are sockets, which hold more.
     const through = ['sh', '-c', '"$@" | cat', 'sh']
     const [ps, json] = await Promise.all([['ps'], ['ps', '--json']].map((words) => ebb(words, { home: server.home, through })))
     expect(text(ps as Ended)).toMatch(/ a page of it .* end\n$/)

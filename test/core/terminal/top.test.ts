@@ -159,7 +159,7 @@ describe('ebb top: the screen', () => {
     await using _ = terminal
     await terminal.shows(new RegExp(`PLACEMENT[\\s\\S]*^❯ ${id.slice(0, 8)}`, 'm'))
     terminal.resize(60, 12)
-    // In one reading: other screens exist between the resize and the complete redraw.
+    // The check reads the screen once for all conditions, because other screens appear between the resize and the complete redraw.
     const otherThanNarrow = (): readonly string[] => {
       const screen = terminal.screen().trimEnd()
       const isNarrow = screen.startsWith('ebb top') && screen.split('\n').length === 12 && !screen.includes('PLACEMENT')
@@ -251,7 +251,7 @@ describe('ebb top: the server', () => {
     expect(terminal.screen()).toContain('of the first server')
     const next = await startServer([], { home: own.home })
     await agent('of the next server', next)
-    // In one reading, because the next screen may be incomplete.
+    // One pattern covers the whole screen, because the next screen may be incomplete.
     await terminal.shows(/^[^✗]*Nothing is stuck, held back or leaked\.[^✗]*of the next server[^✗]*$/)
     await next.stop()
     await terminal.shows('✗')
@@ -274,7 +274,7 @@ describe('ebb top: the server', () => {
     const pressedMs = performance.now()
     terminal.press('q')
     await terminal.shows('code 0')
-    // The timeout of a call is five seconds.
+    // A call to the silent server would time out after five seconds. The exit does not wait for the call.
     expect(performance.now() - pressedMs).toBeLessThan(4_500)
     await requireRestored(terminal, 0)
     proxy.close()

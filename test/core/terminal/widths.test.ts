@@ -50,7 +50,7 @@ describe.each([60, 100, 200])('cli widths: at %d columns', (columns) => {
     expect(lines).toContain('KIND          HELD  CLOSING  STUCK')
     expect(lines.join('\n')).toMatch(/^ +\d+ +\S+ .?B +\d+s {2}sh\n +\d+ +\S+ .?B +\d+s {2}└─ sleep$/m)
     expect(lines.join('\n')).toMatch(/^ {2}└─ process-tree +sh in .* {2}held$/m)
-    // The strength of the proof, as far as there is room for it.
+    // The line shows the strength of the proof and as much of its text as fits.
     expect(lines.join('\n')).toMatch(/ {2}released, kernel: \S/)
   })
 

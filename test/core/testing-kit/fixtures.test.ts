@@ -9,7 +9,7 @@ import { playwright, type UserProject, userProject, vitest } from '../../support
 interface Result {
   readonly title: string
   readonly isPassed: boolean
-  /** All its error messages. */
+  /** All error messages of the test. */
   readonly said: string
 }
 
@@ -66,7 +66,7 @@ const passed = (results: readonly Result[]): readonly string[] => results.filter
 const said = (results: readonly Result[]): Record<string, string> =>
   Object.fromEntries(results.filter(({ isPassed }) => !isPassed).map((result) => [result.title, result.said]))
 
-/** Matches the leak of one agent. Between fork and exec its child has the name of the shell. */
+/** Matches the error of a test that leaked one agent. Between fork and exec, the child of the agent has the name of the shell. */
 const leakedAgent =
   /This test leaked: agent [0-9a-f-]{36} \(command, running\); process \d+ \(sh\)(; process \d+ \((?:sh|sleep)\))?\. It is cleaned up now\. .*"await ebb\.cleanup\(\)"/
 
@@ -98,7 +98,7 @@ describe('useEbb in Vitest', () => {
 })
 
 describe('the ebb fixture in Playwright', () => {
-  // The examples of the documents cover a project with ES modules.
+  // This test uses CommonJS. The examples of the documents cover a project with ES modules.
   it('gives every test its own namespace, and fails a test that leaked, in a CommonJS project', async () => {
     const project = userProject({})
     const TMPDIR = temporaryFolder(project)

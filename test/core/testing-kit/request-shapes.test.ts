@@ -96,7 +96,7 @@ describe('cleanupRealAgents: a minimal request object', () => {
     namespace: 'default',
   }))
 
-  /** Responses have only `ok()`, `status()` and `json()`. Each deletion is refused `refusals` times. */
+  /** A fake request object whose responses have only `ok()`, `status()` and `json()`. It refuses each deletion `refusals` times. */
   function fake(refusals: number): RequestLike & { deletions: string[]; atOnce: number } {
     const answer = (status: number, body: unknown): ResponseLike => ({
       ok: () => status < 400,

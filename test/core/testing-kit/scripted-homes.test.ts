@@ -116,7 +116,7 @@ it('scripted model: the start removes the homes of killed models, and nothing el
   for (const one of [...abandoned, ...others]) mkdirSync(join(one, 'deep'), { recursive: true })
   const foreign = named(space, dead, start, 'foreig')
   mkdirSync(foreign)
-  // Only root can create a folder of another user. Without root the folder is an own one, and is removed.
+  // Only root can create a folder of another user. Without root, the folder belongs to the test's user and is removed.
   const isRoot = process.getuid?.() === 0
   if (isRoot) chownSync(foreign, 65_534, 65_534)
   const precious = temporaryHome()

@@ -54,7 +54,7 @@ it('scripted model: a kept part of a text does not keep the whole text in memory
   for (let sent = 0; sent < 15; sent++) await ask(sent)
   const before = heap()
   for (let sent = 0; sent < 30; sent++) await ask(sent)
-  // 90 MB were sent since `before`, and the 32 MiB of bodies were full before.
+  // 90 MB were sent after `before` was measured. The 32 MiB that the model keeps of request bodies were already full then.
   expect(heap() - before).toBeLessThan(40e6)
 })
 

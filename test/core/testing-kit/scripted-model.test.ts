@@ -145,7 +145,7 @@ for (const [api, tongue] of Object.entries(tongues)) {
 describe('scripted model: every API', () => {
   it('returns an error when the script runs a command and the agent has no shell tool', async () => {
     const response = await post('/v1/messages', { ...tongues['anthropic-messages']?.ask('run it', false), tools: [{ name: 'Read' }] })
-    // Without streaming nothing was sent yet, so the error is an HTTP status. In a stream it would be an error event.
+    // The request does not stream, so no output was sent yet, and the error is an HTTP status. In a stream it would be an error event.
     expect([response.status, await response.text()]).toEqual([400, expect.stringContaining('it offers: Read')])
   })
 
@@ -254,7 +254,7 @@ describe('scripted model: every API', () => {
     const written = vi.spyOn(ServerResponse.prototype, 'write')
     try {
       const socket = await silentClient(true)
-      // The kernel buffers a few megabytes; after that nothing more must be written.
+      // The kernel buffers a few megabytes. After that, the model must not write more.
       await waitUntil(
         standsStill(() => written.mock.calls.length),
         20_000,

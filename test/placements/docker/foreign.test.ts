@@ -19,7 +19,7 @@ const start = (...options: readonly string[]): string =>
 const labels = (of: Readonly<Record<string, string>>): readonly string[] =>
   Object.entries(of).flatMap(([name, value]) => ['--label', `ebb.${name}=${value}`])
 
-/** Containers that look like Ebb's and are not. */
+/** Starts containers that look like containers of Ebb and are foreign. */
 function placeDecoys(agentId: string): readonly string[] {
   const strange = { installation: 'ffffffffffff', incarnation: 'aaaaaaaaaaaa-1-2-3', scope: agentId, resource: `${agentId}.3` }
   return [
@@ -102,7 +102,7 @@ describe("docker: containers with Ebb's labels and without a ledger record", () 
     const scope = randomUUID()
     const installation = installationOf(home) ?? ''
     const [incarnation, resource] = ['aaaaaaaaaaaa-1-2-3', `${scope}.3`]
-    // Like a container of Ebb: its process also carries the environment tag.
+    // The process of this container also carries the environment tag, as in a container of Ebb.
     const env = ['--env', `EBB_SCOPE=${installation}/${incarnation}/${resource}+container`]
     start('--name', 'orphan', ...env, ...labels({ installation, incarnation, scope, resource }))
     const dry = await ebb(['reap', '--dry-run', '--json', ...daemon().words], { home })

@@ -93,7 +93,7 @@ describe('docker: an agent in a container', () => {
     await hasSaid(server, id, 1)
     const readProcesses = (): Promise<Json> => server.get(`/api/agents/${id}/process`)
     const sleeps = async (): Promise<boolean> => (await readProcesses()).processes.some(({ command }: Json) => command.startsWith('sleep'))
-    // Before the exec, the child is a shell, and then `env`.
+    // Before its exec, the child of the agent is a shell, and then `env`.
     await waitUntil(sleeps, 20_000, 'its child sleeps')
     const { process_alive, processes } = await readProcesses()
     expect(process_alive).toBe(true)

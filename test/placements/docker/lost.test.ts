@@ -22,7 +22,10 @@ import { waitUntil } from '../../support/world.ts'
 needs('docker')
 const daemon = useDockerd()
 
-/** Runs before the guard, so that a test that failed half-way does not make the next one fail. */
+/**
+ * Starts the daemon again before the guard of the test suite checks the machine, so that a test that failed half-way does not make the next
+ * one fail.
+ */
 afterEach(async () => {
   if (missing('docker') === undefined) await daemon().revive()
 })
@@ -35,8 +38,8 @@ async function killed(server: TestServer): Promise<void> {
 }
 
 /**
- * Kills the daemon between two lines of the agent, which then runs on. A line that the daemon has read and not stored is lost with it,
- * without a trace.
+ * Kills the daemon while the agent pauses between two lines. The agent then runs on. The pause is needed because a line that the daemon has
+ * read and not stored is lost with it, without a trace.
  */
 async function loseDaemon(server: TestServer, id: string, gate: Gate): Promise<void> {
   gate.open('halt')
@@ -48,7 +51,7 @@ async function loseDaemon(server: TestServer, id: string, gate: Gate): Promise<v
   await waitUntil(() => gate.count() >= printed + 10, 10_000, 'the agent prints while the daemon is dead')
 }
 
-/** Requires every line once, in order. */
+/** Requires that the output contains every line once, in order. */
 function expectWhole(output: readonly string[]): void {
   const counted = output.slice(0, -1)
   expect(counted).toEqual(counted.map((_, index) => `line ${index + 1}`))
@@ -127,13 +130,13 @@ describe('docker: a killed server (G9)', () => {
     gate.open()
     await hasLeft(leaving)
     expect((await ebb(['recover', ...gate.words], { home })).code).toBe(0)
-    // This also holds when the sentinel of the first server had the claim and checked before the agent had ended.
+    // One container is left, also when the sentinel of the first server had the claim and looked before the agent had ended.
     expect(daemon().containers()).toHaveLength(1)
 
     await using second = await startServer(gate.words, { home })
     expect(await second.get(`/api/agents/${leaving}`)).toMatchObject({ status: 'failed', exitCode: 5 })
     expectWhole(await lines(second, leaving))
-    // When the sentinel checked between the container's death and its removal, it knows the exit code.
+    // The exit code of the removed container is known when the sentinel looked between the container's death and its removal.
     const name = expect.stringMatching(/^(supervisor_lost|exit_code)$/)
     expect(await second.get(`/api/agents/${removed}`)).toMatchObject({ status: 'failed', error: { name } })
     expect(await second.get(`/api/agents/${living}`)).toMatchObject({ status: 'running' })

@@ -72,7 +72,7 @@ describe('docker: an agent that had not read its whole prompt when its server wa
     await first.ebb.ended
     if (recoverer === 'ebb recover') {
       expect((await ebb(['recover', ...gate.words], { home })).code).toBe(0)
-      // The sentinel of the first server may have the claim instead.
+      // The sentinel of the first server may have claimed the recovery instead of `ebb recover`.
       await waitUntil(() => daemon().containers(), 20_000, 'the recovery removes the container')
     }
     await using second = await startServer(gate.words, { home })

@@ -10,7 +10,7 @@ const daemon = useDockerd()
 
 let server: TestServer
 beforeAll(async () => {
-  // Without timed reaper passes: a test counts those that it requests.
+  // The reaper makes no timed passes, because a test counts the passes that it requests.
   const reaping = ['--reaper-minimum-age', '1ms', '--reaper-interval', '1h']
   if (missing('docker') === undefined) server = await startServer([...daemon().words, ...reaping])
 })

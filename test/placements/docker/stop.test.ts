@@ -25,7 +25,7 @@ let server: TestServer
 let gate: Gate
 beforeAll(async () => {
   if (missing('docker') !== undefined) return
-  // In the daemon's folder, because it is shared by all tests.
+  // The gate folder is in the daemon's folder, because all tests of this file share both.
   gate = gateFolder(daemon(), join(daemon().folder, 'gate'))
   server = await startServer(gate.words)
 })
@@ -35,7 +35,7 @@ const stop = (id: string, body: object = {}): Promise<Json> => server.post(`/api
 const runOf = ({ resources }: Json): Json => resources.find(({ kind }: Json) => kind === 'container-run')
 const stepsOf = (report: Json): string[] => runOf(report).steps.map(({ step }: Json) => step)
 
-/** Nothing of the agents that were stopped or deleted is left, in the daemon or in the ledger. */
+/** Requires that nothing of the agents that were stopped or deleted is left, in the daemon or in the ledger. */
 async function expectNothingLeft(): Promise<void> {
   expect(daemon().containers()).toEqual([])
   expect(await server.get('/api/cleanup/status')).toMatchObject({ runningProcesses: 0, resources: {}, leaks: [], stuck: [], heldBack: [] })
@@ -66,7 +66,7 @@ describe('docker: stopping an agent', () => {
   it('does not wait for pid 1 of the container when it has no handler for SIGTERM', async () => {
     const id = await inDocker(server, shell('echo up; exec sleep 1000'))
     await hasSaid(server, id, 1)
-    // A longer grace than the test's own timeout.
+    // The grace is longer than the timeout of the test, so a stop that waited for it would fail.
     const report = await stop(id, { grace: 600_000 })
     expect(stepsOf(report)).toEqual(['kill'])
     await expectNothingLeft()
@@ -75,7 +75,7 @@ describe('docker: stopping an agent', () => {
   it('kills an agent that handles SIGTERM and does not exit, after its grace', async () => {
     const id = await inDocker(server, shell('trap "echo no" TERM; echo up; while :; do sleep 0.05; done'))
     await hasSaid(server, id, 1)
-    // Enough time for its output, also on a busy machine.
+    // The grace of five seconds is enough for the agent to print `no`, also on a busy machine.
     expect(stepsOf(await stop(id, { grace: 5_000 }))).toEqual(['terminate', 'kill'])
     expect(await lines(server, id)).toEqual(['up', 'no'])
     await expectNothingLeft()
@@ -195,7 +195,7 @@ describe('docker: stopping an agent', () => {
   })
 
   it('a reset removes all containers with their anonymous volumes', async () => {
-    // Containers removed by other tests leave their volumes.
+    // Volumes are compared before and after, because containers that other tests removed have left theirs.
     const volumes = (): string[] => daemon().docker('volume', 'ls', '-q').split('\n')
     const before = volumes()
     const ids = await Promise.all(Array.from({ length: 4 }, () => inDocker(server, counter('/nonexistent'))))
@@ -207,7 +207,7 @@ describe('docker: stopping an agent', () => {
   })
 
   it('a reset during launches removes what they have created', async () => {
-    // Launches fail when the reset comes first.
+    // A launch fails when the reset comes before it.
     const launches = Array.from({ length: 4 }, () => inDocker(server, ['sleep', '1000']).catch(() => undefined))
     await Promise.race([launches[0], becomesAny()])
     expect(await server.post('/api/test/reset-environment')).toMatchObject({ success: true })

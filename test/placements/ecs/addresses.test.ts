@@ -93,7 +93,7 @@ interface Host {
   readonly ctx: CreateCtx
 }
 
-/** One of many hosts that want the same address, with the lease kind as it is wired. */
+/** Creates one of many hosts that want the same address, with the lease kind that a server uses. */
 function hostOf(number: number, arn: string): Host {
   const pool = new ClientPool({ region: 'us-east-1', endpoint: world.proxy.url })
   const place = { bucket: world.bucket, prefix: 'ebb', region: 'us-east-1' }
@@ -138,7 +138,7 @@ test('ecs: a lease is not deleted without a condition when the store does not su
   const host = hostOf(1, task.arn)
   await host.kind.create(host.ref, host.ref, host.ctx)
   expect(await host.kind.observe(host.ref, host.ctx)).toMatchObject({ is: 'present' })
-  // All attempts of this call. A later call of another operation would succeed.
+  // Every attempt of this call gets the fault.
   world.proxy.fail({ operation: 'DeleteObject', fault: 'unsupported', times: 5 })
   await expect(host.kind.release(host.ref, 'kill', host.ctx)).rejects.toThrow(/DeleteObject/)
   expect(await world.objects('ebb/leases/')).toHaveLength(1)
@@ -165,7 +165,7 @@ describe('ecs: a target whose address has a new owner', () => {
   test("is not deregistered when Ebb's task has stopped and another task of the cluster has the address, with or without a lease", async () => {
     await using server = await world.server()
     const agent = await launchOne(world, server)
-    // The task has ended, and Ebb has not noticed: the lease is still Ebb's.
+    // The ECS task has ended, and Ebb has not noticed it. The lease still belongs to Ebb.
     Object.assign(world.tasks.find(agent.arn) ?? {}, { status: 'STOPPED', desired: 'STOPPED' })
     world.tasks.nextAddresses.push(agent.address)
     const theirs = await world.runDecoy({}, 'somebody', otherFamily)

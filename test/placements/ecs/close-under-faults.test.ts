@@ -17,7 +17,7 @@ let server: TestServer
 
 beforeAll(async () => {
   world = await AwsWorld.start()
-  // Without timed reaper passes: one of them could release what a test is about to check.
+  // The reaper makes no timed passes, because a pass could release what a test is about to check.
   server = await world.server({ 'reaper-interval': '1h' })
 })
 afterEach(async () => {
@@ -30,7 +30,7 @@ afterAll(async () => {
   await world[Symbol.asyncDispose]()
 })
 
-/** The operations of a close, recorded from a real one. */
+/** Returns the names of the AWS operations that a real close calls. */
 async function callsOfAClose(): Promise<readonly string[]> {
   const agent = await launchOne(world, server)
   world.proxy.calls.length = 0
@@ -43,11 +43,11 @@ async function stop({ id }: EcsAgent): Promise<Json> {
   return body.details ?? body
 }
 
-/** Requires that a report that is not clean names what is left, and that it stays in the ledger. */
+/** Requires that an unsuccessful report names what is left, and that the ledger still contains it. */
 async function requireLeftoversReported(report: Json): Promise<void> {
   expect(report.errors.length).toBeGreaterThan(0)
   const { isClean, stuck, heldBack } = await server.get('/api/cleanup/status')
-  // A failed listing leaves no record: the sweep is stuck, and the close must be run again.
+  // A failed listing leaves no record in the ledger. Then the sweep is reported as stuck, and the close must be requested again.
   const isBlind = report.resources.some(({ name, outcome }: Json) => name === 'sweep' && outcome === 'stuck')
   expect({ isClean, isNamed: isBlind || stuck.length + heldBack.length > 0 }).toEqual({ isClean: false, isNamed: true })
   world.proxy.heal()
@@ -84,7 +84,7 @@ describe('ecs: a fault in one call of a close', () => {
   })
 })
 
-/** A call in the middle of a wait, and the last one, on which the proof rests. */
+/** The faulty call is either in the middle of a wait, or the last call of its operation, on which the proof rests. */
 describe('ecs: a fault in a later call of a close', () => {
   const later: readonly (readonly [string, Fault])[] = [
     ['fails with a 500', 'error'],
@@ -123,7 +123,7 @@ describe('ecs: faults in all calls of a close', () => {
     world.proxy.fail({ fault: 'throttle' })
     const report = await stop(agent)
     expect(report.success).toBe(false)
-    // The agent itself has ended, because the runner is not AWS. All AWS resources are left.
+    // The agent itself has ended, because its runner can be reached without AWS. All AWS resources are left.
     expect(await partsOf(world, agent)).toEqual(wholeAgent)
     expect(report.resources.filter(({ kind, name }: Json) => /ecs-task|address-lease/.test(kind) && name !== 'sweep')).toMatchObject([
       { outcome: 'held-back' },

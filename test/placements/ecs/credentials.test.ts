@@ -59,13 +59,13 @@ test('ecs credentials: a process uses renewed credentials of its profile after t
   logIn('OLD')
   const { queries, call } = openQueries()
   await expect(queries.listTasks(query, call)).rejects.toThrow(/credentials have expired; renew them, then the call is retried/)
-  // The profile is unchanged, so the call is made once and not repeated with the same key.
+  // The profile is unchanged, so the call is made once and is not repeated with the same key.
   expect(keys).toEqual(['OLD'])
   logIn('NEW')
   isGood.add('NEW')
   expect(await queries.listTasks(query, call)).toEqual(['arn:1'])
   expect(keys).toEqual(['OLD', 'OLD', 'NEW'])
-  // With another client, and an answer without an error code.
+  // A call to S3 uses another client of the SDK, and gets an error answer without an error code.
   expect(await queries.head(object, call)).toBeDefined()
 })
 
@@ -76,6 +76,6 @@ test('ecs credentials: a profile that is created while the server runs is found'
   isGood.add('NEW')
   expect(await queries.listTasks(query, call)).toEqual(['arn:1'])
   rmSync(file)
-  // Valid credentials are not read again.
+  // Credentials that are still valid are not read from the file again.
   expect(await queries.listTasks(query, call)).toEqual(['arn:1'])
 })

@@ -27,7 +27,7 @@ test.each([
   expect(ecsSubnets.length).toBeGreaterThan(0)
 })
 
-/** Operations whose permission has another name. */
+/** The IAM permission of each operation whose permission has another name. */
 const permissions: Readonly<Record<string, string>> = {
   PutObject: 's3:PutObject',
   CreateMultipartUpload: 's3:PutObject',
@@ -83,9 +83,9 @@ describe('ecs guide: the policy', () => {
         `elasticloadbalancing:${operation}`,
       ]),
     )
-    // ECS and IAM check these permissions during RunTask.
+    // The policy also contains two permissions without an operation, which ECS and IAM check during RunTask.
     expect([...allowed].filter((permission) => !used.has(permission))).toEqual(['ecs:TagResource', 'iam:PassRole'])
-    // In each of the two folders, only the object permissions that are used there are granted.
+    // For each of the two folders, the policy grants only the object permissions that Ebb uses there.
     const inFolder = (action: string, place: string): readonly string[] =>
       ['results', 'leases'].filter((folder) => place.includes(`/ebb/${folder}/`)).map((folder) => `${action} ${folder}`)
     const granted = Statement.flatMap(({ Action, Resource }) =>

@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterEach(async () => await world.reset())
 afterAll(async () => await world[Symbol.asyncDispose]())
 
-/** The timeout of a call is 8 s: 4 s are answered in time, 9 s are not. */
+/** Delays of the answer to a call. The timeout of a call is 8 s, so an answer after 4 s is in time, and one after 9 s is not. */
 const delays: readonly (readonly [string, number])[] = [
   ['RunTask', 4_000],
   ['PutObject', 4_000],
@@ -37,7 +37,7 @@ test.each(delays)(
     const answer = server.call('POST', '/api/agents', { body })
     await world.proxy.began(operation)
     expect(await server.post('/api/requests/impatient/cleanup', {})).toMatchObject({ success: true, errors: [] })
-    // The call has taken effect, although its request was closed.
+    // The AWS call has taken effect, although the request of the agent was closed.
     await world.proxy.saw(operation)
     expect(await world.left()).toEqual([])
     expect((await answer).status).toBeGreaterThanOrEqual(400)

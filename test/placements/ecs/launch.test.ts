@@ -50,7 +50,7 @@ test('ecs: one agent is one tagged task, one healthy target and one lease', asyn
     ...['address-lease', 'ecs-task', 'lb-target', 'log', 'log', 'remote-agent', 'upload'],
   ])
   expect(world.proxy.of('RunTask')).toHaveLength(1)
-  // The token is stored neither in the ledger nor in the task, which others can read.
+  // The token is stored neither in the ledger nor in the description of the ECS task, which others can read.
   const home = readdirSync(server.home).filter((name) => /\.db|installation/.test(name))
   expect(home.length).toBeGreaterThan(1)
   for (const name of home) expect(readFileSync(join(server.home, name)).includes(world.token)).toBe(false)
@@ -183,7 +183,7 @@ test('ecs: a runner that does not answer is ended with its task', async () => {
   const agent = await launchOne(world, server)
   const runner = world.runners.at(-1)
   runner?.signal('SIGSTOP')
-  // SIGSTOP keeps SIGTERM pending. After the stop timeout ECS sends SIGKILL.
+  // A process that is stopped by SIGSTOP does not handle SIGTERM. After the stop timeout, ECS sends SIGKILL.
   const killed = world.proxy.saw('StopTask').then(() => runner?.signal('SIGKILL'))
   expect(await server.post(`/api/agents/${agent.id}/stop`, { force: true })).toMatchObject({ success: true })
   await killed

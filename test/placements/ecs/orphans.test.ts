@@ -35,12 +35,12 @@ async function orphan(): Promise<Orphaned> {
   const agent = await launchOne(world, server)
   const marks = Object.fromEntries((world.tasks.find(agent.arn)?.tags ?? []).map(({ key, value }) => [key, value]))
   await server.stop()
-  // The sentinel releases what the exit had no time for.
+  // The sentinel releases what the server had no time to release at its exit.
   await waitUntil(() => partsOf(world, agent), 40_000, 'nothing of the agent is left')
   const [installation = '', incarnation = ''] = [marks['ebb:installation'], marks['ebb:incarnation']]
   const scope = randomUUID()
   const tags = { 'ebb:installation': installation, 'ebb:incarnation': incarnation, 'ebb:scope': scope, 'ebb:resource': `${scope}.3` }
-  // With a task definition that the settings no longer name.
+  // The task has a task definition that the settings no longer name.
   const task = await world.runDecoy(tags, scope, otherFamily)
   const metadata = {
     'ebb-installation': installation,
@@ -68,7 +68,7 @@ test('ecs orphans: a dry run shows them, the first pass leaves them, the second 
   await using server = await world.server({ 'reaper-minimum-age': '0s', 'reaper-interval': '1h' }, home)
   world.proxy.calls.length = 0
   const dry = await reap(server, { dryRun: true })
-  // Three kinds need the leases. They are listed once.
+  // Three resource kinds need the list of leases. The leases are listed once for all three.
   expect(world.proxy.of('ListObjectsV2')).toHaveLength(1)
   expect(kindsOf(dry.found)).toEqual(all)
   expect(kindsOf(dry.left)).toEqual(all)
@@ -76,7 +76,7 @@ test('ecs orphans: a dry run shows them, the first pass leaves them, the second 
   expect(await reap(server)).toMatchObject({ left: [] })
   expect(await world.left(neighbours.names)).toEqual([])
   expect(await neighbours.touched()).toEqual([])
-  // An orphan has no upload to wait for, so its task was stopped.
+  // An orphan has no upload to wait for, so the reaper stopped its task.
   expect(world.proxy.of('StopTask').length).toBeGreaterThan(0)
 })
 

@@ -92,10 +92,10 @@ describe('ecs: cleanup at the exit of the process', () => {
       await launchOne(world, server, ofRequest('two')),
       await launchOne(world, server),
     ]
-    // The exit has six seconds for all agents, and stopping runners takes part of that time.
+    // A server that exits has six seconds for all agents. The runners stop quickly here, because stopping them takes a part of that time.
     world.tasks.stopTimeoutMs = 100
     await server.stop()
-    // Exit code 0 means that everything is released.
+    // Exit code 0 means that all resources are released.
     expect((await server.ebb.ended).code).toBe(0)
     for (const agent of agents) expect(await partsOf(world, agent)).toEqual([])
     expect(await world.objects('ebb/results/')).toHaveLength(2 * agents.length + 1)
@@ -132,7 +132,7 @@ describe('ecs: cleanup at the exit of the process', () => {
     const neighbours = await amongForeignThings(world, { installation: 'x', scope: agent.id })
     server.ebb.signal('SIGKILL')
     await server.ebb.ended
-    // The sentinel has the settings and credentials of the server.
+    // The sentinel recovers the agent, because it has the settings and credentials of the server.
     await waitUntil(() => partsOf(world, agent), 30_000, 'nothing of the agent is left')
     expect(await world.left(neighbours.names)).toEqual([])
     expect(await neighbours.touched()).toEqual([])
@@ -145,7 +145,7 @@ describe('ecs: cleanup at the exit of the process', () => {
     const agent = await launchOne(world, server, ofRequest('forced'))
     const report = await cleanup(server, 'forced', { force: true })
     const outcomes = Object.fromEntries(report.resources.map(({ kind, outcome }: Json) => [kind, outcome]))
-    // The target is still observed, so it is reported as stuck, and its address stays leased.
+    // The target can still be observed, so it is reported as stuck, and its address stays leased.
     expect(report.success).toBe(false)
     expect(outcomes).toMatchObject({ 'ecs-task': 'released', 'lb-target': 'stuck', 'address-lease': 'held-back', upload: 'released' })
     expect(await partsOf(world, agent)).toEqual(['draining', 'leased'])
@@ -177,7 +177,7 @@ describe('ecs: cleanup at the exit of the process', () => {
     await using server = await world.server()
     const agent = await launchOne(world, server, ofRequest('forced'))
     world.proxy.fail({ operation: 'PutObject', fault: 'denied' })
-    // The time that is left after the upload is given up must not be used up by a slow runner.
+    // The runner ends quickly, because a slow one would use up the time that is left after the upload is given up.
     world.tasks.stopTimeoutMs = 100
     const report = await cleanup(server, 'forced', { force: true })
     expect(report.gaveUp.join(' ')).toMatch(/upload of s3:.* failed: AWS denies/)

@@ -15,8 +15,8 @@ import type { Json, TestServer } from '../../support/server.ts'
 import { waitUntil } from '../../support/world.ts'
 
 /**
- * The upload is an obligation that must be met before the task is stopped (G8). S3 itself confirms it. Until then the task is held back
- * visibly; only force or the deadline gives the upload up.
+ * The upload of the output is an obligation that must be met before the task is stopped (G8). S3 itself confirms the upload. Until then the
+ * task is reported as held back; only force or the deadline gives the upload up.
  */
 
 needs('moto')
@@ -86,7 +86,7 @@ describe('ecs: an upload that cannot be confirmed', () => {
     await using server = await world.server()
     const agent = await launchOne(world, server)
     world.proxy.fail({ operation: 'PutObject', fault: 'denied' })
-    // The runner ends quickly, so that the two seconds are enough.
+    // The runner ends quickly, so that the two seconds after the upload are enough.
     world.tasks.stopTimeoutMs = 100
     const report = await server.post<Json>(`/api/agents/${agent.id}/stop`, { force: true })
     expect(report).toMatchObject({ success: true, gaveUp: [expect.stringMatching(/upload of s3:.*AWS denies/)] })

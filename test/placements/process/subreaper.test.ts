@@ -58,7 +58,7 @@ function sentinelOf({ run }: Running): Seen {
   return sentinel as Seen
 }
 
-/** The target of a descriptor; empty when it is closed already. */
+/** Returns the target of a descriptor. Empty when the descriptor is closed already. */
 function linkOf({ pid }: Seen, fd: number | string): string {
   try {
     return readlinkSync(`/proc/${pid}/fd/${fd}`)
@@ -124,7 +124,7 @@ describe('a subreaper process passes through', () => {
     const run = startEbb(exec(sh('cat <&3; echo to four >&4; echo ready; read -r _')), { home, through: ['sh', '-c', script, home] })
     await run.says('from threeready')
     const subreaper = subreaperOf(home)
-    // It closes them after the command has started, which may have printed its line by then.
+    // The subreaper process closes its copies of the descriptors after the command has started, and thus perhaps after `ready`.
     const held = (): readonly string[] =>
       readdirSync(`/proc/${subreaper.pid}/fd`)
         .map((fd) => linkOf(subreaper, fd))
@@ -171,7 +171,7 @@ describe('a subreaper process passes through', () => {
 describe('a subreaper process', () => {
   it('holds no stream of its command, and has its own process name', async () => {
     const { run, subreaper } = await started(sh('echo ready; read -r _'))
-    // It closes them after the command has started, which may have printed its line by then.
+    // The subreaper process closes its copies of the streams after the command has started, and thus perhaps after `ready`.
     const held = (): readonly string[] => [0, 1, 2].map((fd) => linkOf(subreaper, fd)).filter((path) => path !== '/dev/null')
     await waitUntil(held, deadlineMs, 'the subreaper process has closed them')
     expect(subreaper.argv.replaceAll('\0', '')).toBe('ebb-keeper')
@@ -321,7 +321,7 @@ describe('G9: after a kill of the supervisor', () => {
     const marker = `${currentMark()}daemon`
     const running = await started([fixture('daemonizes-without-environment'), fixture('waits'), marker])
     const { home, run } = running
-    // The supervisor is stopped first, or it would start another sentinel.
+    // The supervisor is stopped before its sentinel is killed, because otherwise it would start another sentinel.
     run.signal('SIGSTOP')
     kill(sentinelOf(running), 'SIGKILL')
     run.signal('SIGKILL')

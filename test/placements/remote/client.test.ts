@@ -128,7 +128,7 @@ it("remote client: MCP servers are sent in the format of the programs' own files
 describe('remote client: the certificate of a runner', () => {
   needs('openssl')
 
-  /** Self-signed, and trusted by this process during the test. */
+  /** Serves with a self-signed certificate, which this process trusts during the test. */
   async function withCertificate(names: string, test: (url: string) => Promise<void>): Promise<void> {
     const folder = temporaryHome()
     const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')]

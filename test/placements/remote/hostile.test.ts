@@ -17,7 +17,7 @@ class FakeRunner implements AsyncDisposable {
   readonly #server: Server
   readonly calls: string[] = []
   isAlive = true
-  /** The open stream. */
+  /** The response of the stream that is open. */
   streaming: ServerResponse | undefined
 
   private constructor(server: Server) {
@@ -57,7 +57,7 @@ const json = (response: ServerResponse, status: number, body: unknown): void => 
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
 }
 
-/** An id in the style of a runner that is not Ebb's, which also does not name its installation. */
+/** An id in the style of a runner that is another program than Ebb, which also does not name its installation. */
 const ownId = 'agent-0001'
 const usual: Readonly<Record<string, Handler>> = {
   health: (_request, response) => json(response, 200, { status: 'ok', timestamp: new Date().toISOString(), active_agents: 0 }),
@@ -103,7 +103,7 @@ async function agentAtEnd(server: TestServer, id: string): Promise<Json> {
   return await server.get(`/api/agents/${id}`)
 }
 
-/** The runner protocol defines the status of this answer, and no body. */
+/** Answers 404 for an unknown id. The runner protocol defines the status of this answer, and no body. */
 const unknownId =
   (body?: object): Handler =>
   (request, response, runner) => {
@@ -206,7 +206,7 @@ it('remote: a token is sent only to the runner for which it was set', { timeout:
   const server = await startServer(['--remote-url', first.url, '--remote-token', 'the-first-token'], { home })
   const id = await server.launch(body())
   await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
-  // The sentinel has the same settings as the server. It is stopped, so that it does nothing here.
+  // The sentinel has the runner and token of the first server. It is stopped, so that it does not recover the agent.
   const sentinels = survivors(home).filter(({ argv }) => argv.startsWith('ebb-sentinel'))
   for (const { pid } of sentinels) process.kill(pid, 'SIGSTOP')
   server.ebb.signal('SIGKILL')
@@ -220,7 +220,7 @@ it('remote: a token is sent only to the runner for which it was set', { timeout:
     expect(new Set(shown)).toEqual(new Set(['Bearer the-first-token']))
   }
   await using again = await startServer(['--remote-url', first.url, '--remote-token', 'the-first-token'], { home })
-  // The deletion was requested, and the recovery has completed it.
+  // The deletion was requested before, and the recovery of this server has completed it.
   expect((await again.call('GET', `/api/agents/${id}`)).status).toBe(404)
   expect(await again.get('/api/cleanup/status')).toMatchObject({ stuck: [], leaks: [] })
   expect(new Set(shown)).toEqual(new Set(['Bearer the-first-token']))
@@ -319,7 +319,7 @@ it.each([
   'remote: 409 and no release when the runner %s',
   async (_what, odd, says) => {
     let isOdd = false
-    // The launch calls the runner too, so the fault starts after it.
+    // The launch calls the runner too, so the runner becomes faulty only after the launch.
     const later = Object.fromEntries(
       Object.entries(odd).map(([kind, handler]): [string, Handler] => [
         kind,

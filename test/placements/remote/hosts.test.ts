@@ -50,7 +50,7 @@ it('hosts: a runner that never answers is unreachable after two seconds, and con
   await once(silent, 'listening')
   try {
     await using server = await startServer(['--remote-url', `http://127.0.0.1:${(silent.address() as AddressInfo).port}`])
-    // Settings are checked at the start: first the health, and a status when that has timed out.
+    // The server checks its settings at the start. It requests the health of the runner first, and a status when that has timed out.
     await expect.poll(() => urls.some((url) => url.startsWith('/agent/status')), { timeout: 30_000 }).toBe(true)
     expect(urls.filter((url) => url === '/health')).toHaveLength(1)
     const answers = await Promise.all(Array.from({ length: 5 }, () => server.get<Json[]>('/api/hosts')))

@@ -147,7 +147,7 @@ describe('remote: a call to a runner', () => {
       const answering = server.call('POST', '/api/agents', { body }).catch((error: unknown) => error as Error)
       if (way === 'loses') {
         await waitUntil(() => agentProcesses(runner.home).length > 0, 15_000, 'the agent runs, though its launch got no answer')
-        // The reset does not wait for the launch's deadline, because it closes the agent's scope.
+        // The reset closes the scope of the agent, so it does not wait for the deadline of the launch.
         expect(await server.post('/api/test/reset-environment', { timeout: 2_000 })).toMatchObject({ success: true })
       }
       await answering
@@ -190,7 +190,7 @@ describe('remote: a call to a runner', () => {
     await firstWord(server, id)
     proxy.freezeAll()
     writeFileSync(go, '')
-    await server.get(`/api/agents/${id}/status?wait=30000`).catch(() => {}) // The wait may time out. The next line waits longer.
+    await server.get(`/api/agents/${id}/status?wait=30000`).catch(() => {}) // The request may time out. The next line waits longer.
     await waitUntil(async () => (await server.get(`/api/agents/${id}`)).status === 'failed', 40_000, 'the end of the agent is known')
     expect(await server.get(`/api/agents/${id}`)).toMatchObject({ exitCode: 7 })
   })
@@ -230,7 +230,8 @@ describe('remote: the network to the runner', () => {
     const there = network.there([])
     const server = await startServer(['--remote-url', runner.url, '--remote-token', token, ...reaping], { through: there })
     try {
-      // The control plane listens inside the second network, which this process cannot reach.
+      // The control plane listens inside the second network, which this process cannot reach. So a process in that network sends the
+      // requests.
       const ask = (method: string, path: string, body?: object): Json => {
         const words = [nodeProgram, '--input-type=module', '-e', askProgram, '--', method, server.url + path, JSON.stringify(body ?? null)]
         const [program = '', ...rest] = network.there(words)

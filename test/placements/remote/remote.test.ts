@@ -159,7 +159,7 @@ describe('remote settings', () => {
     expect(await doctor('a-wrong-token')).toEqual({ code: 1, settings: [bad('remote.url'), bad('remote.token')] })
     const good = (setting: string): object => ({ setting, isGood: true, says: expect.any(String) })
     expect(await doctor(token)).toEqual({ code: 0, settings: [good('remote.url'), good('remote.token')] })
-    // The health of a control plane looks like that of a runner.
+    // The health answer of a control plane looks like that of a runner. The doctor must still reject its address.
     const says = expect.stringContaining(`set remote.url to ${new URL(runner.url).origin}, without /api`)
     expect(await doctor(token, `${runner.url}/api`)).toEqual({ code: 1, settings: [{ setting: 'remote.url', isGood: false, says }] })
   })

@@ -99,7 +99,7 @@ export class ClientStream {
     return this.events.at(-1)
   }
 
-  /** Resolves when `count` lines have come. */
+  /** Resolves when the stream has delivered `count` lines. */
   async received(count: number): Promise<void> {
     await Promise.race([
       new Promise<void>((resolve) => {

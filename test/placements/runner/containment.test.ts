@@ -8,11 +8,11 @@ import { seen, waitUntil } from '../../support/world.ts'
 import { RunnerClient, shell } from './client.ts'
 
 /**
- * The runner under the weaker containments, with an agent that removes its environment tag by `env -i`, so a scan for the tag does
- * not find it. Its process tree still shows whether it lives.
+ * Tests the runner under the weaker containments. The agent removes its environment tag by `env -i`, so a scan for the tag does not find
+ * the agent. Its process tree still shows whether it lives.
  */
 
-/** Prints its pid, then runs on with that pid and an empty environment. */
+/** A script that prints its pid, then runs on with that pid and an empty environment. */
 const untagged = 'echo $$; exec env -i sleep 1000'
 
 async function becomesEmpty(server: TestServer): Promise<void> {
@@ -64,7 +64,7 @@ describe.each(['subreaper', 'scan'] as const)('under the containment %s', (conta
     const [first]: Json[] = await server.get(`/api/agents/${id}/messages?since=1&wait=15000`)
     const pid = Number(first.content)
     await waitUntil(() => seen(pid)?.command === 'sleep', 15_000, 'the agent has removed its tag')
-    // A status request that ended the agent would have done so by the third time.
+    // The status is requested three times. A status request that ended the agent would show by the third time.
     for (let round = 0; round < 3; round++)
       expect(await server.get(`/api/agents/${id}/process`)).toMatchObject({ process_alive: true, exit_code: null })
     expect(seen(pid)).toBeDefined()

@@ -60,7 +60,7 @@ describe('the runner host', () => {
     })
     await answer.text()
     expect(answer.headers.get('access-control-allow-origin')).toBe(page)
-    // A browser hides headers that are not listed here from the page (Fetch, 3.3.5).
+    // A browser hides response headers from the page unless this header lists them (Fetch, 3.3.5).
     expect(answer.headers.get('access-control-expose-headers')).toContain('X-Agent-Id')
   })
 
@@ -164,7 +164,7 @@ describe('the runner host', () => {
       expect((await client().status(started)).body).toMatchObject({ process_alive: false })
     }
     expect((await server.get('/api/cleanup/status')).heldBack).not.toEqual([])
-    // The stream still ends with the outcome.
+    // A streamed agent whose log is held back still ends with the outcome `complete`.
     const stream = await client().stream(shell('echo here', { agent_id: streamed }))
     await stream.closed
     expect(stream.events).toEqual([
@@ -195,7 +195,7 @@ describe('the runner host', () => {
     }
     agent.destroy()
     expect(sockets.size).toBe(1)
-    // Node warns above ten listeners.
+    // Node warns when an emitter has more than ten listeners.
     expect(server.ebb.errorOutput()).not.toContain('MaxListenersExceeded')
   })
 

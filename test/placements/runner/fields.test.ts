@@ -5,7 +5,9 @@ import { temporaryHome } from '../../support/home.ts'
 import { useServer } from '../../support/shared-server.ts'
 import { RunnerClient } from './client.ts'
 
-/** The effect of the protocol's fields. A script named `claude`, first in the PATH, prints its arguments and its input. */
+/**
+ * Tests the effect of the fields of the runner protocol. A script named `claude`, first in the PATH, prints its arguments and its input.
+ */
 
 const echoProgram = `#!/bin/sh
 case "$*" in --version) echo 1.0; exit;; esac
@@ -37,7 +39,7 @@ async function outputOf(body: object): Promise<{ readonly words: readonly string
   return { words, text: stream.lines.join('\n') }
 }
 
-/** The value of a flag, as `--flag=value` or `--flag value`. */
+/** Returns the value of a flag that is given as `--flag=value` or `--flag value`. */
 function flagValue(words: readonly string[], flag: string): string | undefined {
   const joined = words.find((word) => word.startsWith(`${flag}=`))
   return joined === undefined ? words[words.indexOf(flag) + 1] : joined.slice(flag.length + 1)
@@ -68,7 +70,7 @@ describe('the fields of the runner protocol', () => {
     expect(words).toContain('--strict-mcp-config')
     const tools = words.filter((word) => /--allowedTools|^Read$|Bash\(/.test(word)).join(' ')
     expect(tools).toMatch(/Read/)
-    // The comma inside the parentheses belongs to one rule.
+    // The comma inside the parentheses is part of one rule, and does not separate two rules.
     expect(tools).toContain('Bash(git log, git diff)')
     expect(words.join(' ')).toMatch(/--disallowedTools.*WebFetch.*WebSearch/)
     const config = JSON.parse(text.slice(text.indexOf('{\n')))

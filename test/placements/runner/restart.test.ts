@@ -49,9 +49,9 @@ it('after SIGKILL of a runner its streams break, and the next runner has neither
   expect(stream.last?.name).toBe('')
   await using again = await startServer(['--runner'], { home })
   const client = new RunnerClient(again.url)
-  // The recovery runs before the runner listens.
+  // The agent is gone, because the recovery runs before the runner listens.
   expect(agentProcesses(home)).toEqual([])
-  // The agent ended within the last minute, so it is known, although an earlier run started it.
+  // The agent ended within the last minute, so the new runner knows it, although an earlier run started it.
   for (let round = 0; round < 2; round++) {
     expect(await client.status(stream.id)).toMatchObject({ status: 200, body: { process_alive: false } })
     expect((await client.stop(stream.id)).status).toBe(200)
@@ -77,12 +77,12 @@ it.each(['with', 'without'])('an agent of an earlier run that is not recovered y
   const control = await supervisor.control()
   const host = new RunnerHost(control)
   try {
-    // The agent belongs to another runner, which is alive.
+    // The agent belongs to the runner of `server`, which is alive.
     expect(await host.status(id)).toMatchObject({ isAlive: true })
     await expect(host.stop(id, false)).rejects.toMatchObject({ code: 'agent_foreign' })
     expect(agentProcesses(home)).not.toEqual([])
     await diesUnwatched(server)
-    // An interrupted launch is in the ledger before its row is written.
+    // Without its row, the agent is like one whose launch was interrupted: the ledger is written before the row.
     if (row === 'without') {
       using database = new DatabaseSync(join(home, 'ebb.db'))
       expect(database.prepare('DELETE FROM agent WHERE id = ?').run(id).changes).toBe(1)
@@ -132,7 +132,7 @@ it('an ended agent is remembered for `rememberMs`, and then leaves nothing', asy
     await waitUntil(async () => (await control.store.find(id)) === undefined, 10_000, 'its row is gone')
     await expect(host.status(id)).rejects.toMatchObject({ code: 'agent_not_found' })
     await expect(host.stop(id, false)).rejects.toMatchObject({ code: 'agent_not_found' })
-    // The id is free again after `refuseMs`, when no launch with it can still be on its way.
+    // The id is free again after `refuseMs`, because by then no launch with this id can still be on its way.
     await waitUntil(
       () =>
         host.launch({ ...order, agentId: id }, false).then(

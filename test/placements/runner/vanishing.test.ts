@@ -55,7 +55,7 @@ const response = await fetch(url + '/agent/stream', {
 for await (const chunk of response.body) process.stdout.write(chunk)
 `
 
-/** Resolves when the text has come. Later output is discarded. */
+/** Resolves when the output contains the text. Later output is discarded. */
 function received(stdout: NodeJS.ReadableStream | null, text: string): Promise<void> {
   let all = ''
   return new Promise((resolve, reject) => {
@@ -96,7 +96,7 @@ describe('a streaming client of the runner', () => {
       await new Promise((resolve) => socket.write(call(shell('sleep 1000'), 'localhost', path), resolve))
       socket[way]()
     }
-    // The runner may not have read some of the requests yet.
+    // The runner may not have read some of the requests yet, so the test waits until no agent is active.
     await waitUntil(async () => (await client().health()).body.active_agents === 0, 15_000, 'no agent is active')
     await becomesEmpty(server)
   })
@@ -113,9 +113,9 @@ describe('a streaming client of the runner', () => {
 
   it('that does not read delays only itself and costs no memory', { timeout: 120_000 }, async () => {
     const socket = raw()
-    // The output waits in buffers outside the heap. The resident set would also hold what the allocator has not given back.
+    // The buffers of the output are outside the heap. The resident set would also contain memory that the allocator has not given back.
     const bufferedBytes = async (): Promise<number> => (await server.get<Json>('/api/health')).memoryUsage.external
-    // The agent writes 200 MB. The socket's buffers take only a few.
+    // The agent writes 200 MB. The buffers of the socket take only a few MB.
     const script = 'i=0; while [ $i -lt 200 ]; do head -c 1000000 /dev/zero | tr "\\0" x; echo; i=$((i+1)); done; echo written >&2'
     const order = shell('', { configuration: { command: ['sh', '-c', script], limits: { logBytes: 1_000_000_000 } } })
     const newestStatus = async (): Promise<unknown> => (await server.get<Json[]>('/api/agents'))[0]?.status
@@ -126,7 +126,7 @@ describe('a streaming client of the runner', () => {
     socket.pause()
     socket.write(call(order))
     await waitUntil(() => agentProcesses(server.home).length > 0, 15_000, 'the agent runs')
-    // The row stays until the end is delivered. A runner that did not wait for the reader would keep the output in memory.
+    // The row of the agent stays until its end is delivered. A runner that did not wait for the reader would keep the output in memory.
     await waitUntil(
       async () => {
         await requireLittle()
@@ -135,7 +135,7 @@ describe('a streaming client of the runner', () => {
       90_000,
       'the agent has written everything and ended without a reader',
     )
-    // By then a runner that does not wait for its client has read the whole output.
+    // When the runner is idle, a runner that does not wait for its client has read the whole output.
     let idle = { ticks: -1, polls: 0 }
     await waitUntil(
       () => {
@@ -147,7 +147,7 @@ describe('a streaming client of the runner', () => {
       'the runner has nothing left to do',
     )
     await requireLittle()
-    // The client still gets all of the output.
+    // The client still gets all of the output when it reads again.
     let bytes = 0
     let checkedAt = 0
     let end = ''
@@ -204,7 +204,7 @@ describe('a client of the runner on another network', () => {
     const child = network.spawnThere([nodeProgram, '--input-type=module', '-e', slow, '--', runner.url, request])
     try {
       await received(child.stdout, '200 OK')
-      // Longer than the time after which a vanished client is given up. The agent is observed all the time.
+      // The wait is longer than the time after which a vanished client is given up. The agent must live during the whole wait.
       const untilMs = performance.now() + 25_000
       await waitUntil(
         () => {

@@ -13,7 +13,7 @@ needs('tmux')
 
 const shell = (script: string): readonly string[] => ['sh', '-c', script]
 
-/** Counts up, one line at a time, until the gate file exists. Then prints the last number and exits with the code. */
+/** A script that counts up, one line at a time, until the gate file exists. Then it prints the last number and exits with the code. */
 const counter = (gate: string, code = 0): readonly string[] =>
   shell(`n=0; while [ ! -e ${gate} ]; do n=$((n+1)); echo "line $n"; sleep 0.01; done; echo "last $n"; exit ${code}`)
 
@@ -22,7 +22,7 @@ async function killed(server: TestServer): Promise<void> {
   await server.ebb.ended
 }
 
-/** Refuses pid 0, which means every process of the test's own process group. */
+/** Kills a process. Refuses pid 0, which means every process of the test's own process group. */
 function kill(pid: number | undefined): void {
   if (!pid) throw new Error('There is no pid to kill: the process has ended already.')
   process.kill(pid, 'SIGKILL')
@@ -32,7 +32,7 @@ function kill(pid: number | undefined): void {
 const serversOf = (home: string): readonly unknown[] =>
   processesNow().filter(({ environ }) => `\0${environ}`.includes(`\0EBB_HOME=${home}\0`) && !environ.includes('EBB_SCOPE='))
 
-/** Requires every line once, in order. */
+/** Requires that the output contains every line once, in order. */
 function expectWhole(output: readonly string[]): void {
   const counted = output.slice(0, -1)
   expect(counted).toEqual(counted.map((_, index) => `line ${index + 1}`))
@@ -74,7 +74,7 @@ describe('tmux: a killed server (G9)', () => {
     const killedMs = Date.now()
     await using second = await startServer([], { home })
     expect(await ended(second, id)).toMatchObject({ status: 'terminated' })
-    // The timeout may pass before a client could subscribe, so the history is read.
+    // The timeout of the request may pass before a client could subscribe, so the test reads the history.
     const entry = (await second.get<Json[]>('/api/cleanup/history')).find(({ scope }) => scope.id === 'timed')
     const { report } = await second.get(`/api/cleanup/history/${entry?.id}`)
     expect(report).toMatchObject({ success: true, trigger: 'request-finished', scope: { kind: 'request', id: 'timed' } })
@@ -183,7 +183,7 @@ describe('tmux: a killed server (G9)', () => {
     const id = await first.command(counter('/nonexistent'), { placement: 'tmux' })
     await hasSaid(first, id, 3)
     await killed(first)
-    // `ebb run` recovers what it can, and keeps running.
+    // `ebb run` cannot adopt agents. It recovers what it can, and keeps running.
     const other = startEbb(['run', 'command', '--', 'sh', '-c', 'echo up; exec sleep 1000'], { home, env: { EBB_URL: undefined } })
     await other.says('up')
     await using second = await startServer([], { home })
@@ -233,7 +233,7 @@ describe('tmux: a killed server (G9)', () => {
   it('a launch that was not complete is rolled back by the next server', async () => {
     const home = temporaryHome()
     const server = await startServer([], { home })
-    // Launches fail when the server is killed.
+    // Launches fail when the server is killed, so their errors are ignored.
     const launches = Array.from({ length: 8 }, () => server.command(['sleep', '1000'], { placement: 'tmux' }).catch(() => undefined))
     await Promise.race(launches)
     await killed(server)

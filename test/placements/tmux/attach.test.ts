@@ -19,7 +19,7 @@ describe('ebb attach', () => {
     await using terminal = await Terminal.open({ EBB_HOME: server.home })
     terminal.type(`clear; ${ebbProgram} attach ${name}; echo "code $?"`)
     await terminal.shows('hello from the agent')
-    // Ctrl-D is ignored. Ctrl-C goes to the agent.
+    // The attached terminal ignores Ctrl-D. Ctrl-C goes to the agent.
     terminal.press('C-d')
     terminal.press('C-c')
     await terminal.shows('interrupted')

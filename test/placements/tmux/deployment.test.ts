@@ -42,7 +42,7 @@ async function withScene(options: SupervisorOptions, act: (scene: Scene) => Prom
   await control.close()
 }
 
-/** Requires, without Ebb's help, that no file, agent folder, session, process or row is left. */
+/** Requires that no file, agent folder, session, process or row is left. The test looks at the system itself, not at reports of Ebb. */
 async function expectNothing({ control, home, base }: Scene): Promise<void> {
   expect(files(base)).toEqual([])
   expect(readdirSync(join(home, 'run'))).toEqual([])
@@ -63,7 +63,7 @@ function files(folder: string): readonly string[] {
 
 const lasting = 'echo ready; exec sleep 1000'
 
-/** Whether the rollback is proven: the report in the error says so, or nothing had been created. */
+/** True when the report in the error says that the rollback is proven, or when the deployment had created nothing. */
 function isProven(error: unknown): boolean {
   if (!isEbbError(error)) return false
   const report = error.details as { readonly success?: boolean } | undefined
@@ -77,7 +77,7 @@ async function failure(work: Promise<unknown>): Promise<unknown> {
   )
 }
 
-/** Makes one method of a port fail on every call while `isOn` is set. */
+/** Returns options of a supervisor that make one method of a port fail on every call while `isOn` is set. */
 function failing(port: string, method: string): SupervisorOptions & { isOn: boolean } {
   const options: SupervisorOptions & { isOn: boolean } = {
     isOn: false,

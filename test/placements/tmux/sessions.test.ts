@@ -52,7 +52,7 @@ describe('tmux: an agent in a session of its own (G1, G2, G3)', () => {
     expect(name).toMatch(/^command-\d{6}-[0-9a-f]{6}$/)
     expect(sessionsOf(server.home)).toMatchObject([{ name: `agent_${name}` }])
     const screen = (): string => tmux(server.home, 'capture-pane', '-p', '-t', `=agent_${name}:`)
-    // A line in the log has been written to the terminal. tmux may not have read it yet.
+    // A line that is in the log has been written to the terminal. The tmux server may not have read the line yet.
     await waitUntil(() => ['the prompt', 'complaint', 'ready'].filter((word) => !screen().includes(word)), 30_000, 'the screen shows it')
     const { processes: seen, containment } = await server.get(`/api/agents/${id}/process`)
     expect(seen.map(({ command }: Json) => command)).toEqual([expect.stringContaining('sleep')])
@@ -94,7 +94,7 @@ describe('tmux: an agent in a session of its own (G1, G2, G3)', () => {
   })
 
   it("takes a session that it created on Ebb's tmux server with it", async () => {
-    // A unique duration identifies the process, which carries no mark.
+    // The process carries no mark, so a unique duration identifies it.
     const seconds = `${1_000 + process.pid}.${Date.now()}`
     const beside = `tmux -S ${join(server.home, 'tmux.sock')} new-session -d -s beside 'exec sleep ${seconds}'`
     const id = await inTmux(shell(`${beside}; echo made; exec sleep 1000`))
@@ -141,7 +141,7 @@ describe('tmux: an agent in a session of its own (G1, G2, G3)', () => {
   }, 30_000)
 
   it('that exits by itself is completed or failed by its exit code', async () => {
-    // An exit before the answer to the launch would be a failed launch.
+    // The agents wait for the gate, because an exit before the launch is answered would be a failed launch.
     const gate = join(temporaryHome(), 'gate')
     const wait = `until [ -e ${gate} ]; do sleep 0.01; done`
     const good = await inTmux(shell(`echo done; ${wait}`))
@@ -267,7 +267,7 @@ describe("tmux: foreign actions on Ebb's tmux server (G4, G10)", () => {
     const first = await inTmux(shell('echo ready; exec sleep 1000'))
     await says(first, 'ready')
     const pid = tmuxServerPid(server.home)
-    // The stopped server accepts no connection. The check whether it listens, and the launch itself, wait at its socket.
+    // The stopped tmux server accepts no connection. The check whether it listens, and the launch itself, wait at its socket.
     process.kill(pid, 'SIGSTOP')
     const connections = (): number => readFileSync('/proc/net/unix', 'utf8').split(`${server.home}/tmux.sock\n`).length
     const before = connections()
@@ -289,7 +289,7 @@ describe("tmux: foreign actions on Ebb's tmux server (G4, G10)", () => {
     try {
       const report = await server.post(`/api/agents/${id}/stop`, { force: true })
       expect(report.success).toBe(false)
-      // The absence of a session cannot be observed for other agents either.
+      // The stopped tmux server does not list its sessions, so the absence of a session cannot be observed for other agents either.
       const plain = await server.command(['sleep', '1000'])
       expect(await server.post(`/api/agents/${plain}/stop`)).toMatchObject({ success: false })
       expect(await server.get(`/api/agents/${id}/process`)).toMatchObject({ processes: [] })

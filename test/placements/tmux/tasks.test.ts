@@ -62,7 +62,8 @@ describe('tmux: an agent of a task', () => {
     const [file = ''] = readdirSync(join(task.workspace, 'progress'))
     expect(existsSync(join(task.workspace, 'progress', file))).toBe(true)
     await silent.promise
-    // An agent that could never report is not silent. It reported `completed`, so it has the rest of its 30 s to exit.
+    // The agent `mute` cannot report, so it does not count as silent. `completed` was reported for it, so it has the rest of its 30 s to
+    // exit.
     expect(silentIds.has(mute)).toBe(false)
     expect(lastWord).not.toHaveBeenCalled()
     expect(farewell).toHaveBeenCalledExactlyOnceWith({ status: 'completed', message: '', by: expect.any(String) }, expect.any(Number))
@@ -78,11 +79,11 @@ describe('tmux: an agent of a task', () => {
       caller: orchestrator,
     })
     expect(Date.parse(again.cleanup?.by ?? '') - Date.parse((lastReport as Json).by)).toBeLessThan(100)
-    // The task accepts agents as before, and knows its agents and their parents.
+    // The task accepts agents as before the kill, and knows its agents and their parents.
     expect(await bench.deploy(task, { prompt: 'one' })).toMatchObject({ isDeduplicated: true, agent: { id: first } })
     const child = await bench.deploy(task, { prompt: 'child', parent: first, caller: { agentId: first } })
     expect(child.agent.parentAgentId).toBe(first)
-    // The second agent ends, and the folders stay for the others.
+    // The agent `second` ends, and the folders stay for the other agents.
     await bench.tasks.cleanup({ taskId: task.id, agentId: second, keepLogs: false, caller: orchestrator })
     expect(existsSync(join(task.workspace, 'logs'))).toBe(true)
 

@@ -65,7 +65,7 @@ describe('cleanup status of a namespace', () => {
     const { control, life } = simulated
     const scope = life.engine.openScope({ id: 'by-itself', kind: 'agent' })
     await run(life.engine.launch(scope, [thing('a')]))
-    // A request can hold resources too.
+    // A request can hold resources itself, like an agent.
     const request = life.engine.openScope({ id: 'request', kind: 'request', parentId: control.namespaces.enter('two') })
     await run(life.engine.launch(request, [thing('a')]))
     simulation.vitality.set('other-life', 'alive')
@@ -92,7 +92,7 @@ describe('the end of agents', () => {
       await launchIn(simulation, simulated, 'one'),
       await launchIn(simulation, simulated, 'one'),
     ]
-    // The exits never arrive.
+    // The exits of these processes never arrive.
     for (const id of ids) simulated.control.agents.living.get(id)?.watchExit(1, new Promise(() => {}))
     const report = await run(simulated.control.cleanup.closeNamespace('one', 'request-finished', true))
     expect(report).toMatchObject({ success: true, errors: [] })
@@ -173,7 +173,7 @@ test('recovery: ends an agent whose supervisor died after it wrote the row and b
   const earlier = await begin()
   earlier.life.faults.next('ledger.openScope', ['well', 'refused'])
   earlier.life.faults.next('ledger.settle', ['slow'], 10_000)
-  // Swallowed: the supervisor dies during this launch.
+  // The rejection is ignored, because the supervisor dies during this launch.
   earlier.control.agents.launch({ type: 'simulated', prompt: '', namespace: 'one', configuration: {} }).catch(() => {})
   await run(simulation.clock.pause(100))
   earlier.life.die()

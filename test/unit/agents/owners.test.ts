@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { Owners, type OwnersDeps } from '../../../src/agents/owners.ts'
 
-/** A request that is in the ledger and not in the scope registry of this process. */
+/** Creates `Owners` for a request that is in the ledger and not in the scope registry of this process. */
 function ownersOf(state: 'open' | 'closed'): Owners {
   const engine = { inspect: () => undefined }
   const store = { findOwner: async () => ({ scopeId: 'request-1', state }) }

@@ -32,7 +32,7 @@ async function begin(options: ControlOptions = {}): Promise<SimulatedControl & {
   return { ...simulated, emitted }
 }
 
-/** `log` waits for `tree`, which ends only when killed. */
+/** A plan in which `log` waits for `tree`, and `tree` ends only when it is killed. */
 const stubborn = () => [thing('log', { owes: ['archive'] }), thing('tree', { hears: 'kill', dependsOn: ['log'] })]
 
 async function runningCloses({ control }: SimulatedControl): Promise<HistoryDetail> {
@@ -53,7 +53,7 @@ describe('progress of a running close', () => {
     const id = await launchIn(simulation, simulated, 'one')
     const startedMs = simulation.clock.now()
     const stopped = simulated.control.agents.stop(id, { graceMs: 4_000 })
-    // Swallowed: the rejection is handled where the promise is awaited below.
+    // The rejection is ignored here, and handled where the promise is awaited below.
     stopped.catch(() => {})
     await pause(1_000)
     const entry = await runningCloses(simulated)
@@ -167,7 +167,7 @@ describe('progress of a running close', () => {
     await pause(1_000)
     expect(report.resources).toHaveLength(200)
     expect([...frames.values()].every((count) => count <= 64)).toBe(true)
-    // Each resource once at the beginning, and the 50 that need a kill again at terminate.
+    // Each of the 200 resources is emitted once at the beginning. The 50 that need a kill are emitted again at `terminate`.
     expect(emitted.filter(({ name }) => name === 'progress')).toHaveLength(250)
     expect(emitted.at(-1)?.name).toBe('report')
   })

@@ -42,7 +42,7 @@ describe('archive that cannot be removed', () => {
     expect((await run(control.agents.list({}))).agents).toMatchObject([{ id: second, status: 'stuck' }])
     expect(statuses).toEqual([`${second} stuck`])
     expect((await run(control.cleanup.status('one'))).stuck).toEqual([expect.stringContaining(second)])
-    // The agent still counts as ended.
+    // The agent that is stuck still counts as ended.
     expect(await run(control.agents.stop(second, {}))).toMatchObject({ success: true, trigger: 'terminated' })
     immovable.clear()
     expect(await run(control.cleanup.reset({ namespace: 'one' }).report)).toMatchObject({ success: true, cleanedAgentsCount: 1 })
@@ -102,7 +102,7 @@ describe('reset with a stuck resource', () => {
     expect(report.errors.join('\n')).not.toMatch(/database|in time/)
     expect((await run(control.agents.list({}))).agents).toMatchObject([{ id: stuck, status: 'stuck' }])
     expect((await run(life.ledger.contents(life.id, 'open'))).resources).toMatchObject([{ scopeId: stuck, attempts: 1 }])
-    // The time of the ladder and of the kill after it, and no more.
+    // The reset takes the time of the ladder (the steps of a close) and of the kill after it, and no more.
     expect(simulation.clock.now() - startedMs).toBeLessThan(10_000 + 3_800 + 100)
   })
 
@@ -183,7 +183,7 @@ test('launch: fails with resetting when it began before a reset, and with its ow
   const launch = (): Promise<unknown> => control.agents.launch({ type: 'simulated', prompt: '', namespace: 'one', configuration: {} })
   life.faults.next('ledger.intend', ['slow'], 500)
   const early = launch()
-  // Swallowed: the rejection is handled where the promise is awaited below.
+  // The rejection is ignored here, and handled where the promise is awaited below.
   early.catch(() => {})
   await run(simulation.clock.pause(100))
   await run(control.cleanup.reset({ namespace: 'one' }).report)

@@ -5,7 +5,7 @@ import type { AgentStatus } from '../../../src/core/model/agent.ts'
 import type { AgentRecord } from '../../../src/core/ports/agents.ts'
 import { realClock } from '../../../src/host/clock.ts'
 
-/** Longer than the timeout of a test: a wait that uses it up was not woken. */
+/** A time that is longer than the timeout of a test. A wait that is not woken makes its test time out. */
 const longMs = 600_000
 
 function agentOf(status: AgentStatus, messageCount: number) {

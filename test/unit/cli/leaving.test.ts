@@ -7,10 +7,10 @@ import type { RunningServer } from '../../../src/server/http/server.ts'
 import type { Supervisor } from '../../../src/supervisor.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 
-/** The time that a server needs to exit, of its eight seconds, on simulated time. Real time would measure the machine. */
+/** Tests that a server exits within its eight seconds. The time is simulated, because real time would measure the machine. */
 
 const promisedMs = 8_000
-/** Reserve for the exit of the process on a busy machine. */
+/** The part of the eight seconds that is reserved for the exit of the process on a busy machine. */
 const exitMs = 500
 
 const parts = ['close of everything', 'control plane', 'server', 'ledger'] as const
@@ -21,11 +21,11 @@ it.each(parts)('exit of a server: stays within its time when the %s hangs', asyn
   const ending = async (part: (typeof parts)[number]): Promise<void> => (part === hanging ? await new Promise<never>(() => {}) : undefined)
   const shutDown = async ({ deadlineMs = 0 }: CloseRequest): Promise<Report> => {
     await ending('close of everything')
-    // The close uses all of its time.
+    // The simulated close uses all of its time.
     await clock.pause(deadlineMs)
     return { success: true } as Report
   }
-  // When the close hangs, processes may be left. Otherwise everything is proven gone, and only the ledger may be behind.
+  // When the close hangs, processes may be left. When another part hangs, all processes are proven gone, and only the ledger may be behind.
   const isClosed = hanging !== 'close of everything'
   const killAllNow = vi.fn()
   const supervisor = {

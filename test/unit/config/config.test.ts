@@ -8,9 +8,9 @@ import { temporaryHome } from '../../support/home.ts'
 interface Given {
   readonly flags?: Record<string, string>
   readonly env?: Record<string, string>
-  /** Written to the configuration file of the home. */
+  /** The contents of the configuration file of the home. */
   readonly file?: unknown
-  /** Written to another file, which is named explicitly. */
+  /** The contents of another configuration file, which is named explicitly. */
   readonly named?: unknown
 }
 

@@ -112,7 +112,7 @@ describe('lostParent', () => {
     expect(lost(fact({ pid: 50, ppid: 10, sid: 10 }), shell)).toBeUndefined()
     expect(lost(fact({ pid: 50, ppid: 10 }), shell)).toBeUndefined()
     expect(lost(fact({ pid: 50, ppid: 77 }))).toBeUndefined()
-    // A shell that is pid 1 of a container.
+    // The parent is a shell that is pid 1 of a container.
     expect(lost(fact({ pid: 50, ppid: 1, sid: 1 }), fact({ pid: 1, ppid: 0, sid: 1, command: 'sh' }))).toBeUndefined()
   })
 

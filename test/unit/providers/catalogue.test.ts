@@ -140,7 +140,7 @@ describe('provider catalogue', () => {
     await listing.describe()
     utimesSync(target, 1, 1)
     await listing.describe()
-    // Another file with the same modification time.
+    // The symlink gets another target, with the same modification time as the old one.
     const next = install('claude-2.2')
     utimesSync(next, 1, 1)
     rmSync(join(folder, 'claude'))

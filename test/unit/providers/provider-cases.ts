@@ -13,7 +13,9 @@ export function invoke(provider: Provider, configuration: Configuration = {}, pr
 
 const folder = join(import.meta.dirname, '..', '..', 'fixtures', 'transcripts')
 
-/** The golden file has the expected result without the raw objects, which are in the transcript itself. */
+/**
+ * Compares the parsed transcript with the golden file, which has the expected result without the raw objects. These are in the transcript.
+ */
 function itReadsItsTranscript(provider: Provider): void {
   it('parse: the recorded transcript gives the golden result', () => {
     const lines = readFileSync(join(folder, `${provider.type}.jsonl`), 'utf8')
@@ -47,7 +49,7 @@ function requireSound(parsed: Parsed): void {
     expect(messageTypes).toContain(message.type)
     expect(typeof message.content).toBe('string')
   }
-  // Messages are stored as JSON.
+  // Messages must be serializable, because they are stored as JSON.
   expect(() => JSON.stringify(parsed)).not.toThrow()
   if (parsed.result?.error) {
     expect(typeof parsed.result.error.name).toBe('string')
@@ -74,7 +76,7 @@ const awkward = [
   `{"type":"assistant","message":${'{"message":'.repeat(50_000)}1${'}'.repeat(50_000)}}`,
 ]
 
-/** Random lines are built from `types` and `fields`, which the provider knows, with arbitrary values. */
+/** Gives the provider arbitrary text, and random lines with known `types` and `fields` whose values are arbitrary. */
 function itTakesAnyLine(provider: Provider, types: readonly string[], fields: readonly string[]): void {
   it('parse: any text gives at least one message', () => {
     for (const line of awkward) requireSound(provider.parse(line))

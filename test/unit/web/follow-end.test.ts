@@ -67,7 +67,7 @@ describe('followEnd', () => {
       const { source, begun, emit } = aSource(counting)
       followEnd(reader, source)
       emit(1, 1_000)
-      // Let the answer arrive before the next message.
+      // The answer with the count arrives before the next message.
       await new Promise(setImmediate)
       expect(counting).toHaveBeenCalledOnce()
       emit(1_001, 2_500)

@@ -31,7 +31,7 @@ describe('plainText and oneLine', () => {
     expect(oneLine('👍'.repeat(50), 10)).toBe(`${'👍'.repeat(4)}…`)
     expect(oneLine(`abc${'👩‍🚀'.repeat(9)}`, 10)).toBe('abc👩‍🚀…')
     expect(oneLine('🇩🇪'.repeat(9), 8)).toBe('🇩🇪…')
-    // Also where blanks take most of the examined text.
+    // A character that is cut in half is dropped, also where blanks take most of the examined text.
     expect(oneLine(`a${' '.repeat(38)}👍 and more`, 10)).toBe('a')
     expect(shortName(`/srv/${'👍'.repeat(40)}x`)).toBe(`…${'👍'.repeat(14)}x`)
   })

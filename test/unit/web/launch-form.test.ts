@@ -80,7 +80,7 @@ describe('launch form', () => {
     expect(bodyOf({ ...draft, name: 'Sweeper' }).configuration?.conversationName).toBe('Sweeper')
     expect(bodyOf({ ...draft, command: './' }).configuration?.conversationName).toBeUndefined()
     expect(bodyOf({ ...draft, command: 'x'.repeat(300) }).configuration?.conversationName).toHaveLength(100)
-    // The default name is not copied to the form: the user may change the program.
+    // The default name of an agent is not copied to the form, because the user may change the program.
     const session = { id: 's', prompt: '', messageCount: 1, configuration: { conversationName: 'deploy' } }
     expect(draftOf(agent({ session }), body).name).toBe('')
     expect(draftOf(agent({ session }), undefined).name).toBe('deploy')

@@ -33,7 +33,7 @@ function message(sequenceNumber: number): object {
   return { sequenceNumber, type: 'assistant', content: `line ${sequenceNumber}`, createdAt: '2026-01-01T00:00:00.000Z' }
 }
 
-/** A conversation used as by the page: after every change, the visible range is requested again. */
+/** Creates a conversation that is used as by the page: after every change, the visible range is requested again. */
 function shown(total: number): Conversation {
   const conversation = new Conversation('an-agent', total)
   conversation.subscribe(() => conversation.want(1, total))

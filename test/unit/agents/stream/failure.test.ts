@@ -87,13 +87,13 @@ it.each(['a folder', 'a link', 'a pipe', 'a socket'])(
       const path = `${source.path}.taken`
       if (what === 'a folder') mkdirSync(path)
       if (what === 'a link') symlinkSync(source.path, path)
-      // The pipe has a writer, so that a missing check reads it instead of blocking for ever.
+      // The pipe has a writer, so that code that does not check for a pipe reads it instead of blocking for ever.
       using _ = what === 'a pipe' ? await pipeWithWriter(path) : undefined
       const server = what === 'a socket' ? await listening(path) : undefined
       stream.follow({ ...source, path })
       for (const _ of ['once', 'again']) await expect(finish({ ...source, path })).rejects.toMatchObject({ code: 'path_refused' })
       expect(store.saved).toEqual([])
-      // Once a regular file is at the path, it is read.
+      // When a regular file is at the path again, it is read.
       await server?.[Symbol.asyncDispose]()
       rmSync(path, { recursive: true, force: true })
       writeFileSync(path, 'one\n')
@@ -106,7 +106,7 @@ it.each(['a folder', 'a link', 'a pipe', 'a socket'])(
 it('reader: a pipe without writer is refused without blocking', async () => {
   const path = join(temporaryHome(), 'pipe')
   await realEffects.makePipe(path)
-  // In a child process, because a thread that blocks in open(2) can only be killed.
+  // The reader runs in a child process, because a thread that blocks in open(2) can only be killed.
   const code = `import { LogReader } from ${JSON.stringify(new URL('../../../../src/agents/stream/reader.ts', import.meta.url).href)}
     try { new LogReader({ path: ${JSON.stringify(path)}, offset: 0, limitBytes: 1 }).read() } catch (error) { console.log(error.code) }`
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', code], {

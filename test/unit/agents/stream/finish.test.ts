@@ -54,7 +54,7 @@ it('stream: a new line is emitted by the inotify watch, without polling, in any 
   })
   const parse = (line: string) => ({ messages: [{ type: 'response', content: line }] as const })
   stream.follow({ agentId: 'a', stream: 'stdout', path, offset: 0, parse, limitBytes: 1_000, limitMessages: 1_000 })
-  // Write only after the first read, which would find the line without a watch.
+  // The line is written only after the first read, which would find it without a watch.
   await stream.append({ agentId: 'a', messages: [] })
   appendFileSync(path, 'one\n')
   expect(await emitted.promise).toEqual(['one'])

@@ -3,7 +3,7 @@ import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { type Line, LineCutter } from '../../../../src/agents/stream/lines.ts'
 
-/** The expected lines: all bytes at once, split at the newlines. */
+/** Returns the expected lines: the whole log is split at its newlines at once. */
 function reference(log: Buffer, longestBytes: number): readonly Line[] {
   const lines: Line[] = []
   for (let offset = 0; offset < log.length; ) {
@@ -25,7 +25,7 @@ function reference(log: Buffer, longestBytes: number): readonly Line[] {
 function cut(log: Buffer, sizes: readonly number[], longestBytes: number, from = 0, mostLines?: number): readonly Line[] {
   const cutter = new LineCutter(from, longestBytes)
   const lines: Line[] = []
-  // The same memory for every chunk, as in the reader.
+  // Every chunk is put into the same memory, as in the reader.
   const memory = Buffer.alloc(Math.max(...sizes))
   for (let turn = 0; cutter.readOffset < log.length; turn++) {
     const size = log.copy(memory, 0, cutter.readOffset, cutter.readOffset + (sizes[turn % sizes.length] ?? 1))
@@ -41,7 +41,7 @@ function cut(log: Buffer, sizes: readonly number[], longestBytes: number, from =
   return lines
 }
 
-/** Newlines, parts of multi-byte characters, carriage returns and NULs are frequent. */
+/** A random byte. Newlines, parts of multi-byte characters, carriage returns and NULs are frequent. */
 const byte = fc.oneof({ weight: 2, arbitrary: fc.constantFrom(0x0a, 0x0d, 0x00, 0xc3, 0xa4, 0xf0, 0x9f, 0x8c, 0x1b) }, fc.nat(255))
 const log = fc.array(byte, { maxLength: 200 }).map((bytes) => Buffer.from(bytes))
 const sizes = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 10 })

@@ -9,13 +9,13 @@ import { waitUntil } from '../../../support/world.ts'
 interface Scene {
   readonly watch: LogWatch
   readonly home: string
-  /** The names whose listeners were called, in order. */
+  /** The names of the logs whose listeners were called, in order. */
   readonly notified: string[]
   follow(name: string): string
-  /** Runs a poll; the test clock never does. */
+  /** Runs a poll. The clock of the test never runs one. */
   poll(): void
   polls: number
-  /** Resolves when the listener of this name is called. */
+  /** Resolves when the listener of the log with this name is called. */
   growthOf(name: string): Promise<void>
 }
 
@@ -58,13 +58,13 @@ function inScene(test: (scene: Scene) => Promise<void> | void): () => Promise<vo
   }
 }
 
-/** How many inotify watches the kernel has for this process (proc(5), fdinfo). */
+/** Returns how many inotify watches the kernel has for this process (proc(5), fdinfo). */
 function watches(): number {
   const files = readdirSync('/proc/self/fdinfo').map((fd) => {
     try {
       return readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8')
     } catch {
-      return '' // The descriptor of the listing itself, closed by now.
+      return '' // This entry is the descriptor of the listing itself, which is closed by now.
     }
   })
   return files.join('').split('inotify wd:').length - 1
@@ -122,7 +122,7 @@ it(
     const path = follow('logs/a')
     for (const _ of ['comes', 'comes again']) {
       mkdirSync(join(home, 'logs'))
-      // The removal of the old folder arrives as an event too.
+      // The kernel reports the removal of the old folder as an event too, so the test polls until the new folder is watched.
       const isWatched = (): boolean => {
         poll()
         return watches() - before === 1

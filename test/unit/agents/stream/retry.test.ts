@@ -53,6 +53,6 @@ it('stream: a batch that could not be saved is saved by the next try, in order, 
   await stream.finish(path, async () => undefined)
   expect(store.saved).toEqual(lines)
   expect(emitted).toEqual(lines)
-  // One warning for the whole problem, not one for each try.
+  // One warning is logged for the whole problem, not one for each attempt.
   expect(warnings).toHaveLength(1)
 })

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Planned, ResourceKind } from '../../../../src/core/ports/kind.ts'
 import { type Life, lastKind, remoteKind, Simulation, thing } from '../../../support/simulation.ts'
 
-/** Remote resources: slow to go, slow to answer, and sometimes with obligations that cannot be met. */
+/** Remote resources are slow to go, slow to answer, and sometimes have obligations that cannot be met. */
 
 let simulation: Simulation
 let life: Life
@@ -27,7 +27,7 @@ const times = <T>(count: number, value: T): T[] => Array.from({ length: count },
 
 describe('close: independent branches', () => {
   test('do not wait for each other (G7)', async () => {
-    // One branch uses up the whole grace of its first steps. The other is three deep and goes at once.
+    // One branch uses up the whole grace of its first steps. The other branch has three levels, whose resources end at once.
     await agent([
       thing('slow', { hears: 'kill' }),
       thing('base', {}),
@@ -61,8 +61,8 @@ describe('close: independent branches', () => {
 })
 
 describe('patienceMs of a kind', () => {
-  // Gone with the seventh kill. The waits after the kills are half a second, then one, two, four … seconds, together more than half a
-  // minute.
+  // A resource that ends at the seventh kill. The waits after the kills are half a second, then one, two, four … seconds, together more
+  // than half a minute.
   const draining = { hears: 'kill', times: 7, patienceMs: 120_000 } as const
 
   test('extends a close without a deadline', async () => {
@@ -145,7 +145,7 @@ describe('unknown that settles by waiting', () => {
     ['is not waited for beyond it', { patienceMs: 20_000 }, false],
   ])('%s', async (_what, nature, success) => {
     await agent([thing('task', { ...nature, settles: true })])
-    // Observations come at most every half second, so 66 of them take half a minute.
+    // The resource is observed at most every half second, so 66 failed observations take half a minute.
     life.faults.blind(66)
     expect(await run(life.engine.close('agent', { trigger: 'recovery' }))).toMatchObject({ success })
     life.faults.blind(0)

@@ -13,7 +13,7 @@ import { type Life, listedKind, reaperIntervalMs, Simulation, thing, unlistedKin
 const runs = { numRuns: Number(process.env.EBB_PROPERTY_RUNS ?? 150) }
 const timeout = 120_000
 
-/** Ends all faults. Then passes of the reaper and shutdowns alternate, an hour apart, until everything is closed. */
+/** Ends all faults. Then runs passes of the reaper and shutdowns in turn, an hour apart, until everything is closed. */
 async function closeEverything(simulation: Simulation, life: Life): Promise<void> {
   const { clock } = simulation
   life.faults.isCalm = true
@@ -67,7 +67,7 @@ describe('property: sequences of closes', () => {
           const operation = engine.parts.operations.get('agent')
           const report = engine.close('agent', closeRequest)
           if (operation) expect(report).toBe(asked.at(-1))
-          // The operation is at least as strong as each request that joined it: force and deletion are never lost.
+          // The running close is at least as strong as each request that joined it: force and deletion are never lost.
           if (operation && closeRequest.force) expect(operation.policy).toMatchObject({ givesUp: true, firstStep: 'kill' })
           if (operation && forgets(closeRequest)) expect(operation.policy.keepsLogs).toBe(false)
           asked.push(report)

@@ -5,7 +5,7 @@ import { type Ordered, waves } from '../../../../src/core/model/plan.ts'
 const ids = (plan: readonly (readonly Ordered[])[]): readonly (readonly string[])[] => plan.map((wave) => wave.map(({ id }) => id))
 const on = (id: string, ...dependsOn: readonly string[]): Ordered => ({ id, dependsOn })
 
-/** Each node depends only on earlier ones, and the list is shuffled: every acyclic graph has this shape. */
+/** Random acyclic graphs. Each node depends only on earlier ones, and then the nodes are shuffled. Every acyclic graph has this shape. */
 const graphs = fc
   .array(fc.array(fc.nat(), { maxLength: 4 }), { minLength: 1, maxLength: 30 })
   .map((edges) =>

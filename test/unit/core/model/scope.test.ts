@@ -17,7 +17,7 @@ const closeRequests: fc.Arbitrary<CloseRequest> = fc
   )
   .map((closeRequest) => closeRequest as CloseRequest)
 
-/** Everything but the trigger, which has no strength. */
+/** Returns every field of a close request but the trigger, which has no strength. */
 function strength({ force, givesUp, forget, dropLogs, graceMs, deadlineMs }: CloseRequest): unknown {
   return { force: force ?? false, givesUp: givesUp ?? false, forget: forget ?? false, dropLogs: dropLogs ?? false, graceMs, deadlineMs }
 }

@@ -70,7 +70,7 @@ describe('procTable', () => {
     return spawn('/bin/sh', ['-c', program, program], { stdio: 'ignore', detached: true, env: { EBB_SCOPE: 'a-tag' } })
   }
 
-  /** With how long each method waits for a process that is between two programs: asynchronous ones wait longer. */
+  /** Each scan with how long it waits for a process that is between two programs. Asynchronous scans wait longer. */
   it.each([
     ['marked', 1_000, async () => await procTable.marked()],
     ['snapshot', 250, async () => await procTable.snapshot()],
@@ -87,7 +87,8 @@ describe('procTable', () => {
       for (let scans = 0; scans < 400; scans++) {
         const beganMs = performance.now()
         const isFound = (await scan()).find(({ pid }) => pid === child.pid)?.environmentTags === 'a-tag'
-        // A process that got no processor time during the whole wait counts as a hung exec, which a scan gives up.
+        // A process that got no processor time during the whole wait counts as a hung exec, and the scan gives up on it. So only faster
+        // misses are counted.
         if (!isFound && performance.now() - beganMs < waitMs) missed += 1
       }
       expect(missed).toBe(0)
@@ -125,7 +126,7 @@ describe('procTable', () => {
   it('does not wait for an environment that the process has unmapped, and finds the rlimit tag', async () => {
     const program = fixture('unmaps-its-environment')
     const child = spawn('/bin/sh', ['-c', 'ulimit -m 4503599627370497; exec "$0"', program], { env: { EBB_SCOPE: 'a-tag' } })
-    // A clock that stands still: code that waits for a deadline runs into the error after 20 s.
+    // The clock stands still, so code that waits for a deadline never reaches it, and gets the error after 20 s.
     const realNow = performance.now.bind(performance)
     const beganMs = realNow()
     const clock = vi.spyOn(performance, 'now').mockImplementation(() => {

@@ -51,7 +51,7 @@ describe('docker: copying the output', () => {
   it('keeps one byte more than the limit, and reports that there was more', async () => {
     expect(await copied('', '0123456789', 4)).toEqual({ log: '01234', copied: { isShortened: false, isCut: true } })
     expect(await copied('01234', '0123456789', 4)).toEqual({ log: '01234', copied: { isShortened: false, isCut: true } })
-    // A log that has reached its limit is not read again.
+    // The log of stdout has reached its limit, so only stderr is requested.
     expect(requestedStreams).toEqual(['stderr'])
     expect(await copied('', '0123', 4)).toEqual({ log: '0123', copied: fine })
   })

@@ -37,7 +37,7 @@ describe('docker: concurrent observations of containers', () => {
     const { requests, listings, settled } = slowDaemon(world)
     const first = listings.ask(of('a'))
     const others = [listings.ask(of('b')), listings.ask(of('c'))]
-    // Removed since the first call: later calls must not see it.
+    // The container is removed after the first call, so the later calls must not see it.
     world.splice(1, 1)
     expect(requests).toHaveLength(1)
     requests[0]?.answer()

@@ -9,11 +9,11 @@ import { Followers } from '../../../../src/placements/docker/follower.ts'
 import type { Docker, DockerQueries, InspectedContainer } from '../../../../src/placements/docker/ports.ts'
 import { ContainerRunKind, type ContainerRunRef } from '../../../../src/placements/docker/run.ts'
 
-/** Every deadline passes at the next turn of the event loop. An answer that exists by then was in time. */
+/** A clock on which every deadline passes at the next turn of the event loop. An answer that exists by then is in time. */
 const clock = { ...realClock, after: (_ms: number, _signal: AbortSignal, callback: () => void): void => void setImmediate(callback) }
 const daemon = { identity: 'THIS', host: 'unix:///sock' }
 
-/** A daemon that calls `attached` on an attach, and counts starts. */
+/** Creates a client of a fake daemon that calls `attached` on an attach, and counts the starts of containers. */
 function dockerThat(attached: () => void): { readonly docker: Docker; readonly starts: () => number } {
   let starts = 0
   const attach = async (): Promise<PassThrough> => {
@@ -89,7 +89,7 @@ describe('docker: the name of a run in reports', () => {
 })
 
 describe('docker: killing the processes of a container', () => {
-  /** A part of every process's `/proc/PID/cgroup`, so that this process seems to be in the container. */
+  /** A text that is in `/proc/PID/cgroup` of every process. As the id of the container, it makes this process seem to be inside. */
   const own = '0::/'
   const running: InspectedContainer = {
     ...{ id: own, name: 'ebb-scope.3', labels: {}, state: 'running', runtime: 'runc' },
@@ -102,7 +102,7 @@ describe('docker: killing the processes of a container', () => {
     readonly refusal?: string
   }
 
-  /** Records which signals are sent, directly (`here`) or through the daemon. */
+  /** Creates a scene that records which signals are sent, either directly (`here`) or through the daemon. */
   function killing({ seen = {}, isLocal = true, refusal }: Scene) {
     const sent: string[] = []
     let nowMs = 1_000
@@ -121,7 +121,7 @@ describe('docker: killing the processes of a container', () => {
     const kind = kindWith(docker as Partial<Docker>, queries, effects, () => nowMs)
     const ref = refWith(kind, { id: own, daemon })
     return {
-      /** The signals of a kill this many milliseconds after the one before. */
+      /** Returns the signals that are sent by a kill `ms` milliseconds after the previous one. */
       after: async (ms: number): Promise<readonly string[]> => {
         nowMs += ms
         await kind.release(ref, 'kill', { signal, clock })

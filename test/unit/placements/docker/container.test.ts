@@ -9,7 +9,7 @@ import type { Docker, DockerQueries, OutputPiece, SeenContainer } from '../../..
 
 const late: SeenContainer = { id: 'f'.repeat(64), name: 'ebb-scope.3', labels: {}, state: 'created' }
 
-/** A kind with a daemon that returns these listings one after the other, and the last one forever. No time passes. */
+/** A kind with a fake daemon that returns the given listings in order, and then repeats the last one. No time passes. */
 interface Seeing {
   readonly kind: ContainerKind
   readonly listings: () => number

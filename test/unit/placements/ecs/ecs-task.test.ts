@@ -4,7 +4,7 @@ import { EcsTaskKind } from '../../../../src/placements/ecs/ecs-task.ts'
 import { startedBy, tagsOf, tokenOf } from '../../../../src/placements/ecs/mark.ts'
 import { VirtualClock } from '../../../support/virtual-clock.ts'
 
-/** A task that cannot be found: for how long its absence proves nothing. */
+/** Tests for how long the absence of a task that cannot be found proves nothing. */
 
 const mark = { installation: 'here', incarnation: '1-2-3-4', resourceId: '0b6e7b0e-8a51-4bd3-9d3c-0d5b8f0f1f11.3' }
 const settings = { cluster: 'agents', taskDefinition: 'agent:7', subnets: ['s'], securityGroups: [], assignPublicIp: false }
@@ -14,7 +14,7 @@ interface Scene {
   readonly kind: EcsTaskKind
   readonly clock: VirtualClock
   readonly stopped: string[]
-  /** The result of ListTasks and DescribeTasks. */
+  /** The tasks that ListTasks and DescribeTasks return. */
   readonly tasks: TaskSeen[]
 }
 

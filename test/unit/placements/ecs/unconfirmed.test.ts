@@ -72,7 +72,7 @@ interface Made {
   patienceMs(): number
 }
 
-/** Creates the resource, and observes it with the detail that is in the ledger by then. */
+/** Creates a resource of the kind. `observe` uses the detail that the ledger has of the resource by then. */
 async function ask(kindOf: 'lb-target' | 'address-lease', scene: Scene): Promise<Made & { readonly error: unknown }> {
   const ctx = scene.ctx()
   const kind = kindOf === 'lb-target' ? targetKind(scene) : leaseKind(scene)
@@ -108,7 +108,7 @@ describe.each(['lb-target', 'address-lease'] as const)('%s', (kind) => {
     expect(await made.observe()).toBe('unknown')
     await scene.clock.run(scene.clock.pause(44_000))
     expect(await made.observe()).toBe('unknown')
-    // A close without a deadline waits for it.
+    // A close without a deadline waits until the absence is certain.
     expect(made.patienceMs()).toBeGreaterThan(times.settleMs)
     await scene.clock.run(scene.clock.pause(1_500))
     expect(await made.observe()).toBe('absent')

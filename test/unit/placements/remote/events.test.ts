@@ -22,7 +22,7 @@ function received(sent: readonly Buffer[]): { readonly output: Buffer; readonly 
   return { output, last: news.findLast(({ is }) => is === 'complete' || is === 'error')?.is }
 }
 
-/** Bytes with a meaning in the format, and any others. */
+/** Random output of an agent. Bytes with a meaning in the event format are frequent. */
 const written = fc
   .array(fc.oneof({ weight: 3, arbitrary: fc.constantFrom(10, 13, 32, 58, 100) }, fc.integer({ min: 0, max: 255 })), { maxLength: 300 })
   .map((bytes) => Buffer.from(bytes))

@@ -20,7 +20,7 @@ class Scene {
   readonly written: string[] = []
   readonly recorded: unknown[] = []
   installation: string | undefined = 'theirs'
-  /** The runner's answer to a status call. Undefined: it does not answer. */
+  /** The runner's answer to a status call. Undefined when the runner does not answer. */
   status: RunnerStatus | undefined = { is: 'not-found' }
   appendFailures = 0
   #wake = (): void => {}
@@ -159,7 +159,7 @@ describe('remote-agent kind', () => {
     const ref = scene.ref({ url, runner: 'theirs' })
     expect(await scene.kind.observe(ref, scene.ctx())).toMatchObject({ is: 'present' })
     await scene.kind.release(ref, 'kill', scene.ctx())
-    // By Ebb's own id, because no other id is known.
+    // The stop names the agent by Ebb's own id, because no other id is known.
     expect(scene.calls).toContain('stop scope by force')
     for (let attempt = 0; attempt < 2; attempt++) expect(await scene.kind.observe(ref, scene.ctx())).toMatchObject({ is: 'absent' })
   })
@@ -208,7 +208,7 @@ describe('remote-agent kind', () => {
     })
     await scene.clock.run(scene.clock.pause(3_600_000))
     expect(hasEnded).toBe(false)
-    // The agent lives without a reader, so it is stopped.
+    // The runner reports that the agent lives. Nobody reads its stream, so the agent is stopped.
     scene.status = alive
     await scene.clock.run(scene.clock.pause(10_000))
     expect(scene.calls).toContain('stop theirs-1')
@@ -233,7 +233,7 @@ describe('remote-agent kind', () => {
     const scene = new Scene()
     const { ref } = await scene.launch()
     scene.status = gone()
-    // The runner reports it as gone, and its stream delivers nothing.
+    // The runner reports that the agent is gone, and the stream delivers nothing.
     const proof = await scene.clock.run(scene.kind.gone(ref, scene.ctx()))
     expect(proof.method).toContain('lines may be missing')
     expect(await scene.kind.observe(ref, scene.ctx())).toMatchObject({ is: 'absent' })
@@ -246,7 +246,7 @@ describe('remote-agent kind', () => {
   it('G4: is not ended by an observation while its stream delivers', async () => {
     const scene = new Scene()
     const { ref } = await scene.launch()
-    // The agent lives, though the runner does not find it.
+    // The agent lives, though the runner reports that it is gone or unknown.
     for (const status of [gone(null), { is: 'not-found' } as const]) {
       scene.status = status
       for (let attempt = 0; attempt < 10; attempt++) {
@@ -279,7 +279,7 @@ describe('remote-agent kind', () => {
     await scene.kind.release(ref, 'terminate', scene.ctx())
     const seen = await scene.kind.observe(ref, scene.ctx())
     expect(seen).toMatchObject({ is: 'absent', proof: { method: expect.stringMatching(/connection is closed.*no agent with our id/) } })
-    // A runner that gave it an id, or is Ebb's, knows the agent.
+    // A runner that is Ebb's, or has given the agent an id, would know the agent. Its 404 proves the absence.
     for (const detail of [
       { url, agentId: 'theirs-1' },
       { url, runner: 'theirs' },

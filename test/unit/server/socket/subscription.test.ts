@@ -23,7 +23,7 @@ class SlowClient {
     this.conn.emit('close')
   }
 
-  /** Takes everything that waits, as engine.io does. */
+  /** Takes all waiting packets, as engine.io does. */
   take(): void {
     for (const { name, text } of this.waiting.splice(0)) this.taken.push(name === 'agent:message' ? `message ${numberIn(text)}` : name)
     this.conn.emit('drain')
@@ -54,7 +54,7 @@ function message(sequenceNumber: number, content = ''): Message {
   return { id: `m${sequenceNumber}`, agentId: 'a', sequenceNumber, type: 'response', content, createdAt: '2026-11-15T09:00:00.000Z' }
 }
 
-/** Waits until nothing more happens without the client. */
+/** Waits until the server does nothing more without the client. */
 async function quiet(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await new Promise<void>((resolve) => setImmediate(resolve))
 }
@@ -78,7 +78,7 @@ it('outbox: all subscriptions of one client together stay within its limit', asy
     client.take()
     expect(turn).toBeLessThan(1_000)
   }
-  // The limit of four megabytes, and the page that exceeds it.
+  // The bytes that wait are at most the limit of four megabytes, and the page that exceeds it.
   expect(most).toBeLessThan(6_500_000)
   expect(client.taken).toHaveLength(30 * 6)
 })
