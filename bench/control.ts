@@ -26,7 +26,7 @@ export async function benchReset(): Promise<readonly Row[]> {
     )
     const resets: number[] = []
     for (let round = 0; round < 10; round++) {
-      // 5 prompts and 122 lines make 127 messages.
+      // The 5 prompts and the 122 lines of the five agents make 127 messages.
       const lines = [25, 25, 24, 24, 24]
       const ids = await Promise.all(lines.map((count) => server.launch(['sh', '-c', `seq ${count}; exec sleep 1000`])))
       await Promise.all(ids.map((id, index) => server.hasMessages(id, 1 + (lines[index] ?? 0))))
@@ -129,7 +129,7 @@ async function lineLatency(server: BenchServer): Promise<number> {
   return median(times)
 }
 
-/** proc_pid_status(5). */
+/** The resident memory of a process, from proc_pid_status(5). */
 function residentMiB(pid: number): number {
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? Number.NaN) / 1_024
 }

@@ -6,10 +6,12 @@ import { image, startDockerd, type TestDaemon } from '../test/support/docker.ts'
 import { type Row, sideBySide, timed } from './measure.ts'
 import { type BenchServer, withServer } from './server.ts'
 
-/** Stops agents in containers over HTTP, with proof, archive and rows. The baseline is `docker rm -f` of the same container. */
+/**
+ * Measures the stop of agents in containers over HTTP, with proof, archive and rows. The baseline is `docker rm -f` of the same container.
+ */
 
 const agentsAtOnce = 30
-/** The program has output to be copied. As the first process of its container it ignores SIGTERM. */
+/** The agent prints a line, so that there is output to copy. As the first process of its container the agent ignores SIGTERM. */
 const script = 'echo working; exec sleep 1000'
 const run = promisify(execFile)
 
@@ -89,7 +91,7 @@ class BareDocker {
     return await this.#docker('run', '-d', '--network', 'none', image, 'sh', '-c', script)
   }
 
-  /** `docker rm` removes its containers in parallel. */
+  /** Removes the containers with one `docker rm`, which removes them in parallel. */
   async remove(ids: readonly string[]): Promise<void> {
     await this.#docker('rm', '-f', '-v', ...ids)
   }

@@ -65,9 +65,9 @@ async function measure(world: AwsWorld, server: BenchServer): Promise<readonly R
 }
 
 /**
- * The length of the longest chain by the dependencies, independent of the observed order: upload and target in parallel, then the task, then the
- * lease, then the listing of the sweep. Each resource counts with the time during which one of its calls was running. The agent's own
- * calls go to its runner without added time.
+ * The time in ms of the longest chain of dependent calls. The dependencies are fixed and do not come from the observed order: upload and
+ * target in parallel, then the task, then the lease, then the listing of the sweep. Each resource counts with the time during which one of
+ * its calls was running. Calls to the agent's runner have no added time and are not counted.
  */
 function longestChain(calls: readonly Call[]): number {
   const of = { upload: [] as Call[], target: [] as Call[], task: [] as Call[], lease: [] as Call[], sweep: [] as Call[] }

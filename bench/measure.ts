@@ -22,7 +22,7 @@ export async function timed(work: () => Promise<unknown> | unknown): Promise<num
   return performance.now() - startedMs
 }
 
-/** Alternates the two, so that a slow phase of the machine affects both. */
+/** The medians of the baseline and of Ebb. The two are measured in turns, so that a slow phase of the machine affects both. */
 export async function sideBySide(
   rounds: number,
   baseline: () => Promise<number>,

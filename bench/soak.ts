@@ -24,7 +24,7 @@ export interface SoakResult {
   readonly seconds: number
   readonly before: Holdings
   readonly after: Holdings
-  /** The resources that grew. */
+  /** The resources of the server that grew between `before` and `after`. */
   readonly problems: readonly string[]
 }
 

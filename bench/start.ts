@@ -15,7 +15,7 @@ const run = (program: string, args: readonly string[], env: NodeJS.ProcessEnv): 
       }),
   )
 
-/** Wall time of the command line. The baseline is the start of an empty Node program. */
+/** Measures the wall time of `ebb exec` around an empty command. The baseline is the start of an empty Node program. */
 export async function benchCommandLine(): Promise<readonly Row[]> {
   const home = mkdtempSync(join(tmpdir(), 'ebb-bench-'))
   const env = { ...process.env, EBB_HOME: home }
@@ -33,7 +33,10 @@ export async function benchCommandLine(): Promise<readonly Row[]> {
   }
 }
 
-/** A launch (intent, spawn, held) in a running supervisor. The baseline is a bare spawn. */
+/**
+ * Measures a launch in a running supervisor: its intent is recorded, the process is spawned, and the resource is recorded as held. The
+ * baseline is a bare spawn.
+ */
 export async function benchLaunch(): Promise<readonly Row[]> {
   return await withSupervisor(async (supervisor) => {
     const { baseline, ebb } = await sideBySide(

@@ -34,7 +34,7 @@ async function measure(deployments: Deployments, base: string): Promise<readonly
   const bare = new BareTmux(join(base, 'bare.sock'))
   try {
     await deployments.open()
-    // A session that stays keeps the bare tmux server running, as an agent does for Ebb's.
+    // A session that stays keeps the bare tmux server running, as an agent that stays keeps Ebb's tmux server running.
     bare.open('stays')
     const stays = await deployments.deploy()
     const cleanups: number[] = []

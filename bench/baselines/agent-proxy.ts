@@ -28,7 +28,7 @@ export class AgentProxy {
     this.#get(id).child.kill('SIGKILL')
   }
 
-  /** The number of its children that have not exited. */
+  /** The number of this proxy's agents that have not exited. */
   running(): number {
     return [...this.#children.values()].filter(({ child }) => child.exitCode === null && child.signalCode === null).length
   }

@@ -1,6 +1,6 @@
 import type { Crew } from './crew.ts'
 
-/** A cleanup, from the request until it reports its end. */
+/** A way to clean up the agents of a crew. A cleanup lasts from its request until the algorithm reports its end. */
 export interface Algorithm {
   readonly name: string
   readonly title: string
@@ -14,7 +14,7 @@ export interface Started {
   end?(): Promise<void>
 }
 
-/** For delays that are a part of an algorithm only. */
+/** Waits for a delay that the measured algorithm itself prescribes. */
 export async function prescribedDelay(timeMs: number): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, timeMs))
 }

@@ -16,7 +16,7 @@ import { tmuxAndPs } from './tmux-and-ps.ts'
  */
 export const algorithms: readonly Algorithm[] = [deleteAndSleep, stopAndVerify, generousDelays, tmuxAndPs, ebbReset, ebbTmux]
 
-/** The programs, and the number of agents at once. */
+/** The jobs of the benchmark: a program, and the number of its agents that run at once. */
 export const jobs = [
   { program: 'claude-young-tool', agents: 1 },
   { program: 'claude-young-tool', agents: 5 },
@@ -30,7 +30,7 @@ export const jobs = [
 export interface BaselineRun {
   readonly doneMs: number
   readonly saidSuccess: boolean
-  /** Processes at the moment when the cleanup reported its end. */
+  /** The number of processes at the moment when the cleanup reported its end. */
   readonly processesThen: number
   readonly filesThen: number
 }

@@ -47,7 +47,7 @@ export class Crew implements AsyncDisposable {
   async ready(): Promise<void> {
     if (this.#gate !== undefined) {
       await waitUntil(() => this.#members.every(({ isAtGate }) => isAtGate?.() ?? true), 120_000, 'all agents of the crew are at the gate')
-      // It stays open for agents that have reported that they wait and have not opened the gate yet.
+      // The gate stays open for agents that have reported that they wait and have not opened the gate yet.
       this.#openGate = openSync(this.#gate, constants.O_RDWR)
     }
     const areReady = (): boolean => this.#members.every(({ place, isReady }) => isReady(processesOf(place.mark)))

@@ -1,9 +1,9 @@
 import { bodyOf, byProvider, type StopReport, startEbbServer } from '../leaks/ways/ebb.ts'
 import type { Algorithm } from './algorithms.ts'
 
-/** The same jobs with Ebb, through its HTTP API. */
+/** The jobs of the baselines, run with Ebb through its HTTP API. */
 
-/** Agents as child processes. A reset deletes everything of them. */
+/** Runs the agents as child processes. A reset ends the agents and deletes everything of them. */
 export const ebbReset: Algorithm = {
   name: 'ebb-reset',
   title: 'Ebb, reset',
@@ -11,7 +11,7 @@ export const ebbReset: Algorithm = {
   start: (crew) => start(crew, {}, '/api/test/reset-environment', {}),
 }
 
-/** Agents in tmux. A cleanup archives their logs. */
+/** Runs the agents in tmux. A cleanup ends the agents and archives their logs. */
 export const ebbTmux: Algorithm = {
   name: 'ebb-tmux',
   title: 'Ebb, agents in tmux',

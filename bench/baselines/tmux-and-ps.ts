@@ -70,7 +70,7 @@ class TmuxAgent {
     const isKilled = await this.#killSession()
     if (existsSync(this.#prompt)) unlinkSync(this.#prompt)
     const archived = this.#archive()
-    // Its result does not affect success.
+    // The result of `ps` does not affect the success of the cleanup.
     await this.#zombies()
     return isKilled && archived > 0
   }

@@ -13,7 +13,7 @@ const barWidth = 400
 const rowHeight = 22
 const barHeight = 14
 
-/** The job in the chart. The document has all jobs. */
+/** The job that the chart shows. The document shows all jobs. */
 export const headline = jobs[3]
 
 const style = `
@@ -65,7 +65,10 @@ function baselinePanel(baselines: readonly Baseline[]): Panel {
   return panel(title, rows, legend)
 }
 
-/** The colour for the worst run. */
+/**
+ * The colour of an algorithm's runs. `false`: a run reported success while processes existed. `told`: processes existed, and no run with
+ * processes reported success. `clean`: no run had processes.
+ */
 export function baselineColour(runs: Baseline['runs']): 'clean' | 'told' | 'false' {
   const leaky = runs.filter(({ processesThen }) => processesThen > 0)
   if (leaky.some(({ saidSuccess }) => saidSuccess)) return 'false'

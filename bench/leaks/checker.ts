@@ -12,7 +12,10 @@ export function processesOf(mark: string): readonly Seen[] {
   return processesWhere((one) => isMarked(one, mark) || workingDirectory(one.pid).includes(mark))
 }
 
-/** A chain of forks may be missing in every list of processes. If the leash is held, at least one process exists. */
+/**
+ * Counts the processes of a measurement. A chain of forks may be missing in every list of processes. If the leash is held, at least one
+ * process exists.
+ */
 export function countProcesses(place: Place): number {
   const listed = processesOf(place.mark).length
   return listed === 0 && place.isLeashHeld() ? 1 : listed
@@ -25,7 +28,7 @@ export function endAll(mark: string): number {
     try {
       process.kill(pid, 'SIGKILL')
     } catch {
-      // It has exited in the meantime.
+      // The process has exited in the meantime.
     }
   }
   return left.length
@@ -56,7 +59,10 @@ interface FoundFile {
   readonly bytes: number
 }
 
-/** Files, sockets, links, and empty folders. Their owner may be removing them at the same time, so an error means that they are gone. */
+/**
+ * The files, sockets, links and empty folders below a folder. Their owner may be removing them at the same time, so an error means that
+ * they are gone.
+ */
 function filesBelow(folder: string): readonly FoundFile[] {
   return entriesOf(folder).flatMap((name) => {
     const path = join(folder, name)

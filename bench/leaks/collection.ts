@@ -49,7 +49,7 @@ export class Collection {
     this.#baselines.set(key, { algorithm: way, program, agents, runs })
   }
 
-  /** Records why something cannot be measured here. Without a reason it can be measured, and the record is removed. */
+  /** Records the reason why a way or a program cannot be measured on this machine. Without a reason the earlier record is removed. */
   miss(what: string, why: string | undefined): void {
     if (why === undefined) this.#missing.delete(what)
     else this.#missing.set(what, why)

@@ -45,7 +45,10 @@ export async function endAllApart(): Promise<void> {
   await Promise.all([...running].map(endApart))
 }
 
-/** Removes what a killed benchmark left. The names contain the pid of that benchmark, and all of its processes are in its cgroups. */
+/**
+ * Removes the cgroups and the temp folders that a killed benchmark left. Their names contain the pid of that benchmark, and all of its
+ * processes are in its cgroups.
+ */
 export async function endAbandoned(): Promise<void> {
   const own = ownCgroup2()
   for (const name of own === undefined ? [] : folders(own).filter(isAbandoned(cgroupPrefix))) await endCgroup(join(own ?? '', name))
@@ -60,8 +63,8 @@ function isAbandoned(prefix: string): (name: string) => boolean {
 }
 
 /**
- * Pid, start time and pid namespace. A pid is reused, and means another process in another namespace. A benchmark that is not known to be dead is
- * left alone.
+ * The name of this benchmark's cgroups and folders: pid, start time and pid namespace. A pid alone is reused, and means another process in
+ * another namespace. A benchmark that is not known to be dead is left alone.
  */
 function ownName(): string {
   return [process.pid, startOf(process.pid), ownNamespace()].join('-')
@@ -106,7 +109,7 @@ async function answerOf(order: Order, cgroup: string | undefined): Promise<unkno
   const timer = setTimeout(() => child.kill('SIGKILL'), deadlineMs)
   child.stdin.end(JSON.stringify(order))
   const exited = new Promise<number | null>((resolve) => child.once('exit', resolve))
-  // Not awaited here: leftovers of a way may keep these pipes open. The answer is complete when the process has exited.
+  // The output is not awaited here: leftovers of a way may keep its pipes open. The answer is complete when the process has exited.
   const output = Promise.all([text(child.stdout), text(child.stderr)])
   const code = await exited
   clearTimeout(timer)

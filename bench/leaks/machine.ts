@@ -28,7 +28,10 @@ export function thisMachine(): Machine {
   }
 }
 
-/** Properties that both machines have and that differ. Results of different machines or versions must not be combined. */
+/**
+ * The names and values of the properties that both machines have and that differ. Results of different machines or versions must not be
+ * combined.
+ */
 export function differences(one: Machine, other: Machine): readonly string[] {
   const parts = ({ versions, system, cores, memoryGb, network }: Machine): Readonly<Record<string, unknown>> => ({
     ...{ system, cores, memoryGb, network },

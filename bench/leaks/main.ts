@@ -85,7 +85,7 @@ async function run(): Promise<void> {
   if (isSaving) writeDocument(collection.results())
 }
 
-/** Installs the agents if a selected program needs them, because they take 1.3 GB. */
+/** Installs the agents if a selected program needs them. Otherwise the installation is skipped, because the agents take 1.3 GB. */
 async function findAgents(): Promise<void> {
   const isAgent = (name: string): boolean => named(programs, name).kind === 'agent'
   const isWanted = options.program ? split(options.program).some(isAgent) : true
@@ -95,7 +95,7 @@ async function findAgents(): Promise<void> {
   process.env[agentFolderVariable] = (await agentClis()).bin
 }
 
-/** Ordered by rounds, so that a slow phase of the machine affects all ways. */
+/** The selected measurements, ordered by rounds, so that a slow phase of the machine affects all ways. */
 function tasksOf(collection: Collection): readonly Task[] {
   const chosenWays = available(pick(ways, options.way, options.baseline !== undefined), collection)
   const chosenPrograms = available(pick(programs, options.program, false), collection)

@@ -8,13 +8,13 @@ import { type Answer, patienceMs, type Way, within } from './way.ts'
 export interface Measurement {
   readonly way: string
   readonly program: string
-  /** Processes at the moment of the stop. */
+  /** The number of processes at the moment of the stop. */
   readonly processesBefore: number
-  /** Processes at the time limit, or 0 when the system was clean before it. */
+  /** The number of processes at the time limit, or 0 when an earlier observation found no process. */
   readonly processesLeft: number
   readonly whatIsLeft: readonly string[]
   readonly filesLeft: FilesLeft
-  /** Time from the stop to the first observation without processes. Absent when there was none. */
+  /** Time from the stop to the first observation without processes. Absent when every observation found processes. */
   readonly cleanMs?: number
   readonly answer?: Answer & { readonly afterMs: number; readonly processesThen: number }
   readonly verdict: Verdict
@@ -39,7 +39,8 @@ export async function measure(way: Way, program: Program, place: Place): Promise
     const observed = await observeStop(place, () => started.stop())
     return { way: way.name, program: program.name, processesBefore, ...observed }
   } finally {
-    // Before the way ends its server, so that no daemon of the agent writes to it. The parent of this process ends everything else.
+    // The processes of the program are killed before the way ends its server, so that no daemon of the agent writes to that server. The
+    // parent of this process ends everything else.
     endAll(place.mark)
     await started.end?.()
   }
@@ -62,7 +63,7 @@ async function observeStop(place: Place, stop: () => Promise<Answer>): Promise<O
   const cleanMs = await untilClean(place, elapsedMs)
   const left = cleanMs === undefined ? processesOf(place.mark) : []
   const processesLeft = cleanMs === undefined ? Math.max(1, left.length) : 0
-  // All ways have the same time limit. A later answer does not count.
+  // All ways have the same time limit. An answer after the limit does not count.
   await within(answering, Math.max(0, patienceMs - elapsedMs()))
   return {
     processesLeft,

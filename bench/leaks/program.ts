@@ -8,7 +8,7 @@ export interface Program {
   readonly title: string
   readonly kind: 'zoo' | 'agent'
   readonly missing?: () => string | undefined
-  /** `gate` is a pipe. A program that supports it waits there until the pipe is opened for writing. */
+  /** `gate` is a pipe. A program that supports gates waits at the gate until the pipe is opened for writing. */
   prepare(place: Place, gate?: string): Promise<Prepared>
 }
 

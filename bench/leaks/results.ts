@@ -5,7 +5,7 @@ import { median } from '../measure.ts'
 import type { Machine } from './machine.ts'
 import { type Measurement, type Verdict, withoutPlaces } from './measurement.ts'
 
-/** The stored results. The file has one line per cell, so that a diff shows what a new run changed. */
+/** The stored results. The file has one line per cell (one program under one way), so that a diff shows what a new run changed. */
 export interface Results {
   readonly machine: Machine
   readonly cells: readonly Cell[]
@@ -29,9 +29,9 @@ export interface Run extends Dated {
   readonly left: number
   readonly files: number
   readonly fileBytes: number
-  /** Null when the system was not clean within the time limit. */
+  /** Time from the stop to the first observation without processes. Null when every observation until the time limit found processes. */
   readonly cleanMs: number | null
-  /** The time until the way answered; null when it did not. */
+  /** Time from the stop to the answer of the way. Null when the way did not answer. */
   readonly answerMs: number | null
   readonly words: string
   readonly verdict: Verdict
@@ -75,10 +75,10 @@ export interface Summary {
   readonly worstLeft: number
   readonly files: number
   readonly worstFiles: number
-  /** Infinity means never: a run that did not become clean sorts as the slowest. */
+  /** The median. Infinity means never: a run that did not become clean sorts as the slowest. */
   readonly cleanMs: number
   readonly worstCleanMs: number
-  /** Infinity means no answer. */
+  /** The median. Infinity means that the way did not answer. */
   readonly answerMs: number
   readonly said: Readonly<Record<Verdict, number>>
 }

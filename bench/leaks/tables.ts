@@ -11,7 +11,7 @@ export const time = (ms: number): string => {
   return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`
 }
 
-/** The median, and the worst value if that differs. */
+/** The median, followed by the worst value in parentheses if that differs. */
 const withWorst = (usual: number, worst: number): string => (usual === worst ? `${usual}` : `${usual} (${worst})`)
 
 export function cleanTime({ cleanMs, worstCleanMs }: Summary): string {

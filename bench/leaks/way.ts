@@ -4,9 +4,9 @@ import type { Place } from './place.ts'
 export interface Way {
   readonly name: string
   readonly title: string
-  /** The exact steps, shown in the document. */
+  /** The exact steps of the way, shown in the document. */
   readonly how: string
-  /** The reason why this machine cannot measure it; undefined when it can. */
+  /** The reason why this machine cannot measure the way; undefined when it can. */
   readonly missing?: () => string | undefined
   start(launch: Launch): Promise<Started>
 }
@@ -15,11 +15,11 @@ export interface Launch {
   readonly place: Place
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
-  /** `open` for a program that ends at the end of its standard input: its input stays open. */
+  /** `open`: the standard input of the program stays open, because the program ends at the end of its input. */
   readonly input: 'open' | 'none'
   /** Folders that the program needs in addition to its own place and the system. */
   readonly readOnly: readonly string[]
-  /** For a way that launches agents by their provider. */
+  /** The agent to launch, for a way that launches agents by their provider. */
   readonly agent?: AgentLaunch
 }
 
@@ -49,12 +49,14 @@ export interface Answer {
  */
 export const patienceMs = 10_000
 
-/** For ways that cannot pass a descriptor of this process to the program. */
+/**
+ * A command that opens the standard input of the program in a shell, for ways that cannot pass a descriptor of this process to the program.
+ */
 export function throughShell({ argv, input, place }: Launch): readonly string[] {
   return ['sh', '-c', 'exec "$@" <"$0"', input === 'open' ? place.input : '/dev/null', ...argv]
 }
 
-/** Settles with undefined at the timeout. */
+/** Settles with the result of the work, or with undefined at the timeout. */
 export async function within<T>(work: Promise<T>, timeMs: number): Promise<T | undefined> {
   const { promise, resolve } = Promise.withResolvers<undefined>()
   const timer = setTimeout(() => resolve(undefined), timeMs)

@@ -6,5 +6,5 @@ import { packageWays } from './ways/packages.ts'
 import { signalWays } from './ways/signals.ts'
 import { tmuxWay } from './ways/tmux.ts'
 
-/** Ordered from plain signals to containment. */
+/** All ways, ordered from plain signals to containment. */
 export const ways: readonly Way[] = [...signalWays, ...packageWays, tmuxWay, ...commandWays, dockerWay, ...ebbWays]

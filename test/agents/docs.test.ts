@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { examplesOf, realAgents, testsIn } from '../support/documents.ts'
 import { userProject, vitest } from '../support/user-project.ts'
 
-/** Runs the examples of the page in a user's project, with the real claude. */
+/** Runs the examples of the documentation page about real agents in a user's project, with the real claude. */
 for (const { name, body } of examplesOf(realAgents)) {
   it(`${realAgents}: ${name} runs`, async () => {
     const project = userProject()

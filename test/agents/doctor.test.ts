@@ -18,7 +18,7 @@ function start(scene: Scene): ChildProcess {
   const env = Object.fromEntries(
     Object.entries({ ...process.env, ...scene.ebbEnv, ...scene.env }).filter(([, value]) => value !== undefined),
   )
-  // The parent is a shell in a session of its own, which exits.
+  // The parent of the agent is a shell that leads a session of its own. The shell exits when the agent has ended.
   const child = spawn('sh', ['-c', '"$@"; :', 'sh', ...programs[scene.type].words(prompt)], {
     cwd: scene.work,
     env,
@@ -47,7 +47,7 @@ async function hangUp(child: ChildProcess): Promise<void> {
   await Promise.all(closed)
 }
 
-/** Kills a process that may have ended with another one. */
+/** Kills a process. The process may have ended together with another one. */
 function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
@@ -63,7 +63,7 @@ async function requireEnded(scene: Scene): Promise<readonly Leftover[]> {
   await waitUntil(() => processesOf(scene).filter(({ ppid }) => !seen(ppid)), 10_000, 'orphans are adopted')
   const leftovers = doctor(scene)
   let shown: readonly Leftover[] = []
-  // An agent that notices the lost connection may be exiting. What it leaves is a leftover only when it is gone.
+  // An agent that notices the lost connection may be exiting. The processes that it leaves are leftovers only when the agent is gone.
   const isFound = async (): Promise<boolean> => {
     shown = (await leftovers.find()).leftovers
     const covered = new Set(

@@ -11,10 +11,10 @@ import { leftOf, requireNothing } from './support/sight.ts'
 interface Ending {
   readonly what: string
   readonly flags?: readonly string[]
-  /** Resolves when the end should begin. */
+  /** Resolves when `end` should be called. */
   until(run: RunningEbb, scene: Scene): Promise<unknown>
   end(run: RunningEbb): void
-  /** The exit code of `ebb exec`. Undefined where the agent's own code passes through. */
+  /** The exit code of `ebb exec`. Undefined where `ebb exec` passes the exit code of the agent through. */
   readonly code?: number | null
 }
 
@@ -29,9 +29,9 @@ const signalled = (signal: NodeJS.Signals) => (run: RunningEbb) => run.signal(si
 const endings: readonly Ending[] = [
   { what: 'SIGTERM', until: whenItStands, end: signalled('SIGTERM') },
   { what: 'SIGINT', until: whenItStands, end: signalled('SIGINT') },
-  // Its sentinel cleans up.
+  // The sentinel of the killed `ebb` cleans up.
   { what: 'SIGKILL of ebb itself', until: whenItStands, end: signalled('SIGKILL'), code: null },
-  // Long enough for the whole process tree to start. The test does not require it.
+  // The time limit is long enough for the whole process tree to start. The test does not require that the tree is complete.
   { what: 'its time limit', flags: ['--timeout', '12s'], until: (run) => run.ended, end: () => {}, code: 124 },
 ]
 

@@ -10,7 +10,7 @@ import { openScene, type Scene, stands } from './support/scene.ts'
 import { leftOf, ownProcessesOf, processesOf } from './support/sight.ts'
 import { requireLines } from './support/transcript.ts'
 
-/** Tests of the checker itself: it must find everything that an agent leaves. */
+/** Tests of the checker in `support/sight.ts`: it must find everything that an agent leaves. */
 
 async function end(child: ChildProcess): Promise<void> {
   const exited = once(child, 'exit')

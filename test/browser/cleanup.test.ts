@@ -50,7 +50,7 @@ describe('close page', () => {
     expect(await page.locator('.bar-piece--open').count()).toBe(0)
     for (const phase of ['waiting', 'terminate', 'kill', 'obligations', 'removed'])
       expect(await page.locator(`.fall .bar-piece--${phase}`).count(), phase).toBeGreaterThan(0)
-    // Only the process tree was killed. The summary, its row and a visible bar show it.
+    // Only the process tree was killed. The summary, the row of the process tree and a visible bar show the kill.
     expect(await page.locator('.fall__track .bar-piece--kill').count()).toBe(1)
     expect((await page.locator('.fall__track .bar-piece--kill').boundingBox())?.width).toBeGreaterThanOrEqual(12)
     await tree.getByText('kill needed').waitFor()
@@ -115,7 +115,7 @@ describe('close page', () => {
   it('close page: an unknown or invalid id shows a message and a link to all closes', async () => {
     const page = await browser.open(server, '#/cleanup/6f0f7a2e-9c60-4f6a-9d3c-2f7f0f8f6a11', { allows: [/404/] })
     await page.getByText('There is no cleanup 6f0f7a2e').waitFor()
-    // A retry would not help, so only the link back is offered.
+    // A retry would not help for a close that does not exist, so the page offers only the link back.
     for (const id of ['nonsense', '6f0f7a2e-9c60-4f6a-9d3c-2f7f0f8f6a12']) {
       const other = await browser.open(server, `#/cleanup/${id}`, { allows: [/40[04]/] })
       await other.getByRole('heading', { name: 'This close was not found.' }).waitFor()
@@ -192,7 +192,7 @@ describe('stuck resources', () => {
       expect(await seriousViolations(system)).toEqual([])
       await region.getByRole('button', { name: 'Force' }).click()
       const dialog = page.getByRole('dialog')
-      // Without an answer the result is unknown.
+      // When the server does not answer the stop, the result of the stop is unknown.
       await page.route('**/api/agents/*/stop', (route) => route.abort(), { times: 1 })
       await dialog.getByRole('button', { name: 'Force' }).click()
       await dialog.getByText('The result is unknown: The server cannot be reached').waitFor()

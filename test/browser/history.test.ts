@@ -22,7 +22,7 @@ const closes = (page: Page) => page.getByRole('table', { name: 'Closes' })
 
 describe('cleanup history', () => {
   it('cleanup history: plots have text summaries, filters work, and a plot opens a close by keyboard', { timeout: 180_000 }, async () => {
-    // A screenshot needs more closes.
+    // A screenshot of the history needs more closes than the test.
     for (let n = 0; n < (process.env.EBB_SCREENSHOTS_MORE ? 40 : 4); n++) await launchStopped(server)
     const id = await launchUnstoppable(server)
     await server.call('DELETE', `/api/agents/${id}?force=true`)
@@ -180,7 +180,7 @@ async function requireReadablePlots(page: Page): Promise<void> {
       const named = (fits) => words.filter(fits).map((text) => text.textContent)
       return { isDrawn: words.length > 4, cut: named(isCut), covering: named(covers) }
     })()`
-  // Polled, because the plots load separately from the table, and are redrawn after a resize.
+  // The measurement is repeated, because the plots load separately from the table, and are redrawn after a resize.
   await expect.poll(() => page.evaluate(measure), patient).toEqual({ isDrawn: true, cut: [], covering: [] })
 }
 

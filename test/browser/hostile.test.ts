@@ -31,7 +31,7 @@ it('hostile text: markup, escape sequences and a megabyte on one line are shown 
   expect(await page.locator('.message img, .message script').count()).toBe(0)
   expect(await page.title()).not.toBe('owned')
   expect(await page.locator('.message__text', { hasText: 'red' }).textContent()).toBe('red ␇bell ⟨U+202E⟩gnp.exe')
-  // The full text is loaded only on demand.
+  // The page loads the full text of a long message only on demand.
   const held: number = await page.evaluate('document.body.textContent.length')
   expect(held).toBeLessThan(20_000)
   await page.getByText('Show all 1.0 MB').click()

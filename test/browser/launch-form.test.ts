@@ -91,7 +91,7 @@ describe('launch form', () => {
     await page.getByRole('link', { name: 'System', exact: true }).click()
     answers[1]?.resolve()
     await page.getByText('Agent launched (synthetic).').waitFor()
-    // A user who has navigated away stays there.
+    // A user who has navigated away during the launch stays on the chosen page.
     expect(page.url()).toContain('#/system')
   })
 

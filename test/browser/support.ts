@@ -46,7 +46,7 @@ const flags = [
 const patienceMs = 30_000
 /** Options for `expect.poll`. */
 export const patient = { timeout: patienceMs }
-/** Long enough for several waits, so that the failing wait is reported, and not the timeout of the test. */
+/** The timeout of a test, long enough for several waits. So the failing wait is reported, and not the timeout of the test. */
 const testMs = 180_000
 
 /** Starts a browser for all tests of the file. Its profile is in a temporary folder. */
@@ -117,7 +117,7 @@ interface Violation {
 
 /** Returns the serious and critical axe violations, each with its elements. */
 export async function seriousViolations(page: Page): Promise<readonly string[]> {
-  // Evaluated, because the page's content security policy forbids added scripts.
+  // The axe library is evaluated in the page, because the page's content security policy forbids added scripts.
   await page.evaluate(axe)
   const violations = await page.evaluate<readonly Violation[]>('axe.run().then(({ violations }) => violations)')
   return violations

@@ -82,7 +82,7 @@ describe('system verdict', () => {
     await page.reload()
     await verdict(page).getByText('Agents are running').waitFor()
     expect(await page.getByLabel('Namespace').inputValue()).toBe('busy')
-    // A namespace without agents works as well.
+    // A namespace without agents can be chosen by the address as well.
     await page.evaluate(`window.location.hash = '#/system?namespace=empty'`)
     await verdict(page).getByText('The system is clean').waitFor()
     expect(await page.getByLabel('Namespace').inputValue()).toBe('empty')
@@ -109,7 +109,7 @@ it('system view: does not load the list of agents on every event, and still show
     if (/\/api\/agents(\/active)?(\?|$)/.test(request.url())) requests.push(request.url())
   })
   await page.goto(`${server.url}/#/system`)
-  // Once at the start, and once after the live connection is established.
+  // The page requests the list of agents once at the start, and once after the live connection is established.
   await expect.poll(() => requests.length, patient).toBe(2)
   await verdict(page).getByText('The system is clean').waitFor()
   for (const name of ['first', 'second']) {
@@ -157,7 +157,7 @@ it('system view: an unreachable runner appears in the verdict and the figures, w
     expect(await unreachable(page)).toBe('1')
     expect(await seriousViolations(page)).toEqual([])
     await reviewScreenshot(page, 'system-unreachable')
-    // It matters only to namespaces with agents on that runner.
+    // The unreachable runner matters only to namespaces with agents on that runner.
     await page.getByLabel('Namespace').selectOption('near')
     await verdict(page).getByText('Agents are running').waitFor()
     expect(await unreachable(page)).toBe('0')

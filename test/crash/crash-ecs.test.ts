@@ -51,7 +51,7 @@ async function recover(place: Place, settings: Readonly<Record<string, string>>)
   return [...reports.filter((report) => !report.success).map((report) => JSON.stringify(report.errors)), ...unknown, ...errors]
 }
 
-/** AWS resources of one installation, read from the simulated account. */
+/** AWS resources of one installation that still exist, read from the simulated account. */
 async function left(installation: string | undefined, prefix: string): Promise<readonly string[]> {
   const tasks = [...world.tasks.all.values()].filter(({ tags }) =>
     tags.some(({ key, value }) => key === 'ebb:installation' && value === installation),

@@ -7,12 +7,12 @@ import { Place } from './place.ts'
 import { buildDriver, type DriverEnd, type Program } from './program.ts'
 
 /**
- * The matrix is generated: k = 1, 2, 3 … until a run ends without a crash. It has no list of effects, so a new effect is covered from the
- * start.
+ * The crash points are generated: the k-th effect for k = 1, 2, 3 …, until a run ends without a crash. The matrix has no list of effects,
+ * so a new effect is covered from the start.
  */
 
 const scenarios: readonly Scenario[] = ['terminate', 'rollback', 'complete', 'delete']
-/** An effect without a delay has the same state after it as before the next effect, so `after` is not tried everywhere. */
+/** The state after an effect without a delay is the state before the next effect, so `after` is not tried in every scenario. */
 const moments: Record<Scenario, readonly Moment[]> = {
   terminate: ['before', 'during', 'after'],
   rollback: ['before', 'during'],
@@ -21,7 +21,7 @@ const moments: Record<Scenario, readonly Moment[]> = {
   remove: ['before', 'during', 'after'],
   'logs-only': [],
   deploy: ['before', 'during'],
-  // In crash-ecs.test.ts, with its own simulated account.
+  // The scenario `ecs` is tested in crash-ecs.test.ts, with its own simulated account.
   ecs: [],
 }
 const cleanWithinMs = 5_000
@@ -39,7 +39,7 @@ afterAll(() => {
   console.log(`Crash points of launches and closes:\n  ${covered.join('\n  ')}`)
 })
 
-/** One supervisor killed at one effect, one recovery, one check of the system. */
+/** Kills one supervisor at one effect, runs one recovery, and checks the system once. */
 async function crashAndRecover(matrix: Matrix, role: Scenario, k: number, when: Moment): Promise<DriverEnd> {
   const place = new Place()
   const crash = { at: k, when }
@@ -74,7 +74,8 @@ async function launchOf(matrix: Matrix, role: 'delete' | 'remove'): Promise<Read
 describe.each(['cgroup', 'scan', 'subreaper'] as const)('G9 under %s', (containment) => {
   needs(containment)
   const matrix = (): Matrix => ({ program, containment })
-  // Each tree has a subreaper process with its own Node, which is slow. There, one point in three is tried.
+  // Each process tree under the containment subreaper has a subreaper process with its own Node, which is slow. There, one crash point in
+  // three is tried.
   const stride = containment === 'subreaper' ? 3 : 1
 
   test.each(scenarios)('a supervisor killed at any effect of "%s" is recovered', { timeout }, async (role) => {

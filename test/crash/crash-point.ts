@@ -1,7 +1,7 @@
 import { writeSync } from 'node:fs'
 import type { Crash, Moment, Said } from './job.ts'
 
-/** Reads of the ledger change nothing. A crash there is the same as a crash between two effects. */
+/** The calls that only read the ledger. A crash at a read is the same as a crash between two effects. */
 const reads = new Set(['ledger.incarnations', 'ledger.contents', 'ledger.reports'])
 
 /**
@@ -63,7 +63,7 @@ function die(effect: string): void {
   process.kill(process.pid, 'SIGKILL')
 }
 
-/** Writes synchronously, because the process may be killed right after it. */
+/** Prints a line for the test. The write is synchronous, because the process may be killed right after it. */
 export function say(said: Said): void {
   writeSync(1, `${JSON.stringify(said)}\n`)
 }

@@ -13,7 +13,7 @@ import { buildDriver, type DriverEnd, type Program } from './program.ts'
 const scenarios: readonly Scenario[] = ['terminate', 'rollback', 'complete', 'delete']
 const moments: readonly Moment[] = ['before', 'during']
 const cleanWithinMs = 5_000
-/** The sentinel starts a process and opens a database, on a machine that may be busy. */
+/** The time in which the sentinel must clean up. It starts a process and opens a database, on a machine that may be busy. */
 const sentinelWithinMs = 15_000
 const timeout = 300_000
 
@@ -35,7 +35,7 @@ interface Death {
   readonly losesDatabase?: boolean
 }
 
-/** The place where the supervisor died: everything launched and nothing closed, or in the middle of a deletion. */
+/** The moment at which the supervisor dies: everything is launched and nothing is closed, or a deletion has begun. */
 const launched: Crash = { at: 1, when: 'before', effect: 'ledger.beginClose' }
 const deaths = {
   running: { role: 'terminate', crash: launched },
@@ -69,7 +69,8 @@ async function crashHelper(matrix: Matrix, place: Place, role: Role, crash: Cras
 describe.each(['cgroup', 'scan', 'subreaper'] as const)('G9 under %s', (containment) => {
   needs(containment)
   const matrix = (): Matrix => ({ program, containment })
-  // Each tree has a subreaper process with its own Node, which is slow, so fewer points are tried.
+  // Each process tree under the containment subreaper has a subreaper process with its own Node, which is slow, so fewer crash points are
+  // tried.
   const isSampled = containment === 'subreaper'
 
   async function crashEverywhere(role: Role, death: Death, when: Moment, stride: number): Promise<number> {

@@ -16,9 +16,9 @@ const cleanWithinMs = 10_000
 const timeout = 300_000
 
 /**
- * Each point costs a container. Effects with a delayed answer, which all of the daemon's have, are tried `during`, where the request may
- * be on its way, and `after`, where it is done and its answer unread. One point in three is tried `before`: effects without a delay are
- * the same as in the other matrices.
+ * Which crash points are tried, because each one costs a container. Effects with a delayed answer, which all of the daemon's have, are
+ * tried `during`, where the request may be on its way, and `after`, where it is done and its answer unread. Only some points are tried
+ * `before`: effects without a delay are the same as in the other matrices.
  */
 const passes: Record<DockerScenario, readonly { readonly when: Moment; readonly first: number; readonly stride: number }[]> = {
   'docker-terminate': [
@@ -30,7 +30,7 @@ const passes: Record<DockerScenario, readonly { readonly when: Moment; readonly 
     { when: 'during', first: 1, stride: 2 },
     { when: 'before', first: 2, stride: 5 },
   ],
-  // Only the effects that the other scenarios do not have, which are in the close.
+  // The close of a paused container has effects that the other scenarios do not have. Only those are tried.
   'docker-paused': [
     { when: 'during', first: 9, stride: 1 },
     { when: 'after', first: 9, stride: 1 },
@@ -46,7 +46,7 @@ const crashedAt = new Set<string>()
 
 beforeAll(async () => {
   if (missing('docker') !== undefined) return
-  // For the driver, and for the recovery in this process.
+  // The driver, and the recovery in this process, read these settings from the environment.
   Object.assign(process.env, { EBB_DOCKER_IMAGE: image, EBB_DOCKER_HOST: daemon().host, EBB_DOCKER_NETWORK: 'none' })
   program = await buildDriver()
 })

@@ -13,14 +13,16 @@ import { partsOf } from '../support/engine-parts.ts'
 import { CrashPoint, say } from './crash-point.ts'
 import type { Job, Role } from './job.ts'
 
-/** A supervisor process that plays one role and may be killed at any of its effects. It is the real composition in a real process. */
+/**
+ * A supervisor process that plays one role and may be killed at any of its effects. The supervisor is composed as in the program itself.
+ */
 
 /** A daemon in its own session that ignores SIGTERM. Its parents have exited when it prints its line. */
 const daemon = `(setsid sh -c 'trap "" TERM HUP; echo daemon; exec sleep 600' &)`
-/** Rollback and reaper use a grace of their own, so this daemon does not ignore SIGTERM. */
+/** A daemon in its own session that ends at SIGTERM. It is for rollback and reaper, which do not use the short grace of this driver. */
 const politeDaemon = `(setsid sh -c 'echo daemon; exec sleep 600' &)`
 const graceMs = 20
-/** The emulator settles faster than AWS. */
+/** Shorter times for AWS, because the emulator settles faster than AWS. */
 const shortTimes = { settleMs: 300, firstObserveDelayMs: 20, longestObserveDelayMs: 200 }
 
 const job = JSON.parse(process.argv[2] ?? '{}') as Job
@@ -39,7 +41,7 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
     await supervisor.engine.close(scope.id, { trigger: 'deleted', graceMs })
     return await leave(supervisor)
   },
-  // Like DELETE of an ended agent: its archive and its rows are removed.
+  // The archive and the rows of an agent are removed, as by a `DELETE` of an ended agent.
   remove: async (supervisor, job) => {
     await supervisor.engine.begin()
     const control = await supervisor.control()
@@ -101,7 +103,7 @@ const roles: Record<Role, (supervisor: Supervisor, job: Job) => Promise<readonly
     await supervisor.engine.close(scope.id, { trigger: 'terminated', graceMs: 2_000 })
     return await leave(supervisor)
   },
-  // Only resources that carry a mark of their own, for a test that loses the ledger.
+  // The plan has only resources that carry a mark of their own, for a test that loses the ledger.
   'logs-only': async (supervisor, job) => {
     const scope = openAgent(supervisor)
     await launchAndListen(
@@ -194,7 +196,7 @@ function describeEntry({ kind, name, error, outcome }: ResourceReport): string {
 /** The command has a temp folder and leaves a file outside of it. Both have contents before the command prints its first line. */
 function command(job: Job, script: string, hasToolLeftovers = true): Omit<Parameters<Supervisor['plan']>[1], 'output'> {
   const folder = join(job.workspace, 'traces')
-  // By rename: a process killed between creating and writing the file would leave one without a mark.
+  // The file is renamed into place: a process killed between creating and writing the file would leave a file without a mark.
   const trace = hasToolLeftovers ? `echo "$TMPDIR/x" >"$TMPDIR/trace" && mv "$TMPDIR/trace" '${folder}/left.sh'` : 'true'
   const leaving = `mkdir -p "$TMPDIR/a/b" && echo x >"$TMPDIR/a/b/c" && ${trace}`
   return {
@@ -215,7 +217,7 @@ function file(job: Job, label: string, path: string, dependsOn: readonly string[
   return { label, kind: 'file', spec: { workspace: job.workspace, path }, live: 'ours', dependsOn }
 }
 
-/** A folder, a file in it and one beside it, the logs, and the process tree, which depends on them all. */
+/** The plan of a folder, a file in it and one beside it, the logs, and the process tree, which depends on them all. */
 function planWithLogs(supervisor: Supervisor, job: Job, scope: ScopeView, script: string): readonly Planned[] {
   const files: Planned[] = [
     { label: 'folder', kind: 'directory', spec: { workspace: job.workspace, path: 'folder' } },
@@ -232,7 +234,7 @@ function docker(...words: readonly string[]): string {
   return execFileSync('docker', ['--host', process.env.EBB_DOCKER_HOST ?? '', ...words], { encoding: 'utf8' }).trim()
 }
 
-/** An agent in a container. The environment holds the daemon and the image. */
+/** The plan of an agent in a container. The environment variables of this process name the daemon and the image. */
 function planDocker(supervisor: Supervisor, job: Job, scope: ScopeView): readonly Planned[] {
   return supervisor.plan(scope.id, {
     placement: 'docker',
@@ -244,7 +246,10 @@ function planDocker(supervisor: Supervisor, job: Job, scope: ScopeView): readonl
   })
 }
 
-/** An agent at a runner, whose address is in the environment. Its processes are recognised by the path of the workspace. */
+/**
+ * The plan of an agent at a runner. The address of the runner is in the environment of this process. The agent's processes are recognised
+ * by the path of the workspace.
+ */
 function planRemote(supervisor: Supervisor, job: Job, scope: ScopeView): readonly Planned[] {
   const command = ['/bin/sh', '-c', `${daemon}; echo line; exec sleep 600`]
   return supervisor.plan(scope.id, {

@@ -61,7 +61,7 @@ describe.each([
     })
   }
 
-  /** Observes and releases as the next supervisor does: only from the intent and its recorded detail. */
+  /** Observes and releases the resource as the next supervisor does: only from the intent and its recorded detail. */
   async function requireFound(workspace: string, intent: Intent<PathSpec>): Promise<void> {
     const kind = kindOf(realEffects)
     const ref = kind.name(intent)

@@ -23,7 +23,7 @@ describe('gate: a child forked just before its supervisor was killed', () => {
 async function requireDeathAtGate(containment: 'cgroup' | 'scan'): Promise<void> {
   const home = temporaryHome()
   const proof = join(temporaryHome(), 'it-ran')
-  // Delays only the exec of a shell: the sentinel, and the command at its gate.
+  // strace delays only the exec of a shell. The sentinel starts as a shell, and so does the command at its gate.
   const inject = ['-P', '/bin/sh', '-e', 'trace=execve', '-e', `inject=execve:delay_enter=${momentMs * 1_000}:when=1`]
   const through = ['strace', '-f', '-qq', '--seccomp-bpf', '-o', '/dev/null', ...inject]
   const run = startEbb(['exec', '--containment', containment, '--', 'touch', proof], { home, through, deadlineMs: 50_000 })

@@ -9,7 +9,7 @@ export interface Job {
   /** Whether the supervisor has a sentinel. */
   readonly watched: boolean
   readonly crash?: Crash
-  /** Further settings, for remote placements. */
+  /** Further settings of the driver, for remote placements. */
   readonly settings?: Readonly<Record<string, string>>
 }
 
@@ -25,10 +25,10 @@ export type Role = Scenario | DockerScenario | RemoteScenario | 'recover' | 'rea
 export type Moment = 'before' | 'during' | 'after'
 
 export interface Crash {
-  /** The k-th effect, from 1, of those that the moment counts. */
+  /** The number of the effect at which the process is killed, from 1. Only effects that the moment counts are numbered. */
   readonly at: number
   readonly when: Moment
-  /** Counts only effects of this name, such as `ledger.hold`. */
+  /** When given, only effects of this name count, such as `ledger.hold`. */
   readonly effect?: string
 }
 

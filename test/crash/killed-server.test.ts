@@ -51,8 +51,8 @@ function killIfThere(pid: number): void {
 }
 
 /**
- * Requires every line that the agent wrote, once, in the order of its stream. One more line may be there, which the agent had no time to
- * note.
+ * Requires every line that the agent wrote, once, in the order of its stream. The messages may have one more line, which the agent had no
+ * time to note.
  */
 function requireAllLines(messages: readonly Spoken[], talker: Talker): void {
   const numbers = messages.slice(1).map(lineNumber)
@@ -88,7 +88,7 @@ function requireEnd(agent: Json, { last }: Talker, count: number): void {
   expect(agent.completedAt).toEqual(expect.any(String))
 }
 
-/** Checks processes and files first, then what the server reports. */
+/** Requires that all agents are over. Processes and files are checked first, then what the server reports. */
 async function requireOver(server: TestServer, agents: number): Promise<void> {
   expect(agentProcesses(server.home)).toEqual([])
   expect(leftInHome(server.home)).toEqual([])
@@ -178,14 +178,14 @@ describe('server: SIGKILL', () => {
     await requireSpeech(talkers, 500)
     await kill(first)
     const archived = (): number => (existsSync(join(home, 'archive')) ? readdirSync(join(home, 'archive')).length : 0)
-    // The recovery by the sentinel, as soon as it has started.
+    // The recovery processes that the sentinel starts. They are killed as soon as they have started.
     const recoveries = (): readonly number[] =>
       processesOfHome(home, installationOf(home))
         .filter(({ argv }) => argv.split('\0').includes('recover'))
         .map(({ pid }) => pid)
     await waitUntil(() => recoveries().length > 0 || archived() > 0, 30_000, 'the recovery begins')
     for (const pid of recoveries()) killIfThere(pid)
-    // The recovery of a server that has just started and does not answer yet.
+    // The next server is killed as soon as its recovery has archived a log, or the server answers.
     const between = startEbb(['serve', '--port', '0', '--json'], { home, deadlineMs: 60_000 })
     await Promise.race([waitUntil(() => archived() > 0, 30_000, 'the second recovery archives the first log'), between.says('\n')])
     between.signal('SIGKILL')
@@ -203,7 +203,7 @@ describe('server: SIGKILL', () => {
     const store = ['--store', `sqlite:${join(temporaryHome(), 'books.db')}`]
     const first = await startServer([...store, '--limit-messages', '1000'], { home })
     const lines = 15_000
-    // SIGSTOP: the server reads nothing of what they write.
+    // A server stopped by SIGSTOP reads nothing of what the agents write.
     const speakers = await Promise.all([
       first.command(waitsFor(notes, 'a', lines)),
       first.launch(limited(waitsFor(notes, 'b', lines), 5_000)),

@@ -5,10 +5,13 @@ import type { Crash, Role } from './job.ts'
 import type { Place } from './place.ts'
 import { type DriverEnd, type Program, runDriver } from './program.ts'
 
-/** SIGKILL loses nothing that was written, so the matrix needs no disk. In memory, a thousand homes cost half the time. */
+/**
+ * The temp folder is in memory, where a thousand homes cost half the time. SIGKILL loses nothing that was written, so the matrix needs no
+ * disk.
+ */
 if (existsSync('/dev/shm')) process.env.TMPDIR = '/dev/shm'
 
-/** Crash points that run at once on two cores: one computes while another waits for its disk or its processes. */
+/** The number of crash points that run at once on two cores: one computes while another waits for its disk or its processes. */
 const parallelPoints = 3
 
 export interface Matrix {
@@ -56,7 +59,7 @@ export function run({ program, containment }: Matrix, { place, role, watched = f
   return runDriver(program, { role, home, workspace, temp, containment, watched, ...(crash && { crash }) })
 }
 
-/** Does what `ebb recover` does, in this process. Starting a thousand processes would test nothing more. */
+/** Does what `ebb recover` does, in this process. A thousand `ebb recover` processes would test nothing more. */
 export async function recover(place: Place): Promise<readonly string[]> {
   const config = loadConfig({
     flags: new Map([

@@ -31,7 +31,7 @@ export class Place {
     this.#foreign.set(path, inode(join(this.workspace, path)))
   }
 
-  /** Creates foreign files of the same names where Ebb's resources do not exist, or do not exist any more. */
+  /** Creates foreign files with the names of Ebb's resources, where those resources do not exist or do not exist any more. */
   takeFreedPlaces(): void {
     if (!existsSync(join(this.workspace, 'settings.txt'))) this.#add('settings.txt')
     if (existsSync(join(this.workspace, 'folder'))) return
@@ -83,7 +83,7 @@ export class Place {
     }
   }
 
-  /** The archive of an agent of a task, and the folders above it, stay. */
+  /** Whether a path stays after the agent's deletion: the archive of an agent of a task, and the folders above it. */
   #isKept(path: string): boolean {
     const archived = walk(this.workspace).filter((file) => /^\.agent-workspace\/TASK-[^/]+\/archive\/[^/]+$/.test(file))
     return archived.some((file) => file === path || file.startsWith(`${path}/`))
@@ -116,7 +116,7 @@ export class Place {
     }
   }
 
-  /** Removes the folders of a successful point. Those of a failed point stay for the guard. */
+  /** Removes the folders of a crash point that succeeded. The folders of a failed point stay for the guard of the tests. */
   remove(): void {
     removeHomes([this.home, this.workspace, this.temp])
   }

@@ -12,8 +12,8 @@ export interface Program extends Disposable {
 }
 
 /**
- * Built with the layout of an installation, so that sentinel and subreaper process are found, and inside the repository, so that koffi is
- * found.
+ * Builds the driver with the layout of an installation, so that its sentinel and subreaper programs are found. The build is inside the
+ * repository, so that the package koffi is found.
  */
 export async function buildDriver(): Promise<Program> {
   const cache = join(root, 'node_modules', '.cache')
@@ -21,7 +21,7 @@ export async function buildDriver(): Promise<Program> {
   const folder = mkdtempSync(join(cache, 'ebb-crash-'))
   mkdirSync(join(folder, 'bin'))
   copyFileSync(join(root, 'bin', 'start.cjs'), join(folder, 'bin', 'start.cjs'))
-  // In a separate process: the bundler needs 400 MB, and every fork of a process of that size costs 10 ms.
+  // The bundler runs in a separate process: it needs 400 MB, and every fork of a process of that size costs 10 ms.
   await promisify(execFile)(nodeProgram, [join(import.meta.dirname, 'build-driver.ts'), folder])
   return {
     driver: join(folder, 'dist', 'driver.cjs'),
@@ -35,7 +35,7 @@ export interface DriverEnd {
   readonly isReady: boolean
   /** The number of effects until the launch was complete. */
   readonly effectsToReady: Readonly<Record<Moment, number>> | undefined
-  /** The effect at which it was killed. */
+  /** The effect at which the driver was killed. */
   readonly effect: string | undefined
   readonly done: Extract<Said, { is: 'done' }> | undefined
 }
@@ -43,7 +43,10 @@ export interface DriverEnd {
 const driverDeadlineMs = 30_000
 let runs = 0
 
-/** Output goes to files. Processes that the driver started would hold a pipe open, and a pipe may be incomplete at the exit. */
+/**
+ * Runs the driver with its output in files. Processes that the driver started would hold a pipe open, and a pipe may be incomplete at the
+ * exit.
+ */
 export function runDriver(program: Program, job: Job): Promise<DriverEnd> {
   runs += 1
   const files = ['out', 'err'].map((stream) => join(job.home, `driver-${runs}.${stream}`))
@@ -74,7 +77,7 @@ function endOf(isKilled: boolean, lines: readonly Said[]): DriverEnd {
   return { isKilled, isReady: ready !== undefined, effectsToReady: ready?.effects, effect: find('crash')?.effect, done: find('done') }
 }
 
-/** Ignores other lines: the command of the `complete` scenario writes to the same stream. */
+/** Parses the driver's output. Other lines are ignored: the command of the `complete` scenario writes to the same stream. */
 function parse(stdout: string): readonly Said[] {
   return stdout
     .split('\n')

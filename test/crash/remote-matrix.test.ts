@@ -17,7 +17,7 @@ const moments: Record<RemoteScenario, readonly Moment[]> = {
 }
 const scenarios = Object.keys(moments) as readonly RemoteScenario[]
 const cleanWithinMs = 5_000
-/** The sentinel starts a recovery process. */
+/** The time in which the sentinel must clean up. It starts a recovery process. */
 const sentinelWithinMs = 20_000
 const timeout = 300_000
 
@@ -28,7 +28,7 @@ const covered: string[] = []
 beforeAll(async () => {
   program = await buildDriver()
   runner = await startServer(['--runner'])
-  // For the drivers, and for the recovery in this process.
+  // The drivers, and the recovery in this process, read the address of the runner from this variable.
   process.env.EBB_REMOTE_URL = runner.url
 })
 
@@ -46,7 +46,7 @@ async function crashAndRecover(matrix: Matrix, role: RemoteScenario, k: number, 
   await at(describeCrash(crash, end), async () => {
     const isDeleted = role === 'remote-delete' && (place.isDeletionRecorded() || !end.isKilled)
     if (end.isKilled) expect(await recover(place)).toEqual([])
-    // The recovery has observed the end, so no wait is needed. Processes at the runner carry the path of the workspace.
+    // The recovery has observed the end of the agent, so no wait is needed. Processes at the runner carry the path of the workspace.
     expect(survivors(place.workspace).map(show)).toEqual([])
     await place.becomesClean(cleanWithinMs)
     if (isDeleted) expect([place.agentRows(), place.archivedOutput()]).toEqual([0, undefined])
@@ -91,7 +91,7 @@ describe('G9: an agent at a runner', () => {
     for (const when of ['before', 'during'] as const)
       points += await untilOneFinishes(async (k) => {
         const place = new Place()
-        // Everything is launched and nothing is closed.
+        // The supervisor dies when everything is launched and nothing is closed.
         const launched = { at: 1, when: 'before', effect: 'ledger.beginClose' } as const
         expect((await run(matrix, { place, role: 'remote-terminate', crash: launched })).isKilled).toBe(true)
         const crash = { at: k, when }

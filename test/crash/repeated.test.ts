@@ -3,7 +3,7 @@ import { startServer, TestCleanupManager, verifyTestIsolation } from '../../src/
 
 const runs = 200
 
-/** A clean-up helper that fails once in 200 runs is flaky; the helpers of an earlier version failed once in three. */
+/** A clean-up helper that fails once in 200 runs is flaky. The helpers of an earlier version failed once in three runs. */
 it(`cleanup manager: launch, reset and verify succeed ${runs} times in a row`, async () => {
   await using server = await startServer()
   const manager = new TestCleanupManager(server)

@@ -10,7 +10,8 @@ import { useServer } from '../support/shared-server.ts'
 
 /** Clients that do not read what they requested. They cost the server little memory, and do not slow other clients. */
 
-// Few long lines: the server disconnects a client that does not read for 45 s, and by then the other client has everything.
+// The conversation has few and long lines: the server disconnects a client that does not read for 45 s, and by then the other client has
+// everything.
 const lines = 10_000
 const padding = 'x'.repeat(8_000)
 const mostBytes = 200_000_000
@@ -55,7 +56,7 @@ class Listener implements Disposable {
     })
     this.socket.on('agent:complete', (event) => this.#complete.resolve(event))
     this.socket.on('disconnect', (reason) => this.#complete.reject(new Error(`disconnected: ${reason}`)))
-    // `complete` rejects for the callers that await it. Not every test does.
+    // The rejection of `complete` is for callers that await it. Not every test awaits it.
     this.#complete.promise.catch(() => {})
   }
 
@@ -89,7 +90,7 @@ describe('a conversation of 80 MB', () => {
   let id: string
 
   beforeAll(async () => {
-    // A heap that is too small for the conversation.
+    // The heap of the server is too small for the conversation.
     server = await startServer([], { env: { NODE_OPTIONS: '--max-old-space-size=80' } })
   })
   afterAll(() => server.stop())
@@ -131,7 +132,7 @@ describe('a conversation of 80 MB', () => {
     expect(answered).toMatchObject([{ content: line(lines) }])
     expect(peak.grownBytes).toBeLessThan(mostBytes)
     for (const caller of callers) caller.destroy()
-    // The deletion waits neither for these callers nor for an answer that is being sent.
+    // The deletion of the agent waits neither for these callers nor for an answer that is being sent.
     expect((await server.call('DELETE', `/api/agents/${id}`)).status).toBe(204)
   })
 })
@@ -159,7 +160,7 @@ describe('clients that connect and leave', () => {
       const socket = io(server.url, { transports: ['websocket'], reconnection: false, forceNew: true })
       await new Promise((resolve) => socket.once('connected', resolve))
       socket.emit('subscribe', { agentId: id, since: 0 })
-      // By turns: before the answer, after it, during the messages, and without a close frame.
+      // The clients leave in turns: before the answer to the subscription, after it, during the messages, and without a close frame.
       if (turn % 4 > 0) await new Promise((resolve) => socket.once(turn % 4 === 1 ? 'subscribed' : 'agent:message', resolve))
       if (turn % 4 === 3) wire(socket).terminate()
       else socket.disconnect()

@@ -28,7 +28,10 @@ async function live({ kind, ref, base }: Scene): Promise<void> {
   await kind.release(ref)
 }
 
-/** Observes as the next supervisor does, which knows the intent, and lists as one without the intent. */
+/**
+ * Observes the temp folder as the next supervisor does, which knows the intent. Lists temp folders as a supervisor does that does not know
+ * the intent.
+ */
 async function requireFound({ base, directory }: Scene): Promise<void> {
   const kind = new TempFolderKind({ effects: realEffects, host: { ...host, incarnationId: 'next' }, directory })
   const ref = kind.name(intentOf(base))

@@ -2,8 +2,8 @@ import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * Creates a program called `claude` in a folder. It reads its prompt, prints these lines in the format of Claude Code, and then runs
- * `then`.
+ * Creates a program called `claude` in a folder. The program reads its prompt, prints `lines` in the format of Claude Code, and then runs
+ * the shell command `then`.
  */
 export function speakingClaude(folder: string, lines: readonly object[], then = 'true'): string {
   const script = join(folder, 'claude')

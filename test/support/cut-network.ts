@@ -7,8 +7,8 @@ const subnets = 32_768
 export const ownAddress = `127.${64 + (process.pid >> 16)}.${(process.pid >> 8) & 255}.${process.pid & 255}`
 
 /**
- * A second network on this host, connected by a veth pair that can be cut. After the cut, a peer in it is gone without FIN or RST, like a
- * host that lost its power. Addresses are from 198.18.0.0/15, the block for such tests (RFC 2544).
+ * A second network on this host, connected by a veth pair that can be cut. After the cut, a peer in the second network is gone without FIN
+ * or RST, like a host that lost its power. Addresses are from 198.18.0.0/15, the block for such tests (RFC 2544).
  */
 export class CutNetwork implements Disposable {
   /** Name of the network namespace and of the host's end of the veth pair. */

@@ -48,9 +48,9 @@ export interface TestDaemon {
 export const image = 'bb:1'
 
 const patienceMs = 30_000
-/** Without a timeout, a docker command to a hanging daemon would hang the test. */
+/** The timeout of a docker command. Without it, a docker command to a hanging daemon would hang the test. */
 const commandMs = 30_000
-/** statfs(2) type of overlayfs. overlay2 does not work on top of it. */
+/** The type of overlayfs in statfs(2). overlay2 does not work on top of overlayfs. */
 const overlayfs = 0x794c7630
 
 export async function startDockerd(): Promise<TestDaemon> {
@@ -112,7 +112,7 @@ class Dockerd implements TestDaemon {
     const containerd = pidIn(join(this.folder, 'exec', 'containerd', 'containerd.pid'))
     this.#child?.kill('SIGKILL')
     await this.#ended
-    // containerd is killed when dockerd dies (PDEATHSIG). A new daemon must not meet the old one.
+    // containerd is killed when dockerd dies (PDEATHSIG). A new daemon must not meet the old containerd.
     await waitUntil(() => containerd === undefined || !existsSync(`/proc/${containerd}`), patienceMs, 'containerd has ended')
   }
 

@@ -4,7 +4,7 @@ import { realEffects } from '../../src/host/effects.ts'
 /** The error that stands for the death of a process. */
 export class Crash extends Error {}
 
-/** Counts all effects, calls of the ledger included, and throws before or after the one at `point`. */
+/** Counts all effects, calls of the ledger included, and throws before or after the effect with the number `point`. */
 export class Fuse {
   readonly #point: number
   readonly #when: 'before' | 'after'

@@ -85,7 +85,7 @@ export interface Ended {
 
 export interface EbbOptions {
   readonly home: string
-  /** Added to the environment of the test process. */
+  /** Variables that are added to the environment of the test process. */
   readonly env?: Readonly<Record<string, string | undefined>>
   readonly cwd?: string
   /** Written to standard input, which is then closed. Without it, standard input stays open until `endInput`. */
@@ -185,8 +185,8 @@ function collect(child: ChildProcess): Output {
 }
 
 /**
- * Resolves on `close`: the process has exited and no process holds its pipes. A leaked process that holds a pipe becomes visible here as a
- * timeout.
+ * Resolves on `close`: the process has exited and no process holds its pipes. When a leaked process holds a pipe, the wait ends with a
+ * timeout, which makes the leak visible.
  */
 function whenEnded(child: ChildProcess, output: Output, words: readonly string[], options: EbbOptions): Promise<Ended> {
   const deadlineMs = options.deadlineMs ?? defaultDeadlineMs

@@ -95,7 +95,7 @@ function quietKill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // The process ended by itself (ESRCH).
+    // The process has ended by itself (ESRCH).
   }
 }
 

@@ -92,8 +92,8 @@ export async function mcpOf(server: McpServer): Promise<McpClient> {
 }
 
 /**
- * A handler set before the client connects receives every notification. The client's own `onprogress` misses a step that arrives together
- * with the answer.
+ * Collects all progress notifications with a handler that is set before the client connects. The client's own `onprogress` misses a step
+ * that arrives together with the answer.
  */
 function progressOn(transport: Transport): readonly Json[] {
   const received: Json[] = []

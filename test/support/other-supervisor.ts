@@ -10,7 +10,7 @@ export interface OtherSupervisor extends AsyncDisposable {
   readonly pid: number
   readonly scopeId: string
   readonly incarnation: string
-  /** The pid of its command. */
+  /** The pid of the command that the supervisor runs. */
   readonly tree: number
   readonly archive: string
   /** Sends SIGKILL and resolves when the process has exited. */

@@ -28,7 +28,7 @@ export function commandsOf(page: string): readonly string[] {
 
 const deadlineMs = 40_000
 
-/** For servers of a page that need a token. */
+/** The token for servers of a page that need one. */
 const token = 'a-token-of-the-page'
 const headers = { authorization: `Bearer ${token}` }
 
@@ -156,7 +156,10 @@ export class PageReader implements AsyncDisposable {
   }
 }
 
-/** Each prints the end of its work in its provider's format. When asked to add an MCP server, claude starts that server once. */
+/**
+ * Scripts of the stand-ins for agent programs. Each prints the end of its work in its provider's format. When asked to add an MCP server,
+ * claude starts that server once.
+ */
 const standIns = {
   claude: `[ "$1" = mcp ] && { shift 4; "$@" </dev/null && echo "added" && exit; }
 echo '{"type":"result","subtype":"success","is_error":false,"result":"done","num_turns":1}'`,

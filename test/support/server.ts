@@ -4,7 +4,7 @@ import { type EbbOptions, type RunningEbb, startEbb, temporaryHome } from './hom
 /** A real `ebb serve` on a free port, driven from outside: HTTP by fetch, events by the public socket.io client. */
 
 /** A value received over the network; each test asserts its shape. */
-// biome-ignore lint/suspicious/noExplicitAny: the point of these tests is to look at it without our types
+// biome-ignore lint/suspicious/noExplicitAny: the tests read the server's values without Ebb's types
 export type Json = any
 
 export interface Answer<T = unknown> {
@@ -44,11 +44,11 @@ export interface Client {
   of(name: string): Json[]
 }
 
-/** A deadline, not a measurement. It is shorter than a test's own timeout, which would not name the call that got no answer. */
+/** The deadline of one call. It is shorter than the timeout of a test, whose error would not name the call that got no answer. */
 const patienceMs = 45_000
 
 export interface ServerOptions extends Partial<EbbOptions> {
-  /** The port of an earlier server, for example. Default: a free one. */
+  /** The port to listen on, such as the port of an earlier server. Default: a free port. */
   readonly port?: string
 }
 

@@ -17,7 +17,7 @@ export interface SimulatedControl {
   readonly removed: string[]
   /** Processes that the simulated system reports as running. */
   readonly processes: TreeMember[]
-  /** How often those processes were listed. */
+  /** The number of times that `processes` was listed. */
   readonly looks: { count: number }
 }
 

@@ -13,15 +13,18 @@ import { type Faults, never } from './faults.ts'
 export interface ThingSpec {
   /** The gentlest step that ends the thing. */
   readonly hears: LadderStep
-  /** How many of those steps it takes. */
+  /** The number of such steps, or stronger ones, that end the thing. */
   readonly times: number
   /** Obligations: work that must be done before the thing is destroyed. */
   readonly owes: readonly string[]
   /** The time that the thing needs to end, as its kind reports it. */
   readonly patienceMs?: number
-  /** The time after which its obligations are given up. */
+  /** The time after which the obligations of the thing are given up. */
   readonly givesUpAfterMs?: number
-  /** An observation without an answer is `unsettled`: it becomes known after a while. */
+  /**
+   * True: an observation that cannot see the thing is `unsettled`, because the thing becomes known after a while. Otherwise it is
+   * `unknown`.
+   */
   readonly settles?: boolean
 }
 
@@ -77,7 +80,7 @@ export class SimulatedWorld {
     this.add(ref)
   }
 
-  /** The thing exists again at the next listing after it was gone, this many times. */
+  /** After the thing is gone, it exists again at the next listing. This happens `times` times. */
   comesBack(id: string, is: Pick<ThingSpec, 'hears' | 'times'>, times = 1): void {
     const thing = this.things.get(id)
     if (thing) this.#returning.set(id, { ref: { ...thing, spec: { ...thing.spec, ...is } }, times })

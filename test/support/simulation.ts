@@ -64,10 +64,10 @@ export class Simulation implements AsyncDisposable {
     this.world = new SimulatedWorld(this.clock)
   }
 
-  /** `turns`: event loop turns per step. A call that makes many calls in sequence needs more of them. */
+  /** `turns` is the number of event loop turns per step of simulated time. A call that makes many calls in sequence needs more turns. */
   static async open(turns?: number): Promise<Simulation> {
     const simulation = new Simulation(turns)
-    // The engine imports this module on first use. That takes real time, during which simulated time would stand still.
+    // The engine imports this module on first use. The import takes real time, during which simulated time would stand still.
     await import('../../src/core/engine/status.ts')
     simulation.#store = await openSqliteStore({ file: join(simulation.#folder, 'ebb.db'), clock: simulation.clock })
     return simulation
@@ -144,8 +144,8 @@ export class Simulation implements AsyncDisposable {
   }
 
   /**
-   * A ledger with faults, which records in the simulated system what is durable. It always answers: the real ledger has a deadline of its
-   * own.
+   * A ledger with faults, which records in the simulated system what is durable. This ledger always answers, because the real ledger has a
+   * deadline of its own.
    */
   #wrapLedger(faults: Faults): Ledger {
     return new Proxy(this.store, {

@@ -6,7 +6,7 @@ export interface Heard {
   readonly text: string
   readonly calls: readonly { readonly name: string; readonly input: unknown }[]
 }
-// biome-ignore lint/suspicious/noExplicitAny: answers of other people's APIs, looked into by hand
+// biome-ignore lint/suspicious/noExplicitAny: answers of foreign APIs, which the tests read without types
 export type Json = Record<string, any>
 
 export interface Tongue {
@@ -154,7 +154,7 @@ export const tongues: Readonly<Record<string, Tongue>> = {
     },
     hear: (events) => {
       const choices = events.flatMap((event) => event.choices ?? [])
-      // Clients concatenate the deltas, and `role` is one of them. It must come only once.
+      // Clients concatenate the values of each field of the deltas, also of `role`. So `role` must come only once.
       expect(choices.map(({ delta }) => delta.role ?? '').join('')).toBe('assistant')
       const calls = choices.flatMap(({ delta }) => delta.tool_calls ?? [])
       expect(choices.at(-1)?.finish_reason).toBe(calls.length > 0 ? 'tool_calls' : 'stop')

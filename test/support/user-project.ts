@@ -20,7 +20,7 @@ export interface Ran {
 
 const packages = ['@playwright/test', '@types/node', 'socket.io-client', 'vitest']
 
-/** Programs for `run`. */
+/** Paths of programs that `run` of a project can start. */
 export const vitest = join(root, 'node_modules', 'vitest', 'vitest.mjs')
 export const playwright = join(root, 'node_modules', '@playwright', 'test', 'cli.js')
 export const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc')

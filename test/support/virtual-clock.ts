@@ -7,7 +7,7 @@ interface Timer {
   readonly callback: () => void
 }
 
-/** After this many rounds without a timer and without progress, the work is a hang. */
+/** After this many rounds without a timer and without progress, the work counts as a hang. */
 const idleRoundsAllowed = 20
 
 /** A clock whose time passes only when nothing else can happen. An hour of deadlines takes a millisecond. */
@@ -17,7 +17,7 @@ export class VirtualClock implements Clock {
   #order = 0
   #timers: Timer[] = []
 
-  /** `turns`: event loop turns that let everything happen that needs no time, group commits included. */
+  /** `turns` is the number of event loop turns in which everything happens that needs no time, group commits included. */
   constructor(turns = 3) {
     this.#turns = turns
   }

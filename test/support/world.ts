@@ -12,7 +12,7 @@ export interface Seen {
   readonly state: string
   readonly startTime: string
   readonly command: string
-  /** As the kernel keeps them, separated by NUL. */
+  /** Arguments and environment as the kernel keeps them, separated by NUL. */
   readonly argv: string
   readonly environ: string
   /** One line per hierarchy, as in `/proc/PID/cgroup`. */
@@ -85,12 +85,15 @@ class SeenProcess implements Seen {
 }
 
 /**
- * Under load an exec took 35 ms, and one read of the process list 0.4 s. Only processes in the middle of an exec wait, so the limit can be
- * long.
+ * The longest time for which an empty environment is read again. Under load an exec took 35 ms, and one read of the process list 0.4 s.
+ * Only processes in the middle of an exec wait, so the limit can be long.
  */
 const execMs = 3_000
 
-/** proc_pid_stat(5): the process has memory, and either its code is not mapped yet, or env_start and env_end differ. */
+/**
+ * Whether an environment that reads as empty may become readable: the process has memory, and either its code is not mapped yet, or
+ * env_start and env_end differ (proc_pid_stat(5)).
+ */
 function mayStillShow(pid: number): boolean {
   const stat = text(`/proc/${pid}/stat`)
   const fields = stat.slice(stat.lastIndexOf(') ') + 2).split(' ')

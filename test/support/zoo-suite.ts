@@ -12,7 +12,7 @@ import { type Animal, type ContainmentName, type Ending, zoo } from './zoo.ts'
 /** The zoo suite (`zoo.ts`): hostile programs under each containment that claims to hold them, ended in every way (G2, G3, G9, G10). */
 
 const startDeadlineMs = 20_000
-/** The sentinel needs about one second on an idle machine. This bound is for a busy one. */
+/** The time in which the sentinel must clean up, for a busy machine. On an idle machine the sentinel needs about one second. */
 const sentinelDeadlineMs = 30_000
 const usualCodes: Record<Ending, number | null> = { 'its own exit': 0, SIGTERM: 143, timeout: 124, SIGKILL: null }
 
@@ -93,7 +93,7 @@ function treeOf({ run, decoy }: Visit): readonly Seen[] {
   return survivors(run.mark).filter(({ pid }) => pid !== run.pid && pid !== decoy.process.pid)
 }
 
-/** Checks at the exit of the supervisor, without a wait: a supervisor that reports "released" has observed it. */
+/** Checks at the exit of the supervisor, without a wait: a supervisor that reports "released" has observed that everything is gone. */
 async function requireReleased(current: Visit): Promise<void> {
   const { animal, containment, ending, home, run, leash } = current
   const ended = await run.ended
@@ -115,7 +115,10 @@ async function requireReleased(current: Visit): Promise<void> {
   expect(openBooks(home)).toEqual([])
 }
 
-/** Reads everything in one pass. A process in the middle of an exec shows no environment for a moment. */
+/**
+ * Waits until the sentinel has cleaned up. Each check reads everything in one pass, because a process in the middle of an exec shows no
+ * environment for a moment.
+ */
 async function requireCleanedBySentinel(current: Visit): Promise<void> {
   const { home, run, leash } = current
   const leftovers = (): readonly string[] => [

@@ -17,9 +17,12 @@ export interface Animal {
   command(containment: ContainmentName): readonly string[]
   readonly heldBy: readonly ContainmentName[]
   readonly endings: readonly Ending[]
-  /** The `--grace` of the outer supervisor, where 300 ms are too short for an orderly end. */
+  /** The `--grace` of the outer supervisor, for a fixture whose orderly end takes more than the usual 300 ms. */
   readonly grace?: string
-  /** Whether the process tree is complete before its end begins. Without this check, a fixture that failed to start would pass. */
+  /**
+   * Whether the process tree of the fixture is complete, so that its end can begin. Without this check, a fixture that failed to start
+   * would pass.
+   */
   stands(tree: readonly Seen[]): boolean
   readonly codes?: Partial<Record<Ending, number>>
   /** The ladder's steps that the report must show. Default: any. */
@@ -64,7 +67,8 @@ export const zoo: readonly Animal[] = [
     command: () => [fixture('ignores-sigterm'), waits()],
     heldBy: everywhere,
     endings: ['SIGTERM', 'timeout', 'SIGKILL'],
-    // The command itself needs half of the grace. On a busy machine the ladder must still have time for its first step.
+    // After the first SIGTERM, `ebb exec` waits half of the grace for the command to end. On a busy machine the ladder must still have time
+    // for its first step.
     grace: '2s',
     stands: atLeast(2),
     codes: { SIGTERM: 137 },
@@ -107,7 +111,7 @@ export const zoo: readonly Animal[] = [
     command: () => [fixture('hops-from-fork-to-fork')],
     heldBy: ['cgroup', 'subreaper'],
     endings: [...always, 'timeout'],
-    // The fixture prints "ready" after its first hop. No process list is fast enough to show the chain.
+    // The fixture prints "ready" after its first fork. No process list is fast enough to show the chain of forks.
     stands: atLeast(1),
     codes: { SIGTERM: 137 },
   },

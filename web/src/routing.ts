@@ -93,7 +93,7 @@ export function go(view: string, id?: string): void {
 }
 
 /**
- * Returns a function that reports whether the user has navigated to another place since, even if they have returned. A change of
+ * Returns a function that reports whether the user has navigated to another place since this call, even if they have returned. A change of
  * only the query does not count.
  */
 export function departure(): () => boolean {
@@ -107,7 +107,7 @@ function isSame(a: Place, b: Place): boolean {
   return a.view === b.view && a.id === b.id
 }
 
-/** False until the first navigation within the page. The browser sets the initial focus. */
+/** Whether the user has navigated within the page. Until then, the focus is the one that the browser set at the start. */
 export function cameByNavigation(): boolean {
   return hasNavigated
 }

@@ -24,9 +24,9 @@ interface McpServer {
 interface Agent {
   readonly type: string
   readonly program: string
-  /** The command line as a person writes it in a script. */
+  /** The command line of the agent, as a person writes it in a script. */
   argv(prompt: string, mcp: McpServer | undefined): readonly string[]
-  /** For an agent that reads MCP servers from its settings only. */
+  /** Writes the MCP server into the agent's settings, for an agent that reads MCP servers from its settings only. */
   settings?(place: Place, mcp: McpServer): void
 }
 
@@ -75,11 +75,11 @@ interface Moment {
   readonly turn: number
 }
 
-/** The tool creates this file when it runs. The path contains the mark, so a command that names it carries the mark. */
+/** The agent's tool creates this file when it runs. The path contains the mark, so a command that names the file carries the mark. */
 const readyFile = (place: Place): string => join(place.work, 'up')
 type Turns = NonNullable<Script['rules']>[number]['turns']
 
-/** A tool call before all others, which waits at the gate. So the next tool call begins in several agents at once. */
+/** The agent's first tool call creates this file and then waits at the gate. So the next tool call begins in several agents at once. */
 const waitingFile = (place: Place): string => join(place.work, 'waiting')
 const atGate = (place: Place, gate: string): Turns => [{ shell: `echo up > ${waitingFile(place)}; : <${gate}` }]
 

@@ -14,12 +14,14 @@ interface Animal {
   isReady(tree: readonly Seen[], place: Place): boolean
 }
 
-/** Counts processes by name, because some ways run other processes around the program. */
+/**
+ * Whether at least `count` processes have the name of the command. Some ways run other processes around the program, which do not count.
+ */
 const named =
   (command: string, count = 1) =>
   (tree: readonly Seen[]) =>
     tree.filter((one) => one.command === command.slice(0, commandLength)).length >= count
-/** TASK_COMM_LEN of proc_pid_comm(5), without the terminating NUL. */
+/** The longest name that the kernel keeps of a process: TASK_COMM_LEN of proc_pid_comm(5), without the terminating NUL. */
 const commandLength = 15
 const waits = (): string => fixture('waits')
 
@@ -91,10 +93,13 @@ function isStopped({ command, state }: Seen): boolean {
   return command === 'stops-itself' && (state === 'T' || state === 'S')
 }
 
-/** No observation is fast enough for this program, so it writes a line to this file when it has started to fork. */
+/**
+ * The output of the program that forks all the time. No observation is fast enough for this program, so it prints a line when it has
+ * started to fork.
+ */
 const readyFile = (place: Place): string => join(place.work, 'ready')
 
-/** The daemons of the zoo close their standard streams once they have left the session. */
+/** Whether a daemon of the zoo has left the session. The daemons close their standard streams once they have left it. */
 function isDetached({ pid }: Seen): boolean {
   try {
     lstatSync(`/proc/${pid}/fd/0`)

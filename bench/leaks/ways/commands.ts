@@ -5,7 +5,7 @@ import { spawnProgram, untilExit } from './spawned.ts'
 
 const run = promisify(execFile)
 
-/** Commands of coreutils, procps and util-linux. */
+/** Ways that stop a program with commands of coreutils, procps and util-linux. */
 
 /** timeout(1) ends a program after a time. On an earlier SIGTERM it passes the signal on, and still kills after `-k`. */
 const timeout: Way = {

@@ -41,7 +41,7 @@ export const dockerWay: Way = {
 
 const image = 'ebb-leaks:1'
 
-/** The folders that a program of this machine needs. */
+/** The folders of this machine that a program in the container needs. */
 const machineFolders = ['/usr', '/etc', '/opt'].filter((folder) => existsSync(folder))
 
 function optionsOf({ place, env, readOnly }: Launch): readonly string[] {

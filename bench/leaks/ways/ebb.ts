@@ -31,13 +31,13 @@ function execWay(containment: Containment): Way {
 }
 
 interface ServerVariant {
-  /** A forced stop, comparable with the ways that begin with SIGKILL. */
+  /** True for a forced stop, comparable with the ways that begin with SIGKILL. */
   readonly force?: true
-  /** Launches the same argv as all other ways, instead of an agent by its provider. */
+  /** True for a launch of the same argv as in all other ways, instead of an agent by its provider. */
   readonly asCommand?: true
 }
 
-/** The differences when Ebb launches an agent by its provider. The other ways run the plain command. */
+/** The text of the document about the differences when Ebb launches an agent by its provider. The other ways run the plain command. */
 export const byProvider =
   'an agent is launched by its provider: the prompt is on standard input, gemini gets `GEMINI_CLI_NO_RELAUNCH=true`, and the polite signal of claude and codex is SIGINT'
 

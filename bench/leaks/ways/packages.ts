@@ -3,7 +3,7 @@ import kill from 'tree-kill'
 import type { Way } from '../way.ts'
 import { spawnProgram, untilExit } from './spawned.ts'
 
-/** Packages from npm. */
+/** Ways that stop a program with a package from npm. */
 
 const treeKill: Way = {
   name: 'tree-kill',

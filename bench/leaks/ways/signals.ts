@@ -1,7 +1,7 @@
 import type { Way } from '../way.ts'
 import { spawnProgram, untilExit } from './spawned.ts'
 
-/** kill(2) to the started process, or to the process group that it leads. */
+/** A way that sends a signal with kill(2) to the started process, or to the process group that it leads. */
 function signalWay(signal: 'SIGTERM' | 'SIGKILL', target: 'pid' | 'group'): Way {
   const option = signal === 'SIGTERM' ? 'TERM' : 'KILL'
   return {

@@ -5,7 +5,7 @@ import { throughShell, type Way } from '../way.ts'
 
 const run = promisify(execFile)
 
-/** A separate tmux server. Another session keeps it running, as on a person's machine. */
+/** A way with its own tmux server. A second session keeps that server running, as on a person's machine. */
 export const tmuxWay: Way = {
   name: 'tmux-kill-session',
   title: 'tmux kill-session',

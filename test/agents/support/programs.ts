@@ -14,15 +14,15 @@ export interface McpServer {
 }
 
 export interface AgentProgram {
-  /** The command from the program's own manual for use in scripts. Nothing of it comes from the provider. */
+  /** The command from the program's own manual for use in scripts. No part of the command comes from Ebb's provider. */
   readonly words: (prompt: string) => readonly string[]
-  /** Configures its MCP servers without Ebb. Returns further arguments, or writes files in its home. */
+  /** Configures the program's MCP servers without Ebb. Returns further arguments, or writes files in the program's home. */
   readonly configureMcp: (home: string, servers: readonly McpServer[]) => readonly string[]
-  /** Set when Ebb cannot configure its MCP servers. */
+  /** Set when Ebb cannot configure the MCP servers of the program. */
   readonly hasOwnServersOnly?: true
-  /** The name of the tool of the server `lingers`, for programs that do not list it at the start. */
+  /** The name of the tool of the server `lingers`, for programs that do not list the tool at the start. */
   readonly repeat?: string
-  /** Files that it leaves in its home when it is killed and no supervisor cleans up. */
+  /** Files that the program leaves in its home when it is killed and no supervisor cleans up. */
   readonly leftovers: readonly { readonly folder: string; readonly name: RegExp }[]
 }
 

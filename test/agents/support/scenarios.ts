@@ -10,9 +10,9 @@ export interface Scenario {
   readonly what: string
   readonly hasMcp?: true
   script(scene: Scene, placement: Placement): Script
-  /** Resolves when the agent is ready to be stopped. An agent without it ends by itself. */
+  /** Resolves when the agent is ready to be stopped. In a scenario without this function the agent ends by itself. */
   readonly ready?: (scene: Scene) => Promise<void>
-  /** The status of an agent that may end before it is stopped. */
+  /** The status of the agent after its own end, for a scenario in which the agent may end before it is stopped. */
   readonly mayEnd?: string
   /** Checks the messages of an agent that ended by itself, and the requests that the model received. */
   readonly check?: (messages: readonly Spoken[], scene: Scene) => void
@@ -57,7 +57,9 @@ async function asked(scene: Scene, times: number): Promise<void> {
   await scene.model.waitFor(() => scene.model.requests.filter(isOfScript).length >= times, patienceMs)
 }
 
-/** Everything at once: three MCP servers with a child each, two daemons, and a shell in a shell, all under a tool that has just started. */
+/**
+ * The hardest scenario: three MCP servers with a child each, two daemons, and a shell in a shell, all under a tool that has just started.
+ */
 export const hardest: Scenario = {
   what: 'MCP servers, daemons and a tool that has just started',
   hasMcp: true,

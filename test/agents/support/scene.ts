@@ -35,7 +35,7 @@ export interface Scene extends AsyncDisposable {
 export type Placement = 'process' | 'tmux' | 'remote' | 'docker'
 
 export const prompt = 'Do as the script says.'
-/** Four programs that each take seconds to start, on a busy machine. */
+/** The deadline for the start of the agent's programs. On a busy machine, four programs start that each take seconds. */
 export const patienceMs = 180_000
 export const habits = ['leaves', 'lingers', 'deaf'] as const
 
@@ -75,10 +75,11 @@ export function openServer(scene: Scene, words: readonly string[]): Promise<Test
   return startServer(words, { home: scene.home, env: scene.ebbEnv })
 }
 
-/** Starts a runner, at the port of the runner before it, because the server looks for it there. */
+/** Starts a runner at the port of the runner before it, because the server looks for the runner at that port. */
 export function openRunner(scene: Scene, before?: TestServer): Promise<TestServer> {
   const at = before && { port: new URL(before.url).port }
-  // No other process takes the port between the two, because the loopback address belongs to this test process.
+  // No other process takes the port between the end of the earlier runner and the start of this one, because the loopback address belongs
+  // to this test process.
   return startServer(['--runner', '--host', ownAddress], { home: scene.runnerHome, env: scene.ebbEnv, ...at })
 }
 

@@ -9,8 +9,8 @@ import type { Scene } from './scene.ts'
 /** Finds everything that an agent left in a scene, without Ebb and without code of `src/`. */
 
 /**
- * Processes of a scene, by mark, home, cgroup or working folder. A daemon without environment has no mark or home, and a process that
- * changed its folder is not found by that.
+ * Processes of a scene, by mark, home, cgroup or working folder. No single property finds all: a daemon without environment has no mark or
+ * home, and a process that changed its folder is not in the working folder.
  */
 export function processesOf({ home, runnerHome, work, agentHome, name }: Scene): readonly Seen[] {
   const homes = [home, runnerHome].map((path) => ({ path, installation: installationOf(path) }))
@@ -57,12 +57,14 @@ export function processesLeft(scene: Scene, own: OwnProcesses): readonly string[
     .map((found) => `process ${describe(found)}`)
 }
 
-/** Ebb's tmux server stays for the next agent. */
+/** Whether a process is Ebb's tmux server, which stays for the next agent. */
 function isTmuxServer({ command, argv }: Seen, { home }: Scene): boolean {
   return command === 'tmux: server' && argv.includes(join(home, 'tmux.sock'))
 }
 
-/** Ebb's own sentinel. A dismissed sentinel may exit a moment after `ebb`; the guard of every test checks that it does. */
+/**
+ * Whether a process is Ebb's own sentinel. A dismissed sentinel may exit a moment after `ebb`; the guard of every test checks that it does.
+ */
 function isSentinel({ argv, environ }: Seen): boolean {
   return argv.startsWith('ebb-sentinel\0') && `\0${environ}`.includes('\0SENTINEL_NODE=')
 }

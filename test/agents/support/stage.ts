@@ -33,7 +33,10 @@ export class Stage implements AsyncDisposable {
     this.ownProcesses = ownProcessesOf(scene)
   }
 
-  /** For the placement docker, `daemon` has the containers. */
+  /**
+   * Starts a server, and a runner for the placement remote. For the placement docker, `daemon` is the Docker daemon that runs the
+   * containers.
+   */
   static async open(scene: Scene, placement: Placement, daemon?: TestDaemon): Promise<Stage> {
     const runner = placement === 'remote' ? await openRunner(scene) : undefined
     const runnerProcesses = runner ? ownProcessesOf(scene) : noProcesses

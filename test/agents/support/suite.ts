@@ -77,7 +77,7 @@ async function isStopped(type: AgentType, scenario: Scenario, way: Way, open: Op
   scene.model.follow(scenario.script(scene, stage.placement))
   await stage.launch(scenario.hasMcp === true)
   const ended = stage.finalStatus()
-  ended.catch(() => {}) // `race` below handles an early failure.
+  ended.catch(() => {}) // `Promise.race` below handles an early failure of `ended`.
   const early = await Promise.race([ended, scenario.ready?.(scene).then(() => undefined)])
   if (early !== scenario.mayEnd) expect(early, await stage.lastMessages().catch(String)).toBeUndefined()
   const arrived = way.isAbrupt ? await stage.arrived() : undefined
@@ -108,7 +108,7 @@ async function ownEnd({ server, path }: Stage, { mayEnd }: Scenario, { end }: Wa
   return trigger === 'completed' ? mayEnd : undefined
 }
 
-/** At a runner: everything that the agent wrote there is in the server's archive. */
+/** Requires that everything that an agent wrote at its runner is in the server's archive. Does nothing without a runner. */
 function requireAllHere(stage: Stage, arrived?: string): void {
   const written = stage.written()
   if (written !== undefined) requireAllOf(written, stage.scene.home, stage.id, arrived)

@@ -8,9 +8,9 @@ import type { Stage } from './stage.ts'
 /** A way to stop an agent, and the state that the server must report afterwards. */
 export interface Way {
   readonly what: string
-  /** Resolves when nothing is left and a server runs. */
+  /** Resolves when nothing of the agent is left and a server runs. */
   stop(stage: Stage): Promise<void>
-  /** Set when it also cuts the connection to a runner. Later output is lost. */
+  /** Set when the way also cuts the connection to a runner. Output that the agent writes after that is lost. */
   readonly isAbrupt?: true
   /** The expected state of the agent. Undefined when the agent is deleted. */
   readonly end?: (stage: Stage) => object
@@ -72,7 +72,7 @@ export const supervisorWays: readonly Way[] = [
   killOfSupervisor,
 ]
 
-/** For the placement remote. */
+/** The way to stop an agent of the placement remote by the loss of its runner. */
 export const killOfRunner: Way = {
   what: 'SIGKILL to its runner',
   stop: async (stage) => {
@@ -89,7 +89,7 @@ export const killOfRunner: Way = {
 
 const isKept = ({ placement }: Stage): boolean => placement === 'tmux' || placement === 'docker'
 
-/** The sentinel ends everything, before another server starts. */
+/** Kills the server. The sentinel ends everything, before another server starts. */
 async function killed(stage: Stage): Promise<void> {
   await stage.loseServer('SIGKILL')
   await waitUntil(() => stage.left(), 15_000, 'the sentinel has ended everything')

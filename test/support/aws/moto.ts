@@ -23,7 +23,7 @@ const startWithinMs = 30_000
 export async function startMoto(): Promise<Moto> {
   const child = spawn(motoPython(), ['-m', 'moto.server', '-H', '127.0.0.1', '-p', '0'], { stdio: ['ignore', 'pipe', 'pipe'] })
   const port = await listening(child)
-  // By default, moto moves a task towards STOPPED with every DescribeTasks.
+  // By default, moto moves a task towards STOPPED with every DescribeTasks. With this setting it does so only after a day.
   const transition = { model_name: 'ecs::task', transition: { progression: 'time', seconds: 86_400 } }
   const headers = { 'content-type': 'application/json' }
   const body = JSON.stringify(transition)

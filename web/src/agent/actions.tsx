@@ -37,7 +37,7 @@ export function Actions({ agent, isEnded, conversation, onChange, onDeleting }: 
     requireReleased(report)
     toast({ text: `Stopped in ${duration(report.duration)}: ${plural(report.resources.length, 'resource')} verified gone.` })
   }
-  // The agent's row lags behind the live messages.
+  // The live message count is used, because the agent's row lags behind the live messages.
   const messages = plural(
     useSyncExternalStore(conversation.subscribe, () => conversation.total),
     'message',
@@ -122,7 +122,9 @@ export function Actions({ agent, isEnded, conversation, onChange, onDeleting }: 
   )
 }
 
-/** The stop buttons, shown until the agent has ended. They disappear without user action, so they hand on the keyboard focus. */
+/**
+ * The stop buttons, shown until the agent has ended. They disappear without user action, so the keyboard focus then moves to the heading.
+ */
 function StopButtons({ onChoose }: { readonly onChoose: (action: Action) => void }) {
   const buttons = useFocusFallback<HTMLDivElement>()
   return (

@@ -56,7 +56,7 @@ export function ConversationPanel({ agentId, conversation }: ConversationPanelPr
     const isUp = scrollTop < lastTop.current
     lastTop.current = scrollTop
     if (isAtEnd && !isFollowing) setFollowing(true)
-    // Only the reader scrolls up. Growing content moves the end down.
+    // Only the reader scrolls up: growing content moves the end down and does not change the scroll position.
     else if (!isAtEnd && isUp && isFollowing) leaveEnd()
   }
   const leaveEnd = useCallback(() => {
@@ -74,7 +74,7 @@ export function ConversationPanel({ agentId, conversation }: ConversationPanelPr
   }
   const onKeyDown = (event: KeyboardEvent): void => {
     const jump = { Home: toStart, End: toEnd }[event.key]
-    // A long message scrolls on its own, and Shift selects text.
+    // Home and End scroll a long message while it has the focus, and with Shift they select text.
     if (!jump || event.shiftKey || (event.target as Element).closest('.message__long')) return
     // The browser would scroll to the end as it was at the key press, and miss messages that arrive meanwhile.
     event.preventDefault()

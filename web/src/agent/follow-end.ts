@@ -17,7 +17,7 @@ export interface Reader {
 }
 
 export interface Source {
-  /** Delivers the messages after the number `since()`, live. Returns a function that stops it. */
+  /** Delivers the messages after the number `since()`, live. Returns a function that stops the delivery. */
   follow(subscription: { readonly since: () => number; readonly onMessage: (message: Message) => void }): () => void
   /** The total number of messages. */
   count(): Promise<number>
@@ -38,7 +38,7 @@ export function followEnd(reader: Reader, { follow, count }: Source): () => void
   const check = async (): Promise<void> => {
     isChecking = true
     takenSinceCheck = 0
-    // Without an answer the reader continues as before.
+    // If the server does not answer, the delivery continues as before.
     const known = await count().catch(() => 0)
     isChecking = false
     if (isStopped || known - last < mostBehind) return

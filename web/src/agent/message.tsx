@@ -13,7 +13,7 @@ interface MessageLineProps {
   readonly line: Line | undefined
   readonly isOpen: boolean
   readonly onToggle: (number: number) => void
-  /** The reader opens a part of the message, so the view must stop following the end. */
+  /** Called when the reader opens a part of the message. The view must then stop following the end. */
   readonly onRead: () => void
 }
 

@@ -43,7 +43,7 @@ export class Conversation {
   readonly #agentId: string
   readonly #closed = new AbortController()
   readonly #listeners = new Set<() => void>()
-  /** In order of last use: the most recently used page is last. */
+  /** The pages in order of last use: the most recently used page is last. */
   readonly #pages = new Map<number, Page>()
   readonly #loading = new Set<number>()
   #size = 0
@@ -99,7 +99,7 @@ export class Conversation {
   /** Adds a live message. Earlier messages that were not received count in the total and are fetched on demand. */
   take(message: Message): void {
     const page = pageOf(message.sequenceNumber)
-    // The page is far behind the end and not held: it would be evicted at once.
+    // A page that is far behind the end and not held is not created: it would be evicted at once.
     if (page < pageOf(this.#total) - 1 && !this.#pages.has(page)) return
     this.#total = Math.max(this.#total, message.sequenceNumber)
     this.#put(message)

@@ -115,7 +115,7 @@ function columnsOf(usage: ReadonlyMap<string, Usage>): readonly Column<Agent>[] 
 
 function labelsOf(agent: Agent): ReactNode {
   const { id, name = shortId(id), namespace, requestId = '', taskId = '' } = agent
-  // `nameOf` falls back to this name; it is not repeated as a label.
+  // If the display name is this name, as `nameOf` falls back to it, the label does not repeat it.
   const own = nameOf(agent).endsWith(name) ? '' : name
   const labels = [own, namespace === 'default' ? '' : namespace, requestId, taskId]
   return labels

@@ -18,7 +18,7 @@ export function FirstSteps({ onLaunch }: { readonly onLaunch: () => void }) {
     setBusy(false)
     setProblem(refusal?.message)
   }
-  // The variable, not the token itself: a copied command line ends up in shell histories.
+  // The command line contains the variable, not the token itself: a copied command line ends up in shell histories.
   const authorization = token() === undefined ? '' : ` -H "Authorization: Bearer $EBB_TOKEN"`
   const line = `curl -X POST ${window.location.origin}/api/agents${authorization} -H 'Content-Type: application/json' -d '{"type":"synthetic","prompt":"Hello"}'`
   return (

@@ -13,7 +13,7 @@ import { wordsOf } from './words.ts'
 interface LaunchDialogProps {
   readonly onClose: () => void
   readonly draft?: Draft
-  /** Shown above the form. */
+  /** A text shown above the form. */
   readonly note?: string
 }
 
@@ -55,7 +55,7 @@ export function LaunchDialog({ onClose, draft: given, note }: LaunchDialogProps)
     setBusy(true)
     const failure = await launch(bodyOf(draft), () => hasLeft.current)
     setBusy(false)
-    // Before the check below: a refused draft is kept even if the user has left the page by its address.
+    // The refused draft is kept before `hasLeft` is checked, because it is kept even if the user has left the page by its address.
     if (given === undefined) unfinished = failure && draft
     if (hasLeft.current) return
     if (failure) setRefusal(failure)

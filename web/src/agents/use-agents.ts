@@ -94,7 +94,7 @@ export function useAgents(): AgentList {
     // A failed request is retried: the ids are put back below.
     const page = await fetchAgentPage(pageSize, undefined, undefined).catch(() => undefined)
     if (!page) {
-      // They are fetched on the next event or the next poll of the active agents.
+      // The ids that could not be fetched are fetched on the next event or the next poll of the active agents.
       for (const id of ids) dirty.current.add(id)
       return
     }

@@ -14,11 +14,11 @@ export interface Loaded<T> {
 }
 
 export interface LoadingOptions {
-  /** Load again after this time, while the page is visible. */
+  /** The data is loaded again after this time, while the page is visible. */
   readonly everyMs?: number
-  /** Load again on these events. */
+  /** The data is loaded again on events of these names. */
   readonly on?: readonly string[]
-  /** Ignores the events for which it returns false. */
+  /** Returns false for events that must not cause a load. */
   readonly fits?: (event: unknown) => boolean
   /** Loads nothing while true. */
   readonly isPaused?: boolean

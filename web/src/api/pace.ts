@@ -11,9 +11,9 @@ export interface Pace {
   stop(): void
 }
 
-/** Faster updates cannot be read. */
+/** The shortest pause between two loads. The user cannot read faster updates. */
 const leastPauseMs = 750
-/** A slow server is asked less often, but the data is never older than this pause plus one load. */
+/** The longest pause between two loads. A slow server is asked less often, but the data is never older than this pause plus one load. */
 const mostPauseMs = 5_000
 
 export function paced(load: () => Promise<void>): Pace {

@@ -65,7 +65,7 @@ export function CleanupView() {
   const choice = choiceOf(query)
   const [isRunning, setRunning] = useState(false)
   const filterKey = `${choice.trigger} ${choice.outcome}`
-  // Other filters start at the first page again.
+  // After a change of the filters, the list starts at the first page again.
   const [pages, setPages] = useState({ filterKey, limit: pageSize })
   const limit = pages.filterKey === filterKey ? pages.limit : pageSize
   const loaded = useLoaded(

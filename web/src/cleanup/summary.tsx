@@ -59,7 +59,9 @@ function deletedText({ cleanedAgentsCount, cleanedMessagesCount }: Report): stri
   return ` Deleted records: ${plural(cleanedAgentsCount, 'agent')} and ${plural(cleanedMessagesCount, 'message')}.`
 }
 
-/** The close was in progress when the server last answered. Its state is unknown: it may have continued, also after a crash. */
+/**
+ * Shown for a close that was in progress when the server last answered. Its state is unknown: it may have continued, also after a crash.
+ */
 function UnknownState({ close }: { readonly close: CloseDetail }) {
   return (
     <div className="close__summary" role="status">

@@ -28,7 +28,7 @@ export interface Row {
   readonly groupKind: string
   readonly state: ReleaseState
   readonly pieces: readonly Piece[]
-  /** The names of the resources that it waited for: those that depend on it. */
+  /** The names of the resources that this one waited for: those that depend on it. */
   readonly waitedFor: readonly string[]
   readonly proof: ResourceReport['proof']
   readonly error: string | undefined
@@ -106,7 +106,7 @@ function piecesOf(zeroMs: number, resource: Resource): readonly Piece[] {
   for (const { phase, at: began, took } of marked) {
     const from = Math.max(cursor, at(began))
     add('looking', cursor, from)
-    // Added directly, because `add` drops phases without duration, and every step must be visible.
+    // The step is added directly, because `add` drops phases without duration, and every step must be visible.
     pieces.push({ phase, fromMs: from, toMs: from + took })
     cursor = Math.max(cursor, from + took)
   }

@@ -18,7 +18,7 @@ export interface TryAgainProps {
   readonly agentId: string
   readonly left: readonly Left[]
   readonly since?: string
-  /** A close of the agent is already in progress. "Try again" is disabled; a forced close can still join it. */
+  /** True if a close of the agent is already in progress. "Try again" is then disabled; a forced close can still join the running one. */
   readonly isRetrying?: boolean
 }
 

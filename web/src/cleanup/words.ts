@@ -69,7 +69,7 @@ export function stateOf({ state, pieces, error }: Pick<Row, 'state' | 'pieces' |
   return isRemoved ? { text: 'being removed', tone: 'wait' } : stateTexts[state]
 }
 
-/** `the kernel: cgroup empty and removed`. */
+/** A proof as text, such as `the kernel: cgroup empty and removed`. */
 export function proofText({ method, strength }: Proof): string {
   return `${proofSources[strength]}: ${method}`
 }

@@ -20,10 +20,10 @@ export interface ConfirmProps {
   /** Performs the action. It reports its success itself, as a toast or in the page: the dialog may be closed by then. */
   readonly run: () => Promise<void>
   readonly onClose: () => void
-  /** Renders an error, instead of its plain sentence. */
+  /** Renders an error of the action. Default: the error as a plain sentence. */
   readonly failure?: (error: unknown) => ReactNode
   readonly children?: ReactNode
-  /** Disables the button, while a required input is missing. */
+  /** Disables the button of the action, while a required input is missing. */
   readonly isBlocked?: boolean
 }
 

@@ -20,7 +20,7 @@ export function Dialog({ title, onClose, isBusy = false, isWide = false, childre
     if (shown && !shown.open) shown.showModal()
     return () => {
       shown?.close()
-      // React removes the element, so the browser cannot restore the focus itself.
+      // React removes the dialog element, so the browser cannot restore the focus itself.
       if (before instanceof HTMLElement && before.isConnected) before.focus()
       else focusHeading()
     }

@@ -2,7 +2,7 @@ import { type RefObject, useLayoutEffect, useRef } from 'react'
 
 /** Focuses the heading of the view. Used when the focused element is removed; otherwise Tab would start at the top of the page again. */
 export function focusHeading(): void {
-  // The scroll position must not change.
+  // Focusing the heading must not change the scroll position.
   document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true })
 }
 

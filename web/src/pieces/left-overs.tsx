@@ -3,7 +3,7 @@ import { oneLine } from './format.ts'
 export interface LeftOver {
   readonly kind: string
   readonly name: string
-  /** The outcome, where it is not clear from the context. */
+  /** The outcome for the resource, where it is not clear from the context. */
   readonly outcome?: string | undefined
   readonly error?: string | undefined
 }

@@ -59,14 +59,14 @@ export function DataTable<T>({ label, columns, rows, keyOf, hrefOf, focusKey, is
     [isVirtual, virtual],
   )
   useEffect(() => {
-    // The row was not rendered when the focus was requested, and may be now.
+    // The row that is to get the focus was not rendered when the focus was requested, and may be rendered now.
     if (pendingFocus.current !== undefined) focusRow(pendingFocus.current)
   })
   const mustRestoreFocus = useRef(focusKey !== undefined)
   useEffect(() => {
     if (!mustRestoreFocus.current) return
     mustRestoreFocus.current = false
-    // Skipped if the user has moved the focus meanwhile.
+    // The focus is not restored if the user has moved it meanwhile.
     const index = /^(BODY|H1)$/.test(document.activeElement?.tagName ?? '') ? rows.findIndex((row) => keyOf(row) === focusKey) : -1
     if (index !== -1) focusRow(index)
   }, [rows, keyOf, focusKey, focusRow])

@@ -14,7 +14,7 @@ interface Toast extends ToastOptions {
   readonly isBusy: boolean
 }
 
-/** Long enough to read the toast and to reach Undo. Toasts about failures stay until dismissed. */
+/** The time for which a toast is shown, long enough to read the toast and to reach Undo. Toasts about failures stay until dismissed. */
 const shownMs = 10_000
 
 const Context = createContext<(options: ToastOptions) => void>(() => {})

@@ -27,7 +27,7 @@ export function Kinds({ status }: { readonly status: SystemStatus }) {
 interface Figure {
   readonly name: string
   readonly value: number
-  /** Any value above zero is a problem. */
+  /** True if any value above zero is a problem. */
   readonly isBad?: boolean
 }
 
