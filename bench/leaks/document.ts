@@ -129,7 +129,7 @@ function totals(runs: readonly Run[]): readonly string[] {
   return [`${all.leaked} of ${all.runs}`, sum(({ left }) => left), sum(({ files }) => files), cleanTime(all), saidClean(all)]
 }
 
-/** The overview: the worst number of processes left for each program and way. */
+/** The overview: for each program and each way to stop it, the largest number of processes that were left. */
 function matrix({ cells }: Results): string {
   const heads = ['program', ...ways.map(({ title }) => title)]
   const rows = programs.map(({ name }) => [

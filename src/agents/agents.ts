@@ -238,7 +238,7 @@ export class Agents {
     const { events, log } = this.#deps
     const { id, namespace } = run
     this.#forgetRun(id)
-    // `notify` drops the events of a launch that failed or met a reset, because the `created` event of that launch was never emitted.
+    // A launch that failed, or whose namespace was reset meanwhile, never emitted `created`. So `notify` drops its other events too.
     run.notify(() => {
       this.#emitEnd(run, end)
       if (isForgotten) events.emit('deleted', { agentId: id, namespace })

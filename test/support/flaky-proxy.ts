@@ -67,7 +67,7 @@ export class FlakyProxy implements AsyncDisposable {
 
   #keep(socket: Socket): void {
     this.#sockets.add(socket)
-    // A reset is an error of the socket, and resets are what this proxy is for.
+    // The error is ignored: this proxy resets connections on purpose, and each reset is an error of the socket.
     socket.on('error', () => {})
     socket.once('close', () => this.#sockets.delete(socket))
   }

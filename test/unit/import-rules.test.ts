@@ -17,7 +17,7 @@ interface Override {
 
 const { overrides } = JSON.parse(readFileSync(join(root, '.oxlintrc.json'), 'utf8')) as { readonly overrides: readonly Override[] }
 
-/** For each folder, imports that are forbidden there: one for each pattern, in the order of the patterns. */
+/** For each folder, example imports that lint must refuse there: one for each pattern of its lint rule, in the same order. */
 const forbidden: Readonly<Record<string, readonly string[]>> = {
   'src/core/model': ['../ports/clock.ts'],
   'src/core/ports': ['../engine/api.ts'],

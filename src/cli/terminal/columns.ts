@@ -19,7 +19,7 @@ export interface Cell {
 
 const gap = '  '
 
-/** The heading and a line for each row. The text of a cell may be text of others. */
+/** Returns the heading and a line for each row. A cell may hold text that an agent wrote, so control characters are removed from it. */
 export function layOut(
   columns: readonly Column[],
   rows: readonly (readonly Cell[])[],

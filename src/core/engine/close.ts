@@ -66,7 +66,10 @@ function record(parts: EngineParts, scopeId: string, operation: CloseOperation):
   return recorded
 }
 
-/** False when no resource of the scope has obligations: it has no logs and no archive. A scope that another process opened may have both. */
+/**
+ * False when no resource of the scope has obligations, because then the scope has no logs and no archive. True for a scope that another
+ * process opened: its resources are not known here.
+ */
 function mayHaveLogs(parts: EngineParts, scope: OwnedScope): boolean {
   return scope.incarnation !== parts.host.incarnationId || [...scope.entries.values()].some(({ kind }) => kind.obligations !== undefined)
 }

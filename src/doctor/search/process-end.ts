@@ -73,7 +73,7 @@ class Group {
   /** Sessions that a process of the group leads: a child that loses its parents stays in its session. */
   readonly #sessions = new Set<number>()
   readonly #seen = new Map<string, { readonly fact: ProcessFact; readonly environ: string | undefined }>()
-  /** The start of this operation, in clock ticks. An older process that is not known yet is not a child of the group. */
+  /** The start of this operation, in clock ticks. A process that started earlier and was not in the group then cannot be its child. */
   readonly #began = Math.floor(Number(readFileSync('/proc/uptime', 'utf8').split(' ')[0]) * ticksPerSecond) - 1
   readonly #kernel = kernel()
   readonly #pins = new Map<string, number>()
