@@ -51,6 +51,8 @@ export class SimulatedWorld {
   readonly intended = new Set<string>()
   /** The last observation of each thing that the engine received. */
   readonly lastSeen = new Map<string, Presence['is']>()
+  /** Things that an observation has proven absent since they were last created. A later observation without an answer disproves nothing. */
+  readonly seenAbsent = new Set<string>()
   /** Things that were destroyed with unmet obligations, though the ledger had no request to drop them. */
   readonly lost = new Set<string>()
   /** Scopes for which the ledger has a request to drop obligations. Filled by the ledger's wrapper. */
@@ -71,6 +73,7 @@ export class SimulatedWorld {
 
   add(ref: ThingRef): void {
     if (!this.intended.has(ref.id)) this.violations.push(`G1: ${ref.id} was made before its intent was durable`)
+    this.seenAbsent.delete(ref.id)
     this.things.set(ref.id, { ...ref, owes: new Set(ref.spec.owes), timesLeft: ref.spec.times })
   }
 
@@ -204,7 +207,7 @@ export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
 
   async observe(ref: ThingRef, ctx: Ctx): Promise<Presence> {
     if (this.#faults.isDead) return await never()
-    const { lastSeen, clock } = this.#world
+    const { lastSeen, seenAbsent, clock } = this.#world
     lastSeen.set(ref.id, 'unknown')
     const seen = await this.#faults.around('observe', ({ isBlind }): Presence => {
       if (isBlind) return ref.spec.settles ? unsettled('not seen for long enough') : unknown('the simulated probe is blind')
@@ -212,7 +215,9 @@ export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
       return absent({ method: 'not in the simulated world', strength: 'api', at: clock.wall() })
     })
     // The engine ignores an answer that comes after the abort, so it counts as not received.
-    if (!ctx.signal.aborted) lastSeen.set(ref.id, seen.is)
+    if (ctx.signal.aborted) return seen
+    lastSeen.set(ref.id, seen.is)
+    if (seen.is === 'absent') seenAbsent.add(ref.id)
     return seen
   }
 

@@ -171,12 +171,12 @@ export class Simulation implements AsyncDisposable {
   }
 
   #checkSettlement(settlement: Settlement): void {
-    const { things, lastSeen, violations } = this.world
+    const { things, seenAbsent, violations } = this.world
     for (const { resourceId, state } of settlement.outcomes) {
       if (state !== 'released') continue
       if (things.has(resourceId)) violations.push(`G3: ${resourceId} was recorded as released while it existed`)
-      if (lastSeen.get(resourceId) !== 'absent')
-        violations.push(`G4: ${resourceId} was recorded as released, but its last observation was ${lastSeen.get(resourceId)}`)
+      if (!seenAbsent.has(resourceId))
+        violations.push(`G4: ${resourceId} was recorded as released, but no observation had proven it absent`)
     }
     for (const { id, scopeId } of things.values()) {
       if (settlement.closedScopeIds.includes(scopeId)) violations.push(`G2: ${scopeId} was recorded as closed while ${id} existed`)
