@@ -3,7 +3,7 @@ import { AgentProxy } from './agent-proxy.ts'
 import { type Algorithm, prescribedDelay } from './algorithms.ts'
 
 /**
- * One agent after the other: a stop with a limit of 10 s, then SIGKILL. Rows and subscriptions are deleted and counted. Then the state is checked
+ * Each agent in turn is stopped with a limit of 10 s, then killed with SIGKILL. Rows and subscriptions are deleted and counted. Then the state is checked
  * every 200 ms for up to 5 s. If it is not clean, everything is killed. There are two attempts, 500 ms apart.
  */
 export const stopAndVerify: Algorithm = {

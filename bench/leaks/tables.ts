@@ -62,7 +62,7 @@ export function baselineRow(title: string, { runs }: Baseline): readonly string[
   ]
 }
 
-/** One cell of the overview: when the cleanup reported its end, and what was left then. */
+/** Returns a cell of the overview: when the cleanup reported its end, and what was left then. */
 export function baselineCell(baseline: Baseline | undefined): string {
   if (!baseline) return '·'
   const left = Math.max(...baseline.runs.map(({ processesThen }) => processesThen))

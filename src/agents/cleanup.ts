@@ -347,7 +347,7 @@ export class Cleanup {
   }
 }
 
-/** What a reset does besides closing its own scopes: reports of the closes of recovered agents, and counts of removed records. */
+/** The results of a reset besides those of its own scopes: reports of the closes of recovered agents, and counts of removed records. */
 interface RecordCleanup {
   readonly reports: Report[]
   agents: number

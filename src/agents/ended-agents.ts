@@ -20,7 +20,7 @@ export interface EndedAgentsDeps {
 export interface Removed {
   readonly agents: number
   readonly messages: number
-  /** One message for each archive that could not be deleted. */
+  /** Names each archive that could not be deleted, with the reason. */
   readonly errors: readonly string[]
 }
 

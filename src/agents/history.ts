@@ -32,7 +32,7 @@ export interface HistoryFilter {
   readonly hadResources?: boolean | undefined
 }
 
-/** One close: with its report when the close is done, or with the state of its resources while it runs. */
+/** A close of the history, with its report when the close is done, or with the state of its resources while it runs. */
 export interface HistoryDetail extends HistoryEntry {
   readonly report?: Report
   readonly progress?: readonly ResourceProgress[]

@@ -20,7 +20,7 @@ export interface CommandDefinition extends Grammar {
   run(args: Arguments, wiring: Wiring): Promise<number>
 }
 
-/** What `main.ts` gives to the commands. */
+/** The parts of the program that `main.ts` gives to the commands. */
 export interface Wiring {
   readonly compose: (config: Config, composition?: Composition) => Promise<Supervisor>
   readonly loadConfig: (sources: Sources) => Config
@@ -43,7 +43,7 @@ export interface Wiring {
   readonly dashboard: string
 }
 
-/** What this process inherited, and what Node does not pass on to its children by itself. */
+/** Properties that this process inherited from its parent, and that Node does not pass on to its children by itself. */
 export interface Inherited {
   /** File descriptors that were open besides stdio. They are passed to the command. */
   readonly descriptors: readonly number[]

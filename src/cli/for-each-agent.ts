@@ -8,7 +8,7 @@ import { plainOutput } from './output.ts'
 import { statusLine } from './terminal/status-line.ts'
 import { many } from './terminal/text.ts'
 
-/** What was done with one agent: a message for people, and the JSON for scripts. */
+/** The result of a command for one of its agents: a message for people, and the JSON for scripts. */
 export interface AgentResult {
   readonly message: string
   readonly json: object

@@ -51,7 +51,7 @@ export class SimulatedWorld {
   readonly intended = new Set<string>()
   /** The last observation of each thing that the engine received. */
   readonly lastSeen = new Map<string, Presence['is']>()
-  /** Things that an observation has proven absent since they were last created. A later observation without an answer disproves nothing. */
+  /** Things that an observation has proven absent, and no later observation has found present. One without an answer disproves nothing. */
   readonly seenAbsent = new Set<string>()
   /** Things that were destroyed with unmet obligations, though the ledger had no request to drop them. */
   readonly lost = new Set<string>()
@@ -218,6 +218,7 @@ export class SimulatedKind implements ResourceKind<ThingSpec, ThingRef> {
     if (ctx.signal.aborted) return seen
     lastSeen.set(ref.id, seen.is)
     if (seen.is === 'absent') seenAbsent.add(ref.id)
+    if (seen.is === 'present') seenAbsent.delete(ref.id)
     return seen
   }
 

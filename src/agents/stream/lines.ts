@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 
-/** One line of a growing log, cut from the chunks that were read. */
+/** A line of a growing log, cut from the chunks that were read. */
 export interface Line {
   readonly text: string
   /** The position of the line's first byte in the log. */

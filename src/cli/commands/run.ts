@@ -143,7 +143,7 @@ async function runAgent(current: Run, body: LaunchBody): Promise<number> {
   }
 }
 
-/** What to do about an agent whose server is lost. */
+/** Returns the advice for a person whose server was lost while an agent ran. */
 function afterLoss(id: string): string {
   return `The state of the agent ${id} is unknown. If its server is dead, the agent has ended with it; run "ebb recover". Otherwise run "ebb show ${id}".`
 }

@@ -8,7 +8,7 @@ import type { Style } from './style.ts'
 import { ageOf, beginning, cutLine, cutStart, flat, harmless, many, padEnd, sizeOf, widthOf } from './text.ts'
 import { branches } from './tree.ts'
 
-/** What is shown of one agent: its record, its current processes and its resources. */
+/** The facts that `ebb show` prints of an agent: its record, its current processes and its resources. */
 export interface AgentFacts {
   readonly agent: Agent
   readonly processes: readonly ProcessDetails[]

@@ -24,7 +24,7 @@ export interface TopState {
 
 export const firstState: TopState = { order: 'age', page: 'list', scroll: 0 }
 
-/** What the caller has to do after a key, besides drawing the new state. */
+/** An action that a key of `ebb top` requests, besides drawing the new state. */
 export type Action =
   | { readonly is: 'quit' }
   | { readonly is: 'stop'; readonly id: string }
