@@ -13,7 +13,7 @@ export const definition: CommandDefinition = {
   examples: ['ebb attach 1a2b3c4d', 'ebb attach builder-142530-1a2b3c'],
   options: serverOptions,
   switches: ['json', 'help'],
-  takesWords: oneAgent,
+  takesWords: { ...oneAgent, offers: () => 'running agents' },
   run,
 }
 

@@ -44,7 +44,12 @@ export const definition: CommandDefinition = {
     ...placementKeys,
   ],
   switches: ['json', 'help'],
-  takesWords: { names: ['a PROVIDER'], most: Number.POSITIVE_INFINITY },
+  takesWords: {
+    names: ['a PROVIDER'],
+    most: Number.POSITIVE_INFINITY,
+    offers: (given) => (given.length === 0 ? 'providers' : []),
+    hasCommand: ([provider]) => provider === 'command',
+  },
   run,
 }
 

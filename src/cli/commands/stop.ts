@@ -13,7 +13,7 @@ export const definition: CommandDefinition = {
   examples: ['ebb stop 1a2b3c4d --grace 30s', 'ebb stop 1a2b3c4d 5e6f7a8b --force'],
   options: [...serverOptions, 'grace'],
   switches: ['force', 'json', 'help'],
-  takesWords: someAgents,
+  takesWords: { ...someAgents, offers: () => 'running agents' },
   run,
 }
 
