@@ -1,7 +1,7 @@
 import { within } from '../../core/engine/race.ts'
 import type { Agent } from '../../core/model/agent.ts'
 import type { Arguments } from '../arguments.ts'
-import { connectAndCheck } from '../client.ts'
+import { connectAndCheck } from '../client/client.ts'
 import type { CommandDefinition, Wiring } from '../command.ts'
 import { type Candidate, type Completion, complete, type Settings } from '../completion/candidates.ts'
 import { configOf } from '../open.ts'

@@ -1,7 +1,7 @@
-import type { Config } from '../config/config.ts'
-import type { Report } from '../core/model/report.ts'
-import type { Client } from './client.ts'
-import type { Conversation } from './follow.ts'
+import type { Config } from '../../config/config.ts'
+import type { Report } from '../../core/model/report.ts'
+import type { Client } from '../client/client.ts'
+import type { Conversation } from '../client/follow.ts'
 
 /** Where `ebb run` runs its agent: on the running server, or on an engine in this process. */
 export interface AgentBackend extends Conversation {

@@ -1,11 +1,11 @@
 import http from 'node:http'
 import https from 'node:https'
 import { text as readText } from 'node:stream/consumers'
-import type { Config } from '../config/config.ts'
-import { readServerFile, type ServerFile } from '../config/server-file.ts'
-import type { Agent } from '../core/model/agent.ts'
-import { EbbError, type ErrorCode, errno, errorTable, sentence } from '../core/model/errors.ts'
-import type { Message } from '../core/model/message.ts'
+import type { Config } from '../../config/config.ts'
+import { readServerFile, type ServerFile } from '../../config/server-file.ts'
+import type { Agent } from '../../core/model/agent.ts'
+import { EbbError, type ErrorCode, errno, errorTable, sentence } from '../../core/model/errors.ts'
+import type { Message } from '../../core/model/message.ts'
 import type { Conversation } from './follow.ts'
 
 /** The HTTP client of the commands. Calls that wait for an event are long polls. */

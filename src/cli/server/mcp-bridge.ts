@@ -1,11 +1,11 @@
-import type { Config } from '../config/config.ts'
-import { lineLog } from '../core/ports/log.ts'
-import { Bridge, type Far } from '../server/mcp/bridge.ts'
-import { ClientStdio } from '../server/mcp/stdio.ts'
-import { cwdHeader, mcpPath } from '../server/mcp/wire.ts'
-import { connect } from './client.ts'
-import type { Wiring } from './command.ts'
-import type { Leaving } from './leaving.ts'
+import type { Config } from '../../config/config.ts'
+import { lineLog } from '../../core/ports/log.ts'
+import { Bridge, type Far } from '../../server/mcp/bridge.ts'
+import { ClientStdio } from '../../server/mcp/stdio.ts'
+import { cwdHeader, mcpPath } from '../../server/mcp/wire.ts'
+import { connect } from '../client/client.ts'
+import type { Wiring } from '../command.ts'
+import type { Leaving } from '../exit/leaving.ts'
 
 /** Forwards MCP messages to the running server. Agents that were deployed belong to the server and stay when the client goes. */
 export async function serveByBridge(config: Config, { clock }: Wiring, leaving: Leaving): Promise<number> {

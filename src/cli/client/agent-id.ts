@@ -1,5 +1,5 @@
-import type { Agent } from '../core/model/agent.ts'
-import { EbbError } from '../core/model/errors.ts'
+import type { Agent } from '../../core/model/agent.ts'
+import { EbbError } from '../../core/model/errors.ts'
 import type { Client } from './client.ts'
 
 /** The minimum length of the beginning of an id. A shorter one may easily be the beginning of another agent's id too. */

@@ -1,11 +1,11 @@
 import { expect, it, vi } from 'vitest'
-import { type Leaving, leave } from '../../../src/cli/leaving.ts'
-import type { Control } from '../../../src/control.ts'
-import type { CloseRequest } from '../../../src/core/model/close-request.ts'
-import type { Report } from '../../../src/core/model/report.ts'
-import type { RunningServer } from '../../../src/server/http/server.ts'
-import type { Supervisor } from '../../../src/supervisor.ts'
-import { VirtualClock } from '../../support/virtual-clock.ts'
+import { type Leaving, leave } from '../../../../src/cli/exit/leaving.ts'
+import type { Control } from '../../../../src/control.ts'
+import type { CloseRequest } from '../../../../src/core/model/close-request.ts'
+import type { Report } from '../../../../src/core/model/report.ts'
+import type { RunningServer } from '../../../../src/server/http/server.ts'
+import type { Supervisor } from '../../../../src/supervisor.ts'
+import { VirtualClock } from '../../../support/virtual-clock.ts'
 
 /** Tests that a server exits within its eight seconds. The time is simulated, because real time would measure the machine. */
 

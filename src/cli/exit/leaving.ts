@@ -1,10 +1,10 @@
-import type { Control } from '../control.ts'
-import { noop, within } from '../core/engine/race.ts'
-import type { CloseRequest } from '../core/model/close-request.ts'
-import type { Report } from '../core/model/report.ts'
-import type { RunningServer } from '../server/http/server.ts'
-import type { Supervisor } from '../supervisor.ts'
-import { withStatusLine } from './terminal/status-line.ts'
+import type { Control } from '../../control.ts'
+import { noop, within } from '../../core/engine/race.ts'
+import type { CloseRequest } from '../../core/model/close-request.ts'
+import type { Report } from '../../core/model/report.ts'
+import type { RunningServer } from '../../server/http/server.ts'
+import type { Supervisor } from '../../supervisor.ts'
+import { withStatusLine } from '../terminal/status-line.ts'
 
 /** The exit of `serve` and `mcp`: on request, everything is closed and proven gone within a fixed time. */
 

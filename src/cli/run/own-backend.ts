@@ -1,10 +1,10 @@
-import type { Config } from '../config/config.ts'
-import { within } from '../core/engine/race.ts'
-import { lineLog } from '../core/ports/log.ts'
-import { readLaunch } from '../server/http/launch.ts'
-import type { AgentBackend } from './agent-backend.ts'
-import type { Wiring } from './command.ts'
-import { armFailSafe } from './fail-safe.ts'
+import type { Config } from '../../config/config.ts'
+import { within } from '../../core/engine/race.ts'
+import { lineLog } from '../../core/ports/log.ts'
+import { readLaunch } from '../../server/http/launch.ts'
+import type { Wiring } from '../command.ts'
+import { armFailSafe } from '../exit/fail-safe.ts'
+import type { AgentBackend } from './backend.ts'
 
 /** The maximum number of messages per read. */
 const pageSize = 1_000

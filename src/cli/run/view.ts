@@ -1,14 +1,13 @@
-import type { Agent } from '../core/model/agent.ts'
-import type { Message } from '../core/model/message.ts'
-import type { Report } from '../core/model/report.ts'
-import type { Clock } from '../core/ports/clock.ts'
+import type { Agent } from '../../core/model/agent.ts'
+import type { Message } from '../../core/model/message.ts'
+import type { Report } from '../../core/model/report.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import { messagePrinter, type Output } from '../output.ts'
+import { conversationOn } from '../terminal/conversation.ts'
+import { wrap } from '../terminal/flow.ts'
+import { statusLine } from '../terminal/status-line.ts'
+import { durationOf, flat, many } from '../terminal/text.ts'
 import type { CloseListener } from './closing.ts'
-import type { Output } from './output.ts'
-import { messagePrinter } from './render.ts'
-import { conversationOn } from './terminal/conversation.ts'
-import { wrap } from './terminal/flow.ts'
-import { statusLine } from './terminal/status-line.ts'
-import { durationOf, flat, many } from './terminal/text.ts'
 
 /** The output of `ebb run`: on a terminal a formatted conversation with a final summary, in a pipe only the messages. */
 export interface RunView extends CloseListener {

@@ -1,8 +1,8 @@
-import { pause } from '../core/engine/race.ts'
-import { EbbError, isEbbError, sentence } from '../core/model/errors.ts'
-import type { Report } from '../core/model/report.ts'
-import type { Clock } from '../core/ports/clock.ts'
-import type { AgentBackend } from './agent-backend.ts'
+import { pause } from '../../core/engine/race.ts'
+import { EbbError, isEbbError, sentence } from '../../core/model/errors.ts'
+import type { Report } from '../../core/model/report.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { AgentBackend } from './backend.ts'
 
 /** Shows the progress of the close to the user. */
 export interface CloseListener {

@@ -1,5 +1,5 @@
-import { sentence } from '../core/model/errors.ts'
-import type { Supervisor } from '../supervisor.ts'
+import { sentence } from '../../core/model/errors.ts'
+import type { Supervisor } from '../../supervisor.ts'
 
 /**
  * Ends every process with one synchronous write when Ebb has no time to close: at an uncaught error, or at an exit with agents

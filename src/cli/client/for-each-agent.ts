@@ -1,12 +1,12 @@
-import { EbbError, errorTable, sentence } from '../core/model/errors.ts'
-import { leftOver, type Report } from '../core/model/report.ts'
+import { EbbError, errorTable, sentence } from '../../core/model/errors.ts'
+import { leftOver, type Report } from '../../core/model/report.ts'
+import type { Arguments } from '../arguments.ts'
+import type { Wiring } from '../command.ts'
+import { plainOutput } from '../output.ts'
+import { statusLine } from '../terminal/status-line.ts'
+import { many } from '../terminal/text.ts'
 import { AgentIds } from './agent-id.ts'
-import type { Arguments } from './arguments.ts'
 import type { Client } from './client.ts'
-import type { Wiring } from './command.ts'
-import { plainOutput } from './output.ts'
-import { statusLine } from './terminal/status-line.ts'
-import { many } from './terminal/text.ts'
 
 /** The result of a command for one of its agents: a message for people, and the JSON for scripts. */
 export interface AgentResult {

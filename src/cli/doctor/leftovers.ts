@@ -6,12 +6,11 @@ import {
   type LeftoverKind,
   type Total,
   totalOf,
-} from '../doctor/judgement/leftover.ts'
-import type { Machine } from './doctor-machine.ts'
-import { wrap } from './terminal/flow.ts'
-import { cutLine, durationOf, flat, many, sizeOf } from './terminal/text.ts'
+} from '../../doctor/judgement/leftover.ts'
+import { wrap } from '../terminal/flow.ts'
+import { cutLine, durationOf, flat, many, sizeOf } from '../terminal/text.ts'
 
-/** The text of the doctor's findings. Text of others, such as command lines and paths, is made one harmless line. */
+/** The text about leftovers. Text of others, such as command lines and paths, is made one harmless line. */
 
 const titles: Readonly<Record<LeftoverKind, string>> = {
   agent: 'Agents',
@@ -24,21 +23,6 @@ const titles: Readonly<Record<LeftoverKind, string>> = {
 
 /** How many leftovers of one group are listed, so that the other groups stay visible. JSON lists all. */
 const mostShown = 20
-
-export function machineLines({ node, platform, home, containment, containments, providers, settings }: Machine): readonly string[] {
-  return [
-    `Node         ${node} on ${platform}`,
-    `Home         ${home}`,
-    `Containment  ${containment}`,
-    ...containments.map(({ name, available, reason, remedy }) =>
-      available ? `  ${name.padEnd(10)} available` : `  ${name.padEnd(10)} not available: ${reason ?? 'unknown'}. ${remedy ?? ''}`,
-    ),
-    'Providers',
-    ...providers.map(({ type, program, path }) => `  ${type.padEnd(11)} ${path ?? `not installed: ${program} is not on the PATH`}`),
-    ...(settings.length > 0 ? ['Settings'] : []),
-    ...settings.map(({ setting, isGood, says }) => `  ${setting.padEnd(22)} ${isGood ? 'good' : 'BAD '}  ${says}`),
-  ]
-}
 
 export function leftoverLines({ leftovers, unseen }: Findings, showsAll: boolean, width: number | undefined): readonly string[] {
   const notes = unseen.map((text) => flat(text))

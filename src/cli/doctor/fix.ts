@@ -1,12 +1,12 @@
 import { createInterface } from 'node:readline/promises'
-import { EbbError } from '../core/model/errors.ts'
-import type { Clock } from '../core/ports/clock.ts'
-import type { Findings, Leftover, LeftoverEnd } from '../doctor/judgement/leftover.ts'
-import type { Leftovers } from '../doctor/leftovers-port.ts'
-import { endLines } from './doctor-view.ts'
-import type { Output } from './output.ts'
-import { withStatusLine } from './terminal/status-line.ts'
-import { many } from './terminal/text.ts'
+import { EbbError } from '../../core/model/errors.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Findings, Leftover, LeftoverEnd } from '../../doctor/judgement/leftover.ts'
+import type { Leftovers } from '../../doctor/leftovers-port.ts'
+import type { Output } from '../output.ts'
+import { withStatusLine } from '../terminal/status-line.ts'
+import { many } from '../terminal/text.ts'
+import { endLines } from './leftovers.ts'
 
 /** `ebb doctor --fix`: asks for a confirmation, ends the leftovers that were listed, and prints the proof. Without a yes it ends nothing. */
 export interface Fixing {

@@ -1,9 +1,9 @@
-import type { Config } from '../config/config.ts'
-import type { Arguments } from './arguments.ts'
+import type { Config } from '../../config/config.ts'
+import type { Arguments } from '../arguments.ts'
+import type { Wiring } from '../command.ts'
+import { configOf } from '../open.ts'
+import { withStatusLine } from '../terminal/status-line.ts'
 import { type Client, connectAndCheck } from './client.ts'
-import type { Wiring } from './command.ts'
-import { configOf } from './open.ts'
-import { withStatusLine } from './terminal/status-line.ts'
 
 /** Makes calls to the running server. After a second of waiting, a status line says so. */
 export function callServer<T>(args: Arguments, { clock }: Wiring, config: Config, call: (client: Client) => Promise<T>): Promise<T> {

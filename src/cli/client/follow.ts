@@ -1,6 +1,6 @@
-import { type Agent, isFinal } from '../core/model/agent.ts'
-import { isEbbError } from '../core/model/errors.ts'
-import type { Message } from '../core/model/message.ts'
+import { type Agent, isFinal } from '../../core/model/agent.ts'
+import { isEbbError } from '../../core/model/errors.ts'
+import type { Message } from '../../core/model/message.ts'
 
 /** Reads an agent and its messages, from a server or from an engine in this process. */
 export interface Conversation {
