@@ -62,6 +62,6 @@ async function agentsOf(which: 'agents' | 'running agents', settings: Settings, 
   return answer.value.flatMap(({ id, name, type, status, session }) =>
     [id, name]
       .filter((word) => word !== undefined && safeWord.test(word))
-      .map((word = '') => ({ word, description: `${type}, ${status}: ${session?.prompt ?? ''}` })),
+      .map((word = '') => ({ word, description: [`${type}, ${status}`, session?.prompt].filter(Boolean).join(': ') })),
   )
 }
