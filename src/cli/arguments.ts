@@ -30,7 +30,14 @@ export interface Words {
   /** The required words, as the usage names them. An error names the first one that is missing. */
   readonly names: readonly string[]
   readonly most: number
+  /** What the shell offers for the next word, after those that are given. */
+  readonly offers?: (given: readonly string[]) => Offer
+  /** Whether the words after a `--` are the command line of another program. */
+  readonly hasCommand?: (given: readonly string[]) => boolean
 }
+
+/** Words that the shell completes: a list, or a name for what is looked up when the user presses Tab. */
+export type Offer = 'agents' | 'running agents' | 'providers' | readonly string[]
 
 export function parseArguments(grammar: Grammar, words: readonly string[]): Arguments {
   const byFlag = new Map(grammar.options.map((key) => [flagOf(key), key as string]))

@@ -3,7 +3,7 @@ import type { Clock } from '../core/ports/clock.ts'
 import type { PlacementTable } from '../core/ports/placement.ts'
 import type { Leftovers } from '../doctor/leftovers-port.ts'
 import type { Composition, Supervisor } from '../supervisor.ts'
-import type { Arguments, Grammar } from './arguments.ts'
+import type { Arguments, Grammar, Words } from './arguments.ts'
 
 /** Everything about one command: what its help says, what it accepts, and what it does. */
 export interface CommandDefinition extends Grammar {
@@ -83,5 +83,5 @@ export const supervising = [
   'reaperMinimumAge',
 ] as const
 
-export const oneAgent = { names: ['the ID of an agent'], most: 1 }
-export const someAgents = { names: ['the ID of an agent'], most: Number.POSITIVE_INFINITY }
+export const oneAgent: Words = { names: ['the ID of an agent'], most: 1, offers: () => 'agents' }
+export const someAgents: Words = { ...oneAgent, most: Number.POSITIVE_INFINITY }

@@ -1,5 +1,6 @@
 import { readAppearance } from '../config/appearance.ts'
 import { errno, sentence } from '../core/model/errors.ts'
+import type { Message } from '../core/model/message.ts'
 import { type Style, styleOf } from './terminal/style.ts'
 import { harmless } from './terminal/text.ts'
 
@@ -55,4 +56,20 @@ export function plainOutput(): Output {
   }
   // The error of standard output is checked after each write, because the event for it would come after the end of a short command.
   return openOutput(onClosed, () => process.stdout.errored && onClosed(process.stdout.errored))
+}
+
+const marks: Readonly<Partial<Record<Message['type'], string>>> = { user: '> ', tool: '[tool] ', system: '[system] ' }
+
+/**
+ * Prints messages where standard output is no terminal. Messages of the agent are printed as they are, others with a mark, and
+ * errors go to standard error. With `isJson`, every message is one line of JSON on standard output, in order.
+ */
+export function messagePrinter({ out, err }: Pick<Output, 'out' | 'err'>, isJson: boolean): (messages: readonly Message[]) => void {
+  return (messages) => {
+    for (const message of messages) {
+      if (isJson) out(`${JSON.stringify(message)}\n`)
+      else if (message.type === 'error') err(`${message.content}\n`)
+      else out(`${marks[message.type] ?? ''}${message.content}\n`)
+    }
+  }
 }

@@ -23,8 +23,12 @@ const modules: Readonly<Record<string, () => Promise<{ readonly definition: Comm
   completion: () => import('./commands/completion.ts'),
 }
 
+/** Commands for programs, which the help and the completion do not list. */
+const hidden: typeof modules = { __complete: () => import('./commands/complete.ts') }
+
 export async function findCommand(name: string): Promise<CommandDefinition | undefined> {
-  return Object.hasOwn(modules, name) ? (await modules[name]?.())?.definition : undefined
+  const load = Object.hasOwn(modules, name) ? modules[name] : Object.hasOwn(hidden, name) ? hidden[name] : undefined
+  return (await load?.())?.definition
 }
 
 /** Loads all commands, for the help and the completion. Running a command loads only that one. */

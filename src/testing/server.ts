@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { ebbProgram } from './location.ts'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { within } from './race.ts'
 
 export interface ServerOptions {
@@ -132,4 +132,23 @@ function logIn(home: string): string {
   const log = join(home, logName)
   const text = existsSync(log) ? readFileSync(log, 'utf8').trim() : ''
   return text === '' ? '' : `: ${text}`
+}
+
+/**
+ * The path of `bin/ebb` in the package of this file. `import.meta` cannot be used: in a project without ES modules Playwright
+ * compiles this file to CommonJS, where that is a syntax error. A V8 call site has the file name with every loader.
+ */
+function ebbProgram(): string {
+  return join(dirname(thisFile()), '..', '..', 'bin', 'ebb')
+}
+
+function thisFile(): string {
+  const { prepareStackTrace } = Error
+  try {
+    Error.prepareStackTrace = (_error, sites) => sites[0]?.getFileName()
+    const [file = ''] = String(new Error('here').stack).split('?')
+    return file.startsWith('file:') ? fileURLToPath(file) : file
+  } finally {
+    Error.prepareStackTrace = prepareStackTrace
+  }
 }

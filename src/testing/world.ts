@@ -1,5 +1,5 @@
 import type { Agent, AgentStatus } from '../core/model/agent.ts'
-import type { Client } from './request.ts'
+import { type Client, clientOf, type Target } from './request.ts'
 
 /** Observes what exists on a server, and names each thing. */
 
@@ -86,3 +86,11 @@ function counted(count: number, what: string): readonly string[] {
 }
 
 export const many = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : what.endsWith('s') ? 'es' : 's'}`
+
+/** Throws an error that names each thing that is left, unless the server is clean: no agent, message, process, subscription or leak. */
+export async function verifyTestIsolation(target: Target): Promise<void> {
+  const client = clientOf(target)
+  const state = await observe(client)
+  if (state.status.isClean) return
+  throw new Error(`Test isolation violated: ${(await issuesOf(client, state)).join('; ')}.`)
+}

@@ -5,7 +5,6 @@ import { useLiveState } from './api/live.ts'
 import { isTokenWanted, onToken } from './api/token.ts'
 import { CleanupView } from './cleanup/cleanup.tsx'
 import { CloseView } from './cleanup/close.tsx'
-import { Mark } from './pieces/mark.tsx'
 import { Empty } from './pieces/notes.tsx'
 import { ThemeToggle } from './pieces/theme.tsx'
 import { Toasts } from './pieces/toasts.tsx'
@@ -108,5 +107,16 @@ function NotFound() {
         </p>
       </Empty>
     </>
+  )
+}
+
+/** Ebb's logo: two waves. */
+function Mark({ size = 26 }: { readonly size?: number }) {
+  return (
+    <svg className="mark" width={size} height={size} viewBox="0 0 32 32" aria-hidden="true" focusable="false">
+      <rect width="32" height="32" rx="8" className="mark__ground" />
+      <path d="M4 13c4-5 8-5 12 0s8 5 12 0" className="mark__wave" />
+      <path d="M8 22c2.7-3 5.3-3 8 0s5.300 3 8 0" className="mark__foam" />
+    </svg>
   )
 }

@@ -34,7 +34,7 @@ export const definition: CommandDefinition = {
     'archiveByAgentType',
   ],
   switches: ['dry-run', 'json', 'help'],
-  takesWords: { names: ['a subcommand: ls, show or prune'], most: 3 },
+  takesWords: { names: ['a subcommand: ls, show or prune'], most: 3, offers: (given) => (given.length === 0 ? [...verbs.keys()] : []) },
   run,
 }
 

@@ -1,10 +1,10 @@
 import type { Agent } from '../../core/model/agent.ts'
 import { EbbError } from '../../core/model/errors.ts'
-import { AgentIds } from '../agent-id.ts'
 import type { Arguments } from '../arguments.ts'
+import { AgentIds } from '../client/agent-id.ts'
+import { callServer } from '../client/server-call.ts'
 import { type CommandDefinition, oneAgent, serverOptions, type Wiring } from '../command.ts'
 import { configOf } from '../open.ts'
-import { callServer } from '../server-call.ts'
 
 export const definition: CommandDefinition = {
   name: 'attach',
@@ -13,7 +13,7 @@ export const definition: CommandDefinition = {
   examples: ['ebb attach 1a2b3c4d', 'ebb attach builder-142530-1a2b3c'],
   options: serverOptions,
   switches: ['json', 'help'],
-  takesWords: oneAgent,
+  takesWords: { ...oneAgent, offers: () => 'running agents' },
   run,
 }
 

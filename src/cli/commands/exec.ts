@@ -1,7 +1,8 @@
+import { writeFileSync, writeSync } from 'node:fs'
 import { constants } from 'node:os'
 import type { ScopeView } from '../../core/engine/api.ts'
 import { within } from '../../core/engine/race.ts'
-import { EbbError, errno } from '../../core/model/errors.ts'
+import { EbbError, errno, sentence } from '../../core/model/errors.ts'
 import { leftOver, type Report } from '../../core/model/report.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Exit } from '../../core/ports/effects.ts'
@@ -9,10 +10,9 @@ import { type LocalTreeHandle, treeLabel } from '../../core/ports/process.ts'
 import type { Supervisor } from '../../supervisor.ts'
 import type { Arguments } from '../arguments.ts'
 import { type CommandDefinition, commonOptions, type Inherited, type Wiring } from '../command.ts'
-import { armFailSafe } from '../fail-safe.ts'
+import { armFailSafe } from '../exit/fail-safe.ts'
+import { catchSignals, sharesTerminal } from '../exit/signals.ts'
 import { configOf } from '../open.ts'
-import { writeReport } from '../report-file.ts'
-import { catchSignals, sharesTerminal } from '../signals.ts'
 
 export const definition: CommandDefinition = {
   name: 'exec',
@@ -221,4 +221,18 @@ function exitCode({ exit, timedOut, report }: Outcome): number {
   if (timedOut) return 124
   if (exit?.signal) return 128 + constants.signals[exit.signal]
   return exit?.code ?? 125
+}
+
+/** Writes the report. `-` is standard error, so that the command's own standard output is not changed. */
+function writeReport(to: string, report: Report): void {
+  const text = `${JSON.stringify(report, null, 2)}\n`
+  try {
+    if (to === '-') writeSync(2, text)
+    else writeFileSync(to, text, { mode: 0o600 })
+  } catch (error) {
+    throw new EbbError(
+      'launch_failed',
+      `The report could not be written to ${to} (${sentence(error)}); the command itself has ended and nothing of it is left.`,
+    )
+  }
 }

@@ -1,11 +1,10 @@
-import { AgentIds } from '../agent-id.ts'
 import type { Arguments } from '../arguments.ts'
+import { AgentIds } from '../client/agent-id.ts'
+import { follow } from '../client/follow.ts'
+import { callServer } from '../client/server-call.ts'
 import { type CommandDefinition, oneAgent, serverOptions, type Wiring } from '../command.ts'
-import { follow } from '../follow.ts'
 import { configOf } from '../open.ts'
-import { plainOutput } from '../output.ts'
-import { messagePrinter } from '../render.ts'
-import { callServer } from '../server-call.ts'
+import { messagePrinter, plainOutput } from '../output.ts'
 import { conversationOn } from '../terminal/conversation.ts'
 
 export const definition: CommandDefinition = {

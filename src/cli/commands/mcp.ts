@@ -1,8 +1,8 @@
 import { placementKeys } from '../../config/options.ts'
 import type { Arguments } from '../arguments.ts'
-import { findServer } from '../client.ts'
+import { findServer } from '../client/client.ts'
 import { type CommandDefinition, serverOptions, supervising, type Wiring } from '../command.ts'
-import { leaveSignals } from '../leaving.ts'
+import { leaveSignals } from '../exit/leaving.ts'
 import { configOf } from '../open.ts'
 
 export const definition: CommandDefinition = {
@@ -24,6 +24,6 @@ async function run(args: Arguments, wiring: Wiring): Promise<number> {
     process.stderr.write(
       'ebb: "ebb mcp" is started by MCP clients, and reads their messages from standard input. Ctrl-D or Ctrl-C ends it.\n',
     )
-  if (isServed) return await (await import('../mcp-bridge.ts')).serveByBridge(config, wiring, leaving)
-  return await (await import('../mcp-engine.ts')).serveByEngine(config, wiring, leaving)
+  if (isServed) return await (await import('../server/mcp-bridge.ts')).serveByBridge(config, wiring, leaving)
+  return await (await import('../server/mcp-engine.ts')).serveByEngine(config, wiring, leaving)
 }

@@ -1,10 +1,10 @@
 import { EbbError, isEbbError } from '../../core/model/errors.ts'
 import type { Report } from '../../core/model/report.ts'
 import type { Arguments } from '../arguments.ts'
+import { connectToServer } from '../client/server-call.ts'
 import { type CommandDefinition, serverOptions, type Wiring } from '../command.ts'
 import { configOf } from '../open.ts'
 import { plainOutput } from '../output.ts'
-import { connectToServer } from '../server-call.ts'
 import { withStatusLine } from '../terminal/status-line.ts'
 import { many } from '../terminal/text.ts'
 

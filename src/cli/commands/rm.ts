@@ -1,7 +1,7 @@
 import type { Arguments } from '../arguments.ts'
+import { type AgentResult, forEachAgent } from '../client/for-each-agent.ts'
+import { connectToServer } from '../client/server-call.ts'
 import { type CommandDefinition, serverOptions, someAgents, type Wiring } from '../command.ts'
-import { type AgentResult, forEachAgent } from '../for-each-agent.ts'
-import { connectToServer } from '../server-call.ts'
 
 export const definition: CommandDefinition = {
   name: 'rm',

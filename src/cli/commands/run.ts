@@ -4,18 +4,17 @@ import { type Agent, isFinal } from '../../core/model/agent.ts'
 import { EbbError, errno, isEbbError } from '../../core/model/errors.ts'
 import type { Report } from '../../core/model/report.ts'
 import { isRemotePlacement } from '../../core/ports/placement.ts'
-import { type AgentBackend, type LaunchBody, serverBackend, settingsOf } from '../agent-backend.ts'
 import type { Arguments } from '../arguments.ts'
-import { type Client, connectAndCheck, findServer } from '../client.ts'
-import { Closing } from '../closing.ts'
+import { type Client, connectAndCheck, findServer } from '../client/client.ts'
+import { follow } from '../client/follow.ts'
+import { notReleased } from '../client/for-each-agent.ts'
 import { type CommandDefinition, serverOptions, type Wiring } from '../command.ts'
-import { follow } from '../follow.ts'
-import { notReleased } from '../for-each-agent.ts'
+import { catchSignals } from '../exit/signals.ts'
 import { configOf } from '../open.ts'
 import { openOutput, unwritten } from '../output.ts'
-import { readRunInput } from '../run-input.ts'
-import { launchStatus, type RunView, runView } from '../run-view.ts'
-import { catchSignals } from '../signals.ts'
+import { type AgentBackend, type LaunchBody, serverBackend, settingsOf } from '../run/backend.ts'
+import { Closing } from '../run/closing.ts'
+import { launchStatus, type RunView, runView } from '../run/view.ts'
 import { workingDirectory } from './exec.ts'
 
 export const definition: CommandDefinition = {
@@ -44,7 +43,12 @@ export const definition: CommandDefinition = {
     ...placementKeys,
   ],
   switches: ['json', 'help'],
-  takesWords: { names: ['a PROVIDER'], most: Number.POSITIVE_INFINITY },
+  takesWords: {
+    names: ['a PROVIDER'],
+    most: Number.POSITIVE_INFINITY,
+    offers: (given) => (given.length === 0 ? 'providers' : []),
+    hasCommand: ([provider]) => provider === 'command',
+  },
   run,
 }
 
@@ -62,7 +66,7 @@ async function run(args: Arguments, wiring: Wiring): Promise<number> {
   const body: LaunchBody = { ...settings, ...input, configuration: { ...configuration, ...input.configuration } }
   // Signals are caught from here on. Before this point nothing was created, so a signal may end the process.
   const signals = catchSignals(wiring.inherited.ignored)
-  const backend = server ? serverBackend(server) : await (await import('../own-backend.ts')).openOwnBackend(config, wiring, view.write)
+  const backend = server ? serverBackend(server) : await (await import('../run/own-backend.ts')).openOwnBackend(config, wiring, view.write)
   const closing = new Closing(backend, config.grace, view, wiring.clock)
   signals.listen((signal, requestsExit) => {
     if (signal === 'SIGHUP') closing.hangUp()
@@ -85,6 +89,32 @@ async function run(args: Arguments, wiring: Wiring): Promise<number> {
     // Only output is left to be read, so a signal may end the process now.
     signals.release()
   }
+}
+
+/** The part of a launch that the words of `ebb run` give. */
+type RunInput = Pick<LaunchBody, 'type' | 'prompt' | 'configuration'>
+
+/** Reads provider and prompt. For `command`, the words after `--` are the command, and those before are its standard input. */
+async function readRunInput({ words, rest }: Arguments): Promise<RunInput> {
+  const [type = '', ...before] = words.length > 0 ? words : rest
+  const after = words.length > 0 ? rest : []
+  if (type !== 'command') return { type, prompt: await promptOf([...before, ...after], type), configuration: {} }
+  if (after.length === 0)
+    throw new EbbError('bad_usage', '"ebb run command" needs a COMMAND after "--", as in: ebb run command -- npm test')
+  return { type, prompt: before.length > 0 ? await promptOf(before, type) : '', configuration: { command: after } }
+}
+
+/** Joins the words of the prompt. A single `-` reads the prompt from standard input. */
+async function promptOf(words: readonly string[], type: string): Promise<string> {
+  if (words.length === 0)
+    throw new EbbError(
+      'bad_usage',
+      `"ebb run" needs a PROMPT, as in: ebb run ${type} "Fix the flaky test"; "-" reads it from standard input.`,
+    )
+  if (words.length > 1 || words[0] !== '-') return words.join(' ')
+  const chunks: Buffer[] = []
+  for await (const chunk of process.stdin) chunks.push(chunk as Buffer)
+  return Buffer.concat(chunks).toString('utf8')
 }
 
 async function findBackend(config: Config, view: RunView): Promise<Client | undefined> {

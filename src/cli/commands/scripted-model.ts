@@ -3,7 +3,7 @@ import { EbbError, errno } from '../../core/model/errors.ts'
 import { type ModelRequest, type Script, type ScriptedModel, startScriptedModel } from '../../scripted-model/index.ts'
 import type { Arguments } from '../arguments.ts'
 import type { CommandDefinition, Wiring } from '../command.ts'
-import { leaveSignals } from '../leaving.ts'
+import { leaveSignals } from '../exit/leaving.ts'
 import { type Output, openOutput } from '../output.ts'
 import { cut } from '../terminal/text.ts'
 

@@ -28,5 +28,5 @@ export const definition: CommandDefinition = {
   ],
   switches: ['json', 'help'],
   leavesInTime: true,
-  run: async (args, wiring) => await (await import('../server-process.ts')).serve(args, wiring),
+  run: async (args, wiring) => await (await import('../server/serve.ts')).serve(args, wiring),
 }

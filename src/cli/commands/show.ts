@@ -1,13 +1,13 @@
 import type { Agent } from '../../core/model/agent.ts'
 import type { Resource } from '../../core/model/resource.ts'
 import type { ProcessDetails } from '../../core/ports/process.ts'
-import { AgentIds } from '../agent-id.ts'
 import type { Arguments } from '../arguments.ts'
-import type { Client } from '../client.ts'
+import { AgentIds } from '../client/agent-id.ts'
+import type { Client } from '../client/client.ts'
+import { callServer } from '../client/server-call.ts'
 import { type CommandDefinition, oneAgent, serverOptions, type Wiring } from '../command.ts'
 import { configOf } from '../open.ts'
 import { plainOutput } from '../output.ts'
-import { callServer } from '../server-call.ts'
 import { type AgentFacts, agentPage } from '../terminal/agent-page.ts'
 
 export const definition: CommandDefinition = {

@@ -1,10 +1,10 @@
 import { EbbError } from '../../core/model/errors.ts'
 import type { Report } from '../../core/model/report.ts'
 import type { Arguments } from '../arguments.ts'
+import { type AgentResult, forEachAgent } from '../client/for-each-agent.ts'
+import { connectToServer } from '../client/server-call.ts'
 import { type CommandDefinition, serverOptions, someAgents, type Wiring } from '../command.ts'
-import { type AgentResult, forEachAgent } from '../for-each-agent.ts'
 import { configOf } from '../open.ts'
-import { connectToServer } from '../server-call.ts'
 
 export const definition: CommandDefinition = {
   name: 'stop',
@@ -13,7 +13,7 @@ export const definition: CommandDefinition = {
   examples: ['ebb stop 1a2b3c4d --grace 30s', 'ebb stop 1a2b3c4d 5e6f7a8b --force'],
   options: [...serverOptions, 'grace'],
   switches: ['force', 'json', 'help'],
-  takesWords: someAgents,
+  takesWords: { ...someAgents, offers: () => 'running agents' },
   run,
 }
 

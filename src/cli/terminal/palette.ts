@@ -1,3 +1,4 @@
+import { styleText } from 'node:util'
 import type { AgentStatus } from '../../core/model/agent.ts'
 import type { ResourceState } from '../../core/model/resource.ts'
 
@@ -18,19 +19,19 @@ export interface Palette {
 
 const plain: Paint = (text) => text
 
-/** Select Graphic Rendition (ECMA-48, 8.3.117): sets an attribute and resets it after the text. */
-const sgr = (on: number, off: number): Paint => {
-  return (text) => (text === '' ? '' : `\u001b[${on}m${text}\u001b[${off}m`)
+/** `readAppearance` decides whether colours are used, so the stream is not examined again. */
+const paint = (format: Parameters<typeof styleText>[0]): Paint => {
+  return (text) => (text === '' ? '' : styleText(format, text, { validateStream: false }))
 }
 
 export const colours: Palette = {
-  strong: sgr(1, 22),
-  faint: sgr(2, 22),
-  good: sgr(32, 39),
-  busy: sgr(33, 39),
-  bad: sgr(31, 39),
-  accent: sgr(36, 39),
-  chosen: sgr(7, 27),
+  strong: paint('bold'),
+  faint: paint('dim'),
+  good: paint('green'),
+  busy: paint('yellow'),
+  bad: paint('red'),
+  accent: paint('cyan'),
+  chosen: paint('inverse'),
 }
 
 export const noColours: Palette = { strong: plain, faint: plain, good: plain, busy: plain, bad: plain, accent: plain, chosen: plain }

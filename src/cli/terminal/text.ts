@@ -30,12 +30,15 @@ export function flat(text: string): string {
 
 const ascii = /^[\u0020-\u007e]*$/
 
-/** Combining marks and invisible characters, which take no column. The soft hyphen is shown by terminals, so it is not here. */
-const zeroWidth = /^[\p{Mn}\p{Me}\u1160-\u11ff\u200b-\u200d\u2060-\u2064\ufeff]$/u
+/**
+ * Combining marks and invisible characters, which take no column. Hangul vowels and finals are part of the syllable before them. The
+ * soft hyphen and signs that stand before Arabic, Syriac and Kaithi numbers are format characters (Cf) too, but are shown.
+ */
+const zeroWidth = /^(?![\u00ad\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u{110bd}\u{110cd}])[\p{Mn}\p{Me}\p{Cf}\u1160-\u11ff]$/u
 
-/** Characters of two columns: East Asian Wide and Fullwidth (UAX 11), by blocks, and emoji. */
+/** Characters of two columns: East Asian Wide and Fullwidth (UAX 11 of Unicode 16), by blocks, and emoji. */
 const wide =
-  /^[\u1100-\u115f\u2329\u232a\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{16fe0}-\u{18cff}\u{1b000}-\u{1b2ff}\u{1f200}-\u{1f265}\u{20000}-\u{3fffd}]$|^\p{Emoji_Presentation}$/u
+  /^[\u1100-\u115f\u2329\u232a\u2630-\u2637\u268a-\u268f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{16fe0}-\u{18dff}\u{1aff0}-\u{1b2ff}\u{1d300}-\u{1d376}\u{1f200}-\u{1f265}\u{20000}-\u{3fffd}]$|^\p{Emoji_Presentation}$/u
 
 /** Regional indicators. Two of them form a flag, which takes two columns. */
 const flagLetter = /^[\u{1f1e6}-\u{1f1ff}]$/u

@@ -1,7 +1,7 @@
 import type { Status } from '../../core/engine/api.ts'
 import type { Agent } from '../../core/model/agent.ts'
 import { isEbbError } from '../../core/model/errors.ts'
-import type { Client } from '../client.ts'
+import type { Client } from '../client/client.ts'
 
 /** The data that `ebb top` shows, read from the server at one time. */
 export interface Snapshot {

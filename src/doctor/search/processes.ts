@@ -11,7 +11,6 @@ import {
   type ProcessScene,
 } from '../judgement/process-fact.ts'
 import { wrappedBy } from '../judgement/wrapper.ts'
-import { isOnDisplay } from './display.ts'
 import { type OpenFiles, openFiles } from './open-files.ts'
 import { environOf, readLink, readText, seesAllProcesses } from './proc-facts.ts'
 import { Sockets } from './sockets.ts'
@@ -147,4 +146,14 @@ function innerOf(fact: ProcessFact, { children }: ProcessScene): Inner | undefin
 
 function isEbbProcess({ argv, pid }: ProcessFact): boolean {
   return isEbbs(argv, environOf(pid) ?? [], readText(`/proc/${pid}/cgroup`) ?? '')
+}
+
+/**
+ * Whether a process has a window. The kernel does not list the peer of a Unix socket, so this checks for what every client of a
+ * display has: the address of the display in its environment, and a client library in its memory.
+ */
+function isOnDisplay({ pid, argv }: ProcessFact): boolean {
+  if (argv.some((word) => word.startsWith('--headless') || word.startsWith('--type='))) return false
+  const hasAddress = (environOf(pid) ?? []).some((entry) => /^(DISPLAY|WAYLAND_DISPLAY)=./.test(entry))
+  return hasAddress && /\/lib(X11|xcb|wayland-client)[-.\w]*\.so/.test(readText(`/proc/${pid}/maps`) ?? '')
 }

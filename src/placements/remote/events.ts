@@ -8,11 +8,18 @@ import { joinedByReturn, type RunnerNews } from '../../core/ports/runner.ts'
 const newline = 0x0a
 const carriageReturn = 0x0d
 const space = 0x20
+/** A byte order mark in UTF-8. One at the start of a stream belongs to its encoding (WHATWG HTML, 9.2.5: UTF-8 decode). */
+const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf])
 const field = Buffer.from('data:')
 const joined = Buffer.from(joinedByReturn)
+const returned = Buffer.from('\r')
+const ended = Buffer.from('\n')
 
 /** How much of an event is kept until its end. The longest event that is not output, `event: complete`, needs far less. */
 const mostKeptBytes = 65_536
+
+/** How many parts of an event are kept until its end. Empty lines of data have no bytes, but each part takes memory. */
+const mostKeptParts = 1_024
 
 export class EventReader {
   /** The unfinished line. */
@@ -31,6 +38,7 @@ export class EventReader {
   #longLine: 'output' | 'ignored' | undefined
   /** True when the last byte was a carriage return. A newline after it belongs to the same line end. */
   #afterReturn = false
+  #isFirstLine = true
 
   /** Reads one chunk and returns the news in it. The output of several events is joined. */
   add(chunk: Uint8Array): readonly RunnerNews[] {
@@ -89,10 +97,8 @@ export class EventReader {
     if (line.equals(joined)) this.#isJoined = true
     else if (isData(line)) {
       this.#beginData()
-      const value = valueIn(line)
-      this.#output.push(value)
-      this.#outputBytes += value.length
-      if (this.#outputBytes > mostKeptBytes) {
+      this.#keepData(valueIn(line))
+      if (this.#output.length > mostKeptParts || this.#outputBytes > mostKeptBytes) {
         if (this.#isOutput) out.push(...this.#output)
         this.#forgetOutput()
       }
@@ -104,23 +110,28 @@ export class EventReader {
    * Begins a further line of data. When the event has data already, the line end that the agent wrote between the two lines is restored.
    */
   #beginData(): void {
-    if (this.#hasData) this.#output.push(Buffer.from(this.#isJoined ? '\r' : '\n'))
+    if (this.#hasData) this.#keepData(this.#isJoined ? returned : ended)
     this.#hasData = true
     this.#isJoined = false
+  }
+
+  #keepData(part: Buffer): void {
+    this.#output.push(part)
+    this.#outputBytes += part.length
   }
 
   #dispatch(out: Buffer[]): RunnerNews | undefined {
     const name = this.#name
     const isOutput = this.#isOutput
     const hasData = this.#hasData
-    const output = this.#isJoined ? [...this.#output, Buffer.from('\r')] : this.#output
+    const output = this.#isJoined ? [...this.#output, returned] : this.#output
     this.#name = ''
     this.#hasData = false
     this.#isJoined = false
     this.#forgetOutput()
     if (name === 'complete') return { is: 'complete' }
     if (name === 'error') return { is: 'error', message: messageIn(Buffer.concat(output).toString('utf8')) }
-    if (hasData && isOutput) out.push(...output, Buffer.from('\n'))
+    if (hasData && isOutput) out.push(...output, ended)
     return undefined
   }
 
@@ -128,7 +139,9 @@ export class EventReader {
     const line = this.#line.length === 1 ? (this.#line[0] as Buffer) : Buffer.concat(this.#line)
     this.#line = []
     this.#lineBytes = 0
-    return line
+    const isMarked = this.#isFirstLine && line.subarray(0, byteOrderMark.length).equals(byteOrderMark)
+    this.#isFirstLine = false
+    return isMarked ? line.subarray(byteOrderMark.length) : line
   }
 
   #forgetOutput(): void {

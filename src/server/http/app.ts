@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import {
+  type ConnectionError,
   type FastifyBaseLogger,
   type FastifyError,
   type FastifyInstance,
@@ -10,7 +12,7 @@ import {
 } from 'fastify'
 import { z } from 'zod'
 import type { Control } from '../../control.ts'
-import { EbbError, errorTable } from '../../core/model/errors.ts'
+import { EbbError, type ErrorCode, errorTable } from '../../core/model/errors.ts'
 import type { ProviderCatalogue } from '../../core/ports/provider.ts'
 import { mcpPath } from '../mcp/wire.ts'
 import { mountRunner, type RunnerDeps } from '../runner/routes.ts'
@@ -25,7 +27,6 @@ import { requestRoutes } from './routes/requests.ts'
 import { serverRoutes, type Vitals } from './routes/server.ts'
 import { testRoutes } from './routes/test.ts'
 import { namespaceName } from './schemas.ts'
-import { answerUnreadable } from './unreadable.ts'
 
 export interface AppDeps {
   readonly control: Control
@@ -183,4 +184,27 @@ function fromFastify(error: FastifyError): EbbError {
       details: [{ path: '', message: error.message }],
     })
   return new EbbError('internal', 'The server failed with an internal error; its log has the cause.')
+}
+
+const unreadable: Readonly<Record<string, readonly [code: ErrorCode, name: string, why: string]>> = {
+  HPE_HEADER_OVERFLOW: [
+    'headers_too_large',
+    'Request Header Fields Too Large',
+    'The address and the headers are longer than 16 kB together.',
+  ],
+  ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'Request Timeout', 'The request did not arrive completely in time.'],
+}
+
+/** Answers a connection whose bytes are not a valid HTTP request, so there is no request object. */
+function answerUnreadable(error: ConnectionError, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const [code, name, message] = unreadable[error.code] ?? (['invalid_request', 'Bad Request', 'This is not an HTTP request.'] as const)
+  const { status } = errorTable[code]
+  const body = JSON.stringify({ statusCode: status, code, message })
+  const head = `Connection: close\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}`
+  socket.write(`HTTP/1.1 ${status} ${name}\r\n${head}\r\n\r\n${body}`)
+  socket.destroySoon()
 }

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, it } from 'vitest'
-import { Client } from '../../../src/cli/client.ts'
+import { Client } from '../../../src/cli/client/client.ts'
 
 /** The global dispatcher of fetch. It limits the wait for an answer to five minutes by default. */
 const dispatcher = Symbol.for('undici.globalDispatcher.1')

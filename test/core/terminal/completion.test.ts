@@ -10,7 +10,7 @@ import { useServer } from '../../support/shared-server.ts'
 import { Terminal } from '../../support/terminal.ts'
 import { waitUntil } from '../../support/world.ts'
 
-/** The completion scripts, in their shells. */
+/** The completion scripts, in their shells. `test/unit/cli/completion.test.ts` has what is offered where. */
 
 const server = useServer()
 
@@ -63,6 +63,12 @@ describe('completion: bash', () => {
     expect(at('run', 'c')).toEqual(['claude-code', 'codex', 'command'])
     expect(at('run', 'codex', '--placement', '')).toEqual(['process', 'tmux', 'docker', 'ecs', 'remote'])
     expect(at('exec', '--containment', 's')).toEqual(['subreaper', 'scan'])
+    // bash splits a word at "=" and ":", and replaces the part after it.
+    expect(at('exec', '--containment', '=', 's')).toEqual(['subreaper', 'scan'])
+    expect(at('exec', '--containment', '=')).toEqual(['auto', 'cgroup', 'subreaper', 'scan'])
+    expect(at('ps', '--url', 'http', ':', '//localhost', ':', '1', '--n')).toEqual(['--namespace'])
+    expect(at('serve', '--home', '=', `${dirname(ebbProgram)}/../bi`)).toEqual([`${dirname(ebbProgram)}/../bin`])
+    expect(at('run', 'command', '--', 'basena')).toContain('basename')
     expect(at('archive', '')).toEqual(['ls', 'show', 'prune'])
     expect(at('completion', '')).toEqual(['bash', 'zsh', 'fish'])
     expect(at('help', 'sta')).toEqual(['status'])
@@ -71,12 +77,22 @@ describe('completion: bash', () => {
     expect(at('serve', '--home', `${dirname(ebbProgram)}/../bi`)).toEqual([`${dirname(ebbProgram)}/../bin`])
   })
 
-  it('offers the agents of the running server, and nothing without one', async () => {
+  it('offers the agents of the running server, also of one that the line names, and nothing without one', async () => {
     const file = await scriptFor('bash')
     const id = await server.command(['sleep', '1000'])
     expect(await firstOffer(file, server.home, 'stop', id.slice(0, 5))).toEqual([id])
+    expect(await firstOffer(file, temporaryHome(), 'stop', '--home', server.home, id.slice(0, 5))).toEqual([id])
     expect(complete(file, server.home, 'stop', '--f')).toEqual(['--force'])
+    expect(complete(file, server.home, 'stop', id, id.slice(0, 5))).toEqual([])
     expect(complete(file, temporaryHome(), 'show', '')).toEqual([])
+  })
+
+  it('offers agents that have ended only to the commands that take them', async () => {
+    const file = await scriptFor('bash')
+    const id = await server.command(['true'])
+    await server.get(`/api/agents/${id}/status?wait=10000`)
+    expect(await firstOffer(file, server.home, 'show', id.slice(0, 5))).toEqual([id])
+    expect(complete(file, server.home, 'stop', id.slice(0, 5))).toEqual([])
   })
 
   it('offers nothing when the server hangs, and only valid ids from an untrusted server', async () => {
@@ -160,20 +176,80 @@ describe.each(['zsh', 'fish'])('completion: %s', (shell) => {
 describe('completion: zsh with the Tab key', () => {
   needs('tmux')
 
+  async function openZsh(folder: string): Promise<Terminal> {
+    const env = { EBB_HOME: temporaryHome(), F: await scriptFor('zsh'), PATH: `${dirname(ebbProgram)}:${process.env.PATH ?? ''}` }
+    const terminal = await Terminal.open(env)
+    terminal.type(`cd ${folder}; exec env PS1="zsh> " zsh -f`)
+    await terminal.shows('zsh>')
+    terminal.type('autoload -Uz compinit; compinit -u -D; source $F')
+    return terminal
+  }
+
   it('completes the command after "--", and its files', async (context) => {
     if (!isInstalled('zsh')) context.skip('needs zsh: it is not installed')
     const folder = temporaryHome()
     mkdirSync(join(folder, 'sub'))
-    const env = { EBB_HOME: temporaryHome(), F: await scriptFor('zsh'), PATH: `${dirname(ebbProgram)}:${process.env.PATH ?? ''}` }
-    await using terminal = await Terminal.open(env)
-    terminal.type(`cd ${folder}; exec env PS1="zsh> " zsh -f`)
-    await terminal.shows('zsh>')
-    terminal.type('autoload -Uz compinit; compinit -u -D; source $F')
+    await using terminal = await openZsh(folder)
     terminal.press('ebb exec -- basenam', 'Tab')
     await terminal.shows('ebb exec -- basename')
     terminal.press('su', 'Tab')
     await terminal.shows('ebb exec -- basename sub/')
   })
+
+  it('completes commands, options and folders, and lists candidates with descriptions', async (context) => {
+    if (!isInstalled('zsh')) context.skip('needs zsh: it is not installed')
+    const folder = temporaryHome()
+    mkdirSync(join(folder, 'sub'))
+    writeFileSync(join(folder, 'surplus'), '')
+    await using terminal = await openZsh(folder)
+    terminal.press('ebb reco', 'Tab')
+    await terminal.shows('ebb recover')
+    terminal.press('C-u', 'ebb recover --home=su', 'Tab')
+    await terminal.shows('ebb recover --home=sub/')
+    terminal.press('C-u', 'ebb exec --containment=sub', 'Tab')
+    await terminal.shows('ebb exec --containment=subreaper')
+    terminal.press('C-u', 'ebb stop --', 'Tab')
+    await terminal.shows(/^--grace +-- how long processes may take/m)
+  })
+})
+
+describe('completion: fish', () => {
+  it('completes commands, options, values, folders and the command after "--", with descriptions', async (context) => {
+    if (!isInstalled('fish')) context.skip('needs fish: it is not installed')
+    const file = await scriptFor('fish')
+    const folder = temporaryHome()
+    mkdirSync(join(folder, 'sub'))
+    writeFileSync(join(folder, 'surplus'), '')
+    const at = (line: string): readonly string[] => {
+      const { stdout, stderr, status } = spawnSync('fish', ['--no-config', '-c', `source ${file}; complete -C '${line}'`], {
+        encoding: 'utf8',
+        cwd: folder,
+        env: { ...process.env, HOME: folder, EBB_HOME: temporaryHome(), PATH: `${dirname(ebbProgram)}:${process.env.PATH ?? ''}` },
+      })
+      expect([status, stderr]).toEqual([0, ''])
+      return stdout.split('\n').filter(Boolean)
+    }
+    expect(at('ebb ru')).toEqual(['run\trun one agent in the foreground, on the running server or with an engine in this process'])
+    expect(at('ebb run cl')).toEqual(['claude-code'])
+    expect(at('ebb ps --n')).toEqual(['--namespace\tthe namespace to use'])
+    expect(at('ebb exec --containment=s')).toEqual(['--containment=scan', '--containment=subreaper'])
+    expect(at('ebb recover --home su')).toEqual(['sub/'])
+    expect(at('ebb recover --home=su')).toEqual(['--home=sub/'])
+    expect(at('ebb exec --report su')).toEqual(expect.arrayContaining(['sub/', 'surplus']))
+    expect(at('ebb exec -- basenam').map((line) => line.split('\t')[0])).toContain('basename')
+    expect(at('ebb exec -- ls su')).toEqual(expect.arrayContaining(['sub/', 'surplus']))
+    expect(at('ebb nonsense x')).toEqual([])
+  })
+})
+
+it('completion: an answer comes also when the settings are invalid, and nothing is written to standard error', async () => {
+  const env = { EBB_GRACE: 'soon', EBB_URL: 'no address' }
+  const calls = [['st'], ['stop', ''], [], ['nonsense', 'x']].map((words) =>
+    ebb(['__complete', '--', ...words], { home: temporaryHome(), env }),
+  )
+  expect((await Promise.all(calls)).map(({ code, stdout, stderr }) => [code, String(stdout).split('\n')[0], stderr])).toEqual(
+    calls.map(() => [0, 'words', '']),
+  )
 })
 
 it('completion: another shell is refused by name', async () => {

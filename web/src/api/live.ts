@@ -1,7 +1,7 @@
 import { useEffect, useRef, useSyncExternalStore } from 'react'
 import { io, type Socket } from 'socket.io-client'
+import { ask } from './client.ts'
 import { noteDeleted } from './deleted.ts'
-import { watchHeartbeat } from './heartbeat.ts'
 import type { Message } from './shapes.ts'
 import { isTokenWanted, onToken, token, wantToken } from './token.ts'
 
@@ -125,4 +125,26 @@ export function useLive<T>(name: string, listener: (event: T) => void): void {
     current.current = listener
   })
   useEffect(() => onLive<T>(name, (event) => current.current(event)), [name])
+}
+
+/**
+ * A server that hangs, or was stopped by a signal, keeps its connections open and sends nothing. A periodic request detects this
+ * while the page is visible. The server counts as silent from a missed deadline until its next answer.
+ */
+const beatMs = 3_000
+const patienceMs = 5_000
+
+function watchHeartbeat(isWanted: () => boolean, notify: (isSilent: boolean) => void): void {
+  const beat = async (): Promise<void> => {
+    if (isWanted() && document.visibilityState === 'visible') {
+      const isSilent = await ask('GET', '/health', { timeoutMs: patienceMs }).then(
+        () => false,
+        // An error status is an answer as well; status 0 means that none came.
+        (error: unknown) => (error as { status?: number }).status === 0,
+      )
+      notify(isSilent)
+    }
+    setTimeout(() => void beat(), beatMs)
+  }
+  setTimeout(() => void beat(), beatMs)
 }

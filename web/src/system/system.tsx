@@ -1,7 +1,10 @@
 import { useState } from 'react'
 import { fetchHealth, fetchStatus, type SystemStatus } from '../api/closes.ts'
+import { useLive } from '../api/live.ts'
 import { useLoaded } from '../api/loaded.ts'
+import type { Agent } from '../api/shapes.ts'
 import { useLastData } from '../cleanup/last-data.ts'
+import { fetchNewest, remember } from '../cleanup/scope-names.ts'
 import { Ago } from '../pieces/ago.tsx'
 import { Badge } from '../pieces/badge.tsx'
 import { oneLine } from '../pieces/format.ts'
@@ -11,7 +14,6 @@ import { queryText } from '../query.ts'
 import { replaceQuery, usePlace } from '../routing.ts'
 import { Figures, Kinds } from './counts.tsx'
 import { HostCard } from './host.tsx'
-import { useNamespaces } from './namespaces.ts'
 import { OtherHosts, useOtherHosts } from './other-hosts.tsx'
 import { ReaperPanel } from './reaper.tsx'
 import { ResetButton, ResetProgress } from './reset.tsx'
@@ -165,4 +167,15 @@ function ResourceText({ text }: { readonly text: string }) {
       {reason === undefined ? '' : `: ${oneLine(reason, 300)}`}
     </>
   )
+}
+
+/** The chosen namespace, the namespaces of the newest agents (loaded once), and those of agents launched since. */
+function useNamespaces(chosen: string | undefined): readonly string[] {
+  const [created, setCreated] = useState<ReadonlySet<string>>(new Set())
+  const { data = [] } = useLoaded('namespaces', async (signal) => (await fetchNewest(signal)).map(({ namespace }) => namespace))
+  useLive<{ readonly agent: Agent }>('agent:created', ({ agent }) => {
+    remember([agent])
+    setCreated((known) => (known.has(agent.namespace) ? known : new Set([...known, agent.namespace])))
+  })
+  return [...new Set([...data, ...created, ...(chosen === undefined ? [] : [chosen])])].toSorted()
 }

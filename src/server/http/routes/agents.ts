@@ -8,7 +8,6 @@ import { EbbError } from '../../../core/model/errors.ts'
 import type { Report } from '../../../core/model/report.ts'
 import type { Resource } from '../../../core/model/resource.ts'
 import { isRemotePlacement } from '../../../core/ports/placement.ts'
-import { jsonArray } from '../json-array.ts'
 import { launchOf } from '../launch.ts'
 import { type Route, route } from '../route.ts'
 import * as schemas from '../schemas.ts'
@@ -200,4 +199,28 @@ export function resourceShape({
   error,
 }: Resource): unknown {
   return { id, kind, name, state, dependsOn, intendedAt, heldAt, releasedAt, attempts, proof, error }
+}
+
+/** The number of rows per page. Pages limit the memory for an answer of a million rows, and let other requests run in between. */
+const pageSize = 1_000
+
+/** Streams a JSON array of numbered rows, page by page. */
+async function* jsonArray<T extends { readonly sequenceNumber: number }>(
+  page: (after: number, limit: number) => Promise<readonly T[]>,
+  since: number,
+  limit = Number.POSITIVE_INFINITY,
+): AsyncGenerator<string> {
+  let after = since
+  let left = limit
+  let separator = '['
+  while (left > 0) {
+    const rows = await page(after, Math.min(pageSize, left))
+    const last = rows.at(-1)
+    if (!last) break
+    yield separator + rows.map((row) => JSON.stringify(row)).join(',')
+    separator = ','
+    after = last.sequenceNumber
+    left -= rows.length
+  }
+  yield separator === '[' ? '[]' : ']'
 }

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
+import stringWidth from 'string-width'
 import { describe, expect, it } from 'vitest'
-import { ageOf, cut, cutStart, durationOf, harmless, padEnd, sizeOf, widthOf } from '../../../../src/cli/terminal/text.ts'
+import { ageOf, cut, cutStart, durationOf, harmless, letterWidth, padEnd, sizeOf, widthOf } from '../../../../src/cli/terminal/text.ts'
 
 /** Text with combining marks, wide characters, emoji and control characters. */
 const anyText = fc.string({ unit: 'binary', maxLength: 200 })
@@ -19,6 +20,9 @@ describe('text width', () => {
     ['✓ ⏺ ❯ … ⎿ ├─', 12],
     ['🇩🇪', 2],
     ['क्षि', 3],
+    ['🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}', 2],
+    ['\u{18d00}\u{1aff0}', 4],
+    ['x\ufff9y', 2],
     ['', 0],
   ])('of %s is %d', (line, width) => {
     expect(widthOf(line)).toBe(width)
@@ -26,6 +30,46 @@ describe('text width', () => {
 
   it('of a concatenation is the sum of the widths', () => {
     fc.assert(fc.property(anyText, anyText, (first, second) => widthOf(first + second) === widthOf(first) + widthOf(second)))
+  })
+})
+
+/**
+ * The characters whose width differs from string-width 8.3 on purpose. The widths here are those of tmux 3.3a with glibc 2.36, measured by
+ * the position of the cursor.
+ */
+const differing = [
+  {
+    why: 'format characters that are shown',
+    letters: /[\u00ad\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\uffa0\u{110bd}\u{110cd}]/u,
+    width: 1,
+  },
+  { why: 'Hangul vowels and finals, which are part of the syllable before them', letters: /[\u1161-\u11ff]/, width: 0 },
+  { why: 'Hangul fillers', letters: /[\u115f\u3164]/, width: 2 },
+  { why: 'circled numbers on black squares', letters: /[\u3248-\u324f]/, width: 2 },
+] as const
+
+describe('text width, compared with string-width', () => {
+  it('is the same for every letter that Unicode assigns, except for those listed', () => {
+    const wrong: string[] = []
+    // Of the planes of ideographs, only the start is compared. Plane 14 has tags.
+    const codes = [...Array(0x20_100).keys(), ...Array.from({ length: 0x200 }, (_, at) => 0xe0_000 + at)]
+    for (const code of codes) {
+      const letter = String.fromCodePoint(code)
+      if (/[\p{Cc}\p{Cs}\p{Cn}\p{Co}]/u.test(letter) || harmless(letter) !== letter) continue
+      const expected = differing.find(({ letters }) => letters.test(letter))?.width ?? stringWidth(letter)
+      if (letterWidth(letter) !== expected) wrong.push(`U+${code.toString(16)}: ${letterWidth(letter)}, not ${expected}`)
+    }
+    expect(wrong).toEqual([])
+  })
+
+  it('is never smaller for a text that is shown, except for keycaps, which terminals show in one column, and single Hangul letters', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme', maxLength: 30 }), (text) => {
+        const shown = harmless(text).replaceAll(/[\u20e3\u1160-\u11ff]/g, '')
+        expect(widthOf(shown)).toBeGreaterThanOrEqual(stringWidth(shown))
+      }),
+      { numRuns: 1_000 },
+    )
   })
 })
 

@@ -92,6 +92,11 @@ describe('runner events', () => {
       `${'x'.repeat(999)}\n`.repeat(200),
       undefined,
     ],
+    ['a byte order mark', '\ufeffdata: one\n\ndata: \ufefftwo\n\n', 'one\n\ufefftwo\n', undefined],
+    ['a byte order mark before a long line', `\ufeffdata: ${'x'.repeat(200_000)}\n\n`, `${'x'.repeat(200_000)}\n`, undefined],
+    ['CR line ends, also at the end', 'data: one\r\revent: complete\rdata: {}\r\r', 'one\n', 'complete'],
+    ['line ends of all kinds in one event', 'data: one\rdata: two\r\ndata: three\n\r', 'one\ntwo\nthree\n', undefined],
+    ['many empty lines of data', `${'data:\n'.repeat(20_000)}\n`, '\n'.repeat(20_000), undefined],
     ['an endless comment', `:${'x'.repeat(200_000)}\n\ndata: one\n\n`, 'one\n', undefined],
     ['an endless event of another name', `event: other\ndata: ${'x'.repeat(200_000)}\ndata: y\n\ndata: one\n\n`, 'one\n', undefined],
   ])('are read with %s', (_what, text, output, last) => {
@@ -100,6 +105,22 @@ describe('runner events', () => {
       const cut = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) => bytes.subarray(index * size, (index + 1) * size))
       const seen = received(cut)
       expect([seen.output.toString(), seen.last]).toEqual([output, last])
+    }
+  })
+
+  it.each([
+    ['a line without an end', 'x'.repeat(65_536), 65_536],
+    ['empty lines of data without an empty line', 'data:\n'.repeat(10_000), 10_000],
+    ['empty lines of data that a carriage return joins', 'data:\n: carriage return\n'.repeat(3_000), 3_000],
+  ])('are passed on as they come, so that a runner cannot fill the memory: %s', (_what, text, outputBytes) => {
+    const reader = new EventReader()
+    reader.add(Buffer.from('data: '))
+    const chunk = Buffer.from(text)
+    let kept = 0
+    for (let index = 0; index < 50; index++) {
+      kept += outputBytes
+      for (const news of reader.add(chunk)) if (news.is === 'output') kept -= news.bytes.length
+      expect(kept).toBeLessThanOrEqual(65_536)
     }
   })
 
