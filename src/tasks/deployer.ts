@@ -6,6 +6,7 @@ import { markIn } from '../agents/workspace.ts'
 import type { Engine } from '../core/engine/api.ts'
 import { noop } from '../core/engine/race.ts'
 import { EbbError, isEbbError } from '../core/model/errors.ts'
+import type { Inode } from '../core/model/identity.ts'
 import type { Report } from '../core/model/report.ts'
 import { orchestrator } from '../core/model/spawn-rule.ts'
 import { agentName, agentTypePattern, workspaceFolder } from '../core/model/task.ts'
@@ -44,7 +45,7 @@ interface Order {
   readonly member: Member
   readonly parentName: string
   /** The stored mark of the shared workspace folder. */
-  readonly knownMark: unknown
+  readonly knownMark: Inode | undefined
   readonly scopeId: string
 }
 
@@ -54,7 +55,7 @@ interface Checked {
   readonly task: TaskRecord
   readonly taskAgents: TaskAgents
   readonly parent: Member | undefined
-  readonly knownMark: unknown
+  readonly knownMark: Inode | undefined
   readonly scopeId: string
 }
 
