@@ -315,7 +315,7 @@ export class Tasks implements types.TaskService {
 
 /** Returns the report of a failed close, so that the answer has that report instead of an error. Throws every other error. */
 function notReleased(error: unknown): Report {
-  if (isEbbError(error, 'not_released')) return error.details as Report
+  if (isEbbError(error, 'not_released') && error.details) return error.details
   throw error
 }
 

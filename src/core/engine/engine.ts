@@ -70,7 +70,7 @@ export class SupervisorEngine implements api.Engine {
   #register(record: IncarnationRecord, scope: NewScope): Promise<void> {
     const { ledger, host } = this.parts
     return ledger.register(record, scope).catch(async (error: unknown) => {
-      const registered = isEbbError(error, 'server_running') ? (error.details as IncarnationRecord) : undefined
+      const registered = isEbbError(error, 'server_running') ? error.details : undefined
       if (!registered || host.vitality(registered.id) !== 'dead') throw error
       // `unseatServer` returns false when the sentinel of the dead server has recovered that server meanwhile, or another server was
       // faster. Then the registration is tried again.

@@ -135,7 +135,7 @@ export async function launch(parts: EngineParts, scope: OwnedScope, plan: readon
 
 /** The report of a failed rollback, when the error of the launch has one. A second close right after it would find the same. */
 export function rollbackOf(error: unknown): Report | undefined {
-  const report = isEbbError(error, 'launch_failed') ? (error.details as Report | undefined) : undefined
+  const report = isEbbError(error, 'launch_failed') ? error.details : undefined
   return report?.success === false ? report : undefined
 }
 

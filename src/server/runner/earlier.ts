@@ -2,6 +2,7 @@ import type { Control } from '../../control.ts'
 import { othersRecoveryMs } from '../../core/engine/api.ts'
 import { type Agent, activeStatuses, hasEnded } from '../../core/model/agent.ts'
 import { EbbError, isEbbError } from '../../core/model/errors.ts'
+import type { Report } from '../../core/model/report.ts'
 import { processTreeKind } from '../../core/ports/process.ts'
 
 /**
@@ -121,6 +122,6 @@ export class EarlierAgents {
   }
 }
 
-export function notReleased(id: string, report: { readonly errors: readonly string[] }): EbbError {
+export function notReleased(id: string, report: Report): EbbError {
   return new EbbError('not_released', `The agent ${id} could not be released: ${report.errors.join('; ')}`, { details: report })
 }
